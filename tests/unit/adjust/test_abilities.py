@@ -1,7 +1,5 @@
 """The fields that each runtime can apply, and the reasons that plugins get for the others."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

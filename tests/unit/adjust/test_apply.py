@@ -1,7 +1,5 @@
 """Adjustments that are applied to a config.json: one, several, put together or one after the other."""
 
-from __future__ import annotations
-
 import copy
 import json
 from typing import Any

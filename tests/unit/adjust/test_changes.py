@@ -1,7 +1,5 @@
 """The changes of one chain: all of a result, or nothing of it."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The lines that show people an adjustment."""
 
-from __future__ import annotations
-
 import copy
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """``adjust`` and ``updates`` as plugins write them: what is read, what is refused, and the tables of their rules."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import typing

@@ -1,7 +1,5 @@
 """Two plugins of one chain cannot set the same thing, unless one removes what an earlier one has set."""
 
-from __future__ import annotations
-
 from string import ascii_lowercase
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The reader of an executable's modules: archives of any compression, within a file or alone, and damaged ones."""
 
-from __future__ import annotations
-
 import marshal
 import zlib
 from importlib.util import MAGIC_NUMBER

@@ -1,7 +1,5 @@
 """`nri new`: a folder with a plugin, or one clear sentence and nothing that is half made."""
 
-from __future__ import annotations
-
 import os
 import re
 import tomllib

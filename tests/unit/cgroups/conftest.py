@@ -1,7 +1,5 @@
 """The cgroup trees of these tests: of plain files, and the kernel's own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

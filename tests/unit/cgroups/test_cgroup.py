@@ -1,7 +1,5 @@
 """A cgroup's directories and parents, and what the package imports; the kernel's part is in test_real.py."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

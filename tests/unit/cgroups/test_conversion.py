@@ -1,7 +1,5 @@
 """Weights of v1 and v2: the same numbers as container runtimes have, and back."""
 
-from __future__ import annotations
-
 import pytest
 
 from nri.cgroups.conversion import blkio_of_io_weight, io_weight_of_blkio, shares_of_weight, weight_of_shares

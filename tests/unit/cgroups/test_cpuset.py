@@ -1,7 +1,5 @@
 """The CPUs of a cgroup, in trees of plain files."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

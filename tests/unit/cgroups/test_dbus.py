@@ -1,7 +1,5 @@
 """D-Bus messages, with a second opinion: jeepney reads what is written here, and writes what is read here."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """System calls that fail on a cgroup's files: errors have the file, the kernel's answer, and earlier changes."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -1,7 +1,5 @@
 """No text of a request leads out of the cgroup mounts, in trees of plain files with links and FIFOs."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 from pathlib import Path

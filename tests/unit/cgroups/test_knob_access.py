@@ -1,7 +1,5 @@
 """Reading and writing knobs by their names, in trees of plain files of v1 and of v2."""
 
-from __future__ import annotations
-
 import os
 from functools import partial
 from pathlib import Path

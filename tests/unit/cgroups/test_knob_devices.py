@@ -1,7 +1,5 @@
 """The I/O knobs, by device, in trees of plain files. Such a tree keeps only the last line that was written."""
 
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path

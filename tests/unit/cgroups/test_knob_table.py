@@ -1,7 +1,5 @@
 """The table of knobs: its names, and the values that each takes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

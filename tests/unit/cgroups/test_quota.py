@@ -1,7 +1,5 @@
 """The CFS quota of a cgroup, in trees of plain files."""
 
-from __future__ import annotations
-
 import pytest
 
 from nri.cgroups import CgroupError, Quota

@@ -1,7 +1,5 @@
 """find() and Cgroup on this machine's own hierarchies; what v2 has and v1 has not is in test_real_v2.py."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

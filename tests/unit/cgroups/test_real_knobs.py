@@ -4,8 +4,6 @@ A controller that the machine lacks is skipped with the reason. One that nobody 
 enabled for the test.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import uuid

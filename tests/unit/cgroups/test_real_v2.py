@@ -5,8 +5,6 @@ Interface Files". CPUs that go offline and partitions change the whole machine: 
 these, for the emulated one.
 """
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """A container's cgroup by its process: the names that count, and cgroups that never do."""
 
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path

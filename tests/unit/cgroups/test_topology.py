@@ -1,7 +1,5 @@
 """The topology of machines, read from made-up files of sysfs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

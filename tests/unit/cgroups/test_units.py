@@ -1,7 +1,5 @@
 """Cgroups that are units of systemd: what systemd is asked and told, and what happens if it cannot be."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A container's cgroup in a tree of plain files with all controllers of the table of knobs, of v1, v2 or hybrid."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

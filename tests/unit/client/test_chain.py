@@ -1,7 +1,5 @@
 """The chain on an invoker that starts no process: which plugins run, their requests, and the effect of errors."""
 
-from __future__ import annotations
-
 import errno
 import json
 import logging

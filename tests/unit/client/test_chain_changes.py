@@ -1,7 +1,5 @@
 """The chain and the changes that plugins ask for: what each plugin sees, and what a change that fails does."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What a host knows of a container by its request, on each runtime, and what a pod cannot forge."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

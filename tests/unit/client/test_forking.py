@@ -1,7 +1,5 @@
 """Which executables are plugins of this build: all others are started."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable

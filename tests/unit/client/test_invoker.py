@@ -1,7 +1,5 @@
 """The invokers: where they look for a plugin, and who runs it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

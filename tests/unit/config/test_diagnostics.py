@@ -1,7 +1,5 @@
 """What an operator is told about a configuration that is wrong."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Loading: which files are read, in which order, and what cannot be read."""
 
-from __future__ import annotations
-
 import errno
 import importlib
 import io

@@ -1,7 +1,5 @@
 """A plugin's conf against the schema that the plugin declares."""
 
-from __future__ import annotations
-
 import urllib.request
 from pathlib import Path
 from typing import Any

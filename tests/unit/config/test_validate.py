@@ -1,7 +1,5 @@
 """The table of the host configuration and its schema agree, and a valid file is read without slow modules."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

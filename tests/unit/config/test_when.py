@@ -1,7 +1,5 @@
 """Conditions: which parts hold for which facts, what is not known, and what a person is told of them."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

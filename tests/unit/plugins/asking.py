@@ -1,7 +1,5 @@
 """One run of a plugin that adjusts containers, for a pod of the namespace ``shop``."""
 
-from __future__ import annotations
-
 import io
 import sys
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """A pod on the kernel's own cgroups."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """One run of a sample plugin on a made-up tree of cgroups: a pod with a container, in v1 or v2."""
 
-from __future__ import annotations
-
 import io
 from contextlib import redirect_stderr
 from typing import Any

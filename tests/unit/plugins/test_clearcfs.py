@@ -1,7 +1,5 @@
 """clearcfs: which quotas it clears, what it says about it, and what it refuses."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

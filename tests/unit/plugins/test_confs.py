@@ -1,7 +1,5 @@
 """The confs of all plugins: a plugin refuses what its schema refuses, and names the key and what would be right."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

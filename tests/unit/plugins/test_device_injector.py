@@ -1,7 +1,5 @@
 """device-injector: what pods get by annotation, who gets it, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

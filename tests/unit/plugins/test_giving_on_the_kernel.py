@@ -1,7 +1,5 @@
 """konfine's exclusive CPUs and qos's classes on this machine's own cgroups: who runs where, what the kernel does."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os

@@ -1,7 +1,5 @@
 """hook-injector: which hooks of oci-hooks(5) a container gets, and which files are refused."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """konfine: to which CPUs it confines a container, whose word counts, and what it refuses."""
 
-from __future__ import annotations
-
 import errno
 from typing import Any
 

@@ -1,7 +1,5 @@
 """konfine gives out CPUs: to one container alone or to a pool; all others give way, and get back what is free."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

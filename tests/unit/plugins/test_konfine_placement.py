@@ -1,7 +1,5 @@
 """Which CPUs konfine chooses on made-up machines, and what its refusals say."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -4,8 +4,6 @@ After each step the cgroups alone are judged, not the record: no CPU of a contai
 shared ones are never fewer than their minimum, and nothing is left of a container that is gone.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

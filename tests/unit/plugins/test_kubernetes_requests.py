@@ -1,7 +1,5 @@
 """What the plugins find in the requests that a real Kubernetes made: 1.34.9, cgroupfs on v1 and systemd on v2."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

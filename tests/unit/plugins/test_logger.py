@@ -1,7 +1,5 @@
 """logger: what is in a document, that it is bounded, and how it gets into a file."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

@@ -1,7 +1,5 @@
 """The sample plugins on this machine's own cgroups, as processes: what they promise, the kernel confirms."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

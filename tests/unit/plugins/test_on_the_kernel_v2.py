@@ -1,7 +1,5 @@
 """The sample plugins as processes where the kernel's cgroup v2 differs from its v1."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

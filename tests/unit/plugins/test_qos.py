@@ -1,7 +1,5 @@
 """qos: the knobs of a class on pods and containers, batch resources, variables for devices, and what it refuses."""
 
-from __future__ import annotations
-
 import errno
 import json
 from pathlib import Path

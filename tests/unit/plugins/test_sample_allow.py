@@ -1,7 +1,5 @@
 """Annotations are the workload's: whose count is what the plugin's conf says, and by what nobody can forge."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

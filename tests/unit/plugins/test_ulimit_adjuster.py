@@ -1,7 +1,5 @@
 """ulimit-adjuster: the limits that pods get by annotation, and what is refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from nri.plugins.ulimit_adjuster import LIMITS, UlimitAdjuster

@@ -3,8 +3,6 @@
 A process that sleeps stands for the one that is killed and reaped.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import time

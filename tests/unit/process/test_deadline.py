@@ -1,7 +1,5 @@
 """The deadline as a clock; what it does to a process is in tests/integration/hook/test_deadline.py."""
 
-from __future__ import annotations
-
 import time
 
 from nri.process.deadline import Deadline

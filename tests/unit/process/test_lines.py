@@ -1,7 +1,5 @@
 """Lines of stderr, however they are cut."""
 
-from __future__ import annotations
-
 import pytest
 
 from nri.process.conversation import MAX_LINE, Lines, readable

@@ -1,7 +1,5 @@
 """Lines on stderr and in a log file, which cannot block the process that writes them."""
 
-from __future__ import annotations
-
 import os
 import re
 import socket

@@ -1,7 +1,5 @@
 """The descriptors, signals and environment of a process that is started: by Python, and by the C library itself."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import signal

@@ -1,7 +1,5 @@
 """Waiting for processes, killing and reaping them; with and without a pidfd."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The rule for plugins that containerd runs itself."""
 
-from __future__ import annotations
-
 import os
 import socket
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The config.json of a bundle is replaced in one step, or not at all."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

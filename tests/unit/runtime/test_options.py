@@ -1,7 +1,5 @@
 """The options in /etc/nri/runtime.json: strict, and never an exception."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

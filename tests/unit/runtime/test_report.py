@@ -1,7 +1,5 @@
 """Errors in the form of runc and crun, where engines look for them."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """The options of `update` as resources of an OCI configuration."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

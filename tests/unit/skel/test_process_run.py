@@ -1,7 +1,5 @@
 """``run``: the contract's dispatcher with its arguments and streams given."""
 
-from __future__ import annotations
-
 import io
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """A plugin conf as a class: the verdict, the message, the schema and the object come from its fields."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The base class of the wire's types: the rules of Go's decoder, and frozen objects that are compared by value."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

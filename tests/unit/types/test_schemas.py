@@ -1,7 +1,5 @@
 """The JSON Schemas and the types come to the same verdict on the same documents."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

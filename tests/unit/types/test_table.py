@@ -1,7 +1,5 @@
 """Tables: the verdict, the faults, the values with their defaults, and the JSON Schema that says the same."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from typing import Any

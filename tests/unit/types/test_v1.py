@@ -1,7 +1,5 @@
 """The types of the contract: requests that runtimes sent, and documents that no runtime sends."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

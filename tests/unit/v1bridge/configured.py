@@ -1,7 +1,5 @@
 """A directory of configuration that a test changes, and the configuration that the bridge makes of it."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import logging

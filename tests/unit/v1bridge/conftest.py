@@ -1,7 +1,5 @@
 """The fixtures of the bridge's tests: its log, the socket of syslog, its configuration."""
 
-from __future__ import annotations
-
 import logging
 import socket
 from collections.abc import Iterator

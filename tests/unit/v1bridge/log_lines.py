@@ -1,7 +1,5 @@
 """Builders for the tests of the bridge's log."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

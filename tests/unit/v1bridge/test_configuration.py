@@ -1,7 +1,5 @@
 """The host configuration as its files change: each event gets one whole configuration, the old or the new."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import threading

@@ -1,7 +1,5 @@
 """An invalid or unreadable configuration: the last valid one stays in use, and each fault is logged once."""
 
-from __future__ import annotations
-
 import errno
 import os
 import threading

@@ -1,7 +1,5 @@
 """The instance lock: one bridge has it, the next one gets it at its end, and without a lock every bridge goes on."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import logging

@@ -1,7 +1,5 @@
 """Late creates: each once, never beside its delete, and none that nobody needs any more."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

@@ -1,7 +1,5 @@
 """What the bridge counts, and what it keeps of its exchanges with pods."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading

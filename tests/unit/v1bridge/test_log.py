@@ -1,7 +1,5 @@
 """Where the lines of the bridge go: the first sink that takes them, in order, and no event waits for one."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

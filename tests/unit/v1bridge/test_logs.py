@@ -1,7 +1,5 @@
 """The lines of the bridge's log: their fields, and texts that try to forge them."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re

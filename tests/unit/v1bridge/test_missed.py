@@ -1,7 +1,5 @@
 """What lives and was not served, of what runtimes synchronize with."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from nri.v1bridge import missed

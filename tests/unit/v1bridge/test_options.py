@@ -1,7 +1,5 @@
 """Bridge options: valid ones count, and each fault names its key, what was found, and what would be right."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What plugins write to stderr: so many lines of each in a minute, and the number of the others."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The record of what was served: what it remembers, and what it makes of a file that it cannot rely on."""
 
-from __future__ import annotations
-
 import errno
 import json
 import logging

@@ -1,7 +1,5 @@
 """v0.1 requests from v2 messages: field by field what the Go adapter sent, as recorded on real containerds."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

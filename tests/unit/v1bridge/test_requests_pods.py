@@ -1,7 +1,5 @@
 """The pods that the bridge remembers, and how they complete a later event."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The status socket: one request and one answer, bounded, and no client holds up another one."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket
