@@ -1,17 +1,12 @@
 """The I/O knobs, by device, in trees of plain files. Such a tree keeps only the last line that was written."""
 
-import errno
-import os
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nri.cgroups import CgroupError, knobs
 from nri.cgroups.knob_table import TABLE
 from nri.cgroups.knob_values import ByDevice
-from tests.support.system_faults import Failing
 from tests.unit.cgroups.trees import INNER, PATH, SCOPE, Tree
 
 LIMITS = TABLE["io.max"].values
@@ -75,14 +70,6 @@ def test_cruns_child_gets_only_the_limits_that_it_has(tmp_path: Path, written: l
     assert cgroup.read("io.max") == {"8:0": {"rbps": 50, "wbps": 100, "riops": None, "wiops": None}}
     cgroup.write("io.max", {"8:0": {"rbps": 70, "wbps": 70}})
     assert sorted(written) == ["container/io.max 8:0 rbps=70", "crun-abc.scope/io.max 8:0 rbps=70 wbps=70"]
-
-
-def test_a_second_device_that_is_refused_names_the_first(v2: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(knobs, "os", Failing(os, "write", errno.EIO, nth=1))
-    with pytest.raises(
-        CgroupError, match=r"cannot write '8:16 9' to .*; '8:0 7' was written to .*io.weight before that$"
-    ):
-        v2.cgroup().write("io.weight", {"8:0": 7, "8:16": 9})
 
 
 DEVICE = st.tuples(st.integers(0, 4095), st.integers(0, 1048575)).map(lambda pair: f"{pair[0]}:{pair[1]}")

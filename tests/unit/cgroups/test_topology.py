@@ -33,13 +33,6 @@ def test_domains_of_machines(
     assert Topology.from_value(found.to_value()).to_value() == found.to_value()
 
 
-def test_threads_of_a_core_are_together(tmp_path: Path) -> None:
-    found = topology(tmp_path, "two-sockets")
-    assert found.cores[:2] == [{0, 128}, {1, 129}]
-    assert render_cpus(found.caches[1]) == "8-15,136-143"
-    assert render_cpus(found.nodes[1]) == "64-127,192-255"
-
-
 def test_core_types_of_a_laptop_and_of_arm64(tmp_path: Path) -> None:
     laptop = topology(tmp_path, "laptop")
     assert {kind: render_cpus(cpus) for kind, cpus in laptop.kinds.items()} == {"core": "0-11", "atom": "12-19"}

@@ -163,10 +163,3 @@ def test_setting_closed_by_default_is_open_only_if_true(allow: Any, found: tuple
 def test_a_plugin_that_declares_no_allow_leaves_nothing_open(schema: Any) -> None:
     assert open_to_every_pod(schema, {"allow": {"class": True}}) == ()
     assert openness_note(PluginEntry(type="a"), schema) == ""
-
-
-def test_note_names_file_and_entry() -> None:
-    plugin = PluginEntry(type="konfine", source="/etc/nri/resource.d/10.conf", source_index=2)
-    assert openness_note(plugin, schema_of(Konfine())).startswith(
-        "/etc/nri/resource.d/10.conf: plugins[2].conf.allow: any pod may set its own class and cpus; "
-    )

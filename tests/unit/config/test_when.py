@@ -182,12 +182,6 @@ def test_a_condition_has_its_notes(when: dict[str, Any], expected: list[str]) ->
         assert text in line
 
 
-def test_condition_in_containerds_file_is_noted() -> None:
-    (line,) = noted({"sandbox": True}, "/etc/nri/conf.json")
-    assert line.startswith("/etc/nri/conf.json: plugins[3].when: containerd runs the plugins of this file itself")
-    assert notes_on_condition(PluginEntry(type="a", source="/etc/nri/conf.json"), "/etc/nri/conf.json") == []
-
-
 @pytest.mark.parametrize(("of", "rule", "expected"), RULES, ids=str)
 def test_a_rule_has_its_notes(of: str, rule: dict[str, Any], expected: str) -> None:
     found = noted({"namespaces": ["*"], of: {"a.b": rule}})

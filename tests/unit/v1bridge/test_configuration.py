@@ -1,8 +1,6 @@
 """The host configuration as its files change: each event gets one whole configuration, the old or the new."""
 
 import os
-import shutil
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -30,19 +28,6 @@ def test_change_takes_effect_at_the_next_event_and_is_logged(node: Node) -> None
     (node.directory / "30.conf").rename(node.directory / "30.conf.off")
     node.wait()
     assert node.plugins == ["a"]
-
-
-def test_directory_may_appear_and_disappear(node: Node) -> None:
-    node.directory.rmdir()
-    assert node.plugins == []
-    node.directory.mkdir()
-    assert node.plugins == []
-    node.start("a")
-    shutil.rmtree(node.directory)
-    node.wait()
-    assert node.plugins == []
-    node.directory.mkdir()
-    node.start("b")
 
 
 def test_single_file_is_used_while_the_directory_has_no_file(node: Node, old: None) -> None:
@@ -189,22 +174,6 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return arrange
 
 
-def test_directory_exchanged_during_reading_gives_no_mixture(node: Node, meanwhile: Callable[..., None]) -> None:
-    for name in ("old", "new"):
-        (node.root / name).mkdir()
-        for file in ("10", "20"):
-            (node.root / name / f"{file}.conf").write_text(text(f"{name}{file}"))
-    node.directory.rmdir()
-    node.directory.symlink_to("old")
-
-    def exchange() -> None:
-        (node.root / "link").symlink_to("new")
-        (node.root / "link").rename(node.directory)
-
-    meanwhile("20.conf", exchange)
-    assert node.plugins == ["new10", "new20"]
-
-
 def test_file_renamed_during_reading_is_not_lost(node: Node, meanwhile: Callable[..., None]) -> None:
     node.put("10.conf", "a")
     meanwhile("10.conf", lambda: (node.directory / "10.conf").rename(node.directory / "20.conf"))
@@ -230,20 +199,6 @@ def test_files_that_always_change_are_used_as_read_last(
     assert len(reads) == module.ATTEMPTS
     assert [node.plugins, node.plugins] == [last, last]
     assert len(reads) == module.ATTEMPTS + 1
-
-
-def test_concurrent_threads_all_get_an_answer(node: Node) -> None:
-    node.put("10.conf", "a")
-    answers, threads = [], []
-    for _ in range(8):
-        threads.append(threading.Thread(target=lambda: answers.extend([node.plugins for _ in range(50)])))
-        threads[-1].start()
-    node.put("10.conf", "b")
-    for thread in threads:
-        thread.join()
-    assert len(answers) == 400
-    assert {tuple(each) for each in answers} <= {("a",), ("b",)}
-    assert node.plugins == ["b"]
 
 
 # Missing files, which stay in use for a second

@@ -3,8 +3,7 @@
 import errno
 import os
 import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -86,35 +85,6 @@ def test_owner_check_may_be_switched(node: Node, old: None) -> None:
 
 
 # What cannot be read
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda path: path.mkdir(),
-        os.mkfifo,
-        lambda path: path.symlink_to("/nowhere"),
-        lambda path: path.symlink_to(path),
-        lambda path: path.write_bytes(bytes(range(256))),
-        lambda path: path.write_bytes(b" " * 2_000_000),
-    ],
-    ids=["directory", "FIFO", "link to nowhere", "loop", "binary", "flood"],
-)
-def test_path_that_is_no_json_file_is_a_fault_and_never_blocks(node: Node, make: Callable[[Path], object]) -> None:
-    node.start("a")
-    other = node.directory / "20.conf"
-    make(other)
-    assert node.plugins == ["a"]
-    (line,) = node.faults()
-    assert str(other) in line
-
-
-def test_undecodable_name_is_logged_in_one_printable_line(node: Node) -> None:
-    with open(os.path.join(os.fsencode(node.directory), b"10-\xff\n.conf"), "wb") as file:
-        file.write(b"{")
-    assert node.plugins == []
-    (line,) = node.logged()
-    assert line.isprintable()
 
 
 @pytest.mark.parametrize("call", ["open", "listdir"])
@@ -272,10 +242,3 @@ def test_huge_file_is_explained_in_a_hundred_lines_at_most(node: Node, content: 
     assert all(f"{node.directory}/20.conf:" in line and len(line) < 1000 for line in lines)
     if len(lines) == 101:
         assert lines[-1].endswith("there are more faults; 100 are listed")
-
-
-def test_many_faulty_files_have_a_hundred_lines(node: Node) -> None:
-    for number in range(150):
-        node.spoil(f"{number:03}.conf")
-    assert node.plugins == []
-    assert len(node.logged()) == 101

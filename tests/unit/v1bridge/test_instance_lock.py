@@ -96,17 +96,6 @@ def test_next_bridge_gets_the_lock_when_the_first_ends(
     assert third.join() is True
 
 
-def test_one_that_stands_by_can_be_stopped(
-    lock: Callable[..., InstanceLock], caplog: pytest.LogCaptureFixture
-) -> None:
-    first, second = one_behind_another(lock, caplog)
-    second.lock.stop()
-    assert second.join() is False
-    second.lock.release()
-    first.release()
-    assert lock().stand_by()
-
-
 def test_launched_bridge_does_not_wait_for_the_lock(
     lock: Callable[..., InstanceLock], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -191,24 +191,6 @@ def test_one_that_is_found_again_while_it_runs_is_tried_then(runs: Runs, monkeyp
     assert runs.steps.count("end a") == 1 + 3
 
 
-def test_a_delete_meanwhile_waits_for_its_end(runs: Runs) -> None:
-    runs.held = {"a"}
-    runs.put("a")
-    runs.late.start()
-    until(lambda: runs.steps, "the begin", SOON)
-
-    def delete() -> None:
-        assert runs.late.withdraw("a", time.monotonic() + SOON, lambda: runs.steps.append("never"))
-        runs.steps.append("delete")
-
-    thread = threading.Thread(target=delete)
-    thread.start()
-    runs.let("a")
-    thread.join()
-    ended(runs)
-    assert runs.steps == ["begin a", "end a", "delete"]
-
-
 def test_delete_that_cannot_wait_runs_after_it(runs: Runs) -> None:
     runs.held = {"a"}
     runs.put("a")
@@ -227,23 +209,6 @@ def test_delete_that_cannot_wait_runs_after_it(runs: Runs) -> None:
     go.set()
     assert runs.late.wait_until_idle(SOON)
     assert runs.steps == ["begin a", "end a", "delete"]
-
-
-def test_what_has_not_begun_is_dropped_without_a_note_on_record(runs: Runs, caplog: pytest.LogCaptureFixture) -> None:
-    runs.held = {"a"}
-    runs.late.put([[missed("a"), missed("b")], [missed("c")]])
-    runs.late.start()
-    until(lambda: "begin c" in runs.steps, "the begin", SOON)
-    runs.late.drop()
-    assert "late: dropped 1 that have not begun; the next synchronization finds them again" in caplog.text
-    runs.let("a")
-    ended(runs)
-    assert "begin b" not in runs.steps
-    assert ["a" in runs.record, "b" in runs.record, "c" in runs.record] == [True, False, True]
-    runs.put("b")
-    runs.late.start()
-    ended(runs)
-    assert runs.steps[-1] == "end b"
 
 
 def test_no_late_create_beside_or_after_an_events_create(runs: Runs) -> None:
