@@ -94,7 +94,8 @@ def test_host_without_changes_refuses_a_result_with_some(state: str, key: str) -
         client(answers(a=asked), "").invoke(request(state), state)
     message = f"plugin a: {key}: found it in answer to {state}, which this host cannot apply"
     assert str(caught.value) == message
-    for empty in ({"adjust": {}, "updates": []}, {"adjust": None}, {"cgroupsPath": "/y"}):
+    nothing: list[dict[str, Any]] = [{"adjust": {}, "updates": []}, {"adjust": None}, {"cgroupsPath": "/y"}]
+    for empty in nothing:
         (step,) = client(answers(a=empty), "").invoke(request(), "setup")
         assert step.error is None
 

@@ -71,12 +71,15 @@ def hooks(tmp_path: Path) -> Hooks:
 def test_hook_is_injected_unchanged_at_each_of_its_stages(hooks: Hooks) -> None:
     assert DIRS == ["/usr/share/containers/oci/hooks.d", "/etc/containers/oci/hooks.d"]
     hook = {"path": str(hooks.program), "args": ["program", "x"], "env": ["A=b"], "timeout": 5}
-    others = {"stages": ["createRuntime", "poststop"], "more": True, "when": None, "When": {"ALWAYS": True}}
-    hooks.write("demo.json", hook=hook | {"unknown": 1}, **others)
+    when = {"when": None, "When": {"ALWAYS": True}}  # keys match in any case, as in Go
+    hooks.write(
+        "demo.json", None, hook=hook | {"unknown": 1}, stages=["createRuntime", "poststop"], more=True, **when
+    )
     result = hooks.run()
     assert result.adjust == {"hooks": {"createRuntime": [hook], "poststop": [hook]}}
     assert result.metadata == {"hooks": "demo.json"}
-    for changes in ({"state": "create"}, {"id": "pod"}):
+    others: list[dict[str, Any]] = [{"state": "create"}, {"id": "pod"}]
+    for changes in others:
         assert run(PLUGIN, {}, hooks.conf(), **changes).adjust is None
 
 

@@ -45,10 +45,12 @@ def test_cpus_of_kubelet_or_parent_are_kept_less_the_reserved(node: Node) -> Non
         for cpus, outcome in choices:
             assert node.fine({"systemReserved": "0-1"}, resources=kubelets(cpus), state=state)["cpus"] == outcome
             assert node.cpus() == outcome
-    for resources in (None, [], {"cpu": []}, {"cpu": {"shares": 2}}):
+    none: list[Any] = [None, [], {"cpu": []}, {"cpu": {"shares": 2}}]
+    for resources in none:
         assert node.fine({"systemReserved": [0]}, resources=resources)["cpus"] == "1-7"
-    for cpus in (3, 0, 1.5, [0, 1], [], {}, True, False):
-        metadata = node.fine({"systemReserved": "0-1"}, resources=kubelets(cpus), annotations={ANNOTATION: "3"})
+    odd: list[Any] = [3, 0, 1.5, [0, 1], [], {}, True, False]
+    for value in odd:
+        metadata = node.fine({"systemReserved": "0-1"}, resources=kubelets(value), annotations={ANNOTATION: "3"})
         assert metadata["ignored"].startswith("spec.resources.cpu.cpus: found ")
         assert metadata["ignored"].endswith(", expected a CPU list")
         assert metadata["cpus"] == node.cpus() == "3"

@@ -168,7 +168,7 @@ def test_path_that_is_no_file_counts_as_empty_and_stays(
 ) -> None:
     write(tmp_path / "target", b"aaa\n")
     path.parent.mkdir(parents=True)
-    make = {
+    make: dict[str, Callable[[], object]] = {
         "link": lambda: path.symlink_to(tmp_path / "target"),
         "directory": path.mkdir,
         "FIFO": lambda: os.mkfifo(path),
