@@ -8,14 +8,14 @@ from nri.errors import bounded, escape
 
 
 @given(st.text(), st.integers(128, 400))
-def test_a_bounded_text_never_has_more_bytes_than_it_may_and_is_utf8(text: str, limit: int) -> None:
+def test_bounded_text_is_utf8_within_its_limit(text: str, limit: int) -> None:
     short = bounded(text, limit)
     assert len(short.encode()) <= limit
     assert len(text.encode("utf-8", "replace")) > limit or short == text.encode("utf-8", "replace").decode()
 
 
 @pytest.mark.parametrize("sign", ["a", "é", "€", "𝄞"])
-def test_of_a_long_text_its_beginning_its_end_and_its_length_in_bytes_are_left(sign: str) -> None:
+def test_long_text_keeps_its_ends_and_its_length_in_bytes(sign: str) -> None:
     short = bounded(sign * 100_000 + "the very last w.", 4096)
     assert short.startswith(sign * 900)
     assert short.endswith(f"…the very last w. ({len(sign.encode()) * 100_000 + 16} bytes)")
@@ -36,5 +36,5 @@ def test_a_lone_surrogate_is_a_question_mark() -> None:
 
 
 @given(st.text())
-def test_a_printable_text_is_one_line_that_a_terminal_obeys_in_nothing(text: str) -> None:
+def test_escaped_text_has_no_control_characters(text: str) -> None:
     assert escape(text).isprintable()

@@ -1,7 +1,5 @@
 """The metrics of documents: what is known has a series, what is not has none, and no series comes twice."""
 
-from __future__ import annotations
-
 import pytest
 
 from nri.cli.metrics import PREFIX
@@ -10,26 +8,19 @@ from tests.support import status_documents as documents
 from tests.support.exposition import of, value
 
 
-def test_a_bridge_that_does_not_answer_is_one_series() -> None:
-    assert of(None) == {("nri_v1bridge_up", frozenset()): 0}
-
-
 def test_versions_are_labels_of_a_series_that_is_1() -> None:
     series = of(documents.healthy())
 
     assert value(series, "up") == value(series, "connected") == 1
     assert value(series, "build_info", version="0.9.0", commit="3f2c1ab", date="2025-11-20") == 1
     assert value(series, "runtime_info", name="containerd", version="v2.1.9", nri="0.8") == 1
-
-
-def test_a_runtime_that_is_not_known_has_no_series() -> None:
     series = of(documents.connecting())
-
     assert (value(series, "up"), value(series, "connected")) == (1, 0)
     assert [name for name, _ in series if "runtime" in name] == []
+    assert of(None) == {("nri_v1bridge_up", frozenset()): 0}  # it does not answer
 
 
-def test_a_broken_configuration_says_since_when_the_last_good_one_counts() -> None:
+def test_broken_configuration_has_the_time_of_the_last_valid_one() -> None:
     series = of(documents.degraded())
 
     assert (value(series, "up"), value(series, "configuration_valid")) == (1, 0)
@@ -54,19 +45,22 @@ def test_runs_are_counted_by_state_and_outcome_from_zero() -> None:
     }
     create = {"ok": 9, "error": 1, "killed": 2, "ignored": 3}
     assert found == {key: create[key[1]] if key[0] == "create" else 0 for key in found}
-
-
-def test_resident_is_a_state_set() -> None:
-    plugin = documents.plugin(resident={"state": "failed", "reason": "it holds a thread"})
-    series = of(documents.healthy(plugins=[plugin]))
-
-    of_it = {"plugin": "clearcfs", "source": "10-clearcfs.conf"}
+    second = {
+        **plugin,
+        "index": 1,
+        "last": {"create": "error"},
+        "resident": {"state": "failed", "reason": "a thread"},
+    }
+    series = of(documents.healthy(plugins=[plugin, second]))  # entries of one file share their counts
+    assert value(series, "plugin_runs_total", **of_it, state="create", outcome="ok") == 9
+    assert value(series, "plugin_last_run_ok", **of_it) == 0
+    series = of(documents.healthy(plugins=[second]))
     states = ("ready", "starting", "off", "failed")
-    found = {state: value(series, "plugin_resident_state", **of_it, resident=state) for state in states}
-    assert found == {**dict.fromkeys(states, 0), "failed": 1}
+    resident = {state: value(series, "plugin_resident_state", **of_it, resident=state) for state in states}
+    assert resident == {**dict.fromkeys(states, 0), "failed": 1}
 
 
-def test_a_plugin_that_has_not_run_has_no_last_run_and_an_empty_histogram() -> None:
+def test_plugin_that_has_not_run_has_no_last_run() -> None:
     series = of(documents.degraded())
 
     absent = {"plugin": "absent", "source": "10-absent.conf"}
@@ -88,15 +82,6 @@ def test_a_histogram_counts_up_to_each_bound() -> None:
     assert found == [5, 5, *[7] * 10, 8]
     assert value(series, "plugin_duration_seconds_sum", **of_it) == 7.5
     assert value(series, "plugin_duration_seconds_count", **of_it) == 8
-
-
-def test_entries_of_one_file_share_their_counts() -> None:
-    of_it = {"plugin": "clearcfs", "source": "10-clearcfs.conf"}
-    entry = documents.plugin(runs={"create": documents.runs(ok=7)}, seconds=documents.histogram(7))
-
-    series = of(documents.healthy(plugins=[entry, {**entry, "index": 1, "last": {"create": "error"}}]))
-    assert value(series, "plugin_runs_total", **of_it, state="create", outcome="ok") == 7
-    assert value(series, "plugin_last_run_ok", **of_it) == 0
 
 
 def test_events_are_labelled_and_their_waiting_is_added_up() -> None:

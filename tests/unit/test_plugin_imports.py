@@ -49,9 +49,7 @@ def test_what_a_plugin_imports_loads_next_to_nothing(package: str) -> None:
 
 @pytest.mark.parametrize("plugin", ["device_injector", "ulimit_adjuster"])
 @pytest.mark.parametrize(("value", "is_loaded"), [("", False), ("[]", False), ("- x", True), ("[x]", True)])
-def test_a_plugin_loads_yaml_only_for_an_annotation_that_is_not_json(
-    plugin: str, value: str, is_loaded: bool
-) -> None:
+def test_yaml_is_loaded_only_for_annotations_that_are_not_json(plugin: str, value: str, is_loaded: bool) -> None:
     code = (
         f"import sys; sys.path.insert(0, {ROOT!r})\n"
         f"from nri.plugins import annotated, {plugin}\n"

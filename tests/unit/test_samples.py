@@ -4,16 +4,14 @@ The plugins that adjust containers have samples that are not installed: an opera
 without its suffix.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from harness import json_schemas
-from nri.config import load
+from nri.config import PluginEntry, load
 from nri.config.plugin_conf import check_conf, open_to_every_pod
 from nri.plugins.clearcfs import ClearCFS
 from nri.plugins.device_injector import DeviceInjector
@@ -25,9 +23,6 @@ from nri.plugins.ulimit_adjuster import UlimitAdjuster
 from nri.skel.process import schema_of
 from nri.types.v1 import State
 from tests.unit.plugins.running import CONTAINER, Node
-
-if TYPE_CHECKING:
-    from nri.config import PluginEntry
 
 SAMPLES = Path(__file__).parents[2] / "conf/resource.d"
 BRIDGE = SAMPLES.parents[1] / "deploy/systemd/v1bridge.json"
@@ -60,7 +55,7 @@ ADJUSTING: list[type[Any]] = [DeviceInjector, HookInjector, UlimitAdjuster, Logg
 
 
 @pytest.mark.parametrize("plugin", ADJUSTING)
-def test_a_sample_of_a_plugin_that_adjusts_is_not_read_until_it_is_renamed(plugin: type[Any], tmp_path: Path) -> None:
+def test_sample_of_an_adjusting_plugin_is_not_read(plugin: type[Any], tmp_path: Path) -> None:
     (file,) = SAMPLES.glob(f"*-{plugin.type}.conf.sample")
     assert plugin.type not in [each.type for each in load(str(SAMPLES), "/nonexistent").plugins]
     (tmp_path / file.stem).write_text(file.read_text())

@@ -1,7 +1,5 @@
 """tools/stamp: a version that rises with the commits; commit and date are of git, or else as in the sources."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys
@@ -69,11 +67,11 @@ def written(tree: Path) -> str:
     return run(copy, sys.executable, "-c", "from nri.build import describe; print(describe())")
 
 
-def test_without_git_the_sources_version_stays_and_the_commit_is_unknown(tree: Path) -> None:
+def test_without_git_the_commit_is_unknown(tree: Path) -> None:
     assert written(tree) == f"{nri.__version__} (commit unknown)"
 
 
-def test_before_any_tag_it_is_a_development_version_of_the_sources(repository: Path) -> None:
+def test_without_a_tag_it_is_a_development_version(repository: Path) -> None:
     (repository / "nri/new.py").touch()
     head = commit(repository)
     commit(repository)  # changes no source
@@ -98,7 +96,7 @@ def test_a_tree_with_changes_says_so(repository: Path) -> None:
     assert "-dirty, " in written(repository)
 
 
-def test_what_is_built_stays_as_it_is_after_a_commit_that_changes_no_source(repository: Path) -> None:
+def test_commit_without_a_changed_source_changes_no_build(repository: Path) -> None:
     key = stamp(repository, "--key")
     (repository / "README.md").touch()
     commit(repository)

@@ -1,7 +1,5 @@
 """An ``adjust`` and an array of ``updates`` with every key; some values are easily taken for missing ones."""
 
-from __future__ import annotations
-
 import copy
 from string import ascii_lowercase
 from typing import Any

@@ -1,7 +1,5 @@
 """Adjustments that are applied to a config.json: one, several, put together or one after the other."""
 
-from __future__ import annotations
-
 import copy
 import json
 from typing import Any
@@ -202,7 +200,7 @@ def test_mounts_are_ordered_by_the_depth_of_their_destinations() -> None:
 
 
 @pytest.mark.parametrize("spelling", ["/data/", "//data", "/x/../data", "/./data"])
-def test_mount_replaces_the_one_at_its_destination_however_that_is_spelt(spelling: str) -> None:
+def test_mount_replaces_the_one_at_any_spelling_of_its_path(spelling: str) -> None:
     config = {"mounts": [{"destination": spelling, "source": "/old"}]}
     document = {"mounts": {"/data": {"type": "bind", "source": "/new"}}}
     assert applied(config, document)["mounts"] == [{"destination": "/data", "type": "bind", "source": "/new"}]
@@ -220,7 +218,7 @@ def test_mount_replaces_the_one_at_its_destination_however_that_is_spelt(spellin
         (["rprivate"], None, None),
     ],
 )
-def test_shared_or_slave_mount_changes_the_propagation_of_the_root(options: Any, before: Any, after: Any) -> None:
+def test_shared_or_slave_mount_changes_the_roots_propagation(options: Any, before: Any, after: Any) -> None:
     config: dict[str, Any] = {"linux": {"rootfsPropagation": before}} if before else {}
     changed = applied(config, {"mounts": {"/a": {"source": "/a", "options": options}}})
     assert changed.get("linux", {}).get("rootfsPropagation") == after
@@ -281,7 +279,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from([place for place in places(CONFIG) if place]), values)
-def test_any_configuration_is_changed_or_refused_and_the_adjust_stays(place: tuple[Any, ...], value: Any) -> None:
+def test_any_configuration_is_changed_or_refused(place: tuple[Any, ...], value: Any) -> None:
     config: Any = copy.deepcopy(CONFIG)
     around = config
     for key in place[:-1]:

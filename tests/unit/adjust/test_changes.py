@@ -1,7 +1,5 @@
 """The changes of one chain: all of a result, or nothing of it."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 
@@ -112,48 +110,24 @@ def test_nothing_of_a_wrong_result_is_taken(values: dict[str, Any], message: str
     assert [*changes.updates] == ["other", "new"]
 
 
-def test_configuration_that_cannot_be_changed_is_an_error_and_takes_nothing() -> None:
+def test_unchangeable_configuration_is_an_error() -> None:
     changes = Changes(NRI, {"process": {"env": 1}})
     adjust = {"annotations": {"a": "1"}, "env": {"A": "1"}}
     assert wrong(changes, "a", adjust=adjust) == "process.env: found the number 1, expected an array"
     take(changes, "b", adjust={"annotations": {"a": "2"}})
 
 
-class Refusing(NRIAbilities):
-    """A runtime that cannot have a container's cgroup anywhere."""
-
-    def why_no_path(self, path: str) -> str:
-        """As for the base class."""
-        return f"{path}: not here"
-
-
-def test_cgroups_path_that_the_runtime_cannot_use_is_refused() -> None:
-    changes = Changes(Refusing("a", (0, 12)), CONFIG)
-    assert wrong(changes, "a", adjust=PATH) == "adjust.linux.cgroupsPath /adjusted: not here"
-    assert wrong(changes, "a", cgroups_path="/p") == "cgroupsPath /p: not here"
-
-
-def test_flag_that_the_runtime_does_not_know_is_refused() -> None:
-    changes = Changes(NRIAbilities("containerd 2.0", (0, 8)), CONFIG)
-    assert wrong(changes, "a", adjust={"linux": {"intelRdt": {"remove": True}}}) == (
-        "adjust.linux.intelRdt.remove: containerd 2.0 has NRI 0.8, which does not apply it; NRI 0.11 does"
-    )
-
-
-def test_last_cgroups_path_counts() -> None:
-    changes = Changes(NRI, CONFIG)
-    take(changes, "a", cgroups_path="/a")
-    take(changes, "b", cgroups_path="/b")
-    assert changes.adjust == {"linux": {"cgroupsPath": "/b"}}
-    assert changes.config["linux"]["cgroupsPath"] == "/b"
-
-
-def test_cgroups_path_and_an_adjusted_one_of_two_plugins_are_in_conflict_in_either_order() -> None:
+def test_cgroups_path_of_two_plugins_conflicts_in_either_order() -> None:
     changes = Changes(NRI, CONFIG)
     take(changes, "a", cgroups_path="/a")
     assert wrong(changes, "b", adjust=PATH) == (
         "adjust.linux.cgroupsPath: already moved by the cgroupsPath of the plugin a; expected one of them"
     )
+    take(changes, "b", cgroups_path="/b")  # the last one counts
+    assert changes.adjust == {"linux": {"cgroupsPath": "/b"}}
+    assert changes.config["linux"]["cgroupsPath"] == "/b"
+    changes = Changes(NRI, CONFIG)
+    take(changes, "a", cgroups_path="/a")
     take(changes, "a", adjust=PATH)
     changes = Changes(NRI, CONFIG)
     take(changes, "a", adjust=PATH)
@@ -172,6 +146,23 @@ def test_adjust_and_cgroups_path_are_for_setup_alone() -> None:
         )
 
 
+class Refusing(NRIAbilities):
+    """A runtime that cannot have a container's cgroup anywhere."""
+
+    def why_no_path(self, path: str) -> str:
+        """As for the base class."""
+        return f"{path}: not here"
+
+
+def test_request_that_the_runtime_cannot_fulfil_is_refused() -> None:
+    changes = Changes(Refusing("containerd 2.0", (0, 8)), CONFIG)
+    assert wrong(changes, "a", adjust=PATH) == "adjust.linux.cgroupsPath /adjusted: not here"
+    assert wrong(changes, "a", cgroups_path="/p") == "cgroupsPath /p: not here"
+    assert wrong(changes, "a", adjust={"linux": {"intelRdt": {"remove": True}}}) == (
+        "adjust.linux.intelRdt.remove: containerd 2.0 has NRI 0.8, which does not apply it; NRI 0.11 does"
+    )
+
+
 # Updates
 
 
@@ -186,7 +177,7 @@ def test_updates_are_for_setup_resize_and_delete() -> None:
         assert wrong(Changes(NRI), "a", state, updates=OTHER) == message
 
 
-def test_container_of_the_request_is_updated_in_answer_to_resize_alone() -> None:
+def test_own_container_is_updated_in_answer_to_resize_alone() -> None:
     updates = [{"id": "self", "resources": CPU}]
     for state in ("setup", "delete"):
         assert wrong(Changes(NRI), "a", state, updates=updates) == (
@@ -197,7 +188,7 @@ def test_container_of_the_request_is_updated_in_answer_to_resize_alone() -> None
     assert [*changes.updates] == ["self"]
 
 
-def test_updates_of_several_plugins_are_put_together_in_the_order_of_their_containers() -> None:
+def test_updates_are_merged_in_the_order_of_their_containers() -> None:
     changes = Changes(NRI)
     take(changes, "a", updates=[{"id": "y", "resources": CPU}, {"id": "x", "resources": {}, "ignoreFailure": True}])
     take(changes, "b", updates=[{"id": "x", "resources": {"cpu": {"cpus": "1"}}, "ignoreFailure": True}])
@@ -208,7 +199,7 @@ def test_updates_of_several_plugins_are_put_together_in_the_order_of_their_conta
     ]
 
 
-def test_update_in_conflict_whose_failure_is_ignored_is_dropped_alone() -> None:
+def test_conflicting_update_with_ignored_failure_is_dropped() -> None:
     changes = Changes(NRI)
     take(changes, "a", updates=[{"id": "x", "resources": CPU}])
     conflict: dict[str, Any] = {"id": "x", "resources": {"cpu": {"cpus": "1", "shares": 9}}, "ignoreFailure": True}
@@ -228,7 +219,7 @@ def test_runtime_that_cannot_update_refuses() -> None:
         Changes(NRI).take("a", sandbox, Result(plugin="a", updates=OTHER))
 
 
-def test_next_plugin_of_a_resize_is_shown_the_resources_with_the_updates_so_far() -> None:
+def test_next_plugin_of_a_resize_sees_earlier_updates() -> None:
     asked = {"cpu": {"shares": 1, "quota": 5}, "memory": {"limit": 7, "swap": 7}}
     before = copy.deepcopy(asked)
     changes = Changes(NRI)
@@ -245,7 +236,7 @@ def test_next_plugin_of_a_resize_is_shown_the_resources_with_the_updates_so_far(
 @given(
     st.lists(mutated([ADJUST, {"env": {"A": "1"}}, {"args": ["a"]}, {"linux": {"cgroupsPath": "/a"}}]), max_size=3)
 )
-def test_configuration_is_always_the_original_with_the_whole_adjust(asked: list[Any]) -> None:
+def test_configuration_is_the_original_with_the_whole_adjust(asked: list[Any]) -> None:
     changes = Changes(OCI, CONFIG)
     for number, adjust in enumerate(asked):
         before = visible(changes)

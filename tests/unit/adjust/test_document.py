@@ -1,11 +1,10 @@
 """``adjust`` and ``updates`` as plugins write them: what is read, what is refused, and the tables of their rules."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import typing
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
@@ -18,15 +17,10 @@ from nri.adjust.merging import BY_ENTRIES, MAP
 from nri.adjust.reading import read_adjust, read_updates
 from nri.types import DecodeError
 from nri.types import adjust as types
-from nri.types.table import Map, Table
+from nri.types.table import Map, Rule, Table
 from nri.types.table_explained import faults
 from tests.unit.adjust.documents import ADJUST, RESOURCES, UPDATES
 from tests.unit.types.mutations import mutated, values
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nri.types.table import Rule
 
 RULES = {"adjust": document.ADJUST, "updates": document.UPDATES}
 VALIDATORS = {name: json_schemas.validator(name) for name in RULES}
@@ -152,7 +146,7 @@ def test_full_documents_are_accepted_and_read_as_copies() -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(mutated([ADJUST]))
-def test_any_value_is_read_or_refused_with_a_short_line_and_reading_again_changes_nothing(value: Any) -> None:
+def test_any_value_is_read_or_refused_with_a_short_line(value: Any) -> None:
     try:
         adjust = read_adjust(value)
     except DecodeError as error:
@@ -254,7 +248,7 @@ def test_full_documents_have_every_key(table: Rule, full: Any) -> None:
 # The table of fields
 
 
-def test_fields_are_the_values_of_the_table_and_their_kinds_fit_it() -> None:
+def test_fields_and_their_kinds_fit_the_table() -> None:
     names, paths = [field.name for field in FIELDS], {field.path for field in FIELDS}
     assert [path for path in leaves(document.ADJUST) if not any(path[: len(each)] == each for each in paths)] == []
     assert len(names) == len(set(names))

@@ -1,7 +1,5 @@
 """Two plugins of one chain cannot set the same thing, unless one removes what an earlier one has set."""
 
-from __future__ import annotations
-
 from string import ascii_lowercase
 from typing import Any
 
@@ -39,7 +37,7 @@ def things(field: Any, value: Any) -> list[tuple[dict[str, Any], str]]:
     return [(alone(field, ["sh"] if field.kind == COMMAND else value), "")]
 
 
-def test_thing_that_a_plugin_has_set_cannot_be_set_by_another_one_or_again() -> None:
+def test_no_plugin_can_set_what_is_already_set() -> None:
     for field, value in walk(ADJUST):
         for one, name in [] if field.kind in (ADDED, REMOVAL) else things(field, value):
             expected = f"adjust.{field.name}{name}: already set by the plugin a; expected one plugin alone to set it"
@@ -48,7 +46,7 @@ def test_thing_that_a_plugin_has_set_cannot_be_set_by_another_one_or_again() -> 
             assert conflict(one, one, by="aa") == expected
 
 
-def test_hooks_and_device_rules_are_added_by_any_number_of_plugins() -> None:
+def test_hooks_and_device_rules_are_added_by_many_plugins() -> None:
     added: dict[str, Any] = {}
     for field, value in walk(ADJUST):
         if field.kind == ADDED:

@@ -1,18 +1,13 @@
 """The reader of an executable's modules: archives of any compression, within a file or alone, and damaged ones."""
 
-from __future__ import annotations
-
 import marshal
 import zlib
 from importlib.util import MAGIC_NUMBER
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from nri.authoring.loader import archive, no_ctypes
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SOURCES = {"a": "x = 1", "a.b": "x = 'ü' * 100000", "c": ""}
 CODE = {name: marshal.dumps(compile(source, name, "exec")) for name, source in SOURCES.items()}

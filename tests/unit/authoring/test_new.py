@@ -1,11 +1,9 @@
 """`nri new`: a folder with a plugin, or one clear sentence and nothing that is half made."""
 
-from __future__ import annotations
-
 import os
 import re
 import tomllib
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
@@ -14,9 +12,6 @@ from nri.authoring.scaffold import KINDS, NewPluginError, class_name, make, modu
 from tests.integration.cli.running import inside
 from tests.support.linters import run_module
 from tests.support.v2_template import ROOT, TEMPLATE
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_options_choose_the_kind_and_the_files_are_named(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """``nri simulate`` with v0.1 plugins: what the bridge asks them, and what they do to made-up cgroups."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -74,7 +72,7 @@ def shell(folder: Path, text: str = SHELL) -> None:
 
 
 @pytest.mark.parametrize("kind", ["v1", "v2", "hybrid"])
-def test_a_pods_life_shows_requests_results_and_writes_and_setup_finds_no_cgroup(tmp_path: Path, kind: str) -> None:
+def test_life_of_a_pod_shows_requests_results_and_writes(tmp_path: Path, kind: str) -> None:
     ran = simulate(tmp_path, "--cgroups", kind)
     header, *lines = re.sub(r" +[\d.]+ ms$", "", ran.stdout, flags=re.MULTILINE).splitlines(keepends=True)
     shown = "".join([line if line[:1] == " " else re.sub(" +", " ", line) for line in lines])
@@ -96,14 +94,14 @@ def test_the_options_say_what_the_pods_have(tmp_path: Path) -> None:
     assert wrote == "wrote cpuset.cpus: 5"
 
 
-def test_the_entry_beside_it_counts_and_what_its_condition_excludes_is_explained(tmp_path: Path) -> None:
+def test_entry_beside_the_plugin_and_its_condition_count(tmp_path: Path) -> None:
     ran = simulate(tmp_path, "-v", when={"namespaces": ["shop"]}, conf={"cpus": "7"})
     assert (ran.status, "pinner  ok" in ran.stdout) == (0, False)
     assert '(skipped)             -            pinner\n  namespace "default", expected shop\n' in ran.stdout
     assert "wrote cpuset.cpus: 7" in simulate(tmp_path, "--namespace=shop").stdout
 
 
-def test_a_plugin_that_misses_the_deadline_of_its_entry_is_killed(tmp_path: Path) -> None:
+def test_plugin_that_misses_its_deadline_is_killed(tmp_path: Path) -> None:
     ran = simulate(tmp_path, plugin=PLUGIN.replace('print("confining")', "time.sleep(60)"), timeout=0.5)
     assert ran.status == 1
     assert re.search(r"create +web-0/app-0  pinner .*\n  error: killed: deadline\n", ran.stdout)

@@ -1,17 +1,12 @@
 """A plugin's source file: found, asked what it is, with the entry beside it; or one sentence."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from nri.authoring import source
 from nri.authoring.source import SourceError, about, entry_beside, find
 from nri.config import ConfigError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PLUGIN = (
     "from nri import skel\nclass P(skel.Plugin):\n    type = %r\n    def invoke(self, request): pass\nskel.main(P())"
@@ -59,7 +54,7 @@ def test_what_is_no_plugin_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
         about(str(tmp_path / "a.py"))
 
 
-def test_the_one_plugin_of_a_folder_says_its_type_and_the_first_entry_beside_it_counts(tmp_path: Path) -> None:
+def test_plugin_of_a_folder_and_its_first_entry_are_found(tmp_path: Path) -> None:
     entry = '{"version": "0.1", "plugins": [{"type": "other"}, {"type": "pinner", "conf": %d}]}'
     for name, text in {
         "pinner.py": PLUGIN % "pinner",

@@ -1,18 +1,13 @@
 """The cgroup trees of these tests: of plain files, and the kernel's own."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from nri.cgroups import knobs
 from tests.support.real_cgroups import Real, real_cgroups
 from tests.unit.cgroups.trees import INNER, SCOPE, Tree
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture(params=["v1", "v2"])

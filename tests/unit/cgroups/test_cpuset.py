@@ -1,17 +1,12 @@
 """The CPUs of a cgroup, in trees of plain files."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from nri.cgroups import CgroupError, CpuListError, GoneError
 from tests.unit.cgroups.trees import INNER, PATH, POD, SCOPE, SCOPED, Tree
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_effective_cpus_are_the_kernels(tree: Tree) -> None:
@@ -29,16 +24,22 @@ def test_an_old_v1_kernel_has_only_the_cpus_that_were_set(v1: Tree) -> None:
     assert v1.cgroup().effective_cpus() == {1}
 
 
-def test_a_parent_without_cpus_of_its_own_has_those_of_the_nearest_ancestor(tree: Tree) -> None:
+def test_parent_without_cpus_has_those_of_its_ancestor(tree: Tree) -> None:
     knob = tree.v1_or_v2("cpuset.effective_cpus", "cpuset.cpus.effective")
     for path, cpus in ((POD, "\n"), ("/kubepods/burstable", "\n"), ("/kubepods", "1-2\n")):
         tree.put(path, knob, cpus)
     assert tree.cgroup().parent_cpus() == {1, 2}
-
-
-def test_a_parent_that_is_the_root_has_the_cpus_of_the_machine(tree: Tree) -> None:
     tree.make("/alone")
-    assert tree.cgroup("/alone").parent_cpus() == {0, 1, 2, 3}
+    assert tree.cgroup("/alone").parent_cpus() == {0, 1, 2, 3}  # the machine's
+
+
+def test_empty_set_and_garbage_are_errors(tree: Tree) -> None:
+    with pytest.raises(CpuListError, match="at least one"):
+        tree.cgroup().set_cpus(frozenset())
+    tree.put(PATH, "cpuset.cpus", "0-x")
+    with pytest.raises(CgroupError, match=r"cpuset.cpus holds '0-x': expected a CPU list") as caught:
+        tree.cgroup().cpus()
+    assert not isinstance(caught.value, ValueError)
 
 
 def test_no_cpus_up_to_the_root_is_an_error(v1: Tree) -> None:
@@ -47,11 +48,6 @@ def test_no_cpus_up_to_the_root_is_an_error(v1: Tree) -> None:
     for ask in (v1.cgroup().effective_cpus, v1.cgroup().parent_cpus):
         with pytest.raises(CgroupError, match=r"the cgroups above .* have no CPUs"):
             ask()
-
-
-def test_an_empty_set_is_refused(tree: Tree) -> None:
-    with pytest.raises(CpuListError, match="at least one"):
-        tree.cgroup().set_cpus(frozenset())
 
 
 def test_v2_without_the_cpuset_controller_is_explained(v2: Tree) -> None:
@@ -78,7 +74,7 @@ def test_v2_without_the_cpuset_controller_is_explained(v2: Tree) -> None:
         ("0-1", "0", {0, 1}, ["container 0-1"]),
     ],
 )
-def test_cruns_child_has_a_subset_of_its_scopes_cpus_at_every_step(
+def test_cruns_child_always_has_a_subset_of_its_scopes_cpus(
     scoped: Tree, written: list[str], scope: str, child: str, new: set[int], steps: list[str]
 ) -> None:
     scoped.put(SCOPE, "cpuset.cpus", scope)
@@ -89,7 +85,7 @@ def test_cruns_child_has_a_subset_of_its_scopes_cpus_at_every_step(
 
 
 @pytest.mark.parametrize("has_controller", [True, False])
-def test_in_v2_a_child_that_inherits_or_lacks_the_controller_is_left_alone(
+def test_v2_child_that_inherits_its_cpus_is_unchanged(
     tmp_path: Path, written: list[str], has_controller: bool
 ) -> None:
     tree = Tree(tmp_path, "v2", INNER)
@@ -98,10 +94,3 @@ def test_in_v2_a_child_that_inherits_or_lacks_the_controller_is_left_alone(
     tree.cgroup(SCOPED).set_cpus(frozenset({2}))
     assert written == ["crun-abc.scope/cpuset.cpus 2"]
     assert tree.cgroup(SCOPED).cpus() == {2}
-
-
-def test_garbage_in_the_cpuset_is_reported_with_the_file(tree: Tree) -> None:
-    tree.put(PATH, "cpuset.cpus", "0-x")
-    with pytest.raises(CgroupError, match=r"cpuset.cpus holds '0-x': expected a CPU list") as caught:
-        tree.cgroup().cpus()
-    assert not isinstance(caught.value, ValueError)

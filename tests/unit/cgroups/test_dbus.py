@@ -1,7 +1,5 @@
 """D-Bus messages, with a second opinion: jeepney reads what is written here, and writes what is read here."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -77,7 +75,7 @@ def test_what_another_writes_is_read(value: tuple[str, str | int | bytes], endia
     assert (message.type, message.reply_to, message.error, message.value) == (dbus.REPLY, 7, "", value[1])
 
 
-def test_an_error_has_a_name_a_text_a_signal_no_call_and_a_reply_perhaps_no_value() -> None:
+def test_errors_signals_and_empty_replies_are_read() -> None:
     signal = new_signal(DBusAddress("/", interface="a.b"), "Changed", "a{sv}", ({},))
     for sent, read in (
         (new_error(CALL, "a.b.No", "s", ("not today",)), (dbus.ERROR, 7, "a.b.No", "not today")),

@@ -1,13 +1,13 @@
 """System calls that fail on a cgroup's files: errors have the file, the kernel's answer, and earlier changes."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re
 import shutil
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,10 +15,6 @@ from nri.cgroups import Cgroup, CgroupError, GoneError, Mounts, Quota, knobs, pa
 from tests.support.processes import open_fds
 from tests.support.system_faults import Failing, name_of
 from tests.unit.cgroups.trees import INNER, PATH, SCOPE, SCOPED, Tree
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 VALUES: dict[str, Any] = {
     "cpu.weight": 7,
@@ -92,7 +88,7 @@ def test_unreadable_mounts_are_named(monkeypatch: pytest.MonkeyPatch, call: str)
 
 @pytest.mark.parametrize("name", VALUES)
 @pytest.mark.parametrize("kind", ["v1", "v2"])
-def test_each_refused_write_of_a_knob_names_the_file_the_answer_and_earlier_writes(
+def test_refused_write_names_the_file_and_earlier_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, name: str
 ) -> None:
     for nth in range(8):
@@ -115,32 +111,6 @@ def test_each_refused_write_of_a_knob_names_the_file_the_answer_and_earlier_writ
     raise AssertionError("it never stops writing")
 
 
-def refuse(monkeypatch: pytest.MonkeyPatch, number: int, nth: int) -> Failing:
-    failing = Failing(os, "write", number, nth=nth)
-    monkeypatch.setattr(knobs, "os", failing)
-    return failing
-
-
-def test_a_refused_write_of_a_quota_names_the_first_that_was_done(
-    scoped: Tree, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cgroup = with_values(scoped).cgroup(SCOPED)
-    directory, none = cgroup.directory("cpu"), scoped.v1_or_v2("-1", "max")
-    for nth, level, done in (
-        (0, "", ""),
-        (1, "/container", f"; the quota of {directory} was cleared before that, it was 50000/100000"),
-    ):
-        failing = refuse(monkeypatch, errno.EINVAL, nth)
-        with pytest.raises(
-            CgroupError, match=rf"^cannot write {none!r} to {directory}{level}/c.*\(EINVAL\)"
-        ) as caught:
-            cgroup.clear_cpu_quota()
-        assert failing.failed == 1
-        assert str(caught.value).endswith(done)
-        assert ("before that" in str(caught.value)) == (nth > 0)
-        with_values(scoped)
-
-
 @pytest.mark.parametrize(
     ("nth", "done", "left"),
     [
@@ -152,7 +122,8 @@ def test_a_refused_write_of_a_quota_names_the_first_that_was_done(
 def test_a_refused_step_of_three_names_the_earlier_ones(
     scoped: Tree, monkeypatch: pytest.MonkeyPatch, nth: int, done: str | None, left: dict[str, str]
 ) -> None:
-    cgroup, failing = with_values(scoped).cgroup(SCOPED), refuse(monkeypatch, errno.ENOSPC, nth)
+    cgroup, failing = with_values(scoped).cgroup(SCOPED), Failing(os, "write", errno.ENOSPC, nth=nth)
+    monkeypatch.setattr(knobs, "os", failing)
     with pytest.raises(CgroupError, match=r"\(ENOSPC\): processes in the cgroup would be left without") as caught:
         cgroup.set_cpus(parse_cpus("1-2"))
     assert failing.failed == 1
@@ -164,7 +135,7 @@ def test_a_refused_step_of_three_names_the_earlier_ones(
     assert {path: scoped.get(path, "cpuset.cpus") for path in left} == left
 
 
-def test_a_short_write_is_an_error_that_names_earlier_writes(scoped: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_write_is_an_error_that_names_earlier_writes(scoped: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first write is taken whole, and one byte of the second."""
     cgroup, short = with_values(scoped).cgroup(SCOPED), Failing(os, "write", 0)
     taken: list[int] = []
@@ -195,7 +166,7 @@ def test_a_removed_cgroup_is_gone_for_every_method(tree: Tree) -> None:
 
 
 @pytest.mark.parametrize("call", ["read", "write"])
-def test_a_cgroup_that_is_removed_while_its_file_is_open_is_gone(
+def test_cgroup_removed_while_its_file_is_open_is_gone(
     tree: Tree, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     cgroup = tree.cgroup()

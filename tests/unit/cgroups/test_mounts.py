@@ -35,14 +35,11 @@ def test_the_version_is_what_is_mounted(text: str, version: str) -> None:
     assert Mounts.parse(text).version == version
 
 
-def test_one_v1_mount_can_serve_two_controllers() -> None:
+def test_controller_is_served_by_v1_or_else_v2() -> None:
     mounts = Mounts.parse(V1)
     assert serving(mounts, "cpu").point == serving(mounts, "cpuacct").point == "/sys/fs/cgroup/cpu,cpuacct"
     assert serving(mounts, "cpuset").version == 1
     assert mounts.serving("memory") is None
-
-
-def test_in_a_hybrid_v1_serves_what_it_has_and_v2_the_rest() -> None:
     mounts = Mounts.parse(V1 + UNIFIED)
     assert serving(mounts, "cpu").version == 1
     assert serving(mounts, "memory").point == "/sys/fs/cgroup/unified"
@@ -89,10 +86,13 @@ def test_a_mounts_root_is_stripped_from_what_the_kernel_prints(root: str, path: 
     assert Mount("/mnt", root, 2).below(path) == below
 
 
-def test_a_cgroups_path_counts_from_the_hosts_root() -> None:
-    assert Mount("/mnt", "/../..", 2).below_host("/kubepods/x") == "/kubepods/x"
-    assert Mount("/mnt", "/docker/1", 2).below_host("/docker/1/x") == "/x"
-    assert Mount("/mnt", "/docker/1", 2).below_host("/kubepods/x") is None
+def test_cgroups_path_counts_from_the_hosts_root() -> None:
+    for root, path, below in (
+        ("/../..", "/kubepods/x", "/kubepods/x"),
+        ("/docker/1", "/docker/1/x", "/x"),
+        ("/docker/1", "/kubepods/x", None),
+    ):
+        assert Mount("/mnt", root, 2).below_host(path) == below
 
 
 def test_a_malformed_line_is_ignored() -> None:

@@ -1,7 +1,5 @@
 """Paths of cgroups: what a cgroupsPath names, what proc prints, and which names are pods'."""
 
-from __future__ import annotations
-
 import pytest
 
 from nri.cgroups import CgroupError, CgroupPathError

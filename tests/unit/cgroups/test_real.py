@@ -1,7 +1,5 @@
 """find() and Cgroup on this machine's own hierarchies; what v2 has and v1 has not is in test_real_v2.py."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -70,7 +68,7 @@ def test_cruns_scope_and_child_move_together(real: Real, before: str, after: set
 
 
 @pytest.mark.kernel_cgroups(cpuset=1)
-def test_children_that_the_container_made_are_named_as_the_cause_on_v1(real: Real) -> None:
+def test_v1_children_of_the_container_are_named_as_the_cause(real: Real) -> None:
     path = real.make("/abc")
     real.make("/abc/inner", "1")
     with pytest.raises(

@@ -4,23 +4,19 @@ A controller that the machine lacks is skipped with the reason. One that nobody 
 enabled for the test.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import uuid
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from nri.cgroups import Cgroup, CgroupError, Mounts, Quota, find
 from nri.cgroups.knob_table import find as find_knob
 from tests.support.controllers import enabled
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = [pytest.mark.runtime, pytest.mark.kernel_cgroups]
 

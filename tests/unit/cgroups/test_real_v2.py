@@ -5,18 +5,12 @@ Interface Files". CPUs that go offline and partitions change the whole machine: 
 these, for the emulated one.
 """
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING
 
 import pytest
 
-from nri.cgroups import CgroupError, Quota, find
-
-if TYPE_CHECKING:
-    from nri.cgroups import Cgroup
-    from tests.support.real_cgroups import Real
+from nri.cgroups import Cgroup, CgroupError, Quota, find
+from tests.support.real_cgroups import Real
 
 pytestmark = [pytest.mark.runtime, pytest.mark.kernel_cgroups(cpuset=2)]
 
@@ -37,7 +31,7 @@ BOTH = {0, 1}
         pytest.param("", "cpu", marks=WITH_CPU),
     ],
 )
-def test_a_v2_cgroup_whose_parent_enables_no_controller_for_it_is_explained(real: Real, has: str, lacks: str) -> None:
+def test_v2_cgroup_without_the_controller_is_explained(real: Real, has: str, lacks: str) -> None:
     cgroup = find(real.make("/abc", controllers=(has,)))
     with pytest.raises(CgroupError, match=rf"the cgroup.subtree_control of the parent lacks {lacks}; '\+{lacks}'"):
         _change(lacks, cgroup)
@@ -60,7 +54,7 @@ def test_a_v2_cgroup_that_was_given_no_cpus_follows_its_parent(real: Real) -> No
             assert cgroup.effective_cpus() == cgroup.parent_cpus() == os.sched_getaffinity(pid) == cpus
 
 
-def test_v2_takes_cpus_that_the_parent_lacks_and_they_have_no_effect(real: Real) -> None:
+def test_v2_cpus_that_the_parent_lacks_have_no_effect(real: Real) -> None:
     real.make("/pod", "0")
     path = real.make("/pod/abc", "0")
     with real.process(path) as pid:
@@ -73,7 +67,7 @@ def test_v2_takes_cpus_that_the_parent_lacks_and_they_have_no_effect(real: Real)
         assert find(path).effective_cpus() == os.sched_getaffinity(pid) == {1}
 
 
-def test_a_v2_container_can_be_confined_below_what_its_own_children_were_given(real: Real) -> None:
+def test_v2_container_can_be_confined_below_its_children(real: Real) -> None:
     path = real.make("/abc")
     inner = real.make("/abc/inner", "1")
     with real.process(inner) as pid:
@@ -108,9 +102,7 @@ def test_a_v2_scope_limits_cruns_child_whatever_the_child_has(real: Real, contro
 
 @pytest.mark.parametrize("before", ["0", "1", "0-1"])
 @pytest.mark.parametrize("after", [{0}, {1}, BOTH], ids=str)
-def test_a_v2_child_of_crun_with_cpus_of_its_own_is_moved_with_its_scope(
-    real: Real, before: str, after: set[int]
-) -> None:
+def test_v2_child_of_crun_with_own_cpus_moves_with_its_scope(real: Real, before: str, after: set[int]) -> None:
     scope = real.make("/crun-abc.scope", before)
     inner = real.make("/crun-abc.scope/container", "0")
     with real.process(inner) as pid:

@@ -1,17 +1,12 @@
 """The topology of machines, read from made-up files of sysfs."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from harness.machines import MACHINES, make, topology
 from nri.cgroups import CgroupError, render_cpus
 from nri.cgroups.topology import Topology
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -36,13 +31,6 @@ def test_domains_of_machines(
     for domains in (found.cores, found.caches, list(found.nodes.values()), found.packages):
         assert sorted(cpu for domain in domains for cpu in domain) == sorted(found.online)
     assert Topology.from_value(found.to_value()).to_value() == found.to_value()
-
-
-def test_threads_of_a_core_are_together(tmp_path: Path) -> None:
-    found = topology(tmp_path, "two-sockets")
-    assert found.cores[:2] == [{0, 128}, {1, 129}]
-    assert render_cpus(found.caches[1]) == "8-15,136-143"
-    assert render_cpus(found.nodes[1]) == "64-127,192-255"
 
 
 def test_core_types_of_a_laptop_and_of_arm64(tmp_path: Path) -> None:

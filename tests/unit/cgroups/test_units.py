@@ -1,7 +1,5 @@
 """Cgroups that are units of systemd: what systemd is asked and told, and what happens if it cannot be."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,8 +77,8 @@ def test_cpus_are_a_property_of_the_unit(systemd: FakeSystemd, cgroup: Cgroup) -
         assert cgroup.cpus() == cpus
 
 
-def test_a_unit_that_lacks_the_cpus_of_its_file_is_given_them(
-    tree: Tree, systemd: FakeSystemd, cgroup: Cgroup
+def test_unit_that_lacks_the_value_of_its_file_is_given_it(
+    tree: Tree, systemd: FakeSystemd, cgroup: Cgroup, written: list[str]
 ) -> None:
     tree.put(CONTAINER, "cpuset.cpus", "1-3\n")
     cgroup.confine(frozenset({1, 2, 3}))
@@ -88,11 +86,26 @@ def test_a_unit_that_lacks_the_cpus_of_its_file_is_given_them(
     systemd.calls.clear()
     cgroup.confine(frozenset({1, 2, 3}))
     assert systemd.calls == ["Get"]
+    tree.put(CONTAINER, "memory.high", "8192\n")
+    written.clear()
+    cgroup.write("memory.high", 8192)
+    assert systemd.properties[SCOPE]["MemoryHigh"] == 8192
+    assert written == []
+    systemd.calls.clear()
+    for name, value in {"cpu.idle": True, "cpu.max.burst": 50}.items():  # without a property
+        cgroup.write(name, value)
+        assert cgroup.read(name) == value
+    assert systemd.calls == []
 
 
-@pytest.fixture
-def enabling(tree: Tree, systemd: FakeSystemd, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A scope without knobs of cpuset and pids, which systemd makes when it is told of a property."""
+def test_systemd_enables_a_controller_that_is_missing(
+    tree: Tree, systemd: FakeSystemd, cgroup: Cgroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for knob in ("cpuset.cpus", "cpuset.cpus.effective", "pids.max"):
+        Path(tree.file(CONTAINER, knob)).unlink()
+    with monkeypatch.context() as patch, pytest.raises(CgroupError, match=r"pids.max does not exist: .*lacks pids"):
+        patch.setattr(knobs, "APPEARS", 0.05)
+        cgroup.write("pids.max", 9)
     realize = systemd.set_properties
 
     def enable(message: object) -> object:
@@ -100,23 +113,14 @@ def enabling(tree: Tree, systemd: FakeSystemd, monkeypatch: pytest.MonkeyPatch) 
         tree.put(CONTAINER, "pids.max", "max\n")
         return realize(message)
 
-    for knob in ("cpuset.cpus", "cpuset.cpus.effective", "pids.max"):
-        Path(tree.file(CONTAINER, knob)).unlink()
     monkeypatch.setattr(systemd, "set_properties", enable)
-
-
-@pytest.mark.usefixtures("enabling")
-def test_systemd_enables_a_controller_that_is_missing(tree: Tree, cgroup: Cgroup) -> None:
     assert cgroup.cpus() == frozenset()
     assert cgroup.effective_cpus() == {0, 1, 2, 3}  # its parent's
     cgroup.confine(frozenset({1}))
     assert tree.get(CONTAINER, "cpuset.cpus").strip() == "1"
-
-
-@pytest.mark.usefixtures("enabling")
-def test_a_knob_appears_when_systemd_enables_its_controller(cgroup: Cgroup) -> None:
-    assert cgroup.write("pids.max", 9) is None
-    assert cgroup.read("pids.max") == 9
+    Path(tree.file(CONTAINER, "pids.max")).unlink()
+    assert cgroup.write("pids.max", 8) is None
+    assert cgroup.read("pids.max") == 8
 
 
 def test_v1_has_quotas_in_systemd_and_no_cpus(tree_v1: Tree, systemd: FakeSystemd) -> None:
@@ -150,6 +154,8 @@ def test_a_unit_is_a_scope_or_a_slice_below_slices() -> None:
     for path in (f"{CONTAINER}/container", f"{CONTAINER}/a.scope", "/kubepods/pod1/abc.scope", "/", ""):
         assert not looks_like_unit(path), path
     assert not looks_like_unit("/system.slice/docker.service")
+    escaped = {"a.scope": "a_2escope", "-.slice": "_2d_2eslice", "1a_é.slice": "_31a_5f_c3_a9_2eslice"}
+    assert {unit: systemd_bus.object_path(unit).rpartition("/")[2] for unit in escaped} == escaped
 
 
 FAULTS = {
@@ -177,6 +183,12 @@ def test_a_systemd_that_does_not_answer_leaves_the_files(
     assert reason in cgroup.untold
 
 
+def test_unit_that_systemd_does_not_know_is_no_fault(systemd: FakeSystemd, cgroup: Cgroup) -> None:
+    systemd.fault = "org.freedesktop.systemd1.NoSuchUnit"
+    cgroup.clear_cpu_quota()
+    assert cgroup.untold == ""
+
+
 def test_a_silent_systemd_is_not_asked_again_on_the_other_socket(
     tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,13 +204,7 @@ def test_a_silent_systemd_is_not_asked_again_on_the_other_socket(
     assert "system_bus_socket" not in cgroup.untold
 
 
-def test_a_unit_that_systemd_does_not_know_is_none(systemd: FakeSystemd, cgroup: Cgroup) -> None:
-    systemd.fault = "org.freedesktop.systemd1.NoSuchUnit"
-    cgroup.clear_cpu_quota()
-    assert cgroup.untold == ""
-
-
-def test_the_system_bus_is_asked_where_there_is_no_private_socket(tree: Tree, tmp_path: Path) -> None:
+def test_system_bus_is_asked_if_there_is_no_private_socket(tree: Tree, tmp_path: Path) -> None:
     tree.limit(CONTAINER, 50000)
     with FakeSystemd(tmp_path / "run", CONTAINER, socket_name="dbus/system_bus_socket") as systemd:
         systemd.properties[SCOPE]["CPUQuotaPerSecUSec"] = 500_000
@@ -232,15 +238,6 @@ def test_a_value_that_does_not_stay_is_an_error(
         cgroup.set_cpus(frozenset({1}))
     with pytest.raises(CgroupError, match=r"high has None right after it was given 4096: expected that it stays"):
         cgroup.write("memory.high", 4096)
-
-
-def test_a_units_path_is_escaped_as_systemd_does() -> None:
-    for unit, path in {
-        "a.scope": "a_2escope",
-        "-.slice": "_2d_2eslice",
-        "1a_é.slice": "_31a_5f_c3_a9_2eslice",
-    }.items():
-        assert systemd_bus.object_path(unit) == f"/org/freedesktop/systemd1/unit/{path}"
 
 
 # Knobs by their names: the property is told, the file is written, and then read
@@ -301,40 +298,20 @@ def test_the_default_weight_is_a_property_and_a_devices_is_not(
     assert systemd.calls == []
 
 
-def test_a_period_that_is_not_systemds_own_is_told_too(systemd: FakeSystemd, cgroup: Cgroup) -> None:
+def test_other_period_is_a_property_too(
+    systemd: FakeSystemd, cgroup: Cgroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cgroup.write("cpu.max", Quota(10000, 30000))
     assert systemd.properties[SCOPE]["CPUQuotaPerSecUSec"] == 333334
     assert systemd.properties[SCOPE]["CPUQuotaPeriodUSec"] == 30000
     cgroup.write("cpu.max", Quota(None, 30000))
     assert systemd.properties[SCOPE]["CPUQuotaPerSecUSec"] == INFINITY
+    real = knobs.write
+    monkeypatch.setattr(knobs, "write", lambda path, value, *rest: real(path, "33334 100000", *rest))
+    cgroup.write("cpu.max", Quota(10000, 30000))  # the same share of another period, as systemd writes it
 
 
-def test_a_knob_without_a_property_is_written_only(systemd: FakeSystemd, cgroup: Cgroup) -> None:
-    for name, value in {"cpu.idle": True, "cpu.max.burst": 50}.items():
-        cgroup.write(name, value)
-        assert cgroup.read(name) == value
-    assert systemd.calls == []
-
-
-def test_a_value_that_only_the_file_has_is_told(
-    tree: Tree, systemd: FakeSystemd, cgroup: Cgroup, written: list[str]
-) -> None:
-    tree.put(CONTAINER, "memory.high", "8192\n")
-    cgroup.write("memory.high", 8192)
-    assert systemd.properties[SCOPE]["MemoryHigh"] == 8192
-    assert written == []
-
-
-def test_a_knob_that_systemd_does_not_enable_is_an_error(
-    tree: Tree, systemd: FakeSystemd, cgroup: Cgroup, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(knobs, "APPEARS", 0.05)
-    Path(tree.file(CONTAINER, "pids.max")).unlink()
-    with pytest.raises(CgroupError, match=r"pids.max does not exist: .*lacks pids"):
-        cgroup.write("pids.max", 9)
-
-
-def test_a_value_that_the_kernel_refuses_names_what_systemd_was_told(
+def test_refused_value_names_what_systemd_was_told(
     systemd: FakeSystemd, cgroup: Cgroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
 
@@ -346,17 +323,7 @@ def test_a_value_that_the_kernel_refuses_names_what_systemd_was_told(
         cgroup.write("memory.max", 4096)
 
 
-def test_a_share_of_another_period_that_systemd_wrote_stays(
-    systemd: FakeSystemd, cgroup: Cgroup, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = knobs.write
-    monkeypatch.setattr(knobs, "write", lambda path, value, *rest: real(path, "33334 100000", *rest))
-    cgroup.write("cpu.max", Quota(10000, 30000))
-
-
-def test_without_systemds_answer_a_knob_is_written_and_the_reason_kept(
-    tree: Tree, systemd: FakeSystemd, cgroup: Cgroup
-) -> None:
+def test_knob_is_written_if_systemd_refuses_it(tree: Tree, systemd: FakeSystemd, cgroup: Cgroup) -> None:
     systemd.fault = "org.freedesktop.DBus.Error.UnknownProperty"
     assert (cgroup.write("memory.high", 4096), cgroup.write("pids.max", 5)) == (None, None)
     assert (tree.get(CONTAINER, "memory.high"), cgroup.untold != "") == ("4096", True)

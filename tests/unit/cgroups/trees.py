@@ -1,16 +1,11 @@
 """A container's cgroup in a tree of plain files with all controllers of the table of knobs, of v1, v2 or hybrid."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nri.cgroups import Cgroup, Mounts, Systemd, find
 from nri.testing.cgroup_files import CgroupFiles
 from nri.testing.kernel import INITIAL
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 POD = "/kubepods/burstable/pod1-2"
 PATH = f"{POD}/abc"

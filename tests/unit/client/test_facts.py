@@ -1,7 +1,5 @@
 """What a host knows of a container by its request, on each runtime, and what a pod cannot forge."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -53,9 +51,7 @@ def test_recorded_requests(
 
 
 @pytest.mark.parametrize(("own", "others"), [(CONTAINERD, CRIO), (CRIO, CONTAINERD)], ids=["containerd", "cri-o"])
-def test_namespace_is_that_of_the_runtimes_annotations_unless_a_pod_forges_the_other_runtimes(
-    own: dict[str, str], others: dict[str, str]
-) -> None:
+def test_namespace_is_unknown_if_a_pod_forges_annotations(own: dict[str, str], others: dict[str, str]) -> None:
     found = facts(own)
     assert (found.namespace, found.is_sandbox, found.labels, found.runtime_handler) == ("shop", False, None, None)
     forged = {key: "kube-system" if value == "shop" else value for key, value in others.items()}
@@ -83,21 +79,12 @@ def test_sandbox_is_known_and_cannot_pass_for_a_container(runtime: str) -> None:
     assert forged.is_sandbox is None
 
 
-def test_container_without_a_sandbox_is_a_container() -> None:
+def test_facts_depend_on_the_runtime_and_the_kubelets_label() -> None:
     assert facts({}, sandbox_id="").is_sandbox is False
-
-
-def test_containerd_passes_on_only_some_annotations() -> None:
-    assert facts(CONTAINERD).has_all_annotations is False
+    assert facts(CONTAINERD).has_all_annotations is False  # it passes on only some
     assert facts(CRIO).has_all_annotations is True
-
-
-def test_kubelets_label_overrides_annotations() -> None:
     found = facts(CONTAINERD, labels={"io.kubernetes.pod.namespace": "kube-system"})
     assert (found.namespace, found.has_all_annotations) == ("kube-system", True)
-
-
-def test_request_without_a_spec_has_unknown_annotations() -> None:
     assert facts_of(Request(state="create", id="a")).annotations is None
 
 

@@ -1,19 +1,15 @@
 """Which executables are plugins of this build: all others are started."""
 
-from __future__ import annotations
-
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from nri import build_mark
 from nri.client import forking
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 BUILD, OTHER = "a" * 32, "b" * 32
 MODULE = "nri.plugins.clearcfs.__main__"
@@ -49,22 +45,27 @@ def test_link_to_a_plugin_of_this_build_is_loaded(folder: Path, tmp_path: Path) 
     assert found(link) is sys.modules[MODULE].main
 
 
-def test_copy_in_another_folder_is_started(folder: Path, tmp_path: Path) -> None:
-    assert found(executable(tmp_path / "bin/clearcfs")) is None
-
-
-def test_file_without_a_mark_is_started(folder: Path) -> None:
+def test_file_without_a_mark_is_started(folder: Path, tmp_path: Path) -> None:
+    assert found(executable(tmp_path / "bin/clearcfs")) is None  # a copy in another folder
     script = folder / "clearcfs"
+    assert found(script) is None
     for text in ("", "#!/bin/sh\nexit 1\n", "#!/bin/sh\n" + "#" * 500):
         script.write_text(text)
         assert found(script) is None
+    script.unlink()
+    os.mkfifo(script)
+    assert found(script) is None
 
 
-def test_host_without_a_mark_starts_all(folder: Path) -> None:
+def test_host_without_a_mark_or_not_compiled_starts_all(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plugin = executable(folder / "clearcfs")
+    with monkeypatch.context() as patch:
+        patch.delattr(sys, "frozen")
+        assert found(plugin) is None
     (folder / "nri").write_bytes(bytes(1000))
-    assert found(executable(folder / "clearcfs")) is None
-    (folder / "clearcfs").write_bytes(bytes(1000))
-    assert found(folder / "clearcfs") is None
+    assert found(plugin) is None
+    plugin.write_bytes(bytes(1000))
+    assert found(plugin) is None
 
 
 @pytest.mark.parametrize(
@@ -76,19 +77,8 @@ def test_host_without_a_mark_starts_all(folder: Path) -> None:
     ],
     ids=str,
 )
-def test_other_builds_other_modules_and_setuid_executables_are_started(folder: Path, options: dict[str, Any]) -> None:
+def test_foreign_and_setuid_executables_are_started(folder: Path, options: dict[str, Any]) -> None:
     assert found(executable(folder / "clearcfs", **options)) is None
-
-
-def test_missing_file_and_fifo_are_left_to_the_start(folder: Path) -> None:
-    assert found(folder / "clearcfs") is None
-    os.mkfifo(folder / "clearcfs")
-    assert found(folder / "clearcfs") is None
-
-
-def test_host_that_is_not_compiled_starts_all(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(sys, "frozen")
-    assert found(executable(folder / "clearcfs")) is None
 
 
 def test_host_with_state_that_a_fork_shares_starts_all(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,5 @@
 """What an operator is told about a configuration that is wrong."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -114,9 +112,7 @@ FAULTS: list[tuple[str | bytes, list[Any]]] = [
 
 
 @pytest.mark.parametrize(("document", "expected"), FAULTS, ids=lambda case: repr(case)[:50])
-def test_a_fault_says_where_and_what_is_wrong_and_what_would_be_right(
-    document: str | bytes, expected: list[Any]
-) -> None:
+def test_fault_names_place_what_is_wrong_and_what_is_expected(document: str | bytes, expected: list[Any]) -> None:
     found = lines(document)
     assert len(found) == len(expected)
     for line, texts in zip(found, expected, strict=True):
@@ -126,7 +122,7 @@ def test_a_fault_says_where_and_what_is_wrong_and_what_would_be_right(
     host_config.check(document if isinstance(document, bytes) else document.encode())
 
 
-def test_a_document_with_many_mistakes_has_each_once_from_the_top() -> None:
+def test_each_of_many_mistakes_is_listed_once_in_order() -> None:
     document = """{
   "version": "1.0",
   "plugins": [

@@ -1,7 +1,5 @@
 """Faults of a configuration, as a person and as a program sees them."""
 
-from __future__ import annotations
-
 import pytest
 
 from nri.config import ConfigError, Fault

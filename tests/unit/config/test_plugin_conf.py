@@ -1,7 +1,5 @@
 """A plugin's conf against the schema that the plugin declares."""
 
-from __future__ import annotations
-
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -56,9 +54,7 @@ def test_what_is_wrong_is_said_with_its_path(conf: Any, messages: list[str]) -> 
 
 
 @pytest.mark.parametrize(("schema", "conf"), [(True, [1]), ({"type": "null"}, None), ({"type": "object"}, None)])
-def test_a_conf_that_the_schema_accepts_is_valid_and_a_missing_one_counts_as_null_or_empty(
-    schema: Any, conf: Any
-) -> None:
+def test_missing_conf_counts_as_null_or_empty(schema: Any, conf: Any) -> None:
     assert validate_conf(schema, conf) == []
 
 
@@ -82,7 +78,7 @@ for _ in range(3000):
         ({"$id": "http://[", "$ref": "x"}, "it cannot be applied: ValueError"),
     ],
 )
-def test_whatever_is_wrong_with_a_schema_is_one_message_and_nothing_is_fetched(
+def test_wrong_schema_is_one_message_and_nothing_is_fetched(
     schema: Any, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fetched(*args: object, **kwargs: object) -> None:
@@ -95,7 +91,7 @@ def test_whatever_is_wrong_with_a_schema_is_one_message_and_nothing_is_fetched(
     assert len(said) < 400
 
 
-def test_faults_have_their_places_in_the_file_after_all_files_were_merged(tmp_path: Path) -> None:
+def test_faults_have_their_places_in_their_own_files(tmp_path: Path) -> None:
     (tmp_path / "a.conf").write_text('{"version":"0.1","plugins":[{"type":"z"}]}')
     (tmp_path / "b.conf").write_text(
         '{"version": "0.1", "plugins": [{"type": "y"},\n {"type": "x",\n  "conf": {"share": 2,\n   "modes": 1}}]}'
@@ -149,7 +145,7 @@ def test_an_allow_that_is_missing_null_or_true_is_open(conf: Any, found: tuple[s
         ({"devices": True, "mounts": True}, ("devices", "mounts")),
     ],
 )
-def test_a_setting_that_is_closed_by_default_is_open_only_if_it_is_true(allow: Any, found: tuple[str, ...]) -> None:
+def test_setting_closed_by_default_is_open_only_if_true(allow: Any, found: tuple[str, ...]) -> None:
     schema = {"properties": {"allow": {"properties": {"devices": {"default": False}, "mounts": {"default": []}}}}}
     assert open_to_every_pod(schema, {"allow": allow}) == found
 
@@ -161,10 +157,3 @@ def test_a_setting_that_is_closed_by_default_is_open_only_if_it_is_true(allow: A
 def test_a_plugin_that_declares_no_allow_leaves_nothing_open(schema: Any) -> None:
     assert open_to_every_pod(schema, {"allow": {"class": True}}) == ()
     assert openness_note(PluginEntry(type="a"), schema) == ""
-
-
-def test_the_note_names_file_and_entry() -> None:
-    plugin = PluginEntry(type="konfine", source="/etc/nri/resource.d/10.conf", source_index=2)
-    assert openness_note(plugin, schema_of(Konfine())).startswith(
-        "/etc/nri/resource.d/10.conf: plugins[2].conf.allow: any pod may set its own class and cpus; "
-    )

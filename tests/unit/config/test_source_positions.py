@@ -1,7 +1,5 @@
 """Positions in a JSON text."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Conditions: which parts hold for which facts, what is not known, and what a person is told of them."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 
@@ -109,7 +107,7 @@ def test_the_ends_of_a_pattern_do_not_overlap() -> None:
     assert Pattern("aba*ba").matches("ababa")
 
 
-def test_a_text_that_regular_expressions_take_for_ever_with_is_matched() -> None:
+def test_text_that_makes_regular_expressions_hang_is_matched() -> None:
     pattern = "*" + "a*" * 2000 + "b"
     assert not Pattern(pattern).matches("a" * 1_000_000)
     assert Pattern(pattern).matches("a" * 1_000_000 + "b")
@@ -140,12 +138,8 @@ def test_what_a_pod_says_is_cut_and_quoted_in_a_reason() -> None:
 def test_a_wrong_condition_is_refused(value: Any) -> None:
     with pytest.raises(DecodeError, match=r"^when"):
         Condition(value)
-
-
-def test_conditions_are_compared_by_value() -> None:
     one, other = Condition({"namespaces": ["a"]}), Condition({"namespaces": ["a"]})
-    assert one == other
-    assert one != Condition({"namespaces": ["b"]})
+    assert one == other != Condition({"namespaces": ["b"]})
     assert one != {"namespaces": ["a"]}
     assert "namespaces" in repr(one)
 
@@ -197,13 +191,3 @@ def test_a_rule_has_its_notes(of: str, rule: dict[str, Any], expected: str) -> N
         assert all(f"plugins[3].when.{of}" in line for line in found)
     else:
         assert found == []
-
-
-def test_a_condition_in_containerds_file_is_noted() -> None:
-    found = noted({"sandbox": True}, "/etc/nri/conf.json")
-    assert len(found) == 1
-    assert found[0].startswith("/etc/nri/conf.json: plugins[3].when: containerd runs the plugins of this file itself")
-
-
-def test_an_entry_without_a_condition_has_no_notes() -> None:
-    assert notes_on_condition(PluginEntry(type="a", source="/etc/nri/conf.json"), "/etc/nri/conf.json") == []

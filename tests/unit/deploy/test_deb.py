@@ -104,7 +104,7 @@ def opened(package: Path) -> tarfile.TarFile:
     return tarfile.open(fileobj=BytesIO(data))
 
 
-def test_files_of_the_package_have_the_right_places_modes_and_checksums(packages: Packages) -> None:
+def test_package_has_right_places_modes_and_checksums(packages: Packages) -> None:
     package = packages.build()
     contents = opened(package)
     executables = {"clearcfs", "konfine", "nri", "v1bridge", "install-lib", "rollback"}
@@ -146,9 +146,7 @@ def test_files_of_the_package_have_the_right_places_modes_and_checksums(packages
         assert text(f"examples/hooks.d/{file_.name}") == file_.read_bytes()
 
 
-def test_control_files_name_the_needed_libc_and_scripts_are_valid_without_questions(
-    packages: Packages, tmp_path: Path
-) -> None:
+def test_control_files_name_the_libc_and_scripts_are_valid(packages: Packages, tmp_path: Path) -> None:
     package = packages.build()
     needs = run(packages.checkout / "tools/needed-libc", packages.checkout / "dist/nri").stdout.strip()
     fields = run("dpkg-deb", "--field", package, "Depends", "Architecture", "Version").stdout.splitlines()
@@ -168,7 +166,7 @@ def test_control_files_name_the_needed_libc_and_scripts_are_valid_without_questi
             run("shellcheck", "--shell=sh", "--exclude=SC1091", path)
 
 
-def test_pre_release_is_older_than_its_release_and_the_same_sources_make_the_same_package(
+def test_packages_are_reproducible_and_pre_releases_older(
     packages: Packages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
@@ -190,7 +188,7 @@ def test_binaries_that_print_no_version_are_an_error(packages: Packages) -> None
 
 
 @needs_root
-def test_fresh_node_has_all_but_a_bridge_and_the_output_says_how_to_choose_one(packages: Packages) -> None:
+def test_fresh_node_has_no_bridge_until_one_is_chosen(packages: Packages) -> None:
     said = packages.install()
     assert packages.folder.name.startswith("lib.1.2.3-")
     for link in ("opt/nri/bin/clearcfs", "opt/nri/bin/konfine"):
@@ -208,7 +206,7 @@ def test_fresh_node_has_all_but_a_bridge_and_the_output_says_how_to_choose_one(p
 
 
 @needs_root
-def test_upgrade_keeps_the_previous_version_and_changed_configuration(packages: Packages) -> None:
+def test_upgrade_keeps_previous_version_and_configuration(packages: Packages) -> None:
     packages.install("1.2.3")
     first = packages.folder
     conf = packages.root / CONFFILES[0][1:]
@@ -306,7 +304,7 @@ def test_package_takes_over_a_tree_of_make_install(packages: Packages) -> None:
 
 
 @needs_root
-def test_older_libc_and_a_directory_in_the_place_of_the_link_are_refused(packages: Packages) -> None:
+def test_older_libc_and_a_directory_as_link_are_refused(packages: Packages) -> None:
     packages.libc("2.1")
     package = packages.build()
     said = packages.dpkg("--install", package, check=False)

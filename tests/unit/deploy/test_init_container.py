@@ -32,7 +32,7 @@ def node(tmp_path: Path) -> Path:
     return tmp_path / "node"
 
 
-def test_registered_node_has_what_make_install_lays_out_and_refuses_a_second_bridge(node: Path, image: Path) -> None:
+def test_registered_node_is_as_after_make_install(node: Path, image: Path) -> None:
     install_node("register", node, image)
     assert links(node / "opt/nri") == links(image / "opt/nri")
     assert {file.name for file in (node / "opt/nri/lib").iterdir()} == set(BINARIES)
@@ -46,11 +46,24 @@ def test_registered_node_has_what_make_install_lays_out_and_refuses_a_second_bri
 
 
 def test_node_with_the_bridge_outside_has_no_bridge_to_launch(node: Path, image: Path) -> None:
+    done = install_node("remove", node, image, check=False)
+    expected = "expected register, outside, rollback or uninstall"
+    assert (done.returncode, done.stderr) == (2, f"install-node: found the mode 'remove', {expected}\n")
     install_node("outside", node, image)
-    expected = links(image / "opt/nri")
-    del expected["plugins/10-v1bridge"]
-    assert links(node / "opt/nri") == expected
+    links_ = links(image / "opt/nri")
+    del links_["plugins/10-v1bridge"]
+    assert links(node / "opt/nri") == links_
     assert not list((node / "etc/nri").iterdir())
+    for name in ("mine", "konfine"):
+        (node / "opt/nri/bin" / name).unlink(missing_ok=True)
+        (node / "opt/nri/bin" / name).write_text("the node's own")
+    said = install_node("outside", node, image).stdout.splitlines()
+    folder = (node / "opt/nri/lib").resolve().name
+    assert said[-2:] == [
+        "install-node: the node's own plugins, not changed: konfine mine",
+        f"install-node: installed {folder}: clearcfs",
+    ]
+    assert (node / "opt/nri/bin/konfine").read_text() == "the node's own"
 
 
 def test_rollback_uses_the_folder_before_the_upgrade(node: Path, image: Path) -> None:
@@ -64,26 +77,7 @@ def test_rollback_uses_the_folder_before_the_upgrade(node: Path, image: Path) ->
     assert lib.resolve() == first
 
 
-def test_last_lines_name_the_installed_plugins_and_those_of_the_node(node: Path, image: Path) -> None:
-    (node / "opt/nri/bin").mkdir()
-    (node / "opt/nri/bin/mine").write_text("#!/bin/sh\n")
-    (node / "opt/nri/bin/konfine").write_text("the node's own")
-    said = install_node("outside", node, image).stdout.splitlines()
-    folder = (node / "opt/nri/lib").resolve().name
-    assert said[-2:] == [
-        "install-node: the node's own plugins, not changed: konfine mine",
-        f"install-node: installed {folder}: clearcfs",
-    ]
-    assert (node / "opt/nri/bin/konfine").read_text() == "the node's own"
-
-
-def test_unknown_mode_is_an_error(node: Path, image: Path) -> None:
-    done = install_node("remove", node, image, check=False)
-    expected = "expected register, outside, rollback or uninstall"
-    assert (done.returncode, done.stderr) == (2, f"install-node: found the mode 'remove', {expected}\n")
-
-
-def test_uninstallation_removes_what_was_installed_and_nothing_else(node: Path, image: Path) -> None:
+def test_uninstallation_removes_only_what_was_installed(node: Path, image: Path) -> None:
     install_node("register", node, image)
     (image / "opt/nri/lib/clearcfs").write_text("#!/bin/sh\n# another\n")
     install_node("register", node, image)
@@ -97,7 +91,7 @@ def test_uninstallation_removes_what_was_installed_and_nothing_else(node: Path, 
         assert {name: text for name, text in tree(node).items() if text != "(empty)"} == own
 
 
-def test_uninstallation_restores_earlier_bridge_options_and_keeps_changed_ones(node: Path, image: Path) -> None:
+def test_uninstallation_restores_earlier_bridge_options(node: Path, image: Path) -> None:
     options = node / OPTIONS
     options.parent.mkdir()
     options.write_text('{"logLevel": "debug"}')
@@ -114,7 +108,7 @@ def test_uninstallation_restores_earlier_bridge_options_and_keeps_changed_ones(n
     assert tree(node / "etc") == {"nri/conf.d/10-v1bridge.conf": "changed"}
 
 
-def test_uninstallation_waits_for_the_bridge_and_leaves_it_its_plugins(
+def test_uninstallation_waits_for_the_bridge(
     node: Path, image: Path, start: Callable[..., subprocess.Popen[bytes]]
 ) -> None:
     """The runtime does not launch it again when it is restarted."""

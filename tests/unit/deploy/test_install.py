@@ -47,7 +47,7 @@ def test_without_rights_nothing_is_changed_and_one_line_says_why(target: str) ->
         assert tree(node) == before
 
 
-def test_files_of_others_in_the_place_of_links_are_kept_and_named(tmp_path: Path) -> None:
+def test_other_files_in_place_of_links_are_kept_and_named(tmp_path: Path) -> None:
     checkout, node = source(tmp_path), tmp_path / "node"
     for place in ("opt/nri/bin/clearcfs", "usr/local/bin/nri"):
         (node / place).parent.mkdir(parents=True)

@@ -87,7 +87,7 @@ def test_volumes_images_and_network_of_an_overlay(overlay: str) -> None:
 @pytest.mark.parametrize(
     ("overlay", "mode"), [("outside", "outside"), ("pre-registered", "register"), ("uninstall", "uninstall")]
 )
-def test_init_container_runs_what_the_image_has_with_the_rights_it_needs(overlay: str, mode: str) -> None:
+def test_init_container_has_the_rights_it_needs(overlay: str, mode: str) -> None:
     install = containers(overlay)["install"]
     program, *arguments = install["command"]
     assert arguments == [mode, "/node"]
@@ -121,9 +121,7 @@ def test_settings_are_valid_and_mounted(overlay: str) -> None:
 
 
 @pytest.mark.parametrize("overlay", WITH_BRIDGE)
-def test_pod_is_ready_when_the_bridge_is_well_and_rollout_stops_at_the_first_node_that_gets_worse(
-    overlay: str,
-) -> None:
+def test_pod_is_ready_if_the_bridge_is_healthy(overlay: str) -> None:
     bridge = containers(overlay)["bridge"]
     assert bridge["readinessProbe"]["exec"]["command"] == ["/usr/local/bin/nri", "status", "--check"]
     assert bridge["readinessProbe"]["timeoutSeconds"] > 1
@@ -142,7 +140,7 @@ def test_pod_is_ready_when_the_bridge_is_well_and_rollout_stops_at_the_first_nod
 
 
 @pytest.mark.parametrize("overlay", WITH_BRIDGE)
-def test_config_map_is_copied_after_the_plugins_and_before_any_bridge(overlay: str) -> None:
+def test_config_map_is_copied_before_any_bridge_starts(overlay: str) -> None:
     assert [each["name"] for each in pod(overlay)["initContainers"]] == ["install", "configure"]
     for name, mode in (("configure", "once"), ("configuration", "follow")):
         container = containers(overlay)[name]
@@ -181,7 +179,7 @@ def test_bridge_in_a_container_reaches_all_that_its_plugins_need(installed: Path
     assert (mount["mountPath"], mount["subPath"]) == ("/bridge-options/v1bridge.json", "v1bridge.json")
 
 
-def test_uninstallation_runs_on_all_nodes_at_once_and_then_idles_without_rights() -> None:
+def test_uninstallation_runs_on_all_nodes_and_then_idles() -> None:
     spec = daemonset("overlays/uninstall")
     assert spec["updateStrategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": "100%"}
     assert spec["minReadySeconds"] == 0
@@ -191,7 +189,7 @@ def test_uninstallation_runs_on_all_nodes_at_once_and_then_idles_without_rights(
     assert idle["securityContext"]["capabilities"] == {"drop": ["ALL"]}
 
 
-def test_configurations_are_valid_and_the_default_ones_are_the_samples() -> None:
+def test_configurations_are_valid_and_defaults_are_the_samples() -> None:
     samples = {path.name: path.read_text() for path in (ROOT / "conf/resource.d").glob("*.conf")}
     for folder in ("components/configuration", "groups/canary", "groups/rest"):
         assert config.load(str(KUBERNETES / folder / "resource.d"), check_owner=False).plugins
@@ -209,7 +207,7 @@ def test_each_node_is_in_exactly_one_group() -> None:
     assert affinity == {"nodeSelectorTerms": [{"matchExpressions": [expected]}]}
 
 
-def test_dockerfile_copies_what_is_there_and_what_the_scripts_need() -> None:
+def test_dockerfile_copies_what_the_scripts_need() -> None:
     text = (KUBERNETES / "Dockerfile").read_text()
     sources = re.findall(r"^COPY (?!--from)(\S+) \S+$", text, re.MULTILINE)
     let_in = (KUBERNETES / "Dockerfile.dockerignore").read_text().split()

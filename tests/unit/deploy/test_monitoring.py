@@ -1,7 +1,5 @@
 """deploy/monitoring: rules, dashboard and unit agree with the metrics, with promtool, and with systemd."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -50,7 +48,7 @@ def test_only_labels_that_exist_are_used() -> None:
         assert set(named) - known == set(), expression
 
 
-def test_each_rule_names_the_node_its_severity_and_a_command_and_has_a_test() -> None:
+def test_each_rule_has_a_severity_a_command_and_a_test() -> None:
     tests = (MONITORING / "nri.rules.test.yaml").read_text()
     for rule in RULES:
         name, description = rule["alert"], rule["annotations"]["description"]
@@ -63,7 +61,7 @@ def test_each_rule_names_the_node_its_severity_and_a_command_and_has_a_test() ->
         assert f'alertname="{name}"' in tests
 
 
-def test_every_expression_of_the_dashboard_follows_the_choice_of_nodes() -> None:
+def test_dashboard_expressions_follow_the_choice_of_nodes() -> None:
     for expression in [target["expr"] for panel in PANELS for target in panel["targets"]]:
         assert expression.count("nri_v1bridge_") == expression.count('instance=~"$instance"'), expression
     assert len({panel["id"] for panel in PANELS}) == len(PANELS)
@@ -81,7 +79,7 @@ def test_promtool_finds_no_fault_and_the_tests_of_the_rules_pass(tmp_path: Path)
     promtool("check", "config", "--lint=all", "--lint-fatal", tmp_path / "prometheus.yml")
 
 
-def test_unit_serves_loopback_and_has_nothing_of_root_but_the_user(installed: Path) -> None:
+def test_unit_serves_loopback_without_capabilities(installed: Path) -> None:
     service = read_unit(MONITORING / "nri-metrics.service", strict=False)["Service"]
     program, *arguments = service["ExecStart"].split()
     assert (installed / program.lstrip("/")).resolve().name == "nri"

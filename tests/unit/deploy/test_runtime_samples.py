@@ -1,7 +1,5 @@
 """The samples that make an engine call `nri-runc`: they name it where it is installed."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from pathlib import Path

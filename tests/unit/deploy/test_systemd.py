@@ -19,9 +19,7 @@ def unit() -> configparser.ConfigParser:
     return read_unit(UNIT)
 
 
-def test_unit_runs_what_is_installed_unless_the_runtime_launches_a_bridge(
-    unit: configparser.ConfigParser, installed: Path
-) -> None:
+def test_unit_runs_what_is_installed(unit: configparser.ConfigParser, installed: Path) -> None:
     program, *arguments = unit["Service"]["ExecStart"].split()
     assert arguments == ["bridge", "--config", "/etc/nri/v1bridge.json"]
     assert (installed / program.lstrip("/")).resolve().name == "nri"
@@ -30,7 +28,7 @@ def test_unit_runs_what_is_installed_unless_the_runtime_launches_a_bridge(
     assert (installed / BRIDGE).is_symlink()
 
 
-def test_unit_leaves_plugins_the_cgroups_and_lets_running_chains_end(unit: configparser.ConfigParser) -> None:
+def test_unit_allows_cgroups_and_lets_running_chains_end(unit: configparser.ConfigParser) -> None:
     service = unit["Service"]
     assert service["ProtectControlGroups"] == service["ProtectKernelTunables"] == "no"
     assert (service["ProtectProc"], service["ProcSubset"]) == ("default", "all")
@@ -47,9 +45,7 @@ def test_unit_leaves_plugins_the_cgroups_and_lets_running_chains_end(unit: confi
 @pytest.mark.parametrize(
     ("path", "exposure"), [(UNIT, 50), (DEPLOY / "monitoring/nri-metrics.service", 20)], ids=["bridge", "metrics"]
 )
-def test_systemd_finds_nothing_wrong_with_the_units_and_little_exposed(
-    tmp_path: Path, path: Path, exposure: int
-) -> None:
+def test_systemd_accepts_the_units(tmp_path: Path, path: Path, exposure: int) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not installed (Debian's package systemd)")
     copy = tmp_path / path.name
@@ -64,7 +60,7 @@ def test_systemd_finds_nothing_wrong_with_the_units_and_little_exposed(
     assert done.returncode == 0, done.stdout[-200:]
 
 
-def test_make_install_registers_no_bridge_where_an_unmasked_unit_is_installed(tmp_path: Path) -> None:
+def test_make_install_registers_no_bridge_beside_a_unit(tmp_path: Path) -> None:
     checkout = source(tmp_path)
     unit = "nri-v1bridge.service"
     for folder in ("etc/systemd/system", "usr/lib/systemd/system", "lib/systemd/system"):

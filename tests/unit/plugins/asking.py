@@ -1,20 +1,15 @@
 """One run of a plugin that adjusts containers, for a pod of the namespace ``shop``."""
 
-from __future__ import annotations
-
 import io
 import sys
+from collections.abc import Mapping
 from contextlib import redirect_stderr
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from nri import skel
 from nri.adjust.reading import read_adjust
 from nri.testing import invoke
 from nri.types.v1 import EXTENSIONS, Request, Result, Spec
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nri import skel
 
 SHOP = {"io.kubernetes.pod.namespace": "shop"}
 NAMED = {"io.kubernetes.cri.container-name": "web"}

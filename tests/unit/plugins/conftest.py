@@ -1,17 +1,11 @@
 """A pod on the kernel's own cgroups."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from tests.support.kernel_pod import kernel_pod
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.real_cgroups import Real
+from tests.support.real_cgroups import Real
 
 
 @pytest.fixture

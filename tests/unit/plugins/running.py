@@ -1,16 +1,12 @@
 """One run of a sample plugin on a made-up tree of cgroups: a pod with a container, in v1 or v2."""
 
-from __future__ import annotations
-
 import io
 from contextlib import redirect_stderr
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from nri import skel
 from nri.testing import CgroupTree, invoke
 from nri.types.v1 import Request, Result, Spec
-
-if TYPE_CHECKING:
-    from nri import skel
 
 POD = "/kubepods/burstable/pod0a1b"
 CONTAINER = f"{POD}/redis"

@@ -1,7 +1,5 @@
 """clearcfs: which quotas it clears, what it says about it, and what it refuses."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -9,7 +7,7 @@ import pytest
 from harness.fake_systemd import FakeSystemd
 from nri.cgroups import CgroupError, quota, systemd_bus
 from nri.plugins.clearcfs import ClearCFS
-from nri.testing import CgroupTree, Pod, assert_idempotent, invoke
+from nri.testing import CgroupTree, Pod, invoke
 from tests.unit.plugins.running import CONTAINER, KINDS, POD, Node
 
 LS = {"qos.class": "ls"}
@@ -39,13 +37,13 @@ def cpu(node: Node, path: str) -> str:
 # What is cleared
 
 
-def test_the_quota_of_a_latency_sensitive_container_is_cleared_and_told(node: Node) -> None:
+def test_quota_of_the_class_is_cleared_and_reported(node: Node) -> None:
     assert node.fine(annotations=LS) == {"cleared": cpu(node, CONTAINER), "quota": "50000/100000"}
     assert not node.is_limited(CONTAINER)
     assert node.is_limited(POD)
 
 
-def test_containers_of_other_classes_keep_their_quota_and_it_is_told_why(node: Node) -> None:
+def test_other_classes_keep_their_quota_and_the_reason_is_told(node: Node) -> None:
     for said, what in (("be", "class=be"), ("", "class=''"), ("LS", "class=LS"), (None, "no class")):
         noted = {"x": "ls"} if said is None else {"qos.class": said}
         assert node.fine(annotations=noted) == {"skipped": f"{what}, not in [ls]"}
@@ -53,25 +51,22 @@ def test_containers_of_other_classes_keep_their_quota_and_it_is_told_why(node: N
         assert node.is_limited(CONTAINER)
 
 
-def test_the_pod_is_cleared_when_asked_and_told_with_its_quota(node: Node) -> None:
-    assert node.fine({"pod": True}, annotations=LS) == {
-        "pod": cpu(node, POD),
-        "podQuota": "200000/50000",
-        "cleared": cpu(node, CONTAINER),
-        "quota": "50000/100000",
-    }
+def test_pod_is_cleared_if_conf_says_so_and_nothing_twice(node: Node) -> None:
+    assert sorted(node.fine({"pod": True}, annotations=LS, id="pod")) == ["cleared", "quota"]  # a sandbox's own
+    assert node.is_limited(POD)
+    limited(node)
+    container = {"cleared": cpu(node, CONTAINER), "quota": "50000/100000"}
+    pod = {"pod": cpu(node, POD), "podQuota": "200000/50000"}
+    assert node.fine({"pod": True}, annotations=LS) == pod | container
     assert not node.is_limited(POD)
     assert not node.is_limited(CONTAINER)
-
-
-def test_nothing_to_clear_is_no_error_also_where_only_the_pod_has_a_quota(node: Node) -> None:
-    node.fine(annotations=LS)
-    assert node.fine({"pod": True}, annotations=LS) == {"pod": cpu(node, POD), "podQuota": "200000/50000"}
+    node.limit(POD, 200_000, 50_000)
+    assert node.fine({"pod": True}, annotations=LS) == pod
     for state in ("create", "update"):
         assert node.fine({"pod": True}, annotations=LS, state=state) == {"skipped": "it has no quota"}
 
 
-def test_what_is_no_pod_is_not_cleared_for_one_container(node: Node) -> None:
+def test_parent_that_is_no_pod_keeps_its_quota(node: Node) -> None:
     for path in ("/redis", "/kubepods/redis", "/kubepods/burstable/redis", "/user/podabc/redis"):
         node.make(path)
         node.limit(path, 10_000)
@@ -79,12 +74,6 @@ def test_what_is_no_pod_is_not_cleared_for_one_container(node: Node) -> None:
         assert metadata["pod"].startswith("none: the cgroup above the container's is not one that the kubelet made")
         assert not node.is_limited(path)
         assert node.is_limited(POD)
-
-
-def test_of_a_sandbox_only_its_own_quota_is_cleared(node: Node) -> None:
-    metadata = node.fine({"pod": True}, annotations=LS, id="pod")
-    assert sorted(metadata) == ["cleared", "quota"]
-    assert node.is_limited(POD)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -113,15 +102,7 @@ def test_with_the_systemd_driver(kind: str, monkeypatch: pytest.MonkeyPatch) -> 
         assert metadata == cleared
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_repeated_or_lone_request_does_no_harm(kind: str) -> None:
-    web = Pod(annotations=LS).container("web")
-    with CgroupTree(kind) as tree:
-        tree.add(web)
-        assert_idempotent(ClearCFS(), web.request("create", conf={"pod": True}), tree)
-
-
-def test_other_states_are_passed_over(node: Node) -> None:
+def test_other_states_change_nothing(node: Node) -> None:
     for state in ("setup", "pause", "resume", "delete", "", "sleep"):
         assert node.fine({"pod": True}, state=state, annotations=LS) == {}
         assert node.is_limited(CONTAINER)
@@ -130,20 +111,16 @@ def test_other_states_are_passed_over(node: Node) -> None:
 # Whose class it is
 
 
-def test_the_class_is_looked_up_by_the_key_of_conf_with_its_scopes(v2: Node) -> None:
+def test_class_is_looked_up_by_the_key_of_conf(v2: Node) -> None:
     """All rules are in tests/unit/skel/test_scopes.py."""
-    conf = {"key": "my.key", "classes": ["yes"]}
-    assert "skipped" in v2.fine(conf, annotations={"my.key": "yes", "my.key/pod": "no"})
+    conf = {"key": "my.key", "classes": ["no", "yes"]}
+    assert "skipped" in v2.fine(conf, annotations={"my.key": "yes", "my.key/pod": "other"})
     assert "cleared" in v2.fine(conf, labels={"my.key": "yes"})
+    limited(v2)
+    assert "skipped" in v2.fine({"classes": []}, annotations=LS)
 
 
-def test_the_classes_are_those_of_conf(v2: Node) -> None:
-    for classes, cleared in ((None, True), ([], False), (["be"], False), (["be", "ls"], True), (["l"], False)):
-        limited(v2)
-        assert ("cleared" in v2.fine({"classes": classes}, annotations=LS)) == cleared
-
-
-def test_a_hostile_class_is_no_class_and_what_is_said_of_it_is_short(v2: Node) -> None:
+def test_hostile_class_is_no_class_and_its_message_is_short(v2: Node) -> None:
     for value in ("ls ", "ls\n", "l\0s", "\x1b[2J", "ls" * 100_000, "\ud800", "*", "['ls']"):
         ((key, why),) = v2.fine(annotations={"qos.class": value}).items()
         assert (key, why.isprintable(), len(why) < 300) == ("skipped", True, True)
@@ -160,25 +137,22 @@ def test_mounts_that_cannot_be_read_are_named(v2: Node) -> None:
     assert error.startswith("cannot read /nowhere/mountinfo to find the cgroup mounts: No such file")
 
 
-def test_a_container_that_is_gone_is_reported_as_gone_and_its_pod_keeps_its_quota(node: Node) -> None:
+def test_missing_container_is_an_error_and_the_pod_is_unchanged(node: Node) -> None:
     error = node.error({"pod": True}, path=f"{POD}/gone", annotations=LS)
     assert error.startswith(f"no cpu cgroup for cgroupsPath '{POD}/gone': ")
     assert error.endswith(f"{POD}/gone does not exist")
     assert node.is_limited(POD)
 
 
-def test_without_a_spec_nothing_is_known_and_nothing_done(node: Node) -> None:
-    assert node.fine(spec=None) == {"skipped": "no class, not in [ls]"}
-    assert "no cgroupsPath was given, and no pid was given" in node.error(spec=None, labels=LS)
-
-
-def test_a_hostile_cgroups_path_is_refused(v2: Node) -> None:
+def test_hostile_or_missing_cgroups_path_is_refused(v2: Node) -> None:
     path = "/kubepods/../../etc"
     assert "holds '..': it could leave the cgroup tree" in v2.error(path=path, annotations=LS)
     assert v2.fine(path=path, annotations=LS, state="delete") == {}
+    assert v2.fine(spec=None) == {"skipped": "no class, not in [ls]"}
+    assert "no cgroupsPath was given, and no pid was given" in v2.error(spec=None, labels=LS)
 
 
-def test_when_the_second_write_fails_the_first_is_reported(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_second_write_reports_the_first(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     real_clear = quota.clear
 
     def clear(directory: str, version: int) -> None:

@@ -1,11 +1,11 @@
 """The confs of all plugins: a plugin refuses what its schema refuses, and names the key and what would be right."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from nri import skel
 from nri.plugins.clearcfs import ClearCFS
 from nri.plugins.device_injector import DeviceInjector
 from nri.plugins.hook_injector import HookInjector
@@ -18,11 +18,6 @@ from nri.types.v1 import STATES
 from tests.support.confs import validate_conf
 from tests.unit.plugins import asking
 from tests.unit.plugins.running import Node
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nri import skel
 
 Confs = list[tuple[Any, str]]
 """Confs, each with the beginning of the error; "" for one that is accepted."""

@@ -1,7 +1,5 @@
 """device-injector: what pods get by annotation, who gets it, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -23,10 +21,6 @@ def adjust(annotations: dict[str, str], **changes: Any) -> Any:
     result = run(PLUGIN, annotations, EVERYTHING, **changes)
     assert result.error == ""
     return result.adjust
-
-
-def refused(value: str, key: str = "devices.nri.io/pod") -> str:
-    return error(PLUGIN, {key: value}, EVERYTHING)
 
 
 # What is injected
@@ -98,11 +92,11 @@ SAID: list[tuple[str, str, Any]] = [
 
 
 @pytest.mark.parametrize(("key", "value", "expected"), SAID)
-def test_an_annotation_becomes_an_adjustment(key: str, value: str, expected: Any) -> None:
+def test_annotation_becomes_an_adjustment(key: str, value: str, expected: Any) -> None:
     assert adjust({key: value}) == expected
 
 
-def test_all_of_them_go_together_and_are_told() -> None:
+def test_annotations_are_combined_and_reported() -> None:
     said = {
         "devices.nri.io": json.dumps([NULL]),
         "mounts.nri.io": '[{"destination": "/a"}, {"destination": "/b"}]',
@@ -116,22 +110,13 @@ def test_all_of_them_go_together_and_are_told() -> None:
     assert result.metadata == told
 
 
-PRECEDENCE = [
-    f"{key}{scope}"
-    for scope in ("/container.web", "/pod", "")
-    for key in ("cdi-devices.noderesource.dev", "cdi-devices.nri.io")
-]
-
-
-def test_the_most_specific_key_counts_then_the_newer_one() -> None:
-    for first in range(len(PRECEDENCE)):
-        said = {key: f"[v.com/d={number}]" for number, key in enumerate(PRECEDENCE)}
-        assert adjust({key: said[key] for key in reversed(PRECEDENCE[first:])}) == {
-            "cdiDevices": [f"v.com/d={first}"]
-        }
-
-
-def test_an_empty_annotation_of_a_container_hides_that_of_its_pod() -> None:
+def test_most_specific_key_counts_then_the_newer_one() -> None:
+    names = ("cdi-devices.noderesource.dev", "cdi-devices.nri.io")
+    keys = [f"{name}{scope}" for scope in ("/container.web", "/pod", "") for name in names]
+    said = {key: f"[v.com/d={number}]" for number, key in enumerate(keys)}
+    for first in range(len(keys)):
+        expected = {"cdiDevices": [f"v.com/d={first}"]}
+        assert adjust({key: said[key] for key in reversed(keys[first:])}) == expected
     assert adjust({"devices.nri.io/container.web": "", "devices.nri.io/pod": json.dumps([NULL])}) is None
 
 
@@ -143,7 +128,7 @@ def test_only_a_container_that_is_set_up_is_adjusted() -> None:
     assert adjust({}, spec=None) is None
 
 
-def test_a_host_that_would_drop_the_adjustment_gets_an_error() -> None:
+def test_host_that_would_drop_the_adjustment_gets_an_error() -> None:
     said = {"devices.nri.io": json.dumps([NULL])}
     message = error(PLUGIN, said, EVERYTHING, extensions=None)
     assert message.startswith("device-injector: the request lacks the extension adjust: this host would drop")
@@ -154,35 +139,28 @@ def test_a_host_that_would_drop_the_adjustment_gets_an_error() -> None:
 # Who may ask
 
 
-NOBODY = "is for nobody"
-
-
-def test_a_pod_that_is_not_allowed_counts_as_one_that_did_not_ask() -> None:
-    for allow, labels, why in (
-        (None, SHOP, NOBODY),
-        ({"devices": None}, SHOP, NOBODY),
-        ({"devices": []}, SHOP, NOBODY),
-        ({"mounts": ["shop"]}, SHOP, NOBODY),
+@pytest.mark.parametrize(
+    ("allow", "labels", "why"),
+    [
+        (None, SHOP, "is for nobody"),
+        ({"devices": []}, SHOP, "is for nobody"),
+        ({"mounts": ["shop"]}, SHOP, "is for nobody"),
         ({"devices": ["other"]}, SHOP, "is not for the namespace shop"),
         ({"devices": ["shop"]}, {}, "needs a namespace, and none is known"),
         ({"devices": ["shop"]}, SHOP, ""),
         ({"devices": True}, {}, ""),
-    ):
-        said = {"devices.nri.io/pod": json.dumps([NULL]), "io.kubernetes.pod.namespace": "shop"}
-        result = run(PLUGIN, said, {"allow": allow}, labels=labels)
-        assert (result.adjust is None, result.error) == (bool(why), "")
-        assert result.metadata.get("ignored") == (f"devices.nri.io/pod: allow.devices {why}" if why else None)
-
-
-def test_what_is_not_allowed_is_not_even_read() -> None:
-    for value in ("][", "&a *a", "x" * 200_000, "\x00", '[{"path": "../x"}]'):
-        result = run(PLUGIN, {"devices.nri.io/pod": value})
-        assert (result.error, result.adjust) == ("", None)
-        assert result.metadata == {"ignored": "devices.nri.io/pod: allow.devices is for nobody"}
-
-
-def test_a_label_asks_for_nothing() -> None:
-    assert run(PLUGIN, {}, EVERYTHING, labels=SHOP | {"devices.nri.io": json.dumps([NULL])}).adjust is None
+    ],
+)
+def test_pod_that_is_not_allowed_counts_as_one_that_did_not_ask(allow: Any, labels: dict[str, str], why: str) -> None:
+    said = {"devices.nri.io/pod": json.dumps([NULL]), "io.kubernetes.pod.namespace": "shop"}
+    result = run(PLUGIN, said, {"allow": allow}, labels=labels)
+    assert (result.adjust is None, result.error) == (bool(why), "")
+    assert result.metadata.get("ignored") == (f"devices.nri.io/pod: allow.devices {why}" if why else None)
+    if why:  # the value is not even read
+        for value in ("][", "&a *a", "x" * 200_000, "\x00"):
+            assert run(PLUGIN, said | {"devices.nri.io/pod": value}, {"allow": allow}, labels=labels).error == ""
+    in_labels = labels | {"devices.nri.io": json.dumps([NULL])}
+    assert run(PLUGIN, {}, {"allow": allow}, labels=in_labels).adjust is None
 
 
 # What is refused
@@ -199,18 +177,15 @@ REFUSED = {
         ("- /dev/null", "[0]: found the string '/dev/null', expected an object"),
         ("- {path: /dev/a, mayor: 1}", "[0].mayor: unknown key, did you mean major?"),
         ("- {type: c, major: 1, minor: 1}", "[0].path: missing, expected an absolute path without '..'"),
-        ("- {path: dev/a}", "[0].path: found the string 'dev/a', expected an absolute path"),
         ("- {path: /dev/../etc}", "[0].path: found the string '/dev/../etc', expected"),
         ('[{"path": "/dev/a\\u0000"}]', "[0].path: found the string '/dev/a\\x00', expected"),
         ("- {path: /dev/a, type: x}", "[0].type: found the string 'x', expected one of c, b, u, p"),
-        ("- {path: /dev/a, type: c, major: x}", "[0].major: found the string 'x', expected an integer"),
         ("- {path: /dev/a, type: c, major: yes}", "[0].major: found the boolean true, expected"),
         ("- {path: /dev/a, type: c, major: 1}", "[0].minor: missing, expected an integer from 0 to"),
         (
             "- {path: /dev/a, type: c, major: 4097, minor: 1}",
             "[0].major: found the number 4097, expected an integer from 0 to 4095",
         ),
-        ("- {path: /dev/a, type: c, major: 1, minor: -1}", "[0].minor: found the number -1, expected"),
         ("- {path: /dev/a, type: c, major: 1, minor: 3, file_mode: 0o10000}", "[0].file_mode: found the number 4096"),
         ("- {path: /dev/a, type: c, major: 1, minor: 3, uid: -1}", "[0].uid: found the number -1, expected"),
         (
@@ -221,7 +196,6 @@ REFUSED = {
     "mounts.nri.io": [
         ("- {source: /a}", "[0].destination: missing, expected an absolute path"),
         ("- {destination: ../a}", "[0].destination: found the string '../a', expected"),
-        ("- {destination: /a, source: b, type: bind}", "[0].source: found the string 'b', expected an absolute path"),
         ("- {destination: /a, source: /b/../c, options: [rbind]}", "[0].source: found the string '/b/../c'"),
         ("- {destination: /a, type: bind}", "[0].source: found none, expected an absolute path"),
         ("- {destination: /a}\n- {destination: /a/}", "[1].destination: found '/a' again"),
@@ -230,18 +204,15 @@ REFUSED = {
     "cdi-devices.nri.io": [
         ("- vendor.com/gpu", "[0]: found the string 'vendor.com/gpu', expected a device's full"),
         ("- v.com/d=a\n- v.com/d=a", "[1]: found the string 'v.com/d=a' again, expected it once"),
-        ("- ../etc/d=a", "[0]: found the string '../etc/d=a', expected"),
     ],
     "network-devices.nri.io": [
         ("- {hostIf: -eth0}", "[0].hostIf: found the string '-eth0', expected the name of a network interface"),
-        ("- {hostIf: eth0, name: 'a/b'}", "[0].name: found the string 'a/b', expected"),
         ("- {hostIf: eth0, name: 'eth%d'}", "[0].name: found the string 'eth%d', expected"),
         ("- {hostIf: a234567890123456}", "[0].hostIf: found the string 'a234567890123456', expected"),
         ("- {name: eth0}", "[0].hostIf: missing, expected"),
         ("- {hostIf: eth0}\n- {hostIf: eth1, name: eth0}", "[1].name: found 'eth0' again"),
     ],
     "sysctl.noderesource.dev": [
-        ("- a", ": found an array, expected an object"),
         ("-kernel.msgmax: 1", ": found the key '-kernel.msgmax', expected the name of a sysctl"),
         ("../x: 1", ": found the key '../x', expected the name of a sysctl"),
         ("kernel.msgmax: yes", "['kernel.msgmax']: found the boolean true, expected a string"),
@@ -260,21 +231,21 @@ REFUSED = {
 @pytest.mark.parametrize("key", REFUSED)
 def test_a_bad_annotation_is_refused_with_its_place(key: str) -> None:
     for value, message in REFUSED[key]:
-        assert refused(value, key).startswith(key + message)
+        assert error(PLUGIN, {key: value}, EVERYTHING).startswith(key + message)
 
 
-def test_one_bad_annotation_leaves_nothing_of_the_others() -> None:
+def test_one_bad_annotation_discards_the_others() -> None:
     said = {"devices.nri.io": json.dumps([NULL]), "scheduling-policy.nri.io": "policy: FAST"}
     assert error(PLUGIN, said, EVERYTHING).startswith("scheduling-policy.nri.io.policy: ")
 
 
-def test_the_longest_annotation_that_is_read() -> None:
+def test_longest_annotation_that_is_read() -> None:
     value = json.dumps([NULL]).ljust(MAX_ANNOTATION)
     assert adjust({"devices.nri.io": value}) == {"linux": {"devices": [NULL]}}
-    assert "65537 characters" in refused(value + " ")
+    assert "65537 characters" in error(PLUGIN, {"devices.nri.io": value + " "}, EVERYTHING)
 
 
-def test_a_hostile_name_makes_no_long_message() -> None:
+def test_hostile_name_makes_no_long_message() -> None:
     name = "\x1b[2J" + "x" * 100_000
     key = f"devices.nri.io/container.{name}"
     said = {**NAMED, "io.kubernetes.cri.container-name": name, key: "]"}
@@ -292,7 +263,7 @@ TEXTS = st.text(max_size=200) | st.builds(
 
 
 @given(TEXTS, st.sampled_from([injection.keys[0] for injection in INJECTIONS]))
-def test_any_text_is_an_adjustment_that_the_host_takes_or_one_short_error(text: str, key: str) -> None:
+def test_any_text_is_a_valid_adjustment_or_one_short_error(text: str, key: str) -> None:
     result = run(PLUGIN, {key: text}, EVERYTHING)
     assert len(result.error) < 1000
     assert ": internal" not in result.error

@@ -1,16 +1,15 @@
 """konfine's exclusive CPUs and qos's classes on this machine's own cgroups: who runs where, what the kernel does."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -19,12 +18,8 @@ from nri.cgroups.topology import online_cpus
 from nri.plugins.konfine import EXCLUSIVE
 from nri.plugins.qos.batch import CPU, MEMORY, SPEC
 from tests.support.kernel_pod import CONTAINER, POD, run
+from tests.support.real_cgroups import Real
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.real_cgroups import Real
 
 pytestmark = [pytest.mark.runtime, pytest.mark.kernel_cgroups]
 

@@ -1,7 +1,5 @@
 """konfine: to which CPUs it confines a container, whose word counts, and what it refuses."""
 
-from __future__ import annotations
-
 import errno
 from typing import Any
 
@@ -11,7 +9,7 @@ from hypothesis import strategies as st
 
 from nri.cgroups import parse_cpus
 from nri.plugins.konfine import ANNOTATION, Konfine
-from nri.testing import CgroupTree, Pod, assert_idempotent, invoke
+from nri.testing import CgroupTree, Pod, invoke
 from tests.unit.plugins.running import CONTAINER, KINDS, POD, Node
 from tests.unit.types.mutations import values
 
@@ -33,13 +31,7 @@ def kubelets(cpus: object) -> dict[str, Any]:
 # Which CPUs
 
 
-@pytest.mark.parametrize("state", ["create", "update"])
-def test_a_container_has_its_parents_cpus_less_the_reserved(node: Node, state: str) -> None:
-    assert node.fine({"systemReserved": [0, 1]}, state=state)["cpus"] == "2-7"
-    assert node.cpus() == "2-7"
-
-
-def test_the_reserved_cpus_are_numbers_or_a_list(v2: Node) -> None:
+def test_reserved_cpus_are_numbers_or_a_list(v2: Node) -> None:
     reserved: list[tuple[Any, str]] = [(None, "0-7"), ([], "0-7"), ("", "0-7"), ("8-8191", "0-7"), ([8, 8191], "0-7")]
     reserved += [(" 0 ,\t1\n", "2-7"), ("0-1,5", "2-4,6-7"), ([7, 0, 7, 0], "1-6"), ([0] * 40_000, "1-7")]
     for cpus, left in reserved:
@@ -47,54 +39,47 @@ def test_the_reserved_cpus_are_numbers_or_a_list(v2: Node) -> None:
     assert "conf.systemReserved is 0-8191" in v2.error({"systemReserved": list(range(8192)) * 4 + [1]})
 
 
-def test_the_kubelets_choice_is_kept_less_the_reserved(node: Node) -> None:
-    for cpus, outcome in (("4-5", "4-5"), ("0-5", "2-5"), ("1,3,9", "3"), ("", "2-7"), (None, "2-7")):
-        assert node.fine({"systemReserved": "0-1"}, resources=kubelets(cpus))["cpus"] == outcome
-        assert node.cpus() == outcome
+def test_cpus_of_kubelet_or_parent_are_kept_less_the_reserved(node: Node) -> None:
+    choices = [("4-5", "4-5"), ("0-5", "2-5"), ("1,3,9", "3"), ("", "2-7"), (None, "2-7")]
+    for state in ("create", "update"):
+        for cpus, outcome in choices:
+            assert node.fine({"systemReserved": "0-1"}, resources=kubelets(cpus), state=state)["cpus"] == outcome
+            assert node.cpus() == outcome
+    none: list[Any] = [None, [], {"cpu": []}, {"cpu": {"shares": 2}}]
+    for resources in none:
+        assert node.fine({"systemReserved": [0]}, resources=resources)["cpus"] == "1-7"
+    odd: list[Any] = [3, 0, 1.5, [0, 1], [], {}, True, False]
+    for value in odd:
+        metadata = node.fine({"systemReserved": "0-1"}, resources=kubelets(value), annotations={ANNOTATION: "3"})
+        assert metadata["ignored"].startswith("spec.resources.cpu.cpus: found ")
+        assert metadata["ignored"].endswith(", expected a CPU list")
+        assert metadata["cpus"] == node.cpus() == "3"
 
 
-def test_resources_without_cpus_choose_none(v2: Node) -> None:
-    others: list[Any] = [None, [], {"cpu": []}, {"cpu": {"shares": 2}}]
-    for resources in others:
-        assert v2.fine(resources=resources)["cpus"] == "0-7"
-
-
-def test_an_annotation_names_a_set_by_scope(v2: Node) -> None:
-    for noted, labels in (({ANNOTATION: "4", f"{ANNOTATION}/pod": "3,5"}, {}), ({}, {ANNOTATION: "3,5"})):
-        assert v2.fine(annotations=noted, labels=labels)["cpus"] == "3,5"
-
-
-def test_an_annotation_can_only_narrow(node: Node) -> None:
+def test_annotation_can_only_narrow(node: Node) -> None:
     node.give(POD, "1-6")
     annotations = {ANNOTATION: "0-4"}
     assert node.fine({"systemReserved": [2]}, annotations=annotations)["cpus"] == "1,3-4"
     assert node.fine({"systemReserved": [2]}, annotations=annotations, resources=kubelets("3-7"))["cpus"] == "3-4"
+    assert node.fine(annotations={ANNOTATION: "4", f"{ANNOTATION}/pod": "3,5"})["cpus"] == "3,5"
+    assert node.fine(labels={ANNOTATION: "3,5"})["cpus"] == "3,5"
 
 
 def test_classes_of_the_system_may_use_the_reserved_cpus(v2: Node) -> None:
-    for classes, said, cpus in (
-        (None, "system", "0-7"),
-        (None, "ls", "2-7"),
-        (["infra", "net"], "net", "0-7"),
-        (["infra", "net"], "system", "2-7"),
-        ([], "system", "2-7"),
+    for changes, noted, cpus in (
+        ({}, {"qos.class": "system"}, "0-7"),
+        ({}, {"qos.class": "system", ANNOTATION: "0-1"}, "0-1"),
+        ({}, {"qos.class": "ls"}, "2-7"),
+        ({"systemClasses": ["infra", "net"]}, {"qos.class": "net"}, "0-7"),
+        ({"systemClasses": ["infra", "net"]}, {"qos.class": "system"}, "2-7"),
+        ({"systemClasses": []}, {"qos.class": "system"}, "2-7"),
+        ({"key": "my.key"}, {"my.key/pod": "system"}, "0-7"),
+        ({"key": "my.key"}, {"qos.class": "system"}, "2-7"),
     ):
-        conf = {"systemReserved": [0, 1], "systemClasses": classes}
-        assert v2.fine(conf, annotations={"qos.class": said})["cpus"] == cpus
+        assert v2.fine({"systemReserved": [0, 1], **changes}, annotations=noted)["cpus"] == cpus
 
 
-def test_the_class_is_looked_up_by_the_key_of_conf(v2: Node) -> None:
-    conf = {"systemReserved": [0], "key": "my.key"}
-    assert v2.fine(conf, annotations={"my.key/pod": "system"})["cpus"] == "0-7"
-    assert v2.fine(conf, annotations={"qos.class": "system"})["cpus"] == "1-7"
-
-
-def test_a_system_container_may_still_be_narrowed(v2: Node) -> None:
-    annotations = {"qos.class": "system", ANNOTATION: "0-1"}
-    assert v2.fine({"systemReserved": [0, 1]}, annotations=annotations)["cpus"] == "0-1"
-
-
-def test_what_is_right_already_is_not_written_again_and_that_is_told(node: Node) -> None:
+def test_cpus_that_are_right_are_not_written_again(node: Node) -> None:
     assert node.fine({"systemReserved": [0]}) == {"cpus": "1-7"}
     node.tree.assert_written({f"{CONTAINER}/cpuset.cpus": "1-7"})
     node.tree.forget()
@@ -105,17 +90,10 @@ def test_what_is_right_already_is_not_written_again_and_that_is_told(node: Node)
         }
     node.tree.assert_written({})
     assert node.fine({"systemReserved": [0, 1]}) == {"cpus": "2-7"}
+    assert node.fine({"systemReserved": [0]}, state="update")["cpus"] == node.cpus() == "1-7"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_repeated_or_lone_request_does_no_harm(kind: str) -> None:
-    web = Pod().container("web")
-    with CgroupTree(kind) as tree:
-        tree.add(web)
-        assert_idempotent(Konfine(), web.request("create", conf={"systemReserved": "0-1"}), tree)
-
-
-def test_a_write_that_the_kernel_refuses_is_an_error_with_its_answer() -> None:
+def test_refused_write_is_an_error_with_the_kernels_answer() -> None:
     web = Pod().container("web")
     with CgroupTree("v1") as tree:
         tree.add(web)
@@ -126,7 +104,7 @@ def test_a_write_that_the_kernel_refuses_is_an_error_with_its_answer() -> None:
     assert tree.written == {}
 
 
-def test_a_container_that_has_all_its_cpus_from_its_parent_goes_on_to_follow_it(v2: Node) -> None:
+def test_container_with_its_parents_cpus_keeps_following_them(v2: Node) -> None:
     """With CPUs of its own it would keep them when the parent is given more."""
     v2.give(CONTAINER, "0-7")
     v2.tree.put(f"{CONTAINER}/cpuset.cpus", "")
@@ -137,7 +115,7 @@ def test_a_container_that_has_all_its_cpus_from_its_parent_goes_on_to_follow_it(
     assert v2.cpus() == "1-3"
 
 
-def test_cpus_that_it_was_given_and_that_are_not_in_effect_are_given_again(v2: Node) -> None:
+def test_cpus_that_are_not_in_effect_are_given_again(v2: Node) -> None:
     """In v2 crun's scope may be narrower than its child: what the child was given says nothing of the scope."""
     scope = f"{POD}/crun-redis.scope"
     for path, cpus in ((scope, "0-1"), (f"{scope}/container", "0-7")):
@@ -147,12 +125,7 @@ def test_cpus_that_it_was_given_and_that_are_not_in_effect_are_given_again(v2: N
     assert [v2.cpus(path) for path in (scope, f"{scope}/container")] == ["0-7", "0-7"]
 
 
-def test_a_container_can_be_widened_again(node: Node) -> None:
-    assert node.fine({"systemReserved": [0, 1, 2, 3]})["cpus"] == "4-7"
-    assert node.fine({"systemReserved": [0]}, state="update")["cpus"] == node.cpus() == "1-7"
-
-
-def test_other_states_are_passed_over(node: Node) -> None:
+def test_other_states_change_nothing(node: Node) -> None:
     for state in ("setup", "pause", "resume", "delete", "", "sleep"):
         before = node.cpus()
         assert node.fine({"systemReserved": [0]}, state=state) == {}
@@ -167,7 +140,7 @@ NO_LISTS = [
 ]
 
 
-def test_what_is_no_cpu_list_counts_as_not_said_and_is_told_with_its_place(v2: Node) -> None:
+def test_invalid_cpu_list_is_ignored_and_reported(v2: Node) -> None:
     for value in NO_LISTS:
         key = f"{ANNOTATION}/container.redis"
         annotations = {key: value, "io.kubernetes.cri.container-name": "redis"}
@@ -185,33 +158,31 @@ def test_what_is_no_cpu_list_counts_as_not_said_and_is_told_with_its_place(v2: N
         assert v2.fine(conf, annotations=annotations, state="delete") == {}
 
 
-def test_cpus_in_the_request_of_another_type_count_as_not_said(v2: Node) -> None:
-    for cpus in (3, 0, 1.5, [0, 1], [], {"a": 1}, {}, True, False):
-        metadata = v2.fine({"systemReserved": "0-1"}, resources=kubelets(cpus), annotations={ANNOTATION: "3"})
-        assert metadata["ignored"].startswith("spec.resources.cpu.cpus: found ")
-        assert metadata["ignored"].endswith(", expected a CPU list")
-        assert metadata["cpus"] == v2.cpus() == "3"
+@pytest.mark.parametrize(
+    ("annotation", "listed", "cpus", "ignored"),
+    [
+        ("0-1", None, "2-7", "the annotation ANNOTATION: '0-1' has no CPU of 2-7"),
+        ("", None, "2-7", "the annotation ANNOTATION: '' has no CPU of 2-7"),
+        ("5", "4", "4", "the annotation ANNOTATION: '5' has no CPU of 4"),
+        ("4", "0", "4", "spec.resources.cpu.cpus: '0' has no CPU of 2-7"),
+        (
+            "0",
+            "8-9",
+            "2-7",
+            "spec.resources.cpu.cpus: '8-9' has no CPU of 2-7; the annotation ANNOTATION: '0' has no CPU of 2-7",
+        ),
+    ],
+)
+def test_set_that_leaves_no_cpu_is_ignored(
+    node: Node, annotation: str, listed: str | None, cpus: str, ignored: str
+) -> None:
+    noted = {ANNOTATION: annotation}
+    metadata = node.fine({"systemReserved": "0-1"}, annotations=noted, resources=kubelets(listed))
+    assert metadata["ignored"] == ignored.replace("ANNOTATION", ANNOTATION)
+    assert metadata["cpus"] == node.cpus() == cpus
 
 
-def test_a_set_that_leaves_no_cpu_counts_as_not_said(node: Node) -> None:
-    for annotation, kubelets_cpus, cpus, ignored in (
-        ("0-1", None, "2-7", ["the annotation ANNOTATION: '0-1' has no CPU of 2-7"]),
-        ("", None, "2-7", ["the annotation ANNOTATION: '' has no CPU of 2-7"]),
-        ("5", "4", "4", ["the annotation ANNOTATION: '5' has no CPU of 4"]),
-        ("4", "0", "4", ["spec.resources.cpu.cpus: '0' has no CPU of 2-7"]),
-        ("all", "8-9", "2-7", ["spec.resources.cpu.cpus: '8-9' has no", "the annotation ANNOTATION: CPU list 'all'"]),
-    ):
-        metadata = node.fine(
-            {"systemReserved": "0-1"}, annotations={ANNOTATION: annotation}, resources=kubelets(kubelets_cpus)
-        )
-        places = [metadata["ignored"].find(each.replace("ANNOTATION", ANNOTATION)) for each in ignored]
-        assert places == sorted(places)
-        assert places[0] == 0
-        assert metadata["ignored"].count(" has no CPU of ") + metadata["ignored"].count(": CPU list ") == len(ignored)
-        assert metadata["cpus"] == node.cpus() == cpus
-
-
-def test_reserved_cpus_are_used_where_the_kubelet_leaves_no_others(node: Node) -> None:
+def test_reserved_cpus_are_used_if_the_kubelet_leaves_no_others(node: Node) -> None:
     labels = {"io.kubernetes.pod.namespace": "shop"}
     for listed, cpus in (("0", "0"), ("0-1", "0-1"), ("1-3", "2-3"), ("", "2-7"), ("8", "2-7"), ("x", "2-7")):
         metadata = node.fine({"systemReserved": "0-1"}, resources=kubelets(listed), labels=labels)
@@ -223,7 +194,7 @@ def test_reserved_cpus_are_used_where_the_kubelet_leaves_no_others(node: Node) -
     assert metadata["cpus"] == node.cpus() == "1"
 
 
-def test_wrong_words_open_no_reserved_cpus_also_where_the_class_may_use_them(node: Node) -> None:
+def test_invalid_annotations_open_no_reserved_cpus(node: Node) -> None:
     conf = {"systemReserved": "0-1", "allow": {"class": False}}
     annotations = {"qos.class": "system", ANNOTATION: "0-1"}
     metadata = node.fine(conf, annotations=annotations)
@@ -254,7 +225,7 @@ JSON = values | st.fixed_dictionaries({"cpus": values | WORDS})
     state=st.sampled_from(["create", "update"]),
 )
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_whatever_a_pod_says_it_gets_no_more_than_for_saying_nothing(
+def test_no_annotation_gives_a_pod_more_cpus(
     v2: Node, annotations: dict[str, str], labels: dict[str, str], resources: Any, state: str
 ) -> None:
     conf = {"systemReserved": "0-1", "allow": {"class": ["kube-system"]}}
@@ -270,7 +241,7 @@ def test_whatever_a_pod_says_it_gets_no_more_than_for_saying_nothing(
 # What it refuses
 
 
-def test_a_configuration_that_leaves_no_cpu_is_an_error_whatever_a_pod_says(node: Node) -> None:
+def test_configuration_that_leaves_no_cpu_is_an_error(node: Node) -> None:
     for noted in ({}, {ANNOTATION: "0-1"}, {ANNOTATION: "all", "qos.class": "be"}):
         before = node.cpus()
         assert node.error({"systemReserved": "0-99"}, annotations=noted, resources=kubelets("3")) == (
@@ -278,8 +249,3 @@ def test_a_configuration_that_leaves_no_cpu_is_an_error_whatever_a_pod_says(node
             "expected one that leaves a CPU of the parent's"
         )
         assert node.cpus() == before
-
-
-def test_without_a_spec_it_says_what_it_lacks(node: Node) -> None:
-    assert "no cgroupsPath was given, and no pid was given" in node.error(spec=None)
-    assert node.fine(spec=None, state="delete") == {}

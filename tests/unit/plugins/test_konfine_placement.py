@@ -1,22 +1,13 @@
 """Which CPUs konfine chooses on made-up machines, and what its refusals say."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.machines import MACHINES, topology
 from nri.cgroups import parse_cpus, render_cpus
+from nri.cgroups.topology import Topology
 from nri.plugins.konfine.placement import NoRoomError, choose
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nri.cgroups.topology import Topology
-
 
 NOWHERE = (
     "20 exclusive CPUs asked for, 16 on node 0, 16 on node 1, 16 on node 2 and 16 on node 3 are free; `spread` would "
@@ -69,12 +60,6 @@ def test_spread_set_takes_the_nearest_node_next(machines: dict[str, Topology]) -
     assert machines["many-caches"].nodes_of(chosen) == [0, 1]
     with pytest.raises(NoRoomError):
         choose(machines["many-caches"], parse_cpus("0-255"), 80)
-
-
-def test_whole_cores_are_taken_whole(machines: dict[str, Topology]) -> None:
-    found = machines["two-sockets"]
-    assert render_cpus(choose(found, parse_cpus("1-255"), 4, whole=True)) == "1-2,129-130"
-    assert render_cpus(choose(found, parse_cpus("0-3,129"), 2, whole=True)) == "1,129"
 
 
 @pytest.mark.parametrize(
@@ -138,7 +123,3 @@ def test_chosen_cpus_are_free_and_as_many_as_asked_for(
         assert all(core <= chosen or not core & chosen for core in found.cores)
     elif any(len(cache & free) >= count for cache in found.caches) and not near:
         assert any(chosen <= cache for cache in found.caches)
-
-
-def test_choosing_does_not_depend_on_the_path(machines: dict[str, Topology], tmp_path: Path) -> None:
-    assert topology(tmp_path, "laptop").to_value() == machines["laptop"].to_value()

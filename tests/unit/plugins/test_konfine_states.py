@@ -4,13 +4,11 @@ After each step the cgroups alone are judged, not the record: no CPU of a contai
 shared ones are never fewer than their minimum, and nothing is left of a container that is gone.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -19,10 +17,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from nri.cgroups import knobs, parse_cpus
 from nri.plugins.konfine import state
+from nri.types.v1 import Result
 from tests.support.giving import GivingNode
-
-if TYPE_CHECKING:
-    from nri.types.v1 import Result
 
 NAMES = st.sampled_from([f"{pod}/{container}" for pod in "abc" for container in ("main", "side")] + ["d", "e"])
 KINDS = st.sampled_from(["shared", "exclusive 1", "exclusive 2", "exclusive 3", "pool"])

@@ -1,7 +1,5 @@
 """What the plugins find in the requests that a real Kubernetes made: 1.34.9, cgroupfs on v1 and systemd on v2."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -16,41 +14,23 @@ from tests.unit.plugins.running import Node
 REQUESTS = recordings("kubernetes/*")
 
 
-def _request(name: str) -> Request:
-    return Request.from_value(recorded(name), "request")
-
-
-def _parent(request: Request) -> str:
-    assert request.spec is not None
-    return expand(request.spec.cgroups_path).rpartition("/")[0]
-
-
-def test_the_cgroup_above_is_the_pods_own() -> None:
-    assert len(REQUESTS) == 46
-    for name in REQUESTS:
-        assert is_pod(_parent(_request(name)))
-
-
 @pytest.mark.parametrize("plugin", [ClearCFS(), Konfine()], ids=lambda plugin: plugin.type)
 def test_the_plugins_do_their_work(plugin: Any) -> None:
     nodes = {kind: Node(plugin, kind) for kind in ("v1", "v2")}
+    assert len(REQUESTS) == 46
     for name in REQUESTS:
-        request = _request(name)
+        request = Request.from_value(recorded(name), "request")
         assert request.spec is not None
         node = nodes[name.removeprefix("kubernetes/")[:2]]
         cgroup = expand(request.spec.cgroups_path)
+        parent = cgroup.rpartition("/")[0]
+        assert is_pod(parent)
         node.make(cgroup)
-        for each in (cgroup, _parent(request)):
+        for each in (cgroup, parent):
             node.limit(each, 40_000)
         conf = {"pod": True} if plugin.type == "clearcfs" else {"systemReserved": [0]}
-        result = node.run(
-            conf,
-            state=request.state,
-            id=request.id,
-            sandbox_id=request.sandbox_id,
-            spec=request.spec,
-            labels=request.labels,
-        )
+        names = ("state", "id", "sandbox_id", "spec", "labels")
+        result = node.run(conf, **{name: getattr(request, name) for name in names})
         assert result.error == ""
         if request.state not in ("create", "update"):
             assert result.metadata == {}

@@ -1,12 +1,11 @@
 """logger: what is in a document, that it is bounded, and how it gets into a file."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat
 import threading
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,9 +14,6 @@ from hypothesis import strategies as st
 from nri.plugins.logger import FIELDS, MAX_DOCUMENT, MAX_LINE, Logger, render
 from nri.types.v1 import STATES, Result
 from tests.unit.plugins.asking import SHOP, error, run
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PLUGIN = Logger()
 
@@ -28,10 +24,9 @@ class Log:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def run(self, annotations: dict[str, str] | None = None, *, conf: Any = None, **changes: Any) -> Result:
+    def run(self, annotations: dict[str, str] | None = None, *, conf: Any = None, **changes: Any) -> None:
         result = run(PLUGIN, annotations or {}, {"file": str(self.path), **(conf or {})}, **changes)
         assert (result.error, result.adjust, result.metadata) == ("", None, {})
-        return result
 
     def documents(self) -> list[Any]:
         return [json.loads(line) for line in self.path.read_text().splitlines()] if self.path.exists() else []
@@ -73,7 +68,7 @@ def test_each_field_is_logged_if_it_is_selected(log: Log) -> None:
         assert list(log.one(conf={"fields": [field]}, **changes)) == [field]
 
 
-def test_changes_are_what_the_plugins_since_the_last_logger_asked_for(log: Log) -> None:
+def test_changes_are_those_since_the_last_logger(log: Log) -> None:
     asked = Result(plugin="device-injector", adjust={"env": {"A": "b"}}, metadata={"env": "A"})
     moved = Result(plugin="mover", cgroups_path="/a", updates=[{"id": "x", "resources": {}}], extra={"more": 1})
     idle = Result(plugin="clearcfs")
@@ -87,7 +82,7 @@ def test_changes_are_what_the_plugins_since_the_last_logger_asked_for(log: Log) 
     assert log.one(results=[asked, logger])["changes"] == []
 
 
-def test_values_of_environment_variables_are_logged_only_if_asked_for(log: Log) -> None:
+def test_values_of_variables_are_logged_only_if_asked_for(log: Log) -> None:
     parts = {
         "process": {"env": ["TOKEN=secret", "EMPTY=", "odd"]},
         "hooks": {"prestart": [{"path": "/x", "env": ["K=secret"]}]},
@@ -103,7 +98,7 @@ def test_values_of_environment_variables_are_logged_only_if_asked_for(log: Log) 
     assert json.dumps(document).count("secret") == 3
 
 
-def test_without_a_file_stderr_gets_lines_that_a_host_does_not_cut(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_file_stderr_gets_short_lines(capsys: pytest.CaptureFixture[str]) -> None:
     run(PLUGIN, {"a": "b" * 100_000, **{f"k{number}": "x" * 50 for number in range(1000)}})
     (line,) = capsys.readouterr().err.splitlines()
     assert len(line) <= 4096
@@ -145,7 +140,7 @@ def nested(depth: int) -> Any:
 
 
 @pytest.mark.parametrize("limit", [MAX_LINE, MAX_DOCUMENT])
-def test_a_document_is_bounded_and_says_what_is_left_out(limit: int) -> None:
+def test_document_is_bounded_and_marks_omissions(limit: int) -> None:
     for number, document in enumerate([*HOSTILE, {"spec": nested(10)}]):
         text = render(document, limit)
         assert len(text) < limit + 1024, number
@@ -155,14 +150,7 @@ def test_a_document_is_bounded_and_says_what_is_left_out(limit: int) -> None:
 # The file
 
 
-def test_the_file_is_roots_alone_and_appended_to(log: Log) -> None:
-    for _ in range(3):
-        log.run()
-    assert len(log.documents()) == 3
-    assert stat.S_IMODE(log.path.stat().st_mode) == 0o600
-
-
-def test_documents_of_processes_that_run_at_once_do_not_mix(log: Log) -> None:
+def test_concurrent_documents_do_not_mix(log: Log) -> None:
     annotations = {f"k{number}": "x" * 200 for number in range(200)}
     threads = [threading.Thread(target=log.run, args=(annotations,)) for _ in range(20)]
     for thread in threads:
@@ -170,9 +158,10 @@ def test_documents_of_processes_that_run_at_once_do_not_mix(log: Log) -> None:
     for thread in threads:
         thread.join()
     assert len(log.documents()) == 20
+    assert stat.S_IMODE(log.path.stat().st_mode) == 0o600
 
 
-def test_no_link_is_followed_and_nothing_but_a_file_written_to(tmp_path: Path) -> None:
+def test_only_a_regular_file_is_written_to(tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.write_text("kept")
     (tmp_path / "link").symlink_to(target)
@@ -188,6 +177,6 @@ def test_no_link_is_followed_and_nothing_but_a_file_written_to(tmp_path: Path) -
     assert "is not a regular file" in error(PLUGIN, {}, {"file": "/dev/null"})
 
 
-def test_a_log_that_takes_no_more_is_an_error(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_that_takes_no_more_is_an_error(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "write", lambda fd, data: 10)
     assert error(PLUGIN, {}, {"file": str(log.path)}).startswith(f"the log {log.path} took 10 of ")

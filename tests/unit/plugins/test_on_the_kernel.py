@@ -1,19 +1,14 @@
 """The sample plugins on this machine's own cgroups, as processes: what they promise, the kernel confirms."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
 
 import pytest
 
 from nri.plugins.konfine import ANNOTATION
 from tests.support.kernel_pod import POD, run
-
-if TYPE_CHECKING:
-    from tests.support.real_cgroups import Real
+from tests.support.real_cgroups import Real
 
 pytestmark = [pytest.mark.runtime, pytest.mark.kernel_cgroups]
 

@@ -1,16 +1,11 @@
 """The sample plugins as processes where the kernel's cgroup v2 differs from its v1."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.kernel_pod import CONTAINER, POD, run
-
-if TYPE_CHECKING:
-    from tests.support.real_cgroups import Real
+from tests.support.real_cgroups import Real
 
 pytestmark = [pytest.mark.runtime, pytest.mark.kernel_cgroups(cpuset=2)]
 

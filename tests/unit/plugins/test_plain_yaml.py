@@ -1,7 +1,5 @@
 """YAML of strangers: what it means, and what is refused before anything is made of it."""
 
-from __future__ import annotations
-
 import pytest
 import yaml
 

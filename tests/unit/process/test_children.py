@@ -1,7 +1,5 @@
 """The registry of children, and the list of those that are plugins."""
 
-from __future__ import annotations
-
 import os
 import signal
 

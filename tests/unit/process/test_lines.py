@@ -1,7 +1,5 @@
 """Lines of stderr, however they are cut."""
 
-from __future__ import annotations
-
 import pytest
 
 from nri.process.conversation import MAX_LINE, Lines, readable
@@ -40,7 +38,7 @@ def test_long_line_is_cut() -> None:
     assert lines.tail() == "z" * (MAX_LINE - 3) + "end"
 
 
-def test_log_ends_when_the_bytes_and_64_more_for_each_line_exceed_the_limit() -> None:
+def test_log_is_limited_in_bytes_plus_64_for_each_line() -> None:
     found: list[str] = []
     lines = Lines(100, found.append)
     lines.feed(b"x" * 35 + b"\n")

@@ -1,23 +1,18 @@
 """Lines on stderr and in a log file, which cannot block the process that writes them."""
 
-from __future__ import annotations
-
 import os
 import re
 import socket
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from nri.process import reporter
 from nri.process.reporter import Reporter
 from tests.support.blocked import ends
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4} "
 
@@ -28,10 +23,6 @@ def unwritten(log: Path, capsys: pytest.CaptureFixture[str]) -> str:
     line, reason = capsys.readouterr().err.splitlines()
     assert line == "hello"
     return reason.removeprefix(f"nri hook: the log file {log} cannot be written: ")
-
-
-def test_without_stderr_and_log_nothing_happens() -> None:
-    Reporter(None).write("nothing happens")
 
 
 def test_log_may_be_a_device_or_a_fifo_with_a_reader(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -45,7 +36,9 @@ def test_log_may_be_a_device_or_a_fifo_with_a_reader(tmp_path: Path, capsys: pyt
     os.close(fifo)
 
 
-def test_log_that_accepts_nothing_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_that_accepts_nothing_is_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = tmp_path / "log"
     with socket.socket(socket.AF_UNIX) as bound:
         bound.bind(str(log))
@@ -53,26 +46,17 @@ def test_log_that_accepts_nothing_is_reported(tmp_path: Path, capsys: pytest.Cap
     log.unlink()
     os.mkfifo(log)
     assert unwritten(log, capsys) == "it is a FIFO that no process reads"
-    assert unwritten(tmp_path / "nul\0", capsys).endswith("embedded null byte")
-    assert unwritten(tmp_path / "missing/log", capsys) == "No such file or directory"
-
-
-def test_full_fifo_does_not_block(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    log = tmp_path / "log"
-    os.mkfifo(log)
     fifo = os.open(log, os.O_RDWR | os.O_NONBLOCK)
     with pytest.raises(BlockingIOError):
         while True:
             os.write(fifo, bytes(4096))
-    assert unwritten(log, capsys) == "Resource temporarily unavailable"
+    assert unwritten(log, capsys) == "Resource temporarily unavailable"  # and it does not block
     os.close(fifo)
-
-
-def test_log_that_accepts_a_part_of_a_line_is_reported(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    assert unwritten(tmp_path / "nul\0", capsys).endswith("embedded null byte")
+    assert unwritten(tmp_path / "missing/log", capsys) == "No such file or directory"
     monkeypatch.setattr(os, "write", lambda _fd, data: len(data) - 1)
-    assert unwritten(tmp_path / "log", capsys) == "it does not accept a whole line"
+    assert unwritten(tmp_path / "part", capsys) == "it does not accept a whole line"
+    Reporter(None).write("nothing happens")
 
 
 def test_terminal_that_the_process_does_not_have_is_reported() -> None:

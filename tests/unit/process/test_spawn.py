@@ -1,11 +1,11 @@
 """The descriptors, signals and environment of a process that is started: by Python, and by the C library itself."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import signal
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,10 +15,6 @@ from nri.process.children import end_child
 from nri.process.spawn import PLUGIN_ENVIRONMENT, pipe, spawn, use
 from tests.support.processes import open_fds
 from tests.support.waiting import SOON
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture(autouse=True, params=["os", "libc", "libc without closefrom"])
@@ -113,7 +109,7 @@ def test_signals_have_their_defaults_and_none_is_blocked() -> None:
 
 
 @pytest.mark.parametrize(("path", "error"), [("/nonexistent", FileNotFoundError), ("/dev/null", PermissionError)])
-def test_program_that_cannot_be_started_is_named_and_leaves_no_descriptor(path: str, error: type[OSError]) -> None:
+def test_failed_start_is_named_and_leaks_no_descriptor(path: str, error: type[OSError]) -> None:
     before = open_fds()
     with pytest.raises(error) as failure:
         spawn(path, ["a"], (2, 1, 0, 0))

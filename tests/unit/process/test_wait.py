@@ -1,11 +1,9 @@
 """Waiting for processes, killing and reaping them; with and without a pidfd."""
 
-from __future__ import annotations
-
 import os
 import time
+from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,9 +11,6 @@ from nri.process import children
 from nri.process.spawn import spawn
 from tests.support.processes import is_running, kill
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def shell(text: str) -> int:
@@ -53,7 +48,7 @@ def test_exited_process_can_be_reaped_at_any_time() -> None:
     assert children.end_child(shell("exit 3"), SOON) == 3
 
 
-def test_child_that_does_not_end_in_time_is_killed_with_its_group() -> None:
+def test_late_child_is_killed_with_its_group() -> None:
     pid = shell("sleep 1000 & sleep 1000")
     assert wait_until(lambda: len(group(pid)) == 3)
     started = time.monotonic()
@@ -95,7 +90,7 @@ def test_child_that_does_not_end_when_killed_is_reaped_late() -> None:
         os.close(pidfd)
 
 
-def test_killed_process_is_waited_for_until_a_moment_after_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_process_is_waited_for_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(children, "time", SimpleNamespace(monotonic=lambda: 100.0))
     assert [children.give_up_at(deadline) for deadline in (0.0, 100.0, 200.0)] == [100.03, 100.03, 101.0]
 

@@ -1,7 +1,5 @@
 """The command line of runc and crun: which command, which options, which container."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,19 +1,14 @@
 """Errors in the form of runc and crun, where engines look for them."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from nri.runtime.commandline import CommandLine
 from nri.runtime.report import Report
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 JSON = '{"level":"error","msg":"nri-runc create: plugin a: said \\"no\\"","time":"TIME"}'
 TEXT = 'time="TIME" level=error msg="nri-runc create: plugin a: said \\"no\\""'
@@ -64,7 +59,7 @@ def test_with_a_log_the_error_is_in_both(tmp_path: Path, prefix: str, is_crun: b
     assert timeless(log.read_text()) == f"before\n{line}\n"
 
 
-def test_a_note_is_not_on_the_containers_stderr_if_there_is_a_file(tmp_path: Path) -> None:
+def test_note_is_not_on_stderr_if_there_is_a_file(tmp_path: Path) -> None:
     log = tmp_path / "log"
     outlets, stderr = report(f"--log {log} --log-format json create")
     outlets.note("plugin a: hello")

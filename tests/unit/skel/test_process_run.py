@@ -1,7 +1,5 @@
 """``run``: the contract's dispatcher with its arguments and streams given."""
 
-from __future__ import annotations
-
 import io
 import json
 from typing import Any
@@ -87,7 +85,7 @@ def test_a_wrong_verb_is_a_result_with_an_error_and_exit_0() -> None:
         (b"[" * 100_000, "nested too deep"),
     ],
 )
-def test_a_bad_request_is_said_on_stderr_with_its_place_and_exit_1(stdin: bytes, said: str) -> None:
+def test_bad_request_is_reported_on_stderr_and_exit_1(stdin: bytes, said: str) -> None:
     for verb in ("invoke", "wrong"):
         ran = Process(Fake(), verb, stdin=stdin)
         assert (ran.status, ran.stdout) == (1, b"")
@@ -113,7 +111,7 @@ def test_a_stdin_that_cannot_be_read_is_exit_1() -> None:
     assert err.getvalue() == "fake: stdin cannot be read: Input/output error; expected a request\n"
 
 
-def test_an_exception_is_a_result_with_its_class_and_message_and_a_traceback_on_stderr() -> None:
+def test_exception_is_a_result_with_a_traceback_on_stderr() -> None:
     for error, said in (
         (ValueError("no such cgroup"), "ValueError: no such cgroup"),
         (KeyError("max"), "KeyError: 'max'"),
@@ -123,18 +121,12 @@ def test_an_exception_is_a_result_with_its_class_and_message_and_a_traceback_on_
         assert (ran.status, ran.result["error"]) == (0, said)
         assert "Traceback" in ran.stderr
         assert "test_process_run.py" in ran.stderr
-
-
-def test_an_error_that_is_meant_for_a_person_has_no_traceback() -> None:
-    ran = Process(failing(NRIError("found a, expected b")), "invoke")
-    assert (ran.status, ran.stderr, ran.result["error"]) == (0, "", "found a, expected b")
-
-
-def test_a_plugin_that_exits_is_a_result_with_an_error() -> None:
-    for code, said in ((3, "3"), ("stop", "'stop'"), (None, "None")):
-        ran = Process(failing(SystemExit(code)), "invoke")
-        assert ran.status == 0
-        assert ran.result["error"] == f"it tried to exit with {said}; expected a result"
+    for expected, said in (
+        (NRIError("found a, expected b"), "found a, expected b"),  # meant for a person
+        *((SystemExit(code), f"it tried to exit with {code!r}; expected a result") for code in (3, "stop", None)),
+    ):
+        ran = Process(failing(expected), "invoke")
+        assert (ran.status, "Traceback" in ran.stderr, ran.result["error"]) == (0, False, said)
 
 
 OF_FAKE = Result(plugin="fake")
@@ -218,6 +210,10 @@ def test_what_can_not_be_invoked_says_why_and_shows_no_traceback(case: str) -> N
         assert (ran.status, ran.stdout, ran.stderr) == (2, b"", f"fake: {why}\n")
 
 
+class Bare(skel.Plugin):
+    type = "bare"
+
+
 def test_help_tells_what_the_plugin_is_and_takes() -> None:
     for verb in ("-h", "--help", "help"):
         ran = Process(Fake(), verb, stdin=b"not read")
@@ -226,12 +222,6 @@ def test_help_tells_what_the_plugin_is_and_takes() -> None:
         assert text.startswith("fake 1.2, a plugin of the Node Resource Interface v0.1\n\nDoes nothing.\n")
         assert "  depth: How deep.\n" in text
         assert text.endswith("  bare\n")
-
-
-def test_help_of_a_plugin_that_says_nothing_of_itself() -> None:
-    class Bare(skel.Plugin):
-        type = "bare"
-
     text = Process(Bare(), "--help").stdout.decode()
     assert text.startswith("bare, a plugin of the Node Resource Interface v0.1\n\nusage: bare invoke")
     assert "conf:" not in text
@@ -247,18 +237,15 @@ class WithConf(skel.Plugin):
         return request.new_result(self.type, metadata={"size": f"{conf.name} {conf.size + 1}"})
 
 
-def test_a_plugin_with_a_conf_class_gets_an_object_of_it() -> None:
+def test_wrong_conf_is_an_error_without_a_traceback() -> None:
     assert Process(WithConf(), "invoke", stdin=NAMED).result["metadata"] == {"size": "a 8"}
-
-
-def test_a_wrong_conf_is_an_error_before_the_plugin_is_asked_and_shows_no_traceback() -> None:
     ran = Process(WithConf(), "invoke", stdin=NAMED.replace(b"7", b"65"))
     assert (ran.status, ran.stderr) == (0, "")
     assert ran.result["error"] == "conf.size: found the number 65, expected an integer, 1 to 64"
     assert Process(WithConf(), "invoke").result["error"] == "conf.name: missing, expected a string that is not empty"
 
 
-def test_a_state_that_the_plugin_does_not_act_on_gets_an_empty_result_whatever_its_conf() -> None:
+def test_other_state_gets_an_empty_result_whatever_the_conf() -> None:
     ran = Process(WithConf(), "invoke", stdin=REQUEST.replace(b"create", b"delete"))
     assert ran.result == {"plugin": "fake", "version": "0.1", "error": ""}
 
@@ -271,7 +258,7 @@ def test_help_and_schema_are_made_of_the_conf_class() -> None:
     assert Process(WithConf(), "schema").result == Sized.schema()
 
 
-def test_a_schema_that_is_written_by_hand_counts_in_the_place_of_the_classs() -> None:
+def test_schema_written_by_hand_overrides_that_of_the_class() -> None:
     plugin = WithConf()
     plugin.conf_schema = {"type": "object"}
     assert Process(plugin, "schema").result == {"type": "object"}
@@ -293,26 +280,12 @@ def test_version_is_json() -> None:
         assert Process(Fake(), verb).result == about | {"build": describe()}
 
 
-def test_streams_of_text_will_do() -> None:
-    out, err = io.StringIO(), io.StringIO()
-    assert skel.run(Fake(), ["fake", "invoke"], io.StringIO(REQUEST.decode()), out, err) == 0
-    assert json.loads(out.getvalue())["plugin"] == "fake"
-
-
 class Full(io.RawIOBase):
     def writable(self) -> bool:
         return True
 
     def write(self, data: Any) -> int | None:
         raise OSError(28, "No space left on device")
-
-
-def test_an_answer_that_cannot_be_written_is_exit_1() -> None:
-    for verb in ("invoke", "wrong", "version"):
-        err = io.StringIO()
-        assert skel.run(Fake(), ["fake", verb], io.BytesIO(REQUEST), Full(), err) == 1
-        assert "the result cannot be written to stdout" in err.getvalue()
-        assert "No space left on device" in err.getvalue()
 
 
 class Pieces(Full):
@@ -327,14 +300,19 @@ class Pieces(Full):
         return len(taken) or None
 
 
-def test_an_answer_is_written_whole_in_as_many_pieces_as_it_takes_or_it_is_exit_1() -> None:
+def test_answer_is_written_whole_or_it_is_exit_1() -> None:
     out, err = Pieces(1_000_000), io.StringIO()
     assert skel.run(Fake(), ["fake", "invoke"], io.BytesIO(REQUEST), out, err) == 0
     assert json.loads(out.data)["metadata"] == {"done": "yes"}
     assert skel.run(Fake(), ["fake", "invoke"], io.BytesIO(REQUEST), Pieces(20), err) == 1
     assert "the result cannot be written to stdout" in err.getvalue()
     assert "it takes no more" in err.getvalue()
-
-
-def test_nobody_to_be_told_is_no_reason_to_crash() -> None:
+    for verb in ("invoke", "wrong", "version"):
+        err = io.StringIO()
+        assert skel.run(Fake(), ["fake", verb], io.BytesIO(REQUEST), Full(), err) == 1
+        assert "the result cannot be written to stdout" in err.getvalue()
+        assert "No space left on device" in err.getvalue()
     assert skel.run(Fake(), ["fake"], io.BytesIO(), io.BytesIO(), None) == 2
+    text = io.StringIO()
+    assert skel.run(Fake(), ["fake", "invoke"], io.StringIO(REQUEST.decode()), text, err) == 0
+    assert json.loads(text.getvalue())["plugin"] == "fake"

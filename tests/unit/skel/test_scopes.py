@@ -35,7 +35,7 @@ def test_a_sandbox_is_no_container_of_its_pod() -> None:
     assert scoped(request(annotations, id="s"), KEY) == (f"{KEY}/pod", "b")
 
 
-def test_labels_count_where_no_annotation_does_also_without_a_spec() -> None:
+def test_labels_count_where_no_annotation_does() -> None:
     assert scoped(request({KEY: "a"}, {f"{KEY}/pod": "l"}), KEY) == (KEY, "a")
     assert scoped(request({}, {KEY: "l", f"{KEY}/pod": "p"}), KEY) == (f"{KEY}/pod", "p")
     assert scoped(request({}, {KEY: "l"}), KEY) == scoped(request(None, {KEY: "l"}), KEY) == (KEY, "l")

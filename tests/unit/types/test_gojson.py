@@ -1,7 +1,5 @@
 """JSON as Go reads and writes it."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import subprocess
@@ -53,12 +51,14 @@ GOOD: list[tuple[Any, Any]] = [
     (b'"\xff"', "\ufffd"),
     (b'"\xed\xa0\x80"', "\ufffd\ufffd\ufffd"),
     (bytearray(b"1"), 1),
+    (memoryview(b"[1]"), [1]),
+    ('"' + "é" * 5_000_000 + '"', "é" * 5_000_000),
     ("[" * 256 + "]" * 256, None),
     ('"' + "[{" * 1000 + '"', "[{" * 1000),
 ]
 
 
-@pytest.mark.parametrize(("document", "value"), GOOD, ids=lambda case: repr(case)[:30])
+@pytest.mark.parametrize(("document", "value"), GOOD, ids=range(len(GOOD)))
 def test_reads_what_go_reads(codec: Any, document: Any, value: Any) -> None:
     read = codec.loads(document)
     if value is not None or document == "null":
@@ -109,19 +109,7 @@ def test_refuses_what_go_refuses_and_says_where(
     assert len(str(error)) < 300
 
 
-def test_a_comma_after_the_last_item_is_refused() -> None:
-    for document in ("[1,]", '{"a":1,}'):  # the column differs between Python's versions
-        with pytest.raises(DecodeError, match="line 1"):
-            gojson.loads(document)
-
-
-def test_ten_megabytes_of_string_and_any_buffer_of_bytes_are_values() -> None:
-    text = "é" * 5_000_000
-    assert gojson.loads(gojson.dumps(text)) == text
-    assert gojson.loads(memoryview(b"[1]")) == [1]
-
-
-def test_a_lone_surrogate_deep_in_a_document_read_deep_in_a_stack_is_a_decode_error() -> None:
+def test_lone_surrogate_deep_in_a_document_and_a_stack() -> None:
     document = "[" * 250 + '"\\ud800"' + "]" * 250
 
     def read(depth: int) -> Any:
@@ -157,17 +145,14 @@ def test_what_json_cannot_say_is_an_encode_error(codec: Any) -> None:
     for value in (float("nan"), float("inf"), object(), {1j: 1}, {(): 1}, b"x", {1}, CIRCLE):
         with pytest.raises(EncodeError):
             codec.dumps(value)
-
-
-def test_a_value_nested_without_end_is_an_encode_error() -> None:
-    value: list[object] = []
+    nested: list[object] = []
     for _ in range(200_000):
-        value = [value]
+        nested = [nested]
     with pytest.raises(EncodeError, match="nested too deep"):
-        gojson.dumps(value)
+        gojson.dumps(nested)
 
 
-def test_a_pairs_hook_sees_keys_that_are_given_twice_and_a_document_that_failed_fails_the_same() -> None:
+def test_pairs_hook_sees_keys_that_are_given_twice() -> None:
     seen = []
 
     def hook(pairs: list[tuple[str, object]]) -> object:
@@ -178,9 +163,12 @@ def test_a_pairs_hook_sees_keys_that_are_given_twice_and_a_document_that_failed_
     assert seen == [["b", "b"], ["a", "a"]]
     with pytest.raises(DecodeError, match="line 1 column 6"):
         gojson.loads('{"a" 1}', hook)
+    for document in ("[1,]", '{"a":1,}'):  # the column differs between Python's versions
+        with pytest.raises(DecodeError, match="line 1"):
+            gojson.loads(document)
 
 
-def test_a_syntax_error_is_told_by_an_interpreter_that_has_not_loaded_json() -> None:
+def test_syntax_error_is_reported_without_the_module_json() -> None:
     code = (
         "import sys; sys.path.insert(0, '.')\n"
         "from nri.types import gojson\n"
@@ -200,8 +188,5 @@ def test_a_value_is_described_in_the_words_of_json() -> None:
         *(([], "an array"), ((), "an array"), ({}, "an object")),
     ):
         assert gojson.describe(value) == description
-
-
-def test_a_long_value_is_cut_in_its_middle() -> None:
     assert gojson.shorten("x" * 60) == "x" * 60
     assert gojson.shorten("a" * 50 + "b" * 50) == "a" * 40 + "…" + "b" * 16 + " (100 characters)"

@@ -1,23 +1,19 @@
 """The base class of the wire's types: the rules of Go's decoder, and frozen objects that are compared by value."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from nri.config.entries import ConfigList, PluginEntry
 from nri.types import DecodeError, EncodeError
+from nri.types.jsonobject import JSONObject
 from nri.types.v1 import Request, Result, Spec
-
-if TYPE_CHECKING:
-    from nri.types.jsonobject import JSONObject
 
 TYPES: list[type[JSONObject]] = [Request, Result, ConfigList]
 
 
-def test_a_missing_key_is_empty_and_is_written_only_where_it_must_be() -> None:
+def test_missing_key_is_empty_and_written_only_if_required() -> None:
     empty: list[tuple[type[JSONObject], dict[str, Any]]] = [
         (Request, {"version": "", "state": "", "id": "", "spec": None}),
         (Result, {"plugin": "", "version": "", "error": ""}),
@@ -127,7 +123,7 @@ def test_a_message_is_frozen_and_replaced_attribute_by_attribute(message: Any) -
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
-def test_a_message_is_equal_by_value_unhashable_and_shows_all_of_itself(message: Any) -> None:
+def test_message_is_equal_by_value_unhashable_and_has_a_repr(message: Any) -> None:
     assert message == message.replace()
     assert message != 1
     with pytest.raises(TypeError):

@@ -1,9 +1,7 @@
 """The JSON Schemas and the types come to the same verdict on the same documents."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
@@ -14,13 +12,11 @@ from harness import json_schemas
 from nri.config.entries import ConfigList, PluginEntry
 from nri.testing import recorded
 from nri.types import DecodeError
+from nri.types.jsonobject import JSONObject
 from nri.types.v1 import Request, Result, Spec
 from tests.unit.types.mutations import mutated
 from tests.unit.types.test_jsonobject import MISTAKES
 from tests.unit.types.test_v1 import GOLDEN
-
-if TYPE_CHECKING:
-    from nri.types.jsonobject import JSONObject
 
 TYPES: dict[str, type[JSONObject]] = {"request": Request, "result": Result, "configlist": ConfigList}
 VALIDATORS = {name: json_schemas.validator(name) for name in json_schemas.PLACES}
@@ -133,7 +129,7 @@ def any_case(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_every_property_of_the_wire_has_its_pattern_for_other_cases(name: str) -> None:
+def test_every_wire_property_has_a_pattern_for_other_cases(name: str) -> None:
     schema = json_schemas.load(name)
     objects = [("#", schema), *[(f"#/$defs/{key}", inner) for key, inner in schema.get("$defs", {}).items()]]
     for where, described in objects:

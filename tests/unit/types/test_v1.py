@@ -1,9 +1,7 @@
 """The types of the contract: requests that runtimes sent, and documents that no runtime sends."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,32 +9,26 @@ from hypothesis import given
 from nri.config.entries import ConfigList, PluginEntry
 from nri.testing import recorded, recordings
 from nri.types import DecodeError
+from nri.types.jsonobject import JSONObject
 from nri.types.v1 import STATES, Request, Result, State
 from tests.unit.types.mutations import values
-
-if TYPE_CHECKING:
-    from nri.types.jsonobject import JSONObject
 
 GOLDEN = recordings()
 KUBERNETES = recordings("kubernetes/*")
 TYPES: list[type[JSONObject]] = [Request, Result, ConfigList]
 
 
-def test_a_recorded_request_is_written_with_the_value_it_was_read_with() -> None:
+def test_recorded_request_is_written_as_it_was_read() -> None:
     assert (len(GOLDEN), len(KUBERNETES)) == (14, 46)
     for name in GOLDEN + KUBERNETES:
         document = json.dumps(recorded(name))
         request = Request.from_json(document)
         assert json.loads(request.to_json()) == json.loads(document), name
         assert Request.from_json(request.to_json()) == request, name
-
-
-def test_a_recorded_request_says_what_it_is_about() -> None:
     for name in GOLDEN:
         request = Request.from_value(recorded(name), "request")
         assert request.state == (State.CREATE if "create" in name else State.DELETE), name
-        assert request.is_sandbox == (".pod-" in name), name
-        assert request.version == "0.1", name
+        assert (request.is_sandbox, request.version) == (".pod-" in name, "0.1"), name
 
 
 HOSTILE = [
@@ -82,10 +74,7 @@ def test_keys_that_a_result_does_not_know_reach_the_next_plugin() -> None:
     assert result.extra == {"extra": {"x": 1}, "more": [None]}
     request = Request(state="create", id="a", results=[result])
     assert json.loads(request.to_json())["results"] == [json.loads(document)]
-
-
-def test_keys_beside_the_contracts_do_not_replace_what_the_contract_has() -> None:
-    extra = {"error": "from aside", "plugin": "b", "metadata": {"a": "b"}, "mine": 1}
+    extra = {"error": "from aside", "plugin": "b", "metadata": {"a": "b"}, "mine": 1}  # none replaces a known key
     written = json.loads(Result(plugin="a", error="no", extra=extra).to_json())
     assert written == {"plugin": "a", "version": "0.1", "error": "no", "metadata": {"a": "b"}, "mine": 1}
 

@@ -1,20 +1,16 @@
 """A directory of configuration that a test changes, and the configuration that the bridge makes of it."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import logging
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 from nri.v1bridge.configuration import Configuration
 from tests.support.waiting import SOON
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
 
 BROKEN = '{"version": "0.1", "plugins": ['
 

@@ -1,20 +1,16 @@
 """The fixtures of the bridge's tests: its log, the socket of syslog, its configuration."""
 
-from __future__ import annotations
-
 import logging
 import socket
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nri.v1bridge import log as bridge_log
 from tests.unit.v1bridge.configured import Node, loading
 from tests.unit.v1bridge.log_lines import Log
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture

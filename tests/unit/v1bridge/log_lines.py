@@ -1,9 +1,8 @@
 """Builders for the tests of the bridge's log."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from nri.client import Client, PluginError, Step
 from nri.config.entries import ConfigList, PluginEntry
@@ -11,9 +10,6 @@ from nri.types.v1 import Request, Result, Spec
 from nri.v1bridge import BridgeOptions
 from nri.v1bridge import log as bridge_log
 from nri.v1bridge.event_log import EventLog
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CONTAINER = "default/web/app"
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,6 @@ from nri.v1bridge.ledger import Ledger
 from nri.v1bridge.options import BridgeOptions
 from nri.v1bridge.served import Served
 from tests.unit.v1bridge.configured import loading
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class FakeResidents:
@@ -67,7 +65,7 @@ def types(chains: Served) -> list[str]:
     return [plugin.type for plugin in chains.client().config.plugins]
 
 
-def test_a_client_has_the_configuration_and_the_options_of_now(conf: Path) -> None:
+def test_client_has_the_current_configuration_and_options(conf: Path, tmp_path: Path) -> None:
     configure(conf, PluginEntry(type="a"))
     chains = served(options(conf))
     assert types(chains) == ["a"]
@@ -79,12 +77,6 @@ def test_a_client_has_the_configuration_and_the_options_of_now(conf: Path) -> No
     third = chains.client()
     assert (second.failure_policy, third.failure_policy, third.timeout) == ("fail", "ignore", 3.0)
     assert third.config is second.config
-
-
-def test_options_with_another_path_have_the_configuration_read_from_there(conf: Path, tmp_path: Path) -> None:
-    configure(conf, PluginEntry(type="a"))
-    chains = served(options(conf))
-    assert types(chains) == ["a"]
     other = tmp_path / "other"
     other.mkdir()
     configure(other, PluginEntry(type="b"))

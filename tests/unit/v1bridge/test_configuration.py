@@ -1,58 +1,36 @@
 """The host configuration as its files change: each event gets one whole configuration, the old or the new."""
 
-from __future__ import annotations
-
 import os
-import shutil
-import threading
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from nri.v1bridge import configuration as module
 from tests.unit.v1bridge.configured import BROKEN, Node, loading, text
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
-
-def test_a_change_takes_effect_with_the_next_event_and_is_logged_once(node: Node) -> None:
+def test_change_takes_effect_at_the_next_event_and_is_logged(node: Node) -> None:
     assert [node.plugins, node.plugins] == [[], []]
-    assert node.logged() == ["configuration: no plugins"]
     node.put("10.conf", "a")
     assert node.plugins == ["a"]
-    node.put("20.conf", "b", "b2")
-    assert node.plugins == ["a", "b", "b2"]
-    node.put("05.conf", "c")
-    assert node.plugins == ["c", "a", "b", "b2"]
+    node.put("05.conf", "c", "c2")
+    assert node.plugins == ["c", "c2", "a"]
     (node.directory / "05.conf").rename(node.directory / "30.conf")
-    assert node.plugins == ["a", "b", "b2", "c"]
-    assert node.logged() == [
-        "configuration: a",
-        "configuration: a, b, b2",
-        "configuration: c, a, b, b2",
-        "configuration: a, b, b2, c",
+    assert node.plugins == ["a", "c", "c2"]
+    assert [line.removeprefix("configuration: ") for line in node.logged()] == [
+        "no plugins",
+        "a",
+        "c, c2, a",
+        "a, c, c2",
     ]
-    (node.directory / "20.conf").rename(node.directory / "20.conf.off")
+    (node.directory / "30.conf").rename(node.directory / "30.conf.off")
     node.wait()
-    assert node.plugins == ["a", "c"]
+    assert node.plugins == ["a"]
 
 
-def test_the_directory_may_appear_and_vanish(node: Node) -> None:
-    node.directory.rmdir()
-    assert node.plugins == []
-    node.directory.mkdir()
-    assert node.plugins == []
-    node.start("a")
-    shutil.rmtree(node.directory)
-    node.wait()
-    assert node.plugins == []
-    node.directory.mkdir()
-    node.start("b")
-
-
-def test_the_single_file_counts_while_the_directory_has_none(node: Node, old: None) -> None:
+def test_single_file_is_used_while_the_directory_has_no_file(node: Node, old: None) -> None:
     node.file.write_text(text("f"))
     assert node.plugins == ["f"]
     assert node.configuration.current().plugins[0].source == str(node.file)
@@ -66,11 +44,12 @@ def test_the_single_file_counts_while_the_directory_has_none(node: Node, old: No
     node.directory.rmdir()
     assert node.plugins == ["g"]
     node.file.unlink()
+    assert node.plugins == ["g"]  # for a second
     node.wait()
     assert node.plugins == []
 
 
-def test_files_may_be_links_of_which_any_part_changes(node: Node, old: None) -> None:
+def test_any_part_of_a_chain_of_links_may_change(node: Node, old: None) -> None:
     for name in ("one", "two"):
         (node.root / name).mkdir()
         (node.root / name / "10.conf").write_text(text(name))
@@ -82,15 +61,10 @@ def test_files_may_be_links_of_which_any_part_changes(node: Node, old: None) -> 
     assert node.plugins == ["two"]
     (node.root / "two/10.conf").write_text(text("changed"))
     assert node.plugins == ["changed"]
-    (node.directory / "10.part").symlink_to("../one/10.conf")
-    (node.directory / "10.part").rename(node.directory / "10.conf")
-    assert node.plugins == ["one"]
 
 
 @pytest.mark.parametrize("is_middle", [False, True])
-def test_a_directory_of_a_chain_of_links_that_becomes_untrusted_or_trusted_is_noticed(
-    node: Node, old: None, is_middle: bool
-) -> None:
+def test_untrusted_directory_in_a_chain_of_links_is_noticed(node: Node, old: None, is_middle: bool) -> None:
     """Its link may be given to anybody: nothing of the file itself changes with that."""
     (node.root / "user").mkdir()
     (node.root / "end").mkdir()
@@ -111,21 +85,16 @@ def test_a_directory_of_a_chain_of_links_that_becomes_untrusted_or_trusted_is_no
     assert node.plugins == ["a"]
     (line,) = node.faults()
     assert f"{node.root}/user:1:1: (document): is writable by others (mode 0757" in line
-    (node.root / "end").chmod(0o757)
-    (node.root / "user").chmod(0o755)
-    assert node.plugins == ["a"]
-    (line,) = node.faults()
-    assert "is writable by others (mode 0757" in line
     (node.root / "end/10.conf").write_text(text("b"))
     assert node.plugins == ["a"]
-    (node.root / "end").chmod(0o755)
+    (node.root / "user").chmod(0o755)
     assert node.plugins == ["b"]
 
 
 # When files are read again
 
 
-def test_what_has_not_changed_is_not_read_again(node: Node, old: None, reads: list[Any]) -> None:
+def test_unchanged_files_are_not_read_again(node: Node, old: None, reads: list[Any]) -> None:
     node.put("10.conf", "a")
     first = node.configuration.current()
     assert all(node.configuration.current() is first for _ in range(10))
@@ -135,9 +104,7 @@ def test_what_has_not_changed_is_not_read_again(node: Node, old: None, reads: li
     assert len(reads) == 2
 
 
-def test_a_file_is_read_again_while_it_is_so_young_that_a_change_may_leave_no_trace(
-    node: Node, monkeypatch: pytest.MonkeyPatch, reads: list[Any]
-) -> None:
+def test_recently_changed_file_is_read_again(node: Node, monkeypatch: pytest.MonkeyPatch, reads: list[Any]) -> None:
     node.put("10.conf", "aa")
     now = os.stat(node.directory / "10.conf").st_ctime_ns
     monkeypatch.setattr(time, "time_ns", lambda: now + loading.RECENT_NS // 2)
@@ -152,7 +119,7 @@ def test_a_file_is_read_again_while_it_is_so_young_that_a_change_may_leave_no_tr
     assert len(reads) == 5
 
 
-def test_a_file_written_over_in_place_within_one_tick_of_the_clock_is_read_again(node: Node) -> None:
+def test_file_overwritten_within_one_clock_tick_is_read_again(node: Node) -> None:
     path = node.directory / "10.conf"
     path.write_text(text("aa"))
     status = path.stat()
@@ -163,9 +130,7 @@ def test_a_file_written_over_in_place_within_one_tick_of_the_clock_is_read_again
         assert node.plugins == [name]
 
 
-def test_a_file_that_is_added_within_one_tick_of_the_clock_is_watched_from_then_on(
-    node: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_added_within_one_clock_tick_is_watched(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """The directory's time does not show it: so it is listed again while that time is recent."""
     node.put("10.conf", "a")
     stat, as_before = os.stat, os.stat(node.directory)
@@ -190,15 +155,9 @@ def test_a_file_that_is_added_within_one_tick_of_the_clock_is_watched_from_then_
 # Files that change while they are read
 
 
-class Meanwhile(Protocol):
-    """Let something happen before the file of that name is read, the first *times* times."""
-
-    def __call__(self, name: str, happen: Callable[[], object], times: int = 1) -> None: ...
-
-
 @pytest.fixture
-def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
-    """Return what makes something happen while the files are read."""
+def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Let something happen before the file of that name is read, the first *times* times."""
     real = loading.read
 
     def arrange(name: str, happen: Callable[[], object], times: int = 1) -> None:
@@ -215,29 +174,13 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
     return arrange
 
 
-def test_a_directory_that_is_exchanged_while_it_is_read_gives_no_mixture(node: Node, meanwhile: Meanwhile) -> None:
-    for name in ("old", "new"):
-        (node.root / name).mkdir()
-        for file in ("10", "20"):
-            (node.root / name / f"{file}.conf").write_text(text(f"{name}{file}"))
-    node.directory.rmdir()
-    node.directory.symlink_to("old")
-
-    def exchange() -> None:
-        (node.root / "link").symlink_to("new")
-        (node.root / "link").rename(node.directory)
-
-    meanwhile("20.conf", exchange)
-    assert node.plugins == ["new10", "new20"]
-
-
-def test_a_file_that_is_renamed_while_it_is_read_is_not_lost(node: Node, meanwhile: Meanwhile) -> None:
+def test_file_renamed_during_reading_is_not_lost(node: Node, meanwhile: Callable[..., None]) -> None:
     node.put("10.conf", "a")
     meanwhile("10.conf", lambda: (node.directory / "10.conf").rename(node.directory / "20.conf"))
     assert node.plugins == ["a"]
 
 
-def test_a_fault_that_is_fixed_while_the_files_are_read_is_not_logged(node: Node, meanwhile: Meanwhile) -> None:
+def test_fault_fixed_during_reading_is_not_logged(node: Node, meanwhile: Callable[..., None]) -> None:
     node.spoil()
     node.put("20.conf", "b")
     meanwhile("20.conf", lambda: node.put("10.conf", "a"))
@@ -245,8 +188,8 @@ def test_a_fault_that_is_fixed_while_the_files_are_read_is_not_logged(node: Node
     assert node.logged() == ["configuration: a, b"]
 
 
-def test_files_that_never_rest_are_used_as_they_were_read_last(
-    node: Node, meanwhile: Meanwhile, reads: list[Any], old: None
+def test_files_that_always_change_are_used_as_read_last(
+    node: Node, meanwhile: Callable[..., None], reads: list[Any], old: None
 ) -> None:
     numbers = iter(range(1000))
     node.put("10.conf", "a")
@@ -258,25 +201,15 @@ def test_files_that_never_rest_are_used_as_they_were_read_last(
     assert len(reads) == module.ATTEMPTS + 1
 
 
-def test_threads_that_ask_at_once_all_get_an_answer(node: Node) -> None:
-    node.put("10.conf", "a")
-    answers, threads = [], []
-    for _ in range(8):
-        threads.append(threading.Thread(target=lambda: answers.extend([node.plugins for _ in range(50)])))
-        threads[-1].start()
-    node.put("10.conf", "b")
-    for thread in threads:
-        thread.join()
-    assert len(answers) == 400
-    assert {tuple(each) for each in answers} <= {("a",), ("b",)}
-    assert node.plugins == ["b"]
-
-
 # Missing files, which stay in use for a second
 
 
 def test_missing_files_stay_in_use_for_a_second(node: Node) -> None:
     node.start("a", "b")
+    (node.directory / "20.conf").rename(node.root / "aside")
+    assert node.plugins == ["a", "b"]
+    (node.root / "aside").rename(node.directory / "20.conf")
+    assert node.plugins == ["a", "b"]
     (node.directory / "20.conf").unlink()
     assert [node.plugins, node.plugins] == [["a", "b"], ["a", "b"]]
     node.wait()
@@ -284,7 +217,7 @@ def test_missing_files_stay_in_use_for_a_second(node: Node) -> None:
     assert node.logged() == ["configuration: a"]
 
 
-def test_a_directory_that_is_moved_aside_counts_until_the_new_one_is_there(node: Node) -> None:
+def test_directory_moved_aside_counts_until_it_is_replaced(node: Node) -> None:
     node.file.write_text(text("fallback"))
     node.start("a")
     node.directory.rename(node.root / "old.d")
@@ -296,7 +229,7 @@ def test_a_directory_that_is_moved_aside_counts_until_the_new_one_is_there(node:
     assert node.logged() == ["configuration: b"]
 
 
-def test_a_link_that_leads_to_another_directory_counts_at_once_also_with_fewer_files(node: Node) -> None:
+def test_link_to_another_directory_takes_effect_at_once(node: Node) -> None:
     node.directory.rmdir()
     for name, files in (("one", ("10", "20")), ("two", ("10",))):
         (node.root / name).mkdir()
@@ -309,17 +242,8 @@ def test_a_link_that_leads_to_another_directory_counts_at_once_also_with_fewer_f
     assert node.plugins == ["a10"]
 
 
-def test_a_file_that_comes_back_as_it_was_is_no_news(node: Node) -> None:
-    node.start("a")
-    (node.directory / "10.conf").rename(node.root / "aside")
-    assert node.plugins == ["a"]
-    (node.root / "aside").rename(node.directory / "10.conf")
-    assert node.plugins == ["a"]
-    assert node.logged() == []
-
-
 @pytest.mark.parametrize(("name", "types", "then"), [("30.conf", [], ["b"]), ("20.conf", ["c"], ["c"])])
-def test_with_anything_that_is_new_a_missing_file_is_gone_at_once(
+def test_missing_file_is_gone_at_once_if_another_is_new(
     node: Node, name: str, types: list[str], then: list[str]
 ) -> None:
     node.start("a", "b")
@@ -328,7 +252,7 @@ def test_with_anything_that_is_new_a_missing_file_is_gone_at_once(
     assert node.plugins == then
 
 
-def test_a_file_without_plugins_takes_effect_at_once(node: Node) -> None:
+def test_file_without_plugins_takes_effect_at_once(node: Node) -> None:
     node.start("a")
     node.put("10.conf")
     assert node.plugins == []
@@ -340,7 +264,7 @@ def test_a_file_without_plugins_takes_effect_at_once(node: Node) -> None:
     assert node.logged() == ["configuration: no plugins", "configuration: fallback"]
 
 
-def test_a_missing_file_stays_in_use_while_another_is_invalid_and_a_second_after_that(node: Node) -> None:
+def test_missing_file_stays_in_use_while_another_is_invalid(node: Node) -> None:
     node.start("a", "b")
     (node.directory / "10.conf").unlink()
     assert node.plugins == ["a", "b"]
@@ -351,13 +275,4 @@ def test_a_missing_file_stays_in_use_while_another_is_invalid_and_a_second_after
     node.put("20.conf", "b")
     assert node.plugins == ["a", "b"]
     node.wait()
-    assert node.plugins == ["b"]
-
-
-def test_the_single_file_has_its_second_too(node: Node) -> None:
-    node.file.write_text(text("a"))
-    assert node.plugins == ["a"]
-    node.file.unlink()
-    assert node.plugins == ["a"]
-    node.put("10.conf", "b")
     assert node.plugins == ["b"]

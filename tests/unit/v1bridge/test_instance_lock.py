@@ -1,25 +1,20 @@
 """The instance lock: one bridge has it, the next one gets it at its end, and without a lock every bridge goes on."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import logging
 import os
 import socket
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from nri.v1bridge import instance_lock as module
 from nri.v1bridge.instance_lock import InstanceLock
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -86,7 +81,7 @@ def one_behind_another(
     return first, second
 
 
-def test_the_next_one_stands_by_and_has_it_at_the_end_of_the_first(
+def test_next_bridge_gets_the_lock_when_the_first_ends(
     lock: Callable[..., InstanceLock], caplog: pytest.LogCaptureFixture
 ) -> None:
     first, second = one_behind_another(lock, caplog)
@@ -101,18 +96,7 @@ def test_the_next_one_stands_by_and_has_it_at_the_end_of_the_first(
     assert third.join() is True
 
 
-def test_one_that_stands_by_can_be_stopped(
-    lock: Callable[..., InstanceLock], caplog: pytest.LogCaptureFixture
-) -> None:
-    first, second = one_behind_another(lock, caplog)
-    second.lock.stop()
-    assert second.join() is False
-    second.lock.release()
-    first.release()
-    assert lock().stand_by()
-
-
-def test_a_launched_one_does_not_wait_and_another_that_stays_is_an_error(
+def test_launched_bridge_does_not_wait_for_the_lock(
     lock: Callable[..., InstanceLock], caplog: pytest.LogCaptureFixture
 ) -> None:
     first = lock()
@@ -128,7 +112,7 @@ def test_a_launched_one_does_not_wait_and_another_that_stays_is_an_error(
     assert wait_until(lambda: "the other bridge has ended" in caplog.text)
 
 
-def test_a_launched_one_whose_predecessor_ends_in_time_logs_nothing(
+def test_launched_bridge_with_an_ended_predecessor_logs_nothing(
     lock: Callable[..., InstanceLock], caplog: pytest.LogCaptureFixture
 ) -> None:
     first = lock()

@@ -1,11 +1,9 @@
 """Late creates: each once, never beside its delete, and none that nobody needs any more."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
@@ -16,9 +14,6 @@ from nri.v1bridge.missed import Missed
 from nri.v1bridge.record import Record
 from nri.v2.ttrpc import Code, StatusError
 from tests.support.waiting import SOON, until, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def missed(id_: str, pod: str = "p") -> Missed:
@@ -81,15 +76,17 @@ def ended(runs: Runs) -> None:
     until(lambda: not threads(), "the end of the threads", SOON)
 
 
-def test_nothing_begins_before_the_start_and_each_is_on_record_when_it_has_succeeded(
-    runs: Runs, caplog: pytest.LogCaptureFixture
-) -> None:
-    runs.put("a", "b")
+def test_late_creates_begin_at_the_start_and_are_recorded(runs: Runs, caplog: pytest.LogCaptureFixture) -> None:
+    runs.put("a", "b", "a", "cancelled")
+    assert runs.late.withdraw("cancelled", time.monotonic() + SOON, lambda: None)  # by a delete
     assert (runs.steps, threads(), len(runs.record)) == ([], [], 0)
     runs.late.start()
     ended(runs)
+    runs.put("a")
+    runs.late.start()
+    ended(runs)
     assert sorted(runs.steps) == ["begin a", "begin b", "end a", "end b"]
-    assert {"a", "b"} <= {*runs.record._ids}
+    assert {*runs.record._ids} == {"a", "b"}
     assert "late: create succeeded for 2, failed for 0, in " in caplog.text
     assert caplog.text.count("late: it has had no create") == 2
 
@@ -115,7 +112,7 @@ def test_two_hundred_pods_are_served_a_few_at_a_time(runs: Runs) -> None:
     assert runs.most <= module.THREADS
 
 
-def test_one_that_fails_is_tried_three_times_and_the_others_are_served(
+def test_failed_late_create_is_tried_three_times(
     runs: Runs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PAUSES", (0.0, 0.01, 0.02))
@@ -136,9 +133,7 @@ def test_one_that_fails_is_tried_three_times_and_the_others_are_served(
     assert {*runs.record._ids} == {"c"}
 
 
-def test_what_comes_while_one_waits_for_its_next_try_is_served_at_once(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_waiting_for_a_retry_delays_no_other(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PAUSES", (0.0, 60.0))
     runs.failing = {"a": KeyError("gone")}
     runs.put("a")
@@ -164,9 +159,7 @@ def test_one_that_is_tried_again_may_be_withdrawn_or_dropped(runs: Runs, monkeyp
     assert "a" not in runs.record
 
 
-def test_one_that_fails_after_it_was_withdrawn_or_dropped_is_not_tried_again(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_withdrawn_or_dropped_late_create_is_not_retried(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PAUSES", (0.0, 0.0, 0.0))
     runs.failing = {id_: KeyError("gone") for id_ in "abc"}
     runs.held = {*"abc"}
@@ -198,44 +191,7 @@ def test_one_that_is_found_again_while_it_runs_is_tried_then(runs: Runs, monkeyp
     assert runs.steps.count("end a") == 1 + 3
 
 
-def test_what_is_put_twice_runs_once(runs: Runs) -> None:
-    runs.put("a", "a")
-    runs.late.start()
-    ended(runs)
-    runs.put("a")
-    runs.late.start()
-    ended(runs)
-    assert runs.steps == ["begin a", "end a"]
-
-
-def test_a_delete_before_it_cancels_it(runs: Runs) -> None:
-    runs.put("a", "b")
-    assert runs.late.withdraw("a", time.monotonic() + SOON, lambda: None)
-    runs.late.start()
-    ended(runs)
-    assert runs.steps == ["begin b", "end b"]
-    assert "a" not in runs.record
-
-
-def test_a_delete_meanwhile_waits_for_its_end(runs: Runs) -> None:
-    runs.held = {"a"}
-    runs.put("a")
-    runs.late.start()
-    until(lambda: runs.steps, "the begin", SOON)
-
-    def delete() -> None:
-        assert runs.late.withdraw("a", time.monotonic() + SOON, lambda: runs.steps.append("never"))
-        runs.steps.append("delete")
-
-    thread = threading.Thread(target=delete)
-    thread.start()
-    runs.let("a")
-    thread.join()
-    ended(runs)
-    assert runs.steps == ["begin a", "end a", "delete"]
-
-
-def test_a_delete_that_cannot_wait_runs_after_it_and_counts_as_running(runs: Runs) -> None:
+def test_delete_that_cannot_wait_runs_after_it(runs: Runs) -> None:
     runs.held = {"a"}
     runs.put("a")
     runs.late.start()
@@ -255,24 +211,7 @@ def test_a_delete_that_cannot_wait_runs_after_it_and_counts_as_running(runs: Run
     assert runs.steps == ["begin a", "end a", "delete"]
 
 
-def test_what_has_not_begun_is_dropped_without_a_note_on_record(runs: Runs, caplog: pytest.LogCaptureFixture) -> None:
-    runs.held = {"a"}
-    runs.late.put([[missed("a"), missed("b")], [missed("c")]])
-    runs.late.start()
-    until(lambda: "begin c" in runs.steps, "the begin", SOON)
-    runs.late.drop()
-    assert "late: dropped 1 that have not begun; the next synchronization finds them again" in caplog.text
-    runs.let("a")
-    ended(runs)
-    assert "begin b" not in runs.steps
-    assert ["a" in runs.record, "b" in runs.record, "c" in runs.record] == [True, False, True]
-    runs.put("b")
-    runs.late.start()
-    ended(runs)
-    assert runs.steps[-1] == "end b"
-
-
-def test_while_an_events_create_runs_there_is_no_late_one_and_none_after_it_succeeded(runs: Runs) -> None:
+def test_no_late_create_beside_or_after_an_events_create(runs: Runs) -> None:
     runs.late.begin("a")  # the runtime has disconnected the bridge, and synchronizes again
     runs.late.begin("b")
     runs.put("a", "b", "c")
@@ -285,7 +224,7 @@ def test_while_an_events_create_runs_there_is_no_late_one_and_none_after_it_succ
     assert sorted(runs.steps) == ["begin b", "begin c", "end b", "end c"]
 
 
-def test_an_events_create_takes_the_place_of_one_that_has_not_begun(runs: Runs) -> None:
+def test_events_create_replaces_a_waiting_late_one(runs: Runs) -> None:
     runs.put("a")
     runs.late.begin("a")
     runs.late.end("a")

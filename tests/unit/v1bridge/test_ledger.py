@@ -1,11 +1,10 @@
 """What the bridge counts, and what it keeps of its exchanges with pods."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,12 +13,8 @@ from nri.config.entries import PluginEntry
 from nri.types.v1 import Request, Result
 from nri.v1bridge.event_log import EventLines, EventLog
 from nri.v1bridge.ledger import BOUNDS, MAX_ERROR, MAX_EXCHANGES, MAX_PLUGINS, MAX_TEXT, Ledger
+from nri.v2.ttrpc import Call
 from tests.support.node import call
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nri.v2.ttrpc import Call
 
 CONF = "/etc/nri/resource.d/10.conf"
 OK = {"create": "ok"}
@@ -105,13 +100,11 @@ def test_the_runs_of_a_plugin_are_counted_by_state_and_outcome() -> None:
     assert last.pop("time") > 0
     assert last == {"state": "delete", "pod": "default/web", "container": "app", "error": "exit status 3"}
     assert runs_of(ledger, "b")["runs"]["create"]["ignored"] == 1
-
-
-def test_a_plugin_is_known_by_its_type_and_file() -> None:
-    ledger = Ledger()
-    ran(ledger, step(source="/etc/nri/resource.d/20.conf"))
-    assert runs_of(ledger, "a")["runs"] == {}
-    assert runs_of(ledger, "a", "/etc/nri/resource.d/20.conf")["last"] == {"create": "ok"}
+    assert runs_of(ledger, "a", "/etc/nri/resource.d/20.conf")["runs"] == {}  # another entry of the type
+    ran(ledger, step(error="\x1b[31m" + "x" * 100_000))
+    error = runs_of(ledger, "a")["lastError"]["error"]
+    assert len(error.encode()) <= MAX_ERROR
+    assert error.isprintable()
 
 
 def test_what_ran_last_counts_for_the_same_executable_and_entry(tmp_path: Path) -> None:
@@ -145,14 +138,6 @@ def test_the_plugins_that_ran_longest_ago_are_forgotten() -> None:
     ran(ledger, step("p0"))
     ran(ledger, step("new"))
     assert [runs_of(ledger, name)["last"] for name in ("p0", "p1", "p2", "new")] == [OK, {}, OK, OK]
-
-
-def test_an_error_is_bounded_and_fit_for_a_terminal() -> None:
-    ledger = Ledger()
-    ran(ledger, step(error="\x1b[31m" + "x" * 100_000))
-    error = runs_of(ledger, "a")["lastError"]["error"]
-    assert len(error.encode()) <= MAX_ERROR
-    assert error.isprintable()
 
 
 def test_events_are_counted_by_name() -> None:
@@ -202,7 +187,7 @@ def test_the_exchanges_with_a_pod_are_kept_in_order() -> None:
     assert (second["event"], second["container"], second["state"]) == (None, None, "delete")
 
 
-def test_the_number_of_exchanges_and_their_bytes_are_bounded_and_the_oldest_go_first() -> None:
+def test_exchanges_are_bounded_and_the_oldest_go_first() -> None:
     ledger = Ledger()
     for number in range(MAX_EXCHANGES + 10):
         ran(ledger, step(request=os.urandom(20_000), stdout=b"x" * 20_000, error=f"{number} " + "e" * 20_000))
@@ -211,6 +196,11 @@ def test_the_number_of_exchanges_and_their_bytes_are_bounded_and_the_oldest_go_f
     (part,) = found[0]["plugins"]
     assert part["error"].startswith("10 ")
     assert (len(part["request"]), len(part["result"]), len(part["error"].encode())) <= (MAX_TEXT,) * 3
+    ran(ledger, step(request="é".encode() * MAX_TEXT + b"\xff"))
+    ran(ledger, step(request=b"x" + "é".encode() * MAX_TEXT))  # is cut within a character
+    found = exchanges_of(ledger)
+    assert json.loads(json.dumps(found)) == found
+    assert found[-1]["plugins"][0]["request"].endswith("é\ufffd")
 
 
 def test_environment_and_arguments_are_not_shown() -> None:
@@ -223,15 +213,6 @@ def test_environment_and_arguments_are_not_shown() -> None:
     assert json.loads(first["request"]) == hidden
     assert json.loads(first["result"]) == {"adjust": {"env": "(not shown)"}}
     assert (second["request"], second["result"]) == ("(not shown)", "(not shown)")
-
-
-def test_a_text_that_is_cut_within_a_character_can_be_told() -> None:
-    ledger = Ledger()
-    ran(ledger, step(request="é".encode() * MAX_TEXT + b"\xff"))
-    ran(ledger, step(request=b"x" + "é".encode() * MAX_TEXT))
-    found = exchanges_of(ledger)
-    assert json.loads(json.dumps(found)) == found
-    assert found[1]["plugins"][0]["request"].endswith("é\ufffd")
 
 
 def test_events_of_many_threads_are_all_counted() -> None:

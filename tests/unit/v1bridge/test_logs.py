@@ -1,51 +1,67 @@
 """The lines of the bridge's log: their fields, and texts that try to forge them."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re
+from typing import Any
 
 import pytest
 
-from nri.client import Client
+from nri.client import Client, Step
 from nri.config.entries import ConfigList
 from nri.errors import escape
 from nri.v1bridge.event_log import EventLog
 from tests.unit.v1bridge.log_lines import CONTAINER, STAMP, Log, event, request, step
 
 
-def test_an_event_is_a_line_with_state_container_time_and_the_part_of_each_plugin(log: Log) -> None:
+@pytest.mark.parametrize(
+    ("steps", "options", "line"),
+    [
+        (
+            [step(plugin="clearcfs", seconds=0.05), step(metadata={"cpus": "1-3", "note": "a b"})],
+            {},
+            (
+                'info answered state=create {} plugins="clearcfs ok 50.0ms, konfine ok 12.3ms" '
+                'konfine.cpus=1-3 konfine.note="a b"'
+            ),
+        ),
+        (
+            [step(), step(plugin="other", error="no CPU is left")],
+            {"about": request("delete"), "error": "nri v0.1: …"},
+            (
+                'error failed state=delete {} plugins="konfine ok 12.3ms, other error 12.3ms" '
+                'error="other: no CPU is left"'
+            ),
+        ),
+        (
+            [step(error="a", policy="ignore"), step(plugin="after")],
+            {},
+            'error ignored state=create {} plugins="konfine ignored 12.3ms, after ok 12.3ms" error="konfine: a"',
+        ),
+        (
+            [step(error="killed: no result after 2 s"), step(plugin="b", error="c")],
+            {"error": "nri v0.1: …"},
+            (
+                'error failed state=create {} plugins="konfine killed 12.3ms, b error 12.3ms" '
+                'error="konfine: killed: no result after 2 s; b: c"'
+            ),
+        ),
+        ([], {"error": "ValueError: x"}, 'error failed state=create {} error="ValueError: x"'),
+    ],
+    ids=["ok", "failed", "ignored", "killed", "unexpected"],
+)
+def test_event_is_one_line_with_the_part_of_each_plugin(
+    log: Log, steps: list[Step], options: dict[str, Any], line: str
+) -> None:
     log.set_up()
-    event(step(plugin="clearcfs", seconds=0.05), step(metadata={"cpus": "1-3", "note": "a b"}))
-    event(step(), step(plugin="other", error="no CPU is left"), about=request("delete"), error="nri v0.1: …")
+    event(*steps, **options)
+    stamp, _, text = log.text.rstrip("\n").partition(" ")
+    assert re.fullmatch(STAMP, stamp)
+    assert text == line.format("container=default/web/app id=1f92344f3c93 ms=98.7")
     event(step(), name="default/web", about=request(sandbox=True))
-    ok, failed, pod = [line.partition(" ") for line in log.lines]
-    assert all(re.fullmatch(STAMP, stamp) for stamp, _, _ in (ok, failed, pod))
-    assert ok[2] == (
-        "info answered state=create container=default/web/app id=1f92344f3c93 ms=98.7 "
-        'plugins="clearcfs ok 50.0ms, konfine ok 12.3ms" konfine.cpus=1-3 konfine.note="a b"'
+    assert log.lines[1].partition(" ")[2] == (
+        'info answered state=create pod=default/web id=1f92344f3c93 ms=98.7 plugins="konfine ok 12.3ms"'
     )
-    assert failed[2] == (
-        "error failed state=delete container=default/web/app id=1f92344f3c93 ms=98.7 "
-        'plugins="konfine ok 12.3ms, other error 12.3ms" error="other: no CPU is left"'
-    )
-    assert pod[2] == 'info answered state=create pod=default/web id=1f92344f3c93 ms=98.7 plugins="konfine ok 12.3ms"'
-
-
-def test_the_failures_of_an_event_are_told_apart(log: Log) -> None:
-    log.set_up()
-    event(step(error="a", policy="ignore"), step(plugin="after"))
-    event(step(error="killed: no result after 2 s"), step(plugin="b", error="c"), error="nri v0.1: …")
-    event(error="ValueError: x")
-    about = "state=create container=default/web/app id=1f92344f3c93 ms=98.7"
-    over, failed, unexpected = [line.partition(" ")[2] for line in log.lines]
-    assert over == f'error ignored {about} plugins="konfine ignored 12.3ms, after ok 12.3ms" error="konfine: a"'
-    assert failed == (
-        f'error failed {about} plugins="konfine killed 12.3ms, b error 12.3ms" '
-        'error="konfine: killed: no result after 2 s; b: c"'
-    )
-    assert unexpected == f'error failed {about} error="ValueError: x"'
 
 
 def test_an_event_without_plugins_is_a_line_at_debug_only(log: Log) -> None:
@@ -58,16 +74,6 @@ def test_an_event_without_plugins_is_a_line_at_debug_only(log: Log) -> None:
         "debug event state=create container=default/web/app id=1f92344f3c93 chain=none ms_left=2000",
         "debug answered state=create container=default/web/app id=1f92344f3c93 ms=98.7",
     ]
-
-
-def test_lines_do_not_wait_without_end_for_an_answer(log: Log) -> None:
-    log.set_up()
-    events = EventLog()
-    for _ in range(1000):
-        lines = events.begin(request(), CONTAINER, Client(ConfigList()), None)
-        lines.step(step())
-        lines.end(0.1, "")
-    assert len(log.lines) > 900
 
 
 def test_that_a_failure_is_ignored_is_no_line_of_its_own(log: Log) -> None:
@@ -106,16 +112,6 @@ def test_in_json_a_line_is_an_object(log: Log) -> None:
     assert failed["plugins"] == [{"plugin": "konfine", "outcome": "error", "ms": 12.3, "error": "no"}]
     expected = {"level": "warning", "message": "says", "plugin": "konfine", "line": "cpuset is busy"}
     assert {key: says[key] for key in expected} == expected
-
-
-def test_a_plugins_line_differs_from_the_bridges_own(log: Log) -> None:
-    log.set_up()
-    EventLog().said(request(), CONTAINER, "konfine", ["answered state=create container=other/web/app"])
-    (line,) = log.lines
-    assert line.partition(" ")[2] == (
-        "warning says state=create container=default/web/app id=1f92344f3c93 plugin=konfine "
-        'line="answered state=create container=other/web/app"'
-    )
 
 
 def test_lines_below_the_level_are_left_out(log: Log) -> None:

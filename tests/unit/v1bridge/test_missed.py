@@ -1,7 +1,5 @@
 """What lives and was not served, of what runtimes synchronize with."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from nri.v1bridge import missed
@@ -38,11 +36,12 @@ def test_what_was_served_is_not_missed() -> None:
 def test_running_and_paused_containers_live() -> None:
     of_states = [running(str(state), "p", state=state) for state in STATES.values()]
     assert len(of_states) == 5
+    assert missed.find([pod(id="")], [running("", "")], set()) == missed.Found([], {})
     living = [str(STATES.CONTAINER_PAUSED), str(STATES.CONTAINER_RUNNING)]
     assert sorted(ids(missed.find([pod(id="p")], of_states, {"p"}))[0]) == sorted(living)
 
 
-def test_a_sandbox_without_a_process_lives_if_a_container_of_it_does() -> None:
+def test_sandbox_without_a_process_lives_if_a_container_does() -> None:
     pods = [pod(id="spoofed", pid=0), pod(id="stopped", pid=0), pod(id="done", pid=0)]
     found = missed.find(pods, [running("c", "spoofed")], {"done"})
     assert ids(found) == [["spoofed", "c"]]
@@ -51,7 +50,7 @@ def test_a_sandbox_without_a_process_lives_if_a_container_of_it_does() -> None:
     }
 
 
-def test_a_container_whose_pod_is_not_listed_is_served_without_it() -> None:
+def test_container_of_an_unlisted_pod_is_served() -> None:
     (group,) = missed.find([], [running("c", "gone", name="app")], set()).missed
     assert [(each.request.id, each.request.sandbox_id, each.name) for each in group] == [("c", "gone", "//app")]
 
@@ -65,7 +64,3 @@ def test_the_request_is_the_events_and_says_that_it_is_late() -> None:
     assert app.request.spec is not None
     assert app.request.spec.annotations["qos.class"] == "ls"  # the pod's
     assert app.request.labels == {"app": "web"}
-
-
-def test_what_has_no_id_is_passed_over() -> None:
-    assert missed.find([pod(id="")], [running("", "")], set()) == missed.Found([], {})

@@ -1,7 +1,5 @@
 """What plugins write to stderr: so many lines of each in a minute, and the number of the others."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 
@@ -50,9 +48,7 @@ def said(log: Log) -> list[Any]:
     return [len(lines), *[(each["plugin"], each["lines"]) for each in log.objects if each["message"] == "left out"]]
 
 
-def test_a_plugin_has_so_many_lines_a_minute_and_the_others_are_counted(
-    events: EventLog, log: Log, clock: Clock
-) -> None:
+def test_lines_beyond_the_limit_a_minute_are_counted(events: EventLog, log: Log, clock: Clock) -> None:
     for _ in range(5):
         run(events, LINES // 2)
     assert said(log) == [LINES]
@@ -62,27 +58,14 @@ def test_a_plugin_has_so_many_lines_a_minute_and_the_others_are_counted(
     assert len([value for value in log.objects if value["message"] == "failed"]) == 6
 
 
-def test_each_plugin_has_its_own(events: EventLog, log: Log) -> None:
-    run(events, LINES + 2)
-    run(events, 3, plugin="clearcfs")
-    events.report(is_last=True)
-    assert said(log) == [LINES + 3, ("konfine", 2)]
-
-
 def test_what_was_left_out_is_reported_without_another_line(events: EventLog, log: Log, clock: Clock) -> None:
     run(events, LINES + 2)
+    run(events, LINES, plugin="clearcfs")  # each has its own, and this one has no more
     events.report()
-    assert said(log) == [LINES]
-    clock.now += INTERVAL
-    events.report()
-    assert said(log) == [LINES, ("konfine", 2)]
-    events.report(is_last=True)
-    assert said(log) == [LINES, ("konfine", 2)]
-
-
-def test_what_is_not_more_is_not_reported(events: EventLog, log: Log, clock: Clock) -> None:
-    run(events, LINES)
-    clock.now += INTERVAL
-    run(events, LINES)
-    events.report(is_last=True)
     assert said(log) == [2 * LINES]
+    clock.now += INTERVAL
+    events.report()
+    assert said(log) == [2 * LINES, ("konfine", 2)]
+    run(events, LINES + 1)
+    events.report(is_last=True)
+    assert said(log) == [3 * LINES, ("konfine", 2), ("konfine", 1)]

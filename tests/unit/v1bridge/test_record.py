@@ -1,23 +1,18 @@
 """The record of what was served: what it remembers, and what it makes of a file that it cannot rely on."""
 
-from __future__ import annotations
-
 import errno
 import json
 import logging
 import os
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from nri.types.v1 import Request
 from nri.v1bridge import record as module
 from nri.v1bridge.record import Record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -50,7 +45,7 @@ def write(path: Path, data: bytes) -> None:
     path.write_bytes(data)
 
 
-def test_what_was_served_is_known_after_the_bridge_was_killed(path: Path, loaded: Callable[[], Record]) -> None:
+def test_served_ids_are_known_after_the_bridge_was_killed(path: Path, loaded: Callable[[], Record]) -> None:
     record = loaded()
     record.add("aaa")
     record.add("bbb")
@@ -62,9 +57,7 @@ def test_what_was_served_is_known_after_the_bridge_was_killed(path: Path, loaded
     assert path.parent.stat().st_mode & 0o7777 == 0o700
 
 
-def test_it_forgets_what_is_discarded_and_what_does_not_exist_any_more(
-    path: Path, loaded: Callable[[], Record]
-) -> None:
+def test_discarded_and_missing_ids_are_forgotten(path: Path, loaded: Callable[[], Record]) -> None:
     record = loaded()
     for each in ("aaa", "bbb", "ccc"):
         record.add(each)
@@ -89,9 +82,7 @@ def without(record: Record) -> list[tuple[str, str, str | None, str]]:
     return [(each["id"], each["state"], each["plugin"], each["why"]) for each in found]
 
 
-def test_who_runs_without_plugins_is_known_until_its_end_also_to_the_next_bridge(
-    path: Path, loaded: Callable[[], Record]
-) -> None:
+def test_ids_without_plugins_are_known_to_the_next_bridge(path: Path, loaded: Callable[[], Record]) -> None:
     record = loaded()
     record.add("aaa")
     record.runs_without("default/web/app", missed("aaa"), "its failure is ignored: \x1b no", "x")
@@ -118,7 +109,7 @@ def test_who_runs_without_plugins_is_known_until_its_end_also_to_the_next_bridge
     assert without(again) == without(loaded()) == []
 
 
-def test_entries_that_are_none_are_ignored_and_their_number_is_bounded(
+def test_invalid_entries_are_ignored_and_the_number_is_bounded(
     path: Path, loaded: Callable[[], Record], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry = {"id": "a", "pod": "p", "container": None, "plugin": None, "state": "create", "since": 1, "why": "w"}
@@ -147,9 +138,7 @@ def test_setup_is_known_by_itself(loaded: Callable[[], Record]) -> None:
     assert again.setups("aaa") == loaded().setups("aaa") == []
 
 
-def test_what_is_in_memory_stays_when_the_file_is_read_again_or_is_another(
-    path: Path, loaded: Callable[[], Record], tmp_path: Path
-) -> None:
+def test_memory_stays_when_a_file_is_read_again(path: Path, loaded: Callable[[], Record], tmp_path: Path) -> None:
     record = loaded()
     record.add("aaa")
     write(path, b"bbb\n")  # by another bridge
@@ -174,18 +163,17 @@ def test_lines_that_are_no_ids_are_ignored(path: Path, loaded: Callable[[], Reco
 
 
 @pytest.mark.parametrize("kind", ["link", "directory", "FIFO"])
-def test_what_is_no_file_counts_as_empty_and_is_left_alone(
+def test_path_that_is_no_file_counts_as_empty_and_stays(
     path: Path, loaded: Callable[[], Record], caplog: pytest.LogCaptureFixture, tmp_path: Path, kind: str
 ) -> None:
     write(tmp_path / "target", b"aaa\n")
     path.parent.mkdir(parents=True)
-    match kind:
-        case "link":
-            path.symlink_to(tmp_path / "target")
-        case "directory":
-            path.mkdir()
-        case "FIFO":
-            os.mkfifo(path)
+    make: dict[str, Callable[[], object]] = {
+        "link": lambda: path.symlink_to(tmp_path / "target"),
+        "directory": path.mkdir,
+        "FIFO": lambda: os.mkfifo(path),
+    }
+    make[kind]()
     record = loaded()
     record.add("bbb")
     record.keep({"bbb"})
@@ -204,7 +192,7 @@ def test_what_is_no_file_counts_as_empty_and_is_left_alone(
         (0o600, module.MAX_SIZE + 1, f"it has more than {module.MAX_SIZE} bytes"),
     ],
 )
-def test_a_file_of_others_or_a_long_one_counts_as_empty_and_is_replaced(
+def test_untrusted_or_long_file_counts_as_empty(
     path: Path, loaded: Callable[[], Record], caplog: pytest.LogCaptureFixture, mode: int, size: int, reason: str
 ) -> None:
     write(path, b"aaa\n")
@@ -220,7 +208,7 @@ def test_a_file_of_others_or_a_long_one_counts_as_empty_and_is_replaced(
 
 
 @pytest.mark.parametrize("is_refused", [False, True])
-def test_without_a_trusted_directory_it_is_in_memory_only(
+def test_untrusted_directory_keeps_the_record_in_memory(
     path: Path,
     loaded: Callable[[], Record],
     caplog: pytest.LogCaptureFixture,
@@ -243,7 +231,7 @@ def test_without_a_trusted_directory_it_is_in_memory_only(
     assert caplog.text.count(f"the record {path} cannot be written: {reason}") == 1
 
 
-def test_a_write_that_fails_is_logged_once_and_the_id_stays_in_memory(
+def test_failed_write_is_logged_once_and_the_id_is_kept(
     path: Path, loaded: Callable[[], Record], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(fd: int, data: bytes) -> int:
@@ -271,7 +259,7 @@ def test_a_write_that_fails_is_logged_once_and_the_id_stays_in_memory(
     assert record.describe()["record"] == {"file": str(path), "fault": None}
 
 
-def test_a_file_that_is_mostly_of_the_past_is_rewritten(
+def test_file_of_mostly_old_ids_is_rewritten(
     path: Path, loaded: Callable[[], Record], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "SPARE", 3)
@@ -288,7 +276,7 @@ def test_a_file_that_is_mostly_of_the_past_is_rewritten(
     assert path.stat().st_ino == inode
 
 
-def test_beyond_the_limit_the_oldest_is_forgotten(
+def test_oldest_id_beyond_the_limit_is_forgotten(
     loaded: Callable[[], Record], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_IDS", 3)

@@ -1,7 +1,5 @@
 """v0.1 requests from v2 messages: field by field what the Go adapter sent, as recorded on real containerds."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -88,7 +86,7 @@ def test_a_pods_end_has_all_that_its_beginning_had(release: str) -> None:
 
 
 @pytest.mark.parametrize("release", ["1.7.24", "2.1.9"])
-def test_a_container_has_its_pods_annotations_overlaid_by_its_own(release: str) -> None:
+def test_container_has_its_pods_annotations_below_its_own(release: str) -> None:
     of_pod = recorded(f"containerd-{release}-adapter.pod-create")
     of_container = recorded(f"containerd-{release}-adapter.container-create")
     pod, _ = messages(of_pod)
@@ -103,45 +101,23 @@ def test_a_container_has_its_pods_annotations_overlaid_by_its_own(release: str) 
     assert "io.kubernetes.cri.sandbox-log-directory" in request["spec"]["annotations"]
 
 
-def test_a_pod_with_only_an_id() -> None:
-    request = requests.of_pod(api.PodSandbox(id="6efd"), State.DELETE)
-    assert sent(request) == {
-        "version": "0.1",
-        "state": "delete",
-        "id": "6efd",
-        "sandboxID": "6efd",
-        "spec": {"resources": None},
-    }
-    assert request.is_sandbox
-
-
-def test_a_container_without_a_linux_section() -> None:
-    pod = api.PodSandbox(id="6efd", pid=4711)  # the container has no process
-    request = requests.of_container(pod, api.Container(id="1f92", name="app"), State.SETUP)
-    assert sent(request) == {
-        "version": "0.1",
-        "state": "setup",
-        "id": "1f92",
-        "sandboxID": "6efd",
-        "spec": {"resources": None},
-    }
-    assert not request.is_sandbox
-
-
-def test_an_empty_linux_section_is_none_and_empty_resources_are_not() -> None:
-    linux: dict[str, Any] = {"linux": api.LinuxContainer()}
-    request = requests.of_container(api.PodSandbox(id="6efd"), api.Container(id="1f92", **linux), State.CREATE)
-    assert sent(request)["spec"] == {"resources": None}
-    linux = {"linux": api.LinuxContainer(resources={})}
-    request = requests.of_container(api.PodSandbox(id="6efd"), api.Container(id="1f92", **linux), State.CREATE)
-    assert sent(request)["spec"] == {"resources": {"memory": {}, "cpu": {}}}
-
-
-def test_pid_and_sandbox_id_are_the_containers_own() -> None:
-    pod, container = api.PodSandbox(id="6efd", pid=1), api.Container(id="1f92", pod_sandbox_id="0000", pid=2**32 - 1)
+def test_messages_with_little_make_requests_with_little() -> None:
+    pod = api.PodSandbox(id="6efd", pid=4711)
+    little = {"version": "0.1", "state": "delete", "id": "6efd", "sandboxID": "6efd", "spec": {"resources": None}}
+    of_pod = requests.of_pod(api.PodSandbox(id="6efd"), State.DELETE)
+    assert (sent(of_pod), of_pod.is_sandbox, requests.of_pod(pod, State.CREATE).pid) == (little, True, 4711)
+    no_resources, resources = api.LinuxContainer(), api.LinuxContainer(resources={})
+    for container, expected in (
+        (api.Container(id="1f92", name="app"), None),  # it has no process
+        (api.Container(id="1f92", linux=no_resources), None),
+        (api.Container(id="1f92", linux=resources), {"memory": {}, "cpu": {}}),
+    ):
+        request = requests.of_container(pod, container, State.DELETE)
+        assert sent(request) == little | {"id": "1f92", "spec": {"resources": expected}}
+        assert not request.is_sandbox
+    container = api.Container(id="1f92", pod_sandbox_id="0000", pid=2**32 - 1)
     request = requests.of_container(pod, container, State.CREATE)
     assert (request.pid, request.sandbox_id) == (2**32 - 1, "0000")
-    assert requests.of_pod(pod, State.CREATE).pid == 1
 
 
 def test_labels_are_the_pods_and_any_text_arrives_unchanged() -> None:

@@ -10,7 +10,7 @@ from nri.v2.api import events, runtime_pb2
 PLUGIN = runtime_pb2.DESCRIPTOR.services_by_name["Plugin"].methods_by_name
 
 
-def test_table_has_every_event_in_order_with_the_messages_of_its_call() -> None:
+def test_table_has_every_event_with_its_messages() -> None:
     values = api.Event.values()
     assert [method.event for method in events.METHODS] == values[1:-1]
     assert (values[0], values[-1]) == (api.Event.UNKNOWN, api.Event.LAST)
@@ -22,7 +22,7 @@ def test_table_has_every_event_in_order_with_the_messages_of_its_call() -> None:
         assert api.Event.Name(method.event).replace("_", "") == method.rpc.upper()
 
 
-def test_state_change_brings_what_has_no_call_of_its_own_up_to_nri_0_11() -> None:
+def test_state_change_brings_events_without_a_call_of_their_own() -> None:
     own = {method.rpc for method in events.METHODS if not method.state_change}
     answered = {"CreateContainer", "UpdateContainer", "StopContainer"}
     assert own == answered | {"UpdatePodSandbox", "ValidateContainerAdjustment"}
@@ -45,16 +45,13 @@ def test_mask_has_bit_n_minus_1_for_event_n(wanted: Any, mask: int) -> None:
     assert events.in_mask(mask) == tuple(sorted(set(wanted)))
 
 
-@pytest.mark.parametrize("number", [-1, 0, 15])
-def test_number_of_no_event_gets_no_bit(number: int) -> None:
-    with pytest.raises(ValueError, match=rf"^{number} is not the number of an event; those are 1 to 14$"):
-        events.mask([number])
-
-
-@pytest.mark.parametrize(("mask", "bits"), [(0x4001, "0x4000"), (-1, "0xffffc000")])
-def test_bit_that_stands_for_no_event_is_refused(mask: int, bits: str) -> None:
-    with pytest.raises(ValueError, match=rf"bits that stand for no event: {bits}$"):
-        events.in_mask(mask)
+def test_number_or_bit_of_no_event_is_refused() -> None:
+    for number in (-1, 0, 15):
+        with pytest.raises(ValueError, match=rf"^{number} is not the number of an event; those are 1 to 14$"):
+            events.mask([number])
+    for mask, bits in ((0x4001, "0x4000"), (-1, "0xffffc000")):
+        with pytest.raises(ValueError, match=rf"bits that stand for no event: {bits}$"):
+            events.in_mask(mask)
 
 
 def test_event_is_found_by_number_and_by_name_in_any_case() -> None:

@@ -1,10 +1,7 @@
 """Changes in OCI's words become the v2 messages that mean the same, and a container becomes OCI's words."""
 
-from __future__ import annotations
-
 from typing import Any
 
-import pytest
 from google.protobuf import json_format
 
 from nri.adjust.reading import read_adjust
@@ -95,19 +92,11 @@ MESSAGE: dict[str, Any] = {
 def test_every_field_becomes_that_of_the_message() -> None:
     message = from_oci.adjustment(read_adjust(FULL))
     assert message == json_format.ParseDict(MESSAGE, api.ContainerAdjustment())
-
-
-def test_a_zero_and_nothing_are_told_apart() -> None:
     zero = from_oci.adjustment({"linux": {"oomScoreAdj": 0}})
     assert zero == api.ContainerAdjustment(linux={"oom_score_adj": {}})
     assert from_oci.adjustment({}) == api.ContainerAdjustment()
-
-
-def test_an_update_is_of_its_container() -> None:
     update = from_oci.update({"id": "b", "resources": {"cpu": {"shares": 2}}, "ignoreFailure": True})
-    assert update.container_id == "b"
-    assert update.ignore_failure
-    assert update.linux.resources.cpu.shares.value == 2
+    assert (update.container_id, update.ignore_failure, update.linux.resources.cpu.shares.value) == ("b", True, 2)
 
 
 CONTAINER: dict[str, Any] = {
@@ -158,10 +147,7 @@ def test_a_container_in_ocis_words_is_what_was_asked_for() -> None:
             "intelRdt": {"closID": "", "schemata": ["L3:0=f"], "enableMonitoring": False},
         },
     }
-
-
-@pytest.mark.parametrize("container", [api.Container(), api.Container(id="a", linux={})])
-def test_a_container_of_which_little_is_known_has_little(container: api.Container) -> None:
-    config = container_to_oci(container, {})
-    assert config["process"] == {"args": [], "env": []}
-    assert "hooks" not in config
+    for container in (api.Container(), api.Container(id="a", linux={})):
+        little = container_to_oci(container, {})
+        assert little["process"] == {"args": [], "env": []}
+        assert "hooks" not in little

@@ -108,13 +108,13 @@ def test_checked_in_modules_are_what_protoc_makes(tmp_path: Path) -> None:
     assert not differ, f"run tools/protoc (grpcio-tools is {version}; pyproject.toml's extra `protos` says which)"
 
 
-def test_required_protobuf_is_the_one_that_the_generated_code_demands() -> None:
+def test_required_protobuf_matches_the_generated_code() -> None:
     lines = (ROOT / "nri/v2/api/runtime_pb2.py").read_text().splitlines()
     (version,) = [line.split()[-1] for line in lines if line.startswith("# Protobuf Python Version: ")]
     assert f'"protobuf>={version}"' in (ROOT / "pyproject.toml").read_text()
 
 
-def test_fields_and_values_that_this_version_does_not_know_survive() -> None:
+def test_unknown_fields_and_values_survive() -> None:
     known = api.PodSandbox(id="6efd").SerializeToString()
     unknown = bytes([0xFA, 0x3F, 3]) + b"new"  # field 1023, a string
     request = api.RunPodSandboxRequest(pod=api.PodSandbox.FromString(known + unknown))

@@ -44,7 +44,7 @@ def test_one_that_says_nothing_of_its_nri_is_looked_up(name: str, version: str, 
         ("v" + "9" * 5000, (0, 12)),
     ],
 )
-def test_one_that_says_of_its_nri_what_is_no_version_has_0_12_or_newer(said: str, expected: events.Version) -> None:
+def test_runtime_with_an_odd_nri_version_has_0_12_or_newer(said: str, expected: events.Version) -> None:
     assert nri_version("containerd", "v1.7.24", said) == expected
     assert RuntimeInfo(name="containerd", version="v1.7.24", nri_version=said).knows == events.VALID
 

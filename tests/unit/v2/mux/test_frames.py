@@ -26,7 +26,7 @@ def decode(parts: list[bytes]) -> tuple[dict[int, bytes], FrameDecoder]:
     return streams, decoder
 
 
-def test_frames_are_written_and_read_as_the_table_says_however_they_are_cut() -> None:
+def test_frames_match_the_table_however_they_are_cut() -> None:
     for channel, payload, frame in ALL:
         assert encode(channel, payload) == frame
     for wire, expected in [

@@ -119,7 +119,7 @@ def test_jobs_are_done_in_order_in_the_thread_that_runs_the_mux(pair: Pair) -> N
     assert done == [(name, "test-reader") for name in "abc"]
 
 
-def test_while_a_job_hangs_another_thread_reads_and_does_what_is_due(pair: Pair) -> None:
+def test_another_thread_reads_while_a_job_hangs(pair: Pair) -> None:
     release, done = threading.Event(), []
     threads: set[str] = set()
 
@@ -174,7 +174,7 @@ def test_a_job_that_raises_is_logged_and_the_next_is_done(pair: Pair, caplog: py
     assert "RuntimeError: a bug" in caplog.text
 
 
-def test_what_can_wait_is_done_once_when_it_is_quiet_in_the_event_thread(pair: Pair) -> None:
+def test_deferred_work_runs_once_when_it_is_quiet(pair: Pair) -> None:
     done: list[str] = []
 
     def tidy() -> None:
@@ -195,7 +195,7 @@ def test_what_can_wait_is_done_once_when_it_is_quiet_in_the_event_thread(pair: P
 
 
 @pytest.mark.parametrize(("within", "ends"), [(0.0, False), (TIMEOUT, True)])
-def test_what_can_wait_waits_neither_for_ever_nor_beyond_the_end_of_the_connection(
+def test_deferred_work_runs_in_time_or_at_the_end(
     pair: Pair, monkeypatch: pytest.MonkeyPatch, within: float, ends: bool
 ) -> None:
     monkeypatch.setattr(mux, "QUIET", TIMEOUT)
@@ -224,7 +224,7 @@ def test_peer_that_goes_away_even_within_a_frame_closes(pair: Pair) -> None:
     assert [receiver.reasons for receiver in receivers] == [["the peer closed the connection"]] * 2
 
 
-def test_a_peer_that_breaks_the_protocol_is_closed_and_told_from_one_that_went_away(pair: Pair) -> None:
+def test_peer_that_breaks_the_protocol_is_closed(pair: Pair) -> None:
     receiver = Recorder()
     mux = attached(pair[1], receiver)
     pair[0].sendall(b"\0\0\0\1\xff\xff\xff\xff")
@@ -234,7 +234,7 @@ def test_a_peer_that_breaks_the_protocol_is_closed_and_told_from_one_that_went_a
     assert receiver.reasons == [str(mux.reason)]
 
 
-def test_first_of_many_reasons_to_close_is_kept_and_reported_once(pair: Pair) -> None:
+def test_first_close_reason_is_kept_and_reported_once(pair: Pair) -> None:
     receiver = Recorder()
     end = attached(pair[1], receiver)
     assert end.reason is None
@@ -262,7 +262,7 @@ def test_first_of_many_reasons_to_close_is_kept_and_reported_once(pair: Pair) ->
     assert depths == [2, 2, 2]
 
 
-def test_jobs_that_have_not_begun_at_the_end_are_dropped_and_the_one_that_runs_ends(pair: Pair) -> None:
+def test_waiting_jobs_are_dropped_at_the_end(pair: Pair) -> None:
     began, release, done = threading.Event(), threading.Event(), []
 
     def hang() -> None:
@@ -290,7 +290,7 @@ def test_a_peer_that_takes_nothing_loses_the_connection(pair: Pair, monkeypatch:
         assert receiver.reasons == [str(end.reason)]
 
 
-def test_closing_wakes_a_thread_that_sends_to_a_peer_that_takes_nothing(pair: Pair) -> None:
+def test_closing_wakes_a_blocked_sender(pair: Pair) -> None:
     pair[1].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     end, failed = attached(pair[1], Recorder()), []
 
@@ -377,7 +377,7 @@ def test_an_interrupt_ends_the_connection(pair: Pair) -> None:
     assert pair[0].recv(1) == b""
 
 
-def test_a_socket_that_was_left_to_us_is_ours_and_not_our_childrens(pair: Pair) -> None:
+def test_inherited_socket_is_not_passed_to_children(pair: Pair) -> None:
     number = os.dup(pair[1].fileno())
     os.set_inheritable(number, True)
     with inherited_socket(number) as sock:
@@ -386,7 +386,7 @@ def test_a_socket_that_was_left_to_us_is_ours_and_not_our_childrens(pair: Pair) 
         assert sock.recv(1) == b"x"
 
 
-def test_a_descriptor_that_is_no_connected_socket_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_unconnected_descriptor_is_refused_and_left_open(tmp_path: Path) -> None:
     with open(tmp_path / "file", "w") as file, socket.socket(socket.AF_UNIX) as unconnected:
         for descriptor, why in ((file.fileno(), "Socket operation on non-socket"), (unconnected.fileno(), "T")):
             with pytest.raises(NRIError, match=rf"^descriptor {descriptor} is not a connected socket: {why}"):

@@ -20,7 +20,7 @@ LAUNCHED = {NAME_VARIABLE: "launched", INDEX_VARIABLE: "20"}
         ({}, "30-with-more-dashes", {}, "30-with-more-dashes"),
     ],
 )
-def test_identity_is_of_the_environment_else_as_given_else_of_the_executable(
+def test_identity_comes_from_environment_options_or_name(
     environment: dict[str, str], executable: str, given: dict[str, str], expected: str
 ) -> None:
     assert str(Identity.find(environment, executable, **given)) == expected

@@ -112,7 +112,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-def test_one_that_was_launched_serves_its_socket_and_ends_with_it(start: Start) -> None:
+def test_launched_plugin_serves_its_socket_and_ends_with_it(start: Start) -> None:
     ours, theirs = socket.socketpair()
     environment = {NAME_VARIABLE: "launched", INDEX_VARIABLE: "07", SOCKET_VARIABLE: str(ours.detach())}
     runner, thread, reasons = start(environment=environment, path="/nowhere")
@@ -142,7 +142,7 @@ def test_given_socket_goes_before_that_of_the_environment(monkeypatch: pytest.Mo
     assert ours.fileno() == -1
 
 
-def test_a_given_socket_that_cannot_serve_is_refused_and_stays_open(tmp_path: Path) -> None:
+def test_unusable_given_socket_is_refused_and_stays_open(tmp_path: Path) -> None:
     ours, theirs = socket.socketpair(type=socket.SOCK_DGRAM)
     closed, _other = socket.socketpair()
     closed.close()
@@ -192,18 +192,7 @@ def test_a_connect_of_ones_own_is_called_for_each_connection(start: Start, caplo
     theirs[2].close()
 
 
-def test_a_connect_that_returns_no_socket_ends_the_run() -> None:
-    ours, theirs = socket.socketpair(type=socket.SOCK_DGRAM)
-    runner = stub.Runner(Plugin(), name="a", index="10", environment={}, connect=lambda path: ours)
-    with theirs, pytest.raises(NRIError, match=r"expected a connected stream socket$"):
-        runner.run()
-    assert ours.fileno() == -1
-    nothing = stub.Runner(Plugin(), name="a", index="10", environment={}, connect=cast(Any, lambda path: None))
-    with pytest.raises(NRIError, match=r"^found None, expected a connected stream socket$"):
-        nothing.run()
-
-
-def test_timeouts_are_the_runtimes_and_until_it_sends_some_the_defaults(start: Start) -> None:
+def test_timeouts_are_the_runtimes_or_the_defaults(start: Start) -> None:
     for sent, expected in [({"registration_timeout": 7000, "request_timeout": 3500}, (7.0, 3.5)), ({}, (5.0, 2.0))]:
         ours, theirs = socket.socketpair()
         runner, thread, _ = start(sock=ours)
@@ -216,17 +205,21 @@ def test_timeouts_are_the_runtimes_and_until_it_sends_some_the_defaults(start: S
         assert (runner.runtime.name, runner.runtime.version) == ("fake", "1.2")  # known after the connection, too
 
 
-@pytest.mark.parametrize("value", ["", "-1", "٣", "1234567"])
-def test_a_socket_number_that_is_none_is_refused(value: str) -> None:
-    with pytest.raises(NRIError, match=f"^{SOCKET_VARIABLE} is {value!r}, expected the number of a descriptor$"):
-        stub.Runner(Plugin(), name="a", index="10", environment={SOCKET_VARIABLE: value})
-
-
-def test_what_can_never_serve_is_refused_at_once() -> None:
+def test_plugin_that_can_never_serve_is_refused() -> None:
+    named: dict[str, Any] = {"name": "a", "index": "10", "environment": {}}
+    for value in ("", "-1", "٣", "1234567"):
+        with pytest.raises(NRIError, match=f"^{SOCKET_VARIABLE} is {value!r}, expected the number of a descriptor$"):
+            stub.Runner(Plugin(), **named | {"environment": {SOCKET_VARIABLE: value}})
     with pytest.raises(NRIError, match=r"^V2Plugin handles no event"):
-        stub.Runner(stub.V2Plugin(), name="a", index="10", environment={})
+        stub.Runner(stub.V2Plugin(), **named)
     with pytest.raises(stub.IdentityError):
         stub.Runner(Plugin(), executable="plugin", environment={})
+    ours, theirs = socket.socketpair(type=socket.SOCK_DGRAM)
+    with theirs, pytest.raises(NRIError, match=r"expected a connected stream socket$"):
+        stub.Runner(Plugin(), **named, connect=lambda path: ours).run()
+    assert ours.fileno() == -1
+    with pytest.raises(NRIError, match=r"^found None, expected a connected stream socket$"):
+        stub.Runner(Plugin(), **named, connect=cast(Any, lambda path: None)).run()
 
 
 def test_one_that_finds_no_runtime_says_so_once(
@@ -274,7 +267,7 @@ def test_one_that_is_refused_tries_again_and_says_so_once(
     ]
 
 
-def test_one_whose_runtime_goes_away_before_it_has_synchronized_pauses_longer_and_longer(
+def test_pauses_grow_while_the_runtime_goes_away_early(
     start: Start, listen: Listen, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.DEBUG, "nri.v2.stub")

@@ -1,7 +1,5 @@
 """A plugin's connection, from registration to the end, with a runtime that a test drives."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import socket
@@ -130,7 +128,7 @@ def told(caplog: pytest.LogCaptureFixture, level: int = logging.WARNING) -> list
     return [record.getMessage() for record in caplog.records if record.levelno >= level]
 
 
-def test_the_hooks_follow_the_answer_and_the_end_of_the_connection(connect: Connect) -> None:
+def test_hooks_follow_the_answer_and_the_end(connect: Connect) -> None:
     plugin = subscribed("run_pod_sandbox")
     seen: list[str] = []
     plugin.after_synchronize = lambda: seen.append("synchronized")
@@ -145,7 +143,7 @@ def test_the_hooks_follow_the_answer_and_the_end_of_the_connection(connect: Conn
     until(lambda: seen == ["synchronized", "disconnected"])
 
 
-def test_the_end_of_the_connection_waits_for_the_hook_that_is_at_work(connect: Connect) -> None:
+def test_end_of_the_connection_waits_for_a_running_hook(connect: Connect) -> None:
     plugin = subscribed("run_pod_sandbox")
     begun, closed, ended = threading.Event(), threading.Event(), threading.Event()
     seen: list[bool] = []
@@ -193,13 +191,10 @@ def test_no_hook_follows_the_end_of_the_connection(connect: Connect) -> None:
     assert seen == ["disconnected"]
 
 
-def test_mask_follows_the_handlers(connect: Connect) -> None:
+def test_mask_follows_the_handlers_that_the_runtime_knows(connect: Connect) -> None:
     for event, name in plugin_module.HANDLERS.items():
         _, runtime = connect(subscribed(name))
         assert runtime.configure(**NEW) == events.mask([event])
-
-
-def test_a_plugin_is_not_subscribed_to_everything_for_want_of_what_the_runtime_knows(connect: Connect) -> None:
     session, runtime = connect(subscribed("update_pod_sandbox"))
     with pytest.raises(StatusError, match=r"^FAILED_PRECONDITION: the runtime knows none of the events that"):
         runtime.configure()
@@ -216,9 +211,7 @@ def test_a_plugin_is_not_subscribed_to_everything_for_want_of_what_the_runtime_k
         (frozenset(), set(plugin_module.HANDLERS)),
     ],
 )
-def test_plugin_is_subscribed_to_the_events_that_it_chooses_else_to_all_that_it_handles(
-    connect: Connect, choice: Any, expected: set[int]
-) -> None:
+def test_plugin_is_subscribed_to_chosen_or_all_events(connect: Connect, choice: Any, expected: set[int]) -> None:
     plugin = subscribed(*EVERYTHING)
     plugin.choice = choice
     _, runtime = connect(plugin)
@@ -261,9 +254,7 @@ def test_a_choice_that_cannot_be_kept_refuses_the_configuration(
     assert told(caplog, logging.ERROR) == [f"the plugin can't be configured: {said}"]
 
 
-def test_a_chosen_event_that_the_runtime_does_not_have_is_a_warning_unless_it_is_optional(
-    connect: Connect, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_chosen_event_that_the_runtime_lacks_is_a_warning(connect: Connect, caplog: pytest.LogCaptureFixture) -> None:
     plugin = subscribed(*EVERYTHING)
     plugin.choice = ["RunPodSandbox", "UpdatePodSandbox", "PostUpdatePodSandbox"]
     plugin.optional_events = frozenset({api.Event.POST_UPDATE_POD_SANDBOX})
@@ -272,7 +263,7 @@ def test_a_chosen_event_that_the_runtime_does_not_have_is_a_warning_unless_it_is
     assert told(caplog) == ["fake 1.2 can't deliver UpdatePodSandbox"]
 
 
-def test_pods_and_containers_come_in_several_parts_and_the_plugin_gets_them_at_once(connect: Connect) -> None:
+def test_synchronization_in_parts_reaches_the_plugin_at_once(connect: Connect) -> None:
     plugin = subscribed("run_pod_sandbox")
     session, runtime = connect(plugin)
     runtime.configure()
@@ -292,7 +283,7 @@ def test_pods_and_containers_come_in_several_parts_and_the_plugin_gets_them_at_o
     assert plugin.synchronized == [([], [])]
 
 
-def test_event_reaches_its_handler_as_its_own_call_and_as_a_state_change(connect: Connect) -> None:
+def test_event_reaches_its_handler_as_call_and_as_state_change(connect: Connect) -> None:
     plugin = subscribed(*EVERYTHING)
     _, runtime = connect(plugin)
     runtime.start(**NEW)
@@ -324,9 +315,7 @@ def test_an_answer_of_another_type_is_an_error(connect: Connect) -> None:
         runtime.state_change(api.Event.START_CONTAINER)
 
 
-def test_an_event_without_a_handler_is_passed_over_as_state_change_and_unimplemented_as_a_call(
-    connect: Connect,
-) -> None:
+def test_event_without_a_handler_is_ignored_or_unimplemented(connect: Connect) -> None:
     plugin = subscribed("run_pod_sandbox")
     _, runtime = connect(plugin)
     runtime.start()
@@ -362,41 +351,25 @@ def test_handler_that_raises_refuses_and_the_session_lives_on(connect: Connect) 
         assert (caught.value.code, caught.value.message) == (Code.NOT_FOUND, "no such pod")
     plugin.answer = None
     assert runtime.event(api.Event.RUN_POD_SANDBOX) == api.RunPodSandboxResponse()
+    assert runtime.call("Shutdown", api.Empty(), api.Empty) == api.Empty()
+    assert plugin.ended == 1
 
 
-def test_time_is_kept_for_the_answer_of_a_handler_that_hangs(connect: Connect) -> None:
-    kept: list[float] = []
-
-    class Asking(stub.V2Plugin):
-        def run_pod_sandbox(self, request: Any, call: Call) -> None:
-            kept.append((call.deadline or 0) - (call.answer_by or 0))
-
-    _, runtime = connect(Asking())
-    runtime.start()
-    runtime.event(api.Event.RUN_POD_SANDBOX, timeout=TIMEOUT)
-    assert kept == [pytest.approx(0.05)]
-
-
-def test_a_handler_may_update_containers(connect: Connect) -> None:
+def test_handler_may_update_containers_and_has_time_kept(connect: Connect) -> None:
     connected: list[stub.Session] = []
+    kept: list[float] = []
 
     class Updating(stub.V2Plugin):
         def run_pod_sandbox(self, request: Any, call: Call) -> None:
+            kept.append((call.deadline or 0) - (call.answer_by or 0))
             connected[0].update_containers([api.ContainerUpdate(container_id="gone")], timeout=TIMEOUT)
 
     session, runtime = connect(Updating())
     connected.append(session)
     runtime.start()
-    runtime.event(api.Event.RUN_POD_SANDBOX)
+    runtime.event(api.Event.RUN_POD_SANDBOX, timeout=TIMEOUT)
     assert [update.container_id for update in runtime.updates] == ["gone"]
-
-
-def test_a_plugin_is_told_of_the_end(connect: Connect) -> None:
-    plugin = subscribed("run_pod_sandbox")
-    _, runtime = connect(plugin)
-    runtime.start()
-    assert runtime.call("Shutdown", api.Empty(), api.Empty) == api.Empty()
-    assert plugin.ended == 1
+    assert kept == [pytest.approx(0.05)]
 
 
 def test_a_runtime_that_registers_but_does_not_configure_is_left(

@@ -35,7 +35,7 @@ def response(name: str) -> bytes:
     return Response(payload=PodSandbox(name=name).SerializeToString()).SerializeToString()
 
 
-def test_a_client_gives_up_by_itself_and_drops_the_answer_that_comes_late() -> None:
+def test_client_gives_up_and_drops_a_late_answer() -> None:
     streams = []
 
     def act(stream: int, answer: Reply) -> None:
@@ -67,14 +67,14 @@ def test_a_client_gives_up_by_itself_and_drops_the_answer_that_comes_late() -> N
     ],
     ids=["no response", "no pod", "too long", "a status"],
 )
-def test_an_answer_that_is_none_is_an_error_of_its_call_and_the_next_is_answered(data: bytes, why: str) -> None:
+def test_invalid_answer_fails_its_call_alone(data: bytes, why: str) -> None:
     client = client_of(lambda stream, answer: answer(stream, data if stream == 1 else response("next")))
     with pytest.raises(StatusError, match=why):
         call(client, "Echo")
     assert call(client, "Echo").name == "next"
 
 
-def test_a_closed_connection_ends_pending_calls_with_its_reason_and_cancels_handlers() -> None:
+def test_closed_connection_ends_calls_and_cancels_handlers() -> None:
     serving_now, told = threading.Event(), threading.Event()
 
     def hang(request: PodSandbox, call: Call) -> PodSandbox:

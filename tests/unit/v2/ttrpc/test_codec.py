@@ -30,7 +30,7 @@ def decode(parts: list[bytes]) -> tuple[list[MessageFrame | Oversized], MessageD
     return found, decoder
 
 
-def test_messages_are_written_and_read_as_the_table_says_however_they_are_cut() -> None:
+def test_messages_match_the_table_however_they_are_cut() -> None:
     for message, wire in ALL:
         assert codec.encode(message.stream, message.type, message.data, message.flags) == wire
         assert GoReader().messages(trunk.encode(1, wire)) == [(1, message)]
@@ -75,7 +75,7 @@ def test_any_messages_on_both_connections_are_read_by_a_go_peer(sizes: list[tupl
     ],
     ids=["one frame", "the rest and more", "two messages", "many frames", "half a message"],
 )
-def test_the_model_of_a_go_peer_ends_the_connection_as_the_real_one_does(frames: list[int], why: str) -> None:
+def test_model_of_a_go_peer_fails_as_the_real_one_does(frames: list[int], why: str) -> None:
     stream = codec.encode(1, codec.REQUEST, bytes(5000 - codec.HEADER.size if frames != [4096, 904] else 5000)) * 2
     wire, at = b"", 0
     for size in frames:
@@ -86,14 +86,14 @@ def test_the_model_of_a_go_peer_ends_the_connection_as_the_real_one_does(frames:
 
 
 @pytest.mark.parametrize("length", [MAX_DATA + 1, 0xFFFFFFFF])
-def test_message_that_is_too_long_is_reported_when_its_header_is_there(length: int) -> None:
+def test_too_long_message_is_reported_from_its_header(length: int) -> None:
     for parts in every_way(codec.HEADER.pack(length, 9, codec.DATA, 4)):
         found, decoder = decode(parts)
         assert found == [Oversized(9, codec.DATA, length)]
         assert decoder.inside
 
 
-def test_a_higher_limit_takes_memory_for_what_has_come_and_not_for_what_a_header_says() -> None:
+def test_memory_is_taken_for_received_bytes_only() -> None:
     limit = 64 * 1024 * 1024
     decoder = MessageDecoder(limit)
     tracemalloc.start()
@@ -107,7 +107,7 @@ def test_a_higher_limit_takes_memory_for_what_has_come_and_not_for_what_a_header
 
 
 @pytest.mark.parametrize("step", [4099, 5 * 1024 * 1024])
-def test_a_message_that_is_too_long_is_passed_over_without_being_kept(step: int) -> None:
+def test_too_long_message_is_skipped_without_being_kept(step: int) -> None:
     length = 5 * 1024 * 1024
     decoder, piece, left = MessageDecoder(), bytes(step), length
     assert decoder.feed(codec.HEADER.pack(length, 9, codec.REQUEST, 0)) == [Oversized(9, codec.REQUEST, length)]
@@ -122,7 +122,7 @@ def test_a_message_that_is_too_long_is_passed_over_without_being_kept(step: int)
     assert not decoder.inside
 
 
-def test_what_follows_a_message_that_is_too_long_is_read_wherever_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_message_after_a_too_long_one_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(codec, "MAX_DATA", 8)
     message, tail = ALL[0]
     for parts in every_way(codec.HEADER.pack(9, 7, 1, 0) + bytes(9) + tail):

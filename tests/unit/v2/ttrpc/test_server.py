@@ -27,7 +27,7 @@ def test_a_server_takes_requests_up_to_its_own_limit() -> None:
         assert call(client, "Echo", "x") == PodSandbox()
 
 
-def test_handler_that_hangs_is_answered_for_at_the_deadline_and_cancelled() -> None:
+def test_hanging_handler_is_answered_for_and_cancelled() -> None:
     release, finished, calls = threading.Event(), threading.Event(), []
 
     def hang(request: PodSandbox, call: Call) -> PodSandbox:
@@ -51,7 +51,7 @@ def test_handler_that_hangs_is_answered_for_at_the_deadline_and_cancelled() -> N
 
 
 @pytest.mark.parametrize(("early", "kept"), [(5, 5), (1e6, 150)])
-def test_time_is_kept_for_the_answer_but_at_most_half_of_the_timeout(early: float, kept: float) -> None:
+def test_at_most_half_of_the_timeout_is_kept_for_the_answer(early: float, kept: float) -> None:
     found = []
 
     def note(request: PodSandbox, call: Call) -> PodSandbox:
@@ -65,7 +65,7 @@ def test_time_is_kept_for_the_answer_but_at_most_half_of_the_timeout(early: floa
     assert found == [pytest.approx(kept)]
 
 
-def test_deadline_in_ages_does_no_harm_and_a_negative_timeout_is_none() -> None:
+def test_huge_and_negative_timeouts_do_no_harm() -> None:
     def wait(request: PodSandbox, call: Call) -> PodSandbox:
         time.sleep(0.1)  # until another thread reads
         return request
@@ -79,7 +79,7 @@ def test_deadline_in_ages_does_no_harm_and_a_negative_timeout_is_none() -> None:
         assert peer.answer() == (5, 0, "", b"")
 
 
-def test_a_handlers_failure_becomes_its_status_and_the_connection_lives_on(caplog: pytest.LogCaptureFixture) -> None:
+def test_failure_of_a_handler_becomes_its_status(caplog: pytest.LogCaptureFixture) -> None:
     failures = {
         "Refuse": (StatusError(Code.FAILED_PRECONDITION, "not now"), Code.FAILED_PRECONDITION, "not now"),
         "Ours": (NRIError("the chain failed"), Code.UNKNOWN, "the chain failed"),
@@ -118,7 +118,7 @@ def test_method_without_a_handler_is_unimplemented() -> None:
         assert call(client, "Echo", "alive").name == "alive"
 
 
-def test_what_a_peer_must_not_send_is_refused_or_dropped_and_the_connection_lives_on() -> None:
+def test_invalid_messages_are_refused_or_dropped() -> None:
     with by_hand(methods(Echo=echo)) as peer:
         peer.send(codec.encode(1, codec.REQUEST, b"\xff\xff"))
         assert peer.answer() == (1, Code.INVALID_ARGUMENT, "the request is not a ttrpc.Request", b"")
@@ -144,7 +144,7 @@ def test_what_a_peer_must_not_send_is_refused_or_dropped_and_the_connection_live
         assert peer.answer()[:2] == (0xFFFFFFFF, 0)
 
 
-def test_a_request_that_is_too_long_is_refused_before_it_has_come_and_the_next_is_served() -> None:
+def test_too_long_request_is_refused_from_its_header() -> None:
     with by_hand(methods(Echo=echo)) as peer:
         peer.send(codec.HEADER.pack(MAX_DATA + 1, 1, codec.REQUEST, 0))
         what = "a request of 4194305 bytes, at most 4194304 are taken"
@@ -156,7 +156,7 @@ def test_a_request_that_is_too_long_is_refused_before_it_has_come_and_the_next_i
         assert peer.answer()[:2] == (3, 0)
 
 
-def test_a_request_that_is_handed_out_after_the_end_is_not_served() -> None:
+def test_request_after_the_end_is_not_served() -> None:
     served = []
     server = RPCServer(Wire(), methods(Echo=lambda request, call: served.append(call)))
     server.closed(NRIError("over"))
@@ -166,7 +166,7 @@ def test_a_request_that_is_handed_out_after_the_end_is_not_served() -> None:
     assert server.due() is None
 
 
-def test_a_call_before_the_last_is_answered_means_that_the_client_has_abandoned_it() -> None:
+def test_next_call_means_that_the_last_was_abandoned() -> None:
     began, calls, found = threading.Event(), [], []
 
     def hang(request: PodSandbox, call: Call) -> PodSandbox:
@@ -193,7 +193,7 @@ def test_a_call_before_the_last_is_answered_means_that_the_client_has_abandoned_
     assert found == [(3, False, False), (5, False, False)]
 
 
-def test_of_calls_that_arrive_together_all_but_the_last_are_abandoned_before_they_begin() -> None:
+def test_only_the_last_of_calls_at_once_begins() -> None:
     found, wire = [], Wire()
     server = RPCServer(wire, methods(Note=lambda request, call: found.append(call.is_abandoned)), one_at_a_time=True)
     data = Request(service=SERVICE, method="Note").SerializeToString()
@@ -202,7 +202,7 @@ def test_of_calls_that_arrive_together_all_but_the_last_are_abandoned_before_the
     assert found == [True, True, False]
 
 
-def test_a_call_whose_deadline_passes_before_a_thread_takes_it_does_not_reach_its_handler() -> None:
+def test_expired_call_does_not_reach_its_handler() -> None:
     served, wire = [], Wire()
     server = RPCServer(wire, methods(Echo=lambda request, call: served.append(call)))
     request = Request(service=SERVICE, method="Echo", timeout_nano=1)
@@ -231,7 +231,7 @@ def test_the_thread_that_reads_sends_no_refusal_itself() -> None:
     assert len(wire.sent) == 2
 
 
-def test_what_follows_an_answer_waits_until_it_is_quiet_and_is_done_once_for_several_calls() -> None:
+def test_work_after_an_answer_waits_until_it_is_quiet() -> None:
     done, later = [], []
 
     class Channel(Wire):
