@@ -46,7 +46,7 @@ soak: binaries ## run the bridge for a long time with faulty plugins; EVENTS=200
 	@nice -n 10 $(BIN)/python -m soak --events $(EVENTS)
 
 docs: venv ## build the pages as a site with search in build/site; a broken link is an error
-	@tools/docs >build/docs.txt 2>&1 || { grep -E "WARNING|Error" build/docs.txt; exit 1; }; tail -n 1 build/docs.txt
+	@$(BIN)/python tools/docs >build/docs.txt 2>&1 || { grep -E "WARNING|Error" build/docs.txt; exit 1; }; tail -n 1 build/docs.txt
 
 lint: venv docs ## check format, lint, types, layers and the pages
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet . && echo "ruff: fine"
