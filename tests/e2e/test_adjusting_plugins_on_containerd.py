@@ -91,7 +91,7 @@ def test_a_pod_that_is_allowed_has_what_it_asks_for(containerd: Containerd, cri:
 
 
 @pytest.mark.parametrize("labels", [{}, {"io.kubernetes.pod.namespace": "other"}])
-def test_a_pod_that_is_not_allowed_starts_without_it(
+def test_pod_not_allowed_gets_nothing(
     containerd: Containerd, cri: Cri, asking: Asking, labels: dict[str, str]
 ) -> None:
     lying = asking.annotations | SHOP

@@ -123,7 +123,7 @@ def hang(runtime: Runtime) -> None:
     configure(runtime, {"type": "hanging"})
 
 
-def test_a_plugin_that_hangs_is_killed_before_the_runtimes_own_timeout_for_the_hook(runtime: Runtime) -> None:
+def test_hanging_plugin_is_killed_before_the_runtimes_timeout(runtime: Runtime) -> None:
     hang(runtime)
 
     with pytest.raises(CommandFailedError) as refused:

@@ -65,7 +65,7 @@ def test_a_container_of_another_class_keeps_its_quota(containerd: Containerd, cr
     assert knob(containerd, container, "cpu.cfs_quota_us") == "50000"
 
 
-def test_a_plugin_that_fails_makes_the_start_fail_with_its_message(containerd: Containerd, cri: Cri) -> None:
+def test_failing_plugin_makes_the_start_fail(containerd: Containerd, cri: Cri) -> None:
     configure(containerd)
     pod = cri.run_pod("web")
     container = create(cri, pod)
@@ -79,7 +79,7 @@ def test_a_plugin_that_fails_makes_the_start_fail_with_its_message(containerd: C
     assert "its parent cgroup has 0" in message and "systemReserved is 0-8191" in message
 
 
-def test_a_plugins_bad_configuration_is_named_in_the_error_of_the_pod(containerd: Containerd, cri: Cri) -> None:
+def test_invalid_conf_of_a_plugin_is_named_in_the_error_of_the_pod(containerd: Containerd, cri: Cri) -> None:
     configure(containerd, {"type": "clearcfs", "conf": {"clases": ["ls"]}})
 
     with pytest.raises(grpc.RpcError) as refused:

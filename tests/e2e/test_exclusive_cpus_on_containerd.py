@@ -31,7 +31,7 @@ def conf() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("states", [["setup", "update"], ["update"]], ids=["setup", "cgroups alone"])
-def test_a_container_runs_alone_until_it_is_stopped(
+def test_container_runs_alone_until_it_stops(
     containerd: Containerd, cri: Cri, two_cpus: None, states: list[str]
 ) -> None:
     configure(containerd, {"type": "konfine", "states": states, "conf": conf()})

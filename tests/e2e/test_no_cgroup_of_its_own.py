@@ -83,9 +83,7 @@ def bundle(crun: Runtime, cgroups_path: str | None) -> Bundle:
         ("konfine", "", "pod1/web"),
     ],
 )
-def test_crun_without_cgroups_and_the_callers_cgroup(
-    crun: Runtime, plugin: str, cgroups_path: str, name: str, two_cpus: None
-) -> None:
+def test_crun_without_cgroups(crun: Runtime, plugin: str, cgroups_path: str, name: str, two_cpus: None) -> None:
     caller = Caller(crun.enclosure, name)
     options = ["--cgroup-manager=disabled", "--root", str(crun.enclosure.root / "state")]
     configure(crun.enclosure, plugin)
@@ -108,9 +106,7 @@ def test_crun_without_cgroups_and_the_callers_cgroup(
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
-def test_podman_without_cgroups_and_the_callers_cgroup(
-    need: Callable[..., None], installed: Path, plugin: str, two_cpus: None
-) -> None:
+def test_podman_without_cgroups(need: Callable[..., None], installed: Path, plugin: str, two_cpus: None) -> None:
     need("podman", "crun")
     with Enclosure() as node:
         node.install(installed)

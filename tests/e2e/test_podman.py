@@ -65,9 +65,7 @@ def run(node: Enclosure) -> str:
     return podman(node, "run", "-d", *limits, *plain, *rootfs).strip()
 
 
-def test_a_latency_sensitive_container_loses_its_quota_and_gives_up_the_reserved_cpu(
-    node: Enclosure, tmp_path: Path, two_cpus: None
-) -> None:
+def test_ls_container_has_no_quota_and_no_reserved_cpu(node: Enclosure, tmp_path: Path, two_cpus: None) -> None:
     kept = StandIn(node.opt_nri / "bin", "keeper", tmp_path / "kept")
     document = {"version": "0.1", "plugins": [{"type": "keeper"}]}
     (node.etc_nri / "resource.d/30-keeper.conf").write_text(json.dumps(document))
@@ -86,9 +84,7 @@ def test_a_latency_sensitive_container_loses_its_quota_and_gives_up_the_reserved
     ]
 
 
-def test_the_samples_let_no_container_say_its_class_and_keep_the_reserved_cpu(
-    node: Enclosure, installed: Path, two_cpus: None
-) -> None:
+def test_samples_ignore_the_class_and_keep_the_reserved_cpu(node: Enclosure, installed: Path, two_cpus: None) -> None:
     for file in (installed / "etc/nri/resource.d").iterdir():
         (node.etc_nri / "resource.d" / file.name).write_text(file.read_text())
 

@@ -177,9 +177,7 @@ def test_adjustments_are_in_the_container(runtime: Runtime, plugin: StandIn, tmp
 
 
 @both
-def test_an_adjustment_that_the_runtime_does_not_know_refuses_the_container(
-    runtime: Runtime, plugin: StandIn
-) -> None:
+def test_adjustment_unknown_to_the_runtime_refuses_the_container(runtime: Runtime, plugin: StandIn) -> None:
     plugin.answer_with("setup", {"adjust": {"linux": {"netDevices": {"eth7": {"name": "eth0"}}}}})
     with pytest.raises(CommandFailedError) as refused:
         runtime.create(runtime.bundle("web"))
@@ -188,7 +186,7 @@ def test_an_adjustment_that_the_runtime_does_not_know_refuses_the_container(
 
 
 @both
-def test_a_plugin_of_resize_changes_what_is_written_to_the_cgroups(runtime: Runtime, plugin: StandIn) -> None:
+def test_plugins_change_the_limits_of_an_update(runtime: Runtime, plugin: StandIn) -> None:
     other = run_web(runtime, "other", cpu_quota=10_000)
     web = run_web(runtime, cpu_quota=50_000)
     updates = [
@@ -334,7 +332,7 @@ def hang(runtime: Runtime) -> Path:
 # Broken configurations
 
 
-def test_a_broken_configuration_refuses_and_lets_everything_be_removed(runtime: Runtime, plugin: StandIn) -> None:
+def test_broken_configuration_refuses_creates_and_allows_deletes(runtime: Runtime, plugin: StandIn) -> None:
     web = run_web(runtime)
     runtime.enclosure.configure({"type": "standin", "timeout": "soon"})
     with pytest.raises(CommandFailedError, match=r"timeout: found the string 'soon', expected a number"):
@@ -347,7 +345,7 @@ def test_a_broken_configuration_refuses_and_lets_everything_be_removed(runtime: 
     assert runtime.ids() == []
 
 
-def test_broken_options_refuse_and_let_everything_be_removed(runtime: Runtime, plugin: StandIn) -> None:
+def test_broken_options_refuse_creates_and_allow_deletes(runtime: Runtime, plugin: StandIn) -> None:
     web = run_web(runtime)
     set_options(runtime, deadline="long")
     with pytest.raises(CommandFailedError, match=r"runtime.json: deadline: found the string 'long', expected"):

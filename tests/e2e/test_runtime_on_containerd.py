@@ -85,7 +85,7 @@ def test_each_plugin_runs_once_for_a_state(
 
 
 @pytest.mark.parametrize("file", ["conf.json", "resource.d/10.conf"])
-def test_a_container_of_ctr_gets_its_plugins_once(
+def test_container_of_ctr(
     containerd_1_6: Release, installed: Path, tmp_path: Path, plugin: StandIn, file: str
 ) -> None:
     with running(containerd_1_6, installed, tmp_path, conf={file: listed()}) as containerd:
@@ -138,7 +138,7 @@ def test_the_caller_is_told_what_the_plugin_says(node: tuple[Containerd, Cri], p
     assert plugin.states(container) == ["setup", "delete"]
 
 
-def test_a_plugin_of_containerds_own_file_may_undo_what_it_did_for_setup(
+def test_delete_follows_a_failed_create(
     containerd_1_6: Release, installed: Path, tmp_path: Path, plugin: StandIn
 ) -> None:
     """containerd sends no `delete` for a container that it could not create."""
@@ -151,9 +151,7 @@ def test_a_plugin_of_containerds_own_file_may_undo_what_it_did_for_setup(
     assert plugin.states(container) == ["setup", "delete"]
 
 
-def test_what_a_plugin_of_resize_wants_is_what_the_container_gets(
-    node: tuple[Containerd, Cri], plugin: StandIn
-) -> None:
+def test_plugins_change_the_limits_of_an_update(node: tuple[Containerd, Cri], plugin: StandIn) -> None:
     containerd, cri = node
     pod = cri.run_pod("web")
     container = cri.create_container(pod, "app", image=image.NAME, command=image.FOREVER, cpu_quota=50_000)
@@ -180,9 +178,7 @@ def test_an_adjusted_environment_is_in_the_container(node: tuple[Containerd, Cri
     assert "FROM=plugin" in said.split("\0")
 
 
-def test_a_broken_option_refuses_containers_and_lets_them_be_removed(
-    node: tuple[Containerd, Cri], plugin: StandIn
-) -> None:
+def test_broken_option_refuses_creates_and_allows_deletes(node: tuple[Containerd, Cri], plugin: StandIn) -> None:
     containerd, cri = node
     pod = cri.run_pod("web")
     container = cri.create_container(pod, "app", image=image.NAME, command=image.FOREVER)

@@ -83,7 +83,7 @@ def test_a_plugin_hears_of_every_step(podman: Podman, plugin: StandIn) -> None:
     assert plugin.requests()[5]["spec"]["resources"]["cpu"]["quota"] == 70_000
 
 
-def test_a_container_in_the_foreground_keeps_its_streams_and_exit_status(podman: Podman, plugin: StandIn) -> None:
+def test_foreground_container_keeps_its_streams_and_exit_status(podman: Podman, plugin: StandIn) -> None:
     plugin.answer_with("setup", {"adjust": {"env": {"FROM": "plugin"}}})
     with pytest.raises(CommandFailedError) as ended:
         podman.run("--rm", command=("/bin/sh", "-c", "echo $FROM; exit 7"))
@@ -108,7 +108,7 @@ def test_what_a_plugin_says_is_what_podman_says(podman: Podman, plugin: StandIn)
     assert [each["state"] for each in plugin.requests()] == ["create", "delete"]
 
 
-def test_a_container_that_is_started_again_gets_its_plugins_again(podman: Podman, plugin: StandIn) -> None:
+def test_restarted_container_gets_its_plugins_again(podman: Podman, plugin: StandIn) -> None:
     plugin.answer_with("setup", {"adjust": {"env": {"FROM": "plugin"}}})
     container = podman.run("-d")
     podman("restart", "--time", "0", container)

@@ -121,7 +121,7 @@ def test_only_the_chosen_events_arrive(bare: Containerd) -> None:
     assert [each for each in everything.arrived if each in LIFE] == LIFE
 
 
-def test_what_a_later_plugin_removes_or_replaces_is_not_in_the_container(bare: Containerd) -> None:
+def test_later_plugins_can_remove_and_replace(bare: Containerd) -> None:
     values = {"KEPT": "1", "GONE": "1", "LEVEL": "low"}
     first = api.ContainerAdjustment(
         env=[{"key": key, "value": value} for key, value in values.items()],
@@ -146,7 +146,7 @@ def test_what_a_later_plugin_removes_or_replaces_is_not_in_the_container(bare: C
     assert ("/dev/shm" in mounts) != passes_removals_on  # a mount of the container's own
 
 
-def test_the_template_of_a_plugin_works_where_the_runtime_launches_it(containerd_v2: Release, tmp_path: Path) -> None:
+def test_template_works_where_the_runtime_launches_it(containerd_v2: Release, tmp_path: Path) -> None:
     def prepare(enclosure: Enclosure) -> None:
         (enclosure.opt_nri / "plugins").mkdir()
         launchable(filled(tmp_path, "cpu-level"), enclosure.opt_nri / "plugins/10-cpu-level")

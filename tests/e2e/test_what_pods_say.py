@@ -48,7 +48,7 @@ def unreserved() -> str:
     ],
     ids=lambda annotations: ascii(annotations.get(ANNOTATION, "signs of control"))[:20],
 )
-def test_wrong_words_leave_the_reserved_cpu_alone_also_where_they_may_be_said(
+def test_wrong_annotations_ignored(
     containerd: Containerd, cri: Cri, annotations: dict[str, str], two_cpus: None
 ) -> None:
     container = create(cri, cri.run_pod("web", annotations=annotations, **SYSTEM))
@@ -67,9 +67,7 @@ def test_wrong_words_leave_the_reserved_cpu_alone_also_where_they_may_be_said(
     assert all(" konfine.ignored=" in line and line.isprintable() and len(line) < 1500 for line in lines())
 
 
-def test_a_pod_of_another_namespace_gets_neither_reserved_cpus_nor_a_quota_lifted(
-    containerd: Containerd, cri: Cri, two_cpus: None
-) -> None:
+def test_other_namespaces_get_no_reserved_cpu_and_no_quota(containerd: Containerd, cri: Cri, two_cpus: None) -> None:
     for said in ("system", "ls"):
         container = create(cri, cri.run_pod(said, annotations={"qos.class": said, ANNOTATION: "1"}, **SHOP))
         cri.start(container)
@@ -79,7 +77,7 @@ def test_a_pod_of_another_namespace_gets_neither_reserved_cpus_nor_a_quota_lifte
     until(lambda: why in log(containerd), "the line of the event", SOON)
 
 
-def test_reserved_cpus_are_only_used_where_the_kubelet_leaves_no_others(
+def test_reserved_cpu_is_used_if_the_kubelet_leaves_no_other(
     containerd: Containerd, cri: Cri, two_cpus: None
 ) -> None:
     for name, labels, cpus in (("web", SHOP, "0"), ("bare", {}, unreserved())):

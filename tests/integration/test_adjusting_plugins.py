@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,6 @@ from nri.client import ChainError, Client, DirectInvoker, Sandbox, Task
 from nri.client.resident import Residents
 from nri.config.entries import ConfigList, PluginEntry
 from tests.support.waiting import SOON
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).parent.parent.parent
 NAMES = ("device-injector", "hook-injector", "logger", "ulimit-adjuster")
@@ -87,7 +85,7 @@ def invoker(request: pytest.FixtureRequest, binaries: Path) -> Iterator[DirectIn
         residents.close()
 
 
-def test_what_a_pod_asks_for_is_in_the_configuration_of_its_container(chain: Chain, invoker: DirectInvoker) -> None:
+def test_allowed_pod_gets_what_it_asks_for(chain: Chain, invoker: DirectInvoker) -> None:
     for _ in range(2):
         config = chain.run(invoker, POD).config
         assert config["linux"]["devices"] == [{"path": "/dev/nri-null", "type": "c", "major": 1, "minor": 3}]
@@ -109,7 +107,7 @@ def test_what_a_pod_asks_for_is_in_the_configuration_of_its_container(chain: Cha
         assert after["spec"]["process"]["env"] == ["TOKEN=…"]
 
 
-def test_a_pod_that_is_not_allowed_is_created_as_if_it_had_not_asked(chain: Chain, invoker: DirectInvoker) -> None:
+def test_pod_that_is_not_allowed_is_created_without(chain: Chain, invoker: DirectInvoker) -> None:
     changes = chain.run(invoker, OTHER)
     assert (changes.adjust, changes.config) == ({}, CONFIG)
     last = json.loads(chain.log.read_text().splitlines()[-1])["changes"]

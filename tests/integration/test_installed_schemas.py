@@ -32,7 +32,7 @@ def test_every_schema_is_there_under_the_name_that_upgrades_keep(installed: Path
         assert (folder / source.name).read_bytes() == source.read_bytes()
 
 
-def test_the_schema_that_an_installed_sample_names_is_installed_and_accepts_it(installed: Path) -> None:
+def test_schema_of_each_sample_is_installed_and_accepts_it(installed: Path) -> None:
     files = [*(installed / "etc/nri/resource.d").iterdir(), *(ROOT / "conf/resource.d").iterdir()]
     files.append(ROOT / "deploy/systemd/v1bridge.json")
     assert len(files) > 5

@@ -11,9 +11,10 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,10 +33,6 @@ from tests.integration.cli.running import inside, process
 from tests.support.host import OCI_CONFIG, Host, plugin
 from tests.support.node import Node
 from tests.support.waiting import SOON
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 EVIL = "\x1b[2J\x1b]0;t\x07\r\nFORGED ok\x00\x08\x7f\x85\x9b31m\u2028\u202e\u200b"
 
@@ -206,7 +203,7 @@ def bridge(host: Host, log_format: str) -> Iterator[tuple[Node, Path]]:
 
 
 @ways([*PLUGIN_SAYS, *RESULT_SAYS, *FILE_SAYS])
-def test_the_bridge_logs_it_in_lines_of_its_own_and_so_answers_the_runtime(host: Host, says: Says) -> None:
+def test_bridge_logs_and_answers_in_lines_of_its_own(host: Host, says: Says) -> None:
     says(host)
     for log_format in ("text", "json"):
         with bridge(host, log_format) as (node, path):
@@ -236,7 +233,7 @@ def test_pods_and_runtimes_are_called_what_they_like(host: Host, log_format: str
     assert_fit(logged)
 
 
-def test_an_error_for_the_runtime_is_not_as_long_as_a_plugin_likes(host: Host) -> None:
+def test_error_for_the_runtime_has_a_limited_length(host: Host) -> None:
     host.configure(plugin("noop", ["error", "x" * 500_000]))
     with bridge(host, "text") as (node, _), pytest.raises(StatusError) as caught:
         node.start()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,10 +17,6 @@ from nri.status import client
 from nri.v2 import api
 from tests.support.processes import is_running
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 OWN = ("clearcfs", "konfine", "logger", "device-injector", "hook-injector", "ulimit-adjuster", "qos")
 
@@ -90,7 +88,7 @@ def test_all_plugins_of_the_build_are_residents_with_their_names(own: OwnNode) -
     assert "WARN" not in own.log().upper()
 
 
-def test_a_resident_that_is_killed_costs_no_event_and_is_replaced(own: OwnNode) -> None:
+def test_killed_resident_costs_no_event_and_is_replaced(own: OwnNode) -> None:
     assert wait_until(own.is_ready, SOON), own.log()
     before = own.residents()["clearcfs"]
     os.kill(before, signal.SIGKILL)

@@ -57,7 +57,7 @@ def test_the_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
     assert run(python, "-c", fixtures, cwd=tmp_path) == "['nri.testing.pytest_plugin']\n"
 
 
-def test_the_source_distribution_has_the_stamp_and_what_a_wheel_of_it_needs(tmp_path: Path) -> None:
+def test_source_distribution_has_the_stamp(tmp_path: Path) -> None:
     source = tmp_path / "source"
     (source / "tools").mkdir(parents=True)
     (source / "nri").mkdir()
@@ -131,14 +131,10 @@ def test_the_installed_tree_may_be_moved(destination: Path, tmp_path: Path) -> N
     assert all(path.resolve().is_relative_to(moved) for path in links)
 
 
-def test_a_binary_says_what_is_wrong_with_its_input_without_a_traceback(destination: Path) -> None:
+def test_binary_reports_invalid_input_without_a_traceback(destination: Path) -> None:
     for stdin, expected in (("", "is empty"), ('{"pid":"x"}', "request.pid"), ('{"a', "line 1 column 2")):
         done = subprocess.run(
-            [destination / "opt/nri/bin/konfine", "invoke"],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            check=False,
+            [destination / "opt/nri/bin/konfine", "invoke"], input=stdin, capture_output=True, text=True, check=False
         )
         assert done.returncode == 1
         assert expected in done.stderr
@@ -155,11 +151,7 @@ def test_the_compiled_command_makes_the_folder_of_a_new_plugin(tmp_path: Path, o
     files = [path for path in (tmp_path / "pinner").rglob("*") if path.is_file()]
     assert "@name@" not in "".join(path.read_text() for path in files)
     refused = subprocess.run(
-        [ROOT / "dist/nri/nri", "simulate", "pinner"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
+        [ROOT / "dist/nri/nri", "simulate", "pinner"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr.startswith("this nri is a compiled executable, which can't load PLUGIN.py: ")
@@ -175,7 +167,7 @@ def test_the_compiled_command_builds_nothing_and_says_what_does() -> None:
     assert [name for name in modules if name.startswith(("PyInstaller", "nri.authoring.building"))] == []
 
 
-def test_the_debian_package_of_these_binaries_works_where_dpkg_unpacks_it(tmp_path: Path) -> None:
+def test_debian_package_works_where_it_is_unpacked(tmp_path: Path) -> None:
     if shutil.which("dpkg-deb") is None:
         pytest.skip("dpkg-deb is not installed")
     run("tools/binaries")

@@ -49,7 +49,7 @@ def faults(host: Host) -> list[str]:
 # The report
 
 
-def test_the_hash_is_that_of_the_content_whatever_the_names_of_the_files(host: Host) -> None:
+def test_hash_is_of_the_content_not_of_the_file_names(host: Host) -> None:
     host.install("a")
     host.configure(plugin("a", timeout=2.0), name="10.conf")
     first = command(host, "check", "--hash")
@@ -116,7 +116,7 @@ def test_a_wrong_conf_is_named_with_file_line_and_column(host: Host) -> None:
     assert "wrong" in ran.stdout
 
 
-def test_a_setting_that_is_open_to_every_pod_is_noted_and_no_fault(host: Host) -> None:
+def test_setting_open_to_every_pod_is_a_note(host: Host) -> None:
     for module in PLUGINS:
         host.compiled(module)
     host.configure(
@@ -189,7 +189,7 @@ def test_entries_of_the_directory_that_are_no_files_are_faults(host: Host) -> No
 # What a plugin says about itself
 
 
-def test_a_plugin_that_was_not_built_with_skel_is_only_looked_for(host: Host) -> None:
+def test_plugin_not_built_with_skel_is_only_looked_up(host: Host) -> None:
     host.script("foreign", "#!/bin/sh\necho usage >&2\nexit 1\n")
     host.script("talks", "#!/bin/sh\necho '<html>'\n")
     host.script("answers", '#!/bin/sh\necho \'{"plugin": "answers"}\'\n')
@@ -240,7 +240,7 @@ def test_a_plugin_by_another_name_is_a_fault(host: Host) -> None:
     assert "(none)" in command(host, "check").stdout
 
 
-def test_an_entry_without_a_state_that_the_plugin_acts_on_is_a_fault(host: Host) -> None:
+def test_entry_without_a_state_of_the_plugin_is_a_fault(host: Host) -> None:
     answering(host, "a", """echo '{"type":"a","nri":"0.1","states":["setup"]}'""")
     host.configure(PluginEntry(type="a"), PluginEntry(type="a", states=["setup"]))
     (fault,) = command(host, "check", "--json").json["faults"]
@@ -269,7 +269,7 @@ def test_a_plugin_that_never_stops_talking_is_killed(host: Host) -> None:
     assert faults(host) == [f"{host.bin}/loud version: killed: it wrote too much"]
 
 
-def test_control_characters_of_a_plugin_do_not_reach_the_terminal(host: Host) -> None:
+def test_control_characters_do_not_reach_the_terminal(host: Host) -> None:
     answering(host, "loud", r"""printf '%s' '{"type":"\u001b[2J","version":"\u001b[2J\n9","nri":"0.1"}'""")
     host.configure(PluginEntry(type="loud"))
     assert command(host, "check").status == 1
@@ -361,9 +361,7 @@ RESIDENTS = {
 
 
 @pytest.mark.parametrize("name", RESIDENTS)
-def test_the_reason_why_a_plugin_is_started_for_each_request_is_a_note_and_no_fault(
-    host: Host, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reason_for_no_resident_is_a_note(host: Host, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resident, "COMPILED", b"")
     if name == "hangs":
         monkeypatch.setattr(resident, "ANSWER_WITHIN", 2.0)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from nri.doctor import engines
 from tests.integration.cli.running import inside, process
 from tests.support.cgroup_node import install_own
-
-if TYPE_CHECKING:
-    from tests.support.host import Host
+from tests.support.host import Host
 
 ROOT = Path(__file__).parents[3]
 
@@ -45,9 +42,7 @@ def test_check_notes_that_a_plugin_with_ignore_can_be_left_out(host: Host) -> No
     assert "ignore" in plugin["note"]
 
 
-def test_check_says_that_a_plugin_wants_a_state_that_the_nodes_hooks_never_send(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_check_notes_a_state_that_hooks_never_send(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     install_own(host, "device-injector")
     entry = {"type": "device-injector", "states": ["setup"], "conf": {"allow": {"devices": ["shop"]}}}
     host.configure_text(json.dumps({"version": "0.1", "plugins": [entry]}))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,6 @@ from tests.integration.cli.running import COMMAND, SOURCE, Ran, inside, process
 from tests.support import status_documents as documents
 from tests.support.processes import MEASURED
 from tests.support.status_server import serving
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -127,13 +125,7 @@ def test_a_pod_is_a_namespace_and_a_name(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
-    [
-        ["--check", "--pod", "a/b"],
-        ["--check", "--alive"],
-        ["--check", "--json"],
-    ],
-    ids=" ".join,
+    "words", [["--check", "--pod", "a/b"], ["--check", "--alive"], ["--check", "--json"]], ids=" ".join
 )
 def test_options_that_exclude_each_other(words: list[str]) -> None:
     ran = inside("status", *words)

@@ -16,7 +16,7 @@ def test_result_without_a_plugins_name_is_accepted(host: Host) -> None:
     assert host.client(plugin("a")).invoke(request(), "create") == [Result(plugin="", version="")]
 
 
-def test_deadline_of_the_chain_kills_a_plugin_and_starts_no_other(host: Host) -> None:
+def test_deadline_of_the_chain_starts_no_other_plugin(host: Host) -> None:
     host.install("a", "b", "c")
     notes = host.root / "notes"
     note = ["note", str(notes), "it was run"]

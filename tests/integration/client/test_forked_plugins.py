@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.support.forking import ROOT, forked, started
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PLUGINS = ["clearcfs", "konfine", "logger", "device_injector", "hook_injector", "ulimit_adjuster", "qos"]
 CONF = {plugin: {"mountinfo": "/dev/null"} for plugin in ("clearcfs", "konfine")}

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import socket
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.integration.cli.running import process
 from tests.support.cgroup_node import CgroupNode, require
-from tests.support.host import OCI_CONFIG
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.host import Host
+from tests.support.host import OCI_CONFIG, Host
 
 SLICE = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0a1b.slice"
 SCOPE = f"{SLICE}/cri-containerd-redis.scope"
@@ -64,9 +59,7 @@ def systemd() -> Iterator[SilentSystemd]:
         systemd.close()
 
 
-def test_a_plugin_that_got_no_answer_of_systemd_does_not_try_the_second_socket(
-    host: Host, systemd: SilentSystemd
-) -> None:
+def test_silent_systemd_is_not_asked_at_its_second_socket(host: Host, systemd: SilentSystemd) -> None:
     node = CgroupNode(host)
     node.tree.make(SCOPE)
     node.limit(SCOPE)

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.integration.cli.running import process
 from tests.support.cgroup_node import CONTAINER, CgroupNode
-from tests.support.host import OCI_CONFIG
-
-if TYPE_CHECKING:
-    from tests.support.host import Host
+from tests.support.host import OCI_CONFIG, Host
 
 
 @pytest.mark.parametrize(
     ("unknown", "quota"), [({}, "50000"), ({"unknown": "skip"}, "50000"), ({"unknown": "run"}, "max")]
 )
-def test_a_plugin_that_lifts_a_limit_does_nothing_where_the_namespace_is_not_known(
-    host: Host, unknown: dict[str, Any], quota: str
-) -> None:
+def test_unknown_namespace_lifts_no_limit(host: Host, unknown: dict[str, Any], quota: str) -> None:
     node = CgroupNode(host)
     when = {"namespaces": ["kube-system"]} | unknown
     node.configure({"type": "clearcfs", "when": when, "conf": node.places})
@@ -44,9 +39,7 @@ def test_a_plugin_that_lifts_a_limit_does_nothing_where_the_namespace_is_not_kno
         ("delete", {"namespaces": ["a"]}, ""),
     ],
 )
-def test_a_plugin_reads_what_is_not_known_but_at_delete(
-    host: Host, state: str, when: dict[str, Any], undecided: str
-) -> None:
+def test_plugin_is_told_what_is_not_known(host: Host, state: str, when: dict[str, Any], undecided: str) -> None:
     host.script("seeing", f"#!/bin/sh\ncat >{host.root}/seen\necho '{{}}'\n")
     host.configure_text(json.dumps({"version": "0.1", "plugins": [{"type": "seeing", "when": when}]}))
     host.bundle(OCI_CONFIG)

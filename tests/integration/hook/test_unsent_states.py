@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 from tests.integration.cli.running import process
 from tests.support.cgroup_node import install_own
-from tests.support.host import OCI_CONFIG
-
-if TYPE_CHECKING:
-    from tests.support.host import Host
+from tests.support.host import OCI_CONFIG, Host
 
 
 def test_the_hook_says_at_create_that_setup_is_never_sent(host: Host) -> None:

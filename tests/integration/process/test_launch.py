@@ -9,19 +9,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from nri.client import ChainError
+from nri.client import ChainError, Step
 from nri.process import children
 from nri.process.conversation import launch
 from tests.support.host import Host, plugin, request
 from tests.support.processes import all_reaped, has_zombie, is_running, kill
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from nri.client import Step
 
 SOURCE = str(Path(__file__).parents[3])
 
@@ -55,7 +52,7 @@ def steps(host: Host, *do: list[list[Any]], **options: Any) -> tuple[Step, ...]:
 # What it gets
 
 
-def test_plugin_is_run_by_its_path_without_a_shell_with_its_type_and_invoke(host: Host) -> None:
+def test_plugin_is_run_by_its_path_without_a_shell(host: Host) -> None:
     odd = host.folder("bin; touch hacked; $(touch hacked) `touch hacked` | ' \" & *")
     host.install("noop", into=odd)
     found = echo(host, bin_dirs=[str(odd)])
@@ -136,7 +133,7 @@ with open({str(answer)!r}, "w") as file:
 # That it ends
 
 
-def test_hanging_plugin_is_killed_at_its_deadline_whatever_it_does(host: Host) -> None:
+def test_hanging_plugin_is_killed_at_its_deadline(host: Host) -> None:
     kinds: list[list[list[Any]]] = [
         [["ignore", "SIGTERM"], ["ignore", "SIGINT"], ["ignore", "SIGHUP"], ["hang"]],
         [["answer"], ["hang"]],
@@ -149,7 +146,7 @@ def test_hanging_plugin_is_killed_at_its_deadline_whatever_it_does(host: Host) -
         kill(pid)
 
 
-def test_plugin_that_hangs_before_it_has_read_its_request_is_killed_at_its_deadline(host: Host) -> None:
+def test_plugin_that_does_not_read_is_killed_at_its_deadline(host: Host) -> None:
     host.install("noop", do=[["hang"]])
     big = request(labels={"text": "x" * 1_000_000})
     with pytest.raises(ChainError, match=r"^plugin noop: killed: no result after 0\.3 s$"):
@@ -217,7 +214,7 @@ class Powerless:
         return getattr(os, name)
 
 
-def test_process_that_ends_late_is_reaped_when_the_next_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_that_ends_late_is_reaped_by_the_next_start(monkeypatch: pytest.MonkeyPatch) -> None:
     before = set(children.started)
     with monkeypatch.context() as patch:
         patch.setattr(children, "os", Powerless())

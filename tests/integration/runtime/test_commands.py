@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.integration.runtime.conftest import Runtime
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from tests.integration.runtime.conftest import Runtime
 
 GLOBALS = ["--root", "/r", "--log", "/dev/null", "--debug"]
 CREATE = ("create", "--bundle", "bundle", "web")
 
 
-def test_our_own_calls_keep_the_root_and_leave_the_callers_log_alone(runtime: Runtime) -> None:
+def test_own_calls_keep_the_root_and_not_the_log(runtime: Runtime) -> None:
     runtime.keep()
     runtime.exists()
     assert runtime.run(*GLOBALS, *CREATE, cwd=runtime.host.root).returncode == 0
@@ -78,7 +75,7 @@ def test_a_missing_argument_is_the_real_runtimes_to_report(runtime: Runtime) -> 
     assert [words[0] for words in runtime.words()] == ["create", "create", "run", "update", "pause", "delete"]
 
 
-def test_what_a_plugin_wants_is_passed_with_the_rest_of_the_command_line(runtime: Runtime) -> None:
+def test_updates_are_passed_with_the_rest_of_the_command_line(runtime: Runtime) -> None:
     runtime.exists()
     updates = [{"id": "web", "resources": {"cpu": {"quota": 9}}}, {"id": "db", "resources": {"cpu": {"quota": 8}}}]
     runtime.keep(["put", "updates", updates], states=["resize"])
@@ -128,7 +125,7 @@ def test_delete_by_a_pattern_tells_of_each(runtime: Runtime) -> None:
     assert runtime.words()[-1] == ["delete", "--regex", "^web"]
 
 
-def test_delete_is_reported_only_if_the_real_runtime_deletes_the_container(runtime: Runtime) -> None:
+def test_delete_is_reported_only_if_the_container_is_deleted(runtime: Runtime) -> None:
     runtime.keep()
     runtime.exists(status="running")
     assert runtime.run("delete", "web").returncode == 0
@@ -174,7 +171,7 @@ def test_a_restored_container_whose_state_is_not_known_is_ended(runtime: Runtime
     assert runtime.words()[-1] == ["delete", "--force", "web"]
 
 
-def test_a_container_whose_real_runtime_cannot_be_run_gets_its_delete(runtime: Runtime) -> None:
+def test_delete_follows_a_real_runtime_that_cannot_run(runtime: Runtime) -> None:
     runtime.keep()
     before = (runtime.bundle / "config.json").read_text()
     runtime.real.chmod(0o755)
@@ -283,7 +280,7 @@ UNMET = {"annotations": {"qos.class": {"equals": "batch"}}}
         (("delete", "web"), ["delete"]),
     ],
 )
-def test_a_command_runs_the_plugins_whose_condition_holds(
+def test_command_runs_plugins_whose_condition_holds(
     runtime: Runtime, words: tuple[str, ...], states: list[str]
 ) -> None:
     runtime.exists(status="stopped" if words[0] == "delete" else "running")
@@ -303,7 +300,7 @@ def test_a_delete_without_a_bundle_is_judged_by_the_state(runtime: Runtime, anno
     assert runtime.states() == (["delete"] if annotations["qos.class"] == "ls" else [])
 
 
-def test_run_adds_no_hook_for_a_plugin_whose_condition_does_not_hold(runtime: Runtime) -> None:
+def test_run_adds_no_hook_if_the_condition_does_not_hold(runtime: Runtime) -> None:
     runtime.keep(when=UNMET)
     runtime.script("open('seen', 'w').write(open('bundle/config.json').read())")
     assert runtime.run("run", "--bundle", "bundle", "web", cwd=runtime.host.root).returncode == 0

@@ -6,16 +6,12 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.host import OCI_CONFIG
+from tests.integration.runtime.conftest import Runtime
+from tests.support.host import OCI_CONFIG, Host
 from tests.support.processes import MEASURED
-
-if TYPE_CHECKING:
-    from tests.integration.runtime.conftest import Runtime
-    from tests.support.host import Host
 
 ROOT = Path(__file__).parents[3]
 FOLLOW = ROOT / "deploy/kubernetes/follow-configuration"
@@ -78,7 +74,7 @@ def has_run(host: Host) -> bool:
 
 
 @pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
-def test_hook_runs_the_plugins_of_a_configuration_that_is_edited_meanwhile(host: Host, edit: str) -> None:
+def test_hook_runs_plugins_during_an_edit(host: Host, edit: str) -> None:
     code = editing(host, edit) + "\nfrom nri.cli.entry import main\nmain()"
     host.bundle(OCI_CONFIG)
     command = [sys.executable, "-c", code, "hook", "create", *host.options]
@@ -89,7 +85,7 @@ def test_hook_runs_the_plugins_of_a_configuration_that_is_edited_meanwhile(host:
 
 
 @pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
-def test_nri_runc_runs_the_plugins_of_a_configuration_that_is_edited_meanwhile(runtime: Runtime, edit: str) -> None:
+def test_nri_runc_runs_plugins_during_an_edit(runtime: Runtime, edit: str) -> None:
     code = editing(runtime.host, edit)
     runtime.exists(status="created")
     ran = runtime.run("create", "--bundle", "bundle", "web", code=code, cwd=runtime.host.root)

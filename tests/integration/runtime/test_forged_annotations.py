@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.integration.cli.running import process
+from tests.integration.runtime.conftest import Runtime
 from tests.support.cgroup_node import CONTAINER, CgroupNode
-from tests.support.host import OCI_CONFIG
-
-if TYPE_CHECKING:
-    from tests.integration.runtime.conftest import Runtime
-    from tests.support.host import Host
+from tests.support.host import OCI_CONFIG, Host
 
 CRIO = {"io.kubernetes.pod.namespace": "default", "io.kubernetes.container.name": "redis", "qos.class": "ls"}
 """Annotations that CRI-O writes for a container of the namespace ``default``, and the pod's class."""
@@ -34,9 +31,7 @@ def config(**annotations: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("when", "forged"), FORGED.values(), ids=FORGED)
-def test_hook_refuses_a_container_whose_annotations_contradict_each_other(
-    host: Host, when: dict[str, Any], forged: dict[str, str]
-) -> None:
+def test_hook_refuses_contradicting_annotations(host: Host, when: dict[str, Any], forged: dict[str, str]) -> None:
     node = CgroupNode(host)
     configure(node, when)
     host.bundle(config(**CRIO, **forged))
@@ -46,9 +41,7 @@ def test_hook_refuses_a_container_whose_annotations_contradict_each_other(
 
 
 @pytest.mark.parametrize(("when", "forged"), FORGED.values(), ids=FORGED)
-def test_nri_runc_refuses_a_container_whose_annotations_contradict_each_other(
-    runtime: Runtime, when: dict[str, Any], forged: dict[str, str]
-) -> None:
+def test_nri_runc_refuses_contradictions(runtime: Runtime, when: dict[str, Any], forged: dict[str, str]) -> None:
     node = CgroupNode(runtime.host)
     configure(node, when)
     runtime.host.bundle(config(**CRIO, **forged))

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tests.integration.runtime.conftest import Runtime
 from tests.support.cgroup_node import install_own, require
 from tests.support.host import OCI_CONFIG
-
-if TYPE_CHECKING:
-    from tests.integration.runtime.conftest import Runtime
 
 
 class HookNode:
@@ -40,7 +38,7 @@ class HookNode:
         return sorted(hook["args"][0] for hook in config.get("hooks", {}).get("poststop", []))
 
 
-def test_a_long_annotation_keeps_no_hook_away_from_a_pod_that_may_not_choose(runtime: Runtime) -> None:
+def test_long_annotation_keeps_no_hook_away(runtime: Runtime) -> None:
     """The plugin has ten seconds, and needs a fraction of one; a matching that is not stopped takes longer."""
     node = HookNode(runtime)
     node.hook("always", {"always": True})
@@ -48,7 +46,7 @@ def test_a_long_annotation_keeps_no_hook_away_from_a_pod_that_may_not_choose(run
     assert node.injected(note="x" * 8_000_000) == ["always"]
 
 
-def test_a_text_above_4_kib_counts_as_a_match_for_a_pod_that_may_choose(runtime: Runtime) -> None:
+def test_text_above_4_kib_counts_as_a_match(runtime: Runtime) -> None:
     node = HookNode(runtime, allow={"annotations": True})
     node.hook("gpu", {"annotations": {"^note$": ".*gpu.*"}})
     require(node.injected(note="x" * 4000) == [], "a text that does not match injects no hook")

@@ -8,21 +8,17 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nri.v2 import api
-from tests.support.host import plugin
+from tests.support.host import Host, plugin
 from tests.support.node import Node
 from tests.support.pods import container, pod
 from tests.support.processes import MEASURED
 from tests.support.runtime import Runtime
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from tests.support.host import Host
 
 SOURCE = str(Path(__file__).parents[3])
 START = """

@@ -10,21 +10,18 @@ import socket
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nri import adaptation
 from nri.config.entries import PluginEntry
-from nri.v1bridge import Bridge
+from nri.v1bridge import Bridge, BridgeOptions
 from nri.v2 import stub
 from nri.v2.stub import Identity, Session
 from tests.support.connected import at_work
+from tests.support.host import Host
 from tests.support.node import bridge_options
 from tests.support.pods import container, pod
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from nri.v1bridge import BridgeOptions
-    from tests.support.host import Host
 
 SOURCE = str(Path(__file__).parents[3])
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from nri.errors import NRIError
 from nri.v2 import api
 from tests.integration.v1bridge.session import Connected
-from tests.support.host import plugin
+from tests.support.host import Host, plugin
 from tests.support.pods import container, pod
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from tests.support.host import Host
 
 ABANDONED = "the runtime has abandoned the event"
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -12,15 +13,10 @@ from nri.v1bridge import Bridge, BridgeOptions
 from nri.v2 import api
 from nri.v2.stub.plugin import handlers
 from nri.v2.ttrpc import Code, StatusError
-from tests.support.host import plugin
+from tests.support.host import Host, plugin
 from tests.support.node import Node, call
 from tests.support.pods import pod
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.support.host import Host
 
 
 @pytest.fixture
@@ -141,8 +137,7 @@ def test_at_the_end_all_plugins_run_and_all_faults_are_said(host: Host, node: No
 
 
 @pytest.mark.parametrize(
-    ("default", "own", "passes"),
-    [("fail", "ignore", True), ("ignore", "", True), ("ignore", "fail", False)],
+    ("default", "own", "passes"), [("fail", "ignore", True), ("ignore", "", True), ("ignore", "fail", False)]
 )
 def test_whether_a_failure_counts_is_said_by_the_plugins_entry_else_by_the_settings(
     host: Host, caplog: pytest.LogCaptureFixture, default: str, own: str, passes: bool
@@ -154,10 +149,7 @@ def test_whether_a_failure_counts_is_said_by_the_plugins_entry_else_by_the_setti
         node.start()
         assert len(node.kept) == 2
         (said,) = [vars(each)["fields"] for each in caplog.records if each.getMessage() == "ignored"]
-        assert [(part["outcome"], part.get("error")) for part in said["plugins"]] == [
-            ("ignored", "no"),
-            ("ok", None),
-        ]
+        assert [(part["outcome"], part.get("error")) for part in said["plugins"]] == [("ignored", "no"), ("ok", None)]
     else:
         with pytest.raises(StatusError, match="plugin a: no"):
             node.start()

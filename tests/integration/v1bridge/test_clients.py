@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,14 +12,10 @@ from nri.v1bridge import Bridge, BridgeOptions, served
 from nri.v2 import api
 from nri.v2.stub import RuntimeInfo
 from nri.v2.ttrpc import StatusError
+from tests.support.host import Host
 from tests.support.node import Node, bridge_options
 from tests.support.pods import container, pod
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.host import Host
 
 
 @pytest.fixture

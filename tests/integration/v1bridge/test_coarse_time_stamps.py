@@ -5,13 +5,9 @@ from __future__ import annotations
 import json
 import sys
 import time
-from typing import TYPE_CHECKING
 
-from tests.integration.v1bridge.bridge_process import START, start_container
+from tests.integration.v1bridge.bridge_process import START, BridgeProcess, start_container
 from tests.support.waiting import SOON, until
-
-if TYPE_CHECKING:
-    from tests.integration.v1bridge.bridge_process import BridgeProcess
 
 WHOLE_SECONDS = """
 import os

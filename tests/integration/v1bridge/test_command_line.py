@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.integration.cli.running import process
-from tests.integration.v1bridge.bridge_process import COMMAND
-
-if TYPE_CHECKING:
-    from tests.integration.v1bridge.bridge_process import BridgeProcess
-    from tests.support.host import Host
+from tests.integration.v1bridge.bridge_process import COMMAND, BridgeProcess
+from tests.support.host import Host
 
 
 @pytest.mark.parametrize(

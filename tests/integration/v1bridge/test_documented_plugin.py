@@ -7,19 +7,15 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nri import adaptation
 from nri.config.entries import PluginEntry
+from tests.support.host import Host
 from tests.support.pods import container, pod
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.support.host import Host
 
 SOURCE = Path(__file__).parents[3]
 

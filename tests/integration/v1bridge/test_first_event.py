@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from nri.client import resident
 from nri.v1bridge import bridge
 from tests.integration.v1bridge.site import Attached, entry, install, start_error
-from tests.support.host import plugin
+from tests.support.host import Host, plugin
 from tests.support.waiting import SOON
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.host import Host
 
 
 @pytest.fixture
@@ -30,10 +25,7 @@ def attached(host: Host, caplog: pytest.LogCaptureFixture) -> Iterator[list[Atta
 
 
 def test_the_first_event_finds_its_plugin_loaded(
-    host: Host,
-    attached: list[Attached],
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
+    host: Host, attached: list[Attached], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bridge, "PLUGINS_WITHIN", SOON)  # a machine may be busy
     monkeypatch.setattr(resident, "READY_WITHIN", SOON)

@@ -7,24 +7,19 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from nri import config
 from nri.v2.ttrpc import StatusError
 from tests.integration.cli.running import inside
-from tests.integration.v1bridge.bridge_process import start_container
+from tests.integration.v1bridge.bridge_process import BridgeProcess, start_container
 from tests.integration.v1bridge.site import Attached, start_error
 from tests.support.config_maps import ConfigMapVolume
+from tests.support.host import Host
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.integration.v1bridge.bridge_process import BridgeProcess
-    from tests.support.host import Host
 
 ROOT = Path(__file__).parents[3]
 FOLLOW = ROOT / "deploy/kubernetes/follow-configuration"

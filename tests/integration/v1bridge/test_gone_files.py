@@ -10,25 +10,22 @@ import json
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from nri import adaptation
 from nri.adaptation.lifecycle import PodTemplate, Replayer
 from nri.config.entries import PluginEntry
+from nri.v1bridge import BridgeOptions
 from tests.integration.v1bridge.site import SOURCE, entry, install, start_error
 from tests.integration.v1bridge.test_misbehaving_plugins import CASES, KILLED
+from tests.support.host import Host
 from tests.support.node import bridge_options
 from tests.support.pods import container, pod
 from tests.support.waiting import SOON, wait_until
 from tests.unit.config.test_diagnostics import FAULTS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nri.v1bridge import BridgeOptions
-    from tests.support.host import Host
 
 BRIDGE = """#!{python}
 import sys

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import signal
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from nri.config.entries import PluginEntry
 from nri.errors import NRIError
 from nri.status import status
 from nri.v2 import api
 from nri.v2.ttrpc import StatusError
 from tests.integration.v1bridge.bridge_process import COMMAND, BridgeProcess, slow, start_container
-from tests.support.host import plugin
+from tests.support.host import Host, plugin
 from tests.support.node import Node
 from tests.support.pods import container, pod
+from tests.support.runtime import Runtime
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from nri.config.entries import PluginEntry
-    from tests.support.host import Host
-    from tests.support.runtime import Runtime
 
 RUNNING = api.ContainerState.CONTAINER_RUNNING
 

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,14 +15,11 @@ from nri.config.entries import PluginEntry
 from nri.errors import NRIError
 from nri.v2 import api
 from tests.integration.v1bridge.bridge_process import BridgeProcess, slow, start_container
-from tests.support.host import plugin
+from tests.support.host import Host, plugin
 from tests.support.pods import container, pod
 from tests.support.processes import command_lines, is_running
+from tests.support.runtime import Runtime
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from tests.support.host import Host
-    from tests.support.runtime import Runtime
 
 SOURCE = str(Path(__file__).parents[3])
 

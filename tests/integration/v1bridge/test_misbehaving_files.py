@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 import os
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from tests.integration.v1bridge.site import Site
+from tests.support.host import Host
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.host import Host
 
 
 @pytest.fixture
@@ -61,13 +58,7 @@ def noted(site: Site) -> Noted:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        '{"version": "0.1", "plugins": [{"type": "b"}',
-        '{"version": "9", "plugins": []}',
-        "\xff",
-    ],
+    "text", ["", '{"version": "0.1", "plugins": [{"type": "b"}', '{"version": "9", "plugins": []}', "\xff"]
 )
 def test_a_file_that_is_broken_or_half_written_keeps_the_last_good_plugins_until_it_is_whole(
     host: Host, site: Site, noted: Noted, text: str, caplog: pytest.LogCaptureFixture

@@ -6,7 +6,7 @@ import os
 import socket
 import struct
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,17 +17,13 @@ from nri.v2 import mux as mux_module
 from nri.v2.stub import runner
 from nri.v2.ttrpc import Code, StatusError, codec
 from nri.v2.ttrpc.ttrpc_pb2 import Request
-from tests.integration.v1bridge.bridge_process import start_container
+from tests.integration.v1bridge.bridge_process import BridgeProcess, start_container
 from tests.integration.v1bridge.session import Connected, ask
 from tests.integration.v1bridge.site import AMPLE
-from tests.support.host import plugin
+from tests.support.host import Host, plugin
 from tests.support.pods import pod
 from tests.support.runtime import Runtime
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from tests.integration.v1bridge.bridge_process import BridgeProcess
-    from tests.support.host import Host
 
 
 @pytest.fixture

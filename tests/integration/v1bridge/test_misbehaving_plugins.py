@@ -8,9 +8,10 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -22,10 +23,6 @@ from tests.integration.v1bridge.site import AMPLE, SHORT, Site, install
 from tests.support.host import Host
 from tests.support.processes import all_reaped, kill, open_fds
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 ANY = ("cold", "warm", "foreign")
 

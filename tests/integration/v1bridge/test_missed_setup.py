@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import json
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from nri.v2 import api
 from nri.v2.ttrpc import StatusError
 from tests.integration.cli.running import process
-from tests.integration.v1bridge.bridge_process import start_container
+from tests.integration.v1bridge.bridge_process import BridgeProcess, start_container
+from tests.support.host import Host
 from tests.support.pods import container, pod
+from tests.support.runtime import Runtime
 from tests.support.status_asking import status_of
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from tests.integration.v1bridge.bridge_process import BridgeProcess
-    from tests.support.host import Host
-    from tests.support.runtime import Runtime
 
 CREATED, RUNNING = api.ContainerState.CONTAINER_CREATED, api.ContainerState.CONTAINER_RUNNING
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,12 +13,9 @@ from nri.config.entries import PluginEntry
 from nri.errors import NRIError
 from tests.integration.v1bridge import site
 from tests.integration.v1bridge.bridge_process import COMMAND, BridgeProcess, start_container
+from tests.support.host import Host
+from tests.support.runtime import Runtime
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from tests.support.host import Host
-    from tests.support.runtime import Runtime
-
 
 IMPATIENT = [
     *COMMAND[:-1],

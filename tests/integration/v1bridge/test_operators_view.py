@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,14 +14,11 @@ from nri.v2 import api
 from nri.v2.ttrpc import StatusError
 from tests.integration.cli.running import process
 from tests.integration.v1bridge.bridge_process import BridgeProcess, start_container
-from tests.support.host import plugin
+from tests.support.host import Host, plugin
 from tests.support.pods import container, pod
+from tests.support.runtime import Runtime
 from tests.support.status_asking import status_of
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from tests.support.host import Host
-    from tests.support.runtime import Runtime
 
 SECRETS = ("argument-s3cret", "environment-s3cret")
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from nri.v2 import api
+from tests.support.host import Host
 from tests.support.node import Node, call
 from tests.support.pods import container
-
-if TYPE_CHECKING:
-    from tests.support.host import Host
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,15 +16,11 @@ from nri.build import describe
 from nri.errors import NRIError
 from nri.v2 import api
 from nri.v2.ttrpc import StatusError
-from tests.integration.v1bridge.bridge_process import COMMAND, SOURCE, slow, start_container
-from tests.support.host import plugin
+from tests.integration.v1bridge.bridge_process import COMMAND, SOURCE, BridgeProcess, slow, start_container
+from tests.support.host import Host, plugin
 from tests.support.pods import pod
 from tests.support.processes import core_dumps, is_running
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from tests.integration.v1bridge.bridge_process import BridgeProcess
-    from tests.support.host import Host
 
 # Launched by a runtime
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nri.v2 import api
-from tests.integration.v1bridge.bridge_process import start_container
+from tests.integration.v1bridge.bridge_process import BridgeProcess, start_container
 from tests.support.cgroup_node import install_own, require
+from tests.support.host import Host
 from tests.support.pods import container, pod
 from tests.support.status_asking import status_of
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from tests.integration.v1bridge.bridge_process import BridgeProcess
-    from tests.support.host import Host
 
 
 def stop_container(runtime: Any) -> None:

@@ -6,7 +6,8 @@ import json
 import os
 import signal
 import threading
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,16 +16,11 @@ from nri.errors import NRIError
 from nri.v2 import api
 from nri.v2.ttrpc import StatusError
 from tests.integration.v1bridge.bridge_process import BridgeProcess, slow, start_container
-from tests.support.host import plugin
+from tests.support.host import Host, plugin
 from tests.support.pods import container, pod
+from tests.support.runtime import Runtime
 from tests.support.status_asking import ask, connected, rest_of, status_of, told
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.host import Host
-    from tests.support.runtime import Runtime
 
 
 @pytest.fixture

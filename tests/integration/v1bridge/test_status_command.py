@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,12 +10,9 @@ from nri.status import client
 from nri.v2.ttrpc import StatusError
 from tests.integration.cli.running import Ran, inside
 from tests.integration.v1bridge.bridge_process import BridgeProcess, start_container
-from tests.support.host import plugin
+from tests.support.host import Host, plugin
+from tests.support.runtime import Runtime
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from tests.support.host import Host
-    from tests.support.runtime import Runtime
 
 
 def status(bridge: BridgeProcess, *words: str) -> Ran:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
@@ -15,12 +15,8 @@ from nri.config.entries import PluginEntry
 from tests.integration.v1bridge.bridge_process import SOURCE
 from tests.integration.v1bridge.site import start_error
 from tests.support.blocked import KINDS, Ends, ends
+from tests.support.host import Host
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.host import Host
 
 COMMANDS = {
     "from source": [sys.executable, "-c", "from nri.cli.entry import main; main()", "bridge"],

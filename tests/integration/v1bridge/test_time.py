@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -15,15 +16,10 @@ from nri.v2 import api
 from nri.v2.stub.session import ANSWER_EARLY
 from nri.v2.ttrpc import Code, StatusError
 from tests.integration.v1bridge.session import Connected, ask
-from tests.support.host import plugin
+from tests.support.host import Host, plugin
 from tests.support.node import Node
 from tests.support.pods import container, pod
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.support.host import Host
 
 SHORT = 60.0
 """Seconds until the deadline: a machine that is twenty times slower answers before it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import pytest
 
@@ -10,12 +10,8 @@ from nri.config.entries import PluginEntry
 from nri.plugins.konfine import ANNOTATION
 from nri.testing.cgroup_files import CgroupFiles
 from tests.integration.v1bridge.site import Attached
+from tests.support.host import Host
 from tests.support.pods import container, pod
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from tests.support.host import Host
 
 CONTAINER = "/kubepods/1f92"
 LARGE = 4_000_000

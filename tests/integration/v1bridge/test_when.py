@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from nri.v2 import api
 from tests.integration.v1bridge.site import Attached, entry, install
+from tests.support.host import Host
 from tests.support.node import Node, call
 from tests.support.pods import container, pod
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.host import Host
 
 SANDBOX, CONTAINER = pod().id, container().id
 BOTH = [SANDBOX, CONTAINER]
