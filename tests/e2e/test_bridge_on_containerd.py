@@ -1,7 +1,6 @@
 """The compiled bridge on real containerd 1.7 and 2.x, launched by it: v0.1 plugins do what they did on 1.6."""
 
 import json
-import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from harness.containerd import cgroups, image
 from harness.containerd.bridged import configure, create, knob, log, prepared, script
 from harness.containerd.cri import Cri
 from harness.containerd.instance import Containerd, Release
+from tests.e2e import live, unreserved
 from tests.e2e.standin import StandIn
 from tests.support.waiting import SOON, until
 
@@ -27,16 +27,13 @@ def test_quota_and_reserved_cpu_also_after_an_update(containerd: Containerd, cri
     pod = cri.run_pod("web", annotations={"qos.class": "ls"})
     container = create(cri, pod)
     cri.start(container)
-
-    last = (os.cpu_count() or 1) - 1
-    others = "1" if last == 1 else f"1-{last}"
     assert knob(containerd, container, "cpu.cfs_quota_us") == "-1"
-    assert knob(containerd, container, "cpuset.cpus") == others
+    assert knob(containerd, container, "cpuset.cpus") == unreserved()
 
     cri.update_resources(container, cpu_quota=70_000)
 
     assert knob(containerd, container, "cpu.cfs_quota_us") == "-1"
-    assert knob(containerd, container, "cpuset.cpus") == others
+    assert knob(containerd, container, "cpuset.cpus") == unreserved()
 
 
 def test_failing_plugin_makes_the_start_fail(containerd: Containerd, cri: Cri) -> None:
@@ -76,14 +73,7 @@ def test_each_plugin_runs_once_for_each_step(containerd: Containerd, cri: Cri, t
     keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
     configure(containerd, {"type": "keeper", "states": ["setup", "update"]})
 
-    pod = cri.run_pod("web")
-    container = create(cri, pod)
-    cri.start(container)
-    cri.update_resources(container, cpu_quota=70_000)
-    cri.stop(container)
-    cri.stop_pod(pod)
-    cri.remove(container)
-    cri.remove_pod(pod)
+    pod, container = live(cri, create, update=True)
 
     assert [(r["state"], r["id"]) for r in keeper.requests()] == [
         ("create", pod),
@@ -101,11 +91,7 @@ def test_plugin_of_conf_json_runs_once_for_a_pod(fresh_containerd: Containerd, t
     (fresh_containerd.enclosure.etc_nri / "conf.json").write_text(json.dumps(conf))
 
     with fresh_containerd.cri() as cri:
-        pod = cri.run_pod("web")
-        container = create(cri, pod)
-        cri.start(container)
-        cri.stop(container)
-        cri.stop_pod(pod)
+        pod, container = live(cri, create)
 
     assert [(r["state"], r["id"]) for r in keeper.requests()] == [
         ("create", pod),

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from harness.containerd import cgroups
-from harness.containerd.enclosure import HANGING, SYSTEM_PATH, CommandFailedError
+from harness.containerd.enclosure import SYSTEM_PATH, CommandFailedError
+from tests.e2e import hang
 from tests.e2e.bundle import Bundle, Runtime
 from tests.e2e.standin import StandIn, stand_in
 from tests.support.waiting import wait_until
@@ -43,8 +44,13 @@ def set_options(node: Runtime, **options: Any) -> None:
     (node.enclosure.etc_nri / "runtime.json").write_text(json.dumps(options))
 
 
+def command(runtime: Runtime, *words: str | Path) -> list[str | Path]:
+    """A command line of the runtime, for the enclosure."""
+    return [runtime.program, "--root", runtime.enclosure.root / "state", *words]
+
+
 def call(runtime: Runtime, *words: str | Path) -> str:
-    return runtime.enclosure.run(runtime.program, "--root", runtime.enclosure.root / "state", *words)
+    return runtime.enclosure.run(*command(runtime, *words))
 
 
 def real(runtime: Runtime) -> str:
@@ -75,15 +81,8 @@ def test_a_plugin_hears_of_every_step(runtime: Runtime, plugin: StandIn) -> None
     runtime.delete(web)
 
     requests = plugin.requests()
-    assert [each["state"] for each in requests] == [
-        "setup",
-        "create",
-        "pause",
-        "resume",
-        "resize",
-        "update",
-        "delete",
-    ]
+    states = ["setup", "create", "pause", "resume", "resize", "update", "delete"]
+    assert [each["state"] for each in requests] == states
     assert [each.get("pid", 0) for each in requests] == [0, pid, pid, pid, pid, pid, 0]
     assert requests[0]["spec"]["process"]["args"] == ["/bin/sleep", "1000000"]
     assert all("process" not in each["spec"] for each in requests[1:])
@@ -158,16 +157,8 @@ def test_adjustments_are_in_the_container(runtime: Runtime, plugin: StandIn, tmp
     web = runtime.bundle("web", command=["/bin/sh", "-c", script], cpu_quota=50_000)
     said = tmp_path / "said"
     with said.open("w") as stdout:
-        command: list[str | Path] = [
-            runtime.program,
-            "--root",
-            runtime.enclosure.root / "state",
-            "create",
-            "--bundle",
-            web.path,
-            "web",
-        ]
-        subprocess.run(runtime.enclosure.command(command), stdout=stdout, check=True, env={"PATH": SYSTEM_PATH})
+        words = command(runtime, "create", "--bundle", web.path, "web")
+        subprocess.run(runtime.enclosure.command(words), stdout=stdout, check=True, env={"PATH": SYSTEM_PATH})
     runtime.start(web)
     assert wait_until(lambda: said.read_text().count("\n") == 4)
     assert said.read_text().splitlines() == ["plugin /bin:/sbin", "from the node", "66", "/dev/mynull"]
@@ -207,9 +198,10 @@ def test_resources_come_from_a_file_or_stdin(runtime: Runtime, plugin: StandIn, 
     wanted = tmp_path / "wanted"
     wanted.write_text('{"cpu": {"quota": 70000}}')
     words = ["update", "--resources", str(wanted) if how == "file" else "-", "web"]
-    command = runtime.enclosure.command([runtime.program, "--root", runtime.enclosure.root / "state", *words])
     with wanted.open() as stdin:
-        subprocess.run(command, stdin=stdin, check=True, env={"PATH": SYSTEM_PATH})
+        subprocess.run(
+            runtime.enclosure.command(command(runtime, *words)), stdin=stdin, check=True, env={"PATH": SYSTEM_PATH}
+        )
     assert cgroups.knob(web.cgroup, "cpu.cfs_quota_us") == "70000"
     assert plugin.states("web")[-2:] == ["resize", "update"]
 
@@ -233,18 +225,7 @@ def test_a_container_that_a_plugin_refuses_is_not_there(runtime: Runtime, plugin
     web = runtime.bundle("web")
     before = (web.path / "config.json").read_text()
     log, pid_file = runtime.enclosure.root / "log", web.path / "pid"
-    words: list[str | Path] = [
-        "--log",
-        log,
-        "--log-format",
-        "json",
-        "create",
-        "--bundle",
-        web.path,
-        "--pid-file",
-        pid_file,
-        "web",
-    ]
+    words = ["--log", log, "--log-format", "json", "create", "--bundle", web.path, "--pid-file", pid_file, "web"]
     with pytest.raises(CommandFailedError) as refused:
         call(runtime, *words)
     reason = f"nri-{real(runtime)} create web: plugin standin: nope"
@@ -286,7 +267,7 @@ def test_an_id_that_is_taken_does_not_cost_the_other_its_plugins(runtime: Runtim
 
 @both
 def test_a_plugin_that_hangs_is_killed_in_time(runtime: Runtime) -> None:
-    hang(runtime)
+    hang(runtime.enclosure)
     set_options(runtime, deadline=1.5)
     with pytest.raises(CommandFailedError) as refused:
         runtime.create(runtime.bundle("web"))
@@ -297,36 +278,19 @@ def test_a_plugin_that_hangs_is_killed_in_time(runtime: Runtime) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["TERM", "KILL"])
 def test_a_call_that_is_killed_leaves_no_plugin(runtime: Runtime, number: signal.Signals) -> None:
-    begun = hang(runtime)
+    begun = hang(runtime.enclosure)
     web = runtime.bundle("web")
     pid_of_call = runtime.enclosure.root / "call"
     script = f'echo $$ > {pid_of_call}; exec "$@"'
-    words: list[str | Path] = [
-        runtime.program,
-        "--root",
-        runtime.enclosure.root / "state",
-        "create",
-        "--bundle",
-        web.path,
-        "web",
-    ]
-    command = runtime.enclosure.command(["sh", "-c", script, "sh", *words])
+    words = command(runtime, "create", "--bundle", web.path, "web")
+    killed = runtime.enclosure.command(["sh", "-c", script, "sh", *words])
     null = subprocess.DEVNULL
-    with subprocess.Popen(command, stdin=null, stdout=null, stderr=null, env={"PATH": SYSTEM_PATH}) as process:
+    with subprocess.Popen(killed, stdin=null, stdout=null, stderr=null, env={"PATH": SYSTEM_PATH}) as process:
         assert wait_until(begun.exists)
         runtime.enclosure.run("sh", "-c", f"kill -{int(number)} {pid_of_call.read_text()}")
         assert process.wait(30) != 0
     assert wait_until(lambda: runtime.enclosure.left_of_hooks() == [])
     assert wait_until(lambda: runtime.ids() == [])  # the watchdog has deleted it
-
-
-def hang(runtime: Runtime) -> Path:
-    begun = runtime.enclosure.root / "begun"
-    file = runtime.enclosure.opt_nri / "bin/hanging"
-    file.write_text(HANGING.format(begun=begun))
-    file.chmod(0o755)
-    runtime.enclosure.configure({"type": "hanging"})
-    return begun
 
 
 # Broken configurations
@@ -424,19 +388,10 @@ def test_a_terminal_stays_the_containers(runtime: Runtime, plugin: StandIn) -> N
     config["process"]["terminal"] = True
     config["mounts"].append({"destination": "/dev/pts", "type": "devpts", "source": "devpts"})
     (web.path / "config.json").write_text(json.dumps(config))
-    words: list[str | Path] = [
-        runtime.program,
-        "--root",
-        runtime.enclosure.root / "state",
-        "run",
-        "--bundle",
-        web.path,
-        "web",
-    ]
+    words = runtime.enclosure.command(command(runtime, "run", "--bundle", web.path, "web"))
     pid, terminal = pty.fork()
     if pid == 0:
-        command = [*map(str, runtime.enclosure.command(words))]
-        os.execvpe(command[0], command, {"PATH": SYSTEM_PATH})
+        os.execvpe(words[0], [*map(str, words)], {"PATH": SYSTEM_PATH})
     seen = b""
     while b"a terminal" not in seen:
         seen += os.read(terminal, 4096)
@@ -453,19 +408,11 @@ def test_a_signal_reaches_a_container_in_the_foreground(runtime: Runtime, plugin
     script = 'trap "echo caught; exit 9" TERM; echo ready; while :; do sleep 0.1; done'
     web = runtime.bundle("web", command=["/bin/sh", "-c", script])
     said, pid_of_call = tmp_path / "said", runtime.enclosure.root / "call"
-    words: list[str | Path] = [
-        runtime.program,
-        "--root",
-        runtime.enclosure.root / "state",
-        "run",
-        "--bundle",
-        web.path,
-        "web",
-    ]
-    command = runtime.enclosure.command(["sh", "-c", f'echo $$ > {pid_of_call}; exec "$@"', "sh", *words])
+    words = command(runtime, "run", "--bundle", web.path, "web")
+    running = runtime.enclosure.command(["sh", "-c", f'echo $$ > {pid_of_call}; exec "$@"', "sh", *words])
     with (
         said.open("w") as stdout,
-        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, env={"PATH": SYSTEM_PATH}) as process,
+        subprocess.Popen(running, stdin=subprocess.DEVNULL, stdout=stdout, env={"PATH": SYSTEM_PATH}) as process,
     ):
         assert wait_until(lambda: "ready" in said.read_text())
         runtime.enclosure.run("sh", "-c", f"kill -TERM {pid_of_call.read_text()}")

@@ -18,18 +18,21 @@ import grpc
 import pytest
 
 from harness.containerd.bridged import SOCKET, create, knob
-from harness.containerd.cri import Cri
 from harness.containerd.enclosure import Enclosure
 from harness.containerd.instance import Containerd, Release
 from nri.v2 import api, stub
 from nri.v2.api.runtimes import nri_version
 from nri.v2.stub.plugin import HANDLERS
+from tests.e2e import live
 from tests.support.v2_template import filled, launchable
 from tests.support.waiting import SOON, until
 
 pytestmark = pytest.mark.runtime
 
 LIFE = [
+    *("run_pod_sandbox", "create_container", "post_create_container", "start_container", "post_start_container"),
+    *("stop_container", "stop_pod_sandbox", "remove_container", "remove_pod_sandbox"),
+]
     "run_pod_sandbox",
     "create_container",
     "post_create_container",
@@ -100,22 +103,11 @@ def connected(containerd: Containerd, index: str, plugin: Listening) -> Iterator
         assert not serving.is_alive()
 
 
-def live(cri: Cri) -> None:
-    """Take a pod and its container through their lives."""
-    pod = cri.run_pod("web")
-    container = create(cri, pod)
-    cri.start(container)
-    cri.stop(container)
-    cri.stop_pod(pod)
-    cri.remove(container)
-    cri.remove_pod(pod)
-
-
 def test_only_the_chosen_events_arrive(bare: Containerd) -> None:
     choosing = Listening(["StopContainer", "createcontainer", api.Event.REMOVE_POD_SANDBOX])
     everything = Listening()
     with connected(bare, "10", choosing), connected(bare, "20", everything), bare.cri() as cri:
-        live(cri)
+        live(cri, create)
         until(lambda: "remove_pod_sandbox" in everything.arrived, "the end of the pod", SOON)
     assert choosing.arrived == ["create_container", "stop_container", "remove_pod_sandbox"]
     assert [each for each in everything.arrived if each in LIFE] == LIFE

@@ -1,7 +1,6 @@
 """Real containerd with the samples of conf/resource.d: no pod talks itself out of what they do."""
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from harness.containerd import image
 from harness.containerd.bridged import configure, create, knob, log
 from harness.containerd.cri import Cri
 from harness.containerd.instance import Containerd
+from tests.e2e import unreserved
 from tests.support.waiting import SOON, until
 
 pytestmark = pytest.mark.runtime
@@ -32,11 +32,6 @@ def cri(containerd: Containerd, installed: Path) -> Iterator[Cri]:
         yield cri
         configure(containerd)
         cri.remove_pods()
-
-
-def unreserved() -> str:
-    last = (os.cpu_count() or 1) - 1
-    return "1" if last == 1 else f"1-{last}"
 
 
 @pytest.mark.parametrize(

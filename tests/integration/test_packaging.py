@@ -10,7 +10,9 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
+from harness.json_schemas import PLACES
 from tests.support.wheels import build, copy_sources, environment, patiently, run
 
 ROOT = Path(__file__).parent.parent.parent
@@ -80,6 +82,24 @@ def destination(tmp_path_factory: pytest.TempPathFactory) -> Path:
     destination = tmp_path_factory.mktemp("installed")
     run("tools/install", destination)
     return destination
+
+
+def test_each_schema_is_installed_and_accepts_the_samples_that_name_it(destination: Path) -> None:
+    folder = destination / "opt/nri/lib/schemas"
+    assert {path.name for path in folder.iterdir()} == {f"{name}.schema.json" for name in PLACES}
+    for name, package in PLACES.items():
+        source = ROOT / package.replace(".", "/") / "schemas" / f"{name}.schema.json"
+        assert (folder / source.name).read_bytes() == source.read_bytes()
+
+    files = [*(destination / "etc/nri/resource.d").iterdir(), *(ROOT / "conf/resource.d").iterdir()]
+    files.append(ROOT / "deploy/systemd/v1bridge.json")
+    assert len(files) > 5
+    for file in files:
+        value = json.loads(file.read_text())
+        assert value["$schema"].startswith("file://")
+        schema = json.loads((destination / value["$schema"].removeprefix("file://").lstrip("/")).read_text())
+        Draft202012Validator.check_schema(schema)
+        Draft202012Validator(schema).validate(value)  # a reference to another file would fail here
 
 
 def test_only_the_command_has_the_metrics(destination: Path) -> None:

@@ -356,15 +356,12 @@ OPTS_IN = "    resident = True\n"
 RESIDENTS = {
     "fit": ("", ""),
     "ends": ("if 'serve' in sys.argv: sys.exit('no licence')", "it ends while it is loaded: no licence"),
-    "hangs": ("import time\nif 'serve' in sys.argv: time.sleep(1000)", "it does not become ready"),
 }
 
 
 @pytest.mark.parametrize("name", RESIDENTS)
 def test_reason_for_no_resident_is_a_note(host: Host, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resident, "COMPILED", b"")
-    if name == "hangs":
-        monkeypatch.setattr(resident, "ANSWER_WITHIN", 2.0)
     begin, reason = RESIDENTS[name]
     path = host.script("mine", skel_plugin(OPTS_IN + INVOKE, begin=begin))
     host.configure(PluginEntry(type="mine"))

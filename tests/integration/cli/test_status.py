@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from pathlib import Path
@@ -72,13 +71,6 @@ def test_the_status_of_a_check_does_not_depend_on_its_stdout(path: Path, stdout:
     assert (ran.returncode, ran.stderr) == (1, b"")
 
 
-def test_the_page_of_a_bridge(path: Path) -> None:
-    with serving(path, documents.healthy()):
-        ran = inside("status", "--socket", str(path))
-    assert (ran.status, ran.stderr) == (0, "")
-    assert ran.stdout.startswith("well: connected to containerd v2.1.9, 2 plugins\n\nbridge         0.9.0 (")
-
-
 def test_a_page_needs_no_unicode(path: Path) -> None:
     with serving(path, documents.healthy(plugins=[documents.plugin("caf\u00e9-\u0416")])):
         ran = subprocess.run(
@@ -95,16 +87,6 @@ def test_the_document_of_a_bridge(path: Path) -> None:
     with serving(path, documents.degraded()):
         ran = inside("status", "--socket", str(path), "--json")
     assert (ran.status, ran.json) == (0, documents.degraded())
-
-
-def test_the_exchanges_with_a_pod(path: Path) -> None:
-    answer = documents.pod(documents.exchange())
-    with serving(path, answer) as server:
-        ran = inside("status", "--socket", str(path), "--pod", "default/web")
-        assert inside("status", "--socket", str(path), "--pod", "default/web", "--json").json == answer
-    assert json.loads(server.requests[0]) == {"get": "pod", "namespace": "default", "name": "web"}
-    assert (ran.status, ran.stderr) == (0, "")
-    assert ran.stdout.startswith("default/web: 1 exchange\n\n")
 
 
 @pytest.mark.parametrize("words", [[], ["--json"], ["--pod", "default/web"]], ids=" ".join)

@@ -40,25 +40,6 @@ def test_a_pid_file_is_not_trusted(runtime: Runtime, text: str) -> None:
     assert runtime.requests()[1]["pid"] == 4711
 
 
-def test_a_refused_container_is_deleted_with_its_pid_file(runtime: Runtime) -> None:
-    runtime.keep(["error", "no"], states=[])
-    runtime.script("if words[0] == 'create': open('pid', 'w').write('1234')")
-    words = ("create", "--bundle", "bundle", "--pid-file", "pid", "web")
-    done = runtime.run(*words, cwd=runtime.host.root)
-    assert done.returncode == 1
-    assert 'msg="nri-real create web: plugin noop: no"' in done.stderr
-    assert runtime.words() == [list(words), ["delete", "--force", "web"]]
-    assert runtime.states() == ["create", "delete"]
-    assert not (runtime.host.root / "pid").exists()
-
-
-def test_a_create_that_fails_after_setup_is_followed_by_delete(runtime: Runtime) -> None:
-    runtime.keep()
-    runtime.script("sys.exit(3)")
-    assert runtime.run(*CREATE, cwd=runtime.host.root).returncode == 3
-    assert runtime.states() == ["setup", "delete"]
-
-
 def test_an_argument_that_is_not_clear_is_refused(runtime: Runtime) -> None:
     runtime.keep()
     done = runtime.run("create", "--new", "a", "--other", "b", "c", "web", cwd=runtime.host.root)

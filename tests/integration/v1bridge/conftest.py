@@ -30,11 +30,7 @@ def bridge(host: Host) -> Iterator[BridgeProcess]:
 @pytest.fixture
 def runtime(bridge: BridgeProcess) -> Runtime:
     """The runtime of a bridge from outside."""
-    bridge.listen()
-    bridge.outside()
-    runtime = bridge.accept()
-    runtime.start()
-    return runtime
+    return bridge.serve()
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ os.stat, os.fstat, os.lstat = map(coarse, (os.stat, os.fstat, os.lstat))
 """Every file system has time stamps of whole seconds."""
 
 
-def test_an_edit_within_a_second_counts_on_a_file_system_with_time_stamps_of_a_second(bridge: BridgeProcess) -> None:
+def test_edit_within_a_second_counts(bridge: BridgeProcess) -> None:
     host = bridge.host
     for type_ in ("a", "b"):
         host.script(type_, f"#!/bin/sh\ncat >/dev/null\necho {type_} >>{host.root}/ran\necho '{{}}'\n")

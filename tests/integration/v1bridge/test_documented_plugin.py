@@ -81,9 +81,7 @@ def has_refused(runtime: adaptation.Runtime) -> bool:
     return False
 
 
-def test_the_documented_plugin_is_a_resident_and_the_log_names_a_module_that_this_needs_and_lacks(
-    host: Host, tmp_path: Path
-) -> None:
+def test_documented_plugin_is_a_resident(host: Host, tmp_path: Path) -> None:
     executable = build(tmp_path)
     with bridged(host, executable) as (runtime, log):
 

@@ -24,7 +24,7 @@ def attached(host: Host, caplog: pytest.LogCaptureFixture) -> Iterator[list[Atta
         each.close()
 
 
-def test_the_first_event_finds_its_plugin_loaded(
+def test_first_event_finds_its_plugin_loaded(
     host: Host, attached: list[Attached], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bridge, "PLUGINS_WITHIN", SOON)  # a machine may be busy
@@ -37,7 +37,7 @@ def test_the_first_event_finds_its_plugin_loaded(
     assert "starting a process" not in caplog.text
 
 
-def test_a_plugin_that_is_not_loaded_soon_does_not_keep_the_bridge_from_being_registered(
+def test_slow_plugin_delays_no_registration(
     host: Host, attached: list[Attached], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bridge, "PLUGINS_WITHIN", 0.05)

@@ -122,9 +122,7 @@ def launch(host: Host) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("format_", ["text", "json"])
-def test_any_broken_configuration_is_explained_and_every_pod_starts_with_its_plugins(
-    launch: Any, format_: str
-) -> None:
+def test_any_broken_configuration_is_explained(launch: Any, format_: str) -> None:
     node = launch("cold", log_format=format_)
     for document, _ in FAULTS if format_ == "text" else FAULTS[:3]:
         before = node.log.stat().st_size

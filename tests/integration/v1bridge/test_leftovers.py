@@ -88,9 +88,7 @@ def pids_in(file: Path, count: int) -> list[int]:
 
 
 @pytest.mark.parametrize(("how", "resident"), [("launched", True), ("outside", False), ("in a shell", True)])
-def test_a_bridge_that_is_killed_leaves_no_process(
-    host: Host, bridge: BridgeProcess, how: str, resident: bool
-) -> None:
+def test_killed_bridge_leaves_no_process(host: Host, bridge: BridgeProcess, how: str, resident: bool) -> None:
     pids = host.root / "pids"
     host.script("hanging", HANGING.format(python=sys.executable, source=SOURCE, pids=str(pids)))
     host.configure(PluginEntry(type="hanging", resident=resident))
@@ -142,7 +140,7 @@ def test_the_watchdog_holds_one_pipe_and_ends_with_the_bridge(host: Host, bridge
     assert wait_until(lambda: not is_running(watchdog))
 
 
-def test_the_watchdog_is_deaf_to_what_ends_a_service_and_does_its_work(host: Host, bridge: BridgeProcess) -> None:
+def test_watchdog_ignores_the_signals_that_end_a_service(host: Host, bridge: BridgeProcess) -> None:
     pids = host.root / "pids"
     host.script("hanging", HANGING.format(python=sys.executable, source=SOURCE, pids=str(pids)))
     host.configure(PluginEntry(type="hanging", resident=False))
@@ -156,9 +154,7 @@ def test_the_watchdog_is_deaf_to_what_ends_a_service_and_does_its_work(host: Hos
     asking.join(SOON)
 
 
-def test_the_watchdog_of_a_bridge_in_a_shell_leaves_the_rest_of_the_session_alone(
-    host: Host, bridge: BridgeProcess
-) -> None:
+def test_watchdog_in_a_shell_spares_the_session(host: Host, bridge: BridgeProcess) -> None:
     host.configure(slow(host))
     runtime = serve(host, bridge, "in a shell")
     bystanders = [subprocess.Popen(["sleep", "1000"], process_group=group) for group in (None, 0)]
@@ -189,7 +185,7 @@ def test_a_daemon_that_a_plugin_leaves_is_ended_and_said(host: Host, bridge: Bri
         pids.unlink()
 
 
-def test_what_a_plugin_at_work_has_made_is_let_be_until_it_is_done(host: Host, bridge: BridgeProcess) -> None:
+def test_child_of_a_running_plugin_is_spared(host: Host, bridge: BridgeProcess) -> None:
     pids = host.root / "pids"
     host.script("leaves", DAEMON.format(pids=pids, name="leaves"))
     host.configure(plugin("leaves"), slow(host))

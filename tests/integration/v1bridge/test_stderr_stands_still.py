@@ -79,9 +79,7 @@ def chatty(host: Host, *, fails: str = "") -> None:
 
 
 @pytest.mark.parametrize(("kind", "command"), [*[(kind, "from source") for kind in KINDS], ("a pipe", "compiled")])
-def test_pods_start_and_it_ends_when_it_is_told_to(
-    request: pytest.FixtureRequest, host: Host, kind: str, command: str
-) -> None:
+def test_pods_start_and_it_ends_in_time(request: pytest.FixtureRequest, host: Host, kind: str, command: str) -> None:
     if command == "compiled":
         request.getfixturevalue("binaries")
     host.conf.mkdir()
@@ -158,7 +156,7 @@ def test_one_that_starts_with_a_full_stderr_is_connected(host: Host, stderr: End
         node.close()
 
 
-def test_in_the_background_of_a_terminal_that_lets_nobody_write_it_is_not_stopped(host: Host) -> None:
+def test_terminal_with_tostop_does_not_stop_it(host: Host) -> None:
     """``stty tostop``: whoever writes and is not in the foreground is stopped by SIGTTOU."""
     import termios
 
