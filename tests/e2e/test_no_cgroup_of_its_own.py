@@ -121,15 +121,17 @@ def test_podman_without_cgroups(need: Callable[..., None], installed: Path, plug
             (hooks / file.name).write_text(json.dumps(document))
         image.unpack_rootfs(node.root / "rootfs")
         caller = Caller(node, "shell")
-        places: list[str | Path] = [
-            "--root",
-            node.root / "storage",
-            "--runroot",
-            "/run/podman",
+        places: list[str | Path] = ["--root", node.root / "storage", "--runroot", "/run/podman"]
+        how = [
             "--storage-driver",
             "vfs",
+            "--cgroup-manager",
+            "cgroupfs",
+            "--runtime",
+            "crun",
+            "--hooks-dir",
+            str(hooks),
         ]
-        how: list[str | Path] = ["--cgroup-manager", "cgroupfs", "--runtime", "crun", "--hooks-dir", hooks]
         plain = ["--network", "host", "--security-opt", "seccomp=unconfined", "--annotation", "qos.class=ls"]
         container = caller.run(
             "podman", *places, *how, "run", "-d", "--cgroups=disabled", *plain, "--rootfs", node.root / "rootfs",

@@ -197,11 +197,9 @@ def test_resources_come_from_a_file_or_stdin(runtime: Runtime, plugin: StandIn, 
     web = run_web(runtime, cpu_quota=50_000)
     wanted = tmp_path / "wanted"
     wanted.write_text('{"cpu": {"quota": 70000}}')
-    words = ["update", "--resources", str(wanted) if how == "file" else "-", "web"]
+    words = command(runtime, "update", "--resources", wanted if how == "file" else "-", "web")
     with wanted.open() as stdin:
-        subprocess.run(
-            runtime.enclosure.command(command(runtime, *words)), stdin=stdin, check=True, env={"PATH": SYSTEM_PATH}
-        )
+        subprocess.run(runtime.enclosure.command(words), stdin=stdin, check=True, env={"PATH": SYSTEM_PATH})
     assert cgroups.knob(web.cgroup, "cpu.cfs_quota_us") == "70000"
     assert plugin.states("web")[-2:] == ["resize", "update"]
 
@@ -225,9 +223,9 @@ def test_a_container_that_a_plugin_refuses_is_not_there(runtime: Runtime, plugin
     web = runtime.bundle("web")
     before = (web.path / "config.json").read_text()
     log, pid_file = runtime.enclosure.root / "log", web.path / "pid"
-    words = ["--log", log, "--log-format", "json", "create", "--bundle", web.path, "--pid-file", pid_file, "web"]
+    words: list[str | Path] = ["create", "--bundle", web.path, "--pid-file", pid_file, "web"]
     with pytest.raises(CommandFailedError) as refused:
-        call(runtime, *words)
+        call(runtime, "--log", log, "--log-format", "json", *words)
     reason = f"nri-{real(runtime)} create web: plugin standin: nope"
     assert (refused.value.code, refused.value.stderr) == (1, f"{reason}\n")
     *_, line = map(json.loads, log.read_text().splitlines())

@@ -33,16 +33,6 @@ LIFE = [
     *("run_pod_sandbox", "create_container", "post_create_container", "start_container", "post_start_container"),
     *("stop_container", "stop_pod_sandbox", "remove_container", "remove_pod_sandbox"),
 ]
-    "run_pod_sandbox",
-    "create_container",
-    "post_create_container",
-    "start_container",
-    "post_start_container",
-    "stop_container",
-    "stop_pod_sandbox",
-    "remove_container",
-    "remove_pod_sandbox",
-]
 
 
 class Listening(stub.V2Plugin):

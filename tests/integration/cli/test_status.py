@@ -83,12 +83,6 @@ def test_a_page_needs_no_unicode(path: Path) -> None:
     assert b"\ncaf\xe9-\\u0416 " in ran.stdout
 
 
-def test_the_document_of_a_bridge(path: Path) -> None:
-    with serving(path, documents.degraded()):
-        ran = inside("status", "--socket", str(path), "--json")
-    assert (ran.status, ran.json) == (0, documents.degraded())
-
-
 @pytest.mark.parametrize("words", [[], ["--json"], ["--pod", "default/web"]], ids=" ".join)
 def test_no_bridge_is_an_error(path: Path, words: list[str]) -> None:
     ran = inside("status", "--socket", str(path), *words)

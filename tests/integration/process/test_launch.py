@@ -16,6 +16,7 @@ import pytest
 from nri.client import ChainError, Step
 from nri.process import children
 from nri.process.conversation import launch
+from nri.types.v1 import Result
 from tests.support.host import Host, plugin, request
 from tests.support.processes import all_reaped, has_zombie, is_running, kill
 from tests.support.waiting import SOON, wait_until
@@ -227,3 +228,24 @@ def test_process_that_ends_late_is_reaped_by_the_next_start(monkeypatch: pytest.
     launch("/bin/true", ["true"], b"", soon(), log=ignore)
     assert not has_zombie()
     assert children.started == before
+
+
+# A chain
+
+
+def test_result_without_a_plugins_name_is_accepted(host: Host) -> None:
+    host.install("a", do=[["write", "{}"], ["nothing"]])
+    assert host.client(plugin("a")).invoke(request(), "create") == [Result(plugin="", version="")]
+
+
+def test_deadline_of_the_chain_starts_no_other_plugin(host: Host) -> None:
+    host.install("a", "b", "c")
+    notes = host.root / "notes"
+    note = ["note", str(notes), "it was run"]
+    plugins = plugin("a", ["hang"], timeout=1000), plugin("b", note), plugin("c", note)
+    with pytest.raises(ChainError) as caught:
+        host.client(*plugins).invoke(request(), "delete", deadline=time.monotonic() + 0.3)
+    first, *others = [error.reason for error in caught.value.errors]
+    assert first.startswith("killed: no result after 0.")
+    assert others == ["not started: no time is left"] * 2
+    assert not notes.exists()

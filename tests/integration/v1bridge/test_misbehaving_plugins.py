@@ -228,13 +228,14 @@ def test_unkillable_plugin_delays_no_answer(sites: Sites, way: str, monkeypatch:
 # Files
 
 
+def make_directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
 SPOILT: dict[str, tuple[Callable[[Path], object], tuple[str, ...], str]] = {
     "removed": (Path.unlink, ANY, "not found: no such executable in"),
-    "directory": (
-        lambda path: (path.unlink(), path.mkdir()),
-        ("cold",),
-        "not run: .* is a directory; expected an executable file",
-    ),
+    "directory": (make_directory, ("cold",), "not run: .* is a directory; expected an executable file"),
     "mode": (lambda path: path.chmod(0o644), ("warm",), r"not run: .* is not executable \(mode 0644\); expected one"),
     "no program": (
         lambda path: path.write_text("print('hello')\n"),

@@ -366,7 +366,7 @@ def test_arguments_and_environment_are_neither_kept_nor_shown(host: Host, bridge
     host.configure(plugin("failing", states=["setup"], failure_policy="ignore"))
     create_container(bridge.serve(), args=["sh", SECRETS[0]], env=[f"TOKEN={SECRETS[1]}"])
     assert wait_until(lambda: "setup" in status(bridge, "--pod", "default/web").stdout), "the exchange is kept"
-    commands = ([], ["--pod", "default/web"], ["--pod", "default/web", "--json"])
+    commands: tuple[list[str], ...] = ([], ["--pod", "default/web"], ["--pod", "default/web", "--json"])
     texts = {" ".join(words): status(bridge, *words).stdout for words in commands}
     texts |= {path.name: path.read_text(errors="replace") for path in host.root.iterdir() if path.is_file()}
     assert "bridge.log" in texts
