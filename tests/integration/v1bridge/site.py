@@ -10,7 +10,7 @@ import socket
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from nri import adaptation
 from nri.config.entries import PluginEntry
@@ -111,6 +111,12 @@ class Attached:
         self._session.start()
         self.runtime.start()
         self.runtime.attach(ours)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def keeps_the_bridge(self) -> bool:
         return self.runtime.plugins == ["10-v1bridge"]

@@ -128,18 +128,6 @@ def watchdog_of(bridge: BridgeProcess) -> int:
     return watchdog
 
 
-def test_the_watchdog_holds_one_pipe_and_ends_with_the_bridge(host: Host, bridge: BridgeProcess) -> None:
-    host.configure(slow(host))
-    serve(host, bridge, "launched")
-    watchdog = watchdog_of(bridge)
-    held = [os.readlink(f"/proc/{watchdog}/fd/{fd}") for fd in os.listdir(f"/proc/{watchdog}/fd") if int(fd) > 2]
-    assert [each.split(":")[0] for each in held] == ["pipe", "/memfd"]
-    assert os.readlink(f"/proc/{watchdog}/cwd") == "/"
-    bridge.signal(signal.SIGTERM)
-    assert bridge.wait() == 0
-    assert wait_until(lambda: not is_running(watchdog))
-
-
 def test_watchdog_ignores_the_signals_that_end_a_service(host: Host, bridge: BridgeProcess) -> None:
     pids = host.root / "pids"
     host.script("hanging", HANGING.format(python=sys.executable, source=SOURCE, pids=str(pids)))

@@ -107,19 +107,6 @@ def test_fatal_messages_are_a_line_and_end_one_connection(
     assert "Traceback" not in bridge.log
 
 
-def test_a_runtime_that_comes_back_as_another_is_served_as_that(host: Host, bridge: BridgeProcess) -> None:
-    first = accepted(bridge, "1.7.24")
-    first.event(api.Event.RUN_POD_SANDBOX, api.RunPodSandboxRequest(pod=pod()))
-    first.close()
-    second = accepted(bridge, "v2.1.0", pods=[pod()])
-    start_container(second)
-    second.event(api.Event.STOP_POD_SANDBOX, api.StopPodSandboxRequest(pod=api.PodSandbox(id="6efd")))
-    assert bridge.node.steps == [("create", "6efd"), ("create", "1f92"), ("delete", "6efd")]
-    assert bridge.node.kept[-1]["pid"] == 4711
-    assert wait_until(lambda: "info serving containerd 1.7.24\n" in bridge.log)
-    assert wait_until(lambda: "info serving containerd v2.1.0\n" in bridge.log)
-
-
 def test_refusing_runtime_is_asked_again(host: Host, bridge: BridgeProcess) -> None:
     assert bridge._listener is not None
     for _ in range(3):

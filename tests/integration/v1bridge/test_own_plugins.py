@@ -61,16 +61,13 @@ class Reserving(Attached):
     ids=["for each request", "resident"],
 )
 def test_konfine_keeps_reserved_cpus_whatever_pods_say(host: Host, resident: bool, names: list[str]) -> None:
-    site = Reserving(host, resident=resident)
     app = container(linux={"cgroups_path": CONTAINER})
-    try:
+    with Reserving(host, resident=resident) as site:
         for said in names:
             about = pod(annotations=SAID[said], labels={})
             for event in (site.runtime.start_container, site.runtime.post_update_container):
                 assert site.cpus_after(event, about, app) == "2-3", said
             assert site.keeps_the_bridge(), said
-    finally:
-        site.close()
 
 
 def test_container_stays_on_the_kubelets_cpus_if_all_others_are_exclusive(site: CgroupSite) -> None:
