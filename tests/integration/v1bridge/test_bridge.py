@@ -255,6 +255,7 @@ def test_ignored_failures_include_invalid_paths(host: Host, node: Node, caplog: 
     assert not [record for record in caplog.records if record.message == "says"]
     mover(host, "/", failure_policy="ignore")
     assert node.create() == ""
+    node.stop()  # no record is open
 
 
 def test_last_cgroups_path_counts(host: Host, node: Node) -> None:

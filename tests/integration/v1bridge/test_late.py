@@ -242,6 +242,17 @@ def test_late_create_that_has_not_begun_is_dropped_and_found_again(
     assert has_steps(bridge, OF_POD, OF_CONTAINER)
 
 
+def test_late_creates_do_not_begin_when_the_connection_has_ended(host: Host) -> None:
+    node = Node(host)
+    host.configure(node.keeper())
+    node.runtime()
+    node.bridge.synchronize([pod()], [])
+    node.bridge.disconnected()
+    node.bridge.after_synchronize()
+    assert node.bridge.wait_until_idle(SOON)
+    assert node.steps == []
+
+
 def test_record_that_others_can_write_to_counts_as_empty(host: Host, bridge: BridgeProcess) -> None:
     file = host.root / "v1bridge.record"
     file.write_bytes(b"6efd\n1f92\n")
@@ -384,8 +395,12 @@ def test_container_whose_setup_is_not_on_record_is_refused(host: Host, bridge: B
 
 def test_ignored_missed_setup_is_listed(bridge: BridgeProcess) -> None:
     want_setup(bridge, failure_policy="ignore")
-    start_container(connected(bridge, pod(), containers=[container(state=CREATED)]))
+    runtime = connected(bridge, pod(), containers=[container(state=CREATED)])
+    start_container(runtime)
     assert wait_until(lambda: ("1f92", "setup", "keeper") in [each[:3] for each in listed(bridge)])
+    runtime.close()
+    connected(bridge)  # the container is gone
+    assert listed(bridge) == []
 
 
 def test_late_creates_keep_to_conditions(host: Host, caplog: pytest.LogCaptureFixture) -> None:
