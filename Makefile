@@ -6,14 +6,17 @@ PYTEST_ARGS ?= --quiet --numprocesses 2 --dist worksteal
 BIN := .venv/bin
 export PYTHON
 
-.PHONY: help demo demo-containerd quick test test-all test-python test-node coverage fuzz soak lint binaries binaries-portable install may-install uninstall rollback deb bench clean venv
+.PHONY: help announce demo demo-containerd quick test test-all test-python test-node coverage fuzz soak docs lint binaries binaries-portable install may-install uninstall rollback deb bench clean venv
 .DEFAULT_GOAL := help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
 
-demo: binaries ## show two pods on an embedded runtime with the real bridge and plugins
+demo: announce binaries ## show two pods on an embedded runtime with the real bridge and plugins
 	@$(BIN)/python -m demo
+
+announce:
+	@[ -x $(BIN)/python ] || echo "The first run takes about a minute and a half: it makes .venv and compiles the plugins."
 
 demo-containerd: binaries ## the same demonstration on a private, real containerd; needs root
 	@$(BIN)/python -m demo.on_containerd
@@ -42,7 +45,10 @@ fuzz: venv ## fuzz all parsers of untrusted input, guided by coverage; FUZZ_SECO
 soak: binaries ## run the bridge for a long time with faulty plugins; EVENTS=20000
 	@nice -n 10 $(BIN)/python -m soak --events $(EVENTS)
 
-lint: venv ## check format, lint, types and layers
+docs: venv ## build the pages as a site with search in build/site; a broken link is an error
+	@tools/docs >build/docs.txt 2>&1 || { grep -E "WARNING|Error" build/docs.txt; exit 1; }; tail -n 1 build/docs.txt
+
+lint: venv docs ## check format, lint, types, layers and the pages
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet . && echo "ruff: fine"
 	@$(BIN)/mypy --no-error-summary && echo "mypy: fine"
 	@$(BIN)/lint-imports --no-cache >build/layers.txt 2>&1 || { cat build/layers.txt; exit 1; }; echo "layers: fine"

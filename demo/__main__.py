@@ -57,16 +57,21 @@ class Show:
         self._read = 0
 
     def event(self, rpc: str, pod: Pod, about: str = "") -> None:
-        """Send an event; print its outcome."""
+        """Send an event; print its outcome, if a plugin may run for it."""
         before = self._cgroups.knobs(pod.container_path)
+        machine = self._cgroups.machine
         self._exchanges.clear()
         outcome = self._node.runtime.send(rpc, pod.pod, pod.container if "Container" in rpc else None)
         took = sum(exchange.seconds for exchange in self._exchanges) * 1000
+        if rpc not in _WITH_PLUGINS and outcome.error is None:
+            return
         _print(lines.event(rpc, pod.name, took, about), bold=True)
         for line in self._new_lines() if rpc in _WITH_PLUGINS else []:
             for part in line["plugins"]:
                 result = part.get("metadata", {}) | {key: part[key] for key in part if key == "error"}
                 below = {key: self._cgroups.shown(str(value)) for key, value in result.items()}
+                if "cpus" in below:
+                    below["cpus"] = f"{{{below['cpus']}}} of {machine}"
                 _print(lines.run(line["state"], part["plugin"], part["ms"], below))
         if outcome.error is not None:
             _print(wrapped(str(outcome.error), "    error: "), fg="red")
@@ -91,6 +96,15 @@ class Show:
             time.sleep(0.001)
 
 
+_WANTED = "An operator wants CPU 0 for the system, and no CPU quota for latency-sensitive pods."
+_WHO = (
+    "The runtime sends events to the bridge, a v2 plugin. For each event the bridge runs the v0.1 plugins: konfine "
+    "keeps containers off CPU 0, clearcfs lifts the quota of pods with qos.class=ls."
+)
+_WITHOUT = (
+    "Without the plugins, web would be throttled at half a CPU and then at 0.7, and both pods could run on CPU 0. "
+    "batch keeps its quota: it is not latency-sensitive."
+)
 _WITH_PLUGINS = {"RunPodSandbox", "StartContainer", "PostUpdateContainer", "StopContainer", "StopPodSandbox"}
 
 
@@ -131,6 +145,7 @@ def _configure(node: BridgeNode, cgroups: PodCgroups) -> None:
 
 def _tell(show: Show, node: BridgeNode, cgroups: PodCgroups) -> None:
     click.secho("\nThe Node Resource Interface v0.1 on a runtime that speaks NRI v2\n", bold=True)
+    _print([*wrapped(_WANTED, ""), *wrapped(_WHO, ""), ""])
     _print(lines.described("node", cgroups.where, f"{cgroups.parent}, below as …"))
     _print(lines.described("runtime", "embedded; it launched 10-v1bridge as containerd does"))
     for plugin in config.load(str(node.conf_dir)).plugins:
@@ -138,7 +153,10 @@ def _tell(show: Show, node: BridgeNode, cgroups: PodCgroups) -> None:
         _print(lines.plugin(plugin.type, conf, f"conf/resource.d/{Path(plugin.source).name}"))
     pods_are = "web: latency-sensitive (qos.class=ls); batch: not. Half a CPU each."
     allowed = f"Both are in the namespace {NAMESPACE}: the sample lets only its pods set their class."
-    _print([*lines.described("pods", pods_are, allowed), ""])
+    _print(lines.described("pods", pods_are, allowed))
+    events = "An event of the runtime with its time; below it the plugins that ran for it."
+    skipped = "skipped=REASON: the plugin left the container as it is."
+    _print([*lines.described("legend", events, skipped), ""])
     pods = [Pod(cgroups, "web", "ls"), Pod(cgroups, "batch", "batch")]
     for pod in pods:
         show.event("RunPodSandbox", pod, f"qos.class={pod.qos}")
@@ -154,6 +172,8 @@ def _tell(show: Show, node: BridgeNode, cgroups: PodCgroups) -> None:
     for pod in pods:
         for rpc in ("StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox"):
             show.event(rpc, pod)
+    click.echo("")
+    _print(wrapped(_WITHOUT, ""))
     if os.geteuid() == 0 and shutil.which("containerd"):
         click.echo("\nThe same on the real thing: make demo-containerd")
     click.echo("")

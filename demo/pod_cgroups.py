@@ -79,6 +79,17 @@ class PodCgroups:
         cpus = self._file(path, "cpuset.cpus").read_text().strip()
         return {self.quota_knob: self._file(path, self.quota_knob).read_text().strip(), "cpuset.cpus": cpus or "-"}
 
+    @property
+    def machine(self) -> str:
+        """The CPUs of the cgroup above all pods."""
+        if self._tree is not None:
+            return self._file("", "cpuset.cpus.effective").read_text().strip()
+        return (
+            self._file(self.parent, "cpuset.cpus.effective" if self.version == 2 else "cpuset.cpus")
+            .read_text()
+            .strip()
+        )
+
     def shown(self, text: str) -> str:
         """Return a text in which the directories of :attr:`parent` are cut to ``…``."""
         for point in sorted(set(self._points.values()), key=len, reverse=True):

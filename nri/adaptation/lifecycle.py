@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
-from nri.adaptation import applying
 from nri.adaptation.errors import EventError
+from nri.adaptation.merging import apply
 from nri.adaptation.runtime import Outcome, Runtime
 from nri.v2 import api
 from nri.v2.api import Event
@@ -246,7 +246,7 @@ class Replayer:
         container = deepcopy(item.container)
         if container is not None:
             for change in self._changes.get(container.id, ()):
-                applying.apply(container, change)
+                apply(container, change)
         self._before(item)
         try:
             outcome = self._runtime.send(

@@ -270,6 +270,22 @@ def _show(container: api.Container, path: str, rule: MergeRule, given: Any) -> N
         put(container, path, given[1:] if rule.kind == COMMAND and given[0] == "" else given)
 
 
+def apply(container: api.Container, change: api.ContainerAdjustment | api.LinuxResources) -> None:
+    """Apply a merged adjustment, or the resources of an update, to a container, so that later events show it.
+
+    A runtime also adds rules for new devices, sorts mounts, and sets swap with memory; this does not.
+    """
+    is_update = isinstance(change, api.LinuxResources)
+    for path, rule, value in set_fields(change, RESOURCES if is_update else FIELDS):
+        if path.startswith(_NOT_SHOWN):
+            continue
+        place, given = f"linux.resources.{path}" if is_update else path, entries(rule, value)
+        if rule.kind == MAP:
+            for entry, _ in given:
+                reach(container, place).pop(entry, None)
+        _show(container, place, rule._replace(removable=place != "rlimits"), given)
+
+
 def _replace(target: Any, items: list[Any]) -> None:
     items = deepcopy(items)
     del target[:]

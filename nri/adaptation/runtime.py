@@ -22,9 +22,8 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from nri.adaptation import applying
 from nri.adaptation.errors import EventError
-from nri.adaptation.merging import Merger
+from nri.adaptation.merging import Merger, apply
 from nri.adaptation.plugin_set import PluginSet, UpdateHandler
 from nri.adaptation.runtime_options import Exchange, RuntimeOptions
 from nri.errors import escape
@@ -225,8 +224,8 @@ def _changed(
     """Return the container as the runtime leaves it after an event."""
     changed = deepcopy(container)
     if event == api.Event.CREATE_CONTAINER:
-        applying.adjust(changed, merger.adjustment)
+        apply(changed, merger.adjustment)
     elif event == api.Event.UPDATE_CONTAINER:
         wanted = resources if merger.own_update is None else merger.own_update.linux.resources
-        applying.update(changed, wanted or api.LinuxResources())
+        apply(changed, wanted or api.LinuxResources())
     return changed

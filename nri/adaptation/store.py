@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
 
-from nri.adaptation import applying
+from nri.adaptation.merging import apply
 from nri.v2 import api
 from nri.v2.ttrpc import MAX_DATA
 
@@ -47,7 +47,7 @@ class Store:
             if (container := self.containers.get(update.container_id)) is None:
                 failed.append(update)
             else:
-                applying.update(container, update.linux.resources)
+                apply(container, update.linux.resources)
         return failed
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from nri.adjust import Abilities, Changes, NRIAbilities, OCIAbilities
-from nri.adjust.diff import diff
-from nri.adjust.fields import NEWEST_OCI, Version
+from nri.adjust.fields import NEWEST_OCI, Version, walk
 from nri.cli import options, output
 from nri.client import ChainError, Client, Step, Task, read_config, results_of, spec_from_oci
 from nri.client.chain import as_shown
@@ -80,7 +78,7 @@ def invoke(
     """Run the chain once, by hand, and print the results.
 
     Reads the request from a file (--request), or makes it from a container's OCI configuration (--spec and --id). For
-    setup it prints what the plugins' results change in the configuration, and --apply writes that to the file.
+    setup it prints the changes that the plugins ask for, and --apply writes them to the file.
 
     \b
     Examples:
@@ -165,8 +163,8 @@ def _changes(request: Request, config: dict[str, Any] | None, nri_version: Versi
 
 
 def _print_changes(changes: Changes) -> None:
-    if lines := diff(changes.original, changes.config):
-        click.echo(f"changes of the container:\n{textwrap.indent(lines, '  ')}")
+    for field, value in walk(changes.adjust):
+        click.echo(escape(f"adjust {field.name}: {json.dumps(value)}"))
     for update in changes.updates.values():
         click.echo(escape(f"update of {update['id']}: {json.dumps(update['resources'])}"))
 

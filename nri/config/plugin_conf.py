@@ -6,15 +6,23 @@ reference in it is fetched.
 
 from __future__ import annotations
 
+import itertools
+import re
 from typing import TYPE_CHECKING, Any
 
-from nri.config.faults import DOCUMENT, ConfigError, Fault
+from nri.config.faults import DOCUMENT, MAX_FAULTS, ConfigError, Fault
 from nri.config.loading import read
-from nri.types.table_explained import path_text
+from nri.types import gojson
+from nri.types.table_explained import nearest, path_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from nri.config import PluginEntry
-    from nri.config.findings import Finding, Path
+
+    Path = tuple[str | int, ...]
+    Finding = tuple[Path, str, bool]
+    """A path in a value, what is wrong there, and whether the key is wrong, not its value."""
 
 UNCHECKED = "cannot be checked against the plugin's schema"
 """The beginning of the message about a schema that is none, whatever the conf."""
@@ -25,7 +33,7 @@ def check_conf(plugin: PluginEntry, schema: Any) -> tuple[Fault, ...]:
 
     A missing conf (None) is valid if the schema accepts null or an empty object.
     """
-    found = [(("conf", *finding.path), finding.message, finding.at_key) for finding in _findings(schema, plugin.conf)]
+    found = [(("conf", *path), message, at_key) for path, message, at_key in _findings(schema, plugin.conf)]
     return tuple(sorted(_faults(plugin, found), key=lambda fault: (fault.line, fault.column)))
 
 
@@ -69,17 +77,15 @@ def _findings(schema: Any, conf: Any) -> list[Finding]:
     from referencing import Registry
     from referencing.exceptions import Unresolvable
 
-    from nri.config.findings import Finding, explain
-
     try:
         Draft202012Validator.check_schema(schema)
         validator = Draft202012Validator(schema, registry=Registry())  # which fetches nothing
         if conf is None and validator.is_valid(None):
             return []
-        return explain(validator.iter_errors({} if conf is None else conf))
+        return _explained(validator.iter_errors({} if conf is None else conf))
     except SchemaError as error:
         where = path_text(error.absolute_path) or DOCUMENT
-        reason = f"it is no JSON Schema: {where}: {explain([error])[0].message}"
+        reason = f"it is no JSON Schema: {where}: {_explained([error])[0][1]}"
     except Unresolvable as error:
         what = repr(error.ref or "something")
         reason = f"it refers to {what}, which is not in it; references elsewhere are not followed"
@@ -87,7 +93,55 @@ def _findings(schema: Any, conf: Any) -> list[Finding]:
         reason = "schema or conf are nested too deep, or the schema refers to itself without end"
     except Exception as error:  # a foreign schema can make a validator raise anything
         reason = f"it cannot be applied: {type(error).__name__}: {error}"
-    return [Finding((), f"{UNCHECKED}: {reason}")]
+    return [((), f"{UNCHECKED}: {reason}", False)]
+
+
+def _explained(errors: Iterable[Any]) -> list[Finding]:
+    """Return findings for a validator's errors, at most :data:`nri.config.faults.MAX_FAULTS`."""
+    found = itertools.chain.from_iterable(map(_of_error, errors))
+    return list(dict.fromkeys(itertools.islice(found, MAX_FAULTS)))
+
+
+def _of_error(error: Any) -> Iterator[Finding]:
+    """Yield the findings of one error of jsonschema, in our words where its own have a schema's keyword."""
+    from jsonschema.exceptions import best_match
+
+    path, schema, wanted = tuple(error.absolute_path), error.schema, error.validator_value
+    title = f" ({schema['title']})" if isinstance(schema, dict) and "title" in schema else ""
+    if error.validator == "additionalProperties" and wanted is False:
+        known = list(schema.get("properties", {}))
+        for key in error.instance:
+            if key not in known and not any(re.search(each, key) for each in schema.get("patternProperties", {})):
+                near = nearest(key, known)
+                hint = f", did you mean {near}?" if near else f", expected one of {', '.join(known)}" * bool(known)
+                yield (*path, key), f"unknown key{hint}", True
+    elif error.validator == "required":
+        missing = [key for key in wanted if key not in error.instance]
+        yield path, f"missing {', '.join(map(str, missing))}", False
+    elif error.validator in ("type", "enum", "pattern") or (types := _only_types(error.context)):
+        right = {"enum": f"one of {_json(wanted)}", "pattern": title[2:-1] or f"a match of {_json(wanted)}"}
+        expected = right.get(error.validator) or _types(wanted if error.validator == "type" else types) + title
+        yield path, f"found {gojson.describe(error.instance)}, expected {expected}", False
+    elif error.context and (best := best_match([error])) is not None and best is not error:
+        yield from _of_error(best)
+    else:
+        yield path, gojson.shorten(error.message, 300) + title, False
+
+
+def _only_types(errors: list[Any]) -> list[Any]:
+    """Return the types that the alternatives of a value expect, if none has another rule for it."""
+    is_type = all(error.validator == "type" and not error.relative_path for error in errors)
+    return [error.validator_value for error in errors] if is_type else []
+
+
+def _types(wanted: Any) -> str:
+    if isinstance(wanted, list):
+        return " or ".join(dict.fromkeys([_types(each) for each in wanted if each != "null"])) or "null"
+    return {"boolean": "true or false", "null": "null"}.get(wanted, f"a{'n' * (wanted[0] in 'aio')} {wanted}")
+
+
+def _json(value: Any) -> str:
+    return gojson.shorten(gojson.dumps(value).decode())
 
 
 def _faults(plugin: PluginEntry, found: list[tuple[Path, str, bool]]) -> list[Fault]:
@@ -98,7 +152,6 @@ def _faults(plugin: PluginEntry, found: list[tuple[Path, str, bool]]) -> list[Fa
     if not found:
         return []
     from nri.config.source_positions import SourcePositions
-    from nri.types import gojson
 
     try:
         text = str(read(plugin.source), "utf-8")

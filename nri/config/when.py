@@ -2,7 +2,7 @@
 
 A condition has up to five parts. A part holds, does not hold, or cannot be judged if the host does not know the
 fact that it asks for. A part that does not hold keeps the plugin from running. If a part cannot be judged, the
-plugin runs, unless the entry has ``"unknown": "skip"`` (docs/decisions/0032). Patterns have one special character,
+plugin runs, unless the entry has ``"unknown": "skip"`` (docs/decisions.md, 32). Patterns have one special character,
 ``*``, which stands for any characters or none. The time of a match is linear in the length of the text, whatever
 the pattern.
 """

@@ -284,7 +284,7 @@ class _Examination:
             return ""
         if engine.is_native:
             text = f"{engine.about} has no NRI v2, so the bridge can't serve it"
-            mend = f"name the plugins in {CONTAINERD_CONF_FILE}, or use nri-runc: docs/running.md"
+            mend = f"name the plugins in {CONTAINERD_CONF_FILE}, or use nri-runc: docs/podman-docker-crio.md"
             self._add(FAULT, "no-v2", text, mend)
         elif engine.nri is False:
             self._add(FAULT, "nri-off", f"{engine.about}: NRI is off, so no bridge can serve it", engine.switch_on)
@@ -303,30 +303,31 @@ class _Examination:
 
     def _native(self, engine: Engine, has_way: bool) -> str:
         """Return how containerd itself runs plugins of conf.json; add those that run twice, or never."""
-        if engine.is_native:
+        runs_file = self._in_file and (engine.is_native or engine.version >= (2,))
+        by_wrapper = self._in_file if engine.runtimes and not self._in_directory else []
+        both = by_wrapper or [plugin for plugin in self._in_file if plugin in self._in_directory]
+        if runs_file and has_way and both:
+            which = CONTAINERD_CONF_FILE if engine.is_native else f"{CONTAINERD_CONF_FILE} for the sandbox"
+            text = f"{_listed(both)} run twice for each pod: {engine.about} itself runs those of {which}"
+            mend = f"move them to {self._options.conf_dir}; " if by_wrapper else ""
+            self._add(FAULT, "twice", text, f"{mend}rm {CONTAINERD_CONF_FILE}")
+        elif engine.is_native:
             if self._in_file:
                 return f"containerd itself, {CONTAINERD_CONF_FILE}"
             if self._in_directory and not has_way and not self._launched:
                 text = (
                     f"{engine.about} does not read {self._options.conf_dir}: {_listed(self._in_directory)} never run"
                 )
-                mend = f"name them in {CONTAINERD_CONF_FILE}, or use nri-runc: docs/running.md"
+                mend = f"name them in {CONTAINERD_CONF_FILE}, or use nri-runc: docs/podman-docker-crio.md"
                 self._add(FAULT, "directory-unread", text, mend)
-        elif engine.version >= (2,) and self._in_file:
-            both = [plugin for plugin in self._in_file if plugin in self._in_directory]
-            if both and has_way:
-                text = f"{_listed(both)} run twice for each pod: {engine.about} itself runs those of"
-                self._add(
-                    FAULT, "twice", f"{text} {CONTAINERD_CONF_FILE} for the sandbox", f"rm {CONTAINERD_CONF_FILE}"
-                )
-            elif not has_way:
-                return f"containerd itself, for the sandbox only, {CONTAINERD_CONF_FILE}"
+        elif runs_file and not has_way:
+            return f"containerd itself, for the sandbox only, {CONTAINERD_CONF_FILE}"
         return ""
 
     def _way(self) -> str:
         serving = [engine for engine in self._engines if engine.serves and not engine.is_native]
         if not serving:
-            return "choose a way: docs/running.md"
+            return "choose a way: docs/install.md"
         first = f"{serving[0].switch_on}; " if serving[0].nri is False else ""
         return f"{first}ln -s ../lib/v1bridge {PLUGIN_DIR}/10-v1bridge; {serving[0].restart}"
 

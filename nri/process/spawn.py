@@ -1,6 +1,6 @@
 """Starts a program without anything of its caller: no environment, no descriptor, no signal disposition.
 
-Why not with subprocess: docs/decisions/0002-posix-spawn-not-subprocess.md.
+Why not with subprocess: docs/decisions.md, 2.
 """
 
 from __future__ import annotations

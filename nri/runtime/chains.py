@@ -11,13 +11,10 @@ import os
 from nri import config
 from nri.client import ChainError, Client
 from nri.client.forking import ForkingInvoker
-from nri.config.entries import ConfigList
 from nri.errors import NRIError
-from nri.places import CONTAINERD_CONF_FILE
 from nri.process import watchdog
 from nri.process.deadline import Deadline
 from nri.process.spawn import prepare_process
-from nri.types.v1 import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,31 +41,20 @@ class HostChains:
         deadline = Deadline(options.deadline)
         deadline.doing = f"it was reading the configuration, {options.conf_dir} or {options.conf_file}"
         deadline.enforce(on_late or report.error)
-        self._invoker = ForkingInvoker(options.bin_dirs)
-        self._client = self._make_client(config.load(options.conf_dir, options.conf_file))
+        self._client = Client(
+            config.load(options.conf_dir, options.conf_file),
+            ForkingInvoker(options.bin_dirs),
+            timeout=options.timeout,
+            failure_policy=options.failure_policy,
+        )
         deadline.release()
-        self._own = self._client
 
     def wants(self, *states: str, asked: Request | None = None) -> bool:
         """Return whether a plugin runs for one of these states.
 
         :param asked: a request about the container, for the conditions of the plugins; without it, whether one may.
         """
-        return any(self._client_for(state).chain(state, asked) for state in states)
-
-    @property
-    def has_plugins_of_containerd(self) -> bool:
-        """Whether there are plugins that containerd may run itself."""
-        return any(plugin.source == CONTAINERD_CONF_FILE for plugin in self._client.config.plugins)
-
-    def leave_to_containerd(self) -> None:
-        """Leave ``create`` and ``delete`` of the plugins of containerd's own file to containerd."""
-        others = [plugin for plugin in self._client.config.plugins if plugin.source != CONTAINERD_CONF_FILE]
-        self._own = self._make_client(ConfigList(plugins=others))
-
-    def take_back(self) -> None:
-        """Run ``delete`` for all plugins: containerd sends none for a container that it could not create."""
-        self._own = self._client
+        return any(self._client.chain(state, asked) for state in states)
 
     def run(
         self,
@@ -87,8 +73,7 @@ class HostChains:
             something blocks; no plugin runs any more then.
         :raises NRIError: if the chain fails, or cannot be run.
         """
-        client = self._client_for(request.state)
-        plugins = client.chain(request.state, request)
+        plugins = self._client.chain(request.state, request)
         if not plugins:
             return
         deadline = Deadline(self._options.deadline)
@@ -97,7 +82,7 @@ class HostChains:
         deadline.enforce(on_late or self._report.error)
         try:
             with Surroundings():
-                self._run(client, request, changes, deadline, if_killed)
+                self._run(request, changes, deadline, if_killed)
         except ChainError as error:
             if deadline.left() == 0:
                 raise NRIError(deadline.passed(str(error))) from error
@@ -110,7 +95,6 @@ class HostChains:
 
     def _run(
         self,
-        client: Client,
         request: Request,
         changes: Changes | None,
         deadline: Deadline,
@@ -120,7 +104,7 @@ class HostChains:
         prepare_process()
         may_leave_processes = True
         try:
-            steps = client.invoke(
+            steps = self._client.invoke(
                 request,
                 request.state,
                 deadline=deadline.at,
@@ -130,18 +114,6 @@ class HostChains:
             may_leave_processes = any(step.error for step in steps)
         finally:
             (watcher.sweep if may_leave_processes else watcher.dismiss)()
-
-    def _client_for(self, state: str) -> Client:
-        return self._own if state in (State.CREATE, State.DELETE) else self._client
-
-    def _make_client(self, configuration: ConfigList) -> Client:
-        options = self._options
-        return Client(
-            configuration,
-            self._invoker,
-            timeout=options.timeout,
-            failure_policy=options.failure_policy,
-        )
 
 
 class Surroundings:

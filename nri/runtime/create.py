@@ -29,7 +29,6 @@ def create(call: Invocation) -> int:
         call.real.execute(call.line.words)
     file = open_config(call)
     spec = spec_from_oci(file.config)
-    call.avoid_doubling(chains, spec.annotations)
     wants_setup = chains.wants(State.SETUP, asked=request(State.SETUP, id_, spec))
     if wants_setup:
         set_up(call, chains, id_, file)

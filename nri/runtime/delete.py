@@ -47,7 +47,6 @@ def _tell(call: Invocation, chains: HostChains, id_: str, go_on: Callable[[str],
         if state is None or not (call.line.has("force") or state.status in ("created", "stopped")):
             return  # there is none, or the real runtime refuses
         spec = bare_spec_of(state)
-        call.avoid_doubling(chains, spec.annotations)
         call.delete_chain(chains, request(State.DELETE, id_, spec, max(0, state.pid)), on_late=go_on)
     except (NRIError, OSError) as error:
         call.report.error(str(error))

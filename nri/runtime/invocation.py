@@ -8,7 +8,6 @@ import time
 from nri.client.oci import read_config, sandbox_id_in, spec_from_oci
 from nri.client.oci_state import OCIState
 from nri.errors import NRIError, escape
-from nri.runtime import caller
 from nri.runtime.chains import ENDING, HostChains
 from nri.types import DecodeError, gojson
 from nri.types.v1 import Request, Spec, State
@@ -51,13 +50,6 @@ class Invocation:
         if id_:
             self.report.about += f" {escape(id_)}"
         return id_
-
-    def avoid_doubling(self, chains: HostChains, annotations: dict[str, str]) -> None:
-        """Leave plugins to a caller that runs them itself."""
-        if chains.has_plugins_of_containerd and caller.runs_plugins_itself(
-            annotations, os.getppid(), self.report.note
-        ):
-            chains.leave_to_containerd()
 
     def changes(self, oci: dict[str, Any] | None = None) -> Changes:
         """Return an empty collection of the changes that plugins ask for.
@@ -117,7 +109,6 @@ class Invocation:
         self, chains: HostChains, id_: str, spec: Spec, if_killed: Callable[[], object] | None = None
     ) -> None:
         """Run the chain for ``delete`` of a container that is refused. What fails is noted."""
-        chains.take_back()
         try:
             self.delete_chain(chains, request(State.DELETE, id_, spec), if_killed=if_killed)
         except (NRIError, OSError) as error:

@@ -80,8 +80,6 @@ def restore(call: Invocation) -> int:
         if (state := call.state(id_)) is None:
             raise NRIError("the container was restored, and has no state")
         spec = spec_of(state)
-        call.avoid_doubling(chains, spec.annotations)
-
         asked = request(State.CREATE, id_, spec, state.pid, late=True)
         chains.run(asked, if_killed=lambda: call.destroy(id_))
     except (NRIError, OSError):

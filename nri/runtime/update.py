@@ -1,4 +1,8 @@
-"""``update``: plugins may change the new resources (``resize``), and hear when they are in place (``update``)."""
+"""``update``: plugins may change the new resources (``resize``), and hear when they are in place (``update``).
+
+Engines give the resources as a document, ``--resources``. The options for single values, such as ``--memory``, are
+refused where plugins act on new resources.
+"""
 
 from __future__ import annotations
 
@@ -13,36 +17,12 @@ from nri.types.v1 import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import Any
 
-    from nri.runtime.commandline import Given
     from nri.runtime.invocation import Invocation
 
 MAX_RESOURCES = 1024 * 1024
 """Bytes of a document of resources that are accepted; a real one has some hundreds."""
-
-_PATHS = {
-    "blkio-weight": ("blockIO", "weight"),
-    "cpu-period": ("cpu", "period"),
-    "cpu-quota": ("cpu", "quota"),
-    "cpu-share": ("cpu", "shares"),
-    "cpu-burst": ("cpu", "burst"),
-    "cpu-rt-period": ("cpu", "realtimePeriod"),
-    "cpu-rt-runtime": ("cpu", "realtimeRuntime"),
-    "cpu-idle": ("cpu", "idle"),
-    "cpuset-cpus": ("cpu", "cpus"),
-    "cpuset-mems": ("cpu", "mems"),
-    "kernel-memory": ("memory", "kernel"),
-    "kernel-memory-tcp": ("memory", "kernelTCP"),
-    "memory": ("memory", "limit"),
-    "memory-reservation": ("memory", "reservation"),
-    "memory-swap": ("memory", "swap"),
-    "pids-limit": ("pids", "limit"),
-}
-"""The place of each option of :data:`RESOURCES` in ``linux.resources``."""
-
-_UNITS = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 
 
 def update(call: Invocation) -> int:
@@ -51,8 +31,10 @@ def update(call: Invocation) -> int:
     id_ = call.container_id()
     if not id_ or not chains.wants(State.RESIZE, State.UPDATE):
         call.real.execute(call.line.words)
+    if given := [each.name for each in call.line.options if each.name in RESOURCES]:
+        raise NRIError(f"found --{given[0]}, expected --resources FILE, since plugins act on new resources")
     document = _read(call.line.value("resources"))
-    asked = _parse(document) if document is not None else resources_of(call.line.options)
+    asked = {} if document is None else _parse(document)
     if (state := call.state(id_)) is None:
         raise NRIError("the container has no state; expected one that exists")
     spec = spec_of(state)
@@ -72,47 +54,6 @@ def update(call: Invocation) -> int:
         except NRIError as error:  # the limits are in place already
             call.report.error(str(error))
     return status
-
-
-def resources_of(options: Iterable[Given]) -> dict[str, Any]:
-    """Return the resources that options of the command line ask for, as an OCI configuration has them.
-
-    :raises DecodeError: if a value is not understood.
-    """
-    resources: dict[str, Any] = {}
-    for option in options:
-        if option.name in RESOURCES and option.value:
-            kind, key = _PATHS[option.name]
-            resources.setdefault(kind, {})[key] = _value(option)
-    return resources
-
-
-def _value(option: Given) -> int | str:
-    text = option.value.strip()
-    if option.name.startswith("cpuset-"):
-        return text
-    try:
-        return int(text)
-    except ValueError:
-        if "memory" in option.name and (number := _bytes(text)) is not None:
-            return number
-    expected = "a number of bytes, or one like 512M" if "memory" in option.name else "a whole number"
-    raise DecodeError(f"--{option.name}: found {gojson.shorten(repr(option.value))}, expected {expected}")
-
-
-def _bytes(text: str) -> int | None:
-    """Return the bytes of a size such as ``512M`` or ``1.5 GiB``, as docker's units.RAMInBytes does."""
-    digits = text.rstrip("bBiIkKmMgGtTpP ")
-    unit = text[len(digits) :].strip().lower()
-    power = (
-        _UNITS.get(unit[:1])
-        if unit in ("", "b", *(f"{u}{end}" for u in "kmgtp" for end in ("", "b", "ib")))
-        else None
-    )
-    try:
-        return None if power is None else int(float(digits) * 1024**power)
-    except (ValueError, OverflowError):
-        return None
 
 
 def _read(path: str) -> bytes | None:
@@ -142,7 +83,7 @@ def _parse(document: bytes) -> dict[str, Any]:
 
 def _update(call: Invocation, id_: str, document: bytes) -> int:
     """Run the real update with a document on its stdin, and with the options that are no part of it."""
-    others = [word for each in call.line.options if each.name not in (*RESOURCES, "resources") for word in each.words]
+    others = [word for each in call.line.options if each.name != "resources" for word in each.words]
     before = [word for each in call.line.before for word in each.words]
     stdin = os.memfd_create("resources", os.MFD_CLOEXEC)
     try:

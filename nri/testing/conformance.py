@@ -141,7 +141,7 @@ def check(
 ) -> list[CheckOutcome]:
     """Check that an executable keeps the contract; return the outcome of each check, in order.
 
-    Runs the executable some 70 times: see docs/conformance.md. When it returns, none of these processes runs.
+    Runs the executable some 70 times: see docs/testing.md. When it returns, none of these processes runs.
 
     :param conf: the plugin conf of the requests, a JSON value; None for none.
     :param plugin_type: the plugin's type; by default the name of the file.

@@ -5,7 +5,7 @@ payload. There is no handshake: both ends know the ids. (Go calls a channel a co
 
 A reader must take payloads as pieces of a byte stream, since Go's writer cuts messages anywhere. A writer must not:
 one ``Read`` of Go's takes one frame, and ends the connection if the frame is longer than its buffer, or if more than
-256 frames wait (``conn.Read`` in pkg/net/multiplex/mux.go of containerd/nri; docs/decisions/0011). So :func:`encode`
+256 frames wait (``conn.Read`` in pkg/net/multiplex/mux.go of containerd/nri; decision 11). So :func:`encode`
 makes frames of one message: the first has at most :data:`FIRST_PAYLOAD` bytes, the rest follows in one frame.
 
 Malformed input is handled so:

@@ -12,7 +12,7 @@ and it is the working directory. The sample plugins are in its /opt/nri/bin. Wha
 - ``yaml`` is a part of a pod, whose annotations our plugins read;
 - ``sh``, ``c`` and ``go`` have a name, and are left for the commands to compile and run;
 - ``text`` is neither code nor data; ``status-page`` and ``pod-page`` are printed for the page's documents, and what
-  test_running.py and test_wire.py know by its name, they check;
+  test_log.py and test_wire.py know by its name, they check;
 - a name after the language, as in ``json /etc/nri/resource.d/10.conf``, writes the block to that file first, and a
   Python block with a name is left for the commands to run;
 - ``<!-- not run: reason -->`` before a block exempts it.

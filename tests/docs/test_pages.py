@@ -35,16 +35,6 @@ def rows(page: str, header: str) -> list[list[str]]:
     return [[cell.strip() for cell in row.strip("|").split(" | ")] for row in body.splitlines()]
 
 
-def test_links_lead_to_headings_and_files() -> None:
-    lost = []
-    for page in PAGES:
-        for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)", page.read_text()):
-            there = (page.parent / target).resolve() if target else page
-            if not there.exists() or (anchor and anchor not in anchors(there)):
-                lost.append(f"{page.relative_to(ROOT)}: {target}#{anchor}")
-    assert lost == []
-
-
 def test_files_of_the_repository_that_pages_name_exist() -> None:
     named = r"`((?:nri|tests|harness|tools|fuzz|conf|deploy|docs)/[\w./-]+)(?:::\w+)?`"
     lost = [

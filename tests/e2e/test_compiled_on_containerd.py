@@ -67,7 +67,7 @@ def test_failing_plugin_makes_the_start_fail(containerd: Containerd, cri: Cri) -
     assert "its parent cgroup has 0" in message and "systemReserved is 0-8191" in message
 
 
-def test_invalid_conf_of_a_plugin_is_named_in_the_error_of_the_pod(containerd: Containerd, cri: Cri) -> None:
+def test_invalid_conf_is_named_in_the_error_of_the_pod(containerd: Containerd, cri: Cri) -> None:
     configure(containerd, {"type": "clearcfs", "conf": {"clases": ["ls"]}})
 
     with pytest.raises(grpc.RpcError) as refused:

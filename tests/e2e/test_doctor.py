@@ -110,7 +110,7 @@ def test_a_configuration_that_containerd_refuses_is_found(bridged: Containerd) -
     assert faults(diagnose(bridged)) == ["refused"]
 
 
-def test_disabled_connections_are_a_fault_without_a_launched_bridge(bridged: Containerd) -> None:
+def test_disabled_connections_are_a_fault_without_a_bridge(bridged: Containerd) -> None:
     rewrite(bridged, "disable_connections = false", "disable_connections = true")
     assert faults(diagnose(bridged)) == []
     (bridged.enclosure.opt_nri / "plugins/10-v1bridge").unlink()

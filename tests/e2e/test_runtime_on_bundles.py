@@ -53,6 +53,13 @@ def call(runtime: Runtime, *words: str | Path) -> str:
     return runtime.enclosure.run(*command(runtime, *words))
 
 
+def update(runtime: Runtime, **cpu: int) -> None:
+    """Update web's CPU limits, as engines do."""
+    wanted = runtime.enclosure.root / "wanted.json"
+    wanted.write_text(json.dumps({"cpu": cpu}))
+    call(runtime, "update", "--resources", wanted, "web")
+
+
 def real(runtime: Runtime) -> str:
     return runtime.program.rpartition("-")[2]
 
@@ -75,7 +82,7 @@ def test_a_plugin_hears_of_every_step(runtime: Runtime, plugin: StandIn) -> None
     runtime.start(web)
     call(runtime, "pause", "web")
     call(runtime, "resume", "web")
-    call(runtime, "update", "--cpu-quota", "70000", "web")
+    update(runtime, quota=70_000)
     runtime.kill(web)
     assert wait_until(lambda: runtime.state(web)["status"] == "stopped")
     runtime.delete(web)
@@ -95,7 +102,7 @@ def test_a_plugin_hears_of_every_step(runtime: Runtime, plugin: StandIn) -> None
 def test_without_plugins_it_is_the_real_runtime(runtime: Runtime) -> None:
     web = run_web(runtime)
     assert runtime.state(web)["status"] == "running"
-    call(runtime, "update", "--cpu-quota", "70000", "web")
+    update(runtime, quota=70_000)
     assert cgroups.knob(web.cgroup, "cpu.cfs_quota_us") == "70000"
     runtime.delete(web, force=True)
     assert runtime.ids() == []
@@ -186,7 +193,7 @@ def test_plugins_change_the_limits_of_an_update(runtime: Runtime, plugin: StandI
         {"id": "nobody", "resources": {"cpu": {"quota": 20_000}}, "ignoreFailure": True},
     ]
     plugin.answer_with("resize", {"updates": updates})
-    call(runtime, "update", "--cpu-quota", "70000", "--cpu-period", "100000", "web")
+    update(runtime, quota=70_000, period=100_000)
     assert cgroups.knob(web.cgroup, "cpu.cfs_quota_us") == "90000"
     assert cgroups.knob(other.cgroup, "cpu.cfs_quota_us") == "20000"
     assert plugin.requests()[-1]["spec"]["resources"] == {"cpu": {"quota": 90_000, "period": 100_000}}
@@ -241,7 +248,7 @@ def test_an_update_that_a_plugin_refuses_changes_nothing(runtime: Runtime, plugi
     web = run_web(runtime, cpu_quota=50_000)
     plugin.fail_with("nope")
     with pytest.raises(CommandFailedError, match="update web: plugin standin: nope"):
-        call(runtime, "update", "--cpu-quota", "70000", "web")
+        update(runtime, quota=70_000)
     assert cgroups.knob(web.cgroup, "cpu.cfs_quota_us") == "50000"
 
 
@@ -300,7 +307,7 @@ def test_broken_configuration_refuses_creates_and_allows_deletes(runtime: Runtim
     with pytest.raises(CommandFailedError, match=r"timeout: found the string 'soon', expected a number"):
         runtime.create(runtime.bundle("other"))
     with pytest.raises(CommandFailedError, match="found the string 'soon'"):
-        call(runtime, "update", "--cpu-quota", "70000", "web")
+        update(runtime, quota=70_000)
     call(runtime, "pause", "web")
     call(runtime, "resume", "web")
     runtime.delete(web, force=True)

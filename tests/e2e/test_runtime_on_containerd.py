@@ -1,4 +1,4 @@
-"""`nri-runc` as the runtime of containerd: CRI and ctr. No plugin runs twice for a state, whoever runs it."""
+"""`nri-runc` as the runtime of containerd: CRI and ctr."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -62,7 +62,6 @@ def live(cri: Cri) -> tuple[str, str]:
     return pod, container
 
 
-@pytest.mark.parametrize("file", ["conf.json", "resource.d/10.conf"])
 @pytest.mark.parametrize("generation", [(1, 6), (1, 7), (2,)], ids=["1.6", "1.7", "2"])
 def test_each_plugin_runs_once_for_a_state(
     find_containerd: Callable[..., Release],
@@ -70,37 +69,23 @@ def test_each_plugin_runs_once_for_a_state(
     tmp_path: Path,
     plugin: StandIn,
     generation: tuple[int, ...],
-    file: str,
 ) -> None:
     release = find_containerd(*generation)
-    with running(release, installed, tmp_path, conf={file: listed()}) as containerd, containerd.cri() as cri:
+    conf = {"resource.d/10.conf": listed()}
+    with running(release, installed, tmp_path, conf=conf) as containerd, containerd.cri() as cri:
         pod, container = live(cri)
         (create,) = [each for each in plugin.requests() if (each["id"], each["state"]) == (container, "create")]
-        by_containerd = "labels" in create or (generation == (1, 6) and file == "conf.json")
     assert plugin.states(pod) == ["setup", "create", "delete"]
     assert plugin.states(container) == EACH_ONCE
     assert create["sandboxID"] == pod
     assert create["pid"] > 0
-    assert by_containerd == (generation == (1, 6) and file == "conf.json")
 
 
-@pytest.mark.parametrize("file", ["conf.json", "resource.d/10.conf"])
-def test_container_of_ctr(
-    containerd_1_6: Release, installed: Path, tmp_path: Path, plugin: StandIn, file: str
-) -> None:
-    with running(containerd_1_6, installed, tmp_path, conf={file: listed()}) as containerd:
+def test_container_of_ctr(containerd_1_6: Release, installed: Path, tmp_path: Path, plugin: StandIn) -> None:
+    with running(containerd_1_6, installed, tmp_path, conf={"conf.json": listed()}) as containerd:
         ctr = ctr_of(containerd)
         ctr("run", "--runc-binary", NRI_RUNC, "--snapshotter", "native", "--rm", image.NAME, "web", "/bin/true")
     assert plugin.states("web") == ["setup", "create", "delete"]
-
-
-def test_ctr_alone_runs_no_plugins(containerd_1_6: Release, installed: Path, tmp_path: Path, plugin: StandIn) -> None:
-    """Else the rule for whom containerd runs plugins would be wrong."""
-    with running(containerd_1_6, installed, tmp_path, conf={"conf.json": listed()}) as containerd:
-        annotated = ["--annotation", "io.kubernetes.cri.container-type=container"]
-        words = ["run", *annotated, "--snapshotter", "native", "--rm", image.NAME, "web", "/bin/true"]
-        ctr_of(containerd)(*words)
-    assert plugin.requests() == []
 
 
 def ctr_of(containerd: Containerd) -> Callable[..., str]:
@@ -138,16 +123,12 @@ def test_the_caller_is_told_what_the_plugin_says(node: tuple[Containerd, Cri], p
     assert plugin.states(container) == ["setup", "delete"]
 
 
-def test_delete_follows_a_failed_create(
-    containerd_1_6: Release, installed: Path, tmp_path: Path, plugin: StandIn
-) -> None:
-    """containerd sends no `delete` for a container that it could not create."""
-    conf = {"conf.json": listed()}
-    with running(containerd_1_6, installed, tmp_path, conf=conf) as containerd, containerd.cri() as cri:
-        pod = cri.run_pod("web")
-        container = cri.create_container(pod, "app", image=image.NAME, command=["/nonesuch"])
-        with pytest.raises(grpc.RpcError, match="nonesuch"):
-            cri.start(container)
+def test_a_container_that_cannot_be_created_gets_a_delete(node: tuple[Containerd, Cri], plugin: StandIn) -> None:
+    _, cri = node
+    pod = cri.run_pod("web")
+    container = cri.create_container(pod, "app", image=image.NAME, command=["/nonesuch"])
+    with pytest.raises(grpc.RpcError, match="nonesuch"):
+        cri.start(container)
     assert plugin.states(container) == ["setup", "delete"]
 
 

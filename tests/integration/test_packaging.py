@@ -84,7 +84,7 @@ def destination(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return destination
 
 
-def test_each_schema_is_installed_and_accepts_the_samples_that_name_it(destination: Path) -> None:
+def test_installed_schemas_accept_the_samples(destination: Path) -> None:
     folder = destination / "opt/nri/lib/schemas"
     assert {path.name for path in folder.iterdir()} == {f"{name}.schema.json" for name in PLACES}
     for name, package in PLACES.items():

@@ -264,7 +264,7 @@ def test_the_changes_of_a_setup_are_shown_and_the_file_stays(host: Host) -> None
     before = (host.root / "bundle/config.json").read_bytes()
     ran = command(host, "invoke", "setup", *from_spec(host))
     assert (ran.status, ran.stderr) == (0, "")
-    assert 'changes of the container:\n  + process.env[A]: "1"\n  + process.oomScoreAdj: -5\n' in ran.stdout
+    assert 'adjust env: {"A": "1"}\nadjust linux.oomScoreAdj: -5\n' in ran.stdout
     assert (host.root / "bundle/config.json").read_bytes() == before
 
 

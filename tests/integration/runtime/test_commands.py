@@ -61,12 +61,12 @@ def test_updates_are_passed_with_the_rest_of_the_command_line(runtime: Runtime) 
     updates = [{"id": "web", "resources": {"cpu": {"quota": 9}}}, {"id": "db", "resources": {"cpu": {"quota": 8}}}]
     runtime.keep(["put", "updates", updates], states=["resize"])
     runtime.script("with open(here + '/stdin', 'a') as f: f.write(sys.stdin.read() + '\\n')")
-    words = ["--root", "/r", "--log", "/dev/null", "update", "--cpu-period", "7", "--l3-cache-schema", "x", "web"]
-    assert runtime.run(*words).returncode == 0
+    words = ["--root", "/r", "--log", "/dev/null", "update", "--l3-cache-schema", "x", "--resources", "-", "web"]
+    assert runtime.run(*words, input='{"cpu": {"period": 7}}').returncode == 0
     ours, of_other, real = runtime.words()
     assert ours == ["--root", "/r", "state", "web"]
     assert of_other == ["--root", "/r", "update", "--resources", "-", "db"]
-    assert real == [*words[:5], "--l3-cache-schema", "x", "--resources", "-", "web"]
+    assert real == words
     stdin = (runtime.real.parent / "stdin").read_text().splitlines()
     assert [json.loads(line) for line in stdin] == [{"cpu": {"quota": 8}}, {"cpu": {"period": 7, "quota": 9}}]
 
@@ -74,10 +74,19 @@ def test_updates_are_passed_with_the_rest_of_the_command_line(runtime: Runtime) 
 def test_an_update_whose_plugins_change_nothing_keeps_its_words(runtime: Runtime) -> None:
     runtime.exists()
     runtime.keep()
-    words = ["update", "--cpu-period", "7", "--new", "web"]
+    words = ["update", "--l3-cache-schema", "x", "--new", "web"]
     assert runtime.run(*words).returncode == 0
     assert runtime.words()[-1] == words
     assert runtime.states() == ["resize", "update"]
+
+
+def test_options_for_single_values_are_refused(runtime: Runtime) -> None:
+    runtime.exists()
+    runtime.keep()
+    done = runtime.run("update", "--memory=512M", "web")
+    assert done.returncode == 1
+    assert "update web: found --memory, expected --resources FILE, since plugins act on new resources" in done.stderr
+    assert (runtime.states(), runtime.words()) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -257,7 +266,7 @@ UNMET = {"annotations": {"qos.class": {"equals": "batch"}}}
     ("words", "states"),
     [
         (CREATE, ["setup", "create"]),
-        (("update", "--cpu-share", "5", "web"), ["resize", "update"]),
+        (("update", "--l3-cache-schema", "x", "web"), ["resize", "update"]),
         (("delete", "web"), ["delete"]),
     ],
 )

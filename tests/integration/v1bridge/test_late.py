@@ -222,9 +222,7 @@ def test_many_pods_at_once(bridge: BridgeProcess) -> None:
 
 
 @pytest.mark.parametrize("ends", ["the connection", "the bridge"])
-def test_late_create_that_has_not_begun_is_dropped_and_found_again(
-    host: Host, bridge: BridgeProcess, ends: str
-) -> None:
+def test_late_create_that_has_not_begun_is_found_again(host: Host, bridge: BridgeProcess, ends: str) -> None:
     host.configure(slow(host), bridge.node.keeper())
     runtime = connected(bridge, pod(), containers=[RUNNING])
     assert wait_until((host.root / "begun").exists)

@@ -70,7 +70,7 @@ def test_konfine_keeps_reserved_cpus_whatever_pods_say(host: Host, resident: boo
             assert site.keeps_the_bridge(), said
 
 
-def test_container_stays_on_the_kubelets_cpus_if_all_others_are_exclusive(site: CgroupSite) -> None:
+def test_container_stays_on_the_only_cpus_that_are_not_exclusive(site: CgroupSite) -> None:
     node = site.node
     node.configure({"type": "konfine", "states": ["update"], "conf": node.places | {"systemReserved": [0]}})
     exclusive, shared = ({"cpu": {"cpus": cpus}} for cpus in ("1-3", "0"))

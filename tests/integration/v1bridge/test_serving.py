@@ -115,7 +115,7 @@ def test_no_settings_prevent_the_registration(bridge: BridgeProcess) -> None:
     assert "Traceback" not in bridge.output()[1]
 
 
-def test_plugin_does_not_outlive_its_deadline_when_the_runtime_dies(host: Host, bridge: BridgeProcess) -> None:
+def test_plugin_ends_at_its_deadline_when_the_runtime_dies(host: Host, bridge: BridgeProcess) -> None:
     host.script(
         "hang", f"#!/bin/sh\necho $$ > {host.root}/part\nmv {host.root}/part {host.root}/pid\nexec sleep 1000\n"
     )

@@ -91,6 +91,14 @@ def twice_for_sandboxes(node: ScratchNode) -> None:
     node.plugins("konfine", "clearcfs", path="/etc/nri/conf.json")
 
 
+def wrapped_on_1_6(node: ScratchNode) -> None:
+    no_bridge(node)
+    node.containerd("1.6.20~ds1", f"version = 2\n{OURS}")
+    node.write("/opt/nri/sbin/nri-runc", "", 0o755)
+    node.path(PLUGINS).unlink()
+    node.plugins("konfine", path="/etc/nri/conf.json")
+
+
 def podman_twice(node: ScratchNode) -> None:
     node.says("/usr/bin/podman", PODMAN)
     node.write("/opt/nri/sbin/nri-crun", "", 0o755)
@@ -191,14 +199,14 @@ STATES = [
         lambda node: node.containerd("1.6.20~ds1", "version = 2\n"),
         "no-v2",
         "containerd 1.6.20 has no NRI v2, so the bridge can't serve it",
-        "name the plugins in /etc/nri/conf.json, or use nri-runc: docs/running.md",
+        "name the plugins in /etc/nri/conf.json, or use nri-runc: docs/podman-docker-crio.md",
     ),
     State(
         "containerd 1.6 does not read the directory",
         native,
         "directory-unread",
         "containerd 1.6.20 does not read /etc/nri/resource.d: clearcfs never run",
-        "name them in /etc/nri/conf.json, or use nri-runc: docs/running.md",
+        "name them in /etc/nri/conf.json, or use nri-runc: docs/podman-docker-crio.md",
     ),
     State(
         "plugins run twice for sandboxes",
@@ -206,6 +214,13 @@ STATES = [
         "twice",
         "clearcfs run twice for each pod: containerd 2.1.9 itself runs those of /etc/nri/conf.json for the sandbox",
         "rm /etc/nri/conf.json",
+    ),
+    State(
+        "containerd 1.6 and nri-runc, with plugins in conf.json",
+        wrapped_on_1_6,
+        "twice",
+        "konfine run twice for each pod: containerd 1.6.20 itself runs those of /etc/nri/conf.json",
+        "move them to /etc/nri/resource.d; rm /etc/nri/conf.json",
     ),
     State(
         "the bridge and nri-runc",
