@@ -77,12 +77,7 @@ class Runtime:
         bundle = Bundle(id=name, path=path, cgroup=f"{self.enclosure.cgroup_parent}/{name}")
         config = {
             "ociVersion": "1.0.2",
-            "process": {
-                "user": {"uid": 0, "gid": 0},
-                "args": list(command),
-                "env": ["PATH=/bin"],
-                "cwd": "/",
-            },
+            "process": {"user": {"uid": 0, "gid": 0}, "args": list(command), "env": ["PATH=/bin"], "cwd": "/"},
             "root": {"path": "rootfs"},
             "hostname": name,
             "mounts": [

@@ -86,7 +86,7 @@ def test_a_container_has_what_plugins_ask_for(containerd: Containerd, cri: Cri, 
     assert seen["extensions"] == {"adjust": 1}
 
 
-def test_two_plugins_that_set_the_same_make_the_creation_fail_by_name(containerd: Containerd, cri: Cri) -> None:
+def test_two_plugins_that_set_the_same_make_the_creation_fail(containerd: Containerd, cri: Cri) -> None:
     entries = [answering(containerd, name, "setup", adjust={"env": {"LEVEL": name}}) for name in ("one", "other")]
     configure(containerd, *entries)
     pod = cri.run_pod("web")
@@ -101,9 +101,7 @@ def test_two_plugins_that_set_the_same_make_the_creation_fail_by_name(containerd
     assert environment(containerd.process_of(container))["LEVEL"] == "one"
 
 
-def test_what_the_runtime_lacks_is_refused_and_never_dropped(
-    containerd: Containerd, cri: Cri, containerd_v2: Release
-) -> None:
+def test_what_the_runtime_lacks_is_refused(containerd: Containerd, cri: Cri, containerd_v2: Release) -> None:
     newest = answering(containerd, "newest", "setup", adjust={"linux": {"memoryPolicy": {"mode": "MPOL_LOCAL"}}})
     configure(containerd, newest)
     pod = cri.run_pod("web")
@@ -113,9 +111,7 @@ def test_what_the_runtime_lacks_is_refused_and_never_dropped(
     assert "which does not apply it; NRI 0.12 does" in refused.value.details()
 
 
-def test_the_limits_that_a_resize_asks_for_are_changed_on_their_way(
-    containerd: Containerd, cri: Cri, tmp_path: Path
-) -> None:
+def test_plugins_change_the_limits_of_a_resize(containerd: Containerd, cri: Cri, tmp_path: Path) -> None:
     container, other = two_started(cri)
     updates = [
         {"id": container, "resources": {"cpu": {"quota": 33_000}}},

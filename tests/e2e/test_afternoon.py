@@ -99,9 +99,7 @@ def test_an_idea_becomes_a_plugin_that_a_pod_shows(author: Author, containerd: C
     assert knob(containerd, container, "cpu.shares") == "1709"  # of the weight 150
 
 
-def test_each_kind_is_built_keeps_the_contract_and_does_its_work(
-    author: Author, containerd: Containerd, cri: Cri, tmp_path: Path
-) -> None:
+def test_each_kind_is_built_and_works(author: Author, containerd: Containerd, cri: Cri, tmp_path: Path) -> None:
     for name, options in KINDS.items():
         author.types("nri", "new", name, *options)
     author.types("nri", "build", *KINDS, "--name", "kinds")

@@ -46,9 +46,7 @@ def test_it_connects_and_runs_the_plugins(containerd: Containerd, bridge: subpro
         assert knob(containerd, container, "cpu.cfs_quota_us") == "-1"
 
 
-def test_it_connects_again_when_containerd_is_back_and_knows_the_pods_that_there_are(
-    containerd: Containerd, bridge: subprocess.Popen[bytes], tmp_path: Path
-) -> None:
+def test_connects_again_with_pods(containerd: Containerd, bridge: subprocess.Popen[bytes], tmp_path: Path) -> None:
     keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
     configure(containerd, {"type": "keeper"})
     until(lambda: connected(containerd) == 1, "the bridge to be synchronized", SOON)
@@ -67,7 +65,7 @@ def test_it_connects_again_when_containerd_is_back_and_knows_the_pods_that_there
     assert requests[2]["spec"]["annotations"]["qos.class"] == "ls"
 
 
-def test_containerd_may_be_killed_while_pods_start_and_those_after_it_get_their_plugins(
+def test_containerd_killed_under_load(
     containerd: Containerd, bridge: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")

@@ -40,9 +40,7 @@ def without_numbers(request: dict[str, Any]) -> dict[str, Any]:
     return {**request, "pid": request.get("pid", 0) > 0, "spec": {**spec, "namespaces": paths}}
 
 
-def test_requests_equal_the_recorded_ones_but_for_what_is_meant_to_be_better(
-    containerd_v2: Release, installed: Path, tmp_path: Path
-) -> None:
+def test_requests_equal_the_recorded_ones(containerd_v2: Release, installed: Path, tmp_path: Path) -> None:
     annotations, labels = {"qos.class": "ls"}, {"app": "web", "tier": "front"}
     cpu: dict[str, Any] = {"cpu_shares": 512, "cpu_quota": 50_000, "cpu_period": 100_000}
     with Containerd(release=containerd_v2, prepare=prepared(installed)) as containerd, containerd.cri() as cri:

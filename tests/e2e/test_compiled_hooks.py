@@ -1,7 +1,5 @@
 """`nri hook`, compiled, as a hook of real OCI runtimes: what it does to a container, and how it stops one."""
 
-import json
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +7,8 @@ from typing import Any
 import pytest
 
 from harness.containerd import cgroups
-from harness.containerd.enclosure import HANGING, CommandFailedError
+from harness.containerd.enclosure import CommandFailedError
+from tests.e2e import hang, unreserved
 from tests.e2e.bundle import Bundle, Runtime
 from tests.e2e.standin import StandIn
 from tests.support.waiting import wait_until
@@ -35,14 +34,6 @@ def runtime(request: pytest.FixtureRequest, need: Callable[..., None], installed
         yield runtime
 
 
-def configure(runtime: Runtime, *plugins: dict[str, Any]) -> None:
-    directory = runtime.enclosure.etc_nri / "resource.d"
-    directory.mkdir(exist_ok=True)
-    for number, plugin in enumerate(plugins):
-        document = {"version": "0.1", "plugins": [plugin]}
-        (directory / f"{number}0-{plugin['type']}.conf").write_text(json.dumps(document))
-
-
 def bundle(runtime: Runtime, *words: str, **create: Any) -> Bundle:
     log = ["--log-file", str(runtime.enclosure.root / LOG)]  # crun discards a hook's stderr
     hooks = {
@@ -54,7 +45,7 @@ def bundle(runtime: Runtime, *words: str, **create: Any) -> Bundle:
 
 
 def test_the_quota_is_cleared_and_the_reserved_cpu_is_kept(runtime: Runtime, two_cpus: None) -> None:
-    configure(runtime, KONFINE, CLEARCFS)
+    runtime.enclosure.configure(KONFINE, CLEARCFS)
     web = bundle(runtime)
 
     runtime.create(web)
@@ -62,14 +53,13 @@ def test_the_quota_is_cleared_and_the_reserved_cpu_is_kept(runtime: Runtime, two
 
     assert runtime.state(web)["status"] == "running"
     assert cgroups.knob(web.cgroup, "cpu.cfs_quota_us") == "-1"
-    last = (os.cpu_count() or 1) - 1
-    assert cgroups.knob(web.cgroup, "cpuset.cpus") == ("1" if last == 1 else f"1-{last}")
+    assert cgroups.knob(web.cgroup, "cpuset.cpus") == unreserved()
 
 
 @both
 def test_the_chain_is_run_for_create_and_for_delete(runtime: Runtime, tmp_path: Path) -> None:
     kept = StandIn(runtime.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
-    configure(runtime, CLEARCFS, {"type": "keeper", "conf": {"a": [0, 1]}})
+    runtime.enclosure.configure(CLEARCFS, {"type": "keeper", "conf": {"a": [0, 1]}})
     web = bundle(runtime)
 
     runtime.create(web)
@@ -91,7 +81,7 @@ def test_the_chain_is_run_for_create_and_for_delete(runtime: Runtime, tmp_path: 
 
 @both
 def test_a_plugin_that_fails_prevents_the_start_and_says_why(runtime: Runtime) -> None:
-    configure(runtime, {"type": "konfine", "conf": {"systemReserved": "0-8191"}})
+    runtime.enclosure.configure({"type": "konfine", "conf": {"systemReserved": "0-8191"}})
     web = bundle(runtime)
 
     with pytest.raises(CommandFailedError) as refused:
@@ -105,26 +95,18 @@ def test_a_plugin_that_fails_prevents_the_start_and_says_why(runtime: Runtime) -
 
 
 def test_a_broken_configuration_prevents_the_start_and_is_named(runtime: Runtime) -> None:
-    configure(runtime, {"type": "clearcfs", "timeout": "soon"})
+    runtime.enclosure.configure({"type": "clearcfs", "timeout": "soon"})
 
     with pytest.raises(CommandFailedError):
         runtime.create(bundle(runtime))
 
     said = (runtime.enclosure.root / LOG).read_text()
-    assert "/etc/nri/resource.d/00-clearcfs.conf:1:" in said
+    assert "/etc/nri/resource.d/10.conf:1:" in said
     assert "plugins[0].timeout: found the string 'soon', expected a number" in said
 
 
-def hang(runtime: Runtime) -> None:
-    """Have a plugin that hangs."""
-    plugin = runtime.enclosure.opt_nri / "bin/hanging"
-    plugin.write_text(HANGING.format(begun=runtime.enclosure.root / "begun"))
-    plugin.chmod(0o755)
-    configure(runtime, {"type": "hanging"})
-
-
-def test_a_plugin_that_hangs_is_killed_before_the_runtimes_own_timeout_for_the_hook(runtime: Runtime) -> None:
-    hang(runtime)
+def test_hanging_plugin_is_killed_before_the_runtimes_timeout(runtime: Runtime) -> None:
+    hang(runtime.enclosure)
 
     with pytest.raises(CommandFailedError) as refused:
         runtime.create(bundle(runtime, "--deadline=3", timeout=60))
@@ -138,9 +120,7 @@ def test_a_plugin_that_hangs_is_killed_before_the_runtimes_own_timeout_for_the_h
 
 
 def test_a_hook_that_the_runtime_kills_leaves_no_plugin(runtime: Runtime) -> None:
-    hang(runtime)
-
-    begun = runtime.enclosure.root / "begun"
+    begun = hang(runtime.enclosure)
     for timeout in (2, 8, 30):  # a busy machine may take longer to start the plugin
         if not begun.exists():
             with pytest.raises(CommandFailedError):

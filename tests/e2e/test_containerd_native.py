@@ -43,14 +43,11 @@ def node(containerd_1_6: Release, tmp_path: Path) -> Iterator[Node]:
     bin_dir.mkdir()
     plugin = StandIn(bin_dir, "standin", tmp_path / "kept")
     conf = {"version": "0.1", "plugins": [{"type": "standin", "conf": {"a": [0, 1]}}]}
-    with (
-        Containerd(bin_dir=bin_dir, conf=conf, release=containerd_1_6) as containerd,
-        containerd.cri() as cri,
-    ):
+    with Containerd(bin_dir=bin_dir, conf=conf, release=containerd_1_6) as containerd, containerd.cri() as cri:
         yield Node(containerd, cri, plugin)
 
 
-def test_a_plugin_is_run_for_each_step_of_a_pod_and_its_container(node: Node) -> None:
+def test_plugin_runs_for_each_step_of_a_pod_and_its_container(node: Node) -> None:
     pod = node.run_pod(labels={"app": "web"})
     container = node.run_container(pod)
     node.cri.stop(container)
@@ -104,7 +101,7 @@ def test_a_container_has_the_resources_that_were_asked_for(node: Node) -> None:
     assert [r["state"] for r in node.plugin.requests()] == ["create", "create"]  # 1.6 sends no update
 
 
-def test_a_plugins_error_refuses_the_container_and_is_told_to_the_caller(node: Node) -> None:
+def test_error_of_a_plugin_refuses_the_container(node: Node) -> None:
     pod = node.run_pod()
     container = node.cri.create_container(pod, "app", image=image.NAME, command=image.FOREVER)
     node.plugin.fail_with("nope")
@@ -118,7 +115,7 @@ def test_a_plugins_error_refuses_the_container_and_is_told_to_the_caller(node: N
     assert [r["state"] for r in node.plugin.requests()] == ["create", "create", "delete"]
 
 
-def test_a_plugins_error_refuses_the_pod_and_is_told_to_the_caller(node: Node) -> None:
+def test_error_of_a_plugin_refuses_the_pod(node: Node) -> None:
     node.plugin.fail_with("nope")
 
     with pytest.raises(grpc.RpcError) as refused:

@@ -45,17 +45,13 @@ def with_plugin(plugin: StandInV2, conf: str = "") -> Callable[[Enclosure], None
     return prepare
 
 
-def test_a_plugin_is_launched_with_three_variables_and_one_socket(containerd_v2: Release, tmp_path: Path) -> None:
+def test_plugin_is_launched_with_three_variables_and_one_socket(containerd_v2: Release, tmp_path: Path) -> None:
     plugin = StandInV2("10-standin", tmp_path / "kept")
     with Containerd(release=containerd_v2, prepare=with_plugin(plugin)) as containerd:
         log = containerd.log.read_text()
         (launch,) = plugin.launches()
 
-    assert launch["environment"] == {
-        "NRI_PLUGIN_NAME": "standin",
-        "NRI_PLUGIN_IDX": "10",
-        "NRI_PLUGIN_SOCKET": "3",
-    }
+    assert launch["environment"] == {"NRI_PLUGIN_NAME": "standin", "NRI_PLUGIN_IDX": "10", "NRI_PLUGIN_SOCKET": "3"}
     assert launch["descriptors"].pop("3").startswith("socket:")
     assert launch["descriptors"] == dict.fromkeys("012", "/dev/null")  # so what it says on stderr is lost
     assert "said on stderr" not in log
@@ -80,7 +76,7 @@ def test_a_plugin_is_told_its_configuration_and_every_step(containerd_v2: Releas
     assert bytes(configuration[3]).startswith(b"%d.%d." % containerd_v2.version[:2])
 
 
-def test_after_a_restart_a_plugin_hears_little_of_the_pods_there_were(containerd_v2: Release, tmp_path: Path) -> None:
+def test_after_a_restart_plugins_hear_little_of_earlier_pods(containerd_v2: Release, tmp_path: Path) -> None:
     plugin = StandInV2("10-standin", tmp_path / "kept")
     with Containerd(release=containerd_v2, prepare=with_plugin(plugin)) as containerd, containerd.cri() as cri:
         pod, container = begin(cri)
@@ -96,7 +92,7 @@ def test_after_a_restart_a_plugin_hears_little_of_the_pods_there_were(containerd
         assert plugin.events()[before:] == ["Configure", "Synchronize", "StopContainer", "RemoveContainer"]
 
 
-def test_v01_plugins_are_run_for_the_pod_on_2_and_not_at_all_on_1_7(containerd_v2: Release, tmp_path: Path) -> None:
+def test_v01_plugins_run_for_pods_on_2_and_never_on_1_7(containerd_v2: Release, tmp_path: Path) -> None:
     bin_dir = tmp_path / "bin"
     bin_dir.mkdir()
     plugin = StandIn(bin_dir, "standin", tmp_path / "kept")

@@ -77,7 +77,7 @@ def bridged(containerd: Containerd) -> Iterator[Containerd]:
     link.symlink_to(target)
 
 
-def test_a_node_with_a_bridge_that_containerd_has_launched_is_well(bridged: Containerd) -> None:
+def test_node_with_a_launched_bridge_is_well(bridged: Containerd) -> None:
     rewrite(bridged, NRI, f"{CREDENTIALS}\n{NRI}")
     found = diagnose(bridged)
     assert faults(found) == []
@@ -94,7 +94,7 @@ def test_nri_that_is_off_is_found(bridged: Containerd) -> None:
     assert mends(found)[0].startswith(f"set disable = false in {NRI} of {file}")
 
 
-def test_a_configuration_without_its_version_is_found_where_containerd_ignores_the_table(bridged: Containerd) -> None:
+def test_missing_version_is_a_fault_where_it_disables_nri(bridged: Containerd) -> None:
     number = "2" if bridged.release.version < (2,) else "3"
     file = rewrite(bridged, f"version = {number}\n", "")
     found = diagnose(bridged)
@@ -110,7 +110,7 @@ def test_a_configuration_that_containerd_refuses_is_found(bridged: Containerd) -
     assert faults(diagnose(bridged)) == ["refused"]
 
 
-def test_no_connections_from_outside_is_a_fault_for_a_bridge_from_outside(bridged: Containerd) -> None:
+def test_disabled_connections_are_a_fault_without_a_bridge(bridged: Containerd) -> None:
     rewrite(bridged, "disable_connections = false", "disable_connections = true")
     assert faults(diagnose(bridged)) == []
     (bridged.enclosure.opt_nri / "plugins/10-v1bridge").unlink()

@@ -7,17 +7,15 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from nri import build_mark
 from tests.support.processes import is_running
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 OPENAT = ("257", "56")  # on x86-64 and arm64
@@ -201,7 +199,7 @@ def test_the_outcome_is_that_of_started_plugins(site: Site) -> None:
     assert [outcome[0] for outcome in outcomes[0]] == [1, 1, 0]
 
 
-def test_a_link_of_another_name_is_another_type_of_the_same_plugin(site: Site) -> None:
+def test_link_of_another_name_is_another_type(site: Site) -> None:
     (site.bin / "first").symlink_to("clearcfs")
     site.configure("first")
     hook = site.start()

@@ -44,7 +44,7 @@ stub.run(Adjusting())
 """
 
 
-def test_an_error_of_any_length_refuses_its_container_and_the_next_pod_has_its_plugins(
+def test_an_error_of_any_length_refuses_its_container(
     containerd_v2: Release, installed: Path, tmp_path: Path
 ) -> None:
     with Containerd(release=containerd_v2, prepare=prepared(installed)) as containerd, containerd.cri() as cri:
@@ -70,9 +70,7 @@ def test_an_error_of_any_length_refuses_its_container_and_the_next_pod_has_its_p
         assert "disconnected" not in log(containerd)
 
 
-def test_an_adjustment_or_an_error_of_a_v2_plugin_of_any_length_takes_effect(
-    containerd_v2: Release, tmp_path: Path
-) -> None:
+def test_v2_adjustments_and_errors_of_any_length_take_effect(containerd_v2: Release, tmp_path: Path) -> None:
     plugin = tmp_path / "10-adjusting"
     plugin.write_text(ADJUSTING)
     plugin.chmod(0o755)
@@ -88,9 +86,7 @@ def test_an_adjustment_or_an_error_of_a_v2_plugin_of_any_length_takes_effect(
             assert json.loads(config.read_text())["annotations"]["large"] == "x" * size
 
 
-def test_more_pods_than_fit_into_four_mebibytes_are_synchronized_and_the_next_has_its_plugins(
-    containerd_v2: Release, installed: Path, tmp_path: Path
-) -> None:
+def test_more_than_4_mib_of_pods_are_synchronized(containerd_v2: Release, installed: Path, tmp_path: Path) -> None:
     prepare = prepared(installed, launched=False)
     with Containerd(release=containerd_v2, prepare=prepare) as containerd, containerd.cri() as cri:
         keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
@@ -107,7 +103,7 @@ def test_more_pods_than_fit_into_four_mebibytes_are_synchronized_and_the_next_ha
         assert [(r["state"], r["id"]) for r in keeper.requests() if not r.get("late")] == [("create", last)]
 
 
-def test_a_pod_whose_event_is_longer_than_four_mebibytes_has_its_plugins_and_so_has_the_next(
+def test_pod_event_above_4_mib_gets_its_plugins(
     containerd_1_7: Release, installed: Path, tmp_path: Path
 ) -> None:  # later releases refuse such a pod themselves
     with Containerd(release=containerd_1_7, prepare=prepared(installed)) as containerd, containerd.cri() as cri:

@@ -51,9 +51,7 @@ def kill(containerd: Containerd) -> None:
             pass  # it has ended
 
 
-def test_what_starts_while_the_bridge_is_away_is_served_late_and_never_twice(
-    containerd: Containerd, tmp_path: Path
-) -> None:
+def test_missed_containers_are_served_late_once(containerd: Containerd, tmp_path: Path) -> None:
     keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
     configure(containerd, {"type": "keeper"})
 
@@ -124,9 +122,7 @@ def test_a_create_that_a_kill_has_cut_off_is_repeated(containerd: Containerd, tm
             assert [(each["id"], each["late"]) for each in keeper.requests()] == [(container, True)]
 
 
-def test_a_container_whose_setup_was_missed_is_refused_and_created_again(
-    containerd: Containerd, tmp_path: Path
-) -> None:
+def test_container_with_a_missed_setup_is_refused(containerd: Containerd, tmp_path: Path) -> None:
     StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
     configure(containerd, {"type": "keeper", "states": ["setup"]})
     with containerd.cri() as cri:

@@ -83,9 +83,7 @@ def bundle(crun: Runtime, cgroups_path: str | None) -> Bundle:
         ("konfine", "", "pod1/web"),
     ],
 )
-def test_crun_without_cgroups_and_the_callers_cgroup(
-    crun: Runtime, plugin: str, cgroups_path: str, name: str, two_cpus: None
-) -> None:
+def test_crun_without_cgroups(crun: Runtime, plugin: str, cgroups_path: str, name: str, two_cpus: None) -> None:
     caller = Caller(crun.enclosure, name)
     options = ["--cgroup-manager=disabled", "--root", str(crun.enclosure.root / "state")]
     configure(crun.enclosure, plugin)
@@ -108,9 +106,7 @@ def test_crun_without_cgroups_and_the_callers_cgroup(
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
-def test_podman_without_cgroups_and_the_callers_cgroup(
-    need: Callable[..., None], installed: Path, plugin: str, two_cpus: None
-) -> None:
+def test_podman_without_cgroups(need: Callable[..., None], installed: Path, plugin: str, two_cpus: None) -> None:
     need("podman", "crun")
     with Enclosure() as node:
         node.install(installed)
@@ -125,15 +121,17 @@ def test_podman_without_cgroups_and_the_callers_cgroup(
             (hooks / file.name).write_text(json.dumps(document))
         image.unpack_rootfs(node.root / "rootfs")
         caller = Caller(node, "shell")
-        places: list[str | Path] = [
-            "--root",
-            node.root / "storage",
-            "--runroot",
-            "/run/podman",
+        places: list[str | Path] = ["--root", node.root / "storage", "--runroot", "/run/podman"]
+        how = [
             "--storage-driver",
             "vfs",
+            "--cgroup-manager",
+            "cgroupfs",
+            "--runtime",
+            "crun",
+            "--hooks-dir",
+            str(hooks),
         ]
-        how: list[str | Path] = ["--cgroup-manager", "cgroupfs", "--runtime", "crun", "--hooks-dir", hooks]
         plain = ["--network", "host", "--security-opt", "seccomp=unconfined", "--annotation", "qos.class=ls"]
         container = caller.run(
             "podman", *places, *how, "run", "-d", "--cgroups=disabled", *plain, "--rootfs", node.root / "rootfs",

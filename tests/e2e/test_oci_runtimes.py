@@ -29,9 +29,7 @@ def hook(folder: Path, body: str) -> dict[str, Any]:
     return {"path": str(script), "args": ["hook"], "env": ["PATH=/usr/bin:/bin"]}
 
 
-def test_create_runtime_hook_gets_the_state_and_finds_the_cgroup_made_and_limited(
-    runtime: Runtime, tmp_path: Path
-) -> None:
+def test_create_runtime_hook_gets_the_state_and_a_limited_cgroup(runtime: Runtime, tmp_path: Path) -> None:
     web_cgroup = f"{runtime.enclosure.cgroup_parent}/web"
     knobs = [
         cgroups.directory("cpu", web_cgroup) / "cpu.cfs_quota_us",

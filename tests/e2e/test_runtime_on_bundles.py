@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from harness.containerd import cgroups
-from harness.containerd.enclosure import HANGING, SYSTEM_PATH, CommandFailedError
+from harness.containerd.enclosure import SYSTEM_PATH, CommandFailedError
+from tests.e2e import hang
 from tests.e2e.bundle import Bundle, Runtime
 from tests.e2e.standin import StandIn, stand_in
 from tests.support.waiting import wait_until
@@ -43,8 +44,13 @@ def set_options(node: Runtime, **options: Any) -> None:
     (node.enclosure.etc_nri / "runtime.json").write_text(json.dumps(options))
 
 
+def command(runtime: Runtime, *words: str | Path) -> list[str | Path]:
+    """A command line of the runtime, for the enclosure."""
+    return [runtime.program, "--root", runtime.enclosure.root / "state", *words]
+
+
 def call(runtime: Runtime, *words: str | Path) -> str:
-    return runtime.enclosure.run(runtime.program, "--root", runtime.enclosure.root / "state", *words)
+    return runtime.enclosure.run(*command(runtime, *words))
 
 
 def update(runtime: Runtime, **cpu: int) -> None:
@@ -82,15 +88,8 @@ def test_a_plugin_hears_of_every_step(runtime: Runtime, plugin: StandIn) -> None
     runtime.delete(web)
 
     requests = plugin.requests()
-    assert [each["state"] for each in requests] == [
-        "setup",
-        "create",
-        "pause",
-        "resume",
-        "resize",
-        "update",
-        "delete",
-    ]
+    states = ["setup", "create", "pause", "resume", "resize", "update", "delete"]
+    assert [each["state"] for each in requests] == states
     assert [each.get("pid", 0) for each in requests] == [0, pid, pid, pid, pid, pid, 0]
     assert requests[0]["spec"]["process"]["args"] == ["/bin/sleep", "1000000"]
     assert all("process" not in each["spec"] for each in requests[1:])
@@ -165,16 +164,8 @@ def test_adjustments_are_in_the_container(runtime: Runtime, plugin: StandIn, tmp
     web = runtime.bundle("web", command=["/bin/sh", "-c", script], cpu_quota=50_000)
     said = tmp_path / "said"
     with said.open("w") as stdout:
-        command: list[str | Path] = [
-            runtime.program,
-            "--root",
-            runtime.enclosure.root / "state",
-            "create",
-            "--bundle",
-            web.path,
-            "web",
-        ]
-        subprocess.run(runtime.enclosure.command(command), stdout=stdout, check=True, env={"PATH": SYSTEM_PATH})
+        words = command(runtime, "create", "--bundle", web.path, "web")
+        subprocess.run(runtime.enclosure.command(words), stdout=stdout, check=True, env={"PATH": SYSTEM_PATH})
     runtime.start(web)
     assert wait_until(lambda: said.read_text().count("\n") == 4)
     assert said.read_text().splitlines() == ["plugin /bin:/sbin", "from the node", "66", "/dev/mynull"]
@@ -184,9 +175,7 @@ def test_adjustments_are_in_the_container(runtime: Runtime, plugin: StandIn, tmp
 
 
 @both
-def test_an_adjustment_that_the_runtime_does_not_know_refuses_the_container(
-    runtime: Runtime, plugin: StandIn
-) -> None:
+def test_adjustment_unknown_to_the_runtime_refuses_the_container(runtime: Runtime, plugin: StandIn) -> None:
     plugin.answer_with("setup", {"adjust": {"linux": {"netDevices": {"eth7": {"name": "eth0"}}}}})
     with pytest.raises(CommandFailedError) as refused:
         runtime.create(runtime.bundle("web"))
@@ -195,7 +184,7 @@ def test_an_adjustment_that_the_runtime_does_not_know_refuses_the_container(
 
 
 @both
-def test_a_plugin_of_resize_changes_what_is_written_to_the_cgroups(runtime: Runtime, plugin: StandIn) -> None:
+def test_plugins_change_the_limits_of_an_update(runtime: Runtime, plugin: StandIn) -> None:
     other = run_web(runtime, "other", cpu_quota=10_000)
     web = run_web(runtime, cpu_quota=50_000)
     updates = [
@@ -215,10 +204,9 @@ def test_resources_come_from_a_file_or_stdin(runtime: Runtime, plugin: StandIn, 
     web = run_web(runtime, cpu_quota=50_000)
     wanted = tmp_path / "wanted"
     wanted.write_text('{"cpu": {"quota": 70000}}')
-    words = ["update", "--resources", str(wanted) if how == "file" else "-", "web"]
-    command = runtime.enclosure.command([runtime.program, "--root", runtime.enclosure.root / "state", *words])
+    words = command(runtime, "update", "--resources", wanted if how == "file" else "-", "web")
     with wanted.open() as stdin:
-        subprocess.run(command, stdin=stdin, check=True, env={"PATH": SYSTEM_PATH})
+        subprocess.run(runtime.enclosure.command(words), stdin=stdin, check=True, env={"PATH": SYSTEM_PATH})
     assert cgroups.knob(web.cgroup, "cpu.cfs_quota_us") == "70000"
     assert plugin.states("web")[-2:] == ["resize", "update"]
 
@@ -242,20 +230,9 @@ def test_a_container_that_a_plugin_refuses_is_not_there(runtime: Runtime, plugin
     web = runtime.bundle("web")
     before = (web.path / "config.json").read_text()
     log, pid_file = runtime.enclosure.root / "log", web.path / "pid"
-    words: list[str | Path] = [
-        "--log",
-        log,
-        "--log-format",
-        "json",
-        "create",
-        "--bundle",
-        web.path,
-        "--pid-file",
-        pid_file,
-        "web",
-    ]
+    words: list[str | Path] = ["create", "--bundle", web.path, "--pid-file", pid_file, "web"]
     with pytest.raises(CommandFailedError) as refused:
-        call(runtime, *words)
+        call(runtime, "--log", log, "--log-format", "json", *words)
     reason = f"nri-{real(runtime)} create web: plugin standin: nope"
     assert (refused.value.code, refused.value.stderr) == (1, f"{reason}\n")
     *_, line = map(json.loads, log.read_text().splitlines())
@@ -295,7 +272,7 @@ def test_an_id_that_is_taken_does_not_cost_the_other_its_plugins(runtime: Runtim
 
 @both
 def test_a_plugin_that_hangs_is_killed_in_time(runtime: Runtime) -> None:
-    hang(runtime)
+    hang(runtime.enclosure)
     set_options(runtime, deadline=1.5)
     with pytest.raises(CommandFailedError) as refused:
         runtime.create(runtime.bundle("web"))
@@ -306,22 +283,14 @@ def test_a_plugin_that_hangs_is_killed_in_time(runtime: Runtime) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["TERM", "KILL"])
 def test_a_call_that_is_killed_leaves_no_plugin(runtime: Runtime, number: signal.Signals) -> None:
-    begun = hang(runtime)
+    begun = hang(runtime.enclosure)
     web = runtime.bundle("web")
     pid_of_call = runtime.enclosure.root / "call"
     script = f'echo $$ > {pid_of_call}; exec "$@"'
-    words: list[str | Path] = [
-        runtime.program,
-        "--root",
-        runtime.enclosure.root / "state",
-        "create",
-        "--bundle",
-        web.path,
-        "web",
-    ]
-    command = runtime.enclosure.command(["sh", "-c", script, "sh", *words])
+    words = command(runtime, "create", "--bundle", web.path, "web")
+    killed = runtime.enclosure.command(["sh", "-c", script, "sh", *words])
     null = subprocess.DEVNULL
-    with subprocess.Popen(command, stdin=null, stdout=null, stderr=null, env={"PATH": SYSTEM_PATH}) as process:
+    with subprocess.Popen(killed, stdin=null, stdout=null, stderr=null, env={"PATH": SYSTEM_PATH}) as process:
         assert wait_until(begun.exists)
         runtime.enclosure.run("sh", "-c", f"kill -{int(number)} {pid_of_call.read_text()}")
         assert process.wait(30) != 0
@@ -329,19 +298,10 @@ def test_a_call_that_is_killed_leaves_no_plugin(runtime: Runtime, number: signal
     assert wait_until(lambda: runtime.ids() == [])  # the watchdog has deleted it
 
 
-def hang(runtime: Runtime) -> Path:
-    begun = runtime.enclosure.root / "begun"
-    file = runtime.enclosure.opt_nri / "bin/hanging"
-    file.write_text(HANGING.format(begun=begun))
-    file.chmod(0o755)
-    runtime.enclosure.configure({"type": "hanging"})
-    return begun
-
-
 # Broken configurations
 
 
-def test_a_broken_configuration_refuses_and_lets_everything_be_removed(runtime: Runtime, plugin: StandIn) -> None:
+def test_broken_configuration_refuses_creates_and_allows_deletes(runtime: Runtime, plugin: StandIn) -> None:
     web = run_web(runtime)
     runtime.enclosure.configure({"type": "standin", "timeout": "soon"})
     with pytest.raises(CommandFailedError, match=r"timeout: found the string 'soon', expected a number"):
@@ -354,7 +314,7 @@ def test_a_broken_configuration_refuses_and_lets_everything_be_removed(runtime: 
     assert runtime.ids() == []
 
 
-def test_broken_options_refuse_and_let_everything_be_removed(runtime: Runtime, plugin: StandIn) -> None:
+def test_broken_options_refuse_creates_and_allow_deletes(runtime: Runtime, plugin: StandIn) -> None:
     web = run_web(runtime)
     set_options(runtime, deadline="long")
     with pytest.raises(CommandFailedError, match=r"runtime.json: deadline: found the string 'long', expected"):
@@ -433,19 +393,10 @@ def test_a_terminal_stays_the_containers(runtime: Runtime, plugin: StandIn) -> N
     config["process"]["terminal"] = True
     config["mounts"].append({"destination": "/dev/pts", "type": "devpts", "source": "devpts"})
     (web.path / "config.json").write_text(json.dumps(config))
-    words: list[str | Path] = [
-        runtime.program,
-        "--root",
-        runtime.enclosure.root / "state",
-        "run",
-        "--bundle",
-        web.path,
-        "web",
-    ]
+    words = runtime.enclosure.command(command(runtime, "run", "--bundle", web.path, "web"))
     pid, terminal = pty.fork()
     if pid == 0:
-        command = [*map(str, runtime.enclosure.command(words))]
-        os.execvpe(command[0], command, {"PATH": SYSTEM_PATH})
+        os.execvpe(words[0], [*map(str, words)], {"PATH": SYSTEM_PATH})
     seen = b""
     while b"a terminal" not in seen:
         seen += os.read(terminal, 4096)
@@ -462,19 +413,11 @@ def test_a_signal_reaches_a_container_in_the_foreground(runtime: Runtime, plugin
     script = 'trap "echo caught; exit 9" TERM; echo ready; while :; do sleep 0.1; done'
     web = runtime.bundle("web", command=["/bin/sh", "-c", script])
     said, pid_of_call = tmp_path / "said", runtime.enclosure.root / "call"
-    words: list[str | Path] = [
-        runtime.program,
-        "--root",
-        runtime.enclosure.root / "state",
-        "run",
-        "--bundle",
-        web.path,
-        "web",
-    ]
-    command = runtime.enclosure.command(["sh", "-c", f'echo $$ > {pid_of_call}; exec "$@"', "sh", *words])
+    words = command(runtime, "run", "--bundle", web.path, "web")
+    running = runtime.enclosure.command(["sh", "-c", f'echo $$ > {pid_of_call}; exec "$@"', "sh", *words])
     with (
         said.open("w") as stdout,
-        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, env={"PATH": SYSTEM_PATH}) as process,
+        subprocess.Popen(running, stdin=subprocess.DEVNULL, stdout=stdout, env={"PATH": SYSTEM_PATH}) as process,
     ):
         assert wait_until(lambda: "ready" in said.read_text())
         runtime.enclosure.run("sh", "-c", f"kill -TERM {pid_of_call.read_text()}")

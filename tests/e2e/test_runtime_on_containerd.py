@@ -81,9 +81,7 @@ def test_each_plugin_runs_once_for_a_state(
     assert create["pid"] > 0
 
 
-def test_a_container_of_ctr_gets_its_plugins_once(
-    containerd_1_6: Release, installed: Path, tmp_path: Path, plugin: StandIn
-) -> None:
+def test_container_of_ctr(containerd_1_6: Release, installed: Path, tmp_path: Path, plugin: StandIn) -> None:
     with running(containerd_1_6, installed, tmp_path, conf={"conf.json": listed()}) as containerd:
         ctr = ctr_of(containerd)
         ctr("run", "--runc-binary", NRI_RUNC, "--snapshotter", "native", "--rm", image.NAME, "web", "/bin/true")
@@ -134,9 +132,7 @@ def test_a_container_that_cannot_be_created_gets_a_delete(node: tuple[Containerd
     assert plugin.states(container) == ["setup", "delete"]
 
 
-def test_what_a_plugin_of_resize_wants_is_what_the_container_gets(
-    node: tuple[Containerd, Cri], plugin: StandIn
-) -> None:
+def test_plugins_change_the_limits_of_an_update(node: tuple[Containerd, Cri], plugin: StandIn) -> None:
     containerd, cri = node
     pod = cri.run_pod("web")
     container = cri.create_container(pod, "app", image=image.NAME, command=image.FOREVER, cpu_quota=50_000)
@@ -163,9 +159,7 @@ def test_an_adjusted_environment_is_in_the_container(node: tuple[Containerd, Cri
     assert "FROM=plugin" in said.split("\0")
 
 
-def test_a_broken_option_refuses_containers_and_lets_them_be_removed(
-    node: tuple[Containerd, Cri], plugin: StandIn
-) -> None:
+def test_broken_option_refuses_creates_and_allows_deletes(node: tuple[Containerd, Cri], plugin: StandIn) -> None:
     containerd, cri = node
     pod = cri.run_pod("web")
     container = cri.create_container(pod, "app", image=image.NAME, command=image.FOREVER)

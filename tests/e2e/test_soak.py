@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 
 
-def test_after_hundreds_of_faults_every_verdict_was_right_and_nothing_has_grown(installed: Path) -> None:
+def test_soak_with_hundreds_of_faults_passes(installed: Path) -> None:
     command = [sys.executable, "-m", "soak", "--events", "500", "--seed", "7"]
     bridge = installed / "opt/nri/plugins/10-v1bridge"
     done = subprocess.run([*command, "--bridge", bridge], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -15,7 +15,7 @@ def test_after_hundreds_of_faults_every_verdict_was_right_and_nothing_has_grown(
     assert done.stdout.count("holds") == 8
 
 
-def test_a_bridge_that_is_none_is_told_in_one_line(tmp_path: Path) -> None:
+def test_missing_bridge_prints_one_line_error(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "soak", "--events", "1", "--bridge", str(tmp_path / "gone")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1

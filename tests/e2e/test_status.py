@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING
 
 import grpc
 import pytest
 
 from harness import processes
 from harness.containerd.bridged import configure, create, script
+from harness.containerd.cri import Cri
 from harness.containerd.enclosure import CommandFailedError
 from harness.containerd.instance import Containerd
 from tests.support.waiting import SOON, until
-
-if TYPE_CHECKING:
-    from harness.containerd.cri import Cri
 
 pytestmark = pytest.mark.runtime
 
@@ -49,9 +46,7 @@ def test_a_launched_bridge_is_well_and_says_what_it_did_to_a_pod(containerd: Con
     until(lambda: "quota = 50000/100000" in containerd.enclosure.run(NRI, "status", "--pod", "default/web"))
 
 
-def test_a_plugin_that_fails_and_a_broken_file_degrade_it_and_a_killed_one_is_none(
-    containerd: Containerd, cri: Cri
-) -> None:
+def test_status_of_a_degraded_bridge_and_of_a_killed_one(containerd: Containerd, cri: Cri) -> None:
     configure(containerd, CLEARCFS)
     until(lambda: check(containerd)[0] == 0, "a bridge that is well", SOON)
     script(containerd, "failing", "exit 3")

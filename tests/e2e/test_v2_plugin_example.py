@@ -9,6 +9,7 @@ import pytest
 
 from harness.containerd.bridged import create
 from harness.containerd.instance import Containerd, Release
+from tests.e2e import live
 from tests.support.waiting import SOON, until
 
 pytestmark = pytest.mark.runtime
@@ -30,13 +31,7 @@ def test_the_logger_of_the_page_tells_a_pods_life(containerd_v2: Release, tmp_pa
             try:
                 until(lambda: "are there" in said.read_text(), "the logger to be synchronized", SOON)
                 with containerd.cri() as cri:
-                    pod = cri.run_pod("web")
-                    container = create(cri, pod)
-                    cri.start(container)
-                    cri.stop(container)
-                    cri.stop_pod(pod)
-                    cri.remove(container)
-                    cri.remove_pod(pod)
+                    live(cri, create)
                 until(lambda: "is gone" in said.read_text(), "the end of the pod", SOON)
             finally:
                 plugin.kill()

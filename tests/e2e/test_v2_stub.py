@@ -18,27 +18,20 @@ import grpc
 import pytest
 
 from harness.containerd.bridged import SOCKET, create, knob
-from harness.containerd.cri import Cri
 from harness.containerd.enclosure import Enclosure
 from harness.containerd.instance import Containerd, Release
 from nri.v2 import api, stub
 from nri.v2.api.runtimes import nri_version
 from nri.v2.stub.plugin import HANDLERS
+from tests.e2e import live
 from tests.support.v2_template import filled, launchable
 from tests.support.waiting import SOON, until
 
 pytestmark = pytest.mark.runtime
 
 LIFE = [
-    "run_pod_sandbox",
-    "create_container",
-    "post_create_container",
-    "start_container",
-    "post_start_container",
-    "stop_container",
-    "stop_pod_sandbox",
-    "remove_container",
-    "remove_pod_sandbox",
+    *("run_pod_sandbox", "create_container", "post_create_container", "start_container", "post_start_container"),
+    *("stop_container", "stop_pod_sandbox", "remove_container", "remove_pod_sandbox"),
 ]
 
 
@@ -100,28 +93,17 @@ def connected(containerd: Containerd, index: str, plugin: Listening) -> Iterator
         assert not serving.is_alive()
 
 
-def live(cri: Cri) -> None:
-    """Take a pod and its container through their lives."""
-    pod = cri.run_pod("web")
-    container = create(cri, pod)
-    cri.start(container)
-    cri.stop(container)
-    cri.stop_pod(pod)
-    cri.remove(container)
-    cri.remove_pod(pod)
-
-
 def test_only_the_chosen_events_arrive(bare: Containerd) -> None:
     choosing = Listening(["StopContainer", "createcontainer", api.Event.REMOVE_POD_SANDBOX])
     everything = Listening()
     with connected(bare, "10", choosing), connected(bare, "20", everything), bare.cri() as cri:
-        live(cri)
+        live(cri, create)
         until(lambda: "remove_pod_sandbox" in everything.arrived, "the end of the pod", SOON)
     assert choosing.arrived == ["create_container", "stop_container", "remove_pod_sandbox"]
     assert [each for each in everything.arrived if each in LIFE] == LIFE
 
 
-def test_what_a_later_plugin_removes_or_replaces_is_not_in_the_container(bare: Containerd) -> None:
+def test_later_plugins_can_remove_and_replace(bare: Containerd) -> None:
     values = {"KEPT": "1", "GONE": "1", "LEVEL": "low"}
     first = api.ContainerAdjustment(
         env=[{"key": key, "value": value} for key, value in values.items()],
@@ -146,7 +128,7 @@ def test_what_a_later_plugin_removes_or_replaces_is_not_in_the_container(bare: C
     assert ("/dev/shm" in mounts) != passes_removals_on  # a mount of the container's own
 
 
-def test_the_template_of_a_plugin_works_where_the_runtime_launches_it(containerd_v2: Release, tmp_path: Path) -> None:
+def test_template_works_where_the_runtime_launches_it(containerd_v2: Release, tmp_path: Path) -> None:
     def prepare(enclosure: Enclosure) -> None:
         (enclosure.opt_nri / "plugins").mkdir()
         launchable(filled(tmp_path, "cpu-level"), enclosure.opt_nri / "plugins/10-cpu-level")

@@ -7,14 +7,12 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from nri.cgroups import parse_cpus
 from nri.types.v1 import Result
 from tests.support.giving import GivingNode
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SCRIPT = """
 import os
@@ -83,7 +81,7 @@ class Waves(GivingNode):
     asked: dict[str, int | None]
 
 
-def test_no_cpu_is_given_twice_with_200_pods_at_once_and_kills_at_any_moment(tmp_path: Path) -> None:
+def test_no_cpu_is_given_twice_to_200_pods_with_kills(tmp_path: Path) -> None:
     node = Waves(tmp_path, cores=4)
     node.asked = {}
     node.files.make("/kubepods/burstable")  # as the kubelet, before any pod: the made-up tree is for one thread

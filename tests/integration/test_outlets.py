@@ -11,13 +11,15 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nri import skel
+from nri.config.entries import PluginEntry
 from nri.errors import NRIError
 from nri.hook import Arguments
 from nri.hook import run as run_hook
@@ -33,10 +35,6 @@ from tests.support.host import OCI_CONFIG, Host, plugin
 from tests.support.node import Node
 from tests.support.waiting import SOON
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
 EVIL = "\x1b[2J\x1b]0;t\x07\r\nFORGED ok\x00\x08\x7f\x85\x9b31m\u2028\u202e\u200b"
 
 
@@ -51,55 +49,36 @@ def assert_fit(text: str, *, says: str = "FORGED ok") -> None:
 # Ways in: what a plugin, a pod or a file says
 
 
-def on_stderr(host: Host) -> None:
-    host.configure(plugin("noop", ["stderr", EVIL.encode().decode("latin-1") + "\n"]))
+RAW = EVIL.encode().decode("latin-1")
+RESULT = [["put", key, EVIL] for key in ("plugin", "version", "cgroupsPath", EVIL)]
+PLUGIN_SAYS = {
+    "on stderr": plugin("noop", ["stderr", f"{RAW}\n"]),
+    "an error": plugin("noop", ["error", EVIL]),
+    "an ignored error": plugin("noop", ["error", EVIL], failure_policy="ignore"),
+    "no result": plugin("noop", ["write", RAW], ["nothing"]),
+    "an invalid result": plugin("noop", ["put", "metadata", {EVIL: {EVIL: 1}}]),
+}
+RESULT_SAYS = {
+    "metadata": plugin("noop", ["put", "metadata", {EVIL: EVIL}]),
+    "all of a result": plugin("noop", *RESULT, ["put", "metadata", {"a": EVIL}]),
+}
+FILE_SAYS = {
+    "a key": (json.dumps({"version": "0.1", "plugins": [{"type": "noop", EVIL: 1}]}), "10-test.conf"),
+    "a type": (json.dumps({"version": "0.1", "plugins": [{"type": EVIL}]}), "10-test.conf"),
+    "a file's name": ("[]", EVIL.replace("\0", "") + ".conf"),
+}
 
 
-def as_error(host: Host) -> None:
-    host.configure(plugin("noop", ["error", EVIL]))
+def ways(says: dict[str, Any]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("says", says.values(), ids=says)
 
 
-def as_error_ignored(host: Host) -> None:
-    host.configure(plugin("noop", ["error", EVIL], failure_policy="ignore"))
-
-
-def instead_of_a_result(host: Host) -> None:
-    host.configure(plugin("noop", ["write", EVIL.encode().decode("latin-1")], ["nothing"]))
-
-
-def as_a_result_of_another_kind(host: Host) -> None:
-    host.configure(plugin("noop", ["put", "metadata", {EVIL: {EVIL: 1}}]))
-
-
-def as_metadata(host: Host) -> None:
-    host.configure(plugin("noop", ["put", "metadata", {EVIL: EVIL}]))
-
-
-def as_all_of_a_result(host: Host) -> None:
-    keys = ("plugin", "version", "cgroupsPath", EVIL)
-    host.configure(plugin("noop", *[["put", key, EVIL] for key in keys], ["put", "metadata", {"a": EVIL}]))
-
-
-def as_a_key_of_a_configuration(host: Host) -> None:
-    host.configure_text(json.dumps({"version": "0.1", "plugins": [{"type": "noop", EVIL: 1}]}))
-
-
-def as_a_type(host: Host) -> None:
-    host.configure_text(json.dumps({"version": "0.1", "plugins": [{"type": EVIL}]}))
-
-
-def as_a_files_name(host: Host) -> None:
-    host.configure_text("[]", EVIL.replace("\0", "") + ".conf")
-
-
-Says = Callable[[Host], None]
-PLUGIN_SAYS = [on_stderr, as_error, as_error_ignored, instead_of_a_result, as_a_result_of_another_kind]
-RESULT_SAYS = [as_metadata, as_all_of_a_result]
-FILE_SAYS = [as_a_key_of_a_configuration, as_a_type, as_a_files_name]
-
-
-def ways(says: Sequence[Says]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("says", says, ids=lambda each: each.__name__)
+def configure(host: Host, says: Any) -> None:
+    """Have a plugin or a file say EVIL."""
+    if isinstance(says, PluginEntry):
+        host.configure(says)
+    else:
+        host.configure_text(*says)
 
 
 @pytest.fixture
@@ -130,15 +109,15 @@ def hook(host: Host, **state: Any) -> str:
     return stderr.getvalue() + logged
 
 
-@ways([*PLUGIN_SAYS, *FILE_SAYS])
-def test_the_hook_says_it_in_lines_of_its_own(host: Host, says: Says) -> None:
-    says(host)
+@ways(PLUGIN_SAYS | FILE_SAYS)
+def test_the_hook_says_it_in_lines_of_its_own(host: Host, says: Any) -> None:
+    configure(host, says)
     assert_fit(hook(host))
 
 
 @pytest.mark.parametrize("key", ["id", "bundle", "pid", "annotations"])
 def test_what_the_runtime_says_to_the_hook_too(host: Host, key: str) -> None:
-    as_error(host)
+    host.configure(PLUGIN_SAYS["an error"])
     value = {"bundle": f"/{EVIL}", "annotations": {EVIL: [EVIL]}}.get(key, EVIL)
     assert_fit(hook(host, **{key: value}), says="nri hook create")
 
@@ -152,16 +131,16 @@ def nri(host: Host, *words: str) -> str:
     return ran.stdout + ran.stderr
 
 
-@ways([*PLUGIN_SAYS, *RESULT_SAYS, FILE_SAYS[0]])
-def test_nri_invoke_prints_nothing_raw(host: Host, says: Says) -> None:
-    says(host)
+@ways(PLUGIN_SAYS | RESULT_SAYS | {"a key": FILE_SAYS["a key"]})
+def test_nri_invoke_prints_nothing_raw(host: Host, says: Any) -> None:
+    configure(host, says)
     for options in ((), ("--trace",), ("--trace", "--json"), ("--dry-run",), ("--dry-run", "--json")):
         assert_fit(nri(host, "invoke", "create", "--request", "-", *options))
 
 
 @ways(FILE_SAYS)
-def test_nri_check_and_nri_plugins_name_files_and_keys(host: Host, says: Says) -> None:
-    says(host)
+def test_nri_check_and_nri_plugins_name_files_and_keys(host: Host, says: Any) -> None:
+    configure(host, says)
     for command in (["check"], ["check", "--json"], ["plugins"]):
         assert_fit(nri(host, *command))
 
@@ -205,9 +184,9 @@ def bridge(host: Host, log_format: str) -> Iterator[tuple[Node, Path]]:
         logger.setLevel(before[1])
 
 
-@ways([*PLUGIN_SAYS, *RESULT_SAYS, *FILE_SAYS])
-def test_the_bridge_logs_it_in_lines_of_its_own_and_so_answers_the_runtime(host: Host, says: Says) -> None:
-    says(host)
+@ways(PLUGIN_SAYS | RESULT_SAYS | FILE_SAYS)
+def test_bridge_logs_and_answers_in_lines_of_its_own(host: Host, says: Any) -> None:
+    configure(host, says)
     for log_format in ("text", "json"):
         with bridge(host, log_format) as (node, path):
             for event in (node.create, node.start):
@@ -236,7 +215,7 @@ def test_pods_and_runtimes_are_called_what_they_like(host: Host, log_format: str
     assert_fit(logged)
 
 
-def test_an_error_for_the_runtime_is_not_as_long_as_a_plugin_likes(host: Host) -> None:
+def test_error_for_the_runtime_has_a_limited_length(host: Host) -> None:
     host.configure(plugin("noop", ["error", "x" * 500_000]))
     with bridge(host, "text") as (node, _), pytest.raises(StatusError) as caught:
         node.start()
@@ -285,9 +264,10 @@ def test_a_plugin_says_what_is_wrong_with_a_request_in_one_line(stdin: str) -> N
 # Out: nri simulate
 
 
-@ways([*PLUGIN_SAYS[1:], *RESULT_SAYS])  # on stderr it may print as many lines as it likes
-def test_nri_simulate_prints_nothing_raw(host: Host, says: Says) -> None:
-    says(host)
+# On stderr it may print as many lines as it likes.
+@ways({key: says for key, says in (PLUGIN_SAYS | RESULT_SAYS).items() if key != "on stderr"})
+def test_nri_simulate_prints_nothing_raw(host: Host, says: Any) -> None:
+    configure(host, says)
     for options in ((), ("--json",)):
         ran = process("simulate", str(host.conf), "--bin-dir", str(host.bin), "--containers=0", *options)
         assert_fit(ran.stdout, says="FORGED")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,10 +15,6 @@ from nri.status import client
 from nri.v2 import api
 from tests.support.processes import is_running
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 OWN = ("clearcfs", "konfine", "logger", "device-injector", "hook-injector", "ulimit-adjuster", "qos")
 
@@ -90,16 +86,6 @@ def test_all_plugins_of_the_build_are_residents_with_their_names(own: OwnNode) -
     assert "WARN" not in own.log().upper()
 
 
-def test_a_resident_that_is_killed_costs_no_event_and_is_replaced(own: OwnNode) -> None:
-    assert wait_until(own.is_ready, SOON), own.log()
-    before = own.residents()["clearcfs"]
-    os.kill(before, signal.SIGKILL)
-    for _ in range(3):
-        own.event()
-    assert wait_until(lambda: own.is_ready() and own.residents().get("clearcfs") != before, SOON), own.log()
-    assert not is_running(before)
-
-
 def test_a_replaced_executable_gets_a_resident_of_its_own(own: OwnNode) -> None:
     assert wait_until(own.is_ready, SOON), own.log()
     before = own.residents()["logger"]
@@ -107,10 +93,3 @@ def test_a_replaced_executable_gets_a_resident_of_its_own(own: OwnNode) -> None:
     (own.binaries / "logger.new").rename(own.binaries / "logger")
     assert wait_until(lambda: own.is_ready() and own.residents().get("logger") not in (None, before), SOON)
     assert not is_running(before)
-
-
-def test_a_bridge_that_is_killed_leaves_no_resident(own: OwnNode) -> None:
-    assert wait_until(own.is_ready, SOON), own.log()
-    family = own.family()
-    os.kill(own.node.pid, signal.SIGKILL)
-    assert wait_until(lambda: not any(is_running(pid) for pid in family), SOON)

@@ -10,7 +10,9 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
+from harness.json_schemas import PLACES
 from nri.authoring.building import INSTALL
 from tests.support.wheels import build, copy_sources, environment, patiently, run
 
@@ -61,7 +63,7 @@ def test_the_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
     assert run(python, "-c", fixtures, cwd=tmp_path) == "['nri.testing.pytest_plugin']\n"
 
 
-def test_the_source_distribution_has_the_stamp_and_what_a_wheel_of_it_needs(tmp_path: Path) -> None:
+def test_source_distribution_has_the_stamp(tmp_path: Path) -> None:
     source = tmp_path / "source"
     (source / "tools").mkdir(parents=True)
     (source / "nri").mkdir()
@@ -84,6 +86,24 @@ def destination(tmp_path_factory: pytest.TempPathFactory) -> Path:
     destination = tmp_path_factory.mktemp("installed")
     run("tools/install", destination)
     return destination
+
+
+def test_installed_schemas_accept_the_samples(destination: Path) -> None:
+    folder = destination / "opt/nri/lib/schemas"
+    assert {path.name for path in folder.iterdir()} == {f"{name}.schema.json" for name in PLACES}
+    for name, package in PLACES.items():
+        source = ROOT / package.replace(".", "/") / "schemas" / f"{name}.schema.json"
+        assert (folder / source.name).read_bytes() == source.read_bytes()
+
+    files = [*(destination / "etc/nri/resource.d").iterdir(), *(ROOT / "conf/resource.d").iterdir()]
+    files.append(ROOT / "deploy/systemd/v1bridge.json")
+    assert len(files) > 5
+    for file in files:
+        value = json.loads(file.read_text())
+        assert value["$schema"].startswith("file://")
+        schema = json.loads((destination / value["$schema"].removeprefix("file://").lstrip("/")).read_text())
+        Draft202012Validator.check_schema(schema)
+        Draft202012Validator(schema).validate(value)  # a reference to another file would fail here
 
 
 def test_only_the_command_has_the_metrics(destination: Path) -> None:
@@ -135,14 +155,10 @@ def test_the_installed_tree_may_be_moved(destination: Path, tmp_path: Path) -> N
     assert all(path.resolve().is_relative_to(moved) for path in links)
 
 
-def test_a_binary_says_what_is_wrong_with_its_input_without_a_traceback(destination: Path) -> None:
+def test_binary_reports_invalid_input_without_a_traceback(destination: Path) -> None:
     for stdin, expected in (("", "is empty"), ('{"pid":"x"}', "request.pid"), ('{"a', "line 1 column 2")):
         done = subprocess.run(
-            [destination / "opt/nri/bin/konfine", "invoke"],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            check=False,
+            [destination / "opt/nri/bin/konfine", "invoke"], input=stdin, capture_output=True, text=True, check=False
         )
         assert done.returncode == 1
         assert expected in done.stderr
@@ -159,11 +175,7 @@ def test_the_compiled_command_makes_the_folder_of_a_new_plugin(tmp_path: Path, o
     files = [path for path in (tmp_path / "pinner").rglob("*") if path.is_file()]
     assert "@name@" not in "".join(path.read_text() for path in files)
     refused = subprocess.run(
-        [ROOT / "dist/nri/nri", "simulate", "pinner"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
+        [ROOT / "dist/nri/nri", "simulate", "pinner"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr.startswith("this nri is a compiled executable, which can't load PLUGIN.py: ")
@@ -179,7 +191,7 @@ def test_the_compiled_command_builds_nothing_and_says_what_does() -> None:
     assert [name for name in modules if name.startswith(("PyInstaller", "nri.authoring.building"))] == []
 
 
-def test_the_debian_package_of_these_binaries_works_where_dpkg_unpacks_it(tmp_path: Path) -> None:
+def test_debian_package_works_where_it_is_unpacked(tmp_path: Path) -> None:
     if shutil.which("dpkg-deb") is None:
         pytest.skip("dpkg-deb is not installed")
     run("tools/binaries")

@@ -11,8 +11,9 @@ import os
 import re
 import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -24,12 +25,8 @@ from nri.client.resident import Residents
 from nri.testing.cgroup_files import CgroupFiles
 from nri.types.v1 import Request, Spec
 from tests.integration.client.test_resident import Node
+from tests.support.host import Host
 from tests.support.waiting import SOON
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.host import Host
 
 PLUGINS = ("clearcfs", "konfine", "logger", "device-injector", "hook-injector", "ulimit-adjuster", "qos")
 CONTAINERS = ("/kubepods/pod1/a", "/kubepods/pod1/b", "/nowhere")
@@ -203,9 +200,7 @@ def residents(binaries: Path) -> Iterator[Residents]:
     residents.close()
 
 
-def test_sequences_have_the_same_answers_in_one_process_and_in_a_process_each(
-    binaries: Path, residents: Residents, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_same_answers(binaries: Path, residents: Residents, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "nri.client")
     world, spawned = World(tmp_path / "world"), DirectInvoker([str(binaries)])
     residents.prepare(SOON)

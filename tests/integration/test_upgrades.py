@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from harness.node import BridgeNode
 from tests.support.pods import container, pod
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -70,7 +67,7 @@ def installed(binaries: Path, tmp_path: Path) -> Iterator[Installed]:
     installed.node.close()
 
 
-def test_two_upgrades_and_then_a_broken_file_and_every_pod_has_its_plugins(installed: Installed) -> None:
+def test_pods_get_plugins_after_two_upgrades_and_a_broken_file(installed: Installed) -> None:
     first = (installed.nri / "lib").resolve()
     assert installed.start_pod() == 1
     installed.upgrade("two")
@@ -85,7 +82,7 @@ def test_two_upgrades_and_then_a_broken_file_and_every_pod_has_its_plugins(insta
     assert installed.runtime.plugins == ["10-v1bridge"]
 
 
-def test_its_own_folder_may_be_gone_and_faults_are_still_explained(installed: Installed) -> None:
+def test_faults_are_explained_after_its_folder_is_removed(installed: Installed) -> None:
     first = (installed.nri / "lib").resolve()
     assert installed.start_pod() == 1
     installed.upgrade("two")
@@ -109,7 +106,7 @@ def test_its_own_folder_may_be_gone_and_faults_are_still_explained(installed: In
     assert installed.runtime.plugins == ["10-v1bridge"]
 
 
-def test_the_way_back_and_an_uninstallation_leave_a_running_bridge_what_it_runs_from(installed: Installed) -> None:
+def test_rollback_and_uninstall_keep_what_a_bridge_runs_from(installed: Installed) -> None:
     def tool(name: str, *options: str) -> list[str]:
         command = [str(ROOT / "tools" / name), *options, str(installed.root)]
         done = subprocess.run(command, check=True, capture_output=True, text=True)

@@ -27,15 +27,6 @@ OTHER = f"{POD}/sidecar"
 SANDBOX = f"{POD}/sandbox"
 
 
-def require(is_so: object, what: str) -> None:
-    """Fail with an error that is no assertion if a test's own set-up is not as it should be.
-
-    :raises RuntimeError: *is_so* is false.
-    """
-    if not is_so:
-        raise RuntimeError(f"the set-up failed: {what}")
-
-
 def install_own(host: Host, type_: str) -> Path:
     """Install a plugin of this project from its source, by its type."""
     path = host.bin / host.compiled(f"nri.plugins.{type_.replace('-', '_')}")

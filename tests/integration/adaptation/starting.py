@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import nri
 from tests.support.v2_plugin import Plugin
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SOURCE = os.path.dirname(os.path.dirname(nri.__file__))
 STUB = f"""#!{sys.executable}

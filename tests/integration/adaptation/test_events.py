@@ -52,7 +52,7 @@ def test_a_life_is_mostly_state_changes_up_to_nri_0_11() -> None:
     assert plugin.requests("Configure")[0].NRI_version == ""
 
 
-def test_a_plugin_without_the_new_calls_gets_state_changes_from_a_new_runtime() -> None:
+def test_plugin_without_the_new_calls_gets_state_changes() -> None:
     exchanges: list[Exchange] = []
     with Runtime(on_exchange=exchanges.append) as runtime:
         plugin = Plugin(**OWN_CALLS, StateChange=api.Empty()).connect(runtime)
@@ -62,7 +62,7 @@ def test_a_plugin_without_the_new_calls_gets_state_changes_from_a_new_runtime() 
 
 
 @pytest.mark.parametrize("style", ["rpc", "state-change"])
-def test_a_plugin_made_with_the_stub_sees_the_same_in_either_style(style: Any) -> None:
+def test_stub_plugin_sees_the_same_in_either_style(style: Any) -> None:
     seen: list[str] = []
 
     class Logger(stub.V2Plugin):
@@ -118,7 +118,7 @@ def test_an_event_that_the_runtime_does_not_know_ends_the_plugin() -> None:
 
 
 @pytest.mark.parametrize("style", ["rpc", "state-change"])
-def test_a_plugin_that_misses_its_deadline_is_cut_off_and_the_rest_goes_on(style: Any) -> None:
+def test_plugin_that_misses_its_deadline_is_cut_off(style: Any) -> None:
     release = threading.Event()
 
     def hang(request: Any) -> Any:
@@ -146,7 +146,7 @@ def test_a_plugin_that_misses_its_deadline_is_cut_off_and_the_rest_goes_on(style
     assert "no answer within 0.5 s" in str(exchanges[0].error)
 
 
-def test_an_answer_that_says_deadline_exceeded_comes_in_time_and_is_an_error_like_any_other() -> None:
+def test_deadline_exceeded_in_an_answer_is_an_ordinary_error() -> None:
     def late(request: Any) -> Any:
         raise StatusError(Code.DEADLINE_EXCEEDED, "not done")
 
@@ -157,7 +157,7 @@ def test_an_answer_that_says_deadline_exceeded_comes_in_time_and_is_an_error_lik
         assert runtime.plugins == ["10-test"]
 
 
-def test_a_plugin_that_dies_within_an_event_is_out_and_the_event_goes_on() -> None:
+def test_plugin_that_dies_within_an_event_is_dropped() -> None:
     def hang_up(request: api.StartContainerRequest) -> api.Empty:
         dying.hang_up()
         return api.Empty()
@@ -187,7 +187,7 @@ def refuse(request: Any) -> Any:
 REFUSALS: dict[str, Any] = dict.fromkeys(RPCS, refuse)
 
 
-def test_error_makes_some_events_fail_and_names_plugin_and_message() -> None:
+def test_error_fails_some_events_with_plugin_and_message() -> None:
     with Runtime() as runtime:
         Plugin("10", "no", **REFUSALS).connect(runtime)
         later = Plugin("20", "later", **RPCS).connect(runtime)
@@ -321,7 +321,7 @@ def test_a_validator_sees_it_all_and_can_reject_it() -> None:
     assert [(plugin.index, plugin.name) for plugin in request.plugins] == [("10", "setter"), ("20", "validator")]
 
 
-def test_a_conflict_in_updates_of_other_containers_at_the_stop_of_one_drops_them(
+def test_conflicting_updates_at_a_stop_are_dropped(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     answer = api.StopContainerResponse(update=updates(other=4))

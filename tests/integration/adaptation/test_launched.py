@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,11 +15,8 @@ from tests.support.processes import is_running
 from tests.support.v2_plugin import pod
 from tests.support.waiting import wait_until
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-
-def test_a_launched_plugin_gets_exactly_what_a_real_runtime_gives(tmp_path: Path) -> None:
+def test_launched_plugin_gets_what_a_real_runtime_gives(tmp_path: Path) -> None:
     report = (
         "import json, os, sys\n"
         "fds = {fd: os.readlink(f'/proc/self/fd/{fd}') for fd in '0123'}\n"
@@ -45,7 +42,7 @@ def test_a_launched_plugin_gets_exactly_what_a_real_runtime_gives(tmp_path: Path
     assert (directory, argv, blocked) == (os.getcwd(), [str(path)], ["0" * 16])
 
 
-def test_executables_of_a_directory_are_launched_with_their_configuration_files(tmp_path: Path) -> None:
+def test_executables_are_launched_with_their_configuration(tmp_path: Path) -> None:
     for name in ("20-b", "10-a"):
         install(tmp_path / "plugins", name, STUB + SERVE)
     install(tmp_path / "plugins", "30-text", "no program", 0o644)
@@ -111,9 +108,7 @@ def test_a_plugin_that_refuses_its_configuration_is_out(tmp_path: Path) -> None:
     assert "could not be configured: UNKNOWN: no, thanks" in str(exchanges[-1].error)
 
 
-def test_launched_processes_end_with_the_runtime_and_when_they_are_cut_off(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_launched_processes_end_with_the_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launched, "GRACE", 0.1)
     stays = STUB.replace("import os, sys", "import os, signal, sys, time") + SERVE + "time.sleep(60)\n"
     folder = tmp_path / "plugins"

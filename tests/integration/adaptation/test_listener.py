@@ -8,7 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -19,11 +19,8 @@ from tests.integration.adaptation.starting import install, outside
 from tests.support.v2_plugin import Plugin, pod
 from tests.support.waiting import SOON, wait_until
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-
-def test_the_socket_is_its_owners_alone_and_goes_with_the_runtime(tmp_path: Path) -> None:
+def test_socket_is_private_and_removed_with_the_runtime(tmp_path: Path) -> None:
     path = tmp_path / "run" / "nri.sock"
     with Runtime(socket_path=str(path)):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -53,9 +50,7 @@ def test_a_directory_that_others_can_look_into_is_said(tmp_path: Path, caplog: p
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_another_users_process_is_refused_although_it_reaches_the_socket(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_process_of_another_user_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "nri.sock"
     stranger = (
         "import os, socket, sys\nos.chdir(sys.argv[1])\nos.setgroups([])\nos.setgid(4711)\nos.setuid(4711)\n"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,6 @@ from nri.adaptation.lifecycle import PodTemplate
 from tests.integration.adaptation.starting import SERVE, STUB, install, outside
 from tests.integration.cli.running import Ran, inside, process
 from tests.support.waiting import SOON
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LOGGER = STUB + "    def create_container(self, request, call):\n        print(request.container.env, flush=True)\n"
 SETTER = (
@@ -43,7 +41,7 @@ def logger(tmp_path: Path) -> Path:
     return install(tmp_path / "plugins", "10-logger", LOGGER + SERVE)
 
 
-def test_the_timeline_shows_event_plugin_result_time_and_what_was_printed(logger: Path) -> None:
+def test_timeline_shows_event_plugin_result_time_and_output(logger: Path) -> None:
     ran = simulate(logger)
     assert (ran.status, ran.stderr) == (0, "")
     lines = ran.stdout.splitlines()
@@ -60,7 +58,7 @@ def test_the_timeline_shows_event_plugin_result_time_and_what_was_printed(logger
     assert lines[at + 1].startswith("    ['PATH=")
 
 
-def test_an_event_that_no_plugin_wants_is_shown_also_after_a_plugin_has_connected(tmp_path: Path) -> None:
+def test_event_that_no_plugin_wants_is_shown(tmp_path: Path) -> None:
     plugin = install(tmp_path / "plugins", "10-stopped", STUB.replace("run_pod", "stop_pod") + SERVE)
     ran = simulate(plugin, "--containers", 0, "--json")
     shown = [(row["event"], row["result"]) for row in timeline(ran)]
@@ -92,7 +90,7 @@ def test_what_is_made_up_can_be_chosen() -> None:
     ]
 
 
-def test_what_plugins_change_and_where_they_are_in_conflict_is_shown(tmp_path: Path) -> None:
+def test_changes_and_conflicts_of_plugins_are_shown(tmp_path: Path) -> None:
     for name in ("10-one", "20-two"):
         install(tmp_path / "plugins", name, SETTER + SERVE)
     ran = simulate(tmp_path / "plugins")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import socket
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import pytest
 
@@ -16,9 +16,6 @@ from nri.v2 import api, stub
 from nri.v2.ttrpc import MAX_DATA
 from tests.support.v2_plugin import Plugin, container, pod
 from tests.support.waiting import SOON
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def test_more_than_a_message_of_containers_comes_in_parts() -> None:
@@ -42,7 +39,7 @@ def test_more_than_a_message_of_containers_comes_in_parts() -> None:
 
 
 @pytest.mark.raw  # an old runtime sends this, and nothing sends it to a Go reader of ours
-def test_up_to_nri_0_6_everything_comes_in_one_message_however_long_and_a_stub_takes_it() -> None:
+def test_up_to_nri_0_6_everything_comes_in_one_message() -> None:
     taken = []
 
     class Taking(stub.V2Plugin):

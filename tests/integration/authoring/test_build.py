@@ -6,29 +6,24 @@ import os
 import re
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nri.authoring.rpaths import elf_files
 from nri.client.resident import about
 from nri.config.entries import PluginEntry
-from tests.integration.authoring.authored import answer
+from tests.integration.authoring.authored import Built, answer
 from tests.integration.cli.running import command, inside
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.integration.authoring.authored import Built
-    from tests.support.host import Host
+from tests.support.host import Host
 
 
-def test_several_plugins_share_one_folder_and_nothing_else_is_left(built: Built) -> None:
+def test_several_plugins_share_one_folder(built: Built) -> None:
     assert built.ran.stdout == "".join(f"built out/pair/{name}\n" for name in ("alpha", "beta", "20-gamma"))
     assert os.listdir(built.folder / "out") == ["pair"]
     assert sorted(os.listdir(built.result)) == ["20-gamma", "_internal", "alpha", "beta"]
     assert len(list(built.result.rglob("libpython*"))) == 1
 
 
-def test_it_works_in_an_empty_environment_with_all_late_imports_also_when_moved(built: Built, tmp_path: Path) -> None:
+def test_works_moved_in_an_empty_environment_with_late_imports(built: Built, tmp_path: Path) -> None:
     shutil.copytree(built.result, tmp_path / "moved")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/alpha").symlink_to("../moved/alpha")

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +14,6 @@ from tests.integration.authoring.authored import SOURCE, build, plugin
 from tests.integration.cli.running import COMMAND, inside
 from tests.support.processes import command_lines
 from tests.support.waiting import SOON, until
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SCHEMA = 'conf_schema = {"properties": {"cpus": {"type": "string"}}}'
 
@@ -35,9 +32,7 @@ SCHEMA = 'conf_schema = {"properties": {"cpus": {"type": "string"}}}'
         (plugin("a"), ("--output", "/proc/nri"), 1, "/proc/nri: No such file or directory; expected a folder in"),
     ],
 )
-def test_a_plugin_is_refused_with_one_sentence(
-    folder: Path, text: str, words: tuple[str, ...], status: int, why: str
-) -> None:
+def test_refused_with_one_sentence(folder: Path, text: str, words: tuple[str, ...], status: int, why: str) -> None:
     (folder / "plugin.py").write_text(text)
     (folder / "plugin").mkdir()
     ran = inside("build", "plugin.py", *words, cwd=folder, PYTHONPATH=SOURCE)
@@ -84,7 +79,7 @@ def test_without_pyinstaller_it_says_what_to_install(monkeypatch: pytest.MonkeyP
     ],
     ids=["none", "missing module", "missing file", "resident", "v2"],
 )
-def test_an_earlier_result_is_replaced_unless_the_trial_finds_a_fault(folder: Path, text: str, why: str) -> None:
+def test_earlier_result_is_replaced_unless_the_trial_fails(folder: Path, text: str, why: str) -> None:
     (folder / "a.py").write_text(text)
     (folder / "dist/a/_internal").mkdir(parents=True)
     (folder / "dist/a/_internal/base_library.zip").touch()

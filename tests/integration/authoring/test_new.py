@@ -9,7 +9,8 @@ import re
 import signal
 import subprocess
 import tomllib
-from typing import IO, TYPE_CHECKING
+from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -18,9 +19,6 @@ from tests.integration.cli.running import COMMAND, SOURCE
 from tests.support.linters import run_module
 from tests.support.v2_template import ROOT, filled, launchable
 from tests.support.waiting import SOON
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -58,7 +56,7 @@ def test_each_kind_runs_with_the_entry_beside_it(made: Path, kind: str) -> None:
     assert kind[:5] in run_module(folder, "nri.cli.entry", "simulate", f"{module_name(kind)}.py")
 
 
-def test_a_runtime_starts_the_v2_plugin_with_the_sample_configuration(tmp_path: Path) -> None:
+def test_runtime_starts_the_v2_plugin_with_its_configuration(tmp_path: Path) -> None:
     source = filled(tmp_path, "cpu-level")
     json.loads((source.parent / "conf.json").read_text())
     (tmp_path / "conf.d").mkdir()

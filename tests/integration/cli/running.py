@@ -8,15 +8,13 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from click.testing import CliRunner
 
 from nri.cli.commands import nri
+from tests.support.host import Host
 from tests.support.processes import MEASURED
-
-if TYPE_CHECKING:
-    from tests.support.host import Host
 
 SOURCE = str(Path(__file__).parents[3])
 COMMAND = [sys.executable, "-m", "nri.cli.entry"]

@@ -74,10 +74,7 @@ def test_the_copy_before_stays_and_older_ones_go(host: Host, new: Path) -> None:
     [
         ({"10.conf": "{"}, "new/10.conf:1:2: (document): expecting"),
         ({"10.conf": ONE.replace("type", "tpye")}, "new/10.conf:1:33: plugins[0].tpye: unknown key"),
-        (
-            {"10.conf": ONE, "20.conf": ONE.replace('"a"', '"gone"')},
-            "new/20.conf:1:41: plugins[0].type: gone: ",
-        ),
+        ({"10.conf": ONE, "20.conf": ONE.replace('"a"', '"gone"')}, "new/20.conf:1:41: plugins[0].type: gone: "),
         ({}, ' has no *.conf; for no plugins, write one with "plugins": []'),
     ],
 )
@@ -106,9 +103,7 @@ def test_what_the_node_had_is_kept_beside_it_once(host: Host, new: Path) -> None
     assert done.stderr.endswith(f"and an earlier one, {host.root}/before/resource.d; remove one of them\n")
 
 
-def test_a_config_map_that_is_exchanged_while_it_is_copied_counts_as_a_whole(
-    host: Host, new: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_config_map_exchanged_during_the_copy(host: Host, new: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     volume = ConfigMapVolume(host.root / "mount")
     volume.write({"10.conf": ONE, "20.conf": ONE})
     real = shutil.copyfile
@@ -123,9 +118,7 @@ def test_a_config_map_that_is_exchanged_while_it_is_copied_counts_as_a_whole(
     assert plugins(host) == ["b", "b", "b"]
 
 
-def test_a_directory_that_changes_again_and_again_is_refused(
-    host: Host, new: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_directory_that_keeps_changing_is_refused(host: Host, new: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     apply(host, new)
     real = shutil.copyfile
     (new / "10.conf").write_text(TWO)

@@ -37,7 +37,7 @@ def test_the_directories_of_a_container_and_its_pod_are_printed(tmp_path: Path, 
     assert run(tree, file, "--controller", "cpu", "--pod").stdout == f"{tree.directory('pod')}\n"
 
 
-def test_a_container_without_a_cgroup_is_an_error_with_nothing_on_stdout(tmp_path: Path) -> None:
+def test_container_without_a_cgroup_is_an_error(tmp_path: Path) -> None:
     web = Pod().container("web")
     tree = CgroupTree("v1")
     file = request(web, tmp_path)

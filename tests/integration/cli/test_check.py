@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import pytest
 from nri.cli import check
 from nri.client import resident
 from nri.config.entries import PluginEntry
-from tests.integration.cli.running import SOURCE, command
+from nri.doctor import engines
+from tests.integration.cli.running import SOURCE, command, inside
+from tests.support.cgroup_node import install_own
 from tests.support.host import Host, plugin
 from tests.support.waiting import SOON, wait_until
 
@@ -49,7 +52,7 @@ def faults(host: Host) -> list[str]:
 # The report
 
 
-def test_the_hash_is_that_of_the_content_whatever_the_names_of_the_files(host: Host) -> None:
+def test_hash_is_of_the_content_not_of_the_file_names(host: Host) -> None:
     host.install("a")
     host.configure(plugin("a", timeout=2.0), name="10.conf")
     first = command(host, "check", "--hash")
@@ -116,7 +119,7 @@ def test_a_wrong_conf_is_named_with_file_line_and_column(host: Host) -> None:
     assert "wrong" in ran.stdout
 
 
-def test_a_setting_that_is_open_to_every_pod_is_noted_and_no_fault(host: Host) -> None:
+def test_setting_open_to_every_pod_is_a_note(host: Host) -> None:
     for module in PLUGINS:
         host.compiled(module)
     host.configure(
@@ -189,7 +192,7 @@ def test_entries_of_the_directory_that_are_no_files_are_faults(host: Host) -> No
 # What a plugin says about itself
 
 
-def test_a_plugin_that_was_not_built_with_skel_is_only_looked_for(host: Host) -> None:
+def test_plugin_not_built_with_skel_is_only_looked_up(host: Host) -> None:
     host.script("foreign", "#!/bin/sh\necho usage >&2\nexit 1\n")
     host.script("talks", "#!/bin/sh\necho '<html>'\n")
     host.script("answers", '#!/bin/sh\necho \'{"plugin": "answers"}\'\n')
@@ -240,7 +243,7 @@ def test_a_plugin_by_another_name_is_a_fault(host: Host) -> None:
     assert "(none)" in command(host, "check").stdout
 
 
-def test_an_entry_without_a_state_that_the_plugin_acts_on_is_a_fault(host: Host) -> None:
+def test_entry_without_a_state_of_the_plugin_is_a_fault(host: Host) -> None:
     answering(host, "a", """echo '{"type":"a","nri":"0.1","states":["setup"]}'""")
     host.configure(PluginEntry(type="a"), PluginEntry(type="a", states=["setup"]))
     (fault,) = command(host, "check", "--json").json["faults"]
@@ -269,7 +272,7 @@ def test_a_plugin_that_never_stops_talking_is_killed(host: Host) -> None:
     assert faults(host) == [f"{host.bin}/loud version: killed: it wrote too much"]
 
 
-def test_control_characters_of_a_plugin_do_not_reach_the_terminal(host: Host) -> None:
+def test_control_characters_do_not_reach_the_terminal(host: Host) -> None:
     answering(host, "loud", r"""printf '%s' '{"type":"\u001b[2J","version":"\u001b[2J\n9","nri":"0.1"}'""")
     host.configure(PluginEntry(type="loud"))
     assert command(host, "check").status == 1
@@ -356,17 +359,12 @@ OPTS_IN = "    resident = True\n"
 RESIDENTS = {
     "fit": ("", ""),
     "ends": ("if 'serve' in sys.argv: sys.exit('no licence')", "it ends while it is loaded: no licence"),
-    "hangs": ("import time\nif 'serve' in sys.argv: time.sleep(1000)", "it does not become ready"),
 }
 
 
 @pytest.mark.parametrize("name", RESIDENTS)
-def test_the_reason_why_a_plugin_is_started_for_each_request_is_a_note_and_no_fault(
-    host: Host, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reason_for_no_resident_is_a_note(host: Host, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resident, "COMPILED", b"")
-    if name == "hangs":
-        monkeypatch.setattr(resident, "ANSWER_WITHIN", 2.0)
     begin, reason = RESIDENTS[name]
     path = host.script("mine", skel_plugin(OPTS_IN + INVOKE, begin=begin))
     host.configure(PluginEntry(type="mine"))
@@ -388,3 +386,48 @@ def test_a_plugin_that_must_not_be_a_resident_is_not_tried(host: Host, monkeypat
     (entry,) = command(host, "check", "--json").json["plugins"]
     assert entry["note"] == ""
     assert not tried.exists()
+
+
+# The project's own plugins
+
+
+def test_check_names_a_hook_file_that_refuses_every_container(host: Host) -> None:
+    install_own(host, "hook-injector")
+    hooks = host.folder("hooks.d")
+    (hooks / "bad.json").write_text("{")
+    entry = {"type": "hook-injector", "states": ["setup"], "conf": {"dirs": [str(hooks)]}}
+    host.configure_text(json.dumps({"version": "0.1", "plugins": [entry]}))
+    ran = inside("check", *host.options)
+    assert ran.status == 1
+    assert f"{hooks}/bad.json: line 1 column 2" in ran.stderr
+    when = {"annotations": {"a": "("}}
+    document = {"version": "1.0.0", "hook": {"path": "/bin/true"}, "when": when, "stages": ["prestart"]}
+    (hooks / "bad.json").write_text(json.dumps(document))
+    ran = inside("check", *host.options)
+    assert ran.status == 1
+    assert f"{hooks}/bad.json: when.annotations.a: found '('" in ran.stderr
+
+
+def test_check_notes_that_a_plugin_with_ignore_can_be_left_out(host: Host) -> None:
+    install_own(host, "konfine")
+    allow = {"class": ["kube-system"], "cpus": ["kube-system"]}
+    entry = {"type": "konfine", "failurePolicy": "ignore", "conf": {"allow": allow}}
+    host.configure_text(json.dumps({"version": "0.1", "plugins": [entry]}))
+    ran = inside("check", "--json", *host.options)
+    (plugin,) = ran.json["plugins"]
+    assert "ignore" in plugin["note"]
+
+
+def test_check_notes_a_state_that_hooks_never_send(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    install_own(host, "device-injector")
+    entry = {"type": "device-injector", "states": ["setup"], "conf": {"allow": {"devices": ["shop"]}}}
+    host.configure_text(json.dumps({"version": "0.1", "plugins": [entry]}))
+    hooks = host.folder("hooks.d")
+    monkeypatch.setattr(engines, "HOOKS", ("/nonexistent", str(hooks)))
+    (hooks / "00-other.json").write_text("{}")
+    assert "setup" not in inside("check", *host.options).stderr
+    sample = Path(SOURCE) / "deploy/hooks.d/10-nri-create.json"
+    (hooks / sample.name).write_text(sample.read_text())
+    said = f"device-injector wants setup, which `nri hook` never sends: {hooks}/10-nri-create.json runs it here"
+    ran = inside("check", *host.options)
+    assert (ran.status, f"note: {said}\n" in ran.stderr) == (0, True)

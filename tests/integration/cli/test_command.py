@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +13,6 @@ from nri.build import describe
 from nri.cli.commands import COMMANDS
 from tests.integration.cli.running import COMMAND, SOURCE, inside, process
 from tests.support.processes import MEASURED
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_the_version_is_that_of_program_and_contract() -> None:
@@ -26,7 +23,7 @@ def test_the_version_is_that_of_program_and_contract() -> None:
     assert (ran.status, ran.stdout) == (0, f"v1bridge {describe()}\n")
 
 
-def test_the_help_of_every_command_has_its_line_of_the_list_and_examples() -> None:
+def test_help_of_every_command_has_its_summary_and_examples() -> None:
     listed = " ".join(inside("-h").stdout.split())
     for name, line in COMMANDS.items():
         assert f"{name} {line}" in listed
@@ -38,7 +35,7 @@ def test_the_help_of_every_command_has_its_line_of_the_list_and_examples() -> No
 
 
 @pytest.mark.parametrize("command", ["hook", "runtime"])
-def test_the_help_of_a_command_that_starts_without_click_is_the_same(command: str) -> None:
+def test_help_is_the_same_where_click_is_not_loaded(command: str) -> None:
     # A narrow terminal cuts long words.
     ours, theirs = inside(command, "--help", COLUMNS="200"), process(command, "--help", COLUMNS="200")
     assert (theirs.status, theirs.stdout.split()) == (0, ours.stdout.split())
@@ -83,9 +80,7 @@ def test_commands_states_and_options_are_completed(line: str, offered: list[str]
     ],
     ids=str,
 )
-def test_colors_are_for_terminals_that_want_them(
-    tmp_path: Path, environment: dict[str, str], has_color: bool
-) -> None:
+def test_colors_only_where_wanted(tmp_path: Path, environment: dict[str, str], has_color: bool) -> None:
     (tmp_path / "10.conf").write_text('{"version": "0.1", "plugins": [{"type": "missing"}]}')
     ours, terminal = os.openpty()
     done = subprocess.run(

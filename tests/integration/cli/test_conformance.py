@@ -66,7 +66,7 @@ def test_json_has_every_check(web: Path) -> None:
     assert "b'' on stdin" in checks["not-json"]["found"]
 
 
-def test_a_type_is_looked_for_in_the_directories_and_a_path_is_relative_to_the_caller(web: Path) -> None:
+def test_types_are_looked_up_and_paths_are_relative(web: Path) -> None:
     assert run("web", "--bin-dir", "/nonexistent", "--bin-dir", web.parent, "-k", "exit-0").status == 0
     assert run("./web", "-k", "exit-0", cwd=web.parent).status == 0
 

@@ -18,9 +18,7 @@ def found(*levels: str) -> Findings:
 
 
 @pytest.mark.parametrize(("levels", "status"), [((OK, NOTE), 0), ((OK, FAULT), 1)])
-def test_the_page_and_json_say_the_same_and_the_exit_status_too(
-    monkeypatch: pytest.MonkeyPatch, levels: tuple[str, ...], status: int
-) -> None:
+def test_page_json_and_status_agree(monkeypatch: pytest.MonkeyPatch, levels: tuple[str, ...], status: int) -> None:
     monkeypatch.setattr(doctor, "examine", lambda *_, **__: (found(*levels), ["a line of the log"]))
     page = inside("doctor")
     assert (page.status, page.stderr) == (status, "")

@@ -46,7 +46,7 @@ def sent(ran: Ran) -> dict[str, Any]:
     return seen
 
 
-def test_a_request_is_sent_from_a_file_or_from_stdin_with_the_state_of_the_command_line(host: Host) -> None:
+def test_request_comes_from_a_file_or_stdin(host: Host) -> None:
     expected = json.loads(request().to_json())
     assert sent(invoke(host, *from_request(host), "--json")) == expected
     assert sent(invoke(host, "--request", "-", "--json", stdin=request().to_json())) == expected
@@ -128,7 +128,7 @@ def test_a_trace_for_programs_has_every_exchange(host: Host) -> None:
     assert third["seconds"] > 0
 
 
-def test_a_plugin_that_fails_is_status_1_and_its_message_on_stderr(host: Host) -> None:
+def test_failing_plugin_is_status_1_with_its_message(host: Host) -> None:
     host.configure(plugin("noop"), plugin("noop", ["stderr", "hm\x1b[2J\n"], ["error", "no \x1b[2J"]))
     for words in ([], ["--json"]):
         ran = invoke(host, *from_request(host), *words)
@@ -215,7 +215,7 @@ def test_directories_may_be_relative(host: Host) -> None:
     )
 
 
-def test_plugins_run_in_the_root_directory_with_an_ordinary_umask_and_without_core_dumps(host: Host) -> None:
+def test_plugins_run_in_the_root_directory_without_core_dumps(host: Host) -> None:
     mask = os.umask(0o077)
     try:
         with core_dumps():
@@ -227,7 +227,7 @@ def test_plugins_run_in_the_root_directory_with_an_ordinary_umask_and_without_co
     assert (echo["cwd"], echo["umask"], echo["core"]) == ("/", 0o022, "0")
 
 
-def test_an_inherited_ignored_sigchld_does_not_hide_the_exit_status_of_a_plugin(host: Host) -> None:
+def test_ignored_sigchld_does_not_hide_the_exit_status(host: Host) -> None:
     host.configure(plugin("noop", ["answer"], ["exit", 3]))
     code = (
         "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +13,6 @@ from tests.integration.cli.running import COMMAND, SOURCE, Ran, inside, process
 from tests.support import status_documents as documents
 from tests.support.processes import MEASURED
 from tests.support.status_server import serving
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -74,13 +71,6 @@ def test_the_status_of_a_check_does_not_depend_on_its_stdout(path: Path, stdout:
     assert (ran.returncode, ran.stderr) == (1, b"")
 
 
-def test_the_page_of_a_bridge(path: Path) -> None:
-    with serving(path, documents.healthy()):
-        ran = inside("status", "--socket", str(path))
-    assert (ran.status, ran.stderr) == (0, "")
-    assert ran.stdout.startswith("well: connected to containerd v2.1.9, 2 plugins\n\nbridge         0.9.0 (")
-
-
 def test_a_page_needs_no_unicode(path: Path) -> None:
     with serving(path, documents.healthy(plugins=[documents.plugin("caf\u00e9-\u0416")])):
         ran = subprocess.run(
@@ -91,22 +81,6 @@ def test_a_page_needs_no_unicode(path: Path) -> None:
         )
     assert (ran.returncode, ran.stderr) == (0, b"")
     assert b"\ncaf\xe9-\\u0416 " in ran.stdout
-
-
-def test_the_document_of_a_bridge(path: Path) -> None:
-    with serving(path, documents.degraded()):
-        ran = inside("status", "--socket", str(path), "--json")
-    assert (ran.status, ran.json) == (0, documents.degraded())
-
-
-def test_the_exchanges_with_a_pod(path: Path) -> None:
-    answer = documents.pod(documents.exchange())
-    with serving(path, answer) as server:
-        ran = inside("status", "--socket", str(path), "--pod", "default/web")
-        assert inside("status", "--socket", str(path), "--pod", "default/web", "--json").json == answer
-    assert json.loads(server.requests[0]) == {"get": "pod", "namespace": "default", "name": "web"}
-    assert (ran.status, ran.stderr) == (0, "")
-    assert ran.stdout.startswith("default/web: 1 exchange\n\n")
 
 
 @pytest.mark.parametrize("words", [[], ["--json"], ["--pod", "default/web"]], ids=" ".join)
@@ -127,13 +101,7 @@ def test_a_pod_is_a_namespace_and_a_name(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
-    [
-        ["--check", "--pod", "a/b"],
-        ["--check", "--alive"],
-        ["--check", "--json"],
-    ],
-    ids=" ".join,
+    "words", [["--check", "--pod", "a/b"], ["--check", "--alive"], ["--check", "--json"]], ids=" ".join
 )
 def test_options_that_exclude_each_other(words: list[str]) -> None:
     ran = inside("status", *words)

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from nri.client import ChainError, PluginError, find
 from nri.process import conversation
 from tests.support.host import Host, plugin, request
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def failure(host: Host) -> str:
@@ -159,7 +156,7 @@ def test_file_that_cannot_be_run_is_named_with_the_reason(host: Host, name: str)
     assert failure(host) == f"plugin noop: {expected.format(path=path)}"
 
 
-def test_windows_line_ends_of_a_script_that_env_starts_are_reported(host: Host) -> None:
+def test_windows_line_ends_of_an_env_script_are_reported(host: Host) -> None:
     script("#!/usr/bin/env python3\r")(host.bin / "noop")
     reason = failure(host)
     assert "exit status 127" in reason
@@ -214,9 +211,7 @@ class Busy:
             self.file.close()
 
 
-def test_file_that_is_being_written_is_tried_again_until_the_deadline(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_busy_file_is_tried_again_until_the_deadline(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     busy = Busy(host, monkeypatch, attempts=3)
     assert host.client(plugin("noop")).invoke(request(), "create")[0].error == ""
     assert busy.attempts == 0

@@ -10,8 +10,9 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 import pytest
 
@@ -21,10 +22,6 @@ from tests.support.host import Host, plugin, request
 from tests.support.processes import all_reaped, open_fds
 from tests.support.system_faults import Failing
 from tests.support.waiting import SOON
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import ModuleType
 
 SOURCE = str(Path(__file__).parents[3])
 NOT_STARTED = r"plugin noop: cannot be started: {bin}/noop: {error}"
@@ -84,7 +81,7 @@ def nothing_is_left(host: Host) -> Iterator[None]:
     FAULTS,
     ids=[f"{call}-{nth}-{errno.errorcode[number]}" for _, call, nth, number, _ in FAULTS],
 )
-def test_failing_call_is_an_error_that_names_it(
+def test_failing_call_is_named(
     host: Host, monkeypatch: pytest.MonkeyPatch, where: ModuleType, call: str, nth: int, number: int, message: str
 ) -> None:
     seen = Failing(os, call, number, nth=nth)
@@ -97,9 +94,7 @@ def test_failing_call_is_an_error_that_names_it(
 
 
 @pytest.mark.parametrize("nth", [0, 1])
-def test_pipe_that_cannot_be_moved_above_the_standard_descriptors_leaves_none(
-    monkeypatch: pytest.MonkeyPatch, nth: int
-) -> None:
+def test_pipe_that_cannot_be_moved_leaves_no_descriptor(monkeypatch: pytest.MonkeyPatch, nth: int) -> None:
     import fcntl
 
     ends: list[int] = []
@@ -156,7 +151,7 @@ def run(code: str, *words: str) -> str:
     return done.stdout
 
 
-def test_any_number_of_free_descriptors_serves_or_fails_and_loses_none(host: Host) -> None:
+def test_few_free_descriptors_serve_or_fail_and_leak_none(host: Host) -> None:
     code = """
 soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 said = set()
@@ -178,7 +173,7 @@ print(*sorted(said), sep="\\n")
     assert all(re.match("served$|plugin noop: (cannot be started: |no valid result: )", line) for line in said)
 
 
-def test_user_without_a_free_process_gets_an_error_and_is_served_later() -> None:
+def test_user_without_a_free_process_gets_an_error() -> None:
     code = """
 print(serve())
 if os.getuid() == 0:  # whom the limit does not bind

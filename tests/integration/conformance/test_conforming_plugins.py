@@ -77,7 +77,7 @@ def test_the_example_in_shell_pleases_shellcheck(tmp_path: Path) -> None:
     assert done.stdout == ""
 
 
-def test_the_smallest_plugin_that_works_breaks_what_it_leaves_out(tmp_path: Path) -> None:
+def test_smallest_plugin_breaks_what_it_leaves_out(tmp_path: Path) -> None:
     """The reference of the benchmark answers anything, so a broken request is lost on it."""
     page_examples.need("cc", "gcc")
     noop = tmp_path / "noop"

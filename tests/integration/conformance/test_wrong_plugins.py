@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,9 +11,6 @@ from nri.testing.conformance import CHECKS, FAILS, HOLDS, MUST, assert_conforms,
 from tests.integration.conformance.wrong_plugins import BEFORE, PRELUDE, WRONG
 from tests.support import page_examples
 from tests.support.processes import command_lines
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 CONF = {"a": 1}
 BY_ID = {each.id: each for each in CHECKS}
@@ -92,7 +89,7 @@ case $request in *'"class.example.com":"batch"'*) exit 4 ;; esac
 answer "$@\""""
 
 
-def test_a_fault_of_the_branch_that_works_shows_with_its_annotation_or_request(folder: Path) -> None:
+def test_fault_of_one_branch_shows_with_its_annotation(folder: Path) -> None:
     plugin = wrong(folder, WORKING)
     annotations = {"class.example.com": "batch"}
     assert_conforms(plugin)

@@ -6,15 +6,12 @@ import io
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nri.hook import Arguments, run
-from tests.support.host import OCI_CONFIG, plugin
+from tests.support.host import OCI_CONFIG, Host, plugin
 from tests.support.processes import MEASURED
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from tests.support.host import Host
 
 SOURCE = str(Path(__file__).parents[3])
 NRI = [sys.executable, "-c", "from nri.cli.entry import main; main()"]

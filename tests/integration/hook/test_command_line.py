@@ -49,7 +49,7 @@ def test_invalid_command_line_is_explained_with_status_2(host: Host) -> None:
     assert b"Usage: nri hook" in done.stderr
 
 
-def test_help_has_the_default_deadline_below_the_ten_seconds_of_runtimes(host: Host) -> None:
+def test_help_shows_a_default_deadline_below_that_of_runtimes(host: Host) -> None:
     done = nri(host, "hook", "--help")
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"createRuntime" in done.stdout

@@ -9,7 +9,8 @@ import os
 import re
 import resource
 import stat
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,6 @@ from nri.hook import Arguments, run
 from tests.integration.hook.running import Ran, failure
 from tests.support.host import OCI_CONFIG, Host, plugin
 from tests.support.processes import core_dumps
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @pytest.fixture
@@ -81,7 +79,7 @@ def test_ended_container_has_no_pid(host: Host) -> None:
     assert "pid" not in request
 
 
-def test_plugins_run_in_the_root_directory_with_an_ordinary_umask_and_without_core_dumps(host: Host) -> None:
+def test_plugins_run_in_the_root_directory_without_core_dumps(host: Host) -> None:
     answer = host.root / "answer"
     host.script("noop", f"#!/bin/sh\n(pwd; umask; ulimit -c) > {answer}\necho '{{}}'\n")
     os.umask(0o077)
@@ -126,7 +124,7 @@ OTHER_NAMESPACE = {"namespaces": ["other"]}
         ({}, {"team": "x"}, [TEAM_X], []),
     ],
 )
-def test_plugin_runs_unless_known_facts_fail_its_condition(
+def test_runs_unless_known_facts_fail(
     host: Host,
     annotations: dict[str, str],
     of_state: dict[str, str],
@@ -215,7 +213,7 @@ def test_paths_and_ids_are_escaped(host: Host) -> None:
     assert "embedded null byte" in failure(host, host.state(bundle="/no\0where"))
 
 
-def test_all_faults_of_the_configuration_are_reported_each_on_a_line(host: Host) -> None:
+def test_each_configuration_fault_is_reported_on_a_line(host: Host) -> None:
     host.configure_text('{"version": "0.1", "plugins": [{"type": "a/b"}, {"typ": 1}]}')
     host.configure_text("{", "20-second.conf")
     ran = Ran(host)
@@ -235,7 +233,7 @@ def test_failing_plugin_stops_create_and_not_delete(host: Host) -> None:
     assert last == "nri hook delete redis: plugin noop: no CPU; plugin noop: two"
 
 
-def test_timeout_and_failure_policy_of_the_command_line_hold_for_plugins(host: Host) -> None:
+def test_timeout_and_failure_policy_of_the_command_line(host: Host) -> None:
     host.configure(plugin("noop", ["hang"]))
     assert failure(host, timeout=0.2) == "nri hook create redis: plugin noop: killed: no result after 0.2 s"
     ran = Ran(host, timeout=0.2, failure_policy="ignore")
@@ -261,7 +259,7 @@ def test_lines_of_stderr_are_appended_to_the_log(host: Host) -> None:
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
 
 
-def test_log_that_cannot_be_written_is_reported_and_changes_nothing(host: Host) -> None:
+def test_log_that_cannot_be_written_is_reported(host: Host) -> None:
     host.configure(plugin("noop", ["stderr", "hello\n"]))
     ran = Ran(host, log_file=str(host.root))
     assert ran.status == 0
@@ -285,7 +283,7 @@ def test_log_has_all_lines_without_stdin_and_stderr(host: Host, stderr: str) -> 
 # Owners
 
 
-def test_plugin_and_configuration_that_others_can_write_to_are_refused(host: Host) -> None:
+def test_plugin_and_configuration_writable_by_others_are_refused(host: Host) -> None:
     (host.bin / "noop").chmod(0o777)
     assert f"plugin noop: not run: {host.bin}/noop is writable by others (mode 0777, owner " in failure(host)
     host.configure(plugin("noop", failure_policy="ignore"))
@@ -296,7 +294,7 @@ def test_plugin_and_configuration_that_others_can_write_to_are_refused(host: Hos
     assert f"{host.conf}/10-test.conf:1:1: (document): is writable by others (mode 0666, owner " in failure(host)
 
 
-def test_warning_is_written_each_time_when_owners_are_not_checked(host: Host) -> None:
+def test_unchecked_owners_are_a_warning_each_time(host: Host) -> None:
     for path in (host.bin, host.bin / "noop", host.conf, host.conf / "10-test.conf"):
         path.chmod(0o777)
     ran = Ran(host, check_owner=False)

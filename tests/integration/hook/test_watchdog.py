@@ -7,21 +7,16 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from harness.processes import name
 from tests.integration.hook.running import ended, give, hanging, make_hang, start
-from tests.support.host import plugin
+from tests.support.host import Host, plugin
 from tests.support.processes import has_zombie, is_running
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.host import Host
 
 PR_SET_CHILD_SUBREAPER = 36
 BY_A_RUNTIME, IN_A_SHELL = None, 0
@@ -35,15 +30,9 @@ def host(host: Host) -> Host:
 
 @pytest.mark.parametrize(
     ("group", "number"),
-    [
-        (BY_A_RUNTIME, signal.SIGTERM),
-        (BY_A_RUNTIME, signal.SIGKILL),
-        (IN_A_SHELL, signal.SIGKILL),
-    ],
+    [(BY_A_RUNTIME, signal.SIGTERM), (BY_A_RUNTIME, signal.SIGKILL), (IN_A_SHELL, signal.SIGKILL)],
 )
-def test_hook_that_a_signal_ends_leaves_no_plugin_and_kills_nothing_else(
-    host: Host, group: int | None, number: int
-) -> None:
+def test_hook_ended_by_a_signal_leaves_no_plugin(host: Host, group: int | None, number: int) -> None:
     bystanders = [subprocess.Popen(["sleep", "1000"], process_group=other) for other in (None, 0)]
     process = start(host, process_group=group)
     give(process, host.state())
@@ -97,7 +86,7 @@ def subreaper() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("group", "does"), [(BY_A_RUNTIME, ["put", "a", "b"]), (IN_A_SHELL, ["error", "no"])])
-def test_hook_that_ends_by_itself_leaves_neither_watchdog_nor_zombie(
+def test_hook_leaves_no_watchdog_and_no_zombie(
     host: Host, subreaper: None, group: int | None, does: list[str]
 ) -> None:
     host.install("hanging", do=[does])

@@ -136,7 +136,7 @@ def test_the_file_is_written_once_or_the_command_fails(tmp_path: Path, bridge: P
     assert "nri.prom cannot be written: No such file or directory" in done.stderr
 
 
-def test_the_file_is_written_again_and_again_and_follows_the_bridge(tmp_path: Path, bridge: Path) -> None:
+def test_file_is_rewritten_and_follows_the_bridge(tmp_path: Path, bridge: Path) -> None:
     directory = tmp_path / "textfiles"
 
     def up() -> float | None:

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from nri.v2 import api
 from nri.v2.ttrpc import StatusError
-from tests.integration.v1bridge.bridge_process import a_bridge
+from tests.integration.v1bridge.bridge_process import BridgeProcess, a_bridge
 from tests.support import prometheus
-from tests.support.host import plugin
+from tests.support.host import Host, plugin
 from tests.support.metrics_process import running
 from tests.support.pods import container, pod
+from tests.support.prometheus import PrometheusServer
+from tests.support.runtime import Runtime
 from tests.support.waiting import SOON, until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.integration.v1bridge.bridge_process import BridgeProcess
-    from tests.support.host import Host
-    from tests.support.prometheus import PrometheusServer
-    from tests.support.runtime import Runtime
 
 BROKEN = "#!/bin/sh\necho no such device >&2\nexit 3\n"
 MENDED = "#!/bin/sh\necho '{}'\n"
@@ -78,9 +72,7 @@ def until_cleared(server: PrometheusServer, name: str) -> None:
     until(lambda: not server.alerts(name), f"{name} cleared", SOON)
 
 
-def test_alerts_fire_and_clear_and_every_expression_has_series(
-    host: Host, bridge: BridgeProcess, tmp_path: Path
-) -> None:
+def test_alerts_fire_and_clear(host: Host, bridge: BridgeProcess, tmp_path: Path) -> None:
     host.install("well")
     host.script("broken", BROKEN)
     host.configure(plugin("well"))

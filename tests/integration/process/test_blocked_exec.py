@@ -8,17 +8,14 @@ import shutil
 import struct
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from nri.process.children import end_child
 from nri.process.libc_spawn import spawn_unlocked
 from tests.support.waiting import SOON
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 BLOCKED = 3.0
 """Seconds for which the exec blocks."""

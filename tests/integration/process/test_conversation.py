@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,12 +12,10 @@ from nri.client import ChainError
 from nri.process import conversation
 from nri.process.children import has_exited
 from nri.process.conversation import MAX_LINE, Lines
+from nri.types.v1 import Result
 from tests.support.host import Host, plugin, request
 from tests.support.processes import has_zombie
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from nri.types.v1 import Result
 
 GOOD = '{"plugin":"noop","version":"0.1","error":"","metadata":{}}'
 
@@ -78,7 +76,7 @@ def test_invalid_result_is_quoted_in_one_short_line(host: Host, written: str, me
     assert len(run.failure) < 500
 
 
-def test_result_up_to_the_limit_is_read_and_one_byte_more_is_too_long(host: Host) -> None:
+def test_result_above_the_limit_is_too_long(host: Host) -> None:
     text = '{"plugin":"' + "x" * 99_987 + '"}'
     assert Run(host, ["write", text], ["nothing"], max_output=100_000).result.plugin == "x" * 99_987
     killed = "plugin noop: killed: it wrote more than {} bytes to stdout, expected one result"
@@ -122,7 +120,7 @@ def test_limit_holds_for_an_enlarged_pipe(host: Host) -> None:
     assert run.failure == f"{killed}; the end of its stderr: start"
 
 
-def test_result_in_a_pipe_whose_reads_return_one_write_each_is_read(host: Host) -> None:
+def test_result_in_a_pipe_of_packets_is_read(host: Host) -> None:
     blanks: list[list[Any]] = [["stderr", "start\n"], ["enlarge", 1, PIPE], ["packets", 1], ["write", " ", 200]]
     run = Run(host, *blanks, ["write", RESULT], ["nothing"], unread=True)
     assert run.failure == ""
@@ -174,7 +172,7 @@ def test_pipe_that_is_refilled_all_the_time_is_not_read_for_ever(monkeypatch: py
 # The exit status and stderr
 
 
-def test_exit_status_and_signal_are_failures_although_the_result_has_no_error(host: Host) -> None:
+def test_exit_status_and_signal_are_failures(host: Host) -> None:
     although = "although it wrote a result without error"
     run = Run(host, ["stderr", "one\ntwo\n"], ["answer"], ["exit", 3])
     assert run.failure == f"plugin noop: exit status 3, {although}; the end of its stderr: one | two"

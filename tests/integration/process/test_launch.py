@@ -9,19 +9,17 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from nri.client import ChainError
+from nri.client import ChainError, Step
 from nri.process import children
 from nri.process.conversation import launch
+from nri.types.v1 import Result
 from tests.support.host import Host, plugin, request
 from tests.support.processes import all_reaped, has_zombie, is_running, kill
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from nri.client import Step
 
 SOURCE = str(Path(__file__).parents[3])
 
@@ -55,7 +53,7 @@ def steps(host: Host, *do: list[list[Any]], **options: Any) -> tuple[Step, ...]:
 # What it gets
 
 
-def test_plugin_is_run_by_its_path_without_a_shell_with_its_type_and_invoke(host: Host) -> None:
+def test_plugin_is_run_by_its_path_without_a_shell(host: Host) -> None:
     odd = host.folder("bin; touch hacked; $(touch hacked) `touch hacked` | ' \" & *")
     host.install("noop", into=odd)
     found = echo(host, bin_dirs=[str(odd)])
@@ -136,7 +134,7 @@ with open({str(answer)!r}, "w") as file:
 # That it ends
 
 
-def test_hanging_plugin_is_killed_at_its_deadline_whatever_it_does(host: Host) -> None:
+def test_hanging_plugin_is_killed_at_its_deadline(host: Host) -> None:
     kinds: list[list[list[Any]]] = [
         [["ignore", "SIGTERM"], ["ignore", "SIGINT"], ["ignore", "SIGHUP"], ["hang"]],
         [["answer"], ["hang"]],
@@ -149,7 +147,7 @@ def test_hanging_plugin_is_killed_at_its_deadline_whatever_it_does(host: Host) -
         kill(pid)
 
 
-def test_plugin_that_hangs_before_it_has_read_its_request_is_killed_at_its_deadline(host: Host) -> None:
+def test_plugin_that_does_not_read_is_killed_at_its_deadline(host: Host) -> None:
     host.install("noop", do=[["hang"]])
     big = request(labels={"text": "x" * 1_000_000})
     with pytest.raises(ChainError, match=r"^plugin noop: killed: no result after 0\.3 s$"):
@@ -217,7 +215,7 @@ class Powerless:
         return getattr(os, name)
 
 
-def test_process_that_ends_late_is_reaped_when_the_next_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_that_ends_late_is_reaped_by_the_next_start(monkeypatch: pytest.MonkeyPatch) -> None:
     before = set(children.started)
     with monkeypatch.context() as patch:
         patch.setattr(children, "os", Powerless())
@@ -230,3 +228,24 @@ def test_process_that_ends_late_is_reaped_when_the_next_is_started(monkeypatch: 
     launch("/bin/true", ["true"], b"", soon(), log=ignore)
     assert not has_zombie()
     assert children.started == before
+
+
+# A chain
+
+
+def test_result_without_a_plugins_name_is_accepted(host: Host) -> None:
+    host.install("a", do=[["write", "{}"], ["nothing"]])
+    assert host.client(plugin("a")).invoke(request(), "create") == [Result(plugin="", version="")]
+
+
+def test_deadline_of_the_chain_starts_no_other_plugin(host: Host) -> None:
+    host.install("a", "b", "c")
+    notes = host.root / "notes"
+    note = ["note", str(notes), "it was run"]
+    plugins = plugin("a", ["hang"], timeout=1000), plugin("b", note), plugin("c", note)
+    with pytest.raises(ChainError) as caught:
+        host.client(*plugins).invoke(request(), "delete", deadline=time.monotonic() + 0.3)
+    first, *others = [error.reason for error in caught.value.errors]
+    assert first.startswith("killed: no result after 0.")
+    assert others == ["not started: no time is left"] * 2
+    assert not notes.exists()

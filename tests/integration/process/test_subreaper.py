@@ -38,7 +38,7 @@ def end(search: subreaper.Subreaper, *, is_busy: bool = False) -> None:
     search.end_orphans(threading.Lock(), lambda: is_busy)
 
 
-def test_orphan_that_the_kernel_keeps_is_waited_for_and_logged_once_and_reaped_when_it_ends(
+def test_orphan_is_kept(
     orphans: list[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "nri.client")
@@ -62,9 +62,7 @@ def test_orphan_that_the_kernel_keeps_is_waited_for_and_logged_once_and_reaped_w
         process.wait()
 
 
-def test_orphan_that_ends_is_reaped_when_the_search_returns(
-    orphans: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_orphan_that_ends_is_reaped(orphans: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subreaper, "ENDS_WITHIN", SOON)
     process = sleeping()
     monkeypatch.setattr(

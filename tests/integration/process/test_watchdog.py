@@ -5,13 +5,10 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.support.processes import is_running
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HOST = """
 import os, signal, sys
@@ -49,7 +46,7 @@ def start(tmp_path: Path, end: str, *, forgets: bool = False) -> tuple[subproces
     return host, [plugin, child, other], ended
 
 
-def test_killed_host_leaves_no_plugin_and_its_other_children_stay(tmp_path: Path) -> None:
+def test_killed_host_leaves_only_its_other_children(tmp_path: Path) -> None:
     host, (plugin, child, other), is_listed = start(tmp_path, "", forgets=True)
     assert not is_listed
     host.kill()
@@ -63,7 +60,7 @@ def test_killed_host_leaves_no_plugin_and_its_other_children_stay(tmp_path: Path
         subprocess.run(["kill", str(other)], check=True)
 
 
-def test_sweep_kills_what_ended_plugins_have_left_and_does_not_count_as_a_kill(tmp_path: Path) -> None:
+def test_sweep_kills_what_ended_plugins_have_left(tmp_path: Path) -> None:
     host, (plugin, child, other), is_listed = start(tmp_path, "watcher.sweep()")
     assert is_listed
     host.communicate("go on")

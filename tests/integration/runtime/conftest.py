@@ -7,15 +7,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from tests.support.host import OCI_CONFIG, plugin
+from tests.support.host import OCI_CONFIG, Host, plugin
 from tests.support.processes import MEASURED
-
-if TYPE_CHECKING:
-    from tests.support.host import Host
 
 SOURCE = str(Path(__file__).parents[3])
 

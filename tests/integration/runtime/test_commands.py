@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.integration.runtime.conftest import Runtime
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from tests.integration.runtime.conftest import Runtime
 
 GLOBALS = ["--root", "/r", "--log", "/dev/null", "--debug"]
 CREATE = ("create", "--bundle", "bundle", "web")
 
 
-def test_our_own_calls_keep_the_root_and_leave_the_callers_log_alone(runtime: Runtime) -> None:
+def test_own_calls_keep_the_root_and_not_the_log(runtime: Runtime) -> None:
     runtime.keep()
     runtime.exists()
     assert runtime.run(*GLOBALS, *CREATE, cwd=runtime.host.root).returncode == 0
@@ -43,25 +40,6 @@ def test_a_pid_file_is_not_trusted(runtime: Runtime, text: str) -> None:
     assert runtime.requests()[1]["pid"] == 4711
 
 
-def test_a_refused_container_is_deleted_with_its_pid_file(runtime: Runtime) -> None:
-    runtime.keep(["error", "no"], states=[])
-    runtime.script("if words[0] == 'create': open('pid', 'w').write('1234')")
-    words = ("create", "--bundle", "bundle", "--pid-file", "pid", "web")
-    done = runtime.run(*words, cwd=runtime.host.root)
-    assert done.returncode == 1
-    assert 'msg="nri-real create web: plugin noop: no"' in done.stderr
-    assert runtime.words() == [list(words), ["delete", "--force", "web"]]
-    assert runtime.states() == ["create", "delete"]
-    assert not (runtime.host.root / "pid").exists()
-
-
-def test_a_create_that_fails_after_setup_is_followed_by_delete(runtime: Runtime) -> None:
-    runtime.keep()
-    runtime.script("sys.exit(3)")
-    assert runtime.run(*CREATE, cwd=runtime.host.root).returncode == 3
-    assert runtime.states() == ["setup", "delete"]
-
-
 def test_an_argument_that_is_not_clear_is_refused(runtime: Runtime) -> None:
     runtime.keep()
     done = runtime.run("create", "--new", "a", "--other", "b", "c", "web", cwd=runtime.host.root)
@@ -78,7 +56,7 @@ def test_a_missing_argument_is_the_real_runtimes_to_report(runtime: Runtime) -> 
     assert [words[0] for words in runtime.words()] == ["create", "create", "run", "update", "pause", "delete"]
 
 
-def test_what_a_plugin_wants_is_passed_with_the_rest_of_the_command_line(runtime: Runtime) -> None:
+def test_updates_are_passed_with_the_rest_of_the_command_line(runtime: Runtime) -> None:
     runtime.exists()
     updates = [{"id": "web", "resources": {"cpu": {"quota": 9}}}, {"id": "db", "resources": {"cpu": {"quota": 8}}}]
     runtime.keep(["put", "updates", updates], states=["resize"])
@@ -137,7 +115,7 @@ def test_delete_by_a_pattern_tells_of_each(runtime: Runtime) -> None:
     assert runtime.words()[-1] == ["delete", "--regex", "^web"]
 
 
-def test_delete_is_reported_only_if_the_real_runtime_deletes_the_container(runtime: Runtime) -> None:
+def test_delete_is_reported_only_if_the_container_is_deleted(runtime: Runtime) -> None:
     runtime.keep()
     runtime.exists(status="running")
     assert runtime.run("delete", "web").returncode == 0
@@ -183,7 +161,7 @@ def test_a_restored_container_whose_state_is_not_known_is_ended(runtime: Runtime
     assert runtime.words()[-1] == ["delete", "--force", "web"]
 
 
-def test_a_container_whose_real_runtime_cannot_be_run_gets_its_delete(runtime: Runtime) -> None:
+def test_delete_follows_a_real_runtime_that_cannot_run(runtime: Runtime) -> None:
     runtime.keep()
     before = (runtime.bundle / "config.json").read_text()
     runtime.real.chmod(0o755)
@@ -292,7 +270,7 @@ UNMET = {"annotations": {"qos.class": {"equals": "batch"}}}
         (("delete", "web"), ["delete"]),
     ],
 )
-def test_a_command_runs_the_plugins_whose_condition_holds(
+def test_command_runs_plugins_whose_condition_holds(
     runtime: Runtime, words: tuple[str, ...], states: list[str]
 ) -> None:
     runtime.exists(status="stopped" if words[0] == "delete" else "running")
@@ -312,7 +290,7 @@ def test_a_delete_without_a_bundle_is_judged_by_the_state(runtime: Runtime, anno
     assert runtime.states() == (["delete"] if annotations["qos.class"] == "ls" else [])
 
 
-def test_run_adds_no_hook_for_a_plugin_whose_condition_does_not_hold(runtime: Runtime) -> None:
+def test_run_adds_no_hook_if_the_condition_does_not_hold(runtime: Runtime) -> None:
     runtime.keep(when=UNMET)
     runtime.script("open('seen', 'w').write(open('bundle/config.json').read())")
     assert runtime.run("run", "--bundle", "bundle", "web", cwd=runtime.host.root).returncode == 0

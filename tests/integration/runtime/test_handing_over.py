@@ -8,14 +8,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from tests.integration.runtime.conftest import Runtime
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from tests.integration.runtime.conftest import Runtime
 
 HEAVY = (
     *("click", "jsonschema", "yaml", "google", "json", "re", "subprocess", "logging", "typing", "asyncio", "signal"),
@@ -31,7 +29,7 @@ os.execve = lambda *arguments: (show(), run(*arguments))
 CREATE = ("create", "--bundle", "bundle", "web")
 
 
-def test_a_command_without_plugins_is_handed_over_in_the_same_process(runtime: Runtime) -> None:
+def test_command_without_plugins_is_handed_over_in_its_process(runtime: Runtime) -> None:
     runtime.keep()
     runtime.script("print('out'); print('err', file=sys.stderr); sys.exit(7)")
     words = ["--root", "/r", "exec", "--tty", "web", "sh", "-c", "create é"]

@@ -7,20 +7,16 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.integration.runtime.conftest import SOURCE
+from tests.integration.runtime.conftest import SOURCE, Runtime
 from tests.support.processes import MEASURED, is_running
 from tests.support.waiting import SOON, until, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.integration.runtime.conftest import Runtime
 
 RESTORE = ("restore", "--detach", "web")
 DELETE = """
@@ -59,7 +55,7 @@ def deleting(runtime: Runtime) -> list[int]:
     return [int(line) for line in file.read_text().split()] if file.exists() else []
 
 
-def test_a_restored_container_is_deleted_if_nri_runc_is_killed_while_plugins_run(runtime: Runtime) -> None:
+def test_restored_container_is_deleted_if_nri_runc_is_killed(runtime: Runtime) -> None:
     with hanging_in_a_plugin(runtime, *RESTORE) as process:
         process.kill()
         process.wait(SOON)
@@ -67,9 +63,7 @@ def test_a_restored_container_is_deleted_if_nri_runc_is_killed_while_plugins_run
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_restored_container_is_deleted_if_nri_runc_gets_another_signal_meanwhile(
-    runtime: Runtime, number: signal.Signals
-) -> None:
+def test_second_signal_does_not_stop_the_deletion(runtime: Runtime, number: signal.Signals) -> None:
     runtime.script(DELETE)
     with hanging_in_a_plugin(runtime, *RESTORE) as process:
         process.terminate()
@@ -81,7 +75,7 @@ def test_a_restored_container_is_deleted_if_nri_runc_gets_another_signal_meanwhi
         assert wait_until((runtime.real.parent / "deleted").exists, SOON)
 
 
-def test_a_container_below_a_relative_root_is_deleted_when_a_signal_ends_nri_runc(runtime: Runtime) -> None:
+def test_container_below_a_relative_root_is_deleted(runtime: Runtime) -> None:
     with hanging_in_a_plugin(runtime, "--root", "state", "create", "--bundle", "bundle", "web") as process:
         process.terminate()
         process.wait(SOON)
@@ -96,7 +90,7 @@ def test_a_container_below_a_relative_root_is_deleted_when_a_signal_ends_nri_run
 
 @pytest.mark.runtime
 @pytest.mark.skipif(shutil.which("runc") is None, reason="runc is not installed")
-def test_nri_runc_that_is_called_by_a_link_named_runc_is_the_runtime(tmp_path: Path) -> None:
+def test_link_named_runc_runs_the_runtime(tmp_path: Path) -> None:
     (tmp_path / "nri-runc").touch()
     (tmp_path / "runc").symlink_to("nri-runc")
     code = f"import sys; sys.argv[0] = {str(tmp_path / 'runc')!r}; from nri.cli.entry import main; main()"

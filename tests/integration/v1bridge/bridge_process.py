@@ -5,24 +5,24 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pytest
+
+from nri.errors import NRIError
 from nri.v2 import api
-from tests.support.host import plugin
+from tests.support.host import Host, plugin
 from tests.support.node import Node
 from tests.support.pods import container, pod
 from tests.support.processes import MEASURED
 from tests.support.runtime import Runtime
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from tests.support.host import Host
 
 SOURCE = str(Path(__file__).parents[3])
 START = """
@@ -119,7 +119,25 @@ class BridgeProcess:
         (self.host.root / "settings.json").write_text(self.settings(**self.changes))
         self.start(*COMMAND, "--socket", "nri.sock", "--config", "settings.json", *words, **options)
 
+    def serve(self, *words: str, **options: Any) -> Runtime:
+        """From outside; its runtime, which has no pods."""
+        self.listen()
+        self.outside(*words, **options)
+        runtime = self.accept()
+        runtime.start()
+        return runtime
+
     # How it ends
+
+    @property
+    def pid(self) -> int:
+        assert self.child is not None
+        return self.child.pid
+
+    def kill(self) -> None:
+        self.signal(signal.SIGKILL)
+        assert self.wait() == -signal.SIGKILL
+        self.child = None
 
     def wait(self) -> int:
         assert self.child is not None
@@ -166,6 +184,22 @@ def a_bridge(host: Host) -> Iterator[BridgeProcess]:
 def start_container(runtime: Runtime, seconds: float = SOON) -> Any:
     request = api.StartContainerRequest(pod=pod(), container=container())
     return runtime.event(api.Event.START_CONTAINER, request, timeout=seconds)
+
+
+def stop_container(runtime: Runtime) -> None:
+    request = api.StopContainerRequest(pod=pod(), container=container())
+    runtime.event(api.Event.STOP_CONTAINER, request)
+
+
+def create_container(runtime: Runtime, **changes: Any) -> None:
+    request = api.CreateContainerRequest(pod=pod(), container=container(pid=0, **changes))
+    runtime.event(api.Event.CREATE_CONTAINER, request)
+
+
+def lost(runtime: Runtime) -> None:
+    """A container starts, and there is no answer."""
+    with pytest.raises(NRIError):
+        start_container(runtime)
 
 
 def slow(host: Host) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
@@ -10,13 +10,9 @@ from nri.client import resident
 from tests.integration.v1bridge.bridge_process import BridgeProcess, a_bridge
 from tests.integration.v1bridge.session import Connected
 from tests.support.connected import at_work
+from tests.support.host import Host
+from tests.support.runtime import Runtime
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.host import Host
-    from tests.support.runtime import Runtime
 
 
 @pytest.fixture(autouse=True)
@@ -34,11 +30,7 @@ def bridge(host: Host) -> Iterator[BridgeProcess]:
 @pytest.fixture
 def runtime(bridge: BridgeProcess) -> Runtime:
     """The runtime of a bridge from outside."""
-    bridge.listen()
-    bridge.outside()
-    runtime = bridge.accept()
-    runtime.start()
-    return runtime
+    return bridge.serve()
 
 
 @pytest.fixture

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import socket
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nri.v2 import api
 from nri.v2.stub import Identity, Session
+from tests.support.host import Host
 from tests.support.node import Node
 from tests.support.pods import container, pod
 from tests.support.runtime import Runtime
 from tests.support.waiting import SOON
-
-if TYPE_CHECKING:
-    from tests.support.host import Host
 
 
 class Connected(Node):

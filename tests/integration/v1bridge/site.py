@@ -10,21 +10,18 @@ import socket
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 from nri import adaptation
 from nri.config.entries import PluginEntry
-from nri.v1bridge import Bridge
+from nri.v1bridge import Bridge, BridgeOptions
 from nri.v2 import stub
 from nri.v2.stub import Identity, Session
 from tests.support.connected import at_work
+from tests.support.host import Host
 from tests.support.node import bridge_options
 from tests.support.pods import container, pod
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from nri.v1bridge import BridgeOptions
-    from tests.support.host import Host
 
 SOURCE = str(Path(__file__).parents[3])
 
@@ -114,6 +111,12 @@ class Attached:
         self._session.start()
         self.runtime.start()
         self.runtime.attach(ours)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def keeps_the_bridge(self) -> bool:
         return self.runtime.plugins == ["10-v1bridge"]

@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from nri.errors import NRIError
 from nri.v2 import api
 from tests.integration.v1bridge.session import Connected
-from tests.support.host import plugin
+from tests.support.host import Host, plugin
 from tests.support.pods import container, pod
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from tests.support.host import Host
 
 ABANDONED = "the runtime has abandoned the event"
 
 
-def slow(host: Host) -> Any:
+def slow(host: Host, **options: Any) -> Any:
     """A plugin that notes the id of each request, and goes on when the file ``go`` is there."""
     host.script(
         "slow",
         f'#!/bin/sh\nsed \'s/.*"id":"\\([^"]*\\)".*/\\1 /\' >>{host.root}/begun\n'
         f"while [ ! -e {host.root}/go ]; do sleep 0.01; done\necho '{{}}'\n",
     )
-    return plugin("slow", states=["update"])
+    return plugin("slow", **options)
 
 
 class Asking:
@@ -66,17 +62,33 @@ def asking(host: Host, connected: Connected) -> Asking:
     return Asking(connected, host.root / "begun")
 
 
-def test_its_plugin_is_killed_at_once_and_the_next_event_is_served(
-    host: Host, connected: Connected, asking: Asking
+START = (api.Event.START_CONTAINER, api.StartContainerRequest)
+CREATE = (api.Event.CREATE_CONTAINER, api.CreateContainerRequest)
+UPDATE = (api.Event.UPDATE_CONTAINER, api.UpdateContainerRequest)
+
+
+@pytest.mark.parametrize(
+    ("options", "event", "answer"),
+    [
+        ({}, START, f"plugin slow: killed: {ABANDONED}"),
+        ({"failure_policy": "ignore"}, START, f"not started: {ABANDONED}"),
+        ({"states": ["setup"]}, CREATE, ABANDONED),
+        ({"states": ["resize"]}, UPDATE, ABANDONED),
+    ],
+    ids=["create", "ignored", "setup", "resize"],
+)
+def test_plugin_is_killed_and_the_next_event_is_served(
+    host: Host, connected: Connected, asking: Asking, options: Any, event: Any, answer: str
 ) -> None:
-    host.configure(slow(host), connected.keeper())
-    asking.start("first")
+    host.configure(slow(host, **options), connected.keeper())
+    number, request = event
+    asking.send("first", number, request(pod=pod(), container=container(id="first")))
     assert asking.begins("first")
-    asking.start("second")
+    asking.send("second", api.Event.RUN_POD_SANDBOX, api.RunPodSandboxRequest(pod=pod(id="second")))
     assert asking.begins("second")
     (host.root / "go").touch()
     asking.end()
-    assert asking.answers["first"].endswith(f"plugin slow: killed: {ABANDONED}")
+    assert asking.answers["first"].endswith(answer)
     assert asking.answers["second"] == ""
     assert connected.steps == [("create", "second")]
     assert not host.processes()
@@ -89,10 +101,10 @@ def test_its_plugin_is_killed_at_once_and_the_next_event_is_served(
         ("update", api.Event.POST_UPDATE_CONTAINER, api.PostUpdateContainerRequest),
     ],
 )
-def test_what_an_error_does_not_refuse_goes_on_and_a_chain_behind_it_that_is_abandoned_never_begins(
-    host: Host, connected: Connected, asking: Asking, state: str, event: int, request_: Callable[..., Any]
+def test_waiting_chain_that_is_abandoned_never_begins(
+    host: Host, connected: Connected, asking: Asking, state: str, event: int, request_: Any
 ) -> None:
-    host.configure(slow(host), connected.keeper(states=["update"]))
+    host.configure(slow(host, states=["update"]), connected.keeper(states=["update"]))
     asking.send("first", event, request_(pod=pod(), container=container(id="last")))
     assert asking.begins("last")
     queue = connected.session._mux._jobs
@@ -105,41 +117,3 @@ def test_what_an_error_does_not_refuse_goes_on_and_a_chain_behind_it_that_is_aba
     assert asking.answers["second"].endswith(f"create: not started: {ABANDONED}")
     assert asking.answers["third"] == ""
     assert connected.steps == [(state, "last"), ("create", "third")]
-
-
-@pytest.mark.parametrize(
-    ("event", "request_"),
-    [
-        (api.Event.CREATE_CONTAINER, api.CreateContainerRequest),
-        (api.Event.UPDATE_CONTAINER, api.UpdateContainerRequest),
-    ],
-    ids=["setup", "resize"],
-)
-def test_a_change_ends_too(
-    host: Host, connected: Connected, asking: Asking, event: int, request_: Callable[..., Any]
-) -> None:
-    slow(host)
-    host.configure(plugin("slow", states=["setup", "resize"]))
-    asking.send("first", event, request_(pod=pod(), container=container(id="first")))
-    assert asking.begins("first")
-    asking.send("second", api.Event.RUN_POD_SANDBOX, api.RunPodSandboxRequest(pod=pod(id="second")))
-    assert asking.begins("second")
-    (host.root / "go").touch()
-    asking.end()
-    assert asking.answers["first"].endswith(ABANDONED)
-    assert asking.answers["second"] == ""
-
-
-def test_a_plugin_whose_failures_are_ignored_is_not_followed_by_others(
-    host: Host, connected: Connected, asking: Asking
-) -> None:
-    slow(host)
-    host.configure(plugin("slow", failure_policy="ignore"), connected.keeper())
-    asking.start("first")
-    assert asking.begins("first")
-    asking.start("second")
-    assert asking.begins("second")
-    (host.root / "go").touch()
-    asking.end()
-    assert asking.answers["first"].endswith(f"not started: {ABANDONED}")
-    assert connected.steps == [("create", "second")]

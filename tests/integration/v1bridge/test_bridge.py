@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -12,15 +13,9 @@ from nri.v1bridge import Bridge, BridgeOptions
 from nri.v2 import api
 from nri.v2.stub.plugin import handlers
 from nri.v2.ttrpc import Code, StatusError
-from tests.support.host import plugin
+from tests.support.host import Host, plugin
 from tests.support.node import Node, call
-from tests.support.pods import pod
-from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.support.host import Host
+from tests.support.pods import container, pod
 
 
 @pytest.fixture
@@ -31,32 +26,18 @@ def node(host: Host) -> Node:
 # Which plugins, with what
 
 
-def test_a_pods_life_is_told_in_the_words_of_v01(host: Host, node: Node) -> None:
-    host.configure(node.keeper(states=["setup", "update"]))
-    node.live()
-    assert node.steps == [
-        ("create", "6efd"),
-        ("setup", "1f92"),
-        ("create", "1f92"),
-        ("update", "1f92"),
-        ("delete", "1f92"),
-        ("delete", "6efd"),
-    ]
-
-
 @pytest.mark.parametrize(
     ("states", "expected"),
     [
-        (["setup", "pause"], ["create", "setup", "create", "delete", "delete"]),
-        (["update", "resume"], ["create", "create", "update", "delete", "delete"]),
+        (["setup", "update"], "create 6efd, setup 1f92, create 1f92, update 1f92, delete 1f92, delete 6efd"),
+        (["setup", "pause"], "create 6efd, setup 1f92, create 1f92, delete 1f92, delete 6efd"),
+        (["update", "resume"], "create 6efd, create 1f92, update 1f92, delete 1f92, delete 6efd"),
     ],
 )
-def test_setup_and_update_go_to_plugins_that_list_them(
-    host: Host, node: Node, states: list[str], expected: list[str]
-) -> None:
+def test_life_of_a_pod_in_states_of_v01(host: Host, node: Node, states: list[str], expected: str) -> None:
     host.configure(node.keeper(states=states))
     node.live()
-    assert [state for state, _ in node.steps] == expected
+    assert ", ".join(f"{state} {id_}" for state, id_ in node.steps) == expected
 
 
 def test_what_a_plugin_is_sent(host: Host, node: Node) -> None:
@@ -87,26 +68,40 @@ def test_a_plugin_sees_the_results_of_those_before_it(host: Host, node: Node) ->
     assert second["results"] == [{"plugin": "a", "version": "0.1", "error": "", "metadata": {"cpus": "1"}}]
 
 
-def test_the_bridge_subscribes_to_what_it_needs_and_nothing_else() -> None:
-    assert set(handlers(Bridge(BridgeOptions()))) == {
-        api.Event.RUN_POD_SANDBOX,
-        api.Event.STOP_POD_SANDBOX,
-        api.Event.REMOVE_POD_SANDBOX,
-        api.Event.UPDATE_POD_SANDBOX,
-        api.Event.POST_UPDATE_POD_SANDBOX,
-        api.Event.CREATE_CONTAINER,
-        api.Event.START_CONTAINER,
-        api.Event.UPDATE_CONTAINER,
-        api.Event.POST_UPDATE_CONTAINER,
-        api.Event.STOP_CONTAINER,
-    }
+def test_bridge_subscribes_to_what_it_needs_and_nothing_else() -> None:
+    events = (
+        "RUN_POD_SANDBOX STOP_POD_SANDBOX REMOVE_POD_SANDBOX UPDATE_POD_SANDBOX POST_UPDATE_POD_SANDBOX "
+        "CREATE_CONTAINER START_CONTAINER UPDATE_CONTAINER POST_UPDATE_CONTAINER STOP_CONTAINER"
+    )
+    assert set(handlers(Bridge(BridgeOptions()))) == {getattr(api.Event, name) for name in events.split()}
+
+
+# What the bridge remembers of pods, for events that omit it
+
+
+def test_stop_of_a_pod_is_completed(host: Host, node: Node) -> None:
+    host.configure(node.keeper())
+    node.run_pod()
+    said = api.PodSandbox(id="6efd", name="web", namespace="default", annotations={"late": "yes"})
+    node.bridge.stop_pod_sandbox(api.StopPodSandboxRequest(pod=said), call())
+    begun, ended = node.kept
+    assert ended["pid"] == 4711
+    assert ended["spec"] == begun["spec"] | {"annotations": {"qos.class": "ls", "late": "yes"}}
+
+
+def test_stop_of_a_container_has_its_pods_annotations(host: Host, node: Node) -> None:
+    host.configure(node.keeper())
+    node.run_pod()
+    request = api.StopContainerRequest(pod=api.PodSandbox(id="6efd"), container=container(annotations={"a": "b"}))
+    node.bridge.stop_container(request, call())
+    assert node.kept[-1]["spec"]["annotations"] == {"qos.class": "ls", "a": "b"}
 
 
 # Errors
 
 
 @pytest.mark.parametrize("event", ["create", "stop"])
-def test_a_plugin_that_fails_makes_the_event_fail_with_its_message(host: Host, node: Node, event: str) -> None:
+def test_failing_plugin_fails_the_event_with_its_message(host: Host, node: Node, event: str) -> None:
     host.configure(
         node.keeper("a", ["error", "no CPU\nis left"], states=["setup", "update"]),
         node.keeper("b", states=["setup", "update"]),
@@ -117,7 +112,7 @@ def test_a_plugin_that_fails_makes_the_event_fail_with_its_message(host: Host, n
     assert len(node.kept) == (2 if event.startswith("stop") else 1)
 
 
-def test_an_error_for_the_runtime_has_at_most_4096_bytes_and_ends_with_its_length(host: Host, node: Node) -> None:
+def test_error_for_the_runtime_has_at_most_4096_bytes(host: Host, node: Node) -> None:
     host.configure(node.keeper("a", ["error", 5000 * "é\n"]))
     with pytest.raises(StatusError) as refused:
         node.start()
@@ -127,7 +122,7 @@ def test_an_error_for_the_runtime_has_at_most_4096_bytes_and_ends_with_its_lengt
     assert refused.value.message.isprintable()
 
 
-def test_at_the_end_all_plugins_run_and_all_faults_are_said(host: Host, node: Node) -> None:
+def test_deletes_run_all_plugins_and_report_all_faults(host: Host, node: Node) -> None:
     host.configure(
         node.keeper("a", ["error", "no"]), plugin("missing"), node.keeper("b"), node.keeper("c", ["exit", 3])
     )
@@ -141,12 +136,9 @@ def test_at_the_end_all_plugins_run_and_all_faults_are_said(host: Host, node: No
 
 
 @pytest.mark.parametrize(
-    ("default", "own", "passes"),
-    [("fail", "ignore", True), ("ignore", "", True), ("ignore", "fail", False)],
+    ("default", "own", "passes"), [("fail", "ignore", True), ("ignore", "", True), ("ignore", "fail", False)]
 )
-def test_whether_a_failure_counts_is_said_by_the_plugins_entry_else_by_the_settings(
-    host: Host, caplog: pytest.LogCaptureFixture, default: str, own: str, passes: bool
-) -> None:
+def test_failure_policies(host: Host, caplog: pytest.LogCaptureFixture, default: str, own: str, passes: bool) -> None:
     caplog.set_level(logging.INFO, "nri")
     node = Node(host, failure_policy=default)
     host.configure(node.keeper("a", ["error", "no"], failure_policy=own), node.keeper("b"))
@@ -154,10 +146,7 @@ def test_whether_a_failure_counts_is_said_by_the_plugins_entry_else_by_the_setti
         node.start()
         assert len(node.kept) == 2
         (said,) = [vars(each)["fields"] for each in caplog.records if each.getMessage() == "ignored"]
-        assert [(part["outcome"], part.get("error")) for part in said["plugins"]] == [
-            ("ignored", "no"),
-            ("ok", None),
-        ]
+        assert [(part["outcome"], part.get("error")) for part in said["plugins"]] == [("ignored", "no"), ("ok", None)]
     else:
         with pytest.raises(StatusError, match="plugin a: no"):
             node.start()
@@ -177,7 +166,7 @@ WITHOUT_ID: dict[str, Any] = {
 }
 
 
-def test_an_event_without_an_id_is_refused_and_the_next_is_not(host: Host, node: Node) -> None:
+def test_event_without_an_id_is_refused(host: Host, node: Node) -> None:
     host.configure(node.keeper())
     for handler, request in WITHOUT_ID.items():
         with pytest.raises(StatusError) as refused:
@@ -190,9 +179,7 @@ def test_an_event_without_an_id_is_refused_and_the_next_is_not(host: Host, node:
     assert node.bridge.wait_until_idle(0)
 
 
-def test_each_event_is_a_line_of_the_log_with_its_plugins(
-    host: Host, node: Node, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_each_event_is_a_line_with_its_plugins(host: Host, node: Node, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "nri")
     host.configure(
         node.keeper("a", ["put", "metadata", {"k": "v"}]), node.keeper("b", ["stderr", "hm\n"]), plugin("c")
@@ -223,7 +210,7 @@ def mover(host: Host, *paths: str, **options: Any) -> None:
 
 
 @pytest.mark.parametrize("path", ["/a//b/./c/", "kubepods-podx.slice:cri-containerd:1f92"])
-def test_a_path_becomes_an_adjustment_as_it_is(host: Host, node: Node, path: str) -> None:
+def test_cgroups_path_becomes_an_adjustment_as_it_is(host: Host, node: Node, path: str) -> None:
     mover(host, path)
     assert node.create() == path
 
@@ -238,7 +225,7 @@ def test_a_path_becomes_an_adjustment_as_it_is(host: Host, node: Node, path: str
     ],
     ids=range(4),
 )
-def test_a_path_that_cannot_be_is_refused_in_the_plugins_name(
+def test_invalid_path_is_refused(
     host: Host, node: Node, caplog: pytest.LogCaptureFixture, path: str, why: str
 ) -> None:
     mover(host, path)
@@ -253,16 +240,14 @@ def test_a_path_that_cannot_be_is_refused_in_the_plugins_name(
     assert why in failed.__dict__["fields"]["plugins"][0]["error"]
 
 
-def test_the_name_is_the_configurations_whatever_the_plugin_calls_itself(host: Host, node: Node) -> None:
+def test_errors_name_the_plugin_as_the_configuration_does(host: Host, node: Node) -> None:
     host.install("mover", do=[["write", '{"plugin": "somebody else", "cgroupsPath": ".."}'], ["nothing"]])
     host.configure(plugin("mover", states=["setup"]))
     with pytest.raises(StatusError, match=r"nri v0\.1: plugin mover: "):
         node.create()
 
 
-def test_where_failures_are_ignored_a_bad_path_is_ignored(
-    host: Host, node: Node, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_ignored_failures_include_invalid_paths(host: Host, node: Node, caplog: pytest.LogCaptureFixture) -> None:
     mover(host, "/good", "/../bad", failure_policy="ignore")
     assert node.create() == "/good"
     (over,) = [record for record in caplog.records if record.message == "ignored"]
@@ -270,14 +255,15 @@ def test_where_failures_are_ignored_a_bad_path_is_ignored(
     assert not [record for record in caplog.records if record.message == "says"]
     mover(host, "/", failure_policy="ignore")
     assert node.create() == ""
+    node.stop()  # no record is open
 
 
-def test_the_last_word_counts(host: Host, node: Node) -> None:
+def test_last_cgroups_path_counts(host: Host, node: Node) -> None:
     mover(host, "/first", "/second", "")
     assert node.create() == "/second"
 
 
-def test_a_path_is_of_no_account_after_the_container_is_created(host: Host, node: Node) -> None:
+def test_cgroups_path_is_ignored_after_the_creation(host: Host, node: Node) -> None:
     mover(host, "/../bad")
     node.bridge._served._record.add_setup("1f92", ["mover0"])
     node.start()
@@ -296,7 +282,7 @@ def resize(node: Node, shares: int | None) -> None:
     node.bridge.post_update_pod_sandbox(api.PostUpdatePodSandboxRequest(pod=pod()), call())
 
 
-def test_a_plugin_that_lists_update_gets_that_of_a_sandbox_with_the_new_resources(host: Host, node: Node) -> None:
+def test_update_of_a_sandbox_has_its_new_resources(host: Host, node: Node) -> None:
     host.configure(node.keeper("a"), node.keeper("b", states=["update"]))
     node.run_pod()
     resize(node, 512)
@@ -307,7 +293,7 @@ def test_a_plugin_that_lists_update_gets_that_of_a_sandbox_with_the_new_resource
     assert [each["spec"]["resources"] for each in kept] == [{"memory": {}, "cpu": {"shares": 512}}, None, None, None]
 
 
-def test_a_sandboxs_update_that_fails_is_an_error_and_the_bridge_serves_on(host: Host, node: Node) -> None:
+def test_failed_update_of_a_sandbox_is_an_error(host: Host, node: Node) -> None:
     host.configure(node.keeper("a", ["error", "no CPU"], states=["update"]))
     with pytest.raises(StatusError, match="plugin a: no CPU"):
         resize(node, 512)
@@ -316,42 +302,6 @@ def test_a_sandboxs_update_that_fails_is_an_error_and_the_bridge_serves_on(host:
 
 
 # Several at once
-
-
-def test_events_do_not_wait_for_each_other(host: Host, node: Node) -> None:
-    """Each of two plugins waits for the other to have begun."""
-    script = (
-        "#!/bin/sh\nread -r request\ncase $request in *6efd-a*) me=a other=b;; *) me=b other=a;; esac\n"
-        f": > {host.root}/$me\nwhile [ ! -e {host.root}/$other ]; do sleep 0.01; done\necho '{{}}'\n"
-    )
-    host.script("pair", script)
-    host.configure(plugin("pair"))
-    failed: list[Exception] = []
-
-    def run(id_: str) -> None:
-        try:
-            node.run_pod(id=id_)
-        except Exception as error:
-            failed.append(error)
-
-    threads = [threading.Thread(target=run, args=(id_,)) for id_ in ("6efd-a", "6efd-b")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failed == []
-    assert node.bridge.wait_until_idle(0)
-
-
-def test_it_is_idle_when_the_last_chain_is_done(host: Host, node: Node) -> None:
-    host.script("slow", f"#!/bin/sh\nwhile [ ! -e {host.root}/go ]; do sleep 0.01; done\necho '{{}}'\n")
-    host.configure(plugin("slow"))
-    thread = threading.Thread(target=node.run_pod)
-    thread.start()
-    assert wait_until(lambda: not node.bridge.wait_until_idle(0))
-    (host.root / "go").touch()
-    assert node.bridge.wait_until_idle(20)
-    thread.join()
 
 
 def many(count: int, work: Callable[[int], None]) -> list[Exception]:
@@ -371,6 +321,18 @@ def many(count: int, work: Callable[[int], None]) -> list[Exception]:
     return failed
 
 
+def test_events_do_not_wait_for_each_other(host: Host, node: Node) -> None:
+    """Each of two plugins waits for the other to have begun."""
+    script = (
+        "#!/bin/sh\nread -r request\ncase $request in *pod-0*) me=a other=b;; *) me=b other=a;; esac\n"
+        f": > {host.root}/$me\nwhile [ ! -e {host.root}/$other ]; do sleep 0.01; done\necho '{{}}'\n"
+    )
+    host.script("pair", script)
+    host.configure(plugin("pair"))
+    assert many(2, lambda number: node.run_pod(id=f"pod-{number}")) == []
+    assert node.bridge.wait_until_idle(0)
+
+
 def test_twenty_events_at_once_get_their_own_answers(host: Host, node: Node) -> None:
     host.script("mirror", '#!/bin/sh\nread -r r\nid=${r#*\\"id\\":\\"}\necho "{\\"error\\": \\"${id%%\\"*}\\"}"\n')
     host.configure(plugin("mirror"))
@@ -381,24 +343,3 @@ def test_twenty_events_at_once_get_their_own_answers(host: Host, node: Node) -> 
         assert refused.value.message == f"nri v0.1: plugin mirror: pod-{number}"
 
     assert many(20, work) == []
-
-
-def test_nothing_grows(host: Host, node: Node) -> None:
-    """Two hundred lives without plugins, ten with; the fixture sees to descriptors and processes."""
-    before = threading.active_count()
-    host.script("fine", "#!/bin/sh\necho '{}'\n")
-    host.script("bad", "#!/bin/sh\nexit 1\n")
-    host.configure(plugin("fine"), plugin("bad", failure_policy="ignore"), plugin("missing", failure_policy="ignore"))
-    for _ in range(10):
-        node.live()
-    host.configure()
-    for number in range(200):
-        node.run_pod(id=str(number))
-        node.create()
-        node.start()
-        node.stop()
-        node.stop_pod(id=str(number))
-        node.remove_pod(id=str(number))
-    assert len(node.bridge._pods) == 0
-    assert wait_until(lambda: threading.active_count() <= before)
-    assert node.bridge.wait_until_idle(0)

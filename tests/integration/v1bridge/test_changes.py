@@ -54,7 +54,7 @@ def test_without_changes_the_answer_is_empty(host: Host, node: Node) -> None:
     assert update(node) is None
 
 
-def test_a_plugin_sees_the_container_as_those_before_it_have_left_it(host: Host, node: Node) -> None:
+def test_plugin_sees_the_changes_of_those_before_it(host: Host, node: Node) -> None:
     host.configure(
         asking(host, "a", "setup", value={"env": {"A": "1"}, "args": ["new"]}), node.keeper("b", states=["setup"])
     )
@@ -85,9 +85,7 @@ def test_requests_of_older_states_are_as_before(host: Host, node: Node) -> None:
         (["x"], "adjust: found an array, expected an object"),
     ],
 )
-def test_what_cannot_be_done_is_a_failure_and_nothing_of_it_is_done(
-    host: Host, node: Node, value: Any, why: str
-) -> None:
+def test_impossible_change_is_refused_as_a_whole(host: Host, node: Node, value: Any, why: str) -> None:
     first = asking(host, "a", "setup", value={"env": {"A": "1"}})
     host.configure(first, asking(host, "b", "setup", value=value))
     with pytest.raises(StatusError) as refused:
@@ -130,7 +128,7 @@ def test_a_resize_can_be_refused(host: Host, node: Node) -> None:
         update(node)
 
 
-def test_a_resize_of_a_sandbox_has_its_new_resources_and_no_updates(host: Host, node: Node) -> None:
+def test_resize_of_a_sandbox_has_its_new_resources(host: Host, node: Node) -> None:
     host.configure(node.keeper("a", states=["resize"]))
     request = api.UpdatePodSandboxRequest(pod=pod(), linux_resources={"cpu": {"shares": {"value": 7}}})
     node.bridge.update_pod_sandbox(request, call())
@@ -153,9 +151,7 @@ def test_a_container_that_stops_can_leave_its_share_to_others(host: Host, node: 
     assert [each.container_id for each in response.update] == ["other"]
 
 
-def test_cdi_devices_are_handed_on_to_a_runtime_that_resolves_them_and_refused_for_others(
-    host: Host, node: Node
-) -> None:
+def test_cdi_devices_need_a_runtime_that_resolves_them(host: Host, node: Node) -> None:
     host.configure(asking(host, "a", "setup", value={"cdiDevices": ["vendor.com/class=one"]}))
     response = create(node)
     assert response is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,14 +12,10 @@ from nri.v1bridge import Bridge, BridgeOptions, served
 from nri.v2 import api
 from nri.v2.stub import RuntimeInfo
 from nri.v2.ttrpc import StatusError
+from tests.support.host import Host
 from tests.support.node import Node, bridge_options
 from tests.support.pods import container, pod
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.host import Host
 
 
 @pytest.fixture
@@ -52,9 +48,7 @@ def shared(host: Host, node: Node, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("version", ["2.0.0~rc.1", "v10.0.0"])
-def test_containerd_from_2_on_runs_the_plugins_of_its_file_for_pods_and_the_bridge_does_not(
-    shared: Path, node: Node, version: str
-) -> None:
+def test_containerd_2_runs_plugins_of_its_file_for_pods(shared: Path, node: Node, version: str) -> None:
     node.runtime("containerd", version)
     node.live()
     assert node.steps == [("setup", "1f92"), ("create", "1f92"), ("update", "1f92"), ("delete", "1f92")]
@@ -72,7 +66,7 @@ OTHERS = [
 
 
 @pytest.mark.parametrize(("name", "version"), OTHERS, ids=range(len(OTHERS)))
-def test_for_any_other_runtime_the_bridge_runs_them(
+def test_bridge_runs_them_otherwise(
     shared: Path, node: Node, caplog: pytest.LogCaptureFixture, name: str, version: str
 ) -> None:
     caplog.set_level(logging.INFO, "nri")
@@ -90,7 +84,7 @@ def test_plugins_of_other_files_run_for_pods_on_containerd_2_too(shared: Path, h
     assert node.steps == [("create", "6efd")]
 
 
-def test_a_runtime_that_was_downgraded_is_known_by_what_it_says_last(shared: Path, node: Node) -> None:
+def test_downgraded_runtime_is_known_by_its_latest_version(shared: Path, node: Node) -> None:
     node.runtime("containerd", "2.1.9")
     node.run_pod()
     node.runtime("containerd", "1.7.24")
@@ -98,7 +92,7 @@ def test_a_runtime_that_was_downgraded_is_known_by_what_it_says_last(shared: Pat
     assert node.steps == [("create", "6efd")]
 
 
-def test_containerd_2s_own_plugins_are_left_out_for_a_late_sandbox_too(shared: Path, node: Node) -> None:
+def test_plugins_of_containerd_2_are_skipped_for_late_sandboxes(shared: Path, node: Node) -> None:
     node.runtime("containerd", "2.1.9")
     node.bridge.synchronize([pod()], [container(state=api.ContainerState.CONTAINER_RUNNING)])
     node.bridge.after_synchronize()
@@ -126,7 +120,7 @@ def test_settings_that_are_handed_over_count(host: Host) -> None:
         node.start()
 
 
-def test_the_last_good_configuration_outlives_the_runtimes_restart(host: Host) -> None:
+def test_last_valid_configuration_outlives_the_runtime(host: Host) -> None:
     node = Node(host)
     node.bridge = adopting(host)
     node.bridge.configure("", RuntimeInfo(name="fake", version="1"))
@@ -138,9 +132,7 @@ def test_the_last_good_configuration_outlives_the_runtimes_restart(host: Host) -
     assert node.steps == [("create", "6efd"), ("create", "1f92")]
 
 
-def test_settings_of_the_command_line_count_more_and_that_is_said(
-    host: Host, node: Node, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_settings_of_the_command_line_win(host: Host, node: Node, caplog: pytest.LogCaptureFixture) -> None:
     host.configure(node.keeper())
     node.bridge.configure('{"confDir": "/nowhere"}', RuntimeInfo(name="fake", version="1"))
     assert "ignoring the options that the runtime hands over" in caplog.text

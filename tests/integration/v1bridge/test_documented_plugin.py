@@ -7,19 +7,15 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nri import adaptation
 from nri.config.entries import PluginEntry
+from tests.support.host import Host
 from tests.support.pods import container, pod
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.support.host import Host
 
 SOURCE = Path(__file__).parents[3]
 
@@ -85,9 +81,7 @@ def has_refused(runtime: adaptation.Runtime) -> bool:
     return False
 
 
-def test_the_documented_plugin_is_a_resident_and_the_log_names_a_module_that_this_needs_and_lacks(
-    host: Host, tmp_path: Path
-) -> None:
+def test_documented_plugin_is_a_resident(host: Host, tmp_path: Path) -> None:
     executable = build(tmp_path)
     with bridged(host, executable) as (runtime, log):
 

@@ -1,94 +1,92 @@
-"""What starts while no bridge is connected gets its create late, once; what was served is not served again."""
+"""What starts while no bridge is connected gets its create late, once; a missed ``setup`` is refused or listed."""
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from nri.errors import NRIError
 from nri.status import status
 from nri.v2 import api
 from nri.v2.ttrpc import StatusError
-from tests.integration.v1bridge.bridge_process import COMMAND, BridgeProcess, slow, start_container
-from tests.support.host import plugin
+from tests.integration.v1bridge.bridge_process import (
+    BridgeProcess,
+    create_container,
+    lost,
+    slow,
+    start_container,
+    stop_container,
+)
+from tests.support.host import Host, plugin
 from tests.support.node import Node
 from tests.support.pods import container, pod
+from tests.support.runtime import Runtime
 from tests.support.waiting import SOON, wait_until
 
-if TYPE_CHECKING:
-    from nri.config.entries import PluginEntry
-    from tests.support.host import Host
-    from tests.support.runtime import Runtime
-
-RUNNING = api.ContainerState.CONTAINER_RUNNING
+CREATED = api.ContainerState.CONTAINER_CREATED
+RUNNING = container(state=api.ContainerState.CONTAINER_RUNNING)
+OF_POD, OF_CONTAINER = ("create", "6efd"), ("create", "1f92")
+MISSED = "its setup was missed: the container was created without it"
 
 
 @pytest.fixture
 def bridge(host: Host, bridge: BridgeProcess) -> BridgeProcess:
-    """Not started yet; its runtime listens."""
+    """Not started yet; its runtime listens, and there is one plugin, which keeps its requests."""
     bridge.listen()
+    host.configure(bridge.node.keeper())
     return bridge
 
 
-def running(**changes: Any) -> api.Container:
-    return container(state=RUNNING, **changes)
-
-
 def connected(bridge: BridgeProcess, *pods: api.PodSandbox, containers: Any = ()) -> Runtime:
-    """The bridge's next connection; the runtime has these pods and containers."""
+    """Start the bridge unless it runs; return its next connection, whose runtime has these pods and containers."""
+    if bridge.child is None:
+        bridge.outside()
     runtime = bridge.accept()
     runtime.configure()
     runtime.synchronize(pods, containers)
     return runtime
 
 
-def kill(bridge: BridgeProcess) -> None:
-    bridge.signal(signal.SIGKILL)
-    assert bridge.wait() == -signal.SIGKILL
+def end(bridge: BridgeProcess, runtime: Runtime) -> None:
+    """End the bridge as an upgrade does."""
+    bridge.signal(signal.SIGTERM)
+    assert bridge.wait() == 0
     bridge.child = None
-
-
-def lost(runtime: Runtime) -> None:
-    """A container starts, and there is no answer."""
-    with pytest.raises(NRIError):
-        start_container(runtime)
-
-
-def stop_container(runtime: Runtime, seconds: float = SOON) -> None:
-    request = api.StopContainerRequest(pod=pod(), container=container())
-    runtime.event(api.Event.STOP_CONTAINER, request, timeout=seconds)
+    runtime.close()
 
 
 def stop_pod(runtime: Runtime) -> None:
     runtime.event(api.Event.STOP_POD_SANDBOX, api.StopPodSandboxRequest(pod=api.PodSandbox(id="6efd")))
 
 
-def hanging(bridge: BridgeProcess) -> PluginEntry:
-    """A keeper that then waits for the file ``go``."""
-    root = bridge.host.root
-    wait = f"#!/bin/sh\n: > {root}/begun\nwhile [ ! -e {root}/go ]; do sleep 0.01; done\necho '{{}}'\n"
-    bridge.host.script("wait", wait)
-    return plugin("wait")
+def has_steps(bridge: BridgeProcess, *steps: tuple[str, str]) -> bool:
+    return wait_until(lambda: bridge.node.steps == [*steps])
 
 
-def test_what_started_meanwhile_is_served_late_and_once(host: Host, bridge: BridgeProcess) -> None:
-    host.configure(bridge.node.keeper())
-    bridge.outside()
-    created = container(id="c0", state=api.ContainerState.CONTAINER_CREATED)
-    there = {"containers": [running(), created]}
+def says(bridge: BridgeProcess, text: str) -> bool:
+    return wait_until(lambda: text in bridge.log)
+
+
+def listed(bridge: BridgeProcess) -> list[tuple[str, str, str, str]]:
+    """Return the containers that run without a plugin, as the status has them."""
+    found = status(str(bridge.host.root / "v1bridge.sock"))["withoutPlugins"]
+    return [(each["id"], each["state"], each["plugin"], each["why"]) for each in found]
+
+
+def test_missed_pod_and_container_are_served_late_once(bridge: BridgeProcess) -> None:
+    there = {"containers": [RUNNING, container(id="c0", state=CREATED)]}
     runtime = connected(bridge, pod(), pod(id="stopped", pid=0), **there)
-    assert wait_until(lambda: bridge.node.steps == [("create", "6efd"), ("create", "1f92")])
+    assert has_steps(bridge, OF_POD, OF_CONTAINER)
     assert [request["late"] for request in bridge.node.kept] == [True, True]
-    assert wait_until(lambda: "late: create succeeded for 2, failed for 0, in " in bridge.log)
+    assert says(bridge, "late: create succeeded for 2, failed for 0, in ")
     began = "late: 1 sandbox and 1 container have had no create; running create for them"
     assert f"warning {began}\n" in bridge.log
     line = "info late: it has had no create state=create container=default/web/app id=1f92 late=true"
     assert f"{line}\n" in bridge.log
-    answered = "info answered state=create container=default/web/app id=1f92 late=true ms="
-    assert wait_until(lambda: f"{answered}" in bridge.log)
+    assert says(bridge, "info answered state=create container=default/web/app id=1f92 late=true ms=")
 
     runtime.close()
     runtime = connected(bridge, pod(), **there)  # the runtime has restarted
@@ -99,117 +97,84 @@ def test_what_started_meanwhile_is_served_late_and_once(host: Host, bridge: Brid
     assert bridge.log.count("have had no create; running create") == 1
 
 
-def test_what_was_served_is_not_served_again_after_the_bridge_was_killed(host: Host, bridge: BridgeProcess) -> None:
-    host.configure(bridge.node.keeper())
-    bridge.outside()
+def test_served_containers_are_on_record_after_a_kill(bridge: BridgeProcess) -> None:
     runtime = connected(bridge)
     runtime.event(api.Event.RUN_POD_SANDBOX, api.RunPodSandboxRequest(pod=pod()))
     start_container(runtime)
-    kill(bridge)
-    bridge.outside()
-    runtime = connected(bridge, pod(), pod(id="new", name="new"), containers=[running()])
-    assert wait_until(lambda: "late: create succeeded for 1," in bridge.log)
-    assert bridge.node.steps == [("create", "6efd"), ("create", "1f92"), ("create", "new")]
+    bridge.kill()
+    connected(bridge, pod(), pod(id="new", name="new"), containers=[RUNNING])
+    assert says(bridge, "late: create succeeded for 1,")
+    assert bridge.node.steps == [OF_POD, OF_CONTAINER, ("create", "new")]
 
 
-def test_one_whose_create_a_kill_has_cut_off_is_served_late(host: Host, bridge: BridgeProcess) -> None:
+def test_create_that_a_kill_cut_off_is_served_late(host: Host, bridge: BridgeProcess) -> None:
     host.configure(slow(host))
-    bridge.outside()
-    runtime = connected(bridge)
-    thread = threading.Thread(target=lost, args=(runtime,))
+    thread = threading.Thread(target=lost, args=(connected(bridge),))
     thread.start()
     assert wait_until((host.root / "begun").exists)
-    kill(bridge)
+    bridge.kill()
     thread.join()
     host.configure(bridge.node.keeper())
-    bridge.outside()
-    connected(bridge, containers=[running()])
-    assert wait_until(lambda: bridge.node.steps == [("create", "1f92")])
+    connected(bridge, containers=[RUNNING])
+    assert has_steps(bridge, OF_CONTAINER)
     assert bridge.node.kept[0]["late"] is True
 
 
-def test_one_that_was_refused_is_not_on_record(host: Host, bridge: BridgeProcess) -> None:
+def test_refused_container_is_not_on_record(host: Host, bridge: BridgeProcess) -> None:
     host.configure(plugin("missing"))
-    bridge.outside()
     runtime = connected(bridge)
     with pytest.raises(StatusError):
         start_container(runtime)
     host.configure(bridge.node.keeper())
     runtime.close()
-    connected(bridge, containers=[running()])
-    assert wait_until(lambda: bridge.node.steps == [("create", "1f92")])
+    connected(bridge, containers=[RUNNING])
+    assert has_steps(bridge, OF_CONTAINER)
 
 
-def test_a_late_create_that_fails_is_tried_again_and_then_listed(host: Host, bridge: BridgeProcess) -> None:
+def test_failed_late_create_is_tried_again_and_then_listed(host: Host, bridge: BridgeProcess) -> None:
     host.configure(bridge.node.keeper("keeper", ["error", "no such device"]))
-    bridge.outside()
-    runtime = connected(bridge, pod(), containers=[running()])
-    assert wait_until(lambda: "warning late: create succeeded for 0, failed for 2, in " in bridge.log)
+    runtime = connected(bridge, pod(), containers=[RUNNING])
+    assert says(bridge, "warning late: create succeeded for 0, failed for 2, in ")
     assert (
         "error late create failed: it runs without its plugins state=create container=default/web/app id=1f92 "
         'late=true error="nri v0.1: plugin keeper: no such device"\n'
     ) in bridge.log
-    assert sorted(step[1] for step in bridge.node.steps) == ["1f92"] * 3 + ["6efd"] * 3
+    assert sorted(bridge.node.steps) == [OF_CONTAINER] * 3 + [OF_POD] * 3
 
-    def listed() -> list[tuple[str, str]]:
-        found = status(str(host.root / "v1bridge.sock"))["withoutPlugins"]
-        return sorted((each["id"], each["why"]) for each in found)
+    def failed() -> list[tuple[str, str]]:
+        return sorted((id_, why) for id_, _, _, why in listed(bridge))
 
     why = "the late create has failed: no such device"
-    assert listed() == [("1f92", why), ("6efd", why)]
+    assert failed() == [("1f92", why), ("6efd", why)]
     with pytest.raises(StatusError, match="no such device"):
         stop_pod(runtime)
-    assert listed() == [("1f92", why)]
+    assert failed() == [("1f92", why)]
     runtime.close()
     host.configure(bridge.node.keeper())
-    connected(bridge, pod(), containers=[running()])
-    assert wait_until(lambda: listed() == [])
+    connected(bridge, pod(), containers=[RUNNING])
+    assert wait_until(lambda: listed(bridge) == [])
 
 
-def listed(bridge: BridgeProcess) -> list[tuple[str, str, str, str]]:
-    found = status(str(bridge.host.root / "v1bridge.sock"))["withoutPlugins"]
-    return [(each["id"], each["state"], each["plugin"], each["why"]) for each in found]
-
-
-def test_an_ignored_failure_is_listed_also_by_the_next_bridge(host: Host, bridge: BridgeProcess) -> None:
+def test_ignored_failure_is_listed_also_by_the_next_bridge(host: Host, bridge: BridgeProcess) -> None:
     host.configure(bridge.node.keeper("keeper", ["error", "no such device"]).replace(failure_policy="ignore"))
-    bridge.outside()
     start_container(connected(bridge))
     expected = [("1f92", "create", "keeper", "its failure is ignored: no such device")]
     assert listed(bridge) == expected
-    kill(bridge)
-    bridge.outside()
-    runtime = connected(bridge, containers=[running()])
+    bridge.kill()
+    runtime = connected(bridge, containers=[RUNNING])
     assert listed(bridge) == expected
     stop_container(runtime)
     assert listed(bridge) == []
 
 
-@pytest.mark.parametrize("had_setup", [False, True])
-def test_a_missed_setup_is_listed_though_the_late_create_succeeds(
-    host: Host, bridge: BridgeProcess, had_setup: bool
-) -> None:
-    host.configure(bridge.node.keeper().replace(states=("setup", "create", "delete")))
-    bridge.outside()
-    runtime = connected(bridge)
-    if had_setup:
-        request = api.CreateContainerRequest(pod=pod(), container=container())
-        runtime.event(api.Event.CREATE_CONTAINER, request)
-    kill(bridge)
-    bridge.outside()
-    connected(bridge, pod(), containers=[running()])
-    assert wait_until(lambda: "late: create succeeded for 2," in bridge.log)
-    why = "its setup was missed: the container was created without it"
-    assert listed(bridge) == ([] if had_setup else [("1f92", "setup", "keeper", why)])
+# A create and a delete at once
 
 
-def test_a_delete_waits_for_a_running_late_create_and_is_refused_in_time_and_runs_after_it(
-    host: Host, bridge: BridgeProcess, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_delete_that_waits_for_a_late_create_is_refused_in_time(host: Host, caplog: pytest.LogCaptureFixture) -> None:
     node = Node(host)
     node.runtime()
-    host.configure(hanging(bridge), node.keeper())
-    node.bridge.synchronize([], [running()])
+    host.configure(slow(host), node.keeper())
+    node.bridge.synchronize([], [RUNNING])
     node.bridge.after_synchronize()
     assert wait_until((host.root / "begun").exists)
     said = "nri v0.1: the late create is still running; delete runs after it"
@@ -218,41 +183,30 @@ def test_a_delete_waits_for_a_running_late_create_and_is_refused_in_time_and_run
     assert f"default/web/app: {said}" in caplog.text
     assert node.steps == []
     (host.root / "go").touch()
-    assert wait_until(lambda: node.steps == [("create", "1f92"), ("delete", "1f92")])
+    assert wait_until(lambda: node.steps == [OF_CONTAINER, ("delete", "1f92")])
     assert node.bridge.wait_until_idle(SOON)
 
 
-def test_a_delete_that_waits_for_a_late_create_is_answered_after_it(host: Host, bridge: BridgeProcess) -> None:
-    host.configure(hanging(bridge), bridge.node.keeper())
-    bridge.outside()
-    runtime = connected(bridge, containers=[running()])
-    assert wait_until((host.root / "begun").exists)
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_delete_runs_after_a_late_create_or_cancels_it(host: Host, bridge: BridgeProcess, has_begun: bool) -> None:
+    host.configure(slow(host), bridge.node.keeper())
+    runtime = connected(bridge, *([] if has_begun else [pod()]), containers=[RUNNING])
+    assert wait_until((host.root / "begun").exists)  # that of the sandbox, if it has one
     thread = threading.Thread(target=stop_container, args=(runtime,))
     thread.start()
+    assert has_begun or wait_until(lambda: len(host.processes()) == 2)  # and the delete's
     (host.root / "go").touch()
     thread.join()
-    assert bridge.node.steps == [("create", "1f92"), ("delete", "1f92")]
+    assert says(bridge, "late: create succeeded for 1,")
+    assert sorted(bridge.node.steps) == [OF_CONTAINER if has_begun else OF_POD, ("delete", "1f92")]
 
 
-def test_a_delete_cancels_a_late_create_that_has_not_begun(host: Host, bridge: BridgeProcess) -> None:
-    host.configure(hanging(bridge), bridge.node.keeper())
-    bridge.outside()
-    runtime = connected(bridge, pod(), containers=[running()])
-    assert wait_until((host.root / "begun").exists)  # the sandbox's
-    thread = threading.Thread(target=stop_container, args=(runtime,))
-    thread.start()
-    assert wait_until(lambda: len(host.processes()) == 2)  # and the delete's
-    (host.root / "go").touch()
-    thread.join()
-    assert wait_until(lambda: "late: create succeeded for 1," in bridge.log)
-    assert sorted(bridge.node.steps) == [("create", "6efd"), ("delete", "1f92")]
-
-
-def test_many_pods_at_once(host: Host, bridge: BridgeProcess) -> None:
-    host.configure(bridge.node.keeper())
+def test_many_pods_at_once(bridge: BridgeProcess) -> None:
     bridge.outside()
     pods = [pod(id=f"p{number}", name=f"web-{number}") for number in range(12)]
-    containers = [running(id=f"c{number}", pod_sandbox_id=f"p{number}") for number in range(12)]
+    containers = [
+        container(id=f"c{number}", pod_sandbox_id=f"p{number}", state=RUNNING.state) for number in range(12)
+    ]
     runtime = bridge.accept()
     runtime.configure()
     assert runtime.synchronize(pods[:6], more=True).more
@@ -264,145 +218,197 @@ def test_many_pods_at_once(host: Host, bridge: BridgeProcess) -> None:
     assert all(late.index(("create", f"p{n}")) < late.index(("create", f"c{n}")) for n in range(12))
 
 
-def test_what_has_not_begun_when_the_connection_ends_is_found_again(host: Host, bridge: BridgeProcess) -> None:
-    host.configure(hanging(bridge), bridge.node.keeper())
-    bridge.outside()
-    runtime = connected(bridge, pod(), containers=[running()])
+# The end of the connection or of the bridge
+
+
+@pytest.mark.parametrize("ends", ["the connection", "the bridge"])
+def test_late_create_that_has_not_begun_is_found_again(host: Host, bridge: BridgeProcess, ends: str) -> None:
+    host.configure(slow(host), bridge.node.keeper())
+    runtime = connected(bridge, pod(), containers=[RUNNING])
     assert wait_until((host.root / "begun").exists)
-    runtime.close()
-    assert wait_until(lambda: "late: dropped 1 that have not begun" in bridge.log)
+    if ends == "the bridge":
+        bridge.signal(signal.SIGTERM)
+    else:
+        runtime.close()
+    assert says(bridge, "late: dropped 1 that have not begun")
     (host.root / "go").touch()
-    connected(bridge, pod(), containers=[running()])
-    assert wait_until(lambda: bridge.node.steps == [("create", "6efd"), ("create", "1f92")])
+    if ends == "the bridge":
+        assert bridge.wait() == 0
+        assert bridge.node.steps == [OF_POD], "the running one is waited for"
+        bridge.child = None
+    connected(bridge, pod(), containers=[RUNNING])
+    assert has_steps(bridge, OF_POD, OF_CONTAINER)
 
 
-def test_a_bridge_that_ends_waits_for_the_late_create_that_is_running_and_begins_no_other(
-    host: Host, bridge: BridgeProcess
-) -> None:
-    host.configure(hanging(bridge), bridge.node.keeper())
-    bridge.outside()
-    connected(bridge, pod(), containers=[running()])
-    assert wait_until((host.root / "begun").exists)
-    bridge.signal(signal.SIGTERM)
-    assert wait_until(lambda: "late: dropped 1 that have not begun" in bridge.log)
-    (host.root / "go").touch()
-    assert bridge.wait() == 0
-    assert bridge.node.steps == [("create", "6efd")]
-    bridge.child = None
-    bridge.outside()
-    connected(bridge, pod(), containers=[running()])
-    assert wait_until(lambda: bridge.node.steps == [("create", "6efd"), ("create", "1f92")])
+def test_late_creates_do_not_begin_when_the_connection_has_ended(host: Host) -> None:
+    node = Node(host)
+    host.configure(node.keeper())
+    node.runtime()
+    node.bridge.synchronize([pod()], [])
+    node.bridge.disconnected()
+    node.bridge.after_synchronize()
+    assert node.bridge.wait_until_idle(SOON)
+    assert node.steps == []
 
 
-def test_a_record_that_others_can_write_to_counts_as_empty(host: Host, bridge: BridgeProcess) -> None:
+def test_record_that_others_can_write_to_counts_as_empty(host: Host, bridge: BridgeProcess) -> None:
     file = host.root / "v1bridge.record"
     file.write_bytes(b"6efd\n1f92\n")
     file.chmod(0o666)
-    host.configure(bridge.node.keeper())
-    bridge.outside()
-    connected(bridge, pod(), containers=[running()])
-    assert wait_until(lambda: bridge.node.steps == [("create", "6efd"), ("create", "1f92")])
+    connected(bridge, pod(), containers=[RUNNING])
+    assert has_steps(bridge, OF_POD, OF_CONTAINER)
     assert wait_until(lambda: file.read_text() == "6efd\n1f92\n")
-    assert wait_until(lambda: "the record" in bridge.log)
+    assert says(bridge, "the record")
 
 
-def test_switched_off_it_runs_nothing_and_says_how_many(host: Host, bridge: BridgeProcess) -> None:
-    host.configure(bridge.node.keeper())
-    (host.root / "settings.json").write_text(bridge.settings(lateCreate=False))
-    bridge.start(*COMMAND, "--socket", "nri.sock", "--config", "settings.json")
-    runtime = connected(bridge, pod(), containers=[running()])
-    assert wait_until(
-        lambda: (
-            (
-                "warning late: 1 sandbox and 1 container have had no create; "
-                'no plugin runs for them ("lateCreate": false)\n'
-            )
-            in bridge.log
-        )
-    )
+# Without late creates, plugins, or a valid configuration
+
+
+def test_late_creates_that_are_off_run_nothing_and_are_counted(host: Host, bridge: BridgeProcess) -> None:
+    bridge.changes["lateCreate"] = False
+    runtime = connected(bridge, pod(), containers=[RUNNING])
+    why = 'no plugin runs for them ("lateCreate": false)'
+    assert says(bridge, f"warning late: 1 sandbox and 1 container have had no create; {why}\n")
     start_container(runtime)
-    assert bridge.node.steps == [("create", "1f92")]
+    assert bridge.node.steps == [OF_CONTAINER]
     assert "1f92\n" in (host.root / "v1bridge.record").read_text()
 
 
 def test_without_plugins_everything_counts_as_served(host: Host, bridge: BridgeProcess) -> None:
-    bridge.outside()
-    runtime = connected(bridge, pod(), containers=[running()])
-    said = "late: 1 sandbox and 1 container have had no create; no plugin is configured for them"
-    assert wait_until(lambda: f"info {said}\n" in bridge.log)
+    host.configure()
+    runtime = connected(bridge, pod(), containers=[RUNNING])
+    assert says(bridge, "info late: 1 sandbox and 1 container have had no create; no plugin is configured for them\n")
     host.configure(bridge.node.keeper())
     runtime.close()
-    start_container(connected(bridge, pod(), containers=[running()]))
-    assert bridge.node.steps == [("create", "1f92")]
+    start_container(connected(bridge, pod(), containers=[RUNNING]))
+    assert bridge.node.steps == [OF_CONTAINER]
 
 
-def test_what_starts_without_a_valid_configuration_is_listed_and_served_when_there_is_one(
-    host: Host, bridge: BridgeProcess
-) -> None:
+def test_containers_wait_for_a_valid_configuration(host: Host, bridge: BridgeProcess) -> None:
     host.configure_text("{")
-    bridge.outside()
-    runtime = connected(bridge, pod(), containers=[running()])
-    assert wait_until(lambda: "; no plugin runs for them before there is a valid configuration\n" in bridge.log)
-    runtime.event(
-        api.Event.START_CONTAINER, api.StartContainerRequest(pod=pod(), container=container(id="c2", name="two"))
-    )
-    path = str(host.root / "v1bridge.sock")
-    assert wait_until(lambda: [each["id"] for each in status(path)["withoutPlugins"]] == ["6efd", "1f92", "c2"])
+    runtime = connected(bridge, pod(), containers=[RUNNING])
+    assert says(bridge, "; no plugin runs for them before there is a valid configuration\n")
+    for id_ in ("c2", "ended"):
+        started = api.StartContainerRequest(pod=pod(), container=container(id=id_, name=id_))
+        runtime.event(api.Event.START_CONTAINER, started)
+    stopped = api.StopContainerRequest(pod=pod(), container=container(id="ended", name="ended"))
+    runtime.event(api.Event.STOP_CONTAINER, stopped)
+    assert wait_until(lambda: [id_ for id_, *_ in listed(bridge)] == ["6efd", "1f92", "c2"])
     assert bridge.node.steps == []
     host.configure(bridge.node.keeper())
-    assert wait_until(lambda: len(bridge.node.steps) == 3)
-    assert sorted(bridge.node.steps) == [("create", "1f92"), ("create", "6efd"), ("create", "c2")]
-    assert wait_until(lambda: status(path)["withoutPlugins"] == [])
+    assert wait_until(lambda: sorted(bridge.node.steps) == [OF_CONTAINER, OF_POD, ("create", "c2")])
+    assert wait_until(lambda: listed(bridge) == [])
 
 
-def test_what_has_ended_before_there_is_a_valid_configuration_is_not_served(
-    host: Host, bridge: BridgeProcess
-) -> None:
-    host.configure_text("{")
-    bridge.outside()
-    runtime = connected(bridge, pod())
-    start_container(runtime)
-    stop_container(runtime)
-    host.configure(bridge.node.keeper())
-    assert wait_until(lambda: ("create", "6efd") in bridge.node.steps)
-    stop_pod(runtime)
-    assert bridge.node.steps == [("create", "6efd"), ("delete", "6efd")]
-
-
-def test_a_sandbox_without_a_process_is_served_when_a_container_in_it_starts(
-    host: Host, bridge: BridgeProcess
-) -> None:
+@pytest.mark.parametrize("is_on", [True, False])
+def test_sandbox_without_a_process_is_served_with_its_container(bridge: BridgeProcess, is_on: bool) -> None:
     """CRI-O drops the sandbox's process where it needs none."""
-    host.configure(bridge.node.keeper())
-    bridge.outside()
-    runtime = connected(bridge, pod(pid=0), containers=[container(state=api.ContainerState.CONTAINER_CREATED)])
-    start_container(runtime)
-    assert wait_until(lambda: sorted(bridge.node.steps) == [("create", "1f92"), ("create", "6efd")])
-    assert {request["id"]: request.get("late", False) for request in bridge.node.kept} == {
-        "1f92": False,
-        "6efd": True,
-    }
+    bridge.changes["lateCreate"] = is_on
+    runtime = connected(bridge, pod(pid=0), containers=[container(state=CREATED)])
+    for _ in range(1 if is_on else 2):  # what follows the first start has been done before the second
+        start_container(runtime)
+    assert wait_until(lambda: len(bridge.node.steps) == 2)
+    late = {(request["id"], request.get("late", False)) for request in bridge.node.kept}
+    assert late == ({("1f92", False), ("6efd", True)} if is_on else {("1f92", False)})
 
 
-def test_such_a_sandbox_is_not_served_if_late_creates_are_off(host: Host, bridge: BridgeProcess) -> None:
-    host.configure(bridge.node.keeper())
-    bridge.changes["lateCreate"] = False
-    bridge.outside()
-    runtime = connected(bridge, pod(pid=0), containers=[container(state=api.ContainerState.CONTAINER_CREATED)])
-    start_container(runtime)
-    start_container(runtime)  # what follows the first one has been done
-    assert bridge.node.steps == [("create", "1f92")] * 2
-
-
-def test_late_creates_wait_until_the_configuration_is_not_being_edited(host: Host, bridge: BridgeProcess) -> None:
-    host.configure(bridge.node.keeper("a"), name="10.conf")
+def test_late_creates_wait_for_the_end_of_an_edit(host: Host, bridge: BridgeProcess) -> None:
     bridge.outside()
     runtime = bridge.accept()
     runtime.configure()
-    host.configure(bridge.node.keeper("a"), name="10.conf")
-    away = (host.conf / "10.conf").rename(host.root / "away")
-    runtime.synchronize([pod()], [running()])
+    file = host.conf / "10-test.conf"
+    away = file.rename(host.root / "away")
+    runtime.synchronize([pod()], [RUNNING])
     stop_container(runtime)  # which is not served late
-    away.rename(host.conf / "10.conf")
-    assert wait_until(lambda: "late: create succeeded for 1, failed for 0, in " in bridge.log)
-    assert [step for step in bridge.node.steps if step[0] == "create"] == [("create", "6efd")]
+    away.rename(file)
+    assert says(bridge, "late: create succeeded for 1, failed for 0, in ")
+    assert [step for step in bridge.node.steps if step[0] == "create"] == [OF_POD]
+
+
+def test_edit_that_outlasts_a_connection_keeps_late_creates(host: Host, bridge: BridgeProcess) -> None:
+    file = host.conf / "10-test.conf"
+    bridge.outside()
+    runtime = bridge.accept()
+    away = file.rename(host.conf / "10-test.conf.new")
+    runtime.configure()
+    runtime.synchronize([pod()], [RUNNING])
+    away.rename(file)
+    runtime.close()
+    connected(bridge, pod(), containers=[RUNNING])  # the next synchronization
+    assert wait_until(lambda: OF_CONTAINER in bridge.node.steps), bridge.node.steps
+
+
+# A missed setup
+
+
+def want_setup(bridge: BridgeProcess, **options: Any) -> None:
+    bridge.host.configure(bridge.node.keeper(states=["setup"], **options))
+
+
+def is_refused(runtime: Runtime) -> bool:
+    """Start the container; return whether that is refused in the plugin's name."""
+    try:
+        start_container(runtime)
+    except StatusError as error:
+        return "keeper" in str(error)
+    return False
+
+
+@pytest.mark.parametrize("had_setup", [False, True])
+def test_missed_setup_is_listed_after_a_late_create(bridge: BridgeProcess, had_setup: bool) -> None:
+    want_setup(bridge)
+    runtime = connected(bridge)
+    if had_setup:
+        create_container(runtime)
+    bridge.kill()
+    connected(bridge, pod(), containers=[RUNNING])
+    assert says(bridge, "late: create succeeded for 2,")
+    assert listed(bridge) == ([] if had_setup else [("1f92", "setup", "keeper", MISSED)])
+
+
+def test_container_created_between_two_bridges_is_refused(bridge: BridgeProcess) -> None:
+    want_setup(bridge)
+    end(bridge, connected(bridge, pod()))
+    assert is_refused(connected(bridge, pod(), containers=[container(state=CREATED)]))
+
+
+def test_launched_bridge_refuses_what_it_did_not_set_up(bridge: BridgeProcess) -> None:
+    """containerd up to 1.7.25 does not synchronize with a plugin that it launched."""
+    want_setup(bridge)
+    runtime = bridge.launch()
+    runtime.configure(bridge.settings())
+    assert is_refused(runtime)
+
+
+def test_container_whose_setup_is_not_on_record_is_refused(host: Host, bridge: BridgeProcess) -> None:
+    want_setup(bridge)
+    runtime = connected(bridge, pod())
+    create_container(runtime, state=CREATED)
+    assert ("setup", "1f92") in bridge.node.steps, bridge.log
+    end(bridge, runtime)
+    for file in host.root.glob("*.record*"):
+        file.unlink()
+    assert is_refused(connected(bridge, pod(), containers=[container(state=CREATED)]))
+
+
+def test_ignored_missed_setup_is_listed(bridge: BridgeProcess) -> None:
+    want_setup(bridge, failure_policy="ignore")
+    runtime = connected(bridge, pod(), containers=[container(state=CREATED)])
+    start_container(runtime)
+    assert wait_until(lambda: ("1f92", "setup", "keeper") in [each[:3] for each in listed(bridge)])
+    runtime.close()
+    connected(bridge)  # the container is gone
+    assert listed(bridge) == []
+
+
+def test_late_creates_keep_to_conditions(host: Host, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "nri.v1bridge")
+    node = Node(host)
+    host.configure(node.keeper(when={"namespaces": ["default"], "sandbox": False}))
+    node.runtime()
+    other = container(id="x", pod_sandbox_id="other", state=RUNNING.state)
+    node.bridge.synchronize([pod(), pod(id="other", namespace="other")], [RUNNING, other])
+    node.bridge.after_synchronize()
+    assert wait_until(lambda: "create succeeded for 4" in caplog.text)
+    assert node.steps == [OF_CONTAINER]
+    assert node.kept[0]["late"] is True

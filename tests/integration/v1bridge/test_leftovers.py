@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,14 +15,11 @@ from nri.config.entries import PluginEntry
 from nri.errors import NRIError
 from nri.v2 import api
 from tests.integration.v1bridge.bridge_process import BridgeProcess, slow, start_container
-from tests.support.host import plugin
+from tests.support.host import Host, plugin
 from tests.support.pods import container, pod
 from tests.support.processes import command_lines, is_running
+from tests.support.runtime import Runtime
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from tests.support.host import Host
-    from tests.support.runtime import Runtime
 
 SOURCE = str(Path(__file__).parents[3])
 
@@ -92,9 +88,7 @@ def pids_in(file: Path, count: int) -> list[int]:
 
 
 @pytest.mark.parametrize(("how", "resident"), [("launched", True), ("outside", False), ("in a shell", True)])
-def test_a_bridge_that_is_killed_leaves_no_process(
-    host: Host, bridge: BridgeProcess, how: str, resident: bool
-) -> None:
+def test_killed_bridge_leaves_no_process(host: Host, bridge: BridgeProcess, how: str, resident: bool) -> None:
     pids = host.root / "pids"
     host.script("hanging", HANGING.format(python=sys.executable, source=SOURCE, pids=str(pids)))
     host.configure(PluginEntry(type="hanging", resident=resident))
@@ -134,19 +128,7 @@ def watchdog_of(bridge: BridgeProcess) -> int:
     return watchdog
 
 
-def test_the_watchdog_holds_one_pipe_and_ends_with_the_bridge(host: Host, bridge: BridgeProcess) -> None:
-    host.configure(slow(host))
-    serve(host, bridge, "launched")
-    watchdog = watchdog_of(bridge)
-    held = [os.readlink(f"/proc/{watchdog}/fd/{fd}") for fd in os.listdir(f"/proc/{watchdog}/fd") if int(fd) > 2]
-    assert [each.split(":")[0] for each in held] == ["pipe", "/memfd"]
-    assert os.readlink(f"/proc/{watchdog}/cwd") == "/"
-    bridge.signal(signal.SIGTERM)
-    assert bridge.wait() == 0
-    assert wait_until(lambda: not is_running(watchdog))
-
-
-def test_the_watchdog_is_deaf_to_what_ends_a_service_and_does_its_work(host: Host, bridge: BridgeProcess) -> None:
+def test_watchdog_ignores_the_signals_that_end_a_service(host: Host, bridge: BridgeProcess) -> None:
     pids = host.root / "pids"
     host.script("hanging", HANGING.format(python=sys.executable, source=SOURCE, pids=str(pids)))
     host.configure(PluginEntry(type="hanging", resident=False))
@@ -160,9 +142,7 @@ def test_the_watchdog_is_deaf_to_what_ends_a_service_and_does_its_work(host: Hos
     asking.join(SOON)
 
 
-def test_the_watchdog_of_a_bridge_in_a_shell_leaves_the_rest_of_the_session_alone(
-    host: Host, bridge: BridgeProcess
-) -> None:
+def test_watchdog_in_a_shell_spares_the_session(host: Host, bridge: BridgeProcess) -> None:
     host.configure(slow(host))
     runtime = serve(host, bridge, "in a shell")
     bystanders = [subprocess.Popen(["sleep", "1000"], process_group=group) for group in (None, 0)]
@@ -193,7 +173,7 @@ def test_a_daemon_that_a_plugin_leaves_is_ended_and_said(host: Host, bridge: Bri
         pids.unlink()
 
 
-def test_what_a_plugin_at_work_has_made_is_let_be_until_it_is_done(host: Host, bridge: BridgeProcess) -> None:
+def test_child_of_a_running_plugin_is_spared(host: Host, bridge: BridgeProcess) -> None:
     pids = host.root / "pids"
     host.script("leaves", DAEMON.format(pids=pids, name="leaves"))
     host.configure(plugin("leaves"), slow(host))

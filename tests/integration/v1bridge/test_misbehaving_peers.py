@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import struct
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,20 +13,15 @@ from harness.node import PLUGIN
 from nri.errors import NRIError
 from nri.v2 import api, frames
 from nri.v2 import mux as mux_module
-from nri.v2.stub import runner
 from nri.v2.ttrpc import Code, StatusError, codec
 from nri.v2.ttrpc.ttrpc_pb2 import Request
-from tests.integration.v1bridge.bridge_process import start_container
+from tests.integration.v1bridge.bridge_process import BridgeProcess, start_container
 from tests.integration.v1bridge.session import Connected, ask
 from tests.integration.v1bridge.site import AMPLE
-from tests.support.host import plugin
+from tests.support.host import Host, plugin
 from tests.support.pods import pod
 from tests.support.runtime import Runtime
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from tests.integration.v1bridge.bridge_process import BridgeProcess
-    from tests.support.host import Host
 
 
 @pytest.fixture
@@ -86,7 +80,7 @@ FATAL = {
 }
 
 
-def test_senseless_messages_are_ignored_or_refused_and_the_next_event_served(bridge: BridgeProcess) -> None:
+def test_senseless_messages_end_no_connection(bridge: BridgeProcess) -> None:
     runtime = accepted(bridge)
     for number, name in enumerate(tolerated(0), 1):
         # Ids only grow, and what is sent by hand uses some.
@@ -98,7 +92,7 @@ def test_senseless_messages_are_ignored_or_refused_and_the_next_event_served(bri
     assert "Traceback" not in bridge.log
 
 
-def test_what_ends_a_connection_is_one_line_of_the_log_and_the_next_connection_is_served(
+def test_fatal_messages_are_a_line_and_end_one_connection(
     bridge: BridgeProcess,
 ) -> None:
     runtime = accepted(bridge)
@@ -113,40 +107,7 @@ def test_what_ends_a_connection_is_one_line_of_the_log_and_the_next_connection_i
     assert "Traceback" not in bridge.log
 
 
-def test_a_runtime_that_comes_back_as_another_is_served_as_that(host: Host, bridge: BridgeProcess) -> None:
-    first = accepted(bridge, "1.7.24")
-    first.event(api.Event.RUN_POD_SANDBOX, api.RunPodSandboxRequest(pod=pod()))
-    first.close()
-    second = accepted(bridge, "v2.1.0", pods=[pod()])
-    start_container(second)
-    second.event(api.Event.STOP_POD_SANDBOX, api.StopPodSandboxRequest(pod=api.PodSandbox(id="6efd")))
-    assert bridge.node.steps == [("create", "6efd"), ("create", "1f92"), ("delete", "6efd")]
-    assert bridge.node.kept[-1]["pid"] == 4711
-    assert wait_until(lambda: "info serving containerd 1.7.24\n" in bridge.log)
-    assert wait_until(lambda: "info serving containerd v2.1.0\n" in bridge.log)
-
-
-def test_a_runtime_that_returns_has_the_bridge_within_a_second_and_tells_it_what_there_is(
-    host: Host, bridge: BridgeProcess
-) -> None:
-    """But for what the machine takes, which is why only the longest pause between two attempts is held to that."""
-    assert runner.LONGEST_PAUSE < 1.0
-    first = accepted(bridge)
-    assert bridge._listener is not None
-    bridge._listener.close()
-    os.unlink(bridge.path)
-    first.close()
-    assert wait_until(lambda: "no runtime at " in bridge.log)
-    bridge.listen()
-    second = accepted(bridge, pods=[pod()])
-    second.event(api.Event.STOP_POD_SANDBOX, api.StopPodSandboxRequest(pod=api.PodSandbox(id="6efd")))
-    assert bridge.node.steps == [("delete", "6efd")]
-    assert bridge.node.kept[-1]["pid"] == 4711
-
-
-def test_a_runtime_that_refuses_it_is_asked_again_and_served_when_it_does_not(
-    host: Host, bridge: BridgeProcess
-) -> None:
+def test_refusing_runtime_is_asked_again(host: Host, bridge: BridgeProcess) -> None:
     assert bridge._listener is not None
     for _ in range(3):
         refusing = Runtime(bridge._listener.accept()[0], refuse=lambda: StatusError(Code.ABORTED, "not you"))
@@ -158,40 +119,11 @@ def test_a_runtime_that_refuses_it_is_asked_again_and_served_when_it_does_not(
     assert wait_until(lambda: "not you" in bridge.log)
 
 
-def test_after_a_word_of_shutdown_it_serves_for_as_long_as_it_is_asked(bridge: BridgeProcess) -> None:
+def test_events_after_shutdown_are_served(bridge: BridgeProcess) -> None:
     runtime = accepted(bridge)
     runtime.call("Shutdown", api.Empty(), api.Empty)
     start_container(runtime)
     assert bridge.node.steps == [("create", "1f92")]
-
-
-def test_a_runtime_that_is_gone_in_the_middle_of_an_event_leaves_no_plugin_beyond_its_end(
-    host: Host, bridge: BridgeProcess
-) -> None:
-    host.install("child")
-    runtime = accepted(bridge)
-
-    def asked() -> None:
-        with pytest.raises(NRIError, match=r"closed|ends|killed|no time is left"):
-            start_container(runtime)
-
-    def has_begun(seconds: float) -> bool:
-        """Start a container; return whether its plugin has begun. On a busy machine it may be killed before that."""
-        host.configure(plugin("child", ["child", f"{host.root}/pid"], ["hang"], timeout=seconds))
-        thread = threading.Thread(target=asked)
-        thread.start()
-        threads.append(thread)
-        return wait_until(lambda: (host.root / "pid").exists() or not thread.is_alive()) and thread.is_alive()
-
-    threads: list[threading.Thread] = []
-    assert any(has_begun(2.0**number) for number in range(7))
-    runtime.close()
-    for thread in threads:
-        thread.join()
-    host.configure(bridge.node.keeper())
-    start_container(accepted(bridge))
-    assert bridge.node.steps == [("create", "1f92")]
-    assert wait_until(lambda: not host.processes())
 
 
 # One that does not read
@@ -202,9 +134,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mux_module, "SEND_TIMEOUT", 1)
 
 
-def test_a_runtime_that_stops_reading_stops_no_chain_and_loses_the_connection(
-    host: Host, impatient: None, connected: Connected
-) -> None:
+def test_runtime_that_stops_reading_stops_no_chain(host: Host, impatient: None, connected: Connected) -> None:
     """12 answers with 4 kB each are more than its socket holds."""
     events = 12
     connected.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)

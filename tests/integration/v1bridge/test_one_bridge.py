@@ -5,21 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from typing import TYPE_CHECKING
 
 import pytest
 
 from harness.processes import descendants
 from nri.config.entries import PluginEntry
-from nri.errors import NRIError
 from tests.integration.v1bridge import site
-from tests.integration.v1bridge.bridge_process import COMMAND, BridgeProcess, start_container
+from tests.integration.v1bridge.bridge_process import COMMAND, BridgeProcess, lost, start_container
+from tests.support.host import Host
+from tests.support.status_asking import status_of
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from tests.support.host import Host
-    from tests.support.runtime import Runtime
-
 
 IMPATIENT = [
     *COMMAND[:-1],
@@ -29,40 +24,34 @@ IMPATIENT = [
 """The executable, which reports another bridge soon."""
 
 
-def lost(runtime: Runtime) -> None:
-    """A container starts, and there is no answer."""
-    with pytest.raises(NRIError):
-        start_container(runtime)
-
-
-def test_the_second_one_stands_by_and_connects_when_the_first_one_ends(
-    host: Host, bridge: BridgeProcess, second: BridgeProcess
+@pytest.mark.parametrize(("number", "lock_is_removed"), [(signal.SIGTERM, False), (signal.SIGKILL, True)])
+def test_second_bridge_stands_by_until_the_first_one_ends(
+    host: Host, bridge: BridgeProcess, second: BridgeProcess, number: int, lock_is_removed: bool
 ) -> None:
-    bridge.listen()
-    bridge.outside()
-    first = bridge.accept()
-    first.start()
-    assert bridge.child is not None
+    runtime = bridge.serve()
+    if lock_is_removed:
+        (host.root / "v1bridge.lock").unlink()
     second.outside()
-    said = f"info standing by: the bridge with pid {bridge.child.pid} serves this node; connecting when it ends\n"
+    said = f"info standing by: the bridge with pid {bridge.pid} serves this node; connecting when it ends\n"
     assert wait_until(lambda: said in second.log)
     host.configure(bridge.node.keeper())
-    start_container(first)
+    start_container(runtime)
+    socket = host.root / "v1bridge.sock"
+    assert status_of(socket)["bridge"]["pid"] == bridge.pid
     assert "connected as" not in second.log
-    bridge.signal(signal.SIGTERM)
+    bridge.signal(number)  # SIGKILL leaves its socket
     bridge.wait()
     runtime = bridge.accept()
     runtime.start()
     assert wait_until(lambda: "info the other bridge has ended\n" in second.log)
+    assert status_of(socket)["bridge"]["pid"] == second.pid
     start_container(runtime)
     assert bridge.node.steps == 2 * [("create", "1f92")]
     assert second.log.count("standing by") == 1
 
 
 def test_one_that_stands_by_ends_when_it_is_told_to(bridge: BridgeProcess, second: BridgeProcess) -> None:
-    bridge.listen()
-    bridge.outside()
-    bridge.accept().start()
+    bridge.serve()
     second.outside()
     assert wait_until(lambda: "standing by" in second.log)
     second.signal(signal.SIGTERM)
@@ -71,14 +60,11 @@ def test_one_that_stands_by_ends_when_it_is_told_to(bridge: BridgeProcess, secon
 
 
 def test_a_launched_one_serves_and_says_that_there_is_another(bridge: BridgeProcess, second: BridgeProcess) -> None:
-    bridge.listen()
-    bridge.outside()
-    bridge.accept().start()
+    bridge.serve()
     launched = second.launch(command=IMPATIENT)
     launched.start(config=second.settings())  # it is registered, configured and synchronized meanwhile
     start_container(launched)
-    assert bridge.child is not None
-    said = f"error the bridge with pid {bridge.child.pid} runs on this node, beside this one, which the runtime has"
+    said = f"error the bridge with pid {bridge.pid} runs on this node, beside this one, which the runtime has"
     assert wait_until(lambda: said in second.log)
     bridge.signal(signal.SIGKILL)
     assert wait_until(lambda: "info the other bridge has ended\n" in second.log)
@@ -97,13 +83,11 @@ def test_what_the_bridge_starts_does_not_hold_its_lock(host: Host, bridge: Bridg
     thread = threading.Thread(target=lost, args=(runtime,))
     thread.start()
     assert wait_until((host.root / "begun").exists)
-    assert bridge.child is not None
-    pid = bridge.child.pid
-    started = descendants(pid)
+    started = descendants(bridge.pid)
     assert len(started) >= 3  # a watchdog, the resident, and the plugin
     files = {os.path.basename(target) for each in started for target in open_files(each)}
     assert not files & {"v1bridge.lock", "v1bridge.record"}
-    own = {os.path.basename(target) for target in open_files(pid)}
+    own = {os.path.basename(target) for target in open_files(bridge.pid)}
     assert own >= {"v1bridge.lock", "v1bridge.record"}
     runtime.close()
     thread.join()

@@ -1,4 +1,4 @@
-"""The bridge as a process: how it serves a runtime that launched it, or that it found, and how it ends."""
+"""The bridge as a process: its command line, how it serves a runtime, and how it ends."""
 
 from __future__ import annotations
 
@@ -8,30 +8,31 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from nri.build import describe
 from nri.errors import NRIError
 from nri.v2 import api
+from nri.v2.stub import runner
 from nri.v2.ttrpc import StatusError
-from tests.integration.v1bridge.bridge_process import COMMAND, SOURCE, slow, start_container
-from tests.support.host import plugin
+from tests.integration.cli.running import process
+from tests.integration.v1bridge.bridge_process import COMMAND, SOURCE, BridgeProcess, slow, start_container
+from tests.support.host import Host, plugin
 from tests.support.pods import pod
 from tests.support.processes import core_dumps, is_running
 from tests.support.waiting import SOON, wait_until
 
-if TYPE_CHECKING:
-    from tests.integration.v1bridge.bridge_process import BridgeProcess
-    from tests.support.host import Host
+
+def has_line(bridge: BridgeProcess, *parts: str) -> bool:
+    """Wait for a line of the log with all these parts."""
+    return wait_until(lambda: [line for line in bridge.log.splitlines() if all(part in line for part in parts)])
+
 
 # Launched by a runtime
 
 
-def test_launched_it_registers_serves_and_ends_when_the_runtime_is_done_with_it(
-    host: Host, bridge: BridgeProcess
-) -> None:
+def test_launched_bridge_serves_and_ends_with_the_runtime(host: Host, bridge: BridgeProcess) -> None:
     runtime = bridge.launch()
     host.configure(bridge.node.keeper())
     runtime.start(config=bridge.settings())
@@ -42,30 +43,25 @@ def test_launched_it_registers_serves_and_ends_when_the_runtime_is_done_with_it(
     assert bridge.node.steps == [("create", "1f92")]
     assert bridge.log.splitlines()[0].endswith(f" info v1bridge {describe()}")
     assert wait_until(lambda: bridge.log.count(f" info v1bridge {describe()}") == 1)
-    assert wait_until(lambda: "info serving fake 1.2\n" in bridge.log)
-    assert wait_until(lambda: "info synchronized: 0 pods, 0 containers\n" in bridge.log)
+    assert has_line(bridge, "info serving fake 1.2")
+    assert has_line(bridge, "info synchronized: 0 pods, 0 containers")
     answered = "info answered state=create container=default/web/app id=1f92 ms="
-    assert wait_until(
-        lambda: [line for line in bridge.log.splitlines() if answered in line and ' plugins="keeper ok ' in line]
-    )
-    assert wait_until(lambda: "info disconnected: " in bridge.log)
+    assert has_line(bridge, answered, ' plugins="keeper ok ')
+    assert has_line(bridge, "info disconnected: ")
 
 
-def test_launched_on_a_node_without_journal_and_syslog_it_logs_to_a_file(host: Host, bridge: BridgeProcess) -> None:
+def test_launched_without_journal_and_syslog_it_logs_to_a_file(host: Host, bridge: BridgeProcess) -> None:
     runtime = bridge.launch()
     runtime.start(config=bridge.settings(logFile=None))
     runtime.close()
     assert bridge.wait() == 0
-    file = host.root / "var-log/v1bridge.log"
-    lines = file.read_text().splitlines()
+    lines = (host.root / "var-log/v1bridge.log").read_text().splitlines()
     assert " warning the log cannot be written to syslog: " in lines[0]
     assert lines[1].endswith(f" info v1bridge {describe()}")
     assert "disconnected" in lines[-1]
 
 
-def test_launched_by_a_runtime_that_does_not_configure_it_its_lines_are_in_that_file(
-    host: Host, bridge: BridgeProcess
-) -> None:
+def test_launched_and_not_configured_it_logs_to_that_file(host: Host, bridge: BridgeProcess) -> None:
     runtime = bridge.launch("first", "01")
     assert runtime.registered.wait(SOON)
     assert (runtime.registration.plugin_idx, runtime.registration.plugin_name) == ("01", "first")
@@ -75,9 +71,7 @@ def test_launched_by_a_runtime_that_does_not_configure_it_its_lines_are_in_that_
     assert f" info v1bridge {describe()}\n" in (host.root / "var-log/v1bridge.log").read_text()
 
 
-def test_plugins_inherit_neither_the_runtimes_socket_nor_its_names_and_nothing_leaves_a_core_dump(
-    host: Host, bridge: BridgeProcess
-) -> None:
+def test_plugins_inherit_nothing_and_there_are_no_core_dumps(host: Host, bridge: BridgeProcess) -> None:
     """A core dump of the bridge would have the pods' annotations in it."""
     host.install("a")
     host.configure(plugin("a", ["echo"]), bridge.node.keeper())
@@ -94,12 +88,11 @@ def test_plugins_inherit_neither_the_runtimes_socket_nor_its_names_and_nothing_l
     assert not [each for each in echo["environment"] if each.startswith("NRI_")]
     assert (echo["cwd"], echo["umask"], echo["core"]) == ("/", 0o022, "0")
     assert echo["blocked"] == 0
-    assert bridge.child is not None
-    limits = Path(f"/proc/{bridge.child.pid}/limits").read_text()
+    limits = Path(f"/proc/{bridge.pid}/limits").read_text()
     assert [line.split()[4] for line in limits.splitlines() if line.startswith("Max core file size")] == ["0"]
 
 
-def test_settings_that_are_wrong_are_said_and_it_serves_all_the_same(host: Host, bridge: BridgeProcess) -> None:
+def test_invalid_settings_are_logged_and_replaced_by_defaults(host: Host, bridge: BridgeProcess) -> None:
     runtime = bridge.launch()
     assert runtime.configure(bridge.settings(failurePolicy="maybe", logLevl="x"))
     runtime.synchronize()
@@ -107,13 +100,11 @@ def test_settings_that_are_wrong_are_said_and_it_serves_all_the_same(host: Host,
     start_container(runtime)
     assert bridge.node.steps == [("create", "1f92")]
     said = "error bridge options: failurePolicy: found the string 'maybe', expected one of fail, ignore"
-    assert wait_until(lambda: f"{said}; the default is used instead\n" in bridge.log)
-    assert wait_until(
-        lambda: "logLevl: unknown key, did you mean logLevel?; the default is used instead" in bridge.log
-    )
+    assert has_line(bridge, f"{said}; the default is used instead")
+    assert has_line(bridge, "logLevl: unknown key, did you mean logLevel?; the default is used instead")
 
 
-def test_no_settings_keep_it_from_being_registered(bridge: BridgeProcess) -> None:
+def test_no_settings_prevent_the_registration(bridge: BridgeProcess) -> None:
     runtime = bridge.launch(stderr=subprocess.PIPE)
     for config in ("{", '{"logFile": "/nowhere/x"}', '{"logFile": "/dev/full"}'):
         assert runtime.configure(config)
@@ -124,9 +115,7 @@ def test_no_settings_keep_it_from_being_registered(bridge: BridgeProcess) -> Non
     assert "Traceback" not in bridge.output()[1]
 
 
-def test_a_plugin_that_runs_when_the_runtime_dies_does_not_outlive_its_deadline(
-    host: Host, bridge: BridgeProcess
-) -> None:
+def test_plugin_ends_at_its_deadline_when_the_runtime_dies(host: Host, bridge: BridgeProcess) -> None:
     host.script(
         "hang", f"#!/bin/sh\necho $$ > {host.root}/part\nmv {host.root}/part {host.root}/pid\nexec sleep 1000\n"
     )
@@ -154,14 +143,10 @@ def test_a_plugin_that_runs_when_the_runtime_dies_does_not_outlive_its_deadline(
     hanging = int((host.root / "pid").read_text())
     assert wait_until(lambda: not is_running(hanging))
     failed = "error failed state=create container=default/web/app id=1f92 ms="
-    assert wait_until(
-        lambda: [line for line in bridge.log.splitlines() if failed in line and ' plugins="hang killed ' in line]
-    )
+    assert has_line(bridge, failed, ' plugins="hang killed ')
 
 
-def test_a_plugin_that_others_can_write_to_is_not_run_and_the_container_does_not_start(
-    host: Host, bridge: BridgeProcess
-) -> None:
+def test_plugin_that_others_can_write_to_is_not_run(host: Host, bridge: BridgeProcess) -> None:
     host.configure(bridge.node.keeper())
     (host.bin / "keeper").chmod(0o777)
     runtime = bridge.launch()
@@ -174,7 +159,7 @@ def test_a_plugin_that_others_can_write_to_is_not_run_and_the_container_does_not
     assert "checkOwner" not in bridge.log
 
 
-def test_that_owners_are_not_checked_is_said_whenever_it_is_configured(host: Host, bridge: BridgeProcess) -> None:
+def test_unchecked_owners_are_logged_at_each_configuration(host: Host, bridge: BridgeProcess) -> None:
     host.configure(bridge.node.keeper())
     for path in (host.bin, host.bin / "keeper", host.conf, host.conf / "10-test.conf"):
         path.chmod(0o777)
@@ -189,7 +174,7 @@ def test_that_owners_are_not_checked_is_said_whenever_it_is_configured(host: Hos
     runtime.configure(bridge.settings())
     with pytest.raises(StatusError, match="not run: "):
         start_container(runtime)
-    assert wait_until(lambda: "invalid configuration; still using the last valid one (keeper): " in bridge.log)
+    assert has_line(bridge, "invalid configuration; still using the last valid one (keeper): ")
 
 
 @pytest.mark.parametrize(
@@ -201,7 +186,7 @@ def test_that_owners_are_not_checked_is_said_whenever_it_is_configured(host: Hos
         ("0", "descriptor 0 is not a connected socket: Socket operation on non-socket"),
     ],
 )
-def test_a_socket_that_is_none_is_said(bridge: BridgeProcess, number: str, why: str) -> None:
+def test_invalid_socket_is_one_line(bridge: BridgeProcess, number: str, why: str) -> None:
     environment = {"NRI_PLUGIN_NAME": "v1bridge", "NRI_PLUGIN_IDX": "10", "NRI_PLUGIN_SOCKET": number}
     bridge.start(*COMMAND, environment=environment, stderr=subprocess.PIPE)
     assert bridge.wait() == 1
@@ -224,13 +209,11 @@ def test_debug_logs_what_info_does_and_more(host: Host, bridge: BridgeProcess) -
     logs = []
     for level in ("debug", "info"):
         bridge.log_file.unlink(missing_ok=True)
-        (host.root / "settings.json").write_text(bridge.settings(logLevel=level))
+        bridge.changes["logLevel"] = level
+        bridge.outside()
         if level == "debug":
-            bridge.start(*COMMAND, "--socket", "nri.sock", "--config", "settings.json")
             assert wait_until(lambda: bridge.log.count("debug connecting to ") > 1)
             bridge.listen()
-        else:
-            bridge.start(*COMMAND, "--socket", "nri.sock", "--config", "settings.json")
         runtime = bridge.accept()
         runtime.start()
         start_container(runtime)
@@ -250,22 +233,19 @@ def test_debug_logs_what_info_does_and_more(host: Host, bridge: BridgeProcess) -
         "debug quick: its resident answers this request\n",
     ):
         assert part in debug
-        assert part not in info
     assert " debug " not in info
     assert "error ignored state=create container=default/web/app id=1f92 ms=" in info
 
 
-def test_from_outside_it_connects_and_again_when_the_runtime_is_back(host: Host, bridge: BridgeProcess) -> None:
+def test_connects_to_a_runtime_that_comes_goes_and_comes_back(host: Host, bridge: BridgeProcess) -> None:
+    assert runner.LONGEST_PAUSE < 1.0, "a runtime that is back has its bridge within a second"
     bridge.changes["lateCreate"] = False
-    bridge.outside()
-    assert wait_until(lambda: "no runtime at " in bridge.log)
-    assert wait_until(
-        lambda: f"warning no runtime at {bridge.path}: No such file or directory; retrying" in bridge.log
-    )
+    bridge.outside("--idx", "99")
+    assert has_line(bridge, f"warning no runtime at {bridge.path}: No such file or directory; retrying")
     bridge.listen()
     first = bridge.accept()
     first.start()
-    assert (first.registration.plugin_idx, first.registration.plugin_name) == ("10", "v1bridge")
+    assert (first.registration.plugin_idx, first.registration.plugin_name) == ("99", "v1bridge")
     host.configure(bridge.node.keeper())
     start_container(first)
     host.configure_text("{")
@@ -277,46 +257,15 @@ def test_from_outside_it_connects_and_again_when_the_runtime_is_back(host: Host,
     second.event(api.Event.STOP_POD_SANDBOX, api.StopPodSandboxRequest(pod=api.PodSandbox(id="6efd")))
     assert bridge.node.steps == [("create", "1f92"), ("delete", "6efd")]
     assert bridge.node.kept[-1]["pid"] == 4711
-    assert wait_until(lambda: bridge.log.count(f"info connected as 10-v1bridge {describe()}\n") == 2)
+    assert wait_until(lambda: bridge.log.count(f"info connected as 99-v1bridge {describe()}\n") == 2)
     assert wait_until(lambda: bridge.log.count(f"info v1bridge {describe()}\n") == 1)
-    bridge.signal(signal.SIGTERM)
-    assert bridge.wait() == 0
-
-
-@pytest.mark.parametrize("what", ["settings.json", "."])
-def test_settings_that_others_can_write_to_end_it_whatever_they_say(
-    host: Host, bridge: BridgeProcess, what: str
-) -> None:
-    file = host.root / "settings.json"
-    file.write_text(bridge.settings(checkOwner=False))
-    (host.root / what).chmod(0o777)
-    bridge.start(*COMMAND, "--socket", bridge.path, "--config", str(file), stderr=subprocess.PIPE)
-    assert bridge.wait() == 1
-    host.root.chmod(0o700)
-    said = bridge.only_line()
-    assert said.startswith(f"{file}: bridge options: {(host.root / what).resolve()} is writable by others (mode")
-
-
-def test_it_says_once_that_there_is_no_runtime_and_ends_when_told(bridge: BridgeProcess) -> None:
-    bridge.outside()
-    assert wait_until(lambda: "no runtime at " in bridge.log)
     bridge.signal(signal.SIGINT)
     assert bridge.wait() == 0
-    assert wait_until(lambda: bridge.log.count("no runtime at ") == 1)
-    assert wait_until(lambda: "info ending: SIGINT\n" in bridge.log)
+    assert has_line(bridge, "info ending: SIGINT")
+    assert bridge.log.count("no runtime at ") == 1
 
 
-def test_the_index_may_be_another(bridge: BridgeProcess) -> None:
-    bridge.listen()
-    bridge.outside("--idx", "99")
-    runtime = bridge.accept()
-    assert runtime.registered.wait(SOON)
-    assert (runtime.registration.plugin_idx, runtime.registration.plugin_name) == ("99", "v1bridge")
-
-
-def test_without_settings_of_its_own_the_runtimes_count_and_the_log_is_stderr(
-    host: Host, bridge: BridgeProcess
-) -> None:
+def test_settings_of_the_runtime_count_and_the_log_is_stderr(host: Host, bridge: BridgeProcess) -> None:
     bridge.listen()
     bridge.start(*COMMAND, "--socket", bridge.path, stderr=subprocess.PIPE)
     runtime = bridge.accept()
@@ -335,47 +284,88 @@ def test_without_settings_of_its_own_the_runtimes_count_and_the_log_is_stderr(
     assert [(part["plugin"], part["outcome"]) for part in answered["plugins"]] == [("keeper", "ok")]
 
 
-def test_what_is_running_when_it_is_told_to_end_is_answered(host: Host, bridge: BridgeProcess) -> None:
-    host.configure(slow(host), bridge.node.keeper())
-    bridge.listen()
-    bridge.outside()
-    runtime = bridge.accept()
-    runtime.start()
-    answers: list[Any] = []
-    thread = threading.Thread(target=lambda: answers.append(start_container(runtime)))
-    thread.start()
-    assert wait_until(lambda: len(host.processes()) >= 1)
-    for _ in range(3):
-        bridge.signal(signal.SIGTERM)
-        assert wait_until(lambda: "info ending: SIGTERM\n" in bridge.log)
-    assert bridge.child is not None
-    assert bridge.child.poll() is None
-    (host.root / "go").touch()
-    thread.join()
-    assert answers == [api.StartContainerResponse()]
-    assert bridge.wait() == 0
-    assert bridge.node.steps == [("create", "1f92")]
-
-
-def test_an_error_is_an_answer_too(host: Host, bridge: BridgeProcess) -> None:
-    host.configure(slow(host), plugin("missing"))
-    bridge.listen()
-    bridge.outside()
-    runtime = bridge.accept()
-    runtime.start()
-    refusals: list[str] = []
+@pytest.mark.parametrize("last", ["keeper", "missing"])
+def test_event_that_runs_at_sigterm_is_answered(host: Host, bridge: BridgeProcess, last: str) -> None:
+    host.configure(slow(host), bridge.node.keeper() if last == "keeper" else plugin(last))
+    runtime = bridge.serve()
+    answers: list[str] = []
 
     def ask() -> None:
-        with pytest.raises(StatusError) as refused:
-            start_container(runtime)
-        refusals.append(refused.value.message)
+        try:
+            answers.append(str(start_container(runtime)))
+        except StatusError as error:
+            answers.append(error.message)
 
     thread = threading.Thread(target=ask)
     thread.start()
     assert wait_until((host.root / "begun").exists)
-    bridge.signal(signal.SIGTERM)
-    assert wait_until(lambda: "info ending: SIGTERM" in bridge.log)
+    for _ in range(3):
+        bridge.signal(signal.SIGTERM)
+        assert has_line(bridge, "info ending: SIGTERM")
+    assert bridge.child is not None
+    assert bridge.child.poll() is None
     (host.root / "go").touch()
     thread.join()
-    assert [refusal.partition(" no such")[0] for refusal in refusals] == ["nri v0.1: plugin missing: not found:"]
+    (answer,) = answers
+    assert answer.partition(" no such")[0] == ("" if last == "keeper" else "nri v0.1: plugin missing: not found:")
     assert bridge.wait() == 0
+    assert bridge.node.steps == ([("create", "1f92")] if last == "keeper" else [])
+
+
+# The command line
+
+
+@pytest.mark.parametrize("what", ["settings.json", "."])
+def test_settings_that_others_can_write_to_are_refused(host: Host, bridge: BridgeProcess, what: str) -> None:
+    file = host.root / "settings.json"
+    file.write_text(bridge.settings(checkOwner=False))
+    (host.root / what).chmod(0o777)
+    bridge.start(*COMMAND, "--socket", bridge.path, "--config", str(file), stderr=subprocess.PIPE)
+    assert bridge.wait() == 1
+    host.root.chmod(0o700)
+    said = bridge.only_line()
+    assert said.startswith(f"{file}: bridge options: {(host.root / what).resolve()} is writable by others (mode")
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (None, "settings.json: cannot be read: No such file or directory; expected the bridge options"),
+        (b"{", "settings.json: bridge options: they are not JSON: "),
+        (b"\xff{}", "settings.json: is not UTF-8: "),
+        (b'{"logLevl": 1, "a\\nb": 2}', r"logLevl: unknown key, did you mean logLevel?; ['a\nb']: unknown key, "),
+    ],
+    ids=range(4),
+)
+def test_invalid_settings_are_one_line(host: Host, bridge: BridgeProcess, content: bytes | None, why: str) -> None:
+    if content is not None:
+        (host.root / "settings.json").write_bytes(content)
+    bridge.start(*COMMAND, "--config", "settings.json", stderr=subprocess.PIPE)
+    assert bridge.wait() == 1
+    assert why in bridge.only_line()
+
+
+@pytest.mark.parametrize("index", ["100", "١٢"])
+def test_index_is_two_digits(bridge: BridgeProcess, index: str) -> None:
+    bridge.start(*COMMAND, f"--idx={index}", stderr=subprocess.PIPE)
+    assert bridge.wait() == 1
+    assert bridge.only_line() == f"found the plugin index {index!r}, expected two digits, as in 10"
+
+
+def test_help_and_errors_of_the_command_line(bridge: BridgeProcess) -> None:
+    bridge.start(*COMMAND, "--wat", stderr=subprocess.PIPE)
+    assert bridge.wait() == 2
+    said = bridge.output()[1]
+    assert said.splitlines()[-1].startswith("Error: ")
+    assert "Traceback" not in said
+    bridge.start(*COMMAND, "-h", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert bridge.wait() == 0
+    own, errors = bridge.output()
+    assert errors == ""
+    ran = process("bridge", "--help")
+    assert (ran.status, ran.stderr) == (0, "")
+    assert own.startswith("Usage: v1bridge [OPTIONS]\n")
+    assert ran.stdout.startswith("Usage: nri bridge [OPTIONS]\n")
+    assert own.partition("\n")[2] == ran.stdout.partition("\n")[2]
+    for word in ("--socket PATH", "--idx NN", "--config FILE", "/var/run/nri/nri.sock"):
+        assert word in own

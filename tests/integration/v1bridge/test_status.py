@@ -1,30 +1,35 @@
-"""The status of a bridge's process, from its socket: what it serves, what it has counted, what was done to a pod."""
+"""The status of a bridge's process, from its socket and by ``nri status``: what it serves, counts, and lacks."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
+import subprocess
 import threading
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.node import ROOT
 from nri.errors import NRIError
-from nri.v2 import api
 from nri.v2.ttrpc import StatusError
-from tests.integration.v1bridge.bridge_process import BridgeProcess, slow, start_container
-from tests.support.host import plugin
-from tests.support.pods import container, pod
+from tests.integration.cli.running import Ran, inside
+from tests.integration.v1bridge.bridge_process import (
+    BridgeProcess,
+    create_container,
+    slow,
+    start_container,
+    stop_container,
+)
+from tests.support.host import Host, plugin
+from tests.support.pods import pod
+from tests.support.runtime import Runtime
 from tests.support.status_asking import ask, connected, rest_of, status_of, told
 from tests.support.waiting import SOON, wait_until
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.host import Host
-    from tests.support.runtime import Runtime
+SECRETS = ("argument-s3cret", "environment-s3cret")
 
 
 @pytest.fixture
@@ -40,32 +45,64 @@ def counted(path: Path, event: str) -> dict[str, Any]:
     return next((each for each in status_of(path)["events"] if each["event"] == event), {"answered": 0})
 
 
-def test_it_says_what_it_is_and_whom_it_serves(host: Host, bridge: BridgeProcess, path: Path) -> None:
+def exchanges_of(path: Path, name: str = "web") -> list[dict[str, Any]]:
+    """Return the exchanges about a pod."""
+    exchanges: list[dict[str, Any]] = ask(path, get="pod", namespace="default", name=name)["exchanges"]
+    return exchanges
+
+
+def status(bridge: BridgeProcess, *words: str) -> Ran:
+    """Run ``nri status``."""
+    return inside("status", "--socket", str(bridge.host.root / "v1bridge.sock"), *words)
+
+
+def check(bridge: BridgeProcess) -> tuple[int, str]:
+    ran = status(bridge, "--check")
+    assert ran.stderr == ""
+    return ran.status, ran.stdout.rstrip("\n")
+
+
+def becomes(bridge: BridgeProcess, code: int, line: str) -> bool:
+    """Wait for a check with this exit status and a line that begins with these words."""
+    return wait_until(lambda: check(bridge)[0] == code and check(bridge)[1].startswith(line))
+
+
+# What it is, and for whom
+
+
+def test_states_from_no_bridge_to_a_killed_one(host: Host, bridge: BridgeProcess, path: Path) -> None:
+    assert check(bridge) == (2, f"no bridge: {path} does not exist")
     keeping(host, bridge)
     bridge.listen()
     bridge.outside()
-    assert wait_until(path.exists)
-    status = status_of(path)
-    assert {each["event"] for each in status["events"]} > {"RunPodSandbox", "StartContainer", "StopContainer"}
-    assert {each["answered"] for each in status["events"]} == {0}
-    assert status["bridge"]["state"] == "connecting"
+    assert becomes(bridge, 1, "degraded: the bridge looks for its runtime")
+    document = status_of(path)
+    assert {each["event"] for each in document["events"]} > {"RunPodSandbox", "StartContainer", "StopContainer"}
+    assert {each["answered"] for each in document["events"]} == {0}
+    assert document["bridge"]["state"] == "connecting"
     nothing = dict.fromkeys(("name", "version", "nri", "since", "synchronized"))
-    assert status["runtime"] == {**nothing, "connections": 0}
+    assert document["runtime"] == {**nothing, "connections": 0}
     bridge.accept().start()
-    assert wait_until(lambda: status_of(path)["bridge"]["state"] == "connected")
-    status = status_of(path)
-    assert bridge.child is not None
-    assert status["bridge"]["pid"] == bridge.child.pid
-    assert status["bridge"]["started"] <= status["runtime"].pop("since") <= status["time"]
+    assert becomes(bridge, 0, "well: connected to fake 1.2, 1 plugin")
+    document = status_of(path)
+    assert document["bridge"]["state"] == "connected"
+    assert document["bridge"]["pid"] == bridge.pid
+    assert document["bridge"]["started"] <= document["runtime"].pop("since") <= document["time"]
     expected = {"name": "fake", "version": "1.2", "nri": "0.9", "synchronized": True, "connections": 1}
-    assert status["runtime"] == expected
-    assert status["bridge"]["options"]["confDir"] == str(host.conf)
+    assert document["runtime"] == expected
+    assert document["bridge"]["options"]["confDir"] == str(host.conf)
+    bridge.kill()
+    assert check(bridge) == (2, f"no bridge: {path}: no process listens; the bridge that made it has ended")
+
+
+def test_socket_is_removed_when_the_bridge_ends(bridge: BridgeProcess, runtime: Runtime, path: Path) -> None:
+    assert path.exists()
     bridge.signal(signal.SIGTERM)
     assert bridge.wait() == 0
     assert not path.exists()
 
 
-def test_a_launched_one_answers_when_it_is_configured(bridge: BridgeProcess, path: Path) -> None:
+def test_launched_bridge_answers_when_it_is_configured(bridge: BridgeProcess, path: Path) -> None:
     runtime = bridge.launch()
     runtime.configure(bridge.settings())
     assert wait_until(path.exists)
@@ -75,15 +112,15 @@ def test_a_launched_one_answers_when_it_is_configured(bridge: BridgeProcess, pat
     assert wait_until(lambda: bridge.log.count("warning not synchronized: ") == 1)
 
 
-def test_events_and_runs_are_counted_and_shown_for_their_pod(
-    host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path
-) -> None:
+# What is counted
+
+
+def test_events_and_runs_are_counted(host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path) -> None:
     host.configure(bridge.node.keeper(), plugin("missing", failure_policy="ignore"))
     for _ in range(3):
         start_container(runtime)
     assert wait_until(lambda: counted(path, "StartContainer")["answered"] == 3)
-    status = status_of(path)
-    keeper, missing = status["plugins"]
+    keeper, missing = status_of(path)["plugins"]
     assert keeper["runs"] == {"create": {"ok": 3, "error": 0, "killed": 0, "ignored": 0}}
     assert missing["runs"] == {"create": {"ok": 0, "error": 0, "killed": 0, "ignored": 3}}
     assert keeper["binary"] == str(host.bin / "keeper")
@@ -94,25 +131,31 @@ def test_events_and_runs_are_counted_and_shown_for_their_pod(
     assert sum(event["seconds"]["counts"]) == sum(event["waiting"]["counts"]) == 3
     assert event["seconds"]["sum"] >= keeper["seconds"]["sum"] > 0
 
-    answer = ask(path, get="pod", namespace="default", name="web")
-    assert len(answer["exchanges"]) == 3
-    exchange = answer["exchanges"][0]
+    exchange = exchanges_of(path)[0]
+    assert len(exchanges_of(path)) == 3
     assert (exchange["event"], exchange["state"], exchange["container"]) == ("StartContainer", "create", "app")
     part, _ = exchange["plugins"]
     assert json.loads(part["request"])["id"] == exchange["id"] == "1f92"
     assert json.loads(part["result"])["plugin"] == "keeper"
-    assert ask(path, get="pod", namespace="default", name="other")["exchanges"] == []
+    assert exchanges_of(path, "other") == []
+
+    page = status(bridge)
+    assert (page.status, page.stderr) == (0, "")
+    assert max(len(line) for line in page.stdout.splitlines()) <= 80
+    assert "runtime        fake 1.2, NRI 0.9" in page.stdout
+    shown = status(bridge, "--pod", "default/web").stdout
+    assert "create (StartContainer) of container app, " in shown
+    assert "  keeper: ok, " in shown
+    assert status(bridge, "--pod", "default/web", "--json").json["exchanges"][0] == exchange
+    assert status(bridge, "--pod", "default/other").stdout == "default/other: no exchange is known\n"
 
 
-def test_plugins_that_fail_or_are_killed_are_errors_of_their_events(
-    host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path
-) -> None:
+def test_failed_and_killed_runs_are_errors(host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path) -> None:
     host.script("broken", "#!/bin/sh\nexit 3\n")
     host.configure(plugin("broken"))
     with pytest.raises(StatusError):
         start_container(runtime)
-    assert wait_until(lambda: status_of(path)["plugins"][0]["last"])
-    assert counted(path, "StartContainer")["errors"] == 1
+    assert wait_until(lambda: counted(path, "StartContainer").get("errors") == 1)
     (broken,) = status_of(path)["plugins"]
     assert broken["last"] == {"create": "error"}
     assert "exit status 3" in broken["lastError"]["error"]
@@ -133,23 +176,79 @@ def test_plugins_that_fail_or_are_killed_are_errors_of_their_events(
     assert counted(path, "StartContainer")["errors"] == 3
 
 
-def test_a_broken_file_is_noticed_without_an_event(
-    host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path
-) -> None:
+def test_long_results_are_kept_in_part(host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path) -> None:
+    metadata = json.dumps({f"key{number}": "\u0001" * 1000 for number in range(150)})
+    (host.root / "much").write_text(f'{{"version": "0.1", "plugin": "much", "metadata": {metadata}}}')
+    host.script("much", f"#!/bin/sh\nexec cat {host.root}/much\n")
+    host.configure(plugin("much"))
+    assert (host.root / "much").stat().st_size > 900_000
+    for _ in range(20):
+        start_container(runtime)
+    assert wait_until(lambda: len(exchanges_of(path)) == 20)
+    assert {len(each["plugins"][0]["result"]) for each in exchanges_of(path)} == {2048}
+    assert status_of(path)["plugins"][0]["runs"]["create"]["ok"] == 20
+
+
+def test_late_creates_are_counted_and_nothing_waits_for_them(host: Host, bridge: BridgeProcess, path: Path) -> None:
     keeping(host, bridge)
-    assert status_of(path)["configuration"]["valid"] is True
+    bridge.listen()
+    bridge.outside()
+    runtime = bridge.accept()
+    runtime.configure()
+    runtime.synchronize([pod()])
+    expected = {"waiting": 0, "running": 0, "succeeded": 1, "failed": 0}
+    assert wait_until(lambda: status_of(path)["lateCreates"] == expected)
+    # It is entered a moment later.
+    assert wait_until(lambda: [(each["late"], each["event"]) for each in exchanges_of(path)] == [(True, None)])
+    runtime.close()
+    runtime = bridge.accept()
+    runtime.configure()
+    runtime.synchronize([pod(id=f"p{number}", name=f"web{number}") for number in range(3_000)])
+    start_container(runtime)
+    assert status_of(path)["lateCreates"]["waiting"] > 0
+    bridge.signal(signal.SIGTERM)
+    assert bridge.wait() == 0
+
+
+def test_event_in_progress_and_hash_shown(host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path) -> None:
+    host.configure(slow(host))
+    thread = threading.Thread(target=start_container, args=(runtime,))
+    thread.start()
+    assert wait_until((host.root / "begun").exists)
+    document = status_of(path)
+    now = document["inProgress"]
+    assert (now["event"], now["name"]) == ("StartContainer", "default/web/app")
+    assert now["seconds"] > 0
+    (host.root / "go").touch()
+    thread.join(SOON)
+    assert wait_until(lambda: status_of(path)["inProgress"] is None)
+    assert wait_until(lambda: f" info configuration: slow hash={document['configuration']['hash']}\n" in bridge.log)
+
+
+# What degrades it
+
+
+def test_broken_file_degrades_until_it_is_fixed(host: Host, bridge: BridgeProcess, runtime: Runtime) -> None:
+    keeping(host, bridge)
+    assert becomes(bridge, 0, "well: connected to fake 1.2, 1 plugin")
     (host.conf / "20.conf").write_text('{"version": "0.1", "plugins": [{}]}')
-    assert wait_until(lambda: status_of(path)["configuration"]["valid"] is False)
-    assert wait_until(lambda: "type" in status_of(path)["configuration"]["faults"][0])
-    configuration = status_of(path)["configuration"]
-    assert configuration["since"] <= configuration["rejectedSince"]
-    assert [entry["type"] for entry in status_of(path)["plugins"]] == ["keeper"]
+    assert becomes(bridge, 1, "degraded: the configuration is not valid, the last valid one is in use: /")
+    assert wait_until(lambda: "20.conf:1:" in check(bridge)[1])
+    assert "configuration  NOT VALID since 20" in status(bridge).stdout
+    document = status(bridge, "--json").json
+    assert document["configuration"]["since"] <= document["configuration"]["rejectedSince"]
+    assert [entry["type"] for entry in document["plugins"]] == ["keeper"]
     (host.conf / "20.conf").unlink()
-    assert wait_until(lambda: status_of(path)["configuration"]["valid"] is True)
-    assert status_of(path)["configuration"]["faults"] == []
+    assert becomes(bridge, 0, "well: ")
+    assert status(bridge, "--json").json["configuration"]["faults"] == []
 
 
-def test_it_says_how_a_plugin_is_started(host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path) -> None:
+def test_missing_plugin_degrades(host: Host, bridge: BridgeProcess, runtime: Runtime) -> None:
+    host.configure(plugin("absent"))
+    assert becomes(bridge, 1, "degraded: absent: not found")
+
+
+def test_ways_to_start_plugins_are_shown(host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path) -> None:
     host.script("foreign", "#!/bin/sh\necho '{}'\n")
     answer = '{"version": "0.7", "resident": 1}'
     host.script("ends", f"#!/bin/sh\n# nri.skel\n[ $1 = serve ] && exit 3\necho '{answer}'\n")
@@ -161,39 +260,28 @@ def test_it_says_how_a_plugin_is_started(host: Host, bridge: BridgeProcess, runt
     assert foreign["resident"]["reason"] == "it was not built with nri.skel"
     assert ends["resident"]["reason"] == "it ends while it is loaded"
     assert ends["build"] == "0.7"
+    assert becomes(bridge, 1, "degraded: ends: started for each request: ")
 
 
-def test_a_plugin_with_much_metadata_is_kept_in_part(
-    host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path
+@pytest.mark.parametrize(("state", "event"), [("setup", create_container), ("create", start_container)])
+def test_failing_plugin_degrades_until_it_succeeds(
+    host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path, state: str, event: Any
 ) -> None:
-    metadata = json.dumps({f"key{number}": "\u0001" * 1000 for number in range(150)})
-    (host.root / "much").write_text(f'{{"version": "0.1", "plugin": "much", "metadata": {metadata}}}')
-    host.script("much", f"#!/bin/sh\nexec cat {host.root}/much\n")
-    host.configure(plugin("much"))
-    assert (host.root / "much").stat().st_size > 900_000
-    for _ in range(20):
-        start_container(runtime)
-    assert wait_until(lambda: len(ask(path, get="pod", namespace="default", name="web")["exchanges"]) == 20)
-    exchanges = ask(path, get="pod", namespace="default", name="web")["exchanges"]
-    assert {len(each["plugins"][0]["result"]) for each in exchanges} == {2048}
-    assert status_of(path)["plugins"][0]["runs"]["create"]["ok"] == 20
+    refuse = f'[ -e {host.root}/fixed ] || case $request in *\'"state":"{state}"\'*) exit 3 ;; esac'
+    host.script("refusing", f"#!/bin/sh\nrequest=$(cat)\n{refuse}\necho '{{}}'\n")
+    host.configure(plugin("refusing", states=["setup"] if state == "setup" else []))
+    with pytest.raises(StatusError, match="refusing"):
+        event(runtime)
+    stop_container(runtime)  # which the runtime sends after a refusal
+    assert wait_until(lambda: "delete" in status_of(path)["plugins"][0]["runs"]), "the plugin got its delete"
+    assert becomes(bridge, 1, f"degraded: refusing: its last {state} failed: ")
+    assert f"refusing: {state} of default/web/app:" in status(bridge).stdout
+    (host.root / "fixed").touch()
+    event(runtime)
+    assert becomes(bridge, 0, "well: ")
 
 
-def test_neither_an_event_nor_the_status_waits_for_thousands_of_late_creates(
-    host: Host, bridge: BridgeProcess, path: Path
-) -> None:
-    keeping(host, bridge)
-    bridge.listen()
-    bridge.outside()
-    runtime = bridge.accept()
-    runtime.configure()
-    pods = [pod(id=f"p{number}", name=f"web{number}") for number in range(3_000)]
-    runtime.synchronize(pods, [])
-    start_container(runtime)  # which does not wait for them
-    assert status_of(path)["lateCreates"]["waiting"] > 0
-    bridge.signal(signal.SIGTERM)
-    assert bridge.wait() == 0
-
+# The socket
 
 UNKNOWN = {
     b"{": "found no JSON",
@@ -203,7 +291,7 @@ UNKNOWN = {
 }
 
 
-def test_an_unknown_question_is_refused(runtime: Runtime, path: Path) -> None:
+def test_unknown_question_is_refused(runtime: Runtime, path: Path) -> None:
     for line, found in UNKNOWN.items():
         answer = json.loads(told(path, line + b"\n"))
         assert answer["protocol"] == 1
@@ -214,30 +302,11 @@ def test_an_unknown_question_is_refused(runtime: Runtime, path: Path) -> None:
 def test_no_event_waits_for_readers(host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path) -> None:
     keeping(host, bridge)
     with connected(path) as one, connected(path) as other:
-        one.sendall(b'{"get": "status"}\n')  # which nobody reads
+        one.sendall(b'{"get": "status"}\n')  # whose answer is not read
         other.sendall(b'{"get": "sta')
         start_container(runtime)
         assert wait_until(lambda: status_of(path)["plugins"][0]["last"] == {"create": "ok"})
         assert json.loads(rest_of(one))["protocol"] == 1
-
-
-def test_the_next_bridge_answers_when_its_turn_comes(
-    host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path
-) -> None:
-    second = BridgeProcess(host)
-    second.log_file = host.root / "second.log"
-    second.outside()
-    try:
-        assert wait_until(lambda: "standing by" in second.log)
-        assert bridge.child is not None
-        assert second.child is not None
-        assert status_of(path)["bridge"]["pid"] == bridge.child.pid
-        bridge.signal(signal.SIGKILL)  # which leaves its socket
-        bridge.wait()
-        bridge.accept().start()
-        assert status_of(path)["bridge"]["pid"] == second.child.pid
-    finally:
-        second.close()
 
 
 def described() -> list[dict[str, Any]]:
@@ -257,58 +326,53 @@ def keys_of(value: Any, *free: str, at: str = "") -> set[str]:
     return set[str]().union(*below)
 
 
-def test_the_documents_are_those_that_are_described(
-    host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path
-) -> None:
+def test_documents_have_the_documented_keys(host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path) -> None:
     host.configure(plugin("missing", failure_policy="ignore"))
     start_container(runtime)
-    assert wait_until(lambda: ask(path, get="pod", namespace="default", name="web")["exchanges"])
+    assert wait_until(lambda: exchanges_of(path))
     documents = [status_of(path), ask(path, get="pod", namespace="default", name="web")]
     for described_, real in zip(described(), documents, strict=True):
         assert keys_of(real, ".bridge.options") == keys_of(described_, ".bridge.options")
 
 
-def test_without_a_place_for_the_socket_it_serves(host: Host, bridge: BridgeProcess, path: Path) -> None:
+def test_bridge_without_a_place_for_its_socket_serves(host: Host, bridge: BridgeProcess, path: Path) -> None:
     keeping(host, bridge)
     path.mkdir()
-    bridge.listen()
-    bridge.outside()
-    runtime = bridge.accept()
-    runtime.start()
-    start_container(runtime)
+    start_container(bridge.serve())
     assert wait_until(lambda: f"no status socket: {path}: " in bridge.log)
     assert os.listdir(path) == []
 
 
-def test_late_creates_are_counted(host: Host, bridge: BridgeProcess, path: Path) -> None:
-    keeping(host, bridge)
-    bridge.listen()
-    bridge.outside()
-    runtime = bridge.accept()
-    runtime.configure()
-    runtime.synchronize([pod()], [container(state=api.ContainerState.CONTAINER_RUNNING)])
-    expected = {"waiting": 0, "running": 0, "succeeded": 2, "failed": 0}
-    assert wait_until(lambda: status_of(path)["lateCreates"] == expected)
-
-    def exchanges() -> list[tuple[object, object]]:
-        found = ask(path, get="pod", namespace="default", name="web")["exchanges"]
-        return [(each["late"], each["event"]) for each in found]
-
-    assert wait_until(lambda: exchanges() == [(True, None), (True, None)])  # they are entered a moment later
+def test_no_socket_in_a_directory_that_others_can_write_to(host: Host, bridge: BridgeProcess) -> None:
+    folder = host.folder("open")
+    os.chmod(folder, 0o777)
+    launched = bridge.launch()
+    launched.start(config=bridge.settings(recordFile=str(folder / "v1bridge.record")))
+    start_container(launched)
+    assert not (folder / "v1bridge.sock").exists()
+    assert wait_until(
+        lambda: [line for line in bridge.log.splitlines() if "v1bridge.sock" in line and " error " in line]
+    )
+    ran = status(bridge, "--check")
+    assert ran.status == 2, ran.stdout
+    assert "earlier version" not in ran.stdout
 
 
-def test_the_event_that_is_handled_and_the_configuration_are_named(
-    host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path
-) -> None:
-    host.configure(slow(host))
-    thread = threading.Thread(target=start_container, args=(runtime,))
-    thread.start()
-    assert wait_until((host.root / "begun").exists)
-    document = status_of(path)
-    now = document["inProgress"]
-    assert (now["event"], now["name"]) == ("StartContainer", "default/web/app")
-    assert now["seconds"] > 0
-    (host.root / "go").touch()
-    thread.join(SOON)
-    assert wait_until(lambda: status_of(path)["inProgress"] is None)
-    assert wait_until(lambda: f" info configuration: slow hash={document['configuration']['hash']}\n" in bridge.log)
+# Secrets
+
+
+def test_arguments_and_environment_are_neither_kept_nor_shown(host: Host, bridge: BridgeProcess) -> None:
+    host.script("failing", "#!/bin/sh\ncat >/dev/null\nexit 3\n")
+    host.configure(plugin("failing", states=["setup"], failure_policy="ignore"))
+    create_container(bridge.serve(), args=["sh", SECRETS[0]], env=[f"TOKEN={SECRETS[1]}"])
+    assert wait_until(lambda: "setup" in status(bridge, "--pod", "default/web").stdout), "the exchange is kept"
+    commands: tuple[list[str], ...] = ([], ["--pod", "default/web"], ["--pod", "default/web", "--json"])
+    texts = {" ".join(words): status(bridge, *words).stdout for words in commands}
+    texts |= {path.name: path.read_text(errors="replace") for path in host.root.iterdir() if path.is_file()}
+    assert "bridge.log" in texts
+    assert [place for place, text in texts.items() if any(secret in text for secret in SECRETS)] == []
+
+
+def test_pgrep_finds_a_bridge_from_outside(bridge: BridgeProcess, runtime: Runtime) -> None:
+    found = subprocess.run(["pgrep", "v1bridge"], capture_output=True, text=True, check=False).stdout.split()
+    assert str(bridge.pid) in found

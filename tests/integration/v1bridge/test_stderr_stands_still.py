@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
@@ -15,12 +15,8 @@ from nri.config.entries import PluginEntry
 from tests.integration.v1bridge.bridge_process import SOURCE
 from tests.integration.v1bridge.site import start_error
 from tests.support.blocked import KINDS, Ends, ends
+from tests.support.host import Host
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.host import Host
 
 COMMANDS = {
     "from source": [sys.executable, "-c", "from nri.cli.entry import main; main()", "bridge"],
@@ -83,9 +79,7 @@ def chatty(host: Host, *, fails: str = "") -> None:
 
 
 @pytest.mark.parametrize(("kind", "command"), [*[(kind, "from source") for kind in KINDS], ("a pipe", "compiled")])
-def test_pods_start_and_it_ends_when_it_is_told_to(
-    request: pytest.FixtureRequest, host: Host, kind: str, command: str
-) -> None:
+def test_pods_start_and_it_ends_in_time(request: pytest.FixtureRequest, host: Host, kind: str, command: str) -> None:
     if command == "compiled":
         request.getfixturevalue("binaries")
     host.conf.mkdir()
@@ -162,7 +156,7 @@ def test_one_that_starts_with_a_full_stderr_is_connected(host: Host, stderr: End
         node.close()
 
 
-def test_in_the_background_of_a_terminal_that_lets_nobody_write_it_is_not_stopped(host: Host) -> None:
+def test_terminal_with_tostop_does_not_stop_it(host: Host) -> None:
     """``stty tostop``: whoever writes and is not in the foreground is stopped by SIGTTOU."""
     import termios
 

@@ -1,4 +1,4 @@
-"""The compiled plugins that adjust containers, on real containerd 1.7 and 2.x: what a pod has of what it asks for."""
+"""The compiled plugins on real containerd 1.7 and 2.x: what a pod has of what it asks for, and on which CPUs."""
 
 import json
 import os
@@ -8,15 +8,19 @@ from typing import Any
 import grpc
 import pytest
 
-from harness.containerd.bridged import configure, create, log
+from harness.containerd import image
+from harness.containerd.bridged import configure, create, knob, log
 from harness.containerd.cri import Cri
 from harness.containerd.instance import Containerd
+from nri.plugins.konfine import EXCLUSIVE
 from nri.v2.api.runtimes import nri_version
-from tests.support.waiting import wait_until
+from tests.e2e import unreserved
+from tests.support.waiting import SOON, until, wait_until
 
 pytestmark = pytest.mark.runtime
 
 SHOP = {"io.kubernetes.pod.namespace": "shop"}
+OTHER = {"io.kubernetes.pod.namespace": "other"}
 DEVICE = "- path: /dev/nri-null\n  type: c\n  major: 1\n  minor: 3\n  file_mode: 0640\n"
 
 
@@ -90,8 +94,8 @@ def test_a_pod_that_is_allowed_has_what_it_asks_for(containerd: Containerd, cri:
     assert all("adjust" in change for change in asking.changes())
 
 
-@pytest.mark.parametrize("labels", [{}, {"io.kubernetes.pod.namespace": "other"}])
-def test_a_pod_that_is_not_allowed_starts_without_it(
+@pytest.mark.parametrize("labels", [{}, OTHER])
+def test_pod_not_allowed_gets_nothing(
     containerd: Containerd, cri: Cri, asking: Asking, labels: dict[str, str]
 ) -> None:
     lying = asking.annotations | SHOP
@@ -149,3 +153,113 @@ def test_what_the_runtimes_nri_lacks_is_refused(containerd: Containerd, cri: Cri
         create(cri, pod)
     assert "plugin device-injector: adjust.linux.sysctl: containerd" in refused.value.details()
     assert "which does not apply it; NRI 0.11 does" in refused.value.details()
+
+
+# Exclusive CPUs
+
+ALONE = {EXCLUSIVE: "1"}
+
+
+def start(cri: Cri, name: str, annotations: dict[str, str] | None = None) -> str:
+    container = create(cri, cri.run_pod(name, labels=SHOP, annotations=annotations or {}))
+    cri.start(container)
+    return container
+
+
+def exclusive() -> dict[str, Any]:
+    """CPUs 0 and 1 are given out, whatever the machine has."""
+    others = list(range(2, os.cpu_count() or 2))
+    return {"systemReserved": others, "allow": {"exclusive": ["shop"]}}
+
+
+@pytest.mark.parametrize("states", [["setup", "update"], ["update"]], ids=["setup", "cgroups alone"])
+def test_container_runs_alone_until_it_stops(
+    containerd: Containerd, cri: Cri, two_cpus: None, states: list[str]
+) -> None:
+    configure(containerd, {"type": "konfine", "states": states, "conf": exclusive()})
+    web = start(cri, "web")
+    pid = int(containerd.process_of(web).name)
+    assert knob(containerd, web, "cpuset.cpus") == "0-1"
+
+    db = start(cri, "db", ALONE)
+    own = int(containerd.process_of(db).name)
+    assert [knob(containerd, each, "cpuset.cpus") for each in (db, web)] == ["0", "1"]
+    assert [os.sched_getaffinity(each) for each in (own, pid)] == [{0}, {1}]
+
+    cri.update_resources(web, cpu_quota=40_000, cpu_period=100_000)  # the runtime writes its own CPUs again
+    assert [os.sched_getaffinity(each) for each in (own, pid)] == [{0}, {1}]
+
+    with pytest.raises(grpc.RpcError) as refused:
+        start(cri, "more", ALONE)
+    assert "1 exclusive CPU asked for, 0 are free beside the 1 that must stay shared" in refused.value.details()
+
+    cri.stop(db)
+    assert knob(containerd, web, "cpuset.cpus") == "0-1"
+    assert wait_until(lambda: os.sched_getaffinity(pid) == {0, 1})
+    assert "konfine.moved=" in log(containerd)
+
+
+# The samples of conf/resource.d: no pod talks itself out of what they do
+
+CPUS = "cpus.konfine.nri.io"
+KUBE_SYSTEM = {"io.kubernetes.pod.namespace": "kube-system"}
+
+
+@pytest.fixture
+def samples(containerd: Containerd, installed: Path) -> None:
+    """The configuration of conf/resource.d."""
+    files = sorted((installed / "etc/nri/resource.d").iterdir())
+    configure(containerd, *[plugin for file in files for plugin in json.loads(file.read_text())["plugins"]])
+
+
+@pytest.mark.usefixtures("samples", "two_cpus")
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        {CPUS: "all"},
+        {CPUS: "0," * 60_000},
+        {f"{CPUS}/container.app": "\x1b[2J\n", "note": "\x01" * 200_000},
+    ],
+    ids=lambda annotations: ascii(annotations.get(CPUS, "signs of control"))[:20],
+)
+def test_wrong_annotations_leave_the_reserved_cpu(
+    containerd: Containerd, cri: Cri, annotations: dict[str, str]
+) -> None:
+    container = create(cri, cri.run_pod("web", annotations=annotations, namespace="kube-system", labels=KUBE_SYSTEM))
+    cri.start(container)
+    assert knob(containerd, container, "cpuset.cpus") == unreserved()
+
+    cri.update_resources(container, cpu_quota=70_000)
+    assert knob(containerd, container, "cpuset.cpus") == unreserved()
+
+    def lines() -> list[str]:
+        return [
+            line for line in log(containerd).splitlines() if "info answered state=" in line and container[:12] in line
+        ]
+
+    until(lambda: len(lines()) == 2, "the lines of create and update", SOON)  # each is logged after its answer
+    assert all(" konfine.ignored=" in line and line.isprintable() and len(line) < 1500 for line in lines())
+
+
+@pytest.mark.usefixtures("samples", "two_cpus")
+def test_other_namespaces_get_no_reserved_cpu_and_no_quota(containerd: Containerd, cri: Cri) -> None:
+    for said in ("system", "ls"):
+        about = {"qos.class": said, CPUS: "1"}
+        container = create(cri, cri.run_pod(said, annotations=about, namespace="shop", labels=SHOP))
+        cri.start(container)
+        assert knob(containerd, container, "cpu.cfs_quota_us") == "50000"
+        assert knob(containerd, container, "cpuset.cpus") == unreserved()
+    why = "qos.class: allow.class is not for the namespace shop"
+    until(lambda: why in log(containerd), "the line of the event", SOON)
+
+
+@pytest.mark.usefixtures("samples", "two_cpus")
+def test_reserved_cpu_is_used_if_the_kubelet_leaves_no_other(containerd: Containerd, cri: Cri) -> None:
+    shop: dict[str, Any] = {"namespace": "shop", "labels": SHOP}
+    for name, about, cpus in (("web", shop, "0"), ("bare", {}, unreserved())):
+        pod = cri.run_pod(name, **about)
+        container = cri.create_container(pod, "app", image=image.NAME, command=image.FOREVER, cpuset_cpus="0")
+        cri.start(container)
+        assert knob(containerd, container, "cpuset.cpus") == cpus
+    why = "spec.resources.cpu.cpus: '0' has no CPU of"
+    until(lambda: why in log(containerd), "the line of the event", SOON)

@@ -1,15 +1,41 @@
-"""A pod's text, however long, keeps no hook of hook-injector away."""
+"""Plugins of this project by nri-runc and the hook: what a pod forges or writes at length gains it nothing."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tests.support.cgroup_node import install_own, require
+import pytest
+
+from tests.integration.cli.running import process
+from tests.integration.runtime.conftest import Runtime
+from tests.support.cgroup_node import CONTAINER, CgroupNode, install_own
 from tests.support.host import OCI_CONFIG
 
-if TYPE_CHECKING:
-    from tests.integration.runtime.conftest import Runtime
+CRIO = {"io.kubernetes.pod.namespace": "default", "io.kubernetes.container.name": "redis", "qos.class": "ls"}
+"""Annotations that CRI-O writes for a container of the namespace ``default``, and the pod's class."""
+
+FORGED = {
+    "namespace": ({"namespaces": ["kube-system"]}, {"io.kubernetes.cri.sandbox-namespace": "x"}),
+    "sandbox": ({"sandbox": True}, {"io.kubernetes.cri.container-type": "sandbox"}),
+}
+"""A condition, and a pod's annotation that contradicts what the runtime wrote."""
+
+
+@pytest.mark.parametrize("by", ["the hook", "nri-runc"])
+@pytest.mark.parametrize(("when", "forged"), FORGED.values(), ids=FORGED)
+def test_contradicting_annotations_are_refused(runtime: Runtime, when: Any, forged: dict[str, str], by: str) -> None:
+    host = runtime.host
+    node = CgroupNode(host)
+    node.configure({"type": "clearcfs", "when": when, "conf": node.places})
+    host.bundle(OCI_CONFIG | {"annotations": CRIO | forged, "linux": {"cgroupsPath": CONTAINER}})
+    runtime.exists(status="created")
+    if by == "the hook":
+        status = process("hook", "create", *host.options, stdin=host.state()).status
+    else:
+        status = runtime.run("create", "--bundle", "bundle", "web", cwd=host.root).returncode
+    assert node.quota() == "50000"
+    assert status != 0
 
 
 class HookNode:
@@ -35,12 +61,12 @@ class HookNode:
         bundle = self.host.bundle(OCI_CONFIG | {"annotations": annotations})
         self.runtime.exists(status="created")
         ran = self.runtime.run("create", "--bundle", "bundle", "web", cwd=self.host.root)
-        require(ran.returncode == 0, ran.stderr)
+        assert ran.returncode == 0, ran.stderr
         config = json.loads((bundle / "config.json").read_text())
         return sorted(hook["args"][0] for hook in config.get("hooks", {}).get("poststop", []))
 
 
-def test_a_long_annotation_keeps_no_hook_away_from_a_pod_that_may_not_choose(runtime: Runtime) -> None:
+def test_long_annotation_keeps_no_hook_away(runtime: Runtime) -> None:
     """The plugin has ten seconds, and needs a fraction of one; a matching that is not stopped takes longer."""
     node = HookNode(runtime)
     node.hook("always", {"always": True})
@@ -48,8 +74,8 @@ def test_a_long_annotation_keeps_no_hook_away_from_a_pod_that_may_not_choose(run
     assert node.injected(note="x" * 8_000_000) == ["always"]
 
 
-def test_a_text_above_4_kib_counts_as_a_match_for_a_pod_that_may_choose(runtime: Runtime) -> None:
+def test_text_above_4_kib_counts_as_a_match(runtime: Runtime) -> None:
     node = HookNode(runtime, allow={"annotations": True})
     node.hook("gpu", {"annotations": {"^note$": ".*gpu.*"}})
-    require(node.injected(note="x" * 4000) == [], "a text that does not match injects no hook")
+    assert node.injected(note="x" * 4000) == [], "a text that does not match injects no hook"
     assert node.injected(note="x" * 4097) == ["gpu"]

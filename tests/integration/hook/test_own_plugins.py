@@ -1,0 +1,121 @@
+"""Plugins of this project by ``nri hook``: unknown facts, unsent states, a silent systemd."""
+
+from __future__ import annotations
+
+import json
+import socket
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.cli.running import process
+from tests.support.cgroup_node import CONTAINER, CgroupNode, install_own
+from tests.support.host import OCI_CONFIG, Host
+
+SLICE = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0a1b.slice"
+SCOPE = f"{SLICE}/cri-containerd-redis.scope"
+
+
+def hook(host: Host, state: str = "create") -> str:
+    """Run the hook, which succeeds; return its stderr."""
+    ran = process("hook", state, *host.options, stdin=host.state())
+    assert ran.status == 0, ran.stderr
+    return ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("unknown", "quota"), [({}, "50000"), ({"unknown": "skip"}, "50000"), ({"unknown": "run"}, "max")]
+)
+def test_unknown_namespace_lifts_no_limit(host: Host, unknown: dict[str, Any], quota: str) -> None:
+    node = CgroupNode(host)
+    when = {"namespaces": ["kube-system"]} | unknown
+    node.configure({"type": "clearcfs", "when": when, "conf": node.places})
+    host.bundle(OCI_CONFIG | {"annotations": {"qos.class": "ls"}, "linux": {"cgroupsPath": CONTAINER}})
+    hook(host)
+    assert node.quota() == quota
+
+
+BOTH = {"namespaces": ["a"], "labels": {"b": {"present": True}}}
+
+
+@pytest.mark.parametrize(
+    ("state", "when", "undecided"),
+    [
+        ("create", BOTH, 'namespace not known; label "b" not known'),
+        ("create", BOTH | {"unknown": "run"}, ""),
+        ("create", {"sandbox": False}, ""),
+        ("delete", BOTH, ""),
+    ],
+)
+def test_plugin_is_told_what_is_not_known(host: Host, state: str, when: dict[str, Any], undecided: str) -> None:
+    host.script("seeing", f"#!/bin/sh\ncat >{host.root}/seen\necho '{{}}'\n")
+    host.configure_text(json.dumps({"version": "0.1", "plugins": [{"type": "seeing", "when": when}]}))
+    host.bundle(OCI_CONFIG)
+    hook(host, state)
+    assert json.loads((host.root / "seen").read_text()).get("undecided", "") == undecided
+
+
+def test_create_reports_that_setup_is_never_sent(host: Host) -> None:
+    install_own(host, "device-injector")
+    entry = {"type": "device-injector", "states": ["setup"], "conf": {"allow": {"devices": ["shop"]}}}
+    host.configure_text(json.dumps({"version": "0.1", "plugins": [entry]}))
+    host.bundle(OCI_CONFIG)
+    assert "nri: device-injector wants setup, which the bridge and nri-runc send" in hook(host)
+    assert "setup" not in hook(host, "delete")
+
+
+class SilentSystemd:
+    """The two sockets of a systemd that accepts connections and never answers."""
+
+    def __init__(self, run: Path) -> None:
+        self.run = run
+        (run / "systemd/system").mkdir(parents=True)
+        (run / "dbus").mkdir()
+        self._sockets = [self._listen(name) for name in ("systemd/private", "dbus/system_bus_socket")]
+
+    def _listen(self, name: str) -> socket.socket:
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(self.run / name))
+        listener.listen()
+        listener.setblocking(False)
+        return listener
+
+    def connections(self) -> list[int]:
+        """Return the number of connections that each socket got; call it once."""
+        return [self._accepted(listener) for listener in self._sockets]
+
+    def _accepted(self, listener: socket.socket) -> int:
+        count = 0
+        while True:
+            try:
+                listener.accept()[0].close()
+            except BlockingIOError:
+                return count
+            count += 1
+
+    def close(self) -> None:
+        for listener in self._sockets:
+            listener.close()
+
+
+@pytest.fixture
+def systemd() -> Iterator[SilentSystemd]:
+    with tempfile.TemporaryDirectory(prefix="nri-") as folder:
+        systemd = SilentSystemd(Path(folder))
+        yield systemd
+        systemd.close()
+
+
+def test_silent_systemd_is_not_asked_at_its_second_socket(host: Host, systemd: SilentSystemd) -> None:
+    node = CgroupNode(host)
+    node.tree.make(SCOPE)
+    node.limit(SCOPE)
+    conf = node.places | {"run": str(systemd.run)}
+    node.configure({"type": "clearcfs", "conf": conf}, {"type": "konfine", "conf": conf | {"systemReserved": [0]}})
+    host.bundle(OCI_CONFIG | {"linux": {"cgroupsPath": "kubepods-burstable-pod0a1b.slice:cri-containerd:redis"}})
+    hook(host)
+    assert (node.quota(SCOPE), node.tree.get(SCOPE, "cpuset.cpus")) == ("max", "1-3")
+    assert systemd.connections() == [2, 0]
