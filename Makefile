@@ -51,6 +51,7 @@ docs: venv ## build the pages as a site with search in build/site; a broken link
 lint: venv docs ## check format, lint, types, layers and the pages
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet . && echo "ruff: fine"
 	@$(BIN)/mypy --no-error-summary && echo "mypy: fine"
+	@$(BIN)/codespell -D - -D tools/dialect.txt -L notin,datas,timout -S '*.svg,*.pyc,*_pb2*,*/recorded/*,tools/dialect.txt' nri docs *.md deploy demo conf tools && echo "words: fine"
 	@$(BIN)/lint-imports --no-cache >build/layers.txt 2>&1 || { cat build/layers.txt; exit 1; }; echo "layers: fine"
 
 binaries: venv ## build dist/nri with PyInstaller: nri, v1bridge, the plugins and their shared libraries

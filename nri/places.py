@@ -1,4 +1,4 @@
-"""The default paths. Constants, and what follows from them; below all wings."""
+"""The default paths. Constants, and what follows from them; below all layers."""
 
 DEFAULT_BIN_DIRS = ("/opt/nri/bin",)
 """Directories of the v0.1 plugins, as in the Go client."""

@@ -1,6 +1,6 @@
 """Removes the paths of libraries (RPATH and RUNPATH) that lead out of a folder of executables.
 
-A library of the Python that builds may name that Python's own folder. On a node somebody else may put files there,
+A library of the Python that builds may name that Python's own folder. On a node another user may put files there,
 which every plugin would load as root. Standard library only, as :mod:`nri.authoring.packing`.
 """
 

@@ -113,7 +113,7 @@ def run(command: Sequence[str], verb: str, stdin: bytes = b"") -> tuple[Output, 
 def entry_beside(source: str, type_: str) -> tuple[PluginEntry | None, str]:
     """Return a plugin's entry in a ``*.conf`` beside its source, and the file; None and "" without one.
 
-    A file that does not name the type is somebody else's.
+    A file that does not name the type belongs to another plugin.
 
     :raises nri.config.ConfigError: a file that names the type is not valid.
     """

@@ -77,7 +77,7 @@ def find(
     :param pid: the container's process; 0 when unknown.
     :param mounts: the cgroup mounts; by default those of this process.
     :param proc: where proc is mounted.
-    :param systemd: who is told of changes; by default this node's systemd, but nobody if there are other *mounts*.
+    :param systemd: synchronized with changes; by default this node's systemd, but none if there are other *mounts*.
     :raises CgroupPathError: the path cannot be a cgroupsPath.
     :raises CgroupError: the mounts cannot be read.
     """

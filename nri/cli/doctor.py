@@ -40,7 +40,7 @@ def doctor(as_json: bool) -> None:
     """
     found, log = examine(Node(), _checks)
     if as_json:
-        findings = [finding._asdict() | {"mend": finding.mend or None} for finding in found]
+        findings = [finding._asdict() | {"fix": finding.fix or None} for finding in found]
         output.print_json({"ok": found.is_well, "time": int(time.time()), "findings": findings, "log": log})
     else:
         for line, color in _page(found, log):
@@ -65,7 +65,7 @@ def _page(found: list[Finding], log: list[str]) -> Iterator[tuple[str, str | Non
         mark, color = _MARKS[finding.level]
         for line in layout.wrapped(finding.text, f"  {mark}".ljust(9), " " * 9):
             yield line, color
-        for line in layout.wrapped(finding.mend, " " * 9 + "-> ", " " * 12) if finding.mend else ():
+        for line in layout.wrapped(finding.fix, " " * 9 + "-> ", " " * 12) if finding.fix else ():
             yield line, None
     for entry in log:
         for line in layout.wrapped(entry, " " * 9, " " * 11):

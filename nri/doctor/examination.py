@@ -1,4 +1,4 @@
-"""The examination of a node, subject by subject. Each cause is reported once, with the command that mends it."""
+"""The examination of a node, subject by subject. Each cause is reported once, with the command that fixes it."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ class _Examination:
         self._is_valid = True
         self._log_file = ""
 
-    def _add(self, level: str, code: str, text: str, mend: str = "") -> None:
-        self.found.add(level, code, text, mend)
+    def _add(self, level: str, code: str, text: str, fix: str = "") -> None:
+        self.found.add(level, code, text, fix)
 
     def versions(self) -> None:
         """This build, Python, the kernel, the distribution, cgroups."""
@@ -197,7 +197,7 @@ class _Examination:
         if listeners is None:
             self._add(OK, "socket", f"{engine.socket} of {engine.about} exists")
         elif not listeners:
-            self._add(FAULT, "no-socket", f"nobody listens on {engine.socket} any more", engine.restart)
+            self._add(FAULT, "no-socket", f"no process listens on {engine.socket} any more", engine.restart)
         elif engine.pid not in listeners:
             who = f"process {others[0].pid} ({others[0].name})" if others else f"process {listeners[0]}"
             text = f"{who} listens on {engine.socket}, and not {engine.about}"
@@ -258,10 +258,8 @@ class _Examination:
                 of_engine.append(served)
             if len(of_engine) > 1:
                 text = f"{engine.about}: {' and '.join(of_engine)} run every plugin twice"
-                mend = (
-                    f"rm {' '.join(engine.hooks)}" if engine.hooks else f"name runc in place of it in {engine.file}"
-                )
-                self._add(FAULT, "twice", text, mend)
+                fix = f"rm {' '.join(engine.hooks)}" if engine.hooks else f"name runc in place of it in {engine.file}"
+                self._add(FAULT, "twice", text, fix)
             elif engine.name == "containerd" and (native := self._native(engine, bool(of_engine))):
                 of_engine.append(native)
             ways += [f"{engine.about}: {way}" for way in of_engine]
@@ -284,19 +282,19 @@ class _Examination:
             return ""
         if engine.is_native:
             text = f"{engine.about} has no NRI v2, so the bridge can't serve it"
-            mend = f"name the plugins in {CONTAINERD_CONF_FILE}, or use nri-runc: docs/podman-docker-crio.md"
-            self._add(FAULT, "no-v2", text, mend)
+            fix = f"name the plugins in {CONTAINERD_CONF_FILE}, or use nri-runc: docs/podman-docker-crio.md"
+            self._add(FAULT, "no-v2", text, fix)
         elif engine.nri is False:
             self._add(FAULT, "nri-off", f"{engine.about}: NRI is off, so no bridge can serve it", engine.switch_on)
         elif launched and (self._outside or is_enabled):
             which = f"process {self._outside[0].pid}" if self._outside else SERVICE
             text = f"{engine.about} launches {launched[0]}, and {which} runs from outside: one of them is too many"
-            mend = f"systemctl disable --now {SERVICE}; or rm {launched[0]}, then {engine.restart}"
-            self._add(FAULT, "two-bridges", text, mend)
+            fix = f"systemctl disable --now {SERVICE}; or rm {launched[0]}, then {engine.restart}"
+            self._add(FAULT, "two-bridges", text, fix)
         elif not launched and not engine.accepts:
             text = f"{engine.about} accepts no connections, so a bridge from outside can't serve it"
-            mend = f"set disable_connections (nri_disable_connections in CRI-O) to false in {engine.file}"
-            self._add(FAULT, "connections-off", text, f"{mend}; {engine.restart}")
+            fix = f"set disable_connections (nri_disable_connections in CRI-O) to false in {engine.file}"
+            self._add(FAULT, "connections-off", text, f"{fix}; {engine.restart}")
         else:
             return f"the bridge, launched as {launched[0]}" if launched else "the bridge, from outside"
         return ""
@@ -309,8 +307,8 @@ class _Examination:
         if runs_file and has_way and both:
             which = CONTAINERD_CONF_FILE if engine.is_native else f"{CONTAINERD_CONF_FILE} for the sandbox"
             text = f"{_listed(both)} run twice for each pod: {engine.about} itself runs those of {which}"
-            mend = f"move them to {self._options.conf_dir}; " if by_wrapper else ""
-            self._add(FAULT, "twice", text, f"{mend}rm {CONTAINERD_CONF_FILE}")
+            fix = f"move them to {self._options.conf_dir}; " if by_wrapper else ""
+            self._add(FAULT, "twice", text, f"{fix}rm {CONTAINERD_CONF_FILE}")
         elif engine.is_native:
             if self._in_file:
                 return f"containerd itself, {CONTAINERD_CONF_FILE}"
@@ -318,8 +316,8 @@ class _Examination:
                 text = (
                     f"{engine.about} does not read {self._options.conf_dir}: {_listed(self._in_directory)} never run"
                 )
-                mend = f"name them in {CONTAINERD_CONF_FILE}, or use nri-runc: docs/podman-docker-crio.md"
-                self._add(FAULT, "directory-unread", text, mend)
+                fix = f"name them in {CONTAINERD_CONF_FILE}, or use nri-runc: docs/podman-docker-crio.md"
+                self._add(FAULT, "directory-unread", text, fix)
         elif runs_file and not has_way:
             return f"containerd itself, for the sandbox only, {CONTAINERD_CONF_FILE}"
         return ""
@@ -441,9 +439,9 @@ class _Examination:
             if wrong := trust.judge(at_place):
                 name = place.removeprefix(self.node.root) or "/"
                 is_executable = is_program or stat.S_ISDIR(at_place.st_mode)
-                mend = f"chown root:root {name}; chmod {'0755' if is_executable else '0644'} {name}"
+                fix = f"chown root:root {name}; chmod {'0755' if is_executable else '0644'} {name}"
                 self._not_roots.append(name)
-                self._add(FAULT, "not-roots", f"{name} {wrong}: it is not used", mend)
+                self._add(FAULT, "not-roots", f"{name} {wrong}: it is not used", fix)
 
     def _is_of_owner(self, message: str) -> bool:
         """Return whether a fault of a plugin has a cause that has its finding."""
@@ -480,8 +478,8 @@ class _Examination:
         except LookError:
             return
         for line in [line for line in kernel.splitlines() if _DENIED.search(line)][-3:]:
-            mend = "allow it in the policy: `ausearch -m avc` or `aa-logprof` help"
-            self._add(FAULT, "denied", f"the kernel's security module has denied: {shorten(line, MAX_LINE)}", mend)
+            fix = "allow it in the policy: `ausearch -m avc` or `aa-logprof` help"
+            self._add(FAULT, "denied", f"the kernel's security module has denied: {shorten(line, MAX_LINE)}", fix)
 
     def _lines_of(self, where: str, *, is_own: bool) -> list[str]:
         if where == "the journal":

@@ -46,14 +46,14 @@ class Finding(NamedTuple):
     :ivar subject: the heading that it stands under, such as ``containerd``.
     :ivar level: one of the constants above.
     :ivar code: names the kind of finding, for programs; it stays when the text changes.
-    :ivar mend: what a person does about it; "" if nothing needs to be done.
+    :ivar fix: what a person does about it; "" if nothing needs to be done.
     """
 
     subject: str
     level: str
     code: str
     text: str
-    mend: str = ""
+    fix: str = ""
 
 
 class Findings(list[Finding]):
@@ -64,9 +64,9 @@ class Findings(list[Finding]):
 
     subject = ""
 
-    def add(self, level: str, code: str, text: str, mend: str = "") -> None:
+    def add(self, level: str, code: str, text: str, fix: str = "") -> None:
         """Add a finding; the same text is not added twice."""
-        finding = Finding(self.subject, level, code, *(escape(shorten(each, MAX_TEXT)) for each in (text, mend)))
+        finding = Finding(self.subject, level, code, *(escape(shorten(each, MAX_TEXT)) for each in (text, fix)))
         if finding not in self:
             self.append(finding)
 

@@ -90,7 +90,7 @@ def why_not_allowed(request: Request, what: str, allowed: bool | list[str]) -> s
     if allowed and namespace in allowed:
         return ""
     why = f"is not for the namespace {shorten(namespace)}" if namespace else "needs a namespace, and none is known"
-    return f"allow.{what} {why if allowed else 'is for nobody'}"
+    return f"allow.{what} {why if allowed else 'is for no pod'}"
 
 
 def ignore(metadata: dict[str, str], what: str, why: str) -> None:

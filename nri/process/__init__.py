@@ -1,4 +1,4 @@
-"""Processes that this project starts: spawn, wait, kill, reap, watch. Every wing uses it; it imports none of them.
+"""Processes that this project starts: spawn, wait, kill, reap, watch. The layers above use it.
 
 The meaning of a plugin's output does not belong here: see :mod:`nri.client`. ``nri hook`` loads :mod:`.conversation`
 and :mod:`.watchdog` before a container starts, so neither they nor what they import may import subprocess, logging,

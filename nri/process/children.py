@@ -18,7 +18,7 @@ REAP_LATE = 0.03  # the same after the deadline: a caller such as the bridge mus
 
 started: set[int] = set()  # the children that were started and are not reaped; a subreaper kills all others
 lock = allocate_lock()  # held while `started` or `coming` is changed, and from before a child is reaped
-coming = 0  # children that are being started: until `started` has them, nobody can tell them from orphans
+coming = 0  # children that are being started: until `started` has them, they look like orphans
 late: list[int] = []  # killed children that did not end in time, as in an uninterruptible system call
 _plugins: dict[int | str, None] = {}  # those that are listed in _list, the oldest first
 _list, _forgets = -1, False  # see list_in

@@ -50,7 +50,7 @@ class AskError(NRIError):
 
 
 class NoBridgeError(AskError):
-    """No bridge listens: the socket does not exist, or nobody accepts connections there any more."""
+    """No bridge listens: the socket does not exist, or no process accepts connections there any more."""
 
 
 def status(path: str = DEFAULT_STATUS_SOCKET, timeout: float = TIMEOUT) -> dict[str, Any]:

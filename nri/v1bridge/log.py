@@ -300,7 +300,7 @@ class _PrivateFile(_Private, WatchedFileHandler):
 
 
 class _PrivateRotatingFile(_Private, RotatingFileHandler):
-    """A file that nobody else rotates."""
+    """A file that no other program rotates."""
 
     flags = _Private.flags | os.O_NOFOLLOW
 

@@ -344,7 +344,7 @@ def _listen(path: str) -> socket.socket:
             os.unlink(part, dir_fd=at)
         # The directory's path may be longer than an address of a socket.
         listener.bind(f"/proc/self/fd/{at}/{part}")
-        os.chmod(part, 0o600, dir_fd=at)  # before it listens, so that nobody can have connected
+        os.chmod(part, 0o600, dir_fd=at)  # before it listens, so no client can have connected
         listener.listen(CLIENTS)
         listener.setblocking(False)
         os.rename(part, name, src_dir_fd=at, dst_dir_fd=at)

@@ -1,7 +1,7 @@
 """A mux: one socket that carries several channels, and the two threads that read it.
 
 - **The event thread**, which calls :meth:`Mux.run`, reads, hands the bytes to the receivers, and does the jobs that
-  they return, in order. An NRI runtime sends the next event when it has the answer of the last one, so nobody waits
+  they return, in order. An NRI runtime sends the next event when it has the answer of the last one, so none waits
   meanwhile, and no thread has to wake another.
 - **The relief thread** sleeps on a timer that the event thread sets before each job. It takes over when a job lasts
   longer than :data:`RELIEVED_AFTER`: it reads, so that the jobs which arrive wait in the queue with the times of
@@ -204,7 +204,7 @@ class Mux:
     def wait(self, done: threading.Lock, timeout: float | None = None) -> bool:
         """Acquire ``done``, as :meth:`Channel.wait`."""
         if threading.get_ident() == self._event_thread:
-            self._timer.set(0)  # nobody else reads
+            self._timer.set(0)  # no other thread reads
         return done.acquire(timeout=-1 if timeout is None else min(max(0.0, timeout), threading.TIMEOUT_MAX))
 
     def attach(self, number: int, receiver: Receiver) -> None:

@@ -49,8 +49,8 @@ def texts(found: dict[str, Any], *codes: str) -> list[str]:
     return [finding["text"] for finding in found["findings"] if finding["code"] in codes]
 
 
-def mends(found: dict[str, Any]) -> list[str]:
-    return [finding["mend"] for finding in found["findings"] if finding["level"] == "fault"]
+def fixes(found: dict[str, Any]) -> list[str]:
+    return [finding["fix"] for finding in found["findings"] if finding["level"] == "fault"]
 
 
 def rewrite(containerd: Containerd, old: str, new: str) -> Path:
@@ -91,7 +91,7 @@ def test_nri_that_is_off_is_found(bridged: Containerd) -> None:
     file = rewrite(bridged, "disable = false", "disable = true")
     found = diagnose(bridged)
     assert faults(found) == ["nri-off"]
-    assert mends(found)[0].startswith(f"set disable = false in {NRI} of {file}")
+    assert fixes(found)[0].startswith(f"set disable = false in {NRI} of {file}")
 
 
 def test_missing_version_is_a_fault_where_it_disables_nri(bridged: Containerd) -> None:
@@ -100,7 +100,7 @@ def test_missing_version_is_a_fault_where_it_disables_nri(bridged: Containerd) -
     found = diagnose(bridged)
     if bridged.release.version < (2,):
         assert faults(found) == ["nri-off"]
-        assert f"{file}, whose first line must be version = 2" in mends(found)[0]
+        assert f"{file}, whose first line must be version = 2" in fixes(found)[0]
     else:
         assert faults(found) == []
 
@@ -124,7 +124,7 @@ def test_plugins_of_conf_json_run_twice_on_containerd_2(containerd_2: Release, i
         conf.write_text(json.dumps({"version": "0.1", "plugins": [CLEARCFS]}))
         found = diagnose(containerd)
     assert faults(found) == ["twice"]
-    assert mends(found) == ["rm /etc/nri/conf.json"]
+    assert fixes(found) == ["rm /etc/nri/conf.json"]
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Give containers devices, mounts, network interfaces, sysctls and scheduling that their pods ask for by annotation.
 
-Each of them is root on the node for those who may ask: nobody may, unless ``allow`` in the conf names the namespace.
+Each of them is root on the node for those who may ask: no pod may, unless ``allow`` in the conf names the namespace.
 The annotations are those of NRI's v2 plugin of this name.
 """
 

@@ -1,6 +1,6 @@
 """Set the resource limits of containers' processes that their pods ask for by annotation.
 
-A higher limit than the runtime's is the node's memory, processes or files for those who may ask: nobody may, unless
+A higher limit than the runtime's is the node's memory, processes or files for those who may ask: no pod may, unless
 ``allow`` in the conf names the namespace. The annotations are those of NRI's v2 plugin of this name.
 """
 

@@ -13,7 +13,7 @@ def found(*levels: str) -> Findings:
     findings = Findings()
     findings.subject = "bridge"
     for level in levels:
-        findings.add(level, f"code-{level}", f"{level} \x1b[31m{'x' * 200}", "mend it" if level == FAULT else "")
+        findings.add(level, f"code-{level}", f"{level} \x1b[31m{'x' * 200}", "fix it" if level == FAULT else "")
     return findings
 
 
@@ -23,14 +23,14 @@ def test_page_json_and_status_agree(monkeypatch: pytest.MonkeyPatch, levels: tup
     page = inside("doctor")
     assert (page.status, page.stderr) == (status, "")
     assert ("1 thing is wrong" if status else "nothing is wrong") in page.stdout
-    assert ("-> mend it" in page.stdout) == bool(status)
+    assert ("-> fix it" in page.stdout) == bool(status)
     assert "a line of the log" in page.stdout
     assert "\x1b" not in page.stdout
     assert max(map(len, page.stdout.splitlines())) <= 80
     document = inside("doctor", "--json")
     assert (document.status, document.json["ok"]) == (status, not status)
     assert [finding["level"] for finding in document.json["findings"]] == list(levels)
-    assert set(document.json["findings"][0]) == {"subject", "level", "code", "text", "mend"}
+    assert set(document.json["findings"][0]) == {"subject", "level", "code", "text", "fix"}
 
 
 def test_any_machine_can_be_examined() -> None:

@@ -1,4 +1,4 @@
-"""States of a node, as an operator meets them: each cause is found once, with the command that mends it."""
+"""States of a node, as an operator meets them: each cause is found once, with the command that fixes it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class State(NamedTuple):
     change: Callable[[ScratchNode], object]
     codes: str
     text: str
-    mend: str
+    fix: str
 
 
 def no_bridge(node: ScratchNode) -> None:
@@ -350,14 +350,14 @@ def test_a_state_is_found_once_with_the_command_that_mends_it(node: ScratchNode,
     faults = node.faults()
     assert [fault.code for fault in faults] == state.codes.split()
     assert faults[0].text.startswith(state.text)
-    assert faults[0].mend == state.mend
+    assert faults[0].fix == state.fix
     assert "hunter2" not in repr(node.examine())
 
 
 def test_a_plugin_that_cannot_be_executed_gets_a_mode_with_which_it_can(node: ScratchNode) -> None:
     node.well().path("/opt/nri/bin/clearcfs").chmod(0o666)
-    mends = [fault.mend for fault in node.faults() if fault.code == "not-roots"]
-    assert mends == ["chown root:root /opt/nri/bin/clearcfs; chmod 0755 /opt/nri/bin/clearcfs"]
+    fixes = [fault.fix for fault in node.faults() if fault.code == "not-roots"]
+    assert fixes == ["chown root:root /opt/nri/bin/clearcfs; chmod 0755 /opt/nri/bin/clearcfs"]
 
 
 def test_containerd_1_6_that_runs_the_plugins_itself_is_well(node: ScratchNode) -> None:
@@ -385,7 +385,7 @@ def test_a_configuration_in_the_wrong_place_is_named(node: ScratchNode, path: st
 
 
 @pytest.mark.parametrize(
-    ("path", "figures", "code", "mend"),
+    ("path", "figures", "code", "fix"),
     [
         (
             "/run/nri",
@@ -404,7 +404,7 @@ def test_a_configuration_in_the_wrong_place_is_named(node: ScratchNode, path: st
     ],
 )
 def test_a_file_system_that_does_not_allow_what_is_needed_is_found(
-    node: ScratchNode, monkeypatch: pytest.MonkeyPatch, path: str, figures: dict[str, int], code: str, mend: str
+    node: ScratchNode, monkeypatch: pytest.MonkeyPatch, path: str, figures: dict[str, int], code: str, fix: str
 ) -> None:
     node.well()
     real = os.statvfs
@@ -416,7 +416,7 @@ def test_a_file_system_that_does_not_allow_what_is_needed_is_found(
         return type("Figures", (), changed)
 
     monkeypatch.setattr("nri.doctor.examination.os.statvfs", statvfs)
-    assert [(fault.code, fault.mend) for fault in node.faults()] == [(code, mend)]
+    assert [(fault.code, fault.fix) for fault in node.faults()] == [(code, fix)]
 
 
 def test_what_the_kernel_has_denied_is_found(node: ScratchNode) -> None:
@@ -498,7 +498,7 @@ def test_an_executable_that_was_replaced_under_the_bridge_is_named(
 def test_an_old_bridge_beside_new_binaries_is_named(node: ScratchNode) -> None:
     (note,) = node.well().found("old-bridge")
     assert note.text.startswith("it is v1bridge 0.9.0 (commit 3f2c1ab), and this is nri ")
-    assert note.mend == RESTART
+    assert note.fix == RESTART
 
 
 @pytest.mark.parametrize(

@@ -142,9 +142,9 @@ def test_host_that_would_drop_the_adjustment_gets_an_error() -> None:
 @pytest.mark.parametrize(
     ("allow", "labels", "why"),
     [
-        (None, SHOP, "is for nobody"),
-        ({"devices": []}, SHOP, "is for nobody"),
-        ({"mounts": ["shop"]}, SHOP, "is for nobody"),
+        (None, SHOP, "is for no pod"),
+        ({"devices": []}, SHOP, "is for no pod"),
+        ({"mounts": ["shop"]}, SHOP, "is for no pod"),
         ({"devices": ["other"]}, SHOP, "is not for the namespace shop"),
         ({"devices": ["shop"]}, {}, "needs a namespace, and none is known"),
         ({"devices": ["shop"]}, SHOP, ""),

@@ -199,7 +199,7 @@ def test_invalid_annotations_open_no_reserved_cpus(node: Node) -> None:
     annotations = {"qos.class": "system", ANNOTATION: "0-1"}
     metadata = node.fine(conf, annotations=annotations)
     assert metadata["ignored"] == (
-        f"qos.class: allow.class is for nobody; the annotation {ANNOTATION}: '0-1' has no CPU of 2-7"
+        f"qos.class: allow.class is for no pod; the annotation {ANNOTATION}: '0-1' has no CPU of 2-7"
     )
     assert metadata["cpus"] == node.cpus() == "2-7"
 

@@ -11,7 +11,7 @@ from tests.unit.plugins.running import CONTAINER, POD, Node
 NAMESPACE = "io.kubernetes.pod.namespace"
 TEAM_A, TEAM_B = {NAMESPACE: "team-a"}, {NAMESPACE: "team-b"}
 
-NOBODY = "is for nobody"
+NOBODY = "is for no pod"
 NOT_FOR_B = "is not for the namespace team-b"
 NOT_KNOWN = "needs a namespace, and none is known"
 
@@ -49,7 +49,7 @@ def test_label_does_not_count_either() -> None:
     node = Node(ClearCFS())
     node.limit(CONTAINER, 50_000)
     metadata = node.fine(allowing(**{"class": False}), labels={**TEAM_A, "qos.class": "ls"})
-    assert metadata == {"ignored": "qos.class: allow.class is for nobody", "skipped": "no class, not in [ls]"}
+    assert metadata == {"ignored": "qos.class: allow.class is for no pod", "skipped": "no class, not in [ls]"}
     assert node.is_limited(CONTAINER)
 
 

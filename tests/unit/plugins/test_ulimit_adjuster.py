@@ -46,7 +46,7 @@ def test_the_new_key_counts_and_only_for_a_container() -> None:
 def test_pod_that_is_not_allowed_gets_no_limits() -> None:
     result = run(PLUGIN, {KEY: "]["})
     assert (result.error, result.adjust) == ("", None)
-    assert result.metadata == {"ignored": f"{KEY}: allow.ulimits is for nobody"}
+    assert result.metadata == {"ignored": f"{KEY}: allow.ulimits is for no pod"}
 
 
 def test_bad_annotation_is_refused_with_its_place() -> None:
