@@ -10,3 +10,8 @@ def describe() -> str:
     """
     date = f", {__date__}" if __date__ else ""
     return f"{__version__} (commit {__commit__ or 'unknown'}{date})"
+
+
+def install(extra: str) -> str:
+    """Return the command that installs an extra; nri is not registered on PyPI."""
+    return f"pip install './nri-{__version__}-py3-none-any.whl[{extra}]'"

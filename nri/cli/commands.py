@@ -7,7 +7,7 @@ import os
 
 import click
 
-from nri.build import describe
+from nri.build import describe, install
 from nri.types.v1 import VERSION
 
 COMMANDS = {
@@ -47,9 +47,7 @@ class Commands(click.Group):
         except ModuleNotFoundError as error:
             if error.name != "prometheus_client":
                 raise
-            raise click.ClickException(
-                "prometheus_client is not installed: pip install './nri-VERSION-py3-none-any.whl[metrics]'"
-            ) from None
+            raise click.ClickException(f"prometheus_client is not installed: {install('metrics')}") from None
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

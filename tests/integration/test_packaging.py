@@ -13,7 +13,6 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from harness.json_schemas import PLACES
-from nri.authoring.building import INSTALL
 from tests.support.wheels import build, copy_sources, environment, patiently, run
 
 ROOT = Path(__file__).parent.parent.parent
@@ -44,12 +43,9 @@ def test_the_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
     assert run(python, "-c", metadata, cwd=tmp_path) == "7.8.9 7.8.9\n"
     assert run(tmp_path / "empty/bin/nri", "check", "--conf-dir", tmp_path / "none", cwd=tmp_path)
     refused = subprocess.run([tmp_path / "empty/bin/nri", "build"], capture_output=True, text=True, check=False)
-    assert refused.stderr == f"PyInstaller is not installed for {python}: {INSTALL}\n"
+    assert refused.stderr == f"PyInstaller is not installed for {python}: pip install './{wheel.name}[binaries]'\n"
     refused = subprocess.run([tmp_path / "empty/bin/nri", "metrics"], capture_output=True, text=True, check=False)
-    assert (
-        refused.stderr
-        == "Error: prometheus_client is not installed: pip install './nri-VERSION-py3-none-any.whl[metrics]'\n"
-    )
+    assert refused.stderr == f"Error: prometheus_client is not installed: pip install './{wheel.name}[metrics]'\n"
     answer = run(python, "-m", "nri.plugins.clearcfs", "invoke", stdin=REQUEST, cwd=tmp_path)
     assert json.loads(answer) == {"plugin": "clearcfs", "version": "0.1", "error": ""}
     where = "import nri, nri.types; from pathlib import Path; print(Path(nri.__file__).parent)"
@@ -184,8 +180,8 @@ def test_the_compiled_command_makes_the_folder_of_a_new_plugin(tmp_path: Path, o
 def test_the_compiled_command_builds_nothing_and_says_what_does() -> None:
     run("tools/binaries")
     done = subprocess.run([ROOT / "dist/nri/nri", "build", "batch.py"], capture_output=True, text=True, check=False)
-    why = f"this nri is an executable without a Python to build with: {INSTALL}\n"
-    assert (done.returncode, done.stderr) == (1, why)
+    why = "this nri is an executable without a Python to build with: pip install './nri-"
+    assert (done.returncode, done.stderr.startswith(why)) == (1, True)
     modules = run(Path(sys.executable).with_name("pyi-archive_viewer"), "-r", "-b", "dist/nri/nri").split()
     assert "nri.cli.build" in modules
     assert [name for name in modules if name.startswith(("PyInstaller", "nri.authoring.building"))] == []

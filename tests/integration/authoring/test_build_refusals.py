@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from nri.build import install
 from tests.integration.authoring.authored import SOURCE, build, plugin
 from tests.integration.cli.running import COMMAND, inside
 from tests.support.processes import command_lines
@@ -53,7 +54,7 @@ def test_without_pyinstaller_it_says_what_to_install(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(sys, "frozen", True, raising=False)
     monkeypatch.setitem(sys.modules, module, None)
     ran = inside("build", "plugin.py")
-    assert (ran.status, ran.stderr) == (1, f"{why}: pip install './nri-VERSION-py3-none-any.whl[binaries]'\n")
+    assert (ran.status, ran.stderr) == (1, f"{why}: {install('binaries')}\n")
 
 
 @pytest.mark.parametrize(
