@@ -1,4 +1,4 @@
-"""``nri metrics``: the bridge of this node for Prometheus, as a text, over HTTP, or in a file for node_exporter.
+"""``nri metrics``: the bridge of this node for Prometheus, as a text or over HTTP.
 
 This is a process of its own, so a scrape is never in the way of an event: each one asks the bridge at its status
 socket. docs/status.md describes that document, docs/monitoring.md the metrics. Labels are bounded: a plugin's type,
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import click
-from prometheus_client import CollectorRegistry, generate_latest, start_http_server, write_to_textfile
+from prometheus_client import CollectorRegistry, generate_latest, start_http_server
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -24,11 +24,7 @@ from nri.errors import NRIError, escape
 from nri.status.client import DEFAULT_STATUS_SOCKET, UNUSABLE, AskError, status, unusable
 from nri.status.judging import CONNECTED, OUTCOMES
 
-NAME = "nri.prom"
-"""The name of the file; node_exporter reads ``*.prom``."""
-
 LOOPBACK = "127.0.0.1"
-MAX_EVERY = 24 * 3600
 ENDING = (signal.SIGTERM, signal.SIGINT)
 """The signals that end the command, with status 0."""
 
@@ -48,42 +44,27 @@ Samples = Iterable[tuple[tuple[object, ...], Any]]
 
 @click.command()
 @click.option("--listen", metavar="ADDRESS", help="Serve at HOST:PORT, path /metrics. Without HOST: loopback only.")
-@click.option("--textfile", metavar="DIR", type=click.Path(), help="Write DIR/nri.prom, for node_exporter.")
-@click.option(
-    "--every",
-    metavar="SECONDS",
-    type=options.Seconds(1, MAX_EVERY),
-    help="With --textfile: write again and again. Without: once.",
-)
 @options.path("--socket", default=DEFAULT_STATUS_SOCKET, metavar="PATH", help="The bridge's status socket.")
 @options.plain_errors
-def metrics(listen: str | None, textfile: str | None, every: float | None, socket: str) -> None:
+def metrics(listen: str | None, socket: str) -> None:
     """Print this node's bridge as series for Prometheus.
 
-    A bridge that does not answer is `nri_v1bridge_up 0`, with the reason on stderr; that is no error. --listen and
-    --every run until SIGTERM or SIGINT.
+    A bridge that does not answer is `nri_v1bridge_up 0`, with the reason on stderr; that is no error. --listen
+    runs until SIGTERM or SIGINT.
 
     \b
     Examples:
       nri metrics
       nri metrics --listen :10753
-      nri metrics --textfile /var/lib/prometheus/node-exporter --every 30
     """
-    if listen is not None and textfile is not None:
-        raise click.UsageError("--listen and --textfile exclude each other.")
-    if every is not None and textfile is None:
-        raise click.UsageError("--every needs --textfile.")
     registry = CollectorRegistry()
     registry.register(BridgeCollector(socket, _report))
-    if listen is not None or every is not None:
-        # Also in the threads to come; a signal before sigwait is kept for it.
-        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
-    if listen is not None:
-        _serve(listen, registry)
-    elif textfile is not None:
-        _write(os.path.join(textfile, NAME), every, registry)
-    else:
+    if listen is None:
         click.echo(generate_latest(registry), nl=False)
+        return
+    # Also in the threads to come; a signal before sigwait is kept for it.
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    _serve(listen, registry)
 
 
 def _serve(address: str, registry: CollectorRegistry) -> None:
@@ -96,27 +77,6 @@ def _serve(address: str, registry: CollectorRegistry) -> None:
     setattr(server, "handle_error", lambda *_: None)  # noqa: B010 - a peer that has gone would be a traceback
     _report(f"serving http://{f'[{host}]' if ':' in host else host}:{server.server_port}/metrics")
     signal.sigwait(ENDING)
-
-
-def _write(path: str, every: float | None, registry: CollectorRegistry) -> None:
-    """Write the file once, or every so many seconds; then a fault is reported until it changes."""
-    os.umask(0o022)  # node_exporter has a user of its own
-    reported = ""
-    while True:
-        fault = ""
-        try:
-            write_to_textfile(path, registry)
-        except OSError as error:
-            fault = f"{path} cannot be written: {error.strerror}; expected an existing directory with room"
-        if every is None:
-            if fault:
-                raise NRIError(fault)
-            return
-        if fault and fault != reported:
-            _report(fault)
-        reported = fault
-        if signal.sigtimedwait(ENDING, every) is not None:
-            return
 
 
 def _report(line: str) -> None:

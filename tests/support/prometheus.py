@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MONITORING = Path(__file__).parents[2] / "deploy/monitoring"
-SELECTOR = re.compile(r"(?:nri_v1bridge_\w+|node_textfile_\w+|\bup\b)(?:\{[^}]*\})?")
+SELECTOR = re.compile(r"(?:nri_v1bridge_\w+|\bup\b)(?:\{[^}]*\})?")
 """The series that an expression selects."""
 
 _TRIES = 3  # somebody else may take the port that was free

@@ -15,7 +15,7 @@ from tests.support import exposition, status_documents
 from tests.support.exposition import value
 from tests.support.metrics_process import running
 from tests.support.status_server import served_by, serving
-from tests.support.waiting import SOON, until
+from tests.support.waiting import SOON
 
 ANY = "127.0.0.1:0"
 MANY = 10
@@ -113,42 +113,3 @@ def test_an_address_that_is_in_use_is_one_line(bridge: Path) -> None:
 
     assert done.status == 1
     assert done.stderr.startswith(f"cannot listen on 127.0.0.1 port {port}: Address already in use; expected ")
-
-
-def test_options_that_exclude_each_other_are_refused() -> None:
-    for words, fault in (
-        (("--listen", ":0", "--textfile", "/tmp"), "--listen and --textfile exclude each other"),
-        (("--every", "5"), "--every needs --textfile"),
-        (("--textfile", "/tmp", "--every", "0.5"), "0.5 is not in the range"),
-    ):
-        done = inside("metrics", *words)
-        assert done.status == 2
-        assert fault in done.stderr
-
-
-def test_the_file_is_written_once_or_the_command_fails(tmp_path: Path, bridge: Path) -> None:
-    with serving(bridge, status_documents.healthy()):
-        done = inside("metrics", "--socket", str(bridge), "--textfile", str(tmp_path))
-        assert (done.status, done.stdout, done.stderr) == (0, "", "")
-        assert exposition.parse((tmp_path / "nri.prom").read_bytes()) == exposition.of(status_documents.healthy())
-        done = inside("metrics", "--socket", str(bridge), "--textfile", str(tmp_path / "none"))
-    assert done.status == 1
-    assert "nri.prom cannot be written: No such file or directory" in done.stderr
-
-
-def test_file_is_rewritten_and_follows_the_bridge(tmp_path: Path, bridge: Path) -> None:
-    directory = tmp_path / "textfiles"
-
-    def up() -> float | None:
-        return value(exposition.parse((directory / "nri.prom").read_bytes()), "up")
-
-    with running(tmp_path, bridge, "--textfile", str(directory), "--every", "1") as metrics:
-        until(lambda: any("cannot be written" in line for line in metrics.said), "the fault", SOON)
-        directory.mkdir()
-        until((directory / "nri.prom").exists, "the file", SOON)
-        assert up() == 0
-        with serving(bridge, status_documents.healthy()):
-            until(lambda: up() == 1, "a bridge that is up", SOON)
-        until(lambda: up() == 0, "a bridge that is gone", SOON)
-        assert metrics.end() == 0
-        assert len([line for line in metrics.said if "cannot be written" in line]) == 1
