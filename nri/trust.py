@@ -23,7 +23,7 @@ ROOTLESS = (
     "this is a user namespace (rootless), where files of the node's root are nobody's: give it plugins and "
     "configuration of your own user, or --no-check-owner"
 )
-"""What to do about files that have no owner in a user namespace."""
+"""The advice for files that have no owner in a user namespace."""
 
 _NOBODY = 65534  # overflowuid, user_namespaces(7): whoever has no user in the namespace
 _EVERYBODY = ["0", "0", "4294967295"]

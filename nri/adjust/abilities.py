@@ -1,6 +1,6 @@
 """The abilities of runtimes to apply a plugin's changes: one that speaks NRI v2, and an OCI runtime behind us.
 
-What a runtime cannot do is an error, since it would drop the change without a word.
+A change that a runtime cannot apply is an error, since the runtime would drop it silently.
 """
 
 from __future__ import annotations

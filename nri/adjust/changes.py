@@ -30,7 +30,7 @@ _NAMES = [field.name for field in FIELDS]
 
 
 class Changes:
-    """What the plugins of one chain have asked for.
+    """The changes that the plugins of one chain have asked for.
 
     :param abilities: the abilities of the runtime.
     :param config: for ``setup``: the container's OCI configuration, which is not changed, or a function that makes it

@@ -57,7 +57,7 @@ class Built(NamedTuple):
     """Of its executable: its type; for a v2 plugin the name of its source file."""
     is_v2: bool
     requests: Sequence[Request] = ()
-    """What it is tried with."""
+    """The requests of the trial."""
 
 
 def build(

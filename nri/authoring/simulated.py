@@ -68,7 +68,7 @@ class Asked(NamedTuple):
 
 
 class Plugins(NamedTuple):
-    """What ``nri simulate`` is given, sorted."""
+    """The arguments of ``nri simulate``, sorted."""
 
     sources: list[str] = []
     """Source files and executables of v0.1 plugins."""
@@ -81,7 +81,7 @@ class Plugins(NamedTuple):
 def sort(paths: Sequence[str], *, is_v2: bool) -> Plugins:
     """Return what the paths are; *is_v2* says it of executables that are not called ``NN-name``.
 
-    :raises SourceError: one is none of these.
+    :raises SourceError: one is of another kind.
     """
     found = Plugins([], [])
     for path in paths:

@@ -4,7 +4,7 @@ With the systemd driver crun may put the processes into a child ``container`` of
 reads return what limits the processes, and writes go to both. Other children belong to the container and are not
 touched. The root cgroup is never written.
 
-If the cgroup is a unit of systemd's, systemd is told before its files are written, and they are read afterwards: see
+If the cgroup is a unit of systemd's, its property is set before its files are written, and these are read again: see
 :mod:`nri.cgroups.units`.
 """
 
@@ -179,7 +179,7 @@ class Cgroup:
         """Write a knob, by its name in cgroup v2, such as ``memory.high``; return the previous value.
 
         Writing the previous value restores it. Nothing is written if the value is already there. If the cgroup is a
-        unit of systemd's that has a property for the knob, systemd is told first.
+        unit of systemd's that has a property for the knob, the property is set first.
 
         :returns: what :meth:`read` returned before; for a value by device only the devices and keys of *value*. None
             if systemd has only now enabled the controller, and the cgroup had no such knob.
@@ -308,7 +308,7 @@ class Cgroup:
         return Place(place.mount, path)
 
     def _tell(self, controller: str, change: Callable[[units.Unit], Answer]) -> Answer | None:
-        """Ask or change the unit that this cgroup is; None if it is none, or if systemd cannot be told."""
+        """Ask or change the unit that this cgroup is; None if it is no unit, or if systemd does not answer."""
         place = self._place(controller)
         if controller == "cpuset" and place.mount.version == 1:  # systemd leaves those alone
             return None

@@ -1,6 +1,6 @@
 """Weights of cgroup v1 in those of v2, and back.
 
-Container runtimes are told ``cpu.shares`` and ``blkio.weight``, whatever the node has, and convert them where it has
+Container runtimes get ``cpu.shares`` and ``blkio.weight``, whatever the node has, and convert them where it has
 v2. Here a plugin writes v2's weights, and where the node has v1 the conversion is turned around. So a weight means
 the same on both, and what a runtime has set reads as the weight that the same runtime would have set on v2.
 

@@ -33,7 +33,7 @@ class FormatError(ValueError):
 
 
 class Message:
-    """What a message says: its type, the serial of the call that it answers, an error's name, and its first value."""
+    """A message: its type, the serial of the call that it answers, an error's name, and its first value."""
 
     __slots__ = ("error", "reply_to", "type", "value")
 

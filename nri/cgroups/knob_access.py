@@ -1,7 +1,7 @@
 """Reading and writing a knob of the table in a container's cgroup.
 
-What holds for all knobs: the value is checked before anything is touched; every level is read before one is written;
-nothing is written that is already there; a unit of systemd's is told before its files are written, which are then
+Rules for all knobs: the value is checked before anything is touched; every level is read before one is written;
+nothing is written that is already there; systemd gets a unit's property before the files are written, which are then
 read again. systemd writes a property's value when another one of the same controller changes; a file that it has no
 property for it leaves alone.
 """
@@ -45,7 +45,7 @@ def read(knob: Knob, place: Place) -> Any:
 def write(knob: Knob, place: Place, value: Any, tell: Tell) -> Any:
     """Write a value that :func:`check` accepts; return the previous one.
 
-    :param tell: asks or changes the unit that the cgroup is; returns None if it is none, or cannot be told.
+    :param tell: asks or changes the cgroup's unit; returns None if there is none, or if systemd does not answer.
     """
     file, levels, items = _file(knob, place), _levels(knob, place), knob.values.items(value)
     told = file.told if knob.values.told in items else ""  # the weights of single devices are left to the file

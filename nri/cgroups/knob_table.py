@@ -1,6 +1,6 @@
 """The kernel's knobs, a row for each, by its name in cgroup v2. docs/cgroups.md shows them; a test compares the two.
 
-What v1 lacks is not put in place of anything: ``memory.soft_limit_in_bytes`` only says what is reclaimed first when
+A knob that v1 lacks has no substitute: ``memory.soft_limit_in_bytes`` only says what is reclaimed first when
 the whole machine is short of memory, which neither protects (``memory.low``) nor throttles (``memory.high``), and
 ``memory.oom_control`` turns the OOM killer off, where ``memory.oom.group`` makes it kill more.
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .knob_values import Items
 
 SCOPE, LIMIT, BOTH, SETS, INNER = "scope", "limit", "both", "sets", "inner"
-"""What is read and written where crun made a child of the scope.
+"""The level that is read and written where crun made a child of the scope.
 
 - ``scope``: the scope's. For what counts among siblings (weights), for all below (oom.group), and what is counted.
 - ``limit``: written to the scope, and to the child if it has a limit of its own; the tightest is read.

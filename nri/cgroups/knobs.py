@@ -21,7 +21,7 @@ MAX_KNOB = 65536
 """The maximum size of a knob in bytes. The longest in use is a CPU list; see ``cpulist.MAX_TEXT``."""
 
 APPEARS = 1.0
-"""Seconds that systemd has to enable a controller, so that its knobs appear, after it was told of a property."""
+"""Seconds that systemd has to enable a controller, so that its knobs appear, after a property was set."""
 
 _KNOB_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 

@@ -1,4 +1,4 @@
-"""What a host knows of the container of a request, for the conditions in the host configuration (``when``).
+"""The facts that a host knows of the container of a request, for the conditions in the host configuration (``when``).
 
 A host that knows more than its request says makes a :class:`KnownRequest`: the bridge does. All others judge by the
 request itself, of which pods have written a part. So a fact counts here only if no pod can forge it:
@@ -31,7 +31,7 @@ NAME_KEY = "io.kubernetes.container.name"
 
 
 class KnownRequest(Request):
-    """A request of a host that knows more of the container than plugins are told. Plugins get the same document."""
+    """A request of a host that knows more of the container than plugins get. Plugins get the same document."""
 
     __slots__ = ("facts",)
 

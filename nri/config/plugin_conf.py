@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     """A path in a value, what is wrong there, and whether the key is wrong, not its value."""
 
 UNCHECKED = "cannot be checked against the plugin's schema"
-"""The beginning of the message about a schema that is none, whatever the conf."""
+"""The beginning of the message about an invalid schema, whatever the conf."""
 
 
 def check_conf(plugin: PluginEntry, schema: Any) -> tuple[Fault, ...]:

@@ -148,7 +148,7 @@ WHEN = Table(
 
 
 class Facts:
-    """What a host knows of a container. None stands for what it does not know.
+    """The facts that a host knows of a container. None stands for an unknown fact.
 
     :param namespace: the pod's.
     :param labels: the pod's.

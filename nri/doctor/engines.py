@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nri.doctor.node import Findings, Node, Process
 
 PLUGIN_DIR, PLUGIN_CONF_DIR = "/opt/nri/plugins", "/etc/nri/conf.d"
-"""Where every runtime looks for v2 plugins and for their configuration, unless it is told otherwise."""
+"""Where every runtime looks for v2 plugins and for their configuration, unless its configuration names another."""
 
 HOOKS = ("/usr/share/containers/oci/hooks.d", "/etc/containers/oci/hooks.d")
 """Directories of OCI hooks by default; podman from 5.0 on and CRI-O read only the first one."""
@@ -42,7 +42,7 @@ class Engine(NamedTuple):
     """An engine that is in use.
 
     :ivar version: three numbers, () if it is not known.
-    :ivar pid: of its daemon; 0 if it does not run, or is none.
+    :ivar pid: of its daemon; 0 if it does not run, or has no daemon.
     :ivar nri: whether NRI v2 is on; None if it is not known, or it has none.
     :ivar accepts: whether plugins may connect from outside.
     :ivar serves: whether Kubernetes can use it: otherwise it has no NRI events.
@@ -133,7 +133,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def _toml(path: str, text: str, found: Findings) -> dict[str, Any]:
-    """Return the table in a TOML text, {} if it is none; findings quote nothing of it."""
+    """Return the table in a TOML text, {} if it is not TOML; findings quote nothing of it."""
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError):

@@ -211,7 +211,7 @@ class _Examination:
                 self._add(FAULT, "other-socket", text, f"start the bridge with --socket {engine.socket}")
 
     def configuration(self) -> None:
-        """What ``nri check`` finds, without the values that it quotes."""
+        """The findings of ``nri check``, without the values that it quotes."""
         root, options = self.node.root, self._options
         directory, file = root + options.conf_dir, root + options.conf_file
         for found in unread(directory, is_standard=options.conf_dir == BridgeOptions().conf_dir):
@@ -248,7 +248,7 @@ class _Examination:
             self._add(FAULT, "runtime-options", text, f"correct {RUNTIME_OPTIONS_FILE}")
 
     def ways(self) -> None:
-        """What runs the plugins: nothing, or two for the same containers."""
+        """The programs that run the plugins: none, or two for the same containers."""
         ways: list[str] = []
         faults = len(self.found)
         for engine in self._engines:
@@ -330,7 +330,7 @@ class _Examination:
         return f"{first}ln -s ../lib/v1bridge {PLUGIN_DIR}/10-v1bridge; {serving[0].restart}"
 
     def status(self) -> None:
-        """What the bridge says of itself; without an answer, whether one is expected."""
+        """The status of the bridge; without an answer, whether one is expected."""
         path = self.node.root + beside(self._options.record_file, ".sock")
         try:
             self._look_at_status(status(path))
@@ -400,7 +400,7 @@ class _Examination:
         return f"systemctl restart {SERVICE}"
 
     def files(self) -> None:
-        """Who can change what runs as root, and whether the file systems allow what is needed."""
+        """Users that can change programs of root, and file systems that forbid what is needed."""
         options, node = self._options, self.node
         programs = [*options.bin_dirs, PLUGIN_DIR]
         directories = ["/etc/nri", "/opt/nri", options.conf_dir, PLUGIN_CONF_DIR, *programs]

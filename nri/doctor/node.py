@@ -57,7 +57,7 @@ class Finding(NamedTuple):
 
 
 class Findings(list[Finding]):
-    """What was found, in the order of the page; texts are fit for a terminal.
+    """The findings, in the order of the page; texts are fit for a terminal.
 
     :ivar subject: the heading of what is added next.
     """

@@ -1,4 +1,4 @@
-"""What a pod asks for by annotation, for plugins that are closed to every pod unless their conf allows it.
+"""The wishes of a pod in its annotations, for plugins that are closed to every pod unless their conf allows it.
 
 A pod that is not allowed to ask counts as one that did not ask; the result's metadata has the reason. The document of
 a pod that is allowed is read strictly: a mistake is an error with its place, since the container would otherwise run

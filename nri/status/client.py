@@ -39,7 +39,7 @@ MAX_ASKED, MAX_ANSWER = 4096, 32 * 1024 * 1024
 """Bytes of a request and of an answer. The exchanges that a bridge keeps, 4 MiB, can be six times that as JSON."""
 
 UNUSABLE = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, OSError)
-"""What a reader of a document raises that is not as documented."""
+"""The errors of a reader of a document that is not as documented."""
 
 _CLOEXEC = 0o2000000  # SOCK_CLOEXEC
 _PIECE = 256 * 1024

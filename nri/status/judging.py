@@ -29,7 +29,7 @@ HANGS_AFTER = 10.0
 
 
 class Verdict:
-    """What a probe says.
+    """The answer of a probe.
 
     :ivar code: :data:`WELL`, :data:`DEGRADED` or :data:`NO_BRIDGE`.
     :ivar reasons: why it is not well; a sentence of what is there if it is.

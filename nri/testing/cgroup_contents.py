@@ -1,4 +1,4 @@
-"""What the files of a cgroup say: the limits that a runtime and a kubelet set, and the CPUs that are in effect."""
+"""The contents of a cgroup's files: the limits that a runtime and a kubelet set, and the CPUs that are in effect."""
 
 from __future__ import annotations
 

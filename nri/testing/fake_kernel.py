@@ -57,7 +57,7 @@ class SystemCalls:
 
 
 class Replacement:
-    """What is replaced in :mod:`nri.cgroups`; one at a time.
+    """The replacement in :mod:`nri.cgroups`; one at a time.
 
     :param run: the directory in place of ``/run``.
     """

@@ -1,4 +1,4 @@
-"""What the files of a new cgroup say, and what a write makes of one: by the table of knobs of :mod:`nri.cgroups`.
+"""The files of a new cgroup, and the effect of a write: by the table of knobs of :mod:`nri.cgroups`.
 
 A text that is no value of its knob is EINVAL, and a file that is not in the table takes any text. Beside the table
 are the rules between files and cgroups that a plugin meets: a cpuset of v1 has its parent's CPUs at most (EACCES) and

@@ -116,7 +116,7 @@ class Resources(TypedDict, total=False):
 
 
 class Linux(TypedDict, total=False):
-    """What the specification has below ``linux``, and the process's ``oomScoreAdj`` and ``ioPriority``."""
+    """The fields below ``linux`` in the specification, and the process's ``oomScoreAdj`` and ``ioPriority``."""
 
     devices: list[Device]
     resources: Resources

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     C = TypeVar("C", bound=Conf)
     Item = Rule | type[Conf] | Any
-    """What an item of an array or object is: another field, such as ``fields.text()``, a conf class, or a rule."""
+    """The rule for an item: another field, such as ``fields.text()``, a conf class, or a rule."""
 
 
 def value(

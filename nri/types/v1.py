@@ -211,7 +211,7 @@ class Request(JSONObject):
     extensions: dict[str, int]
     """For ``setup`` and ``resize``: the extensions of the contract that the host has, with their versions."""
     undecided: str
-    """What the host does not know and the entry's condition asks for, in words; "" if it is known that it holds."""
+    """Facts that the entry's condition asks for and the host does not know, in words; "" for none."""
 
     FIELDS = (
         Field("conf", "conf", opaque),

@@ -1,4 +1,4 @@
-"""What only a fault needs, imported when the bridge starts.
+"""Imports that only a fault needs, made when the bridge starts.
 
 An upgrade may remove the folder that a running bridge was started from. An import from there then fails, and ends a
 compiled program.

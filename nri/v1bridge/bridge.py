@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from nri.v2.ttrpc import Call
 
 PLUGINS_WITHIN = 0.3
-"""Seconds that the residents have to be ready before the runtime is told that the bridge is."""
+"""Seconds that the residents have to be ready before the bridge reports to the runtime that it is ready."""
 
 Identified = TypeVar("Identified", api.PodSandbox, api.Container)
 log = logging.getLogger("nri.v1bridge")

@@ -1,6 +1,6 @@
 """The lines of an event: one with the part of each of its plugins, and what the plugins wrote to stderr.
 
-What a run of a plugin wrote is logged when the run has ended: at most :data:`LINES` lines of a plugin a minute. The
+A plugin's stderr is logged when the run has ended: at most :data:`LINES` lines of a plugin a minute. The
 others are counted.
 """
 

@@ -85,7 +85,7 @@ class InstanceLock:
             log.info("the other bridge has ended")
 
     def _take(self) -> bool:
-        """Return whether no other bridge holds the lock: it is ours, or there is none to be had."""
+        """Return whether no other bridge holds the lock: true if we hold it, or if no lock file can be created."""
         fd = -1
         try:
             fd = self._open()

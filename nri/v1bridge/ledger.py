@@ -1,4 +1,4 @@
-"""What the bridge has done, for its status: counts of events and of runs, and the last exchanges with pods.
+"""The record of the bridge's work, for its status: counts of events and of runs, and the last exchanges with pods.
 
 Counts and exchanges are kept as docs/status.md has them, and read under one lock.
 """

@@ -38,7 +38,7 @@ class Missed(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a synchronization has shown."""
+    """The result of a synchronization."""
 
     missed: list[list[Missed]]
     """For each pod the sandbox, if it was missed, and then its containers; no item is empty."""

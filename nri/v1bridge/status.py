@@ -1,4 +1,4 @@
-"""What a bridge says of itself, at the status socket: docs/status.md describes protocol and documents.
+"""The status of a bridge, at the status socket: docs/status.md describes protocol and documents.
 
 One thread answers one request for each connection. No client can hold up the bridge, or another client: nothing
 blocks, a connection has :data:`SECONDS`, and if there are too many, the oldest one is dropped.
@@ -63,7 +63,7 @@ class QuestionError(NRIError):
 
 
 class Status:
-    """What a bridge says of itself. All methods may be called from any thread, and change nothing."""
+    """The status of a bridge. All methods may be called from any thread, and change nothing."""
 
     def __init__(self, served: Served, ledger: Ledger) -> None:
         self._served, self._ledger = served, ledger
