@@ -11,14 +11,10 @@ from bench import (
     against,
     bursts,
     calls,
-    conf_class,
-    costs,
     cpu_sets,
     events,
     executables,
     first,
-    floor,
-    own_share,
     plugin_start,
     report,
     runtime,
@@ -56,12 +52,8 @@ def main() -> None:
             "Cold: one run of a compiled plugin, whole process": lambda: plugin_start.measure(
                 scratch, binaries, runs=100 // divisor
             ),
-            "Conf: its check at a plugin's start": lambda: conf_class.measure(scratch, runs=200 // divisor),
             "Events: with the bridge, as the runtime sees them": lambda: events.measure(
                 scratch, binaries, events=400 // divisor, sustained=2000 // divisor
-            ),
-            "Started plugin: the bridge's own share": lambda: own_share.measure(
-                scratch, binaries, events=2000 // divisor
             ),
             "Pods at once": lambda: bursts.measure(scratch, binaries, rounds=50 // divisor),
             "First event of a bridge": lambda: first.measure(
@@ -74,9 +66,7 @@ def main() -> None:
             "Runtime: a container with nri-runc beside runc alone": lambda: runtime.measure(
                 binaries, runs=60 // divisor
             ),
-            "Floor: what the kernel takes of an event": lambda: floor.measure(scratch, binaries, runs=400 // divisor),
             "Exclusive CPUs: how near to each other": lambda: cpu_sets.measure(scratch),
-            "Single steps": lambda: costs.measure(binaries, runs=400 // divisor),
         }
         wanted = tuple(arguments.only.lower().split(","))
         print(report.machine())
