@@ -68,6 +68,9 @@ MARK = "NRI_CONFORMANCE"
 GRACE = 0.5
 """Seconds that a process may take to end after the plugin's: it does not continue to work."""
 
+LOOKS = 4
+"""Looks in a row without a process after which there is none: one that is within execve(2) has no environment."""
+
 UNKNOWN = "nri-conformance"
 """A state that no version of the contract has."""
 
@@ -462,10 +465,13 @@ class _Survived(Asked):
         self.names: list[str] = []
 
     def finish(self, stopped: str, give_up: float) -> int:
-        until = time.monotonic() + GRACE
-        while not stopped and (found := _marked(self._mark)) and time.monotonic() < until:
+        until, missed = time.monotonic() + GRACE, 0
+        found: dict[int, str] = {}
+        while not stopped and missed < LOOKS and time.monotonic() < until:
+            found = _marked(self._mark)
+            missed = 0 if found else missed + 1
             time.sleep(0.005)
-        self.names = [] if stopped else [*found.values()]
+        self.names = [*found.values()]
         return super().finish(stopped, give_up)
 
 
