@@ -57,7 +57,7 @@ lint: venv docs ## check format, lint, types, layers and the pages
 binaries: venv ## build dist/nri with PyInstaller: nri, v1bridge, the plugins and their shared libraries
 	@tools/binaries
 
-binaries-portable: venv ## build dist/nri in a tree of Debian 11, for nodes with glibc 2.31 or later; needs root and debootstrap
+binaries-portable: venv ## build dist/nri in a tree of Debian 11, for nodes with glibc 2.30 or later; needs root and debootstrap
 	@tools/binaries --portable
 
 install: may-install binaries ## install the binaries and the sample configuration below DESTDIR
