@@ -59,7 +59,6 @@ class Show:
     def event(self, rpc: str, pod: Pod, about: str = "") -> None:
         """Send an event; print its outcome, if a plugin may run for it."""
         before = self._cgroups.knobs(pod.container_path)
-        machine = self._cgroups.machine
         self._exchanges.clear()
         outcome = self._node.runtime.send(rpc, pod.pod, pod.container if "Container" in rpc else None)
         took = sum(exchange.seconds for exchange in self._exchanges) * 1000
@@ -71,7 +70,7 @@ class Show:
                 result = part.get("metadata", {}) | {key: part[key] for key in part if key == "error"}
                 below = {key: self._cgroups.shown(str(value)) for key, value in result.items()}
                 if "cpus" in below:
-                    below["cpus"] = f"{{{below['cpus']}}} of {machine}"
+                    below["cpus"] = f"{{{below['cpus']}}} of {self._cgroups.machine}"
                 _print(lines.run(line["state"], part["plugin"], part["ms"], below))
         if outcome.error is not None:
             _print(wrapped(str(outcome.error), "    error: "), fg="red")

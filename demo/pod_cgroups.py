@@ -81,14 +81,9 @@ class PodCgroups:
 
     @property
     def machine(self) -> str:
-        """The CPUs of the cgroup above all pods."""
-        if self._tree is not None:
-            return self._file("", "cpuset.cpus.effective").read_text().strip()
-        return (
-            self._file(self.parent, "cpuset.cpus.effective" if self.version == 2 else "cpuset.cpus")
-            .read_text()
-            .strip()
-        )
+        """The CPUs of the cgroup above all pods; in a tree of plain files those of the root."""
+        knob = "cpuset.cpus.effective" if self.version == 2 else "cpuset.cpus"
+        return self._file(self.parent if self._tree is None else "", knob).read_text().strip()
 
     def shown(self, text: str) -> str:
         """Return a text in which the directories of :attr:`parent` are cut to ``…``."""
@@ -113,8 +108,7 @@ class PodCgroups:
             if self.version == 2 and not {"cpu", "cpuset"} <= set(control.read_text().split()):
                 raise _CannotError(f"{control} lacks cpu or cpuset")
         self._make_real(self.parent)
-        cpus = "cpuset.cpus.effective" if self.version == 2 else "cpuset.cpus"
-        if self._file(self.parent, cpus).read_text().strip() == "0":
+        if self.machine == "0":
             raise _CannotError("the machine has only one CPU, and konfine needs one to keep and one to give")
 
     def _make_real(self, path: str) -> None:

@@ -49,8 +49,8 @@ Samples = Iterable[tuple[tuple[object, ...], Any]]
 def metrics(listen: str | None, socket: str) -> None:
     """Print this node's bridge as series for Prometheus.
 
-    A bridge that does not answer is `nri_v1bridge_up 0`, with the reason on stderr; that is no error. --listen
-    runs until SIGTERM or SIGINT.
+    If the bridge does not answer, the only series is `nri_v1bridge_up 0`, the reason is on stderr, and the exit
+    status is 0. --listen runs until SIGTERM or SIGINT.
 
     \b
     Examples:

@@ -103,7 +103,7 @@ def _explained(errors: Iterable[Any]) -> list[Finding]:
 
 
 def _of_error(error: Any) -> Iterator[Finding]:
-    """Yield the findings of one error of jsonschema, in our words where its own have a schema's keyword."""
+    """Yield the findings of one error of jsonschema, in the form of our own: its text would quote the whole value."""
     from jsonschema.exceptions import best_match
 
     path, schema, wanted = tuple(error.absolute_path), error.schema, error.validator_value
@@ -119,13 +119,14 @@ def _of_error(error: Any) -> Iterator[Finding]:
         missing = [key for key in wanted if key not in error.instance]
         yield path, f"missing {', '.join(map(str, missing))}", False
     elif error.validator in ("type", "enum", "pattern") or (types := _only_types(error.context)):
-        right = {"enum": f"one of {_json(wanted)}", "pattern": title[2:-1] or f"a match of {_json(wanted)}"}
-        expected = right.get(error.validator) or _types(wanted if error.validator == "type" else types) + title
+        words = {"enum": f"one of {_json(wanted)}", "pattern": title[2:-1] or f"a match of {_json(wanted)}"}
+        expected = words.get(error.validator) or _types(wanted if error.validator == "type" else types) + title
         yield path, f"found {gojson.describe(error.instance)}, expected {expected}", False
     elif error.context and (best := best_match([error])) is not None and best is not error:
         yield from _of_error(best)
     else:
-        yield path, gojson.shorten(error.message, 300) + title, False
+        right = f"{error.validator} {_json(wanted)}{title}"
+        yield path, f"found {gojson.describe(error.instance)}, expected {right}", False
 
 
 def _only_types(errors: list[Any]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""What starts while no bridge is connected gets its create late, once; a missed ``setup`` is refused or listed."""
+"""Containers that start without a bridge get one late ``create``; a missed ``setup`` is refused or listed."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def test_condition_does_not_decide_about_residents(host: Host) -> None:
         assert (host.root / "ran").exists()
 
 
-# The plugins are loaded before the runtime is told that the bridge is ready, if that does not take long
+# The bridge loads the plugins before it reports to the runtime that it is ready, if that does not take long
 
 
 def test_first_event_finds_its_plugin_loaded(

@@ -41,11 +41,14 @@ SCHEMA = {
         ({"cpus": "a"}, ["conf.cpus: found the string 'a', expected CPU list"]),
         ({"cpus": 1}, ["conf.cpus: found the number 1, expected a string (CPU list)"]),
         ({"cpus": "1", "mode": "x"}, ["conf.mode: found the string 'x', expected one of [\"soft\",\"hard\"]"]),
-        ({"cpus": "1", "share": 1}, ["conf.share: 1 is greater than or equal to the maximum of 1"]),
+        ({"cpus": "1", "share": 1}, ["conf.share: found the number 1, expected exclusiveMaximum 1"]),
+        ({"cpus": "1", "share": -1}, ["conf.share: found the number -1, expected minimum 0"]),
         ({"cpus": "1", "nodes": [1, "a"]}, ["conf.nodes[1]: found the string 'a', expected an integer"]),
-        ({"cpus": "1", "nodes": [1, 2, 3]}, ["conf.nodes: [1, 2, 3] is too long"]),
+        ({"cpus": "1", "nodes": [1, 2, 3]}, ["conf.nodes: found an array, expected maxItems 2"]),
+        ({"cpus": "1", "nodes": [1, 1]}, ["conf.nodes: found an array, expected uniqueItems true"]),
         ({"cpus": "1", "size": []}, ["conf.size: found an array, expected a string or an integer"]),
-        ({"cpus": "1", "step": 7}, ["conf.step: 7 is not a multiple of 5"]),
+        ({"cpus": "1", "step": 7}, ["conf.step: found the number 7, expected multipleOf 5"]),
+        ({"cpus": "1", "name": "a"}, ["conf.name: found the string 'a', expected minLength 2"]),
         ({"cpus": "1", "who": 1}, ["conf.who: found the number 1, expected true or false or an array"]),
     ],
 )  # fmt: skip
@@ -100,7 +103,7 @@ def test_faults_have_their_places_in_their_own_files(tmp_path: Path) -> None:
     file = plugins[2].source
     assert [str(fault) for fault in check_conf(plugins[2], SCHEMA)] == [
         f"{file}:3:11: plugins[1].conf: missing cpus",
-        f"{file}:3:21: plugins[1].conf.share: 2 is greater than or equal to the maximum of 1",
+        f"{file}:3:21: plugins[1].conf.share: found the number 2, expected exclusiveMaximum 1",
         f"{file}:4:4: plugins[1].conf.modes: unknown key, did you mean mode?",
     ]
     assert [str(fault) for fault in check_conf(plugins[1], SCHEMA)] == [f"{file}:1:32: plugins[0].conf: missing cpus"]

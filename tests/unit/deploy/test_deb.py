@@ -290,6 +290,9 @@ def test_plugins_and_files_of_others_are_never_touched(packages: Packages) -> No
 @needs_root
 def test_package_takes_over_a_tree_of_make_install(packages: Packages) -> None:
     build(packages.checkout, "1.2.2")
+    page = packages.checkout / "dist/nri/man/nri.1"
+    page.parent.mkdir()
+    page.write_text("")
     run(packages.checkout / "tools/install", packages.root)
     before = packages.folder
     said = packages.install("1.2.3")
@@ -300,7 +303,7 @@ def test_package_takes_over_a_tree_of_make_install(packages: Packages) -> None:
     done = run(packages.checkout / "tools/uninstall", packages.root, check=False)
     assert (done.returncode, "apt-get remove nri" in done.stderr) == (1, True)
     packages.dpkg("--purge", "nri")
-    assert packages.left() == {"usr/local/bin": "(empty)"}
+    assert packages.left() == {"usr/local/bin": "(empty)", "usr/local/share/man/man1": "(empty)"}
 
 
 @needs_root
