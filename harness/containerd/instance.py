@@ -140,12 +140,14 @@ class Containerd:
     def process_of(self, container: str) -> Path:
         """Return /proc/PID of a started container's process, once it runs a program of the image (busybox).
 
-        A runtime has started it a little earlier: its init has yet to execute the program.
+        A runtime has started it a little earlier: its init has yet to execute the program, and while it does so,
+        /proc shows the new program without an environment.
         """
         (pid,) = cgroups.processes(f"{self.enclosure.cgroup_parent}/{container}")
         process = Path(f"/proc/{pid}")
         self._wait_until(
-            f"executed the program of {container}", lambda: os.readlink(process / "exe").endswith("/busybox")
+            f"executed the program of {container}",
+            lambda: os.readlink(process / "exe").endswith("/busybox") and (process / "environ").read_bytes() != b"",
         )
         return process
 
