@@ -20,7 +20,7 @@ from .resolve import Place, Resolver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from typing import Any, Literal, TypeVar, overload
 
     from .quota import Quota
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
         "cpu.weight.nice",
         "cpu.max.burst",
         "cpu.bvt_warp_ns",
+        "io.weight",
+        "io.bfq.weight",
         "memory.current",
         "memory.peak",
         "memory.swap.current",
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
         "pids.peak",
     ]
     LimitName = Literal["memory.min", "memory.low", "memory.high", "memory.max", "memory.swap.max", "pids.max"]
-    DeviceName = Literal["io.weight", "io.bfq.weight", "io.latency"]
 
     Answer = TypeVar("Answer")
 
@@ -134,10 +135,6 @@ class Cgroup:
         @overload
         def read(self, name: LimitName) -> int | None: ...
         @overload
-        def read(self, name: DeviceName) -> dict[str, int]: ...
-        @overload
-        def read(self, name: Literal["io.max"]) -> dict[str, dict[str, int | None]]: ...
-        @overload
         def read(self, name: str) -> Any: ...
 
     def read(self, name: str) -> Any:
@@ -167,12 +164,6 @@ class Cgroup:
         @overload
         def write(self, name: LimitName, value: int | None) -> int | None: ...
         @overload
-        def write(self, name: DeviceName, value: Mapping[str, int | None]) -> dict[str, int | None]: ...
-        @overload
-        def write(
-            self, name: Literal["io.max"], value: Mapping[str, Mapping[str, int | None] | None]
-        ) -> dict[str, dict[str, int | None]]: ...
-        @overload
         def write(self, name: str, value: Any) -> Any: ...
 
     def write(self, name: str, value: Any) -> Any:
@@ -181,8 +172,8 @@ class Cgroup:
         Writing the previous value restores it. Nothing is written if the value is already there. If the cgroup is a
         unit of systemd's that has a property for the knob, the property is set first.
 
-        :returns: what :meth:`read` returned before; for a value by device only the devices and keys of *value*. None
-            if systemd has only now enabled the controller, and the cgroup had no such knob.
+        :returns: what :meth:`read` returned before; None if systemd has only now enabled the controller, and the
+            cgroup had no such knob.
         :raises KnobValueError: no knob has this name, or the value is of another type or out of the kernel's bounds.
             Nothing was written.
         :raises CgroupError: the cgroup does not have the knob, or the kernel refused the value. The message names

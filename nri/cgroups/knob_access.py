@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .knob_table import File
-    from .knob_values import Items
     from .resolve import Place
     from .units import Unit
 
@@ -39,7 +38,7 @@ def check(knob: Knob, value: Any) -> None:
 
 def read(knob: Knob, place: Place) -> Any:
     """Return the value of a knob."""
-    return knob.values.value(_together(knob, _read(knob, place)))
+    return _together(knob, _read(knob, place))
 
 
 def write(knob: Knob, place: Place, value: Any, tell: Tell) -> Any:
@@ -47,55 +46,46 @@ def write(knob: Knob, place: Place, value: Any, tell: Tell) -> Any:
 
     :param tell: asks or changes the cgroup's unit; returns None if there is none, or if systemd does not answer.
     """
-    file, levels, items = _file(knob, place), _levels(knob, place), knob.values.items(value)
-    told = file.told if knob.values.told in items else ""  # the weights of single devices are left to the file
-    before: list[Items] = []
+    file, levels = _file(knob, place), _levels(knob, place)
+    before: list[Any] = []
     try:
         before = _read(knob, place)
-        together = _together(knob, before)
-        previous = knob.values.value({key: together.get(key) for key in items})
+        previous = _together(knob, before)
     except NoKnobError:
-        if not told:
+        if not file.told:
             raise
         previous = None  # systemd may enable the controller
-    changed = tell(lambda unit: _tell(unit, told, file, items[knob.values.told])) if told else None
+    changed = tell(lambda unit: _tell(unit, file, value)) if file.told else None
     if changed:
         knobs.wait_for(f"{levels[0]}/{file.name}")
-    done = f"systemd was told of {told} before that" if changed else ""
+    done = f"systemd was told of {file.told} before that" if changed else ""
     before = before or _read(knob, place)
     if knob.level == SETS:
         knobs.after(done, _write_sets, place.mount.version, levels, value, knob.name)
     else:
-        _write_levels(knob, file, levels, before, items, done)
+        _write_levels(knob, file, levels, before, value, done)
     if changed is not None:
-        _check_kept(file, levels[0], place.mount.version, items)
+        _check_kept(file, levels[0], value)
     return previous
 
 
-def _write_levels(knob: Knob, file: File, levels: list[str], before: list[Items], items: Items, done: str) -> None:
-    values, steps = file.values, []
-    for depth, (level, had) in enumerate(zip(levels, before, strict=True)):
-        new = {
-            key: item
-            for key, item in items.items()
-            if not values.same(had.get(key), item)
-            and (not depth or knob.level != LIMIT or values.limits(had.get(key)))
-        }
-        if new:
-            steps.append((level, new, had))
+def _write_levels(knob: Knob, file: File, levels: list[str], before: list[Any], value: Any, done: str) -> None:
+    values = file.values
+    steps = [
+        (level, had)
+        for depth, (level, had) in enumerate(zip(levels, before, strict=True))
+        if not values.same(had, value) and (not depth or knob.level != LIMIT or values.limits(had))
+    ]
     # In v1 a child's quota may not exceed its scope's: a tighter one goes to the child first.
-    if knob.level == LIMIT and any(
-        values.tightest(before[0].get(key), item) != before[0].get(key) for key, item in items.items()
-    ):
+    if knob.level == LIMIT and values.tightest(before[0], value) != before[0]:
         steps.reverse()
-    for level, new, had in steps:
-        knobs.after(done, _write_all, file, level, new, had)
-        was = described(values.value(had))
-        done = f"{knob.name} of {level} was written before that, it was {was}" + (done and f"; {done}")
+    for level, had in steps:
+        knobs.after(done, _write_all, file, level, value, had)
+        done = f"{knob.name} of {level} was written before that, it was {described(had)}" + (done and f"; {done}")
 
 
-def _write_all(file: File, level: str, new: Items, had: Items) -> None:
-    knobs.write_all(level, file.steps(level, new, had), "it was there a moment ago", file.hints)
+def _write_all(file: File, level: str, value: Any, had: Any) -> None:
+    knobs.write_all(level, file.steps(level, value, had), "it was there a moment ago", file.hints)
 
 
 def _write_sets(version: int, levels: list[str], value: frozenset[int], name: str) -> None:
@@ -105,22 +95,22 @@ def _write_sets(version: int, levels: list[str], value: frozenset[int], name: st
         cpuset.assign_all(version, levels, value, name)
 
 
-def _tell(unit: Unit, told: str, file: File, item: Any) -> bool:
-    """Give the unit this item as the property *told*, if it has another; return whether it had another."""
-    if isinstance(item, frozenset):
-        return unit.set_numbers(told, item)
-    if isinstance(item, Quota):
-        return unit.set_quota(item)
-    return unit.set_number(told, INFINITY if item is None else file.values.in_file(item))
+def _tell(unit: Unit, file: File, value: Any) -> bool:
+    """Give the unit this value of the file's property, if it has another; return whether it had another."""
+    if isinstance(value, frozenset):
+        return unit.set_numbers(file.told, value)
+    if isinstance(value, Quota):
+        return unit.set_quota(value)
+    return unit.set_number(file.told, INFINITY if value is None else file.values.in_file(value))
 
 
-def _check_kept(file: File, level: str, version: int, items: Items) -> None:
+def _check_kept(file: File, level: str, value: Any) -> None:
     """Raise CgroupError unless the cgroup has what was just written."""
     now = file.read(level)
-    if not all(file.values.kept(now.get(key), item) for key, item in items.items()):
+    if not file.values.kept(now, value):
         raise CgroupError(
-            f"{level}/{file.name} has {described(file.values.value(now))} right after it was given "
-            f"{described(file.values.value(items))}: expected that it stays"
+            f"{level}/{file.name} has {described(now)} right after it was given {described(value)}: "
+            "expected that it stays"
         )
 
 
@@ -143,13 +133,13 @@ def _levels(knob: Knob, place: Place) -> list[str]:
     return levels[:1] if knob.level == SCOPE else levels
 
 
-def _read(knob: Knob, place: Place) -> list[Items]:
-    """Return the items of each level."""
+def _read(knob: Knob, place: Place) -> list[Any]:
+    """Return the value of each level."""
     file, found = _file(knob, place), []
     for level in _levels(knob, place):
         try:
             if knob.level == SETS:
-                found.append({"": cpuset.own(level, place.mount.version, knob.name)})
+                found.append(cpuset.own(level, place.mount.version, knob.name))
             else:
                 found.append(file.read(level))
         except AbsentFileError as absent:
@@ -157,13 +147,13 @@ def _read(knob: Knob, place: Place) -> list[Items]:
     return found
 
 
-def _together(knob: Knob, found: list[Items]) -> Items:
-    """Return what the items of the scope and of crun's child are together."""
+def _together(knob: Knob, levels: list[Any]) -> Any:
+    """Return the value that a scope and crun's child have together."""
     if knob.level == SETS:
-        return next((items for items in reversed(found) if items[""]), found[0])
-    outer, *inner = found
-    for items in inner:
-        outer = {key: knob.values.tightest(outer.get(key), items.get(key)) for key in outer | items}
+        return next(filter(None, reversed(levels)), levels[0])
+    outer, *inner = levels
+    for value in inner:
+        outer = knob.values.tightest(outer, value)
     return outer
 
 

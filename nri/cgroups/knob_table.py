@@ -5,10 +5,9 @@ the whole machine is short of memory, which neither protects (``memory.low``) no
 ``memory.oom_control`` turns the OOM killer off, where ``memory.oom.group`` makes it kill more.
 
 Sources: the kernel's ``Documentation/admin-guide/cgroup-v2.rst``; ``cgroup-v1/memory.rst`` (memsw counts memory and
-swap, and limits no less than memory alone); ``cgroup-v1/blkio-controller.rst`` (0 removes a rule);
-``block/bfq-iosched.rst``; ``scheduler/sched-bwc.rst``; for bounds ``kernel/sched/core.c``, ``kernel/cgroup/pids.c``
-(PIDS_MAX) and ``block/blk-throttle.c``. Properties: ``systemd.resource-control(5)``, and systemd's
-``src/core/cgroup.c`` for v1. ``cpu.bvt_warp_ns`` is of kernels of Alibaba Cloud Linux and Anolis OS:
+swap, and limits no less than memory alone); ``block/bfq-iosched.rst``; ``scheduler/sched-bwc.rst``; for bounds
+``kernel/sched/core.c`` and ``kernel/cgroup/pids.c`` (PIDS_MAX). Properties: ``systemd.resource-control(5)``, and
+systemd's ``src/core/cgroup.c`` for v1. ``cpu.bvt_warp_ns`` is of kernels of Alibaba Cloud Linux and Anolis OS:
 https://www.alibabacloud.com/help/en/alinux/user-guide/group-identity-feature
 """
 
@@ -22,13 +21,12 @@ import os
 from . import conversion, cpuset, knobs, quota
 from .cpulist import MAX_CPU
 from .errors import CgroupError, KnobValueError, described, quoted
-from .knob_values import ByDevice, Flag, Numbers, Quotas, Values
+from .knob_values import DefaultWeight, Flag, Numbers, Quotas, Values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from .knob_values import Items
+    from typing import Any
 
 SCOPE, LIMIT, BOTH, SETS, INNER = "scope", "limit", "both", "sets", "inner"
 """The level that is read and written where crun made a child of the scope.
@@ -45,6 +43,7 @@ MAX_NODE = 1023
 """The greatest memory node: MAX_NUMNODES is at most 1024 (CONFIG_NODES_SHIFT)."""
 
 MEMORY_V1, BOTH_V1 = "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"
+BFQ_V1 = "blkio.bfq.weight"
 
 
 class AbsentFileError(Exception):
@@ -75,17 +74,15 @@ class File:
         """Return the names of the files, for people."""
         return (self.name,)
 
-    def read(self, directory: str) -> Items:
-        """Return the items in a cgroup. Raise AbsentFileError if the cgroup does not have the file."""
+    def read(self, directory: str) -> Any:
+        """Return the value in a cgroup. Raise AbsentFileError if the cgroup does not have the file."""
         return self._parsed(directory, self.name, self.values)
 
-    def steps(self, directory: str, items: Items, before: Items) -> list[tuple[str, str]]:
-        """Return what is written to which files, in this order, for *items* in place of *before*."""
-        if isinstance(self.values, ByDevice):  # the kernel takes one device a write(2)
-            return [(self.name, line) for line in self.values.lines(items)]
-        return [(self.name, self.values.word(items[""]))]
+    def steps(self, directory: str, value: Any, before: Any) -> list[tuple[str, str]]:
+        """Return the files with the texts that are written to them, in order, for *value* in place of *before*."""
+        return [(self.name, self.values.word(value))]
 
-    def _parsed(self, directory: str, name: str, values: Values) -> Items:
+    def _parsed(self, directory: str, name: str, values: Values) -> Any:
         text = text_of(f"{directory}/{name}")
         try:
             return values.parse(text)
@@ -107,12 +104,12 @@ class QuotaFiles(File):
     def names(self) -> tuple[str, ...]:
         return (self.name,) if self._version == 2 else (self.name, quota.PERIOD_V1)
 
-    def read(self, directory: str) -> Items:
+    def read(self, directory: str) -> quota.Quota:
         text_of(f"{directory}/{self.name}")
-        return {"": quota.read(directory, self._version)}
+        return quota.read(directory, self._version)
 
-    def steps(self, directory: str, items: Items, before: Items) -> list[tuple[str, str]]:
-        return quota.steps(self._version, items[""], before[""])
+    def steps(self, directory: str, value: quota.Quota, before: quota.Quota) -> list[tuple[str, str]]:
+        return quota.steps(self._version, value, before)
 
 
 class MemoryLimitV1(File):
@@ -123,13 +120,12 @@ class MemoryLimitV1(File):
     def names(self) -> tuple[str, ...]:
         return (self.name, BOTH_V1)
 
-    def steps(self, directory: str, items: Items, before: Items) -> list[tuple[str, str]]:
-        value, had = items[""], before[""]
+    def steps(self, directory: str, value: int | None, before: int | None) -> list[tuple[str, str]]:
         steps = [(self.name, self.values.word(value))]
         if knobs.exists(f"{directory}/{BOTH_V1}"):  # a kernel without swap accounting has no such file
-            both = self._parsed(directory, BOTH_V1, self.values)[""]
+            both = self._parsed(directory, BOTH_V1, self.values)
             if both is not None:
-                moved = None if value is None or had is None else value + max(both - had, 0)
+                moved = None if value is None or before is None else value + max(both - before, 0)
                 # The kernel refuses a limit of the memory above that of both, at any moment.
                 steps.insert(0 if moved is None or moved > both else 1, (BOTH_V1, self.values.word(moved)))
         return steps
@@ -143,12 +139,12 @@ class SwapLimitV1(File):
     def names(self) -> tuple[str, ...]:
         return (f"{self.name} - {MEMORY_V1}",)
 
-    def read(self, directory: str) -> Items:
-        both, memory = super().read(directory)[""], self._memory(directory)
-        return {"": None if both is None or memory is None else max(both - memory, 0)}
+    def read(self, directory: str) -> int | None:
+        both, memory = super().read(directory), self._memory(directory)
+        return None if both is None or memory is None else max(both - memory, 0)
 
-    def steps(self, directory: str, items: Items, before: Items) -> list[tuple[str, str]]:
-        value, memory = items[""], self._memory(directory)
+    def steps(self, directory: str, value: int | None, before: int | None) -> list[tuple[str, str]]:
+        memory = self._memory(directory)
         if value is not None and memory is None:
             raise CgroupError(
                 f"{directory}/{self.name} cannot limit swap to {value} bytes: in v1 it limits memory and swap "
@@ -157,49 +153,8 @@ class SwapLimitV1(File):
         return [(self.name, self.values.word(None if value is None or memory is None else memory + value))]
 
     def _memory(self, directory: str) -> int | None:
-        limit: int | None = self._parsed(directory, MEMORY_V1, self.values)[""]
+        limit: int | None = self._parsed(directory, MEMORY_V1, self.values)
         return limit
-
-
-class DeviceFilesV1(File):
-    """Numbers by device, in a file for each of their keys; 0 removes one. *default* is the file for all others."""
-
-    __slots__ = ("_default", "_devices", "_files", "_lines")
-
-    def __init__(self, values: ByDevice, files: dict[str, str], default: str = "", told: str = "") -> None:
-        super().__init__(default or next(iter(files.values())), values, told, DEVICE_HINTS)
-        self._devices, self._default, self._files = values, default, files
-        self._lines = {
-            key: ByDevice({"": values.numbers[key]}, "lines of 'MAJOR:MINOR N'", default=bool(default))
-            for key in files
-        }
-
-    def names(self) -> tuple[str, ...]:
-        return (*filter(None, [self._default]), *self._files.values())
-
-    def read(self, directory: str) -> Items:
-        found: Items = {}
-        for key, file in self._files.items():
-            if self._default and not knobs.exists(f"{directory}/{file}"):
-                continue
-            for device, item in self._parsed(directory, file, self._lines[key]).items():
-                if self._devices.has_one:
-                    found[device] = item
-                else:
-                    found = self._devices.items({device: None}) | found | {f"{device} {key}": item}
-        if self._default:
-            found |= self._parsed(directory, self._default, self.values)
-        return found
-
-    def steps(self, directory: str, items: Items, before: Items) -> list[tuple[str, str]]:
-        steps = []
-        for item, limit in items.items():
-            word = "0" if limit is None else self._devices.of(item).word(limit)
-            device, _, key = item.partition(" ")
-            if device != "default":
-                text_of(f"{directory}/{self._files[key]}")
-            steps.append((self._default, word) if device == "default" else (self._files[key], f"{device} {word}"))
-        return steps
 
 
 class Knob:
@@ -241,12 +196,6 @@ def _shown(name: str, v1: str, needs: str, values: Values | None = None) -> Knob
     return Knob(name, INNER if values else SCOPE, values or Values(), needs, v1=v1, can_be_written=False)
 
 
-DEVICE_HINTS = {
-    errno.ENODEV: "there is no such block device",
-    errno.EOPNOTSUPP: "the I/O scheduler of this device, or this kernel, does not support it",
-    errno.ERANGE: "the kernel does not accept this number",
-    errno.EINVAL: "the kernel does not accept this value, or not for this device",
-}
 _IDLE = {errno.EINVAL: "a cgroup whose cpu.idle is set has no weight"}
 _BURST = {
     errno.EINVAL: "cpu.max.burst may not be above the quota of cpu.max, nor the quota below it afterwards, also when "
@@ -263,31 +212,7 @@ _BYTES, _BYTES_V1 = (Values(none=none, unit="a number of bytes", step=PAGE) for 
 _SHARES = Values(1, 10000, convert=(conversion.weight_of_shares, conversion.shares_of_weight))
 _TASKS = Values(0, 4194304, "max")
 _QUOTAS, _CPUS, _NODES = Quotas(), Numbers("CPUs", MAX_CPU), Numbers("memory nodes", MAX_NODE)
-_WEIGHT_V1 = Values(1, 10000, convert=(conversion.io_weight_of_blkio, conversion.blkio_of_io_weight))
-_OPERATIONS = Values(1, 2**32 - 2)  # one more is UINT_MAX, which the kernel takes for no limit
-_IO_LIMITS = ByDevice(
-    {
-        "rbps": Values(1, 2**64 - 2),
-        "wbps": Values(1, 2**64 - 2),
-        "riops": _OPERATIONS,
-        "wiops": _OPERATIONS,
-    },
-    "a dict such as {'8:0': {'rbps': 1048576, 'wiops': None}}: rbps and wbps from 1 to 2**64 - 2, riops and "
-    "wiops from 1 to 2**32 - 2, or None for no limit",
-)
-
-
-def _weights(high: int, numbers: Values | None = None) -> ByDevice:
-    return ByDevice(
-        {"": numbers or Values(1, high)},
-        f"a dict such as {{'default': 100, '8:0': 200}}, weights from 1 to {high}, "
-        "or None for none of a device's own",
-        default=True,
-    )
-
-
-def _bfq(values: ByDevice, told: str = "") -> File:
-    return DeviceFilesV1(values, {"": "blkio.bfq.weight_device"}, "blkio.bfq.weight", told)
+_WEIGHT_V1 = DefaultWeight(1, 10000, (conversion.io_weight_of_blkio, conversion.blkio_of_io_weight))
 
 
 TABLE = {
@@ -351,39 +276,12 @@ TABLE = {
         Knob(
             "io.weight",
             SCOPE,
-            _weights(10000),
+            DefaultWeight(1, 10000),
             f"CONFIG_BLK_CGROUP_IOCOST, in v1 {_BFQ}",
             told="IOWeight",
-            hints=DEVICE_HINTS,
-            v1=_bfq(_weights(10000, _WEIGHT_V1), "BlockIOWeight"),
+            v1=File(BFQ_V1, _WEIGHT_V1, "BlockIOWeight"),
         ),
-        Knob("io.bfq.weight", SCOPE, _weights(1000), _BFQ, hints=DEVICE_HINTS, v1=_bfq(_weights(1000))),
-        Knob(
-            "io.max",
-            LIMIT,
-            _IO_LIMITS,
-            "CONFIG_BLK_DEV_THROTTLING",
-            hints=DEVICE_HINTS,
-            v1=DeviceFilesV1(
-                _IO_LIMITS,
-                {
-                    "rbps": "blkio.throttle.read_bps_device",
-                    "wbps": "blkio.throttle.write_bps_device",
-                    "riops": "blkio.throttle.read_iops_device",
-                    "wiops": "blkio.throttle.write_iops_device",
-                },
-            ),
-        ),
-        Knob(
-            "io.latency",
-            SCOPE,
-            ByDevice(
-                {"target": Values(1, 2**32 - 1)},
-                "a dict such as {'8:0': 75000}, microseconds from 1 to 2**32 - 1, or None for none of a device's own",
-            ),
-            "CONFIG_BLK_CGROUP_IOLATENCY",
-            hints=DEVICE_HINTS,
-        ),
+        Knob("io.bfq.weight", SCOPE, DefaultWeight(1, 1000), _BFQ, v1=BFQ_V1),
         Knob("pids.max", LIMIT, _TASKS, _PIDS, told="TasksMax", v1=File("pids.max", _TASKS, "TasksMax")),
         _shown("pids.current", "pids.current", _PIDS),
         _shown("pids.peak", "pids.peak", "Linux 6.1"),

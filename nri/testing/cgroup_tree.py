@@ -3,7 +3,7 @@
     with CgroupTree("v1", driver="systemd") as tree:
         tree.add(web)
         invoke(Batch(), web.request("create"))
-        tree.assert_written({"web/cpuset.cpus": "2-3"})
+        assert tree.written == {"web/cpuset.cpus": "2-3"}
 
 While the tree is active, :func:`nri.cgroups.find` of this process looks in it. A file is named ``CGROUP/KNOB``, where
 CGROUP is a container's name, ``pod`` for the pod's own cgroup, or ``sandbox``; the names of a second pod begin with
@@ -27,10 +27,8 @@ from nri.testing.cgroup_files import CgroupFiles, write
 from nri.testing.cgroup_names import CgroupNames
 from nri.testing.fake_kernel import Replacement, SystemCalls
 from nri.testing.pods import Container, Pod
-from nri.testing.written import difference
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from typing import Self
 
 
@@ -173,15 +171,6 @@ class CgroupTree:
     def forget(self) -> None:
         """Forget the writes so far."""
         self.writes.clear()
-
-    def assert_written(self, expected: Mapping[str, str] | Sequence[tuple[str, str]]) -> None:
-        """Check what the plugin wrote, and nothing else.
-
-        :param expected: the last text of each file, in any order; or all writes as pairs, in this order.
-        :raises AssertionError: it lists what was expected, what was written, what is missing and what is too much.
-        """
-        if message := difference(expected, self.writes):
-            raise AssertionError(message)
 
     def _make(self, pod: Pod, name: str, path: str, limits: dict[str, str], pid: int = 0, inner: str = "") -> None:
         self.make(inner or path)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from nri.cgroups import cpulist, quota
 from nri.cgroups.knob_table import PAGE, TABLE
-from nri.cgroups.knob_values import MOST, ByDevice, Numbers, Values, number
+from nri.cgroups.knob_values import MOST, DefaultWeight, Numbers, number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -151,9 +151,7 @@ def written(file: str, text: str, at: Surroundings) -> str:
     try:
         if file in (quota.KNOB[at.version], quota.PERIOD_V1):
             return _bandwidth(file, text, at)
-        if isinstance(values, ByDevice):
-            return _by_device(values, text, at.version)
-        item = values.item(_bytes(text))
+        item = values.parse(_bytes(text))
     except ValueError:
         refuse(errno.EINVAL)
     if isinstance(values, Numbers):
@@ -164,6 +162,8 @@ def written(file: str, text: str, at: Surroundings) -> str:
         _check_burst(item, _quota(at))
     if file == "cpu.shares":
         return text
+    if isinstance(values, DefaultWeight):
+        return f"default {item}" if at.version == 2 else text
     return _UNLIMITED if values.word(item) == "-1" else values.word(values.stored(item))
 
 
@@ -171,17 +171,6 @@ def _bytes(text: str) -> str:
     """Return a number without its unit, which the kernel takes for sizes: ``1M``."""
     digits, unit = text[:-1], text[-1:].lower()
     return str(int(digits) * _UNITS[unit]) if unit in _UNITS and digits.isdigit() else text
-
-
-def _by_device(values: ByDevice, text: str, version: int) -> str:
-    words = text.split()
-    if version == 1 and len(words) == 2:  # a device and a number, in the file of each kind of limit
-        ByDevice({"": Values(0, 2**64 - 1)}, "").parse(text)
-        return text
-    items = values.parse(text)
-    if not items or not values.accepts(values.value(items)):
-        raise ValueError(text)
-    return f"default {text}" if version == 2 and len(words) == 1 else text
 
 
 def _numbers(file: str, numbers: frozenset[int], at: Surroundings) -> str:

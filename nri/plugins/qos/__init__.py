@@ -263,8 +263,6 @@ class _Writer:
 
     def _value(self, cgroup: Cgroup, prefix: str, name: str, given: Any, batch: Batch | None) -> Any:
         """Return the value of a knob; None if it is a share of what there is not."""
-        if name == "io.weight":
-            return {"default": given}
         if not isinstance(given, str):
             return given
         share, _, of = given.partition("% of ")
@@ -283,10 +281,8 @@ class _Writer:
     def _put(self, cgroup: Cgroup, prefix: str, name: str, value: Any) -> None:
         def write() -> None:
             before = cgroup.read(name)
-            if isinstance(value, dict):  # a weight by device
-                before = {key: before.get(key) for key in value}
             cgroup.write(name, value)
-            if (now := _shown(cgroup.read(name), value)) != (was := _shown(before, value)):
+            if (now := _shown(cgroup.read(name))) != (was := _shown(before)):
                 self._metadata[f"{prefix}{name}"] = f"{now}, was {was}"
 
         self._attempt(write, f"{prefix}{name}")
@@ -310,9 +306,7 @@ class _Writer:
             return None
 
 
-def _shown(value: Any, like: Any) -> str:
-    if isinstance(like, dict):
-        value = value.get("default")
+def _shown(value: Any) -> str:
     return "max" if value is None else str(int(value) if isinstance(value, bool) else value)
 
 

@@ -30,7 +30,7 @@ def test_controller_that_is_unknown_or_not_mounted_is_named(v1: Tree) -> None:
             use(find(PATH, mounts=Mounts.parse("")))
     del v1.points["blkio"]
     with pytest.raises(CgroupError, match="no cgroup hierarchy with the controller blkio is mounted"):
-        v1.cgroup().read("io.max")
+        v1.cgroup().read("io.weight")
     known = "cpu, cpuset, memory, io, pids, hugetlb"
     with pytest.raises(CgroupError, match=f"'freezer' is not known here: expected one of {known}"):
         v1.cgroup().directory("freezer")

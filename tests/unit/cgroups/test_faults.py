@@ -21,8 +21,7 @@ VALUES: dict[str, Any] = {
     "cpu.max": Quota(5000, 50000),
     "cpuset.mems": frozenset({1}),
     "memory.max": 1 << 20,
-    "io.weight": {"default": 9, "8:0": 7},
-    "io.max": {"8:0": {"rbps": 1, "wiops": 2}},
+    "io.weight": 9,
     "pids.max": 5,
 }
 CPU_ACTIONS: dict[str, Callable[[Cgroup], object]] = {

@@ -286,16 +286,10 @@ def test_a_knob_is_a_property_and_a_file(
     assert systemd.calls == ["Get"]
 
 
-def test_the_default_weight_is_a_property_and_a_devices_is_not(
-    tree: Tree, tree_v1: Tree, cgroup: Cgroup, systemd: FakeSystemd
-) -> None:
+def test_the_weight_of_v1_is_a_property(tree_v1: Tree, systemd: FakeSystemd) -> None:
     systemd.properties[SCOPE]["BlockIOWeight"] = INFINITY
-    look(tree_v1, systemd.run).write("io.weight", {"default": 10000})
+    look(tree_v1, systemd.run).write("io.weight", 10000)
     assert systemd.properties[SCOPE]["BlockIOWeight"] == 1000
-    tree.put(CONTAINER, "io.weight", "default 100\n8:0 5\n")
-    systemd.calls.clear()
-    cgroup.write("io.weight", {"8:0": 5})
-    assert systemd.calls == []
 
 
 def test_other_period_is_a_property_too(

@@ -27,7 +27,7 @@ MORE: dict[str, dict[str, str]] = {
     "cpu": {"cpu.bvt_warp_ns": "0"},
     "cpuset": {"cpuset.mems": ""},
     "memory": {"memory.usage_in_bytes": "4096", "memory.max_usage_in_bytes": "8192"},
-    "blkio": {"blkio.bfq.weight_device": "default 100"},
+    "blkio": {},
     "pids": {"pids.current": "1", "pids.peak": "2"},
 }
 """Files of some kernels only, and counts. There is no ``cgroup.controllers``: no controller counts as enabled."""

@@ -187,7 +187,7 @@ def test_a_bad_conf_changes_nothing_and_is_not_read_in_other_states(kind: type[s
     for conf in confs:
         assert node.error(conf, annotations={"qos.class": "ls"})
         assert node.fine(conf, annotations={"qos.class": "ls"}, state="pause") == {}
-    node.tree.assert_written({})
+    assert node.tree.written == {}
     assert node.cpus() == before
 
 

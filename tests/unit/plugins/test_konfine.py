@@ -81,14 +81,14 @@ def test_classes_of_the_system_may_use_the_reserved_cpus(v2: Node) -> None:
 
 def test_cpus_that_are_right_are_not_written_again(node: Node) -> None:
     assert node.fine({"systemReserved": [0]}) == {"cpus": "1-7"}
-    node.tree.assert_written({f"{CONTAINER}/cpuset.cpus": "1-7"})
+    assert node.tree.written == {f"{CONTAINER}/cpuset.cpus": "1-7"}
     node.tree.forget()
     for state in ("create", "update"):
         assert node.fine({"systemReserved": [0]}, state=state) == {
             "cpus": "1-7",
             "skipped": "it has these CPUs already",
         }
-    node.tree.assert_written({})
+    assert node.tree.written == {}
     assert node.fine({"systemReserved": [0, 1]}) == {"cpus": "2-7"}
     assert node.fine({"systemReserved": [0]}, state="update")["cpus"] == node.cpus() == "1-7"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from unittest.mock import ANY
 
 import pytest
 
@@ -26,9 +25,7 @@ VALUES: dict[str, Any] = {
     "memory.max": 32 * MIB,
     "memory.swap.max": 4 * MIB,
     "memory.oom.group": True,
-    "io.weight": {"default": 10000},
-    "io.max": {"8:0": {"rbps": MIB}},
-    "io.latency": {"8:0": 5000},
+    "io.weight": 10000,
     "pids.max": 100,
 }
 WITHOUT = {"cpu.bvt_warp_ns", "io.bfq.weight"}  # of other kernels, and of a scheduler that the tree does not have
@@ -52,9 +49,6 @@ def test_each_knob_is_written_and_read_again(kind: str) -> None:
             except CgroupError as error:
                 assert kind == "v1" and "cgroup v1 has nothing that does the same" in str(error)
                 continue
-            assert cgroup.write(name, value) == (before if not isinstance(before, dict) else ANY), name
-            shown = cgroup.read(name)
-            if isinstance(shown, dict):  # other devices and limits are there, too
-                shown = {key: shown[key] for key in value}
-            assert shown == value or name == "io.max"
+            assert cgroup.write(name, value) == before, name
+            assert cgroup.read(name) == value
             assert (tree.written != {}) == (before != value), name
