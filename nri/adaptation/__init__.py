@@ -10,12 +10,10 @@
 It treats its plugins as containerd and CRI-O do: :class:`Runtime` finds, launches, admits and synchronizes them
 (:mod:`.plugin_set`), sends them events, and merges what they ask for (:mod:`.merging`). It runs no containers: its
 caller describes pods and containers. :mod:`.lifecycle` makes some up.
-:func:`merge` is the merging alone, for answers that a test makes up.
 """
 
 from nri.adaptation.errors import AdaptationError, ConflictError, EventError
-from nri.adaptation.merging import merge
 from nri.adaptation.runtime import Outcome, Runtime
 from nri.adaptation.runtime_options import Exchange
 
-__all__ = ["AdaptationError", "ConflictError", "EventError", "Exchange", "Outcome", "Runtime", "merge"]
+__all__ = ["AdaptationError", "ConflictError", "EventError", "Exchange", "Outcome", "Runtime"]

@@ -20,30 +20,16 @@ Source: pkg/adaptation/result.go of containerd/nri.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from typing import Any, TypeVar
+from typing import Any
 
-from google.protobuf import json_format
 from google.protobuf.message import Message
 
-from nri.adaptation.errors import AdaptationError, ConflictError, EventError
+from nri.adaptation.errors import ConflictError, EventError
 from nri.adaptation.fields import FIELDS, RESOURCES, MergeRule, entries, get, put, put_key, reach, set_fields
 from nri.adjust.merging import ADDED, BY_ENTRIES, COMMAND, MAP, Conflict, Merge
-from nri.errors import escape
 from nri.v2 import api
 from nri.v2.api.removal import unmarked
-
-Response = api.CreateContainerResponse | api.UpdateContainerResponse | api.StopContainerResponse
-
-RESPONSES: dict[str, type[Response]] = {
-    "CreateContainer": api.CreateContainerResponse,
-    "UpdateContainer": api.UpdateContainerResponse,
-    "StopContainer": api.StopContainerResponse,
-}
-"""The events whose answers are merged, and their answers."""
-
-_M = TypeVar("_M", bound=Message)
 
 _INERT = frozenset(path for path, rule in FIELDS.items() if rule.kind == MAP and rule.removable)
 _NOT_PASSED_ON = ("env", "linux.devices")  # removals of these
@@ -150,17 +136,6 @@ class Merger:
         for update in getattr(response, "update", ()):
             self._add_update(update, plugin)
         self.evictions += getattr(response, "evict", ())
-
-    def response(self) -> Response:
-        """Return the merged answer.
-
-        :raises AdaptationError: for an event whose answers are not merged.
-        """
-        if (kind := RESPONSES.get(self._event)) is None:
-            raise AdaptationError(f"found the event {self._event!r}, expected {', '.join(RESPONSES)}")
-        if kind is api.CreateContainerResponse:
-            return api.CreateContainerResponse(adjust=self.adjustment, update=self.updates)
-        return kind(update=self.updates)
 
     def _add_adjustment(self, adjustment: api.ContainerAdjustment, plugin: str) -> None:
         self._has_linux = self._has_linux or adjustment.HasField("linux")
@@ -290,48 +265,3 @@ def _replace(target: Any, items: list[Any]) -> None:
     items = deepcopy(items)
     del target[:]
     target.extend(items)
-
-
-def merge(
-    event: str,
-    container: api.Container | Mapping[str, Any],
-    responses: Iterable[tuple[str, Message | Mapping[str, Any] | None]],
-    resources: api.LinuxResources | Mapping[str, Any] | None = None,
-) -> Response:
-    """Return what NRI makes of the plugins' answers to one event. No argument is changed.
-
-    A dictionary in place of a message is protobuf's JSON, with the names of the ``.proto`` files or in camelCase.
-
-    :param event: ``CreateContainer``, ``UpdateContainer`` or ``StopContainer``.
-    :param container: the container of the event.
-    :param responses: the name of each plugin, as in ``10-logger``, with its answer, in the order in which they are
-        asked. None: it had no answer.
-    :param resources: what the runtime's client asks for in UpdateContainer.
-    :raises ConflictError: when two plugins, or one plugin twice, set the same thing.
-    :raises EventError: when a plugin updates the container that is being created.
-    :raises AdaptationError: for another event, or an argument that is no message or dictionary of the expected type.
-    """
-    if event not in RESPONSES:
-        raise AdaptationError(f"found the event {event!r}, expected {', '.join(RESPONSES)}")
-    merger = Merger(
-        event,
-        _message(api.Container, container, "container"),
-        None if resources is None else _message(api.LinuxResources, resources, "resources"),
-    )
-    for plugin, response in responses:
-        if response is not None:
-            merger.add(_message(RESPONSES[event], response, f"the response of {plugin}"), plugin)
-    return merger.response()
-
-
-def _message(kind: type[_M], value: Message | Mapping[str, Any], where: str) -> _M:
-    if isinstance(value, kind):
-        return value
-    if not isinstance(value, Mapping):
-        raise AdaptationError(f"{where}: found {type(value).__name__}, expected {kind.__name__} or a dictionary")
-    message = kind()
-    try:
-        json_format.ParseDict(dict(value), message)
-    except (json_format.ParseError, TypeError, AttributeError, ValueError, RecursionError) as error:
-        raise AdaptationError(f"{where}: {escape(str(error))}") from error
-    return message

@@ -1,4 +1,4 @@
-"""The plugins of a runtime: launched, connected from outside, or attached; and the admission of each.
+"""The plugins of a runtime, launched or attached, and the admission of each.
 
 A plugin is admitted when it has registered, is configured and is synchronized. It gets events from then on, until its
 connection is closed.
@@ -16,7 +16,6 @@ from typing import Self
 
 from nri.adaptation.errors import AdaptationError
 from nri.adaptation.launched import LaunchedPlugin, configuration, discover
-from nri.adaptation.listener import Listener
 from nri.adaptation.plugin_connection import PluginConnection
 from nri.adaptation.runtime_options import Exchange, RuntimeOptions
 from nri.adaptation.store import Store
@@ -35,12 +34,11 @@ class PluginSet:
 
     def __init__(self, options: RuntimeOptions, on_update: UpdateHandler | None) -> None:
         self.store = Store()
-        self._lock = threading.Condition()  # reentrant; held during an admission, an update and an event
+        self._lock = threading.RLock()  # held during an admission, an update and an event
         self._admitted: list[PluginConnection] = []  # in the order of their indices; change it with the lock held
         self._all: list[PluginConnection] = []  # also those that are closed, or not yet admitted
         self._options = options
         self._on_update = on_update or (lambda plugin, request: self.store.update(request.update))
-        self._listener: Listener | None = None
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -56,17 +54,15 @@ class PluginSet:
         return [plugin.name for plugin in self._admitted if not plugin.closed]
 
     def start(self) -> None:
-        """Launch the plugins, and listen. A plugin that does not start is left out: see ``on_exchange``.
+        """Launch the plugins. One that does not start is left out: see ``on_exchange``.
 
-        :raises AdaptationError: when a directory can't be read, a plugin's name is wrong, or listening fails.
+        :raises AdaptationError: when a directory can't be read, or a plugin's name is wrong.
         """
         try:
             executables = [*discover(self._options.plugin_dir), *self._options.plugins]
             configs = [configuration(self._options.config_dir, index, name) for index, name, _ in executables]
             for (index, name, path), config in zip(executables, configs, strict=True):
                 self._launch(index, name, path, config)
-            if self._options.socket_path is not None:
-                self._listener = Listener(self._options.socket_path, self._accept)
         except BaseException:
             self.close()
             raise
@@ -80,25 +76,9 @@ class PluginSet:
         self._admit(plugin)
         return plugin.name
 
-    def wait_for(self, count: int, timeout: float, *, outside: bool = False) -> bool:
-        """Wait until ``count`` plugins are connected; returns False when ``timeout`` seconds pass before that.
-
-        :param outside: count only plugins that were not launched.
-        """
-
-        def are_connected() -> bool:
-            found = [each for each in self._admitted if not each.closed and not (outside and each.process)]
-            return len(found) >= count
-
-        with self._lock:
-            return self._lock.wait_for(are_connected, timeout)
-
     def close(self) -> None:
         """Close all connections, end the launched processes, and wait until all are gone."""
         self._closed = True
-        if self._listener is not None:
-            self._listener.close()
-            self._listener = None
         while plugins := list(self._all):  # more may come meanwhile
             for plugin in plugins:
                 plugin.close("the runtime is going down")
@@ -114,15 +94,11 @@ class PluginSet:
             process = LaunchedPlugin(path, index=index, name=name, on_line=on_line)
             self._admit(PluginConnection(process.sock, self._options, config, process, on_update=self._update))
         except AdaptationError as error:
-            self._report_failed_start(full_name, error, started)
-
-    def _accept(self, sock: socket.socket) -> None:
-        started = time.monotonic()
-        plugin = PluginConnection(sock, self._options, on_update=self._update)
-        try:
-            self._admit(plugin)
-        except AdaptationError as error:
-            self._report_failed_start(plugin.name, error, started)
+            log.error("%s", error)
+            request, seconds = api.RegisterPluginRequest(), time.monotonic() - started
+            self._options.on_exchange(
+                Exchange(event="RegisterPlugin", plugin=full_name, request=request, error=error, seconds=seconds)
+            )
 
     def _admit(self, plugin: PluginConnection) -> None:
         self._all.append(plugin)
@@ -133,16 +109,10 @@ class PluginSet:
                     raise AdaptationError(f"plugin {plugin.name} connected while the runtime was closing")
                 self.store.update(plugin.synchronize(self.store.pods.values(), self.store.containers.values()))
                 self._admitted = sorted([*self._admitted, plugin], key=lambda each: each.index)
-                self._lock.notify_all()
         except AdaptationError as error:
             plugin.close(str(error))
             self._wait_for_end(plugin)
             raise
-
-    def _report_failed_start(self, plugin: str, error: AdaptationError, started: float) -> None:
-        log.error("%s", error)
-        event, request, seconds = "RegisterPlugin", api.RegisterPluginRequest(), time.monotonic() - started
-        self._options.on_exchange(Exchange(event=event, plugin=plugin, request=request, error=error, seconds=seconds))
 
     def _wait_for_end(self, plugin: PluginConnection) -> None:
         plugin.join()

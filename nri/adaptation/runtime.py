@@ -20,7 +20,7 @@ import logging
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from nri.adaptation.errors import EventError
 from nri.adaptation.merging import Merger, apply
@@ -29,10 +29,6 @@ from nri.adaptation.runtime_options import Exchange, RuntimeOptions
 from nri.errors import escape
 from nri.v2 import api
 from nri.v2.api import events
-
-Style = Literal["rpc", "state-change"]
-STYLES: dict[Style, events.Version] = {"rpc": (0, 12), "state-change": (0, 11)}
-"""The ways to send most events, and the newest NRI that does so."""
 
 FAILING = frozenset(["RunPodSandbox", "CreateContainer", "StartContainer", "UpdateContainer", "UpdatePodSandbox"])
 """The events that fail when a plugin answers with an error."""
@@ -69,12 +65,10 @@ class Runtime(PluginSet):
     """An embedded runtime. As a context manager, it starts and closes itself.
 
     :param name: the name that the runtime sends to plugins; likewise ``version``.
-    :param nri_version: the NRI release to imitate; by default the newest with this ``style``.
-    :param style: ``rpc`` for NRI 0.12, ``state-change`` for older ones; by default it follows from ``nri_version``.
+    :param nri_version: the NRI release to imitate.
     :param plugin_dir: a directory whose executables ``NN-name`` are launched.
     :param plugins: more executables to launch, as index, name and path.
     :param config_dir: a directory with plugins' configuration: ``NN-name.conf``, else ``name.conf``.
-    :param socket_path: the socket at which plugins from outside connect; None for no socket.
     :param request_timeout: seconds that a plugin has to answer.
     :param registration_timeout: seconds that a plugin has to register.
     :param on_exchange: called after every call of a plugin, and for a plugin that could not be started.
@@ -89,31 +83,26 @@ class Runtime(PluginSet):
         name: str = "nri-simulator",
         version: str = "v0.1.0",
         *,
-        nri_version: events.Version | None = None,
-        style: Style | None = None,
+        nri_version: events.Version = (0, 12),
         plugin_dir: str | None = None,
         plugins: Iterable[tuple[str, str, str]] = (),
         config_dir: str | None = None,
-        socket_path: str | None = None,
         request_timeout: float = 2.0,
         registration_timeout: float = 5.0,
         on_exchange: Callable[[Exchange], None] | None = None,
         on_output: Callable[[str, str], None] | None = None,
         on_update: UpdateHandler | None = None,
     ) -> None:
-        nri_version = nri_version or STYLES[style or "rpc"]
         options = RuntimeOptions(
             name=name,
             version=version,
             nri_version=nri_version,
-            rpc=nri_version >= (0, 12) if style is None else style == "rpc",
             request_timeout=request_timeout,
             registration_timeout=registration_timeout,
             on_exchange=on_exchange or (lambda exchange: None),
             plugin_dir=plugin_dir,
             plugins=tuple(plugins),
             config_dir=config_dir,
-            socket_path=socket_path,
             on_output=on_output,
         )
         super().__init__(options, on_update)

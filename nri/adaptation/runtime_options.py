@@ -39,16 +39,18 @@ class RuntimeOptions:
     name: str
     version: str
     nri_version: Version
-    rpc: bool
-    """True when every event has a method of its own; False when most come as StateChange (up to NRI 0.11)."""
     request_timeout: float
     registration_timeout: float
     on_exchange: Callable[[Exchange], None]
     plugin_dir: str | None
     plugins: tuple[tuple[str, str, str], ...]
     config_dir: str | None
-    socket_path: str | None
     on_output: Callable[[str, str], None] | None
+
+    @property
+    def rpc(self) -> bool:
+        """True when every event has a method of its own; False when most come as StateChange (up to NRI 0.11)."""
+        return self.nri_version >= (0, 12)
 
     def configure(self, config: str) -> api.ConfigureRequest:
         """Return the request that configures a plugin."""

@@ -11,24 +11,21 @@ from typing import Any
 
 import click
 
-from nri.adaptation import AdaptationError, EventError, Outcome, Runtime
+from nri.adaptation import EventError, Outcome, Runtime
 from nri.adaptation.lifecycle import LifecycleEvent, PodTemplate, Replayer
-from nri.adaptation.runtime import STYLES
 from nri.cli import options
 from nri.cli.timeline import Timeline
 from nri.errors import NRIError
 from nri.places import DEFAULT_BIN_DIRS
+from nri.v2.api.runtimes import nri_version
 
-WAIT_TIMEOUT = 60.0
-"""Seconds that plugins from outside have to connect."""
-
-_NUMBER, _STYLE = click.IntRange(0, 10000), click.Choice(list(STYLES))
+_NUMBER = click.IntRange(0, 10000)
 _CGROUPS = click.Choice(["v1", "v2", "hybrid", "node"])
 _shown = functools.partial(click.option, show_default=True)
 
 
 @click.command()
-@click.argument("plugins", nargs=-1, metavar="[PLUGIN]...")
+@click.argument("plugins", nargs=-1, required=True, metavar="PLUGIN...")
 @options.conf(help="Conf of a v0.1 plugin; by default its entry in a *.conf beside the source counts.")
 @_shown("--pods", default=1, type=_NUMBER, help="Number of pods.")
 @_shown("--containers", default=1, type=_NUMBER, help="Number of containers in each pod.")
@@ -43,11 +40,9 @@ _shown = functools.partial(click.option, show_default=True)
     "--pid", default=0, type=click.IntRange(0, 2**31), help="PID of every process, instead of made-up ones."
 )
 @_shown("--runtime", default="containerd:2.1", metavar="NAME:VERSION", help="The runtime's name and version.")
-@_shown("--style", type=_STYLE, default="rpc", help="rpc: as NRI 0.12; state-change: as older ones.")
 @options.path("--bin-dir", "bin_dirs", multiple=True, default=DEFAULT_BIN_DIRS, metavar="DIR", help="For *.conf.")
 @click.option("--config-dir", metavar="DIR", help="Configuration of v2 plugins: NN-name.conf in DIR, else name.conf.")
 @click.option("--v2", "is_v2", is_flag=True, help="Executables that are not called NN-name are v2 plugins.")
-@click.option("--socket", "socket_path", metavar="PATH", help="Listen at PATH for a v2 plugin from outside.")
 @options.seconds("--timeout", default=2.0, help="Time that a v2 plugin, or a whole chain, has to answer.")
 @click.option("--watch", is_flag=True, help="Again at every save, with what has changed since.")
 @click.option("-v", "--verbose", is_flag=True, help="Print each request, and why a plugin did nothing.")
@@ -68,11 +63,9 @@ def simulate(
     cgroup_parent: str,
     pid: int,
     runtime: str,
-    style: Any,
     bin_dirs: tuple[str, ...],
     config_dir: str | None,
     is_v2: bool,
-    socket_path: str | None,
     timeout: float,
     watch: bool,
     verbose: bool,
@@ -97,8 +90,6 @@ def simulate(
 
     Exit status: 1 also when a plugin did not start, or answered with an error.
     """
-    if not plugins and (socket_path is None or watch):
-        raise click.UsageError("expected a PLUGIN, or --socket")
     if watch:
         from nri.authoring.watching import Watcher
 
@@ -127,8 +118,7 @@ def simulate(
     if getattr(sys, "frozen", False) and any(path.endswith(".py") for path in files):
         why = "this nri is a compiled executable, which can't load PLUGIN.py: use the nri of its wheel"
         raise NRIError(why)
-    has_v2 = bool(given.v2) or socket_path is not None
-    timeline = Timeline(as_json=as_json, verbose=verbose, has_v2=has_v2, timed=not untimed)
+    timeline = Timeline(as_json=as_json, verbose=verbose, has_v2=bool(given.v2), timed=not untimed)
     with tempfile.TemporaryDirectory(prefix="nri-simulate-") as place:
         embedded = Runtime(
             name,
@@ -137,15 +127,12 @@ def simulate(
                 (index, each, simulated.launchable(path, f"{index}-{each}", place)) for index, each, path in given.v2
             ],
             config_dir=config_dir,
-            socket_path=socket_path,
-            style=style,
+            nri_version=nri_version(name, version),
             request_timeout=timeout,
             on_exchange=timeline.exchange,
             on_output=timeline.line,
         )
         with embedded, simulated.bridged(embedded, given, conf, bin_dirs, cgroups, place, timeline.asked) as follow:
-            if socket_path is not None and not embedded.wait_for(1, WAIT_TIMEOUT, outside=True):
-                raise AdaptationError(f"{socket_path}: no plugin came within {WAIT_TIMEOUT:g} s")
 
             def ended(item: LifecycleEvent, outcome: Outcome | None, error: EventError | None) -> None:
                 if outcome is not None:

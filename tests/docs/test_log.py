@@ -12,7 +12,8 @@ from typing import Any
 from nri import adaptation
 from nri.testing.cgroup_files import CgroupFiles
 from nri.v2 import api
-from tests.support.waiting import SOON, wait_until
+from tests.support.listening import listening
+from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = ROOT / "docs/containerd.md"
@@ -89,9 +90,9 @@ def refused(send: Callable[[], object]) -> None:
 
 def test_lines_of_the_log_on_the_page_are_logged_in_this_order(tmp_path: Path) -> None:
     node = Node(tmp_path)
-    runtime = adaptation.Runtime("containerd", "v2.1.9", style="state-change", socket_path=node.socket)
-    with runtime, node.bridge() as logged:
-        assert runtime.wait_for(1, SOON)
+    runtime = adaptation.Runtime("containerd", "v2.1.9", nri_version=(0, 11))
+    with listening(runtime, node.socket), node.bridge() as logged:
+        assert wait_until(lambda: runtime.plugins)
         node.configure(node.clearcfs)
         runtime.run_pod_sandbox(POD)
         assert wait_until(lambda: logged().count(" info answered ") == 1)  # it is logged after the answer
@@ -112,9 +113,9 @@ def test_lines_of_the_log_on_the_page_are_logged_in_this_order(tmp_path: Path) -
 def test_the_json_line_on_the_page_is_logged(tmp_path: Path) -> None:
     node = Node(tmp_path)
     node.configure(node.clearcfs)
-    runtime = adaptation.Runtime("containerd", "v2.1.9", style="state-change", socket_path=node.socket)
-    with runtime, node.bridge(logFormat="json") as logged:
-        assert runtime.wait_for(1, SOON)
+    runtime = adaptation.Runtime("containerd", "v2.1.9", nri_version=(0, 11))
+    with listening(runtime, node.socket), node.bridge(logFormat="json") as logged:
+        assert wait_until(lambda: runtime.plugins)
         runtime.run_pod_sandbox(POD)
         assert wait_until(lambda: '"answered"' in logged())
     (line,) = [line for line in timeless(logged()).splitlines(keepends=True) if '"answered"' in line]

@@ -13,6 +13,7 @@ from nri.types import DecodeError
 from nri.types.v1 import Request, Result
 from nri.v2 import api
 from nri.v2.api import from_oci
+from tests.support.merged import merge
 
 SETUP = Request(state="setup", id="ctr0")
 CONTAINER = api.Container(id="ctr0", env=["A=1"], args=["sh"], mounts=[{"destination": "/a"}])
@@ -98,7 +99,7 @@ def test_the_verdict_is_nris(adjustments: list[dict[str, Any]]) -> None:
         ours = str(error)
     responses = [(p, api.CreateContainerResponse(adjust=from_oci.adjustment(adjust))) for p, adjust in named]
     try:
-        adaptation.merge("CreateContainer", CONTAINER, responses)
+        merge("CreateContainer", CONTAINER, responses)
     except adaptation.EventError as error:
         nris = str(error)
     assert bool(ours) == bool(nris), (ours, nris)

@@ -1,16 +1,12 @@
-"""Plugins that a runtime launches, and plugins that connect from outside."""
+"""Plugins that a runtime launches."""
 
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from pathlib import Path
-from typing import Any
 
 import nri
-from tests.support.v2_plugin import Plugin
-from tests.support.waiting import wait_until
 
 SOURCE = os.path.dirname(os.path.dirname(nri.__file__))
 STUB = f"""#!{sys.executable}
@@ -35,9 +31,3 @@ def install(folder: Path, name: str, text: str, mode: int = 0o755) -> Path:
     path.write_text(text)
     path.chmod(mode)
     return path
-
-
-def outside(path: Path, **options: Any) -> Plugin:
-    sock = socket.socket(socket.AF_UNIX)
-    assert wait_until(lambda: sock.connect_ex(str(path)) == 0), "no runtime listens"
-    return Plugin(sock=sock, **options).start()

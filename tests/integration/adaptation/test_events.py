@@ -40,7 +40,7 @@ def test_a_life_is_a_call_for_each_event_from_nri_0_12_on() -> None:
 
 
 def test_a_life_is_mostly_state_changes_up_to_nri_0_11() -> None:
-    with Runtime(style="state-change") as runtime:
+    with Runtime(nri_version=(0, 11)) as runtime:
         plugin = Plugin(**RPCS, StateChange=api.Empty()).connect(runtime)
         assert replay(runtime).failed == 0
     assert plugin.events == ["StateChange" if rpc in STATE_CHANGES else rpc for rpc in LIFE]
@@ -61,8 +61,8 @@ def test_plugin_without_the_new_calls_gets_state_changes() -> None:
     assert [exchange.event for exchange in exchanges][2:] == LIFE
 
 
-@pytest.mark.parametrize("style", ["rpc", "state-change"])
-def test_stub_plugin_sees_the_same_in_either_style(style: Any) -> None:
+@pytest.mark.parametrize("version", [(0, 12), (0, 11)])
+def test_stub_plugin_sees_the_same_in_either_style(version: Any) -> None:
     seen: list[str] = []
 
     class Logger(stub.V2Plugin):
@@ -71,7 +71,7 @@ def test_stub_plugin_sees_the_same_in_either_style(style: Any) -> None:
     for method in events.METHODS:
         name = stub.plugin.HANDLERS[method.event]
         setattr(Logger, name, lambda self, request, call, rpc=method.rpc: seen.append(rpc))
-    with Runtime(style=style) as runtime:
+    with Runtime(nri_version=version) as runtime:
         ours, theirs = socket.socketpair()
         session = stub.Runner(Logger(), name="logger", index="10", sock=theirs)
         thread = threading.Thread(target=session.run)
@@ -117,8 +117,8 @@ def test_an_event_that_the_runtime_does_not_know_ends_the_plugin() -> None:
 # Time
 
 
-@pytest.mark.parametrize("style", ["rpc", "state-change"])
-def test_plugin_that_misses_its_deadline_is_cut_off(style: Any) -> None:
+@pytest.mark.parametrize("version", [(0, 12), (0, 11)])
+def test_plugin_that_misses_its_deadline_is_cut_off(version: Any) -> None:
     release = threading.Event()
 
     def hang(request: Any) -> Any:
@@ -126,7 +126,7 @@ def test_plugin_that_misses_its_deadline_is_cut_off(style: Any) -> None:
         return api.Empty()
 
     exchanges: list[Exchange] = []
-    with Runtime(style=style, request_timeout=0.5, on_exchange=exchanges.append) as runtime:
+    with Runtime(nri_version=version, request_timeout=0.5, on_exchange=exchanges.append) as runtime:
         slow = Plugin("10", "slow", RunPodSandbox=hang, StateChange=hang).connect(runtime)
         quick = Plugin("20", "quick", **RPCS, StateChange=api.Empty()).connect(runtime)
         exchanges.clear()

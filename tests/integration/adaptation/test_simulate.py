@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nri.adaptation.lifecycle import PodTemplate
-from tests.integration.adaptation.starting import SERVE, STUB, install, outside
-from tests.integration.cli.running import Ran, inside, process
-from tests.support.waiting import SOON
+from tests.integration.adaptation.starting import SERVE, STUB, install
+from tests.integration.cli.running import Ran, inside
 
 LOGGER = STUB + "    def create_container(self, request, call):\n        print(request.container.env, flush=True)\n"
 SETTER = (
@@ -69,8 +67,8 @@ def test_event_that_no_plugin_wants_is_shown(tmp_path: Path) -> None:
     ]
 
 
-def test_either_style_has_the_same_timeline(logger: Path) -> None:
-    new, old = (simulate(logger, "--style", style, "--json") for style in ("rpc", "state-change"))
+def test_runtimes_of_either_style_have_the_same_timeline(logger: Path) -> None:
+    new, old = (simulate(logger, "--runtime", runtime, "--json") for runtime in ("cri-o:1.35.0", "containerd:1.7.0"))
     assert timeline(new) == timeline(old)
 
 
@@ -124,19 +122,6 @@ def test_a_plugin_whose_file_has_no_index_gets_its_place(tmp_path: Path) -> None
     files = [install(tmp_path, name, STUB + SERVE, 0o755 if name == "c" else 0o644) for name in ("b.py", "a.py", "c")]
     ran = simulate(*files, "--v2", "--pods", 0, "--json")
     assert [row["plugin"] for row in ran.json if row["event"] == "Configure"] == ["00-b", "01-a", "02-c"]
-
-
-def test_it_waits_for_a_plugin_from_outside(tmp_path: Path) -> None:
-    path = tmp_path / "nri.sock"
-    result: list[Ran] = []
-    words = ["simulate", "--socket", str(path), "--pods", "0", "--json"]
-    running = threading.Thread(target=lambda: result.append(process(*words)))
-    running.start()
-    plugin = outside(path, index="10")
-    plugin.register(SOON)
-    running.join()
-    assert plugin.gone(SOON)
-    assert [row["event"] for row in result[0].json].count("Synchronize") == 1
 
 
 @pytest.mark.parametrize("words", [[], ["x", "--timeout", "nan"]])

@@ -22,6 +22,7 @@ from nri.v1bridge import BridgeOptions
 from tests.integration.v1bridge.site import SOURCE, entry, install, start_error
 from tests.integration.v1bridge.test_misbehaving_plugins import CASES, KILLED
 from tests.support.host import Host
+from tests.support.listening import listening
 from tests.support.node import bridge_options
 from tests.support.pods import container, pod
 from tests.support.waiting import SOON, wait_until
@@ -175,8 +176,8 @@ def test_one_from_outside_finds_another_runtime_and_ends(host: Host) -> None:
     process = subprocess.Popen([bridge, "--socket", path, "--config", settings_file], stderr=subprocess.PIPE)
     try:
         for _ in range(2):
-            with adaptation.Runtime(socket_path=str(path), request_timeout=SOON) as runtime:
-                assert runtime.wait_for(1, SOON)
+            with listening(adaptation.Runtime(request_timeout=SOON), path) as runtime:
+                assert wait_until(lambda: runtime.plugins, SOON)
                 assert wait_until((host.root / "closed").exists, SOON)
                 runtime.start_container(pod(), container())
         process.send_signal(signal.SIGTERM)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from tests.integration.v1bridge.bridge_process import SOURCE
 from tests.integration.v1bridge.site import start_error
 from tests.support.blocked import KINDS, Ends, ends
 from tests.support.host import Host
+from tests.support.listening import listening
 from tests.support.waiting import SOON, wait_until
 
 COMMANDS = {
@@ -33,8 +35,9 @@ class Outside:
             f'{{"confDir": "{host.conf}", "confFile": "{host.root}/none", "binDirs": ["{host.bin}"], '
             f'"recordFile": "{host.root}/v1bridge.record"}}'
         )
-        self.runtime = adaptation.Runtime(socket_path=f"{host.root}/nri.sock", request_timeout=SOON)
-        self.runtime.start()
+        self.stack = contextlib.ExitStack()
+        runtime = adaptation.Runtime(request_timeout=SOON)
+        self.runtime = self.stack.enter_context(listening(runtime, f"{host.root}/nri.sock"))
         self.process = subprocess.Popen(
             [*command, "--socket", f"{host.root}/nri.sock", "--config", f"{host.root}/settings.json"],
             env={"PYTHONPATH": SOURCE},
@@ -42,7 +45,7 @@ class Outside:
             stdout=subprocess.DEVNULL,
             stderr=stderr,
         )
-        assert self.runtime.wait_for(1, SOON)
+        assert wait_until(lambda: self.runtime.plugins, SOON)
 
     def start(self) -> str:
         """A container starts; the error, "" for none."""
@@ -55,7 +58,7 @@ class Outside:
     def close(self) -> None:
         self.process.kill()
         self.process.wait()
-        self.runtime.close()
+        self.stack.close()
 
 
 @pytest.fixture

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from google.protobuf import json_format
 
-from nri.adaptation import ConflictError, EventError, merge
+from nri.adaptation import ConflictError, EventError
 from nri.adaptation.fields import FIELDS
 from nri.v2 import api
+from tests.support.merged import merge
 
 RECORD = json.loads((Path(__file__).parents[2] / "golden/nri-0.12/merge.json").read_text())
 FAILS_OR_VALIDATES = {

@@ -1,4 +1,4 @@
-"""Updates of several plugins, put together; and the arguments of ``merge``."""
+"""Updates of several plugins, put together."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from google.protobuf import json_format
 
-from nri.adaptation import AdaptationError, ConflictError, EventError, merge
+from nri.adaptation import ConflictError, EventError
 from nri.adaptation.fields import FIELDS, changed_fields
 from nri.adjust.merging import BY_ENTRIES
 from nri.v2 import api
+from tests.support.merged import merge
 from tests.unit.adaptation.test_merge import SETTABLE, message
 
 RESOURCES = "linux.resources."
@@ -71,42 +72,3 @@ def test_the_container_that_is_being_created_cannot_be_updated_even_if_failure_i
         merged(own, event="CreateContainer")
     assert str(caught.value) == 'plugin "00-p" asked update of "app" during creation'
     assert (caught.value.event, caught.value.plugin) == ("CreateContainer", "00-p")
-
-
-# Arguments
-
-
-def test_messages_and_dictionaries_in_either_spelling_are_the_same_and_unchanged() -> None:
-    container = api.Container(id="app", env=["A=1"])
-    response = api.CreateContainerResponse(
-        adjust={"CDI_devices": [{"name": "a"}], "linux": {"cgroups_path": "/a"}}, update=[{"container_id": "b"}]
-    )
-    snake: dict[str, Any] = {
-        "adjust": {"CDI_devices": [{"name": "a"}], "linux": {"cgroups_path": "/a"}},
-        "update": [{"container_id": "b"}],
-    }
-    camel = {
-        "adjust": {"CDIDevices": [{"name": "a"}], "linux": {"cgroupsPath": "/a"}},
-        "update": [{"containerId": "b"}],
-    }
-    copies = (api.Container.FromString(container.SerializeToString()), str(response), str(snake))
-    made = merge("CreateContainer", container, [("00-p", response), ("10-p", None)])
-    assert made == merge("CreateContainer", {"id": "app", "env": ["A=1"]}, [("00-p", snake)])
-    assert made == merge("CreateContainer", container, [("00-p", camel)])
-    assert (container, str(response), str(snake)) == copies
-
-
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (("StartContainer", {}, []), "found the event 'StartContainer', expected CreateContainer, UpdateContainer, "),
-        (("StopContainer", {"idd": 1}, []), 'container: .* no field named "idd"'),
-        (("StopContainer", None, []), "container: found NoneType, expected Container or a dictionary"),
-        (("StopContainer", {}, [("00-p", {"adjust": {}})]), 'the response of 00-p: .* no field named "adjust"'),
-        (("StopContainer", {}, [("00-p", api.Container())]), "the response of 00-p: found Container, expected Stop"),
-        (("UpdateContainer", {}, [], {"cpu": 1}), "resources: "),
-    ],
-)
-def test_an_argument_that_cannot_be_read_is_told(arguments: Any, complaint: str) -> None:
-    with pytest.raises(AdaptationError, match=complaint):
-        merge(*arguments)

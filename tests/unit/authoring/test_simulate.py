@@ -139,7 +139,6 @@ def test_a_folder_of_files_is_a_host_configuration(tmp_path: Path) -> None:
         (("empty",), 1, "empty: found no module, expected one module that calls skel.main()\n"),
         (("bin/hello", "bin/hello"), 1, "bin/hello: its type 'hello' is that of another plugin\n"),
         (("bin/-",), 1, "bin/-: its name is no type of a plugin; expected letters, digits and . _ -\n"),
-        (("--watch", "--socket", "x"), 2, "Error: expected a PLUGIN, or --socket\n"),
     ],
 )
 def test_what_cannot_be_tried_is_one_sentence(tmp_path: Path, words: tuple[str, ...], status: int, said: str) -> None:
