@@ -217,7 +217,7 @@ class Checked:
         """Return the entry as ``--json`` prints it."""
         faults = [_fault_value(fault) for fault in self.faults]
         value = {name: getattr(self, name) for name in ("binary", "version", "conf")}
-        entry = {"type": self.plugin.type, "source": self.plugin.source}
+        entry = {"type": self.plugin.type, "states": self.plugin.wanted_states, "source": self.plugin.source}
         return entry | value | {"faults": faults, "note": "; ".join(self.notes)}
 
 
@@ -272,7 +272,8 @@ def _print(checked: list[Checked], faults: tuple[Fault, ...], notes: list[str], 
     if faults:
         click.echo(f"{len(faults)} fault{'s' if len(faults) > 1 else ''}", err=True)
     elif not checked:
-        output.print_no_plugins(host.conf_dir, host.conf_file)
+        nothing = f"no plugins: {host.conf_dir} holds no *.conf with plugins, and there is no {host.conf_file}"
+        click.echo(escape(nothing))
     else:
         click.secho("all is well", fg="green")
 

@@ -23,7 +23,6 @@ COMMANDS = {
     "invoke": "Run the chain once, by hand.",
     "metrics": "Print this node's bridge as series for Prometheus.",
     "new": "Make a folder with a new plugin.",
-    "plugins": "List the configured plugins, in order.",
     "runtime": "Stand in for an OCI runtime, and run the chain around it.",
     "simulate": "Try plugins on made-up pods, without a container runtime.",
     "status": "Print how the bridge of this node is, and its plugins.",
@@ -65,7 +64,6 @@ def nri(ctx: click.Context) -> None:
     \b
     Examples:
       nri check                          check the node's configuration
-      nri plugins                        list plugins, order and files
       nri status                         how the bridge and its plugins are
       nri invoke create --spec config.json --id test --pid 1234
       nri simulate plugin.py             try a plugin while writing it

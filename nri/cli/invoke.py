@@ -78,7 +78,8 @@ def invoke(
     """Run the chain once, by hand, and print the results.
 
     Reads the request from a file (--request), or makes it from a container's OCI configuration (--spec and --id). For
-    setup it prints the changes that the plugins ask for, and --apply writes them to the file.
+    setup it prints the changes that the plugins ask for, and --apply writes them to the file. A line tells each
+    plugin that its entry's "when" keeps from running, and why.
 
     \b
     Examples:
@@ -114,10 +115,11 @@ def invoke(
     )
     places = host._replace(bin_dirs=tuple(map(os.path.abspath, host.bin_dirs)))
     client = Client(places.load(), places.invoker, timeout=timeout)
-    if not as_json and not client.chain(state, client.request(request, state)):
-        is_configured = bool(client.chain(state))
-        unmet = "no condition (when) of a plugin is met; `nri plugins --for` says why"
-        click.echo(unmet if is_configured else f"no plugin is configured for {state}")
+    if not as_json:
+        for plugin, why in client.skipped(state, client.request(request, state)).items():
+            click.echo(escape(f"# {plugin} does not run: {why}"))
+        if not client.chain(state):
+            click.echo(f"no plugin is configured for {state}")
     changes = _changes(request, config, nri_version)
     if dry_run:
         _print_requests(client, as_shown(request, changes), state, as_json)

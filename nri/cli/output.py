@@ -24,8 +24,3 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     for number, line in enumerate([list(header), *lines]):
         text = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         click.secho(text, bold=number == 0)
-
-
-def print_no_plugins(conf_dir: str, conf_file: str) -> None:
-    """Report that no plugin is configured, with the paths that were searched."""
-    click.echo(escape(f"no plugins: {conf_dir} holds no *.conf with plugins, and there is no {conf_file}"))

@@ -20,7 +20,7 @@ MODULE = "nri.plugins.clearcfs.__main__"
         (BUILD[1:], MODULE),
         (BUILD + "0", MODULE),
         (BUILD, ""),
-        (BUILD, "nri plugins"),
+        (BUILD, "nri invoke"),
         (BUILD, "nri/plugins"),
         (BUILD, "a" * build_mark.SIZE),
     ],
