@@ -32,19 +32,19 @@ def test_a_plugin_that_conforms(tmp_path: Path) -> None:
     lines = ran.stdout.splitlines()
     assert lines[-1] == f"{len(CHECKS)} checks: {len(CHECKS)} hold: it conforms"
     for each in CHECKS:
-        assert len([line for line in lines if f" {each.level} " in line and f" {each.id} " in line]) == 1
+        assert len([line for line in lines if f" {each.id} " in line]) == 1
 
 
 def test_a_rule_that_is_broken_is_explained(web: Path) -> None:
     ran = run(web, "-k", "not-json")
     assert (ran.status, ran.stderr) == (1, "")
     assert ran.stdout.splitlines() == [
-        "FAIL  MUST    not-json             What is empty or no JSON is reported on stderr, and the exit status is 1",
+        "FAIL  not-json           What is empty or no JSON is reported on stderr, and the exit status is 1",
         "      expected exit status 1, and the reason on stderr",
         f"      found    exit status 0, and nothing on stderr, for b'' on stdin; stdout: '{ANSWER}\\n'",
         "      docs/spec.md#exit-status",
         "",
-        "1 check: 0 hold, 1 MUST fail: it does not conform",
+        "1 check: 0 hold, 1 fail: it does not conform",
     ]
 
 
@@ -58,7 +58,6 @@ def test_json_has_every_check(web: Path) -> None:
         "id": "exit-0",
         "title": "A request is answered with exit status 0, at most 1 MiB, before the deadline",
         "section": "exit-status",
-        "level": "MUST",
         "verdict": "holds",
     }
     assert checks["not-json"]["verdict"] == "fails"
@@ -91,14 +90,12 @@ def test_requests_have_an_annotation_and_are_made_of_a_file(host: Host) -> None:
 
 
 def test_a_conf_is_json_or_a_file(host: Host) -> None:
-    schema = '{"type":"object","properties":{"classes":{"type":"array"}}}'
-    strict = host.script("web", LAX.replace("cat", f"[ \"$1\" = schema ] && echo '{schema}' && exit\ncat"))
+    picky = host.script("web", LAX.replace("cat >/dev/null", """grep -q '"classes":"ls"' || exit 4"""))
     conf = host.root / "conf.json"
     conf.write_text('{"classes": "ls"}')
     for value in (conf, conf.read_text()):
-        ran = run(strict, "-k", "schema", "--conf", value)
-        assert "expected a conf that the schema accepts" in ran.stdout
-        assert "found    conf.classes: found the string 'ls'" in ran.stdout
+        assert run(picky, "-k", "exit-0", "--conf", value).status == 0
+    assert run(picky, "-k", "exit-0").status == 1
 
 
 @pytest.mark.parametrize(

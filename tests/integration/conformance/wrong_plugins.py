@@ -55,15 +55,6 @@ WRONG = {
     "unknown-state": edits_for("""*'"state":"nri-conformance"'*""", ERROR),
     "unknown-state: none": edits_for("""*'"state":""'*""", ERROR),
     "delete-alone": edits_for("""*'"state":"delete"'*""", ERROR),
-    "create-twice": f"""{BEFORE}
-case $request in *'"state":"create"'*)
-    id=$(printf %s "$request" | sed -n 's/.*"id":"\\([^"]*\\)".*/\\1/p')
-    if [ -e "$folder/seen.$id" ]; then
-        printf %s "$request" | edit '{ERROR}' "$@"; exit
-    fi
-    : >"$folder/seen.$id" ;;
-esac
-answer "$@\"""",
     "late-create": fails_for("""*'"late":true'*"""),
     "missing-keys": f"""{BEFORE}
 case $request in *'"spec"'*) ;; '{{"version"'*'}}') exit 4 ;; esac
@@ -81,7 +72,6 @@ answer "$@\"""",
     "truncated": f"""{BEFORE}
 case $request in *'}}') ;; '{{"'*) request='{{}}' ;; esac
 answer "$@\"""",
-    "wrong-types": accepts("""*'"pid":"1234"'*"""),
     "full-stdout": 'out=$(right "$@") || exit; printf "%s\\n" "$out" 2>/dev/null; exit 0',
     "leaves-nothing": """right "$@"
 status=$?
@@ -89,12 +79,6 @@ setsid sleep 1000 >/dev/null 2>&1 </dev/null &
 exit $status""",
     "changes-elsewhere": edits('/metadata/s/}$/,"adjust":{"args":["x"]}}/'),
     "changes-form": edits_for("""*'"state":"setup"'*extensions*""", 's/}$/,"adjust":{"nonsense":1}}/'),
-    "changes-unannounced": edits_for("""*'"state":"setup"'*""", 's/}$/,"adjust":{"args":["x"]}}/'),
     "no-verb": '[ $# = 0 ] && exit 0\nright "$@"',
-    "unknown-verb": '[ "$1" = start ] && set -- invoke\nright "$@"',
-    "help": '[ "$1" = -h ] && exit 1\nright "$@"',
-    "version": edits('s/"type":"class-c"/"type":"other"/'),
-    "schema: conf": """[ "$1" = schema ] && echo '{"type":"string"}' && exit\nright "$@\"""",
-    "schema": """[ "$1" = schema ] && echo '{"type":5}' && exit\nright "$@\"""",
 }
 """By the id of the check that catches it, and the fault: the rest of the plugin's script."""
