@@ -161,7 +161,7 @@ class Checked:
             return
         for path, hook in files:
             try:
-                question(hook.when, Subject(None))
+                question(hook["when"], Subject(None))
             except DecodeError as error:
                 self._fault(f"{path}: {error}")
 

@@ -67,11 +67,11 @@ def _hooks(request: Request, conf: HookInjectorConf, metadata: dict[str, str]) -
     ignored: list[tuple[str, HookFile, Question]] = []
     for path, found in read_dirs(conf.dirs):
         try:
-            to_decide = question(found.when, container)
+            to_decide = question(found["when"], container)
         except NRIError as error:
             raise NRIError(f"{escape(shorten(path, 200))}: {error}") from error
         if to_decide is not None:
-            (ignored if found.when.annotations and why_not else asked).append((path, found, to_decide))
+            (ignored if found["when"].get("annotations") and why_not else asked).append((path, found, to_decide))
     hooks: dict[str, list[Any]] = {}
     names = []
     answers = decide([to_decide for _, _, to_decide in asked + ignored])  # those that cannot count come last
@@ -84,8 +84,8 @@ def _hooks(request: Request, conf: HookInjectorConf, metadata: dict[str, str]) -
             raise NRIError(f"{where}: the request has no spec.process.args; expected a container's command")
         if not is_met:
             continue
-        for stage in found.stages:
-            hooks.setdefault(stage, []).append(found.hook.to_value())
+        for stage in found["stages"]:
+            hooks.setdefault(stage, []).append({key: item for key, item in found["hook"].items() if item})
         names.append(path.rpartition("/")[2])
     if names:
         metadata["hooks"] = shorten(escape(", ".join(names)), 300)

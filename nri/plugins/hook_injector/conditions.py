@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from nri.plugins.hook_injector.hook_files import When
     from nri.types.v1 import Spec
 
     Question = Callable[[], bool | None]
@@ -73,18 +72,21 @@ def _is_bind(mount: Any) -> bool:
     return mount.get("type") == "bind" or (isinstance(options, list) and ("bind" in options or "rbind" in options))
 
 
-def question(when: When, container: Subject) -> Question | None:
+def question(when: dict[str, Any], container: Subject) -> Question | None:
     """Return what is to be decided by patterns; None if a condition without patterns does not hold.
 
+    :param when: of a file of oci-hooks(5).
     :raises DecodeError: a pattern is not a regular expression.
     """
     keys = [
         (_compiled(key, "when.annotations"), _compiled(value, f"when.annotations.{shorten(key)}"))
-        for key, value in when.annotations.items()
+        for key, value in when.get("annotations", {}).items()
     ]
-    commands = [_compiled(command, f"when.commands[{index}]") for index, command in enumerate(when.commands)]
-    if when.always is False or (
-        when.has_bind_mounts is not None and not (when.has_bind_mounts and container.has_bind_mounts)
+    commands = [
+        _compiled(command, f"when.commands[{index}]") for index, command in enumerate(when.get("commands", ()))
+    ]
+    if not when.get("always", True) or not (
+        when["hasBindMounts"] and container.has_bind_mounts if "hasBindMounts" in when else True
     ):
         return None
     if not keys and not commands:

@@ -13,95 +13,59 @@ from nri import trust
 from nri.errors import NRIError, escape
 from nri.types import DecodeError, gojson
 from nri.types.gojson import describe, shorten
-from nri.types.jsonobject import Field, JSONObject, boolean, integer, string, string_map, strings
+from nri.types.jsonobject import fold
 from nri.types.oci_values import HOOKS
+from nri.types.table import FLAG, Key, Map, Rule, Table, array, number, text, words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-VERSION = "1.0.0"
+    HookFile = dict[str, Any]
+    """The value of a file: ``hook``, ``when`` and ``stages`` as in oci-hooks(5)."""
+
 MAX_FILE = 1024 * 1024
 """Bytes of a file at most."""
 
 
-def _flag(value: object, where: str) -> bool | None:
-    return None if value is None else boolean(value, where)
+def _why_no_program(path: str) -> str:
+    """Return the reason why *path* must not be run as a hook; "" if it may be."""
+    if not path.startswith("/") or ".." in path.split("/") or "\0" in path:
+        return f"found {describe(path)}, expected an absolute path without '..'"
+    try:
+        status = os.stat(path)
+        wrong = "" if stat.S_ISREG(status.st_mode) else f"{path} is not a regular file; expected a program"
+        return wrong or trust.judge_path(path, status)
+    except OSError as error:
+        return f"found {describe(path)}, expected a program: {error.strerror}"
 
 
-def _entry(value: object, where: str) -> HookEntry:
-    return HookEntry.from_value(value, where)
-
-
-def _when(value: object, where: str) -> When:
-    return When.from_value(value, where)
-
-
-class HookEntry(JSONObject):
-    """The program to run, as in the OCI runtime specification."""
-
-    __slots__ = ("args", "env", "path", "timeout")
-
-    path: str
-    args: tuple[str, ...]
-    env: tuple[str, ...]
-    timeout: int
-    """Seconds; 0 for none."""
-
-    FIELDS = (
-        Field("path", "path", string),
-        Field("args", "args", strings),
-        Field("env", "env", strings),
-        Field("timeout", "timeout", integer),
-    )
-
-    def to_value(self) -> dict[str, Any]:
-        """Return the hook as ``adjust`` has it."""
-        return {key: list(item) if isinstance(item, tuple) else item for key, item in super().to_value().items()}
-
-
-class When(JSONObject):
-    """The conditions of a hook; all that are given must hold."""
-
-    __slots__ = ("always", "annotations", "commands", "has_bind_mounts")
-
-    always: bool | None
-    annotations: dict[str, str]
-    """Regular expressions of keys, each with one of its value."""
-    commands: tuple[str, ...]
-    """Regular expressions, one of which matches the first word of the command."""
-    has_bind_mounts: bool | None
-
-    FIELDS = (
-        Field("always", "always", _flag),
-        Field("annotations", "annotations", string_map),
-        Field("commands", "commands", strings),
-        Field("hasBindMounts", "has_bind_mounts", _flag),
-    )
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no condition is given."""
-        return self.always is None and self.has_bind_mounts is None and not self.annotations and not self.commands
-
-
-class HookFile(JSONObject):
-    """A hook file: a program, the stages that it runs at, and for which containers."""
-
-    __slots__ = ("hook", "stages", "version", "when")
-
-    version: str
-    hook: HookEntry
-    when: When
-    stages: tuple[str, ...]
-
-    FIELDS = (
-        Field("version", "version", string),
-        Field("hook", "hook", _entry),
-        Field("when", "when", _when),
-        Field("stages", "stages", strings),
-    )
+_PROGRAM = Rule(
+    str,
+    lambda value: isinstance(value, str) and not _why_no_program(value),
+    "the path of a program",
+    {},
+    explain=_why_no_program,
+)
+_HOOK = Table(
+    Key("path", _PROGRAM, required=True),
+    Key("args", array(text())),
+    Key("env", array(text())),
+    Key("timeout", number(0, 2**63 - 1, whole=True, expected="a whole number of seconds")),
+)
+_WHEN = Table(
+    Key("always", FLAG),
+    Key("annotations", Map(text(), text())),
+    Key("commands", array(text())),
+    Key("hasBindMounts", FLAG),
+)
+_FILE = Table(
+    Key("version", words("1.0.0"), required=True),
+    Key("hook", _HOOK, required=True),
+    Key("when", _WHEN, required=True),
+    Key("stages", array(words(*HOOKS), 1), required=True),
+)
 
 
 def read_dirs(dirs: Sequence[str]) -> list[tuple[str, HookFile]]:
@@ -134,9 +98,13 @@ def read_file(path: str) -> HookFile:
         value = gojson.loads(_content(path, shown))
         if not isinstance(value, dict):
             raise DecodeError(f"found {describe(value)}, expected an object")
-        found = HookFile.from_value(value, "")
-        for place, wrong in _faults(found):
-            raise DecodeError(f"{place}: {wrong}")
+        found: HookFile = _known(_FILE, value)
+        if not _FILE.accepts(found):
+            from nri.types.table_explained import refusal
+
+            raise refusal(_FILE, found, "")
+        if all(item in ([], {}) for item in found["when"].values()):
+            raise DecodeError(f"when: no condition, expected one of {', '.join(_WHEN.keys)}")
     except DecodeError as error:
         raise NRIError(f"{shown}: {str(error).removeprefix('.')}") from error
     except OSError as error:
@@ -158,32 +126,10 @@ def _content(path: str, shown: str) -> bytes:
     return content
 
 
-def _faults(found: HookFile) -> list[tuple[str, str]]:
-    """Return the faults that are not of one value's type, with their places."""
-    hook, faults = found.hook, []
-    if found.version != VERSION:
-        faults.append(("version", f"found {describe(found.version)}, expected '{VERSION}'"))
-    if why := _why_no_program(hook.path):
-        faults.append(("hook.path", why))
-    if hook.timeout < 0:
-        faults.append(("hook.timeout", f"found the number {hook.timeout}, expected seconds, at least 1"))
-    if found.when.is_empty:
-        faults.append(("when", "no condition, expected one of always, annotations, commands, hasBindMounts"))
-    if not found.stages:
-        faults.append(("stages", f"missing, expected some of {', '.join(HOOKS)}"))
-    for index, stage in enumerate(found.stages):
-        if stage not in HOOKS:
-            faults.append((f"stages[{index}]", f"found {describe(stage)}, expected one of {', '.join(HOOKS)}"))
-    return faults
-
-
-def _why_no_program(path: str) -> str:
-    """Return the reason why *path* must not be run as a hook; "" if it may be."""
-    if not path.startswith("/") or ".." in path.split("/") or "\0" in path:
-        return f"found {describe(path)}, expected an absolute path without '..'"
-    try:
-        status = os.stat(path)
-        wrong = "" if stat.S_ISREG(status.st_mode) else f"{path} is not a regular file; expected a program"
-        return wrong or trust.judge_path(path, status)
-    except OSError as error:
-        return f"found {describe(path)}, expected a program: {error.strerror}"
+def _known(rule: Rule, value: Any) -> Any:
+    """Return an object with the keys of a table alone, in its spelling; null is a missing key."""
+    if not isinstance(rule, Table) or not isinstance(value, dict):
+        return value
+    spelling = {fold(name): name for name in rule.keys}
+    given = [(spelling.get(fold(key)), item) for key, item in value.items() if item is not None]
+    return {name: _known(rule.keys[name].rule, item) for name, item in given if name is not None}
