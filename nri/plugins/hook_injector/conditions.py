@@ -85,9 +85,8 @@ def question(when: dict[str, Any], container: Subject) -> Question | None:
     commands = [
         _compiled(command, f"when.commands[{index}]") for index, command in enumerate(when.get("commands", ()))
     ]
-    if not when.get("always", True) or not (
-        when["hasBindMounts"] and container.has_bind_mounts if "hasBindMounts" in when else True
-    ):
+    bind_mounts = when.get("hasBindMounts")
+    if when.get("always") is False or bind_mounts is False or (bind_mounts and not container.has_bind_mounts):
         return None
     if not keys and not commands:
         return _yes

@@ -199,7 +199,7 @@ WRONG_FILES: list[tuple[dict[str, Any], str]] = [
     ({"hook": {"path": TRUE, "env": [1]}}, "hook.env[0]: found the number 1, expected a string"),
     (
         {"hook": {"path": TRUE, "timeout": -1}},
-        "hook.timeout: found the number -1, expected a whole number of seconds",
+        "hook.timeout: found the number -1, expected a whole number",
     ),
     ({"when": None}, "when: missing, expected an object"),
     ({"when": {"commands": []}}, "when: no condition, expected one of always, annotations, commands, hasBindMounts"),
