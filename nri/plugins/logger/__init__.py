@@ -33,13 +33,10 @@ FIELDS = ("time", "state", "id", "sandboxID", "pid", "late", "changes", "labels"
 DEFAULT_FIELDS = FIELDS[:9]
 
 MAX_DOCUMENT = 64 * 1024
-"""Bytes of a document in a file, about."""
+"""Bytes of a document in a file."""
 
 MAX_LINE = 3072
-"""Bytes of a document on stderr, about: hosts cut a line after 4096."""
-
-MAX_STRING, MAX_ITEMS, MAX_DEPTH = 1024, 256, 16
-"""Characters of a string, items of an array or object, and levels of a document, at most."""
+"""Bytes of a document on stderr: hosts cut a line after 4096."""
 
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _HIDDEN = _LEFT_OUT = "…"
@@ -158,52 +155,24 @@ def _append(path: str, data: bytes) -> None:
 
 
 def render(document: dict[str, Any], limit: int) -> bytes:
-    """Return a document as JSON on a line of its own, of about *limit* bytes at most."""
-    return gojson.dumps(_Bounded(limit).value(document, 0)).replace(b"\x7f", b"\\u007f") + b"\n"
+    """Return a document as JSON on a line of its own, of *limit* bytes at most.
+
+    If it is longer, the largest of its values, and of those in ``spec``, are replaced by their sizes.
+    """
+    shown = dict(document)
+    parts = [shown]
+    if isinstance(spec := document.get("spec"), dict):
+        parts.append(dict(spec))
+        shown["spec"] = parts[1]
+    sized = [(len(_line(part[key])), part, key) for part in parts for key in part if part[key] is not parts[-1]]
+    left = len(_line(shown))
+    for size, part, key in sorted(sized, key=lambda each: -each[0]):
+        if left <= limit:
+            break
+        part[key] = f"{_LEFT_OUT} {size} bytes"
+        left -= size - len(_line(part[key]))
+    return _line(shown) if left <= limit else _line({_LEFT_OUT: f"{left} bytes"})
 
 
-class _Bounded:
-    """Copies a value until a number of bytes is used up; what is left out is marked."""
-
-    def __init__(self, limit: int) -> None:
-        self._left = limit
-
-    def value(self, value: Any, depth: int) -> Any:
-        if isinstance(value, str):
-            return self._text(value)
-        if not isinstance(value, dict | list | tuple):
-            self._left -= 20
-            return self._text(str(value)) if isinstance(value, int | float) and abs(value) > 2**64 else value
-        if depth == MAX_DEPTH or self._left <= 0:
-            return _LEFT_OUT
-        self._left -= 2
-        return self._object(value, depth) if isinstance(value, dict) else self._array(value, depth)
-
-    def _text(self, value: str) -> str:
-        if self._left <= 0:
-            return _LEFT_OUT
-        shown = shorten(value, MAX_STRING)
-        size = len(gojson.dumps(shown))
-        if size > self._left:
-            shown = shorten(shown, max(self._left // 6, 40))
-            size = self._left
-        self._left -= size + 1
-        return shown
-
-    def _object(self, value: dict[str, Any], depth: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for key, item in value.items():
-            if len(found) == MAX_ITEMS or self._left <= 0:
-                found[_LEFT_OUT] = f"{len(value) - len(found)} more"
-                break
-            found[self._text(str(key))] = self.value(item, depth + 1)
-        return found
-
-    def _array(self, value: Any, depth: int) -> list[Any]:
-        found: list[Any] = []
-        for item in value:
-            if len(found) == MAX_ITEMS or self._left <= 0:
-                found.append(f"{_LEFT_OUT} {len(value) - len(found)} more")
-                break
-            found.append(self.value(item, depth + 1))
-        return found
+def _line(value: Any) -> bytes:
+    return gojson.dumps(value).replace(b"\x7f", b"\\u007f") + b"\n"
