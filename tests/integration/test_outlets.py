@@ -139,9 +139,9 @@ def test_nri_invoke_prints_nothing_raw(host: Host, says: Any) -> None:
 
 
 @ways(FILE_SAYS)
-def test_nri_check_and_nri_plugins_name_files_and_keys(host: Host, says: Any) -> None:
+def test_nri_check_names_files_and_keys(host: Host, says: Any) -> None:
     configure(host, says)
-    for command in (["check"], ["check", "--json"], ["plugins"]):
+    for command in (["check"], ["check", "--json"]):
         assert_fit(nri(host, *command))
 
 
