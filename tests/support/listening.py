@@ -15,7 +15,7 @@ from nri.adaptation import AdaptationError, Runtime
 @contextlib.contextmanager
 def listening(runtime: Runtime, path: str | Path) -> Iterator[Runtime]:
     """Start the runtime, and attach what connects at *path*."""
-    with socket.socket(socket.AF_UNIX) as listener:
+    with runtime, socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen()
 
@@ -31,11 +31,8 @@ def listening(runtime: Runtime, path: str | Path) -> Iterator[Runtime]:
         thread = threading.Thread(target=accept)
         thread.start()
         try:
-            with runtime:
-                yield runtime
-                listener.shutdown(socket.SHUT_RDWR)
+            yield runtime
         finally:
-            with contextlib.suppress(OSError):
-                listener.shutdown(socket.SHUT_RDWR)
+            listener.shutdown(socket.SHUT_RDWR)
             thread.join()
             os.unlink(path)
