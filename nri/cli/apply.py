@@ -24,7 +24,7 @@ from nri.config.loading import unread
 from nri.errors import NRIError, escape
 
 ATTEMPTS = 5
-"""How often a directory is copied that changes meanwhile."""
+"""How often a directory is copied whose files disappear meanwhile."""
 
 
 @click.command()
@@ -102,45 +102,33 @@ def _is_same(new: str, conf_dir: str, names: list[str]) -> bool:
 
 
 def _copied(directory: str, new: str) -> list[str]:
-    """Copy the files of a directory, as they were at one time; return their names.
+    """Copy the files of a directory to an empty one, and have them on the disk; return their names.
 
-    A mounted ConfigMap has a link ``..data``, which the kubelet exchanges before it removes the files it led to.
+    A mounted ConfigMap has a link ``..data``; the kubelet exchanges it, and then removes the files that it led to.
     """
-    for _ in range(ATTEMPTS):
-        try:
-            before = _state(directory)
-            names = [os.path.basename(path) for path in config.list_files(before[0])]
-            _copy(before[0], new, names)
-            if _state(directory) == before:
-                return names
-        except FileNotFoundError:
-            continue
-    raise NRIError(f"{directory} was changed each time that it was copied; expected a directory that stays as it is")
-
-
-def _state(directory: str) -> tuple[str, list[tuple[str, int, int, int]]]:
-    """Return the directory that has the files, and what changes with them."""
     data = os.path.join(directory, "..data")
-    source = os.path.realpath(data if os.path.isdir(data) else directory)
-    status = {name: os.stat(os.path.join(source, name)) for name in sorted(os.listdir(source))}
-    return source, [(name, each.st_ino, each.st_size, each.st_mtime_ns) for name, each in status.items()]
-
-
-def _copy(source: str, new: str, names: list[str]) -> None:
-    """Copy files, and have them on the disk before a link leads to them."""
-    for name in os.listdir(new):
-        os.unlink(os.path.join(new, name))
+    for _ in range(ATTEMPTS):
+        source = os.path.realpath(data if os.path.isdir(data) else directory)
+        try:
+            names = [os.path.basename(path) for path in config.list_files(source)]
+            for name in names:
+                shutil.copyfile(os.path.join(source, name), os.path.join(new, name))
+            break
+        except FileNotFoundError:
+            for name in os.listdir(new):
+                os.unlink(os.path.join(new, name))
+    else:
+        raise NRIError(f"{directory}: files disappeared each time that it was copied, expected files that stay")
     os.chmod(new, 0o755)  # noqa: S103 - as any directory in /etc
-    for name in names:
-        path = os.path.join(new, name)
-        shutil.copyfile(os.path.join(source, name), path)
-        os.chmod(path, 0o644)
     for path in (*[os.path.join(new, name) for name in names], new):
+        if path != new:
+            os.chmod(path, 0o644)
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
         finally:
             os.close(fd)
+    return names
 
 
 def _check(host: options.Host, new: str, directory: str) -> str:

@@ -118,21 +118,6 @@ def test_config_map_exchanged_during_the_copy(host: Host, new: Path, monkeypatch
     assert plugins(host) == ["b", "b", "b"]
 
 
-def test_directory_that_keeps_changing_is_refused(host: Host, new: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    apply(host, new)
-    real = shutil.copyfile
-    (new / "10.conf").write_text(TWO)
-
-    def edit(source: str, target: str) -> None:
-        real(source, target)
-        (new / f"x{len(os.listdir(new))}.conf").touch()
-
-    monkeypatch.setattr(shutil, "copyfile", edit)
-    done = apply(host, new)
-    assert (done.status, "was changed each time that it was copied" in done.stderr) == (1, True)
-    assert (plugins(host), len(sets(host))) == (["a"], 1)
-
-
 def test_what_a_killed_one_has_left_is_removed(host: Host, new: Path) -> None:
     left = host.folder("sets") / "left"
     left.mkdir()
