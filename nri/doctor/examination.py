@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 SERVICE = "nri-v1bridge.service"
 WANTED = f"/etc/systemd/system/multi-user.target.wants/{SERVICE}"
-INSTALLED = "/opt/nri/lib/nri"
 OUTSIDE_OPTIONS = "/etc/nri/v1bridge.json"
 """The options that the systemd unit of this project names."""
 
@@ -349,9 +348,6 @@ class _Examination:
         if (bridge["version"], bridge["commit"] or "") != (__version__, __commit__):
             text = f"it is v1bridge {bridge['version']} (commit {bridge['commit'] or 'unknown'}), and this is nri"
             self._add(NOTE, "old-bridge", f"{text} {build.describe()}: it was not restarted since", self._restart())
-        elif self._is_replaced(bridge["pid"]):
-            text = f"process {bridge['pid']} runs an executable that was replaced: it was not restarted since"
-            self._add(NOTE, "old-bridge", text, self._restart())
         is_known = {each.code for each in self.found if each.level == FAULT} & {"invalid", "plugin", "not-roots"}
         for fault in judge(document).faults:
             text = without_values(_OF_PLUGIN.sub(": its last run failed", fault))
@@ -370,16 +366,6 @@ class _Examination:
             self._add(NOTE, "without", text, "nri status names them; start them anew")
         if lost:
             self._add(NOTE, "lost", f"the log has lost {lost} lines")
-
-    def _is_replaced(self, pid: int) -> bool:
-        """Return whether a bridge of /opt/nri runs another file than the one that would be started now."""
-        running, installed = (
-            self.node.root + path for path in (f"/proc/{pid}/exe", next(iter(self._launched), INSTALLED))
-        )
-        try:
-            return os.readlink(running).startswith("/opt/nri/") and not os.path.samefile(running, installed)
-        except OSError:
-            return False
 
     def _without_bridge(self, why: str) -> None:
         launching = [engine for engine in self._engines if engine.serves and engine.pid and engine.nri]

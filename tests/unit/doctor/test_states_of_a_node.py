@@ -478,23 +478,6 @@ def test_what_runs_without_plugins_and_what_is_not_known_are_notes(node: Scratch
     assert node.found("not-synchronized")
 
 
-def test_an_executable_that_was_replaced_under_the_bridge_is_named(
-    node: ScratchNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bridge = node.well().status["bridge"]
-    monkeypatch.setattr("nri.doctor.examination.__version__", bridge["version"])
-    monkeypatch.setattr("nri.doctor.examination.__commit__", bridge["commit"])
-    assert not node.found("old-bridge")
-    node.process(bridge["pid"], f"{node.root}/opt/nri/lib/v1bridge")
-    monkeypatch.setattr(os, "readlink", lambda path: "/opt/nri/lib/v1bridge" if path.endswith("/exe") else real(path))
-    assert not node.found("old-bridge")
-    node.write("/opt/nri/lib/new", "#!/bin/sh\n", 0o755).rename(node.path("/opt/nri/lib/v1bridge"))
-    node.write("/opt/nri/lib/old", "")
-    node.link(f"/proc/{bridge['pid']}/exe", f"{node.root}/opt/nri/lib/old")
-    (note,) = node.found("old-bridge")
-    assert note.text == f"process {bridge['pid']} runs an executable that was replaced: it was not restarted since"
-
-
 def test_an_old_bridge_beside_new_binaries_is_named(node: ScratchNode) -> None:
     (note,) = node.well().found("old-bridge")
     assert note.text.startswith("it is v1bridge 0.9.0 (commit 3f2c1ab), and this is nri ")
