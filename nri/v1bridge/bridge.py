@@ -96,13 +96,13 @@ class Bridge(stub.V2Plugin):
         self._is_told = True
         self._status.synchronized()
         log.info("synchronized: %d pods, %d containers", len(pods), len(containers))
-        self._served.configuration.explain()
         self._served.synchronize(pods, containers)
         return None
 
     def after_synchronize(self) -> None:
         """Begin with the late creates: the runtime does not wait for them."""
         self.announce(CONNECTED)
+        self._served.configuration.explain()
         self._served.start()
 
     def disconnected(self) -> None:

@@ -7,8 +7,7 @@ configuration, the old or the new: if files change while they are read, they are
 Tools replace a file by moving the old one away and writing the new one, or exchange a whole directory. So files that
 are missing, while nothing else has changed, stay in use until the directory has been unchanged for :data:`GRACE`.
 
-Deciding that a file is not valid is fast; finding its faults may take a second, so a thread of its own does that, one
-configuration at a time and then the newest one.
+Deciding that a file is not valid is fast; finding its faults may take a second, so that is done after an answer.
 """
 
 from __future__ import annotations
@@ -46,7 +45,6 @@ class Configuration:
         self._rejected: ConfigError | None = None
         self._faults: list[str] = []
         self._unexplained = False
-        self._explaining: threading.Thread | None = None
         self._hash = ""  # of the configuration in use
         self._since: float | None = None  # when the configuration in use was read, in seconds since 1970
         self._rejected_since: float | None = None
@@ -86,37 +84,26 @@ class Configuration:
                 "rejectedSince": self._rejected_since,
             }
 
-    def explain(self, within: float = 0.0) -> None:
-        """Log the faults, if there are any: in the background, so that no answer is delayed.
-
-        :param within: seconds to wait until they are logged.
-        """
+    def explain(self) -> None:
+        """Log the faults that the log does not have yet. It may take a second, so it comes after an answer."""
         with self._lock:
-            thread, rejected = self._explaining, self._rejected
-            if self._unexplained and rejected is not None and (thread is None or not thread.is_alive()):
-                self._unexplained, about = False, (rejected, self._names() if self._is_known else "")
-                thread = threading.Thread(target=self._explain, args=about, name="explain", daemon=True)
-                try:
-                    thread.start()
-                except RuntimeError:  # no thread is left
-                    _log_faults(*about)
-                    return
-                self._explaining = thread
-        if thread is not None and within:
-            thread.join(within)
-
-    def _explain(self, rejected: ConfigError, kept: str) -> None:
+            rejected = self._rejected if self._unexplained else None
+            self._unexplained, kept = False, self._names() if self._is_known else ""
+        if rejected is None:
+            return
         try:
             explained = rejected.explained()
-        except (Exception, SystemExit) as failure:  # PyInstaller raises the latter when its files are gone
-            reason = f"it cannot be explained: {type(failure).__name__}: {failure}"
+        except (Exception, SystemExit) as error:  # PyInstaller raises the latter when its files are gone
+            reason = f"it cannot be explained: {type(error).__name__}: {error}"
             explained = ConfigError([*rejected.faults, Fault(file=rejected.faults[0].file, message=reason)])
         with self._lock:
-            if self._rejected is None:
-                return  # there is a valid configuration
-            if self._rejected is rejected:
-                self._faults = [str(fault) for fault in explained.faults]
-        _log_faults(explained, kept)
+            if self._rejected is not rejected:
+                return  # there is a newer one
+            self._faults = [str(fault) for fault in explained.faults]
+        without = "there has been no valid one, so no plugin runs"
+        used = f"still using the last valid one ({kept})" if kept else without
+        for fault in explained.faults:
+            log.error("invalid configuration; %s: %s", used, fault)
 
     def _read(self, check_owner: bool) -> None:
         if self._source.is_unchanged(check_owner=check_owner):
@@ -164,9 +151,3 @@ class Configuration:
     def _names(self) -> str:
         """Return the types of the plugins in use, for the log."""
         return shorten(", ".join([plugin.type for plugin in self._current.plugins]), MAX_TEXT) or "no plugins"
-
-
-def _log_faults(error: ConfigError, kept: str) -> None:
-    used = f"still using the last valid one ({kept})" if kept else "there has been no valid one, so no plugin runs"
-    for fault in error.faults:
-        log.error("invalid configuration; %s: %s", used, fault)

@@ -287,7 +287,7 @@ class Served:
             is_idle = self._idle.wait_for(lambda: self._busy == 0, max(0.0, until - time.monotonic())) and is_idle
         self.note_runs()
         self._log.report(is_last=True)
-        self.configuration.explain(within=max(0.0, until - time.monotonic()))
+        self.configuration.explain()
         return is_idle
 
     def describe(self) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from nri.v1bridge.configuration import Configuration
-from tests.support.waiting import SOON
 
 BROKEN = '{"version": "0.1", "plugins": ['
 
@@ -35,7 +34,7 @@ class Node:
     def plugins(self) -> list[str]:
         """The plugins in use; all faults are logged when it returns."""
         plugins = self.configuration.current().plugins
-        self.configuration.explain(within=SOON)
+        self.configuration.explain()
         return [plugin.type for plugin in plugins]
 
     def start(self, *types: str) -> None:

@@ -2,14 +2,11 @@
 
 import errno
 import os
-import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from nri.v1bridge import configuration as module
-from tests.support.waiting import SOON, wait_until
 from tests.unit.v1bridge.configured import BROKEN, Node, diagnostics, loading, text
 
 KEPT = "invalid configuration; still using the last valid one (a): "
@@ -141,7 +138,7 @@ def test_configuration_that_could_not_be_accepted_is_read_again(
     assert node.plugins == ["b"]
 
 
-# Faults are found in the background
+# Faults are found after the answer
 
 
 @pytest.mark.parametrize("error", [ImportError("gone"), SystemExit("moved or deleted")])
@@ -160,68 +157,19 @@ def test_fault_that_cannot_be_explained_is_logged(
     assert reason.endswith(f"it cannot be explained: {type(error).__name__}: {error}")
 
 
-class Slow:
-    """Explaining waits for the end; the documents that were begun."""
+def test_faults_fixed_meanwhile_are_not_logged(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = diagnostics.diagnose
 
-    def __init__(self) -> None:
-        self.begun: list[bytes] = []
-        self.end = threading.Event()
-
-    def begin(self, node: Node) -> None:
+    def fixed(file: str, document: bytes, limit: int) -> Any:
+        node.put("10.conf", "a")
         node.configuration.current()
-        node.configuration.explain()
-        assert wait_until(lambda: len(self.begun) == 1)
-
-
-@pytest.fixture
-def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Slow]:
-    made, real = Slow(), diagnostics.diagnose
-
-    def diagnose(file: str, document: bytes, limit: int) -> Any:
-        made.begun.append(document)
-        assert made.end.wait(SOON)
         return real(file, document, limit)
 
-    monkeypatch.setattr(diagnostics, "diagnose", diagnose)
-    yield made
-    made.end.set()
-
-
-def test_events_never_wait_for_an_explanation(node: Node, slow: Slow) -> None:
-    node.start("a")
-    for number in range(10):
-        node.spoil(content=BROKEN + " " * number)
-        assert [plugin.type for plugin in node.configuration.current().plugins] == ["a"]
-        slow.begin(node)
-        assert len([each for each in threading.enumerate() if each.name == "explain"]) == 1
-    assert node.faults() == []
-    slow.end.set()
-    node.configuration.explain(within=SOON)  # waits for the first one
-    node.configuration.explain(within=SOON)
-    assert [len(document) for document in slow.begun] == [len(BROKEN), len(BROKEN) + 9]
-    assert len(node.faults()) == 2
-
-
-def test_faults_fixed_meanwhile_are_not_logged(node: Node, slow: Slow) -> None:
+    monkeypatch.setattr(diagnostics, "diagnose", fixed)
     node.spoil()
-    slow.begin(node)
-    node.put("10.conf", "a")
-    node.configuration.current()
-    slow.end.set()
+    assert node.plugins == []
     assert node.plugins == ["a"]
     assert node.logged() == ["configuration: a"]
-
-
-def test_invalid_file_is_named_if_no_thread_can_start(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(_self: object) -> None:
-        raise RuntimeError("can't start new thread")
-
-    node.spoil()
-    with monkeypatch.context() as patched:
-        patched.setattr(threading.Thread, "start", refused)
-        assert node.plugins == []
-    (line,) = node.logged()
-    assert f"{node.directory}/10.conf:1:1: (document): is not a valid configuration" in line
 
 
 HUGE = {
