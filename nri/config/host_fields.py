@@ -7,10 +7,10 @@ from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
 from nri.types import fields
 
 CONF_DIR = fields.path("directory of the host configuration", default=DEFAULT_CONF_DIR)
-CONF_FILE = fields.path("file that is read if the directory has no *.conf", default=DEFAULT_CONF_FILE)
+CONF_FILE = fields.path("file that is read if that directory has no .conf file", default=DEFAULT_CONF_FILE)
 BIN_DIRS = fields.array(
     fields.PATH,
-    "directories of plugins, in the order of the search",
+    "directories of plugins; the first that has the plugin is used",
     shortest=1,
     expected="an array of absolute paths, at least one",
     default=[*DEFAULT_BIN_DIRS],
@@ -18,5 +18,5 @@ BIN_DIRS = fields.array(
 FAILURE_POLICY = fields.choice(
     *FAILURE_POLICIES,
     default="fail",
-    description="what the failure of a plugin means whose entry does not say it",
+    description="for entries without one",
 )

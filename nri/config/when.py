@@ -83,19 +83,20 @@ _PATTERN = text(
     0, MAX_VALUE, matches=is_pattern, pattern=r"\*", expected="a pattern with '*' for any characters, as in 'web-*'"
 )
 
-_RULE = Table(
+RULE = Table(
     Key(
         "equals",
         _one_or_more(text(0, MAX_VALUE)),
         title="The value, or several of which one is right",
+        description="Case counts.",
     ),
     Key(
         "pattern",
         _one_or_more(_PATTERN),
         title="A pattern with '*' for any characters, as in 'web-*', or several of which one is right",
-        description="'*' stands for any characters, or none; every other character for itself.",
+        description="'*' stands for any characters, or none; every other character for itself, and case counts.",
     ),
-    Key("present", FLAG, title="Whether there is such a key"),
+    Key("present", FLAG, title="Whether the key exists"),
     least=1,
     title="An object with equals, pattern or present",
     description="All that is given must hold. A key that is missing equals nothing and matches no pattern.",
@@ -109,12 +110,17 @@ WHEN = Table(
         title="Namespaces of pods",
         description="Names, and patterns in which '*' stands for any characters; one must match.",
     ),
-    Key("labels", Map(_RULE, _KEY, least=1), title="Labels of the pod", description="Every one must hold."),
+    Key(
+        "labels",
+        Map(RULE, _KEY, least=1),
+        title="Labels of the pod, each with a rule",
+        description="All must hold.",
+    ),
     Key(
         "annotations",
-        Map(_RULE, _KEY, least=1),
-        title="Annotations of the container, and of its pod",
-        description="Every one must hold.",
+        Map(RULE, _KEY, least=1),
+        title="Annotations of the container, and of its pod, each with a rule",
+        description="All must hold. The container's override those of the pod.",
     ),
     Key(
         "sandbox",
@@ -138,7 +144,7 @@ WHEN = Table(
         "unknown",
         words(RUN, SKIP),
         title="Whether the plugin runs where the host does not know what a key asks for",
-        description="Without it the plugin runs, and does nothing if it grants something.",
+        description="Without it the plugin runs, but does nothing if it grants something.",
     ),
     least=1,
     title="The containers that the plugin runs for",

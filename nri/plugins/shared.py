@@ -31,8 +31,8 @@ NAMESPACES = either(
 class SharedConf(Conf):
     """The fields of the plugins for containers of some class."""
 
-    key: str = fields.text("annotation (or label) with a container's class", default="qos.class")
-    mountinfo: str = fields.text("the mounts, which tell where the cgroups are", default="/proc/self/mountinfo")
+    key: str = fields.text("annotation or label with a container's class", default="qos.class")
+    mountinfo: str = fields.text("list of mounts that tells where the cgroups are", default="/proc/self/mountinfo")
     run: str = fields.text("the node's /run, with the sockets of systemd", default="/run")
 
 

@@ -44,14 +44,21 @@ class WrapperOptions(
 ):
     """The options, with the default of each that is not given."""
 
-    runtime: str = fields.value(_RUNTIME, "the real runtime: a path, or a name that is looked up", default="")
+    runtime: str = fields.value(
+        _RUNTIME,
+        "the real runtime; a name is looked up in /usr/local/sbin, /usr/local/bin, /usr/sbin, /usr/bin, /sbin, /bin. "
+        "By default runc for nri-runc, crun for nri-crun",
+        default="",
+    )
     conf_dir: str = host_fields.CONF_DIR
     conf_file: str = host_fields.CONF_FILE
     bin_dirs: tuple[str, ...] = host_fields.BIN_DIRS
     failure_policy: str = host_fields.FAILURE_POLICY
-    timeout: float = fields.value(SECONDS, "seconds that each plugin has", default=DEFAULT_TIMEOUT)
-    deadline: float = fields.value(SECONDS, "seconds that a whole chain has", default=DEFAULT_DEADLINE)
-    log_file: str = fields.path("the log, beside the runtime's own", default="")
+    timeout: float = fields.value(SECONDS, "seconds, for entries without a timeout", default=DEFAULT_TIMEOUT)
+    deadline: float = fields.value(SECONDS, "seconds for the whole chain of one state", default=DEFAULT_DEADLINE)
+    log_file: str = fields.path(
+        "file that errors, and lines that plugins write to stderr, are appended to (mode 0600)", default=""
+    )
     fault: str = ""
     """Why the file cannot be used, "" if it can be; then the options that are right are here all the same."""
 

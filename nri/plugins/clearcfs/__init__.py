@@ -24,7 +24,7 @@ class ClearCFSConf(shared.SharedConf):
     """The plugin conf of ``clearcfs``."""
 
     classes: tuple[str, ...] = shared.classes("classes whose quota is cleared", "ls")
-    pod: bool = fields.flag("also clear the pod's own quota, which binds its containers as well", default=False)
+    pod: bool = fields.flag("also clear the quota of the pod's own cgroup", default=False)
     allow: dict[str, Any] = shared.allow("class")
 
 

@@ -32,7 +32,7 @@ class HookInjectorConf(Conf):
 
     dirs: tuple[str, ...] = fields.array(
         fields.PATH,
-        "directories of hooks; a later one has precedence",
+        "directories of *.json; a file hides one of the same name in an earlier directory",
         expected="an array of absolute paths",
         default=DIRS,
     )

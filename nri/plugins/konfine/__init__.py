@@ -56,35 +56,35 @@ def _cpus(value: str | list[int]) -> frozenset[int]:
 class ExclusiveConf(Conf):
     """How CPUs are given to one container alone."""
 
-    guaranteed: bool = fields.flag("also to containers of guaranteed pods that request whole CPUs", default=False)
-    whole_cores: bool = fields.flag("whole cores only, with all their threads", default=False)
-    spread: bool = fields.flag("one set may have CPUs of several NUMA nodes", default=False)
-    memory: bool = fields.flag("its container uses the memory of these nodes alone", default=False)
+    guaranteed: bool = fields.flag("guaranteed pods that request whole CPUs get theirs alone", default=False)
+    whole_cores: bool = fields.flag("only whole cores; another number is refused", default=False)
+    spread: bool = fields.flag("a set may have CPUs of several NUMA nodes, near ones first", default=False)
+    memory: bool = fields.flag(
+        "also set cpuset.mems: the nodes of its CPUs, or the nearest with memory", default=False
+    )
     min_shared: int = fields.integer("CPUs that always stay shared", 1, fields.MAX_CPU, default=1)
 
 
 class PoolConf(Conf):
     """A pool of CPUs for some containers; all conditions that are given must hold."""
 
-    name: str = fields.text("its name", longest=63)
-    cpus: frozenset[int] | None = fields.cpus("its CPUs; without them it grows with what is requested", default=None)
-    min: int = fields.integer("CPUs that it has at least", 1, fields.MAX_CPU, default=1)
-    max: int = fields.integer("CPUs that it has at most", 1, fields.MAX_CPU, default=fields.MAX_CPU)
+    name: str = fields.text("its name in the metadata and in `konfine show`", longest=63)
+    cpus: frozenset[int] | None = fields.cpus("its CPUs; without them it grows with the requests", default=None)
+    min: int = fields.integer("CPUs that it has at least if it grows", 1, fields.MAX_CPU, default=1)
+    max: int = fields.integer("CPUs that it has at most if it grows", 1, fields.MAX_CPU, default=fields.MAX_CPU)
     per: str = fields.choice(
-        *("node", "namespace", "pod"), default="node", description="one for all, for each namespace, or for each pod"
+        *("node", "namespace", "pod"), default="node", description="one for the node, each namespace, or each pod"
     )
     classes: tuple[str, ...] = shared.classes("for containers of these classes")
     namespaces: tuple[str, ...] = fields.array(fields.text(), "for pods of these namespaces", default=[])
-    labels: dict[str, Any] = fields.mapping(fields.text(), "for pods with these labels", default={})
-    annotations: dict[str, Any] = fields.mapping(fields.text(), "for pods with these annotations", default={})
+    labels: dict[str, Any] = fields.mapping(fields.text(), "for pods with all of these labels", default={})
+    annotations: dict[str, Any] = fields.mapping(fields.text(), "for pods with all of these annotations", default={})
 
 
 class KonfineConf(shared.SharedConf):
     """The plugin conf of ``konfine``."""
 
-    system_reserved: frozenset[int] = fields.value(
-        _RESERVED, 'CPUs kept from containers: [0, 1], or a CPU list "0-1,8"', default=[], read=_cpus
-    )
+    system_reserved: frozenset[int] = fields.value(_RESERVED, "CPUs kept from containers", default=[], read=_cpus)
     system_classes: tuple[str, ...] = shared.classes("classes that may use the reserved CPUs", "system")
     exclusive: ExclusiveConf = fields.section(ExclusiveConf, "CPUs for one container alone", default={})
     pools: tuple[PoolConf, ...] = fields.array(
@@ -100,7 +100,7 @@ class KonfineConf(shared.SharedConf):
         "is the default), for each: an array of namespaces, true, or false",
         default={},
     )
-    sys: str = fields.text("where sysfs is mounted, which tells the CPUs", default="/sys")
+    sys: str = fields.text("where sysfs is mounted", default="/sys")
 
     @property
     def gives_out(self) -> bool:

@@ -47,18 +47,18 @@ class LoggerConf(Conf):
 
     file: str | None = fields.value(
         text(2, 4095, matches=fields.PATH.accepts, pattern=r"^/[^\u0000]*$", expected="an absolute path"),
-        "the log, which is appended to; stderr, and so the host's log, without it",
+        "the log: appended to, created with mode 0600, no link; without it stderr, and so the host's log",
         default=None,
     )
     states: tuple[str, ...] = fields.array(
         words(*STATES),
-        "states that are logged, of those that the host's entry lists",
+        "states that are logged, of those in the entry's states",
         unique=True,
         default=[*map(str, STATES)],
     )
     fields: tuple[str, ...] = fields.array(
         words(*FIELDS),
-        "what is logged; env has the values of environment variables",
+        "parts that are logged",
         unique=True,
         default=list(DEFAULT_FIELDS),
     )

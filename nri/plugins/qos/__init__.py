@@ -78,14 +78,19 @@ class QoSConf(shared.SharedConf):
     """The plugin conf of ``qos``."""
 
     key: str = fields.text("label or annotation with a container's class", default=KEYS[0])
-    priority_key: str = fields.text("the same where the first one is missing", default=KEYS[1])
-    pods: dict[str, Any] = fields.mapping(_KNOBS, "the knobs of a pod's own cgroup, by its class", default={})
-    containers: dict[str, Any] = fields.mapping(_KNOBS, "the knobs of a container's cgroup, by its class", default={})
+    priority_key: str = fields.text("the same, where the first is missing", default=KEYS[1])
+    pods: dict[str, Any] = fields.mapping(_KNOBS, "for each class the knobs of a pod's own cgroup", default={})
+    containers: dict[str, Any] = fields.mapping(_KNOBS, "for each class the knobs of a container", default={})
     lacking: str = fields.choice(
-        "ignore", "refuse", default="ignore", description="what becomes of a container whose kernel lacks a knob"
+        *("ignore", "refuse"),
+        default="ignore",
+        description="whether a knob that the kernel lacks is ignored (and logged once), or its container refused",
     )
     env: dict[str, Any] = fields.value(
-        Map(_VARIABLE, VARIABLE), "environment variables that are made of annotations, by their names", default={}
+        Map(_VARIABLE, VARIABLE),
+        "variables, each from an annotation; items is a path in its JSON: keys with dots between, [] for each "
+        "item of an array",
+        default={},
     )
     allow: dict[str, Any] = annotated.allow("class", "batch", "env")
 

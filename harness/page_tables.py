@@ -1,0 +1,86 @@
+"""The tables of keys in docs/: made of the tables that check the configuration, for tests and tools.
+
+A page has the comment ``<!-- keys: NAME -->`` before each, with a name of :data:`TABLES`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+from nri.config.validate import HOST_CONFIG
+from nri.config.when import RULE, WHEN
+from nri.plugins.clearcfs import ClearCFSConf
+from nri.plugins.hook_injector import HookInjectorConf
+from nri.plugins.konfine import KonfineConf
+from nri.plugins.logger import LoggerConf
+from nri.plugins.qos import QoSConf
+from nri.runtime.options import WrapperOptions
+from nri.types.table import Key, Table
+from nri.v1bridge import BridgeOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nri.types.table import Rule
+
+TABLES = {
+    "host configuration": HOST_CONFIG,
+    "when": WHEN,
+    "rule": RULE,
+    "bridge options": BridgeOptions.table,
+    "nri-runc": WrapperOptions.table,
+    "clearcfs": ClearCFSConf.table,
+    "konfine": KonfineConf.table,
+    "qos": QoSConf.table,
+    "hook-injector": HookInjectorConf.table,
+    "logger": LoggerConf.table,
+}
+
+_TABLE = re.compile(r"(?<=<!-- keys: )([\w -]+)( -->\n\n)(?:\|.*\n)*")
+
+
+def filled(page: str) -> str:
+    """Return the text of a page with its tables of keys as the code has them."""
+    return _TABLE.sub(lambda match: match[1] + match[2] + _text(TABLES[match[1]]), page)
+
+
+def _text(table: Table) -> str:
+    rows = [("key", "value", "default", "meaning"), ("---",) * 4, *_rows(table, "")]
+    return "".join([f"| {' | '.join(row)} |\n" for row in rows])
+
+
+def _rows(table: Table, prefix: str) -> Iterator[tuple[str, ...]]:
+    for key in table.keys.values():
+        if key.name == "$schema":
+            continue
+        inner, dots = key.rule, f"{prefix}{key.name}."
+        if inner.kind is list:
+            inner, dots = inner.parts[0], f"{prefix}{key.name}[]."
+        about = _about(key)
+        yield f"`{prefix}{key.name}`", _kind(key.rule), _default(key), about
+        # The keys of `allow` are in a table of all plugins, and those of `when` in one of their own.
+        if isinstance(inner, Table) and inner is not WHEN and key.name != "allow":
+            yield from _rows(inner, dots)
+
+
+def _about(key: Key) -> str:
+    named = key.named or key.rule.keywords
+    about = ". ".join([named[name].rstrip(".") for name in ("title", "description") if name in named])
+    return about[:1].lower() + about[1:] if about[1:2].islower() or about[1:2] == " " else about
+
+
+def _kind(rule: Rule) -> str:
+    text = rule.expected
+    if text == "an array":
+        text = f"an array, each {rule.parts[0].expected}"
+    text = text.replace("a string that is not empty", "a string")
+    return re.sub(r"^an? ", "", text).replace("|", "\\|")
+
+
+def _default(key: Key) -> str:
+    if key.required:
+        return "required"
+    default = int(key.default) if isinstance(key.default, float) else key.default
+    return f"`{json.dumps(default)}`" if default not in (None, "", {}, []) else ""
