@@ -47,10 +47,10 @@ def check(data: bytes) -> None:
 SEEDS = (
     (
         b'{"confDir":"/etc/nri/resource.d","confFile":"/etc/nri/conf.json","binDirs":["/opt/nri/bin"],"failurePolicy":'
-        b'"ignore","pluginTimeout":2.5,"resident":true,"logFile":"/var/log/a","logLevel":"debug","logFormat":"json","x-why":1}'
+        b'"ignore","pluginTimeout":2.5,"resident":true,"logFile":"/var/log/a","logLevel":"debug","x-why":1}'
     ),
     b'{"logLevl":"info","confDir":null,"binDirs":[],"pluginTimeout":1e400}',
-    b'{"logLevel":["info"],"failurePolicy":{},"logFormat":1,"resident":"no","binDirs":["a"]}',
+    b'{"logLevel":["info"],"failurePolicy":{},"resident":"no","binDirs":["a"]}',
     b'{"\\u001b[2J":1,"confDir":"/\\u0000"}',
     b'{"logLevel":"info","logLevel":"trace"}',
     b"null",

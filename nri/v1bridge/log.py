@@ -5,9 +5,9 @@ launched, syslog at ``/dev/log`` (where journald listens as well), a file that k
 that is /dev/null, as runtimes have it. Any other bridge logs to stderr, or to syslog if its stderr is the journal:
 there each line has its priority.
 
-A line is text or JSON; each text stays within its field, each record in its line. A record has its fields in
-``fields``. One of them can be ``plugins``: a list of the plugins of an event, each an object with ``plugin``,
-``outcome``, ``ms``, and ``metadata`` or ``error``.
+Each text stays within its field, each record in its line. A record has its fields in ``fields``. One of them can be
+``plugins``: a list of the plugins of an event, each an object with ``plugin``, ``outcome``, ``ms``, and ``metadata``
+or ``error``.
 
 A sink that blocks stops the writer, never an event: when the queue is full, lines are lost, and counted. The next
 line that gets through says so, and the status does.
@@ -45,10 +45,10 @@ STREAM = "JOURNAL_STREAM"
 """The variable that systemd sets for a service whose stderr is the journal: device and inode, systemd.exec(5)."""
 
 DIRECTORY = "/var/log/nri"
-"""The directory of the file that keeps its own size; if it cannot be used, the file is beside the record."""
+"""The directory of the file that keeps its own size."""
 
-MAX_BYTES, MAX_BYTES_IN_MEMORY, OLD_FILES = 4 * 1024 * 1024, 1024 * 1024, 2
-"""Size at which that file is replaced, the second one in /run, which is memory; and how many older ones are kept."""
+MAX_BYTES, OLD_FILES = 4 * 1024 * 1024, 2
+"""Size at which that file is replaced, and how many older ones are kept."""
 
 MAX_LINES = 1000
 """Lines that wait for the writer."""
@@ -224,18 +224,16 @@ def drain() -> None:
 
 def _sinks(options: BridgeOptions, *, launched: bool) -> list[_Sink]:
     plain, stamped = TextFormatter(stamped=False), TextFormatter(stamped=True)
-    if options.log_format == "json":
-        plain = stamped = JSONFormatter()  # type: ignore[assignment]
     sinks = []
     if options.log_file:
         sinks.append(_Sink(options.log_file, lambda: _PrivateFile(options.log_file), stamped))
     if launched or _is_journal():
         sinks.append(_Sink("syslog", _syslog, plain))
     if launched:
-        files = [(beside(options.record_file, ".log"), MAX_BYTES_IN_MEMORY)]
+        path = beside(options.record_file, ".log")
         if options.record_file == DEFAULT_RECORD_FILE:  # another record is another bridge's
-            files.insert(0, (f"{DIRECTORY}/{os.path.basename(files[0][0])}", MAX_BYTES))
-        sinks += [_Sink(path, _own_file(path, size), stamped) for path, size in files]
+            path = f"{DIRECTORY}/{os.path.basename(path)}"
+        sinks.append(_Sink(path, lambda: _own_file(path), stamped))
     return sinks if _is_discarded() else [*sinks, _Sink("stderr", _Stderr, stamped)]
 
 
@@ -263,19 +261,15 @@ class _Stderr(logging.Handler):
                 select.select([], [2], [])
 
 
-def _own_file(path: str, size: int) -> Make:
-    """Return what opens a file that keeps its own size; nothing else rotates it. Root alone can read it."""
-
-    def make() -> logging.Handler:
-        directory = os.path.dirname(path)
-        os.makedirs(directory, mode=0o700, exist_ok=True)
-        status = os.lstat(directory)
-        wrong = trust.judge(status) if stat.S_ISDIR(status.st_mode) else "is no directory"
-        if wrong:
-            raise PermissionError(1, f"its directory {wrong}")
-        return _PrivateRotatingFile(path, maxBytes=size, backupCount=OLD_FILES)
-
-    return make
+def _own_file(path: str) -> logging.Handler:
+    """Return the handler of a file that keeps its own size; nothing else rotates it. Root alone can read it."""
+    directory = os.path.dirname(path)
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    status = os.lstat(directory)
+    wrong = trust.judge(status) if stat.S_ISDIR(status.st_mode) else "is no directory"
+    if wrong:
+        raise PermissionError(1, f"its directory {wrong}")
+    return _PrivateRotatingFile(path, maxBytes=MAX_BYTES, backupCount=OLD_FILES)
 
 
 class _Private(logging.FileHandler):
@@ -283,16 +277,7 @@ class _Private(logging.FileHandler):
 
     def _open(self) -> Any:
         fd = os.open(self.baseFilename, self.flags, 0o600)
-        stream = open(fd, "a", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115 - logging closes it
-        if os.fstat(stream.fileno()).st_size and not _ends_with_newline(self.baseFilename):
-            stream.write("\n")  # a full disk has taken a part of a line
-        return stream
-
-
-def _ends_with_newline(path: str) -> bool:
-    with open(path, "rb") as file:
-        file.seek(-1, os.SEEK_END)
-        return file.read() == b"\n"
+        return open(fd, "a", encoding="utf-8", errors="backslashreplace")
 
 
 class _PrivateFile(_Private, WatchedFileHandler):
@@ -345,18 +330,6 @@ class TextFormatter(logging.Formatter):
         pairs = "".join([f" {key}={_quoted(value)}" for key, value in _flat(getattr(record, "fields", {}))])
         line = escape(f"{record.levelname.lower()} {text}{pairs}")
         return f"{_stamp(record)} {line}" if self._stamped else line
-
-
-class JSONFormatter(logging.Formatter):
-    """One JSON object a line."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
-        value = {"time": _stamp(record), "level": record.levelname.lower(), "message": record.getMessage()}
-        value |= getattr(record, "fields", {})
-        if record.exc_info:
-            value["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(value)
 
 
 def _stamp(record: logging.LogRecord) -> str:

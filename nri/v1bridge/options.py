@@ -30,16 +30,32 @@ class BridgeOptions(
     conf_file: str = host_fields.CONF_FILE
     bin_dirs: tuple[str, ...] = host_fields.BIN_DIRS
     failure_policy: str = host_fields.FAILURE_POLICY
-    plugin_timeout: float = fields.value(SECONDS, "seconds that each plugin has", default=DEFAULT_TIMEOUT)
-    resident: bool = fields.flag("keep the plugins running that have opted in", default=True)
-    check_owner: bool = fields.flag("run and read only what root alone can write to", default=True)
-    late_create: bool = fields.flag("serve containers that have started without the bridge", default=True)
-    record_file: str = fields.path("the record of containers that were served", default=DEFAULT_RECORD_FILE)
-    log_file: str = fields.path("the log, instead of the journal or syslog", default="")
-    log_level: str = fields.choice(
-        "debug", "info", "warning", "error", default="info", description="the least level that is logged"
+    plugin_timeout: float = fields.value(
+        SECONDS,
+        "seconds, for entries without a timeout; the runtime's deadline is usually shorter",
+        default=DEFAULT_TIMEOUT,
     )
-    log_format: str = fields.choice("text", "json", default="text", description="the form of a line of the log")
+    resident: bool = fields.flag("keep plugins running that have opted in", default=True)
+    check_owner: bool = fields.flag(
+        "use only files that no other user can write to; false is for development, and logs a warning", default=True
+    )
+    late_create: bool = fields.flag(
+        "run a late create for containers that started without the bridge; false: they are logged and listed",
+        default=True,
+    )
+    record_file: str = fields.path(
+        "record of containers that have had their create (mode 0600); lock (.lock) and status socket (.sock) are "
+        "beside it. It must outlive the bridge but not a reboot: keep it below /run",
+        default=DEFAULT_RECORD_FILE,
+    )
+    log_file: str = fields.path(
+        "file that the log is appended to (mode 0600); lines that it cannot take go to the default place", default=""
+    )
+    log_level: str = fields.choice(
+        *("debug", "info", "warning", "error"),
+        default="info",
+        description="lowest level that is logged; an event is info, or error if a plugin failed",
+    )
 
     @classmethod
     def parse(cls, document: str) -> BridgeOptions:

@@ -108,15 +108,3 @@ def test_lines_of_the_log_on_the_page_are_logged_in_this_order(tmp_path: Path) -
         assert wait_until(lambda: "invalid configuration" in logged())  # it is explained after the answer
     logged_lines = iter(timeless(logged()).splitlines())
     assert [line for line in block("bridge.log").splitlines() if line not in logged_lines] == []  # in this order
-
-
-def test_the_json_line_on_the_page_is_logged(tmp_path: Path) -> None:
-    node = Node(tmp_path)
-    node.configure(node.clearcfs)
-    runtime = adaptation.Runtime("containerd", "v2.1.9", nri_version=(0, 11))
-    with listening(runtime, node.socket), node.bridge(logFormat="json") as logged:
-        assert wait_until(lambda: runtime.plugins)
-        runtime.run_pod_sandbox(POD)
-        assert wait_until(lambda: '"answered"' in logged())
-    (line,) = [line for line in timeless(logged()).splitlines(keepends=True) if '"answered"' in line]
-    assert line == block("bridge.json")

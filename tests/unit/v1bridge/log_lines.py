@@ -1,6 +1,7 @@
 """Builders for the tests of the bridge's log."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -35,15 +36,12 @@ class Log:
     def lines(self) -> list[str]:
         return self.text.splitlines()
 
-    @property
-    def objects(self) -> list[dict[str, Any]]:
-        """The lines as JSON objects, in which no key stands twice."""
 
-        def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-            assert len(dict(pairs)) == len(pairs)
-            return dict(pairs)
-
-        return [json.loads(line, object_pairs_hook=unique) for line in self.text.split("\n")[:-1]]
+def fields(line: str) -> list[tuple[str, str]]:
+    """A line's fields, as whoever reads the format would: KEY=VALUE, either of them quoted as in JSON."""
+    word = r'(?:"(?:[^"\\]|\\.)*"|[^\s"=]+)'
+    found = re.findall(rf"(?<= )([\w.]*?{word}|[\w.]+)=({word})(?= |$)", line)
+    return [(key, json.loads(value) if value.startswith('"') else value) for key, value in found]
 
 
 def request(state: str = "create", *, sandbox: bool = False, id: str = "1f92344f3c93e2381e18c2b9d9ffb698") -> Request:

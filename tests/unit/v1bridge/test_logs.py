@@ -1,6 +1,5 @@
 """The lines of the bridge's log: their fields, and texts that try to forge them."""
 
-import json
 import logging
 import re
 from typing import Any
@@ -9,9 +8,8 @@ import pytest
 
 from nri.client import Client, Step
 from nri.config.entries import ConfigList
-from nri.errors import escape
 from nri.v1bridge.event_log import EventLog
-from tests.unit.v1bridge.log_lines import CONTAINER, STAMP, Log, event, request, step
+from tests.unit.v1bridge.log_lines import CONTAINER, STAMP, Log, event, fields, request, step
 
 
 @pytest.mark.parametrize(
@@ -89,31 +87,6 @@ def test_that_a_failure_is_ignored_is_no_line_of_its_own(log: Log) -> None:
     assert [fields(line)[-1][1] for line in said] == ["of the next plugin", "of the one after that"]
 
 
-def test_in_json_a_line_is_an_object(log: Log) -> None:
-    log.set_up(log_format="json")
-    event(step(plugin="clearcfs"), step(metadata={"cpus": "1-3"}))
-    event(step(error="no"), name="default/web", about=request("delete", sandbox=True), error="nri v0.1: …")
-    EventLog().said(request(), CONTAINER, "konfine", ["cpuset is busy"])
-    ok, failed, says = log.objects
-    assert all(re.fullmatch(STAMP, value.pop("time")) for value in (ok, failed, says))
-    assert ok == {
-        "level": "info",
-        "message": "answered",
-        "state": "create",
-        "container": CONTAINER,
-        "id": "1f92344f3c93",
-        "ms": 98.7,
-        "plugins": [
-            {"plugin": "clearcfs", "outcome": "ok", "ms": 12.3},
-            {"plugin": "konfine", "outcome": "ok", "ms": 12.3, "metadata": {"cpus": "1-3"}},
-        ],
-    }
-    assert (failed["level"], failed["message"], failed["pod"]) == ("error", "failed", "default/web")
-    assert failed["plugins"] == [{"plugin": "konfine", "outcome": "error", "ms": 12.3, "error": "no"}]
-    expected = {"level": "warning", "message": "says", "plugin": "konfine", "line": "cpuset is busy"}
-    assert {key: says[key] for key in expected} == expected
-
-
 def test_lines_below_the_level_are_left_out(log: Log) -> None:
     logger = logging.getLogger("nri.v2.stub")
     for level in ("debug", "info", "warning", "error"):
@@ -123,9 +96,8 @@ def test_lines_below_the_level_are_left_out(log: Log) -> None:
     assert [line.split()[-1] for line in log.lines] == [*"diwe", *"iwe", *"we", *"e"]
 
 
-@pytest.mark.parametrize("log_format", ["text", "json"])
-def test_a_traceback_stays_in_its_line(log: Log, log_format: str) -> None:
-    log.set_up(log_format=log_format)
+def test_a_traceback_stays_in_its_line(log: Log) -> None:
+    log.set_up()
     try:
         raise ValueError("a\nb")
     except ValueError:
@@ -144,13 +116,6 @@ EVIL = [
     "",
     "=",
 ]
-
-
-def fields(line: str) -> list[tuple[str, str]]:
-    """A line's fields, as whoever reads the format would: KEY=VALUE, either of them quoted as in JSON."""
-    word = r'(?:"(?:[^"\\]|\\.)*"|[^\s"=]+)'
-    found = re.findall(rf"(?<= )([\w.]*?{word}|[\w.]+)=({word})(?= |$)", line)
-    return [(key, json.loads(value) if value.startswith('"') else value) for key, value in found]
 
 
 @pytest.mark.parametrize("evil", EVIL, ids=ascii)
@@ -173,39 +138,18 @@ def test_no_text_leaves_its_field(log: Log, evil: str) -> None:
     assert ok[4] == ("plugins", "konfine ok 12.3ms")
 
 
-def test_in_json_any_text_is_a_value(log: Log) -> None:
-    evil = "".join(EVIL)
-    log.set_up(log_format="json")
-    event(step(metadata={evil: evil}), name=f"default/{evil}")
-    event(step(error=f"x{evil}"), name=f"default/{evil}", error="e")
-    EventLog().said(request(), f"default/{evil}", "konfine", [evil])
-    ok, failed, says = log.objects
-    assert all(line.isascii() for line in log.lines)
-    assert ok["container"] == failed["container"] == says["container"] == f"default/{evil}"
-    assert ok["plugins"][0]["metadata"] == {evil: evil}
-    assert (failed["plugins"][0]["error"], says["line"]) == (escape(f"x{evil}"), evil)
-
-
 OWN = ["time", "level", "message", "state", "pod", "container", "id", "plugin", "plugins", "ms"]
 OWN += ["error", "traceback", "metadata"]
 
 
-@pytest.mark.parametrize("log_format", ["text", "json"])
-def test_metadata_replace_none_of_the_bridges_own_keys(log: Log, log_format: str) -> None:
-    log.set_up(log_format=log_format)
+def test_metadata_replace_none_of_the_bridges_own_keys(log: Log) -> None:
+    log.set_up()
     event(step(metadata=dict.fromkeys(OWN, "forged")))
-    if log_format == "json":
-        (value,) = log.objects
-        assert value["plugins"][0].pop("metadata") == dict.fromkeys(OWN, "forged")
-        assert "forged" not in str(value)
-        assert "error" not in value
-    else:
-        assert [key for key, value in fields(log.lines[0]) if value == "forged"] == [f"konfine.{key}" for key in OWN]
+    assert [key for key, value in fields(log.lines[0]) if value == "forged"] == [f"konfine.{key}" for key in OWN]
 
 
-@pytest.mark.parametrize("log_format", ["text", "json"])
-def test_long_texts_of_plugins_become_a_short_line(log: Log, log_format: str) -> None:
-    log.set_up(log_format=log_format)
+def test_long_texts_of_plugins_become_a_short_line(log: Log) -> None:
+    log.set_up()
     huge = "\x01" * 30_000
     event(step(metadata={huge: huge, "a": huge}))
     event(*[step(metadata=dict.fromkeys(map(str, range(1000)), huge)) for _ in range(10)])

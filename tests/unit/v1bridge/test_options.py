@@ -21,7 +21,6 @@ GOOD = [
     ("recordFile", "/run/other", "record_file", "/run/other"),
     ("logFile", "/var/log/nri.log", "log_file", "/var/log/nri.log"),
     ("logLevel", "debug", "log_level", "debug"),
-    ("logFormat", "json", "log_format", "json"),
 ]
 PATH = "expected an absolute path"
 SECONDS = "expected a number of seconds above 0, at most 3600"
@@ -44,7 +43,6 @@ BAD = [
     ("lateCreate", "true", "lateCreate: found the string 'true', expected true or false"),
     ("recordFile", "run/nri", f"recordFile: found the string 'run/nri', {PATH}"),
     ("logLevel", "trace", "logLevel: found the string 'trace', expected one of debug, info, warning, error"),
-    ("logFormat", "logfmt", "logFormat: found the string 'logfmt', expected one of text, json"),
 ]
 
 
@@ -56,7 +54,7 @@ def test_options_that_say_nothing_are_the_defaults() -> None:
     assert (options.conf_dir, options.conf_file) == ("/etc/nri/resource.d", "/etc/nri/conf.json")
     assert (options.bin_dirs, options.failure_policy) == (("/opt/nri/bin",), "fail")
     assert (options.late_create, options.record_file) == (True, "/run/nri/v1bridge.record")
-    assert (options.log_file, options.log_level, options.log_format) == ("", "info", "text")
+    assert (options.log_file, options.log_level) == ("", "info")
 
 
 def test_each_key_is_taken_and_nothing_else_changes() -> None:
@@ -95,8 +93,8 @@ def test_notes_and_the_schema_for_editors_are_no_options() -> None:
     ids=["a typo", "no option", "unprintable", "a megabyte"],
 )
 def test_an_unknown_key_is_named_with_what_may_be_meant(key: str, hint: str) -> None:
-    options, faults = BridgeOptions.read(json.dumps({key: 1, "logFormat": "json"}))
-    assert options == BridgeOptions(log_format="json")
+    options, faults = BridgeOptions.read(json.dumps({key: 1, "logLevel": "error"}))
+    assert options == BridgeOptions(log_level="error")
     assert len(faults) == 1
     assert faults[0].startswith(hint)
     assert faults[0].isprintable()
@@ -122,12 +120,12 @@ def test_what_is_no_json_object_is_one_fault(text: str, fault: str) -> None:
 
 
 def test_valid_options_count_beside_wrong_ones() -> None:
-    text = '{"logLevel": "x", "failurePolicy": "y", "logFromat": "json", "pluginTimeout": 2}'
+    text = '{"logLevel": "x", "failurePolicy": "y", "logLevle": "info", "pluginTimeout": 2}'
     assert BridgeOptions.read(text)[0] == BridgeOptions(plugin_timeout=2)
     with pytest.raises(OptionsError) as refused:
         BridgeOptions.parse(text)
     assert str(refused.value) == (
-        "bridge options: logFromat: unknown key, did you mean logFormat?; "
+        "bridge options: logLevle: unknown key, did you mean logLevel?; "
         "failurePolicy: found the string 'y', expected one of fail, ignore; "
         "logLevel: found the string 'x', expected one of debug, info, warning, error"
     )

@@ -9,7 +9,7 @@ from nri.client import Client
 from nri.config.entries import ConfigList
 from nri.v1bridge import event_log as module
 from nri.v1bridge.event_log import INTERVAL, LINES, EventLog
-from tests.unit.v1bridge.log_lines import CONTAINER, Log, request, step
+from tests.unit.v1bridge.log_lines import CONTAINER, Log, fields, request, step
 
 
 class Clock:
@@ -29,7 +29,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def events(clock: Clock, log: Log) -> EventLog:
-    log.set_up(log_format="json")
+    log.set_up()
     return EventLog()
 
 
@@ -44,8 +44,8 @@ def run(events: EventLog, lines: int, plugin: str = "konfine") -> None:
 
 def said(log: Log) -> list[Any]:
     """The number of lines of plugins, then what was left out."""
-    lines = [value for value in log.objects if value["message"] == "says"]
-    return [len(lines), *[(each["plugin"], each["lines"]) for each in log.objects if each["message"] == "left out"]]
+    left_out = [dict(fields(line)) for line in log.lines if " left out " in line]
+    return [log.text.count(" says "), *[(pairs["plugin"], int(pairs["lines"])) for pairs in left_out]]
 
 
 def test_lines_beyond_the_limit_a_minute_are_counted(events: EventLog, log: Log, clock: Clock) -> None:
@@ -55,7 +55,7 @@ def test_lines_beyond_the_limit_a_minute_are_counted(events: EventLog, log: Log,
     clock.now += INTERVAL
     run(events, 1)
     assert said(log) == [LINES + 1, ("konfine", 3 * (LINES // 2))]
-    assert len([value for value in log.objects if value["message"] == "failed"]) == 6
+    assert log.text.count(" failed ") == 6
 
 
 def test_what_was_left_out_is_reported_without_another_line(events: EventLog, log: Log, clock: Clock) -> None:
