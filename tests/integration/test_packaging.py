@@ -74,6 +74,12 @@ def test_source_distribution_has_the_stamp(tmp_path: Path) -> None:
     assert run(sys.executable, unpacked / "tools/stamp").startswith(f"version=7.8.9 commit={head} date=")
 
 
+def test_portable_binaries_are_made_of_the_pinned_versions() -> None:
+    pinned = set((ROOT / "constraints.txt").read_text().lower().replace("_", "-").split())
+    hashed = set(re.findall(r"^[a-z-]+==[0-9.]+", (ROOT / "tools/portable.txt").read_text(), re.MULTILINE))
+    assert {each.partition("==")[0] for each in hashed - pinned} == {"setuptools"}, "run tools/portable --pin"
+
+
 @pytest.fixture(scope="module")
 def destination(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run("tools/binaries")
