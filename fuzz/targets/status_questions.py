@@ -14,11 +14,10 @@ from nri.config.entries import PluginEntry
 from nri.status.judging import judge
 from nri.types import gojson
 from nri.types.v1 import Request
-from nri.v1bridge.event_log import EventLines, EventLog
-from nri.v1bridge.ledger import Ledger
+from nri.v1bridge.log import EventLines, EventLog
 from nri.v1bridge.options import BridgeOptions
 from nri.v1bridge.served import Served
-from nri.v1bridge.status import PROTOCOL, QuestionError, Status, refusal
+from nri.v1bridge.status import PROTOCOL, Ledger, QuestionError, Status, refusal
 
 _NOWHERE = tempfile.gettempdir() + "/no/such/folder"
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from nri.config import ConfigError, ConfigList, Fault
 from nri.config.loading import GRACE, InvalidFile, Source, unchanged_for
 from nri.types.gojson import shorten
-from nri.v1bridge.event_log import MAX_TEXT
+from nri.v1bridge.log import MAX_TEXT
 
 if TYPE_CHECKING:
     from nri.config.loading import Files

@@ -4,7 +4,7 @@ A chain runs with the configuration and the options as they are when it begins. 
 start a process for each request, so that the residents are free for events.
 
 An event's ``create`` is put on record when it has ended without an error, its ``delete`` takes it off. A
-synchronization shows what lives without being on record (:mod:`nri.v1bridge.missed`); late creates serve it
+synchronization shows what lives without being on record (:mod:`nri.v1bridge.late`); late creates serve it
 (:mod:`nri.v1bridge.late`).
 """
 
@@ -28,11 +28,9 @@ from nri.places import CONTAINERD_CONF_FILE
 from nri.process import children
 from nri.process.conversation import Stop
 from nri.types.v1 import State
-from nri.v1bridge import missed
 from nri.v1bridge.configuration import Configuration
-from nri.v1bridge.event_log import EventLog
-from nri.v1bridge.late import LateCreates
-from nri.v1bridge.missed import Missed
+from nri.v1bridge.late import LateCreates, Missed, find_missed
+from nri.v1bridge.log import EventLog
 from nri.v1bridge.record import Record
 from nri.v2.ttrpc import Code, StatusError
 
@@ -44,10 +42,10 @@ if TYPE_CHECKING:
     from nri.config.entries import PluginEntry
     from nri.process.subreaper import Subreaper
     from nri.types.v1 import Request
-    from nri.v1bridge.event_log import EventLines
-    from nri.v1bridge.ledger import Ledger
-    from nri.v1bridge.missed import Found
+    from nri.v1bridge.late import Found
+    from nri.v1bridge.log import EventLines
     from nri.v1bridge.options import BridgeOptions
+    from nri.v1bridge.status import Ledger
     from nri.v2 import api
     from nri.v2.ttrpc import Call
 
@@ -163,7 +161,7 @@ class Served:
         existing = {each.id for each in pods} | {each.id for each in containers}
         self._record.keep(existing)
         self._late.drop()
-        found = missed.find(pods, containers, self._record)
+        found = find_missed(pods, containers, self._record)
         if not self._is_ending:
             self._found, self._unproven = found, found.unproven
             self._late.put(found.missed)

@@ -10,7 +10,7 @@ from nri.config.entries import ConfigList, PluginEntry
 from nri.types.v1 import Request, Result, Spec
 from nri.v1bridge import BridgeOptions
 from nri.v1bridge import log as bridge_log
-from nri.v1bridge.event_log import EventLog
+from nri.v1bridge.log import EventLog
 
 CONTAINER = "default/web/app"
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"

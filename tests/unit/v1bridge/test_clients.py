@@ -10,9 +10,9 @@ import pytest
 from nri.client import DirectInvoker
 from nri.config.entries import ConfigList, PluginEntry
 from nri.v1bridge import served as module
-from nri.v1bridge.ledger import Ledger
 from nri.v1bridge.options import BridgeOptions
 from nri.v1bridge.served import Served
+from nri.v1bridge.status import Ledger
 from tests.unit.v1bridge.configured import loading
 
 

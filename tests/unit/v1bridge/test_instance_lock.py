@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from nri.v1bridge import instance_lock as module
-from nri.v1bridge.instance_lock import InstanceLock
+from nri.v1bridge import serving as module
+from nri.v1bridge.serving import InstanceLock
 from tests.support.waiting import SOON, wait_until
 
 
@@ -186,7 +186,7 @@ def test_a_bridge_whose_lock_was_removed_is_waited_for(
         listener.listen()
         assert lock().stand_by()  # it is our own
         path.unlink()
-        monkeypatch.setattr("nri.v1bridge.instance_lock.peer.credentials", lambda _: (pid, user))
+        monkeypatch.setattr("nri.v1bridge.serving.peer.credentials", lambda _: (pid, user))
         second = Standing(lock())
         assert second.join(within=0.1 if is_bridge else SOON) is (None if is_bridge else True)
     assert second.join() is True

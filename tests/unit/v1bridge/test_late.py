@@ -9,8 +9,7 @@ import pytest
 
 from nri.types.v1 import Request
 from nri.v1bridge import late as module
-from nri.v1bridge.late import LateCreates
-from nri.v1bridge.missed import Missed
+from nri.v1bridge.late import LateCreates, Missed
 from nri.v1bridge.record import Record
 from nri.v2.ttrpc import Code, StatusError
 from tests.support.waiting import SOON, until, wait_until

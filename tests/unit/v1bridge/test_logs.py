@@ -8,7 +8,7 @@ import pytest
 
 from nri.client import Client, Step
 from nri.config.entries import ConfigList
-from nri.v1bridge.event_log import EventLog
+from nri.v1bridge.log import EventLog
 from tests.unit.v1bridge.log_lines import CONTAINER, STAMP, Log, event, fields, request, step
 
 

@@ -1,5 +1,6 @@
 """What plugins write to stderr: so many lines of each in a minute, and the number of the others."""
 
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,8 +8,8 @@ import pytest
 
 from nri.client import Client
 from nri.config.entries import ConfigList
-from nri.v1bridge import event_log as module
-from nri.v1bridge.event_log import INTERVAL, LINES, EventLog
+from nri.v1bridge import log as module
+from nri.v1bridge.log import INTERVAL, LINES, EventLog
 from tests.unit.v1bridge.log_lines import CONTAINER, Log, fields, request, step
 
 
@@ -23,7 +24,9 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=clock.monotonic))
+    monkeypatch.setattr(
+        module, "time", SimpleNamespace(monotonic=clock.monotonic, strftime=time.strftime, gmtime=time.gmtime)
+    )
     return clock
 
 
