@@ -8,7 +8,7 @@ import json
 import tempfile
 from typing import Any
 
-from nri.cli.status_page import page, pod_page
+from nri.cli.status import page, pod_page
 from nri.client import PluginError, Step
 from nri.config.entries import PluginEntry
 from nri.status.judging import judge

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import nri
 from nri.adaptation import Runtime
 from nri.authoring import packing
-from nri.authoring.rpaths import remove_rpaths
+from nri.authoring.packing import remove_rpaths
 from nri.authoring.source import V2, SourceError, about, content, entry_beside, find, run
 from nri.build import install
 from nri.client.resident import try_resident

@@ -112,7 +112,7 @@ def _is_numbered(name: str) -> bool:
 
 
 class Cgroups:
-    """The cgroups of the made-up pods: plain files (``v1``, ``v2``, ``hybrid``), or the node's own (``node``).
+    """The cgroups of the made-up pods: plain files (``v1``, ``v2``), or the node's own (``node``).
 
     :ivar top: the path above all cgroups that are made.
     """

@@ -1,11 +1,26 @@
-"""``nri new``: the folder of a new plugin."""
+"""``nri new``: makes the folder of a new plugin from a template.
+
+A template is a folder of texts in ``nri/authoring/templates``. ``@name@`` stands for the plugin's name, ``@class@``
+for its class, ``@module@`` for its module. The folder is made beside its place and then moved there: it is complete,
+or not there.
+"""
 
 from __future__ import annotations
 
+import keyword
+import os
+import shutil
+import sys
+import tempfile
+from importlib.resources import files
+from typing import NamedTuple
+
 import click
 
-from nri.authoring.scaffold import KINDS, make
 from nri.cli import options, output
+from nri.config.entries import MAX_TYPE_LENGTH, is_type_name
+from nri.errors import NRIError, escape
+from nri.types.gojson import shorten
 
 
 @click.command()
@@ -54,3 +69,131 @@ def new(
     click.echo(
         f"made {directory}/{name}: {', '.join(names)}" if directory != "." else f"made {name}: {', '.join(names)}"
     )
+
+
+TAKEN = frozenset({"nri", "click", "conftest", "google", "jsonschema", "pytest", "setup", "test", "yaml"})
+"""Names of modules, beside those of the standard library, that a plugin's module would hide."""
+
+
+class NewPluginError(NRIError):
+    """The folder of a new plugin cannot be made; the message is one line, and says what to do."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(escape(message))
+
+
+class Kind(NamedTuple):
+    """A kind of plugin that ``nri new`` makes."""
+
+    template: str
+    option: str  # on the command line; "" for none
+    description: str
+    check: str  # the command that checks it after a build
+
+
+def _kind(template: str, option: str, description: str, conf: str) -> Kind:
+    return Kind(template, option, description, f"nri conformance dist/@name@/@name@ --conf '{conf}'")
+
+
+KINDS = (
+    _kind("bare", "", "a conf, and a result for each container", '{"greeting": "welcome"}'),
+    _kind(
+        "annotations",
+        "--reads annotations",
+        "what a pod's author says by annotation, if the operator lets them",
+        '{"namespaces": ["default"]}',
+    ),
+    _kind("cgroup", "--writes cgroup", "a knob of the container's cgroup, v1 or v2", '{"weight": 50}'),
+    _kind(
+        "annotations-cgroup",
+        "--reads annotations --writes cgroup",
+        "a knob of the cgroup, by what the pod's author says",
+        '{"weights": {"low": 50}, "namespaces": ["default"]}',
+    ),
+    _kind(
+        "container",
+        "--adjusts container",
+        "changes of a container that is about to be created",
+        '{"env": {"GREETING": "hello"}}',
+    ),
+    Kind(
+        "v2",
+        "--v2",
+        "no v0.1 plugin: one for NRI v2, which stays connected to the runtime",
+        "nri simulate dist/@module@/@module@",
+    ),
+)
+
+_NAMES = {
+    "plugin.py": "{module}.py",
+    "test_plugin.py": "test_{module}.py",
+    "entry.conf": "10-{name}.conf",
+    "test.yml": ".github/workflows/test.yml",
+}
+
+
+def make(name: str, kind: Kind, directory: str) -> list[str]:
+    """Make the folder ``directory/name``; return the names of its files.
+
+    :raises NewPluginError: the name cannot be one of a plugin, or the folder cannot be made.
+    """
+    if not is_type_name(name):
+        what = f"letters, digits and . _ -, beginning with a letter or digit, {MAX_TYPE_LENGTH} at most"
+        raise NewPluginError(f"{shorten(name)!r} cannot be a plugin's name: expected {what}")
+    place = os.path.join(directory, name)
+    if os.path.lexists(place):
+        raise NewPluginError(f"{place} exists: expected a name for which there is no file or folder yet")
+    words = {"check": kind.check, "name": name, "class": class_name(name), "module": module_name(name)}
+    made = ""
+    try:
+        made = tempfile.mkdtemp(prefix=f".{name[:40]}-", dir=directory)
+        names = [_fill(each, made, words) for each in _texts(kind.template).items()]
+        os.chmod(made, 0o777 & ~_umask())
+        os.rename(made, place)
+    except OSError as error:
+        shutil.rmtree(made, ignore_errors=True)
+        raise NewPluginError(f"{place} cannot be made: {error.strerror}; expected a folder to write to") from error
+    except BaseException:
+        shutil.rmtree(made, ignore_errors=True)
+        raise
+    return sorted(names)
+
+
+def class_name(name: str) -> str:
+    """Return a plugin's class: ``cpu-pinner`` is ``CpuPinner``."""
+    words = "".join([character if character.isalnum() else " " for character in name]).split()
+    joined = "".join([word[0].upper() + word[1:] for word in words])
+    return joined if joined[0].isalpha() and not keyword.iskeyword(joined) else f"Plugin{joined}"
+
+
+def module_name(name: str) -> str:
+    """Return a plugin's module: its name where that can be imported, and hides nothing else."""
+    module = "".join([character if character.isalnum() else "_" for character in name]).lower()
+    if module[0].isdigit():
+        module = f"plugin_{module}"
+    is_taken = keyword.iskeyword(module) or module in sys.stdlib_module_names or module in TAKEN
+    return f"{module}_plugin" if is_taken or module.startswith("test_") else module
+
+
+def _texts(template: str) -> dict[str, str]:
+    """Return the texts of a template by their names: those that all have, and its own."""
+    templates = files("nri.authoring").joinpath("templates")
+    found = [*templates.joinpath("common").iterdir(), *templates.joinpath(template).iterdir()]
+    return {each.name.removesuffix(".txt"): each.read_text("utf-8") for each in found}
+
+
+def _fill(text: tuple[str, str], folder: str, words: dict[str, str]) -> str:
+    source, content = text
+    name = _NAMES.get(source, source).format(**words)
+    for word, value in words.items():
+        content = content.replace(f"@{word}@", value)
+    os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
+    with open(os.path.join(folder, name), "x", encoding="utf-8") as file:
+        file.write(content)
+    return name
+
+
+def _umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask

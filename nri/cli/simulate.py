@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import json
 import logging
 import os
+import subprocess
 import sys
 import tempfile
-from typing import Any
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+from google.protobuf.message import Message
 
-from nri.adaptation import EventError, Outcome, Runtime
+from nri.adaptation import EventError, Exchange, Outcome, Runtime
+from nri.adaptation.fields import changed_fields
 from nri.adaptation.lifecycle import LifecycleEvent, PodTemplate, Replayer
-from nri.cli import options
-from nri.cli.timeline import Timeline
-from nri.errors import NRIError
+from nri.cgroups.paths import expand
+from nri.cli import layout, options, output
+from nri.errors import NRIError, escape
 from nri.places import DEFAULT_BIN_DIRS
+from nri.skel.scopes import CONTAINER_NAME_KEYS
+from nri.v2 import api
+from nri.v2.api import events
 from nri.v2.api.runtimes import nri_version
+from nri.v2.ttrpc import StatusError
+
+if TYPE_CHECKING:
+    from nri.authoring.simulated import Asked
+
+PAUSE = 0.3
+"""Seconds between two looks at the files of --watch."""
 
 _NUMBER = click.IntRange(0, 10000)
-_CGROUPS = click.Choice(["v1", "v2", "hybrid", "node"])
+_CGROUPS = click.Choice(["v1", "v2", "node"])
 _shown = functools.partial(click.option, show_default=True)
 
 
@@ -35,18 +53,13 @@ _shown = functools.partial(click.option, show_default=True)
 @_shown("--cpus", default=0.5, type=click.FloatRange(0), help="CPU limit of every container; 0 for none.")
 @_shown("--memory", default=256, type=click.IntRange(0), metavar="MIB", help="Memory limit; 0 for none.")
 @_shown("--cgroups", default="v2", type=_CGROUPS, help="Plain files for source files, or the node's own cgroups.")
-@_shown("--cgroup-parent", default=PodTemplate.cgroup_parent, help="Parent cgroup of the pods: path or slice.")
-@click.option(
-    "--pid", default=0, type=click.IntRange(0, 2**31), help="PID of every process, instead of made-up ones."
-)
 @_shown("--runtime", default="containerd:2.1", metavar="NAME:VERSION", help="The runtime's name and version.")
 @options.path("--bin-dir", "bin_dirs", multiple=True, default=DEFAULT_BIN_DIRS, metavar="DIR", help="For *.conf.")
 @click.option("--config-dir", metavar="DIR", help="Configuration of v2 plugins: NN-name.conf in DIR, else name.conf.")
 @click.option("--v2", "is_v2", is_flag=True, help="Executables that are not called NN-name are v2 plugins.")
 @options.seconds("--timeout", default=2.0, help="Time that a v2 plugin, or a whole chain, has to answer.")
-@click.option("--watch", is_flag=True, help="Again at every save, with what has changed since.")
+@click.option("--watch", is_flag=True, help="Again at every save.")
 @click.option("-v", "--verbose", is_flag=True, help="Print each request, and why a plugin did nothing.")
-@click.option("--untimed", is_flag=True, hidden=True)  # of --watch, so that a run is like the one before
 @options.as_json
 @options.plain_errors
 def simulate(
@@ -60,8 +73,6 @@ def simulate(
     cpus: float,
     memory: int,
     cgroups: str,
-    cgroup_parent: str,
-    pid: int,
     runtime: str,
     bin_dirs: tuple[str, ...],
     config_dir: str | None,
@@ -69,7 +80,6 @@ def simulate(
     timeout: float,
     watch: bool,
     verbose: bool,
-    untimed: bool,
     as_json: bool,
 ) -> None:
     """Try plugins on made-up pods, without a container runtime.
@@ -91,14 +101,10 @@ def simulate(
     Exit status: 1 also when a plugin did not start, or answered with an error.
     """
     if watch:
-        from nri.authoring.watching import Watcher
-
         for path in plugins:
             if not os.path.exists(path):
                 raise NRIError(f"{path}: found nothing there; expected a plugin's source file or its folder")
-        folder = plugins[0] if os.path.isdir(plugins[0]) else os.path.dirname(os.path.abspath(plugins[0]))
-        words = [word for word in sys.argv[2:] if word != "--watch"]
-        Watcher(folder, click.echo).run(["simulate", "--untimed", *words])
+        _repeat(plugins[0] if os.path.isdir(plugins[0]) else os.path.dirname(os.path.abspath(plugins[0])))
         return
     from nri.authoring import simulated
 
@@ -109,8 +115,7 @@ def simulate(
         namespace=namespace,
         cpus=cpus,
         memory=memory << 20,
-        pid=pid,
-        cgroup_parent=cgroup_parent if cgroups != "node" else f"/nri-simulate-{os.getpid()}",
+        cgroup_parent=PodTemplate.cgroup_parent if cgroups != "node" else f"/nri-simulate-{os.getpid()}",
     )
     logging.getLogger("nri").addHandler(logging.NullHandler())  # the timeline shows the same
     given = simulated.sort(plugins, is_v2=is_v2)
@@ -118,7 +123,7 @@ def simulate(
     if getattr(sys, "frozen", False) and any(path.endswith(".py") for path in files):
         why = "this nri is a compiled executable, which can't load PLUGIN.py: use the nri of its wheel"
         raise NRIError(why)
-    timeline = Timeline(as_json=as_json, verbose=verbose, has_v2=bool(given.v2), timed=not untimed)
+    timeline = Timeline(as_json=as_json, verbose=verbose, has_v2=bool(given.v2))
     with tempfile.TemporaryDirectory(prefix="nri-simulate-") as place:
         embedded = Runtime(
             name,
@@ -144,3 +149,218 @@ def simulate(
     timeline.end()
     if timeline.failed or replayer.failed:
         raise click.exceptions.Exit(1)
+
+
+def _repeat(folder: str) -> None:
+    """Run the command in a process of its own, now and after each change of a file in a folder, until interrupted."""
+    words = [word for word in sys.argv[1:] if word != "--watch"]
+    try:
+        while True:
+            seen = _times(folder)
+            done = subprocess.run([sys.executable, "-m", "nri.cli.entry", *words], check=False)
+            click.echo(f"-- exit status {done.returncode}; waiting for a change in {folder}")
+            while _times(folder) == seen:
+                time.sleep(PAUSE)
+    except KeyboardInterrupt:
+        return
+
+
+def _times(folder: str) -> dict[str, int]:
+    times = {}
+    with contextlib.suppress(OSError):  # it was removed, and may come again; or a file was just replaced
+        for name in os.listdir(folder):
+            if name.endswith((".py", ".conf", ".json")):
+                times[name] = os.stat(os.path.join(folder, name)).st_mtime_ns
+    return times
+
+
+BRIDGE = "10-v1bridge"
+"""The plugin that runs the v0.1 plugins."""
+
+WIDTHS = {"EVENT": 20, "POD": 11, "PLUGIN": 12, "RESULT": 20, "TIME": 9}
+"""The columns with their widths: 80 with the blanks between them."""
+
+INDENT, OUTPUT_INDENT = " " * 2, " " * 4
+"""Before a result that has lines of its own, and before a line that a plugin has printed."""
+
+
+class Row(NamedTuple):
+    """A line of the timeline."""
+
+    event: str
+    pod: str = ""
+    container: str = ""
+    plugin: str = ""
+    result: str = ""
+    error: str = ""
+    seconds: float | None = None
+    output: Sequence[str] = ()
+
+
+class Timeline:
+    """Prints a line of 80 columns for each call of a plugin as it ends; or all of them as JSON at the end.
+
+    The columns have fixed widths. A name that is too long is cut in its middle, and a result that is too long has
+    lines of its own; JSON has the whole names.
+
+    :param verbose: print requests, the bridge's own calls, and why plugins are skipped.
+    :param has_v2: there are v2 plugins: an event that none of them wants is shown.
+    :ivar failed: True when a call of a plugin has failed.
+    """
+
+    def __init__(self, *, as_json: bool, verbose: bool = False, has_v2: bool = True) -> None:
+        self.failed, self._verbose, self._has_v2 = False, verbose, has_v2
+        if verbose:
+            logger = logging.getLogger("nri.v1bridge")
+            logger.setLevel(logging.DEBUG)
+            logger.addHandler(_Skipped(self._skipped))
+        self._as_json, self._calls = as_json, 0
+        self._rows: list[Row] = []
+        self._lines: dict[str, list[str]] = {}
+        self._lock = threading.Lock()
+        if not as_json:
+            click.secho(_columns(*WIDTHS), bold=True)
+
+    def line(self, plugin: str, line: str) -> None:
+        """Keep a line that a plugin has printed."""
+        with self._lock:
+            self._lines.setdefault(plugin, []).append(line)
+
+    def exchange(self, exchange: Exchange) -> None:
+        """Print a call of a plugin, with the lines that the plugin has printed."""
+        error = ""
+        if exchange.plugin == BRIDGE and exchange.error is None and not self._verbose:
+            return  # its plugins have rows of their own
+        if exchange.error is not None:
+            reason = exchange.error.message if isinstance(exchange.error, StatusError) else str(exchange.error)
+            error = ("cut off: " if exchange.cut_off else "error: ") + reason
+            self.failed = True
+        pod, container = [getattr(getattr(exchange.request, part, None), "name", "") for part in ("pod", "container")]
+        with self._lock:
+            lines = self._lines.pop(exchange.plugin, [])
+            result = error or _result(exchange.request, exchange.response)
+            self._calls += exchange.event in events.BY_RPC  # not a plugin that connects
+            self._add(Row(exchange.event, pod, container, exchange.plugin, result, error, exchange.seconds, lines))
+
+    def asked(self, asked: Asked) -> None:
+        """Print a run of a v0.1 plugin."""
+        request, result = asked.request, asked.result
+        error = result.get("error") or asked.fault
+        words = [f"{key}={value}" for key, value in (result.get("metadata") or {}).items()]
+        lines = [f"request: {json.dumps(request)}"] if self._verbose else []
+        lines += [
+            f"{key}: {json.dumps(result[key])}" for key in ("cgroupsPath", "adjust", "updates") if result.get(key)
+        ]
+        lines += [f"wrote {_knob(file, request)}: {text}" for file, text in asked.writes]
+        shown = f"error: {error}" if error else " ".join(words) or "ok"
+        self.failed |= bool(error)
+        with self._lock:
+            self._calls += 1
+            names = _names(request)
+            self._add(
+                Row(request["state"], *names, asked.plugin, shown, error, asked.seconds, [*lines, *asked.stderr])
+            )
+
+    def _skipped(self, plugin: str, why: str) -> None:
+        with self._lock:
+            self._add(Row("(skipped)", plugin=plugin, result=why))
+
+    def event(self, item: LifecycleEvent, outcome: Outcome | None, error: EventError | None) -> None:
+        """Print the end of an event, if it failed or no plugin was called."""
+        event, container = events.BY_EVENT[item.event].rpc, item.container.name if item.container is not None else ""
+        with self._lock:
+            if error is not None:
+                result = f"{event} fails: {error.message}"
+                self._add(Row(event, item.pod.name, container, result=result, error=result))
+            elif self._calls == 0 and (self._has_v2 or self._verbose):
+                self._add(Row(event, item.pod.name, container, result="no plugin wants it"))
+            self._calls = 0
+
+    def end(self) -> None:
+        """Print the remaining lines, and the JSON."""
+        for plugin, lines in self._lines.items():
+            self._add(Row("(closed)", plugin=plugin, output=lines))
+        if self._as_json:
+            absent = ("pod", "container", "plugin", "error")
+            output.print_json(
+                [row._asdict() | {name: getattr(row, name) or None for name in absent} for row in self._rows]
+            )
+
+    def _add(self, row: Row) -> None:
+        if self._as_json:
+            self._rows.append(row)
+            return
+        pod = f"{row.pod}/{row.container}" if row.container else row.pod
+        result = escape(row.result)
+        fits = len(result) <= WIDTHS["RESULT"]
+        cells = (row.event, pod or "-", row.plugin or "-", result if fits else "", _time(row.seconds))
+        lines = [_columns(*cells), *([] if fits else layout.wrapped(result, INDENT))]
+        for line in lines:
+            click.secho(line, fg="red" if row.error else None, dim=not row.plugin and not row.error)
+        for printed in row.output:
+            for line in layout.wrapped(printed, OUTPUT_INDENT):
+                click.secho(line, dim=True)
+
+
+class _Skipped(logging.Handler):
+    """Passes on the plugins that a condition keeps from running, of the bridge's log."""
+
+    def __init__(self, put: Callable[[str, str], None]) -> None:
+        super().__init__()
+        self._put = put
+
+    def emit(self, record: logging.LogRecord) -> None:
+        for key, why in getattr(record, "fields", {}).items():
+            if key.startswith("skipped_"):
+                self._put(key.removeprefix("skipped_"), why)
+
+
+def _names(request: dict[str, Any]) -> tuple[str, str]:
+    """Return the pod's name and the container's, "" for the sandbox."""
+    annotations = (request.get("spec") or {}).get("annotations") or {}
+    pod = (request.get("labels") or {}).get("io.kubernetes.pod.name", "")
+    container = next((annotations[key] for key in CONTAINER_NAME_KEYS if key in annotations), "")
+    return (pod, "") if request.get("id") == request.get("sandboxID") else (pod, container or request["id"][:12])
+
+
+def _knob(file: str, request: dict[str, Any]) -> str:
+    """Return the name of a cgroup's file, without the path of the container's own cgroup."""
+    path = (request.get("spec") or {}).get("cgroupsPath", "")
+    directory, _, knob = file.rpartition("/")
+    return knob if path and directory == expand(path) else file
+
+
+def _columns(*cells: str) -> str:
+    *shown, last = [_cut(escape(cell), width) for cell, width in zip(cells, WIDTHS.values(), strict=True)]
+    named = [cell.ljust(width) for cell, width in zip(shown, WIDTHS.values(), strict=False)]
+    return "  ".join([*named, last.rjust(WIDTHS["TIME"])]).rstrip()
+
+
+def _cut(text: str, width: int) -> str:
+    """Return a name in at most ``width`` characters; its end often tells it from others."""
+    end = width // 2
+    return text if len(text) <= width else f"{text[: width - end - 1]}…{text[-end:]}"
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    return f"{seconds * 1000:.1f} ms" if seconds < 9 else f"{seconds:.1f} s"
+
+
+def _result(request: Message, response: Message | None) -> str:
+    """Return the result of a plugin's call in words."""
+    words: list[str] = []
+    if isinstance(response, api.ConfigureResponse):
+        wanted = [events.BY_EVENT[event].rpc for event in events.in_mask(response.events & events.VALID)]
+        words.append(f"wants {', '.join(wanted) or 'everything'}")
+    if isinstance(request, api.SynchronizeRequest):
+        words.append(f"{len(request.pods)} pods, {len(request.containers)} containers")
+    if isinstance(response, api.CreateContainerResponse) and (names := changed_fields(response.adjust)):
+        words.append(f"sets {', '.join(names)}")
+    if isinstance(response, api.ValidateContainerAdjustmentResponse) and response.reject:
+        words.append(f"rejects: {response.reason}")
+    updates, evictions = getattr(response, "update", ()), getattr(response, "evict", ())
+    words += [f"updates {update.container_id[:12]}: {', '.join(changed_fields(update))}" for update in updates]
+    words += [f"evicts {eviction.container_id[:12]}: {eviction.reason}" for eviction in evictions]
+    return "; ".join(words) or "ok"

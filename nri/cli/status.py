@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from nri.cli import options, output
-from nri.cli.status_page import page, pod_page
+from nri.cli.layout import date, labelled, milliseconds, number, quantile, since, table, wrapped
+from nri.errors import escape
 from nri.status import client
-from nri.status.judging import judge
+from nri.status.judging import CONNECTED, OUTCOMES, WELL, Verdict, judge
 from nri.status.probe import probe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MAX_NAME = 253
 """Characters of a namespace and of a pod's name: the limit of Kubernetes."""
@@ -70,3 +76,162 @@ def _echo(text: str) -> None:
     """Print a text also where stdout's encoding lacks some of its characters."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     click.echo(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+MAX_FAULTS, MAX_FILES, MAX_WITHOUT = 10, 5, 20
+"""Faults, files, and containers without their plugins that are shown; the others are counted."""
+
+MAX_SHOWN = 600
+"""Characters that are shown of a text of a plugin; ``--json`` has the others."""
+
+_TOLD = ("plugin", "version", "metadata", "error")
+
+
+def page(document: dict[str, Any], verdict: Verdict) -> list[str]:
+    """Return the lines of a status: the verdict first.
+
+    :param document: of :func:`nri.status.client.status`.
+    """
+    lines = wrapped(verdict.line) if verdict.code == WELL else [verdict.word]
+    for reason in verdict.faults:
+        lines += wrapped(reason, "- ")
+    for part in (_facts, _plugins, _errors, _without, _events):
+        if found := list(part(document)):
+            lines += ["", *found]
+    return lines
+
+
+def _facts(document: dict[str, Any]) -> Iterator[str]:
+    now, bridge, late, record = (document[key] for key in ("time", "bridge", "lateCreates", "record"))
+    build = ", ".join([each for each in (bridge["commit"], bridge["date"]) if each])
+    started = f"pid {bridge['pid']}, started {since(bridge['started'], now)}"
+    yield from labelled("bridge", bridge["version"] + (f" ({build})" if build else ""), started)
+    yield from labelled("runtime", *_runtime(document["runtime"], bridge["state"], now))
+    yield from labelled("configuration", *_configuration(document["configuration"], now))
+    yield from labelled("late creates", ", ".join([f"{count} {state}" for state, count in late.items()]))
+    if record["fault"] is not None:
+        yield from labelled("record", record["fault"])
+    yield from labelled("log", f"to {document['log']['to'] or 'nowhere'}; {document['log']['lost']} lines lost")
+
+
+def _runtime(runtime: dict[str, Any], state: str, now: float) -> Iterator[str]:
+    if runtime["name"] is None:
+        yield "none yet: the bridge looks for one"
+        return
+    yield f"{runtime['name']} {runtime['version'] or ''}".rstrip() + f", NRI {runtime['nri'] or 'unknown'}"
+    begun = since(runtime["since"], now)
+    yield f"connected since {begun}" if state == CONNECTED else f"NOT CONNECTED; the last time since {begun}"
+    if not runtime["synchronized"]:
+        yield "not synchronized: what started before this bridge is not known"
+    if runtime["connections"] > 1:
+        yield f"{runtime['connections']} connections since the bridge started"
+
+
+def _configuration(configuration: dict[str, Any], now: float) -> Iterator[str]:
+    files, faults = configuration["files"], configuration["faults"]
+    if configuration["rejectedSince"] is not None:
+        yield f"NOT VALID since {since(configuration['rejectedSince'], now)}"
+        for fault in faults[:MAX_FAULTS]:
+            yield f"- {fault}"
+        if len(faults) > MAX_FAULTS:
+            yield f"- and {len(faults) - MAX_FAULTS} more: nri check"
+    elif configuration["valid"]:
+        yield f"valid, hash {configuration['hash'] or 'unknown'}"
+    if configuration["since"] is not None:
+        yield f"in use since {since(configuration['since'], now)}"
+    yield from files[:MAX_FILES]
+    if len(files) > MAX_FILES or not files:
+        yield f"and {len(files) - MAX_FILES} more files" if files else "no files"
+
+
+def _plugins(document: dict[str, Any]) -> Iterator[str]:
+    rows = []
+    for plugin in document["plugins"]:
+        counts = [number(sum([runs[outcome] for runs in plugin["runs"].values()])) for outcome in OUTCOMES]
+        resident = escape(plugin["resident"]["state"][:8])[:8]  # a later bridge may have other words
+        times = [quantile(plugin["seconds"], share) for share in (0.5, 0.99)]
+        rows.append([plugin["type"], resident, *counts, *times])
+    header = ("PLUGIN", "RESIDENT", "OK", "ERROR", "KILLED", "IGNORED", "MEDIAN", "P99")
+    yield from table(header, rows) if rows else ["no plugins"]
+
+
+def _errors(document: dict[str, Any]) -> Iterator[str]:
+    found = [(plugin["lastError"], plugin["type"]) for plugin in document["plugins"] if plugin["lastError"]]
+    if found:
+        yield "last errors"
+    for error, plugin in sorted(found, key=lambda each: -each[0]["time"]):
+        yield from wrapped(f"{date(error['time'])} {plugin}: {error['state']} of {_name(error)}:", "- ")
+        yield from wrapped(error["error"] or "no reason is known", "  ")
+
+
+def _without(document: dict[str, Any]) -> Iterator[str]:
+    found = document["withoutPlugins"]
+    if found:
+        yield f"without their plugins ({len({each['id'] for each in found})})"
+    for each in found[-MAX_WITHOUT:]:
+        about = f"{_name(each)} without {each['plugin'] or 'its plugins'} since {date(each['since'])}"
+        yield from wrapped(f"{about}: {each['state']}: {each['why']}", "- ", "  ")
+
+
+def _events(document: dict[str, Any]) -> Iterator[str]:
+    rows = []
+    for event in document["events"]:
+        counts = [number(event[key]) for key in ("answered", "errors", "late", "nearDeadline")]
+        times = [quantile(event["seconds"], 0.5), quantile(event["seconds"], 0.99), quantile(event["waiting"], 0.99)]
+        rows.append([event["event"], *counts, *times])
+    header = ("EVENT", "ANSWERED", "ERRORS", "LATE", "NEAR", "MEDIAN", "P99", "WAIT P99")
+    yield from table(header, rows) if rows else []
+
+
+def _name(about: dict[str, Any]) -> str:
+    return f"{about['pod']}/{about['container']}" if about["container"] else str(about["pod"])
+
+
+def pod_page(document: dict[str, Any]) -> list[str]:
+    """Return the lines of the exchanges with a pod, the last one last.
+
+    :param document: of :func:`nri.status.client.exchanges`.
+    """
+    exchanges, forgotten = document["exchanges"], document["forgotten"]
+    count = f"{len(exchanges)} exchange{'s' if len(exchanges) != 1 else ''}" if exchanges else "no exchange is known"
+    old = f"; {forgotten} older ones of all pods are forgotten" if forgotten else ""
+    lines = wrapped(f"{document['namespace']}/{document['name']}: {count}{old}")
+    for exchange in exchanges:
+        lines += ["", *_exchange(exchange)]
+    return lines
+
+
+def _exchange(exchange: dict[str, Any]) -> Iterator[str]:
+    event = f" ({exchange['event']})" if exchange["event"] else ""
+    late = ", late" if exchange["late"] else ""
+    what = f"container {exchange['container']}" if exchange["container"] is not None else "sandbox"
+    took = milliseconds(exchange["seconds"])
+    yield from wrapped(f"{date(exchange['time'])} {exchange['state']}{event} of {what}{late}, {took}", "", "  ")
+    yield from wrapped(f"id {exchange['id']}", "  ")
+    if exchange["error"]:
+        yield from wrapped(_short(f"the runtime was answered: {exchange['error']}"), "  ", "    ")
+    for part in exchange["plugins"]:
+        yield from wrapped(f"{part['plugin']}: {part['outcome']}, {milliseconds(part['seconds'])}", "  ", "    ")
+        for line in [part["error"]] if part["error"] else _result(part["result"]):
+            yield from wrapped(_short(line), "    ", "      ")
+
+
+def _result(text: str | None) -> list[str]:
+    """Return what a plugin wrote: its metadata, and the other keys that say what it did."""
+    if text is None:
+        return []
+    try:
+        result = json.loads(text)
+        metadata = result.get("metadata") or {}
+        lines = [f"{key} = {_value(value)}" for key, value in metadata.items()]
+        return lines + [f"{key}: {_value(value)}" for key, value in result.items() if key not in _TOLD and value]
+    except (ValueError, AttributeError, RecursionError):
+        return [f"result, cut or not JSON: {text}"]
+
+
+def _value(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}… ({len(text)} characters: see --json)"

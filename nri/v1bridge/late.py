@@ -254,8 +254,8 @@ def find_missed(pods: Sequence[api.PodSandbox], containers: Sequence[api.Contain
     """Return the sandboxes and containers that live and are not among the ids that were *served*.
 
     Runtimes synchronize with what they know, which is more than what lives. containerd sends all sandboxes
-    but unknown ones, where stopped ones have no pid, and created and running containers. CRI-O sends all sandboxes, where those
-    that are stopped or without infra container have no pid, and created, running and paused containers.
+    but unknown ones, where stopped ones have no pid, and created and running containers. CRI-O sends all sandboxes,
+    where those that are stopped or without infra container have no pid, and created, running and paused containers.
 
     So a container lives if it runs or is paused. A created one gets its StartContainer later. A sandbox lives if it
     has a pid, or a container that lives: runtimes stop the containers first. A sandbox without both may be ready or

@@ -183,9 +183,10 @@ class InstanceLock:
 
     A bridge from outside takes it before it connects, and stands by while another one holds it. A bridge that a
     runtime launches must register at once, so it takes the lock in the background, and the log has an error if that
-    takes longer than another bridge needs for its end. The kernel releases the lock when the process ends. The descriptor is closed in children. Without the lock's file, such as for another user than root, the bridge
-    goes on. The file may be removed under a bridge, so the next one also looks whether another process listens on the
-    status socket beside it.
+    takes longer than another bridge needs for its end. The kernel releases the lock when the process ends. The
+    descriptor is closed in children. Without the lock's file, such as for another user than root, the bridge goes on.
+    The file may be removed under a bridge, so the next one also looks whether another process listens on the status
+    socket beside it.
 
     :param path: the lock's file; it is made if it is not there, and stays.
     :param grace: see :data:`GRACE`.

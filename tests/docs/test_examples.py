@@ -32,8 +32,8 @@ import pytest
 import yaml
 
 from harness import json_schemas
-from nri.cli.status_page import page as status_page
-from nri.cli.status_page import pod_page
+from nri.cli.status import page as status_page
+from nri.cli.status import pod_page
 from nri.client import spec_from_oci
 from nri.config import ConfigError, load
 from nri.config.plugin_conf import check_conf

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from nri.authoring.rpaths import elf_files
+from nri.authoring.packing import elf_files
 from nri.client.resident import about
 from nri.config.entries import PluginEntry
 from tests.integration.authoring.authored import Built, answer

@@ -71,7 +71,7 @@ def shell(folder: Path, text: str = SHELL) -> None:
     (folder / "bin/hello").chmod(0o755)
 
 
-@pytest.mark.parametrize("kind", ["v1", "v2", "hybrid"])
+@pytest.mark.parametrize("kind", ["v1", "v2"])
 def test_life_of_a_pod_shows_requests_results_and_writes(tmp_path: Path, kind: str) -> None:
     ran = simulate(tmp_path, "--cgroups", kind)
     header, *lines = re.sub(r" +[\d.]+ ms$", "", ran.stdout, flags=re.MULTILINE).splitlines(keepends=True)
