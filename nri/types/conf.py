@@ -63,8 +63,8 @@ class Conf:
         :param named: ``title`` and ``description`` of the schema, for a class that is a file of its own: it may also
             have the key ``$schema``, for editors.
         """
-        own = {name: each for name, each in vars(cls).items() if isinstance(each, ConfField)}
-        names = {each.key or _camel(name): name for name, each in own.items()}
+        own = {name: field for name, field in vars(cls).items() if isinstance(field, ConfField)}
+        names = {field.key or _camel(name): name for name, field in own.items()}
         fields = {key: own[name] for key, name in names.items()}
         for base in cls.__bases__:
             inherited = {key: name for key, name in getattr(base, "attributes", {}).items() if name not in own}
@@ -73,10 +73,10 @@ class Conf:
         cls.attributes, cls._fields = names, fields
         cls.table = Table(
             *[
-                Key(key, each.rule, required=True, description=each.description)
-                if each.default is REQUIRED
-                else Key(key, each.rule, default=each.default, description=each.description)
-                for key, each in fields.items()
+                Key(key, field.rule, required=True, description=field.description)
+                if field.default is REQUIRED
+                else Key(key, field.rule, default=field.default, description=field.description)
+                for key, field in fields.items()
             ],
             *([SCHEMA_KEY] if named else []),
             notes=True,
@@ -133,9 +133,9 @@ class Conf:
         from nri.types.table_explained import faults, path_text
 
         listed = islice(faults(cls.table, value), MAX_FAULTS)
-        found = [": ".join(filter(None, (path_text(path), wrong))) for path, wrong, _ in listed]
+        messages = [": ".join(filter(None, (path_text(path), wrong))) for path, wrong, _ in listed]
         items = value.items() if isinstance(value, dict) else ()
-        return cls.of_accepted({key: item for key, item in items if cls.table.accepts({key: item})}), found
+        return cls.of_accepted({key: item for key, item in items if cls.table.accepts({key: item})}), messages
 
     @classmethod
     def _of(cls, read: dict[str, Any]) -> Self:
@@ -175,4 +175,4 @@ class Conf:
 
 def _camel(name: str) -> str:
     first, *more = name.split("_")
-    return first + "".join([each.capitalize() for each in more])
+    return first + "".join([word.capitalize() for word in more])

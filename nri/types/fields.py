@@ -47,9 +47,9 @@ def text(
     return _field(table.text(shortest, longest), description, default, key)
 
 
-def choice(*known: str, description: str = "", default: Any = REQUIRED, key: str = "") -> str:
+def choice(*allowed: str, description: str = "", default: Any = REQUIRED, key: str = "") -> str:
     """Return a field for one of some words."""
-    return _field(table.words(*known), description, default, key)
+    return _field(table.words(*allowed), description, default, key)
 
 
 def flag(description: str = "", *, default: Any = REQUIRED, key: str = "") -> bool:
@@ -109,7 +109,7 @@ def mapping(item: Item, description: str = "", *, default: Any = REQUIRED, key: 
     of, read = _item(item)
 
     def items(value: dict[str, Any]) -> dict[str, Any]:
-        return value if read is None else {name: read(each) for name, each in value.items()}
+        return value if read is None else {name: read(entry) for name, entry in value.items()}
 
     return _field(table.Map(of, table.text(1)), description, default, key, items)
 

@@ -207,8 +207,8 @@ def _glimpse(text: str, at: int) -> str:
 
 def _depth(value: object) -> int:
     depth, level = 0, [value]
-    while containers := [each for each in level if isinstance(each, dict | list)]:
-        level = [inner for each in containers for inner in (each.values() if isinstance(each, dict) else each)]
+    while containers := [outer for outer in level if isinstance(outer, dict | list)]:
+        level = [inner for outer in containers for inner in (outer.values() if isinstance(outer, dict) else outer)]
         depth += 1
     return depth
 

@@ -153,19 +153,19 @@ class JSONObject:
         if not isinstance(value, dict):
             raise mismatch(value, where, "an object")
         by_key = cls._BY_KEY
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         unknown: dict[str, Any] = {}
         for key, item in value.items():
-            known = by_key.get(key) or by_key.get(fold(key))
-            if known is not None:
-                found[known.attribute] = known.kind(item, f"{where}.{known.key}")
+            target = by_key.get(key) or by_key.get(fold(key))
+            if target is not None:
+                values[target.attribute] = target.kind(item, f"{where}.{target.key}")
             else:
                 unknown[key] = item
         message = cls.__new__(cls)
         put = object.__setattr__
         for field in cls.FIELDS:
             name = field.attribute
-            put(message, name, found[name] if name in found else field.kind(None, ""))
+            put(message, name, values[name] if name in values else field.kind(None, ""))
         if "extra" in cls.__slots__:
             put(message, "extra", unknown)
         return message
@@ -228,12 +228,12 @@ class JSONObject:
         return f"{type(self).__name__}({inner})"
 
 
-def objects(kind: type[Listed], what: str, value: object, where: str) -> tuple[Listed, ...]:
+def objects(kind: type[Listed], label: str, value: object, where: str) -> tuple[Listed, ...]:
     """Return an array of one type of objects, without its nulls; empty for null. For a kind."""
     if value is None:
         return ()
     if not isinstance(value, list | tuple):
-        raise mismatch(value, where, f"an array of {what}")
+        raise mismatch(value, where, f"an array of {label}")
     return tuple(
         [
             item if isinstance(item, kind) else kind.from_value(item, f"{where}[{index}]")

@@ -70,9 +70,9 @@ HOOKS = ("prestart", "createRuntime", "createContainer", "startContainer", "post
 """The kinds of hooks."""
 
 
-def flags(prefix: str, *known: str) -> Rule:
+def flags(prefix: str, *allowed: str) -> Rule:
     """Return a rule for one of some words that begin with *prefix*."""
-    return words(*[f"{prefix}{word}" for word in known])
+    return words(*[f"{prefix}{word}" for word in allowed])
 
 
 MEMORY_MODE = flags(

@@ -53,11 +53,11 @@ ANYTHING = Rule(object, lambda value: True, "a value", {})
 FLAG = Rule(bool, lambda value: value is True or value is False, "true or false", {"type": "boolean"})
 
 
-def words(*known: str) -> Rule:
+def words(*allowed: str) -> Rule:
     """Return a rule for one of some words."""
-    keywords = {"enum": [*map(str, known)]} if len(known) > 1 else {"const": str(known[0])}
-    expected = f"one of {', '.join(known)}" if len(known) > 1 else f'"{known[0]}"'
-    return Rule(str, known.__contains__, expected, keywords)
+    keywords = {"enum": [*map(str, allowed)]} if len(allowed) > 1 else {"const": str(allowed[0])}
+    expected = f"one of {', '.join(allowed)}" if len(allowed) > 1 else f'"{allowed[0]}"'
+    return Rule(str, allowed.__contains__, expected, keywords)
 
 
 def text(

@@ -27,8 +27,8 @@ _NOTES = {f"^{NOTE_PREFIX}": {"title": "The operator's own notes; no program rea
 
 def refusal(rule: Rule, value: object, where: str, limit: int = FIRST) -> DecodeError:
     """Return the error for a value that *rule* does not accept, or ``rule.read`` of a table: its first faults."""
-    found = faults(rule, {} if value is None and isinstance(rule, Table) else value)
-    listed = [f"{where}{path_text(path, '.')}: {wrong}" for path, wrong, _ in islice(found, limit)]
+    findings = faults(rule, {} if value is None and isinstance(rule, Table) else value)
+    listed = [f"{where}{path_text(path, '.')}: {wrong}" for path, wrong, _ in islice(findings, limit)]
     return DecodeError("; ".join(listed))
 
 
@@ -44,7 +44,7 @@ def why(rule: Rule, value: object) -> str:
     if isinstance(value, list) and len(value) < (keywords.get("minItems") or 0):
         return f"found {len(value)} items, expected at least {keywords['minItems']}"
     is_no_integer = rule.kind is int and value is not None and not _is_of(rule, value)
-    near = nearest(value, [each for each in keywords.get("enum", ()) if isinstance(each, str)])
+    near = nearest(value, [word for word in keywords.get("enum", ()) if isinstance(word, str)])
     hint = f"; did you mean {near}?" if near else ""
     return f"found {describe(value)}, expected {'an integer' if is_no_integer else rule.expected}{hint}"
 
@@ -100,13 +100,13 @@ def nearest(word: object, candidates: Iterable[str]) -> str | None:
 
 def schema(rule: Rule) -> Schema:
     """Return the rule as a JSON Schema (2020-12)."""
-    found = dict(rule.keywords)
+    keywords = dict(rule.keywords)
     if isinstance(rule, Table):
         keys = {
             name: _without_none(key.named | schema(key.rule) | key.named | {"default": key.default})
             for name, key in rule.keys.items()
         }
-        found |= {
+        keywords |= {
             "type": "object",
             "required": rule.required or None,
             "properties": keys | {name: _or_null(keys[name]) for name in rule.nullable},
@@ -114,12 +114,12 @@ def schema(rule: Rule) -> Schema:
             "additionalProperties": False,
         }
     elif isinstance(rule, Map):
-        found |= _schema_of_map(rule)
+        keywords |= _schema_of_map(rule)
     elif rule.kind is list and rule.parts:
-        found["items"] = schema(rule.parts[0])
+        keywords["items"] = schema(rule.parts[0])
     elif rule.parts:
-        found["anyOf"] = [schema(part) for part in rule.parts]
-    return _without_none(found)
+        keywords["anyOf"] = [schema(part) for part in rule.parts]
+    return _without_none(keywords)
 
 
 def _is_of(rule: Rule, value: object) -> bool:
@@ -179,25 +179,25 @@ def _behind_a_dash(names: Schema) -> Schema:
 def _faults_of_items(rule: Rule, value: list[Any], path: Path) -> Faults:
     item, is_unique = rule.parts[0], rule.keywords["uniqueItems"]
     seen = set()
-    for index, each in enumerate(value):
-        if not item.accepts(each):
-            yield from faults(item, each, (*path, index))
-        elif is_unique and each in seen:
-            yield (*path, index), f"found {describe(each)} again, expected it once", False
+    for index, element in enumerate(value):
+        if not item.accepts(element):
+            yield from faults(item, element, (*path, index))
+        elif is_unique and element in seen:
+            yield (*path, index), f"found {describe(element)} again, expected it once", False
         elif is_unique:
-            seen.add(each)
+            seen.add(element)
 
 
-def _or_null(found: Schema) -> Schema:
+def _or_null(keywords: Schema) -> Schema:
     """Return a schema that accepts null, too."""
-    if "type" in found:
-        return found | {"type": [found["type"], "null"]}
-    if "anyOf" in found:
-        return found | {"anyOf": [*found["anyOf"], {"type": "null"}]}
-    if "enum" in found or "const" in found:
-        allowed = found.pop("enum", None) or [found.pop("const")]
-        return found | {"enum": [*allowed, None]}
-    return found
+    if "type" in keywords:
+        return keywords | {"type": [keywords["type"], "null"]}
+    if "anyOf" in keywords:
+        return keywords | {"anyOf": [*keywords["anyOf"], {"type": "null"}]}
+    if "enum" in keywords or "const" in keywords:
+        allowed = keywords.pop("enum", None) or [keywords.pop("const")]
+        return keywords | {"enum": [*allowed, None]}
+    return keywords
 
 
 def _without_none(keywords: Schema) -> Schema:
