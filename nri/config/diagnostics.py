@@ -41,8 +41,8 @@ def diagnose(file: str, document: bytes, limit: int = MAX_FAULTS) -> tuple[Fault
     for path, (line, column), first in positions.duplicates:
         message = "the key is given again, expected it once; it was given first at line {} column {}".format(*first)
         faults.append(Fault(file=file, line=line, column=column, path=path_text(path), message=message))
-    found = itertools.islice(faults_of(HOST_CONFIG, value), limit)
-    faults += [positions.fault(file, path, message, at_key) for path, message, at_key in found]
+    findings = itertools.islice(faults_of(HOST_CONFIG, value), limit)
+    faults += [positions.fault(file, path, message, at_key) for path, message, at_key in findings]
     return tuple(sorted(faults, key=lambda fault: (fault.line, fault.column))[:limit])
 
 

@@ -111,17 +111,17 @@ class Source:
             before, _ = self._look(check_owner)
             left = settled - unchanged_for(self.conf_dir) if settled else 0.0
             try:
-                found: Files | ConfigError = load_files(self.conf_dir, self.conf_file, check_owner=check_owner)
+                outcome: Files | ConfigError = load_files(self.conf_dir, self.conf_file, check_owner=check_owner)
             except ConfigError as error:
-                found = error
+                outcome = error
             after, newest = self._look(check_owner)
             is_whole = after == before and (
-                isinstance(found, ConfigError) or [*found] == self._paths or not self._paths
+                isinstance(outcome, ConfigError) or [*outcome] == self._paths or not self._paths
             )
             if attempts <= 0 or (is_whole and left <= 0):
                 # Files that may have changed without another time of change are read again.
                 self._seen = None if not is_whole or _is_recent(newest) else after
-                return found
+                return outcome
             time.sleep(max(PAUSE, left))
 
     def _look(self, check_owner: bool) -> tuple[tuple[object, ...], int]:
@@ -202,7 +202,7 @@ def load_files(conf_dir: str, conf_file: str, *, check_owner: bool = True) -> Fi
     plain: set[str] = set()
     directories = _leading_to(conf_dir, faults, plain) if conf_dir and check_owner else []
     for path in (_files(conf_dir) if conf_dir else []) or [conf_file]:
-        known = len(faults)
+        fault_count = len(faults)
         try:
             files[path] = _load_file(path, check_owner=check_owner)
         except ConfigError as error:
@@ -213,7 +213,7 @@ def load_files(conf_dir: str, conf_file: str, *, check_owner: bool = True) -> Fi
             try:
                 directories += trust.directories(path, plain)
             except OSError as error:
-                if len(faults) == known:
+                if len(faults) == fault_count:
                     faults.append(Fault(file=path, message=_not_followed(error)))
     if check_owner:
         faults[:0] = _of_directories(directories)
@@ -261,15 +261,15 @@ def unread(conf_dir: str, *, is_standard: bool) -> list[tuple[str, str]]:
     above = os.path.dirname(conf_dir.rstrip("/"))
     others = [name for name in _names(conf_dir) if not name.endswith(SUFFIX) and not name.startswith(".")]
     paths = [os.path.join(conf_dir, name) for name in others]
-    why = f"is not read: its name does not end in {SUFFIX}"
-    found = [(f"{path} {why}", f"give it a name that ends in {SUFFIX}") for path in paths if _has_plugins(path)]
+    reason = f"is not read: its name does not end in {SUFFIX}"
+    notes = [(f"{path} {reason}", f"give it a name that ends in {SUFFIX}") for path in paths if _has_plugins(path)]
     for folder in [above, *[os.path.join(above, name) for name in _names(above)]] if is_standard else []:
         if folder == conf_dir or os.path.basename(folder) == "kubernetes":  # which has the earlier configurations
             continue
         paths = [os.path.join(folder, name) for name in _names(folder)]
         paths = [path for path in paths if path != os.path.join(above, "conf.json") and _has_plugins(path)]
-        found += [(f"{path} is not read: it is not in {conf_dir}", f"move it to {conf_dir}") for path in paths]
-    return found
+        notes += [(f"{path} is not read: it is not in {conf_dir}", f"move it to {conf_dir}") for path in paths]
+    return notes
 
 
 def _names(directory: str) -> list[str]:

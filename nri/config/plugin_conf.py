@@ -33,8 +33,8 @@ def check_conf(plugin: PluginEntry, schema: Any) -> tuple[Fault, ...]:
 
     A missing conf (None) is valid if the schema accepts null or an empty object.
     """
-    found = [(("conf", *path), message, at_key) for path, message, at_key in _findings(schema, plugin.conf)]
-    return tuple(sorted(_faults(plugin, found), key=lambda fault: (fault.line, fault.column)))
+    findings = [(("conf", *path), message, at_key) for path, message, at_key in _findings(schema, plugin.conf)]
+    return tuple(sorted(_faults(plugin, findings), key=lambda fault: (fault.line, fault.column)))
 
 
 def fault_at(plugin: PluginEntry, key: str, message: str) -> Fault:
@@ -61,11 +61,11 @@ def open_to_every_pod(schema: Any, conf: Any) -> tuple[str, ...]:
 
 def openness_note(plugin: PluginEntry, schema: Any) -> str:
     """Return one line about the keys that an entry leaves open to every pod; "" without such keys."""
-    found = open_to_every_pod(schema, plugin.conf)
-    if not found:
+    keys = open_to_every_pod(schema, plugin.conf)
+    if not keys:
         return ""
     where = f"{plugin.source or '(no file)'}: plugins[{plugin.source_index}].conf.allow"
-    return f"{where}: any pod may set its own {' and '.join(found)}; list the namespaces that may"
+    return f"{where}: any pod may set its own {' and '.join(keys)}; list the namespaces that may"
 
 
 def _object(value: Any) -> dict[str, Any]:
@@ -87,8 +87,8 @@ def _findings(schema: Any, conf: Any) -> list[Finding]:
         where = path_text(error.absolute_path) or DOCUMENT
         reason = f"it is no JSON Schema: {where}: {_explained([error])[0][1]}"
     except Unresolvable as error:
-        what = repr(error.ref or "something")
-        reason = f"it refers to {what}, which is not in it; references elsewhere are not followed"
+        reference = repr(error.ref or "something")
+        reason = f"it refers to {reference}, which is not in it; references elsewhere are not followed"
     except RecursionError:
         reason = "schema or conf are nested too deep, or the schema refers to itself without end"
     except Exception as error:  # a foreign schema can make a validator raise anything
@@ -98,8 +98,8 @@ def _findings(schema: Any, conf: Any) -> list[Finding]:
 
 def _explained(errors: Iterable[Any]) -> list[Finding]:
     """Return findings for a validator's errors, at most :data:`nri.config.faults.MAX_FAULTS`."""
-    found = itertools.chain.from_iterable(map(_of_error, errors))
-    return list(dict.fromkeys(itertools.islice(found, MAX_FAULTS)))
+    findings = itertools.chain.from_iterable(map(_of_error, errors))
+    return list(dict.fromkeys(itertools.islice(findings, MAX_FAULTS)))
 
 
 def _of_error(error: Any) -> Iterator[Finding]:
@@ -109,11 +109,11 @@ def _of_error(error: Any) -> Iterator[Finding]:
     path, schema, wanted = tuple(error.absolute_path), error.schema, error.validator_value
     title = f" ({schema['title']})" if isinstance(schema, dict) and "title" in schema else ""
     if error.validator == "additionalProperties" and wanted is False:
-        known = list(schema.get("properties", {}))
+        keys = list(schema.get("properties", {}))
         for key in error.instance:
-            if key not in known and not any(re.search(each, key) for each in schema.get("patternProperties", {})):
-                near = nearest(key, known)
-                hint = f", did you mean {near}?" if near else f", expected one of {', '.join(known)}" * bool(known)
+            if key not in keys and not any(re.search(regex, key) for regex in schema.get("patternProperties", {})):
+                near = nearest(key, keys)
+                hint = f", did you mean {near}?" if near else f", expected one of {', '.join(keys)}" * bool(keys)
                 yield (*path, key), f"unknown key{hint}", True
     elif error.validator == "required":
         missing = [key for key in wanted if key not in error.instance]
@@ -137,7 +137,7 @@ def _only_types(errors: list[Any]) -> list[Any]:
 
 def _types(wanted: Any) -> str:
     if isinstance(wanted, list):
-        return " or ".join(dict.fromkeys([_types(each) for each in wanted if each != "null"])) or "null"
+        return " or ".join(dict.fromkeys([_types(kind) for kind in wanted if kind != "null"])) or "null"
     return {"boolean": "true or false", "null": "null"}.get(wanted, f"a{'n' * (wanted[0] in 'aio')} {wanted}")
 
 
@@ -145,12 +145,12 @@ def _json(value: Any) -> str:
     return gojson.shorten(gojson.dumps(value).decode())
 
 
-def _faults(plugin: PluginEntry, found: list[tuple[Path, str, bool]]) -> list[Fault]:
+def _faults(plugin: PluginEntry, findings: list[tuple[Path, str, bool]]) -> list[Fault]:
     """Return the faults of an entry, with their positions in its file as it is now, or without if it cannot be read.
 
-    :param found: the path in the entry, the message, and whether the key is wrong, of each.
+    :param findings: the path in the entry, the message, and whether the key is wrong, of each.
     """
-    if not found:
+    if not findings:
         return []
     from nri.config.source_positions import SourcePositions
 
@@ -160,4 +160,4 @@ def _faults(plugin: PluginEntry, found: list[tuple[Path, str, bool]]) -> list[Fa
     except (OSError, ConfigError, ValueError):
         text = ""
     positions, file, entry = SourcePositions(text), plugin.source or "(no file)", ("plugins", plugin.source_index)
-    return [positions.fault(file, (*entry, *path), message, at_key) for path, message, at_key in found]
+    return [positions.fault(file, (*entry, *path), message, at_key) for path, message, at_key in findings]

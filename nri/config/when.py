@@ -209,10 +209,10 @@ class Pattern:
         if at > end or not text.startswith(self._start) or not text.endswith(self._end):
             return False
         for part in self._middle:
-            found = text.find(part, at, end)
-            if found < 0:
+            index = text.find(part, at, end)
+            if index < 0:
                 return False
-            at = found + len(part)
+            at = index + len(part)
         return True
 
 
@@ -241,20 +241,20 @@ class Texts:
 class _Name:
     """``namespaces`` or ``runtimeHandler``: a name that is one of several."""
 
-    __slots__ = ("_texts", "_what", "fact")
+    __slots__ = ("_subject", "_texts", "fact")
 
-    def __init__(self, what: str, fact: str, given: Sequence[str]) -> None:
-        self._what, self.fact, self._texts = what, fact, Texts(given)
+    def __init__(self, subject: str, fact: str, given: Sequence[str]) -> None:
+        self._subject, self.fact, self._texts = subject, fact, Texts(given)
 
     def holds(self, facts: Facts) -> bool | None:
-        found = getattr(facts, self.fact)
-        return None if found is None else self._texts.match(found)
+        name = getattr(facts, self.fact)
+        return None if name is None else self._texts.match(name)
 
     def why(self, facts: Facts) -> str:
-        found = getattr(facts, self.fact)
-        if found is None:
-            return f"{self._what} not known"
-        return f"{self._what} {_quoted(found)}, expected {self._texts}"
+        name = getattr(facts, self.fact)
+        if name is None:
+            return f"{self._subject} not known"
+        return f"{self._subject} {_quoted(name)}, expected {self._texts}"
 
 
 class _Sandbox:
@@ -273,19 +273,19 @@ class _Sandbox:
     def why(self, facts: Facts) -> str:
         if facts.is_sandbox is None:
             return "not known if it is a sandbox"
-        found, expected = ("a sandbox", "a container") if facts.is_sandbox else ("a container", "a sandbox")
-        return f"{found}, expected {expected}"
+        kind, expected = ("a sandbox", "a container") if facts.is_sandbox else ("a container", "a sandbox")
+        return f"{kind}, expected {expected}"
 
 
 class _Value:
     """The rule for one key of ``labels`` or ``annotations``."""
 
-    __slots__ = ("_allowed", "_key", "_may_be_there", "_what")
+    __slots__ = ("_allowed", "_key", "_kind", "_may_be_there")
 
     fact = ""  # no two places have the same label or annotation
 
-    def __init__(self, what: str, key: str, rule: Mapping[str, Any]) -> None:
-        self._what, self._key = what, key
+    def __init__(self, kind: str, key: str, rule: Mapping[str, Any]) -> None:
+        self._kind, self._key = kind, key
         self._may_be_there: bool = rule.get("present", True)
         self._allowed = []
         if "equals" in rule:
@@ -303,18 +303,18 @@ class _Value:
 
     def why(self, facts: Facts) -> str:
         value, is_known = self._find(facts)
-        where = f"{self._what} {_quoted(self._key)}"
+        where = f"{self._kind} {_quoted(self._key)}"
         if value is None and not is_known:
             return f"{where} not known"
-        found = "missing" if value is None else f"found {_quoted(value)}"
+        finding = "missing" if value is None else f"found {_quoted(value)}"
         expected = " and ".join([str(texts) for texts in self._allowed])
         if not self._may_be_there:
             expected = f"{expected} and none" if expected else "none"
-        return f"{where}: {found}, expected {expected or 'it'}"
+        return f"{where}: {finding}, expected {expected or 'it'}"
 
     def _find(self, facts: Facts) -> tuple[str | None, bool]:
         """Return the value, and whether it is known that there is no other."""
-        if self._what == "label":
+        if self._kind == "label":
             values, is_known = facts.labels, True
         else:
             values, is_known = facts.annotations, facts.has_all_annotations
@@ -346,8 +346,8 @@ class Condition(JSONObject):
             parts.append(_Sandbox(value["sandbox"]))
         if "runtimeHandler" in value:
             parts.append(_Name("runtime handler", "runtime_handler", value["runtimeHandler"]))
-        for what in ("label", "annotation"):
-            parts += [_Value(what, key, rule) for key, rule in value.get(f"{what}s", {}).items()]
+        for kind in ("label", "annotation"):
+            parts += [_Value(kind, key, rule) for key, rule in value.get(f"{kind}s", {}).items()]
         self._set(value=value, _parts=parts, _skips=value.get("unknown") == SKIP)
 
     @classmethod
