@@ -93,8 +93,8 @@ def _apply_linux(config: dict[str, Any], linux: dict[str, Any]) -> None:
             config[key] = linux[key]
     if "intelRdt" in linux:
         rdt = {key: value for key, value in linux["intelRdt"].items() if key != "remove"}
-        known = {} if linux["intelRdt"].get("remove") else below(config, "intelRdt", "linux")
-        config["intelRdt"] = known | rdt
+        existing = {} if linux["intelRdt"].get("remove") else below(config, "intelRdt", "linux")
+        config["intelRdt"] = existing | rdt
         if not config["intelRdt"]:
             del config["intelRdt"]
 
@@ -116,30 +116,30 @@ def _environment(variables: list[Any], wanted: dict[str, str | None]) -> list[An
     """Return ``process.env``: a variable that is set again keeps its place."""
     left = {key: value for key, value in wanted.items() if value is not None}
     mentioned = {key.removeprefix("-") for key in wanted if key.startswith("-") or wanted[key] is None} | set(left)
-    found = []
+    environment = []
     for variable in variables:
         name = str(variable).partition("=")[0]
         if name not in mentioned:
-            found.append(variable)
+            environment.append(variable)
         elif name in left:
-            found.append(f"{name}={left.pop(name)}")
-    return found + [f"{name}={value}" for name, value in left.items()]
+            environment.append(f"{name}={left.pop(name)}")
+    return environment + [f"{name}={value}" for name, value in left.items()]
 
 
 def _entries(parent: dict[str, Any], key: str, wanted: dict[str, Any], where: str = "") -> None:
-    known = below(parent, key, where)
+    entries = below(parent, key, where)
     for name, item in wanted.items():
         if item is None:
-            known.pop(name.removeprefix("-"), None)
-    known.update({name: item for name, item in wanted.items() if item is not None})
+            entries.pop(name.removeprefix("-"), None)
+    entries.update({name: item for name, item in wanted.items() if item is not None})
 
 
-def _by_key(known: list[Any], wanted: list[Any], key: str) -> list[Any]:
+def _by_key(existing: list[Any], wanted: list[Any], key: str) -> list[Any]:
     """Return the elements of both lists; one of *wanted* replaces or removes that with its key."""
     mentioned = [item[key] for item in wanted]  # no set: a key of the configuration may be an array
-    kept = [item for item in known if not (isinstance(item, dict) and item.get(key) in mentioned)]
+    kept = [item for item in existing if not (isinstance(item, dict) and item.get(key) in mentioned)]
     added = [item for item in wanted if not is_removal(item)]
-    return kept + [{name: each for name, each in item.items() if name != "remove"} for item in added]
+    return kept + [{name: value for name, value in item.items() if name != "remove"} for item in added]
 
 
 def _rule(device: dict[str, Any]) -> dict[str, Any]:

@@ -90,15 +90,15 @@ class Changes:
             states = ", ".join(ANSWERS_WITH_UPDATES)
             raise AdjustError(f"updates: found them in answer to {request.state}, expected {states}")
         for field, value in walk(adjust):
-            if why := self.abilities.why_no_field(field):
-                raise AdjustError(f"adjust.{field.name}: {why}")
-            if field.name == "linux.cgroupsPath" and (why := self.abilities.why_no_path(value)):
-                raise AdjustError(f"adjust.{field.name} {why}")
+            if reason := self.abilities.why_no_field(field):
+                raise AdjustError(f"adjust.{field.name}: {reason}")
+            if field.name == "linux.cgroupsPath" and (reason := self.abilities.why_no_path(value)):
+                raise AdjustError(f"adjust.{field.name} {reason}")
         path = result.cgroups_path if request.state == State.SETUP else ""
         if path and "cgroupsPath" in adjust.get("linux", {}):
             raise AdjustError("cgroupsPath: found it beside adjust.linux.cgroupsPath, expected one of them")
-        if path and (why := self.abilities.why_no_path(path)):
-            raise AdjustError(f"cgroupsPath {why}")
+        if path and (reason := self.abilities.why_no_path(path)):
+            raise AdjustError(f"cgroupsPath {reason}")
         merge, path_by = self._merge, self._path_by
         if path_by and path_by != plugin and "cgroupsPath" in adjust.get("linux", {}):
             raise AdjustError(
@@ -125,8 +125,8 @@ class Changes:
     def _take_updates(self, plugin: str, request: Request, updates: list[dict[str, Any]]) -> None:
         if not updates:
             return
-        if why := self.abilities.why_no_update(request.state, is_sandbox=request.is_sandbox):
-            raise AdjustError(f"updates: {why}")
+        if reason := self.abilities.why_no_update(request.state, is_sandbox=request.is_sandbox):
+            raise AdjustError(f"updates: {reason}")
         merges, merged, ignored = dict(self._merges), dict(self.updates), []
         for index, update in enumerate(updates):
             id_, asked = update["id"], {"linux": {"resources": update["resources"]}}
@@ -135,8 +135,8 @@ class Changes:
                     f"updates[{index}].id: found the container of the {request.state} itself, expected another one"
                 )
             for field, _ in walk(asked):
-                if why := self.abilities.why_no_updated_field(field):
-                    raise AdjustError(f"updates[{index}].{'.'.join(field.path[1:])}: {why}")
+                if reason := self.abilities.why_no_updated_field(field):
+                    raise AdjustError(f"updates[{index}].{'.'.join(field.path[1:])}: {reason}")
             merge = merges.get(id_, Merge(_NAMES)).copy()
             try:
                 add(merge, asked, plugin, f"updates[{index}] of {id_}")
@@ -168,14 +168,14 @@ def add(merge: Merge, asked: dict[str, Any], plugin: str, where: str) -> None:
             raise _refusal(conflict, f"{where}.{conflict.name} {conflict.entry}".rstrip()) from None
 
 
-def _refusal(conflict: Conflict, what: str) -> AdjustError:
+def _refusal(conflict: Conflict, where: str) -> AdjustError:
     done = "removed" if conflict.owner.startswith("-") else "set"
     owner = conflict.owner.removeprefix("-")
-    return AdjustError(f"{what}: already {done} by the plugin {owner}; expected one plugin alone to set it")
+    return AdjustError(f"{where}: already {done} by the plugin {owner}; expected one plugin alone to set it")
 
 
 def _copy(value: Any) -> Any:
     """Return a deep copy of a JSON value; :mod:`copy` takes longer than all of this."""
     if isinstance(value, dict):
-        return {key: _copy(each) for key, each in value.items()}
-    return [_copy(each) for each in value] if isinstance(value, list) else value
+        return {key: _copy(item) for key, item in value.items()}
+    return [_copy(item) for item in value] if isinstance(value, list) else value

@@ -101,24 +101,24 @@ class Merge:
 
     def _remove_around(self, name: str, plugin: str) -> None:
         prefix = name[: name.rindex(".") + 1]
-        for other in [each for each in self._names if each.startswith(prefix)]:
+        for other in [other for other in self._names if other.startswith(prefix)]:
             self.owners[other, ""] = f"-{plugin}"
             self.values.pop(other, None)
         self.values[name] = True
 
     def _add_entries(self, name: str, kind: str, entries: list[tuple[str, Any]], plugin: str) -> None:
-        known = dict(self.values.get(name, ()))
+        merged = dict(self.values.get(name, ()))
         is_set = {entry for entry, item in entries if item is not None}
         removed = [entry for entry, item in entries if item is None and kind != CLAIMED]
         for entry in removed:
-            if (kind == MAP and entry in is_set) or (entry in known and name not in self._inert):
+            if (kind == MAP and entry in is_set) or (entry in merged and name not in self._inert):
                 self.owners[name, entry] = f"-{plugin}"
-                known.pop(entry, None)
+                merged.pop(entry, None)
         for entry, item in entries:
             if item is not None or kind == CLAIMED:
                 self._claim(name, entry, plugin)
-                known[entry if item is not None else f"-{entry}"] = item
+                merged[entry if item is not None else f"-{entry}"] = item
         for entry in removed:
             if kind == MAP or entry not in is_set:
-                known[f"-{entry}"] = None
-        self.values[name] = known
+                merged[f"-{entry}"] = None
+        self.values[name] = merged

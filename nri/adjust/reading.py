@@ -52,12 +52,12 @@ def without_nulls(rule: Rule, value: Any) -> Any:
     """Return a copy of an accepted value without the keys of tables whose value is null."""
     if isinstance(rule, Table):
         keys = rule.keys
-        return {name: without_nulls(keys[name].rule, each) for name, each in value.items() if each is not None}
+        return {name: without_nulls(keys[name].rule, item) for name, item in value.items() if item is not None}
     if isinstance(rule, Map):
-        return {name: each if each is None else without_nulls(rule.item, each) for name, each in value.items()}
+        return {name: item if item is None else without_nulls(rule.item, item) for name, item in value.items()}
     if rule.parts:
         return (
-            [without_nulls(rule.parts[0], each) for each in value]
+            [without_nulls(rule.parts[0], item) for item in value]
             if isinstance(value, list)
             else without_nulls(rule.parts[0], value)
         )
@@ -82,10 +82,10 @@ def _deeper_faults(adjust: dict[str, Any], where: str) -> Iterator[tuple[str, st
     yield from _of_resources(linux.get("resources", {}), f"{where}.linux.resources")
 
 
-def _of_path(path: str, where: str, what: str = "string") -> Iterator[tuple[str, str]]:
+def _of_path(path: str, where: str, kind: str = "string") -> Iterator[tuple[str, str]]:
     """Yield a fault if another spelling of *path* is usual: two plugins could set the same without a conflict."""
     if path != (right := clean(path)):
-        yield where, f"found the {what} {shorten(repr(path))}, expected {shorten(repr(right))}"
+        yield where, f"found the {kind} {shorten(repr(path))}, expected {shorten(repr(right))}"
 
 
 def faults_of_mount(mount: dict[str, Any] | None, where: str) -> Iterator[tuple[str, str]]:
