@@ -152,11 +152,11 @@ class Merger:
         if self._event == "CreateContainer" and id_ == self.container.id:
             text = f'plugin "{plugin}" asked update of "{id_}" during creation'
             raise EventError(self._event, plugin, text, text)
-        known = self._updates.setdefault(id_, _Update(ignore_failure=True))
-        known.ignore_failure = known.ignore_failure and update.ignore_failure
+        combined = self._updates.setdefault(id_, _Update(ignore_failure=True))
+        combined.ignore_failure = combined.ignore_failure and update.ignore_failure
         if not update.linux.HasField("resources"):
             return
-        merge = known.merge.copy()
+        merge = combined.merge.copy()
         try:
             for path, rule in _IN_UPDATES.items():
                 if path != _PIDS:
@@ -166,11 +166,11 @@ class Merger:
                 if value is not None:
                     self._claim(merge, path, rule, entries(rule, value), plugin)
         except ConflictError:
-            known.merge.owners = merge.owners
+            combined.merge.owners = merge.owners
             if not update.ignore_failure:
                 raise
         else:
-            known.merge, known.has_resources = merge, True
+            combined.merge, combined.has_resources = merge, True
 
     def _claim(self, merge: Merge, path: str, rule: MergeRule, given: Any, plugin: str) -> None:
         try:
@@ -184,11 +184,11 @@ class Merger:
         return self._event == "UpdateContainer" and id_ == self.container.id
 
     def _update(self, id_: str) -> api.ContainerUpdate:
-        known = self._updates[id_]
-        made = api.ContainerUpdate(container_id=id_, ignore_failure=known.ignore_failure)
-        is_request = self._is_own(id_) and known.has_resources
+        combined = self._updates[id_]
+        made = api.ContainerUpdate(container_id=id_, ignore_failure=combined.ignore_failure)
+        is_request = self._is_own(id_) and combined.has_resources
         made.linux.resources.CopyFrom(self._requested if is_request else _empty_resources())
-        _fill(made, known.merge)
+        _fill(made, combined.merge)
         return made
 
 

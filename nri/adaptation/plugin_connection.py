@@ -230,9 +230,9 @@ class PluginConnection:
         self._options.on_exchange(exchange)
         return exchange
 
-    def _lost(self, why: str) -> AdaptationError:
-        self.close(why)
-        return AdaptationError(f"plugin {self.name} {why}")
+    def _lost(self, reason: str) -> AdaptationError:
+        self.close(reason)
+        return AdaptationError(f"plugin {self.name} {reason}")
 
 
 class _LostError(NRIError):

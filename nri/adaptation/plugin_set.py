@@ -108,7 +108,7 @@ class PluginSet:
                 if self._closed:
                     raise AdaptationError(f"plugin {plugin.name} connected while the runtime was closing")
                 self.store.update(plugin.synchronize(self.store.pods.values(), self.store.containers.values()))
-                self._admitted = sorted([*self._admitted, plugin], key=lambda each: each.index)
+                self._admitted = sorted([*self._admitted, plugin], key=lambda member: member.index)
         except AdaptationError as error:
             plugin.close(str(error))
             self._wait_for_end(plugin)

@@ -149,9 +149,9 @@ class Runtime(PluginSet):
         method = events.BY_RPC[event] if isinstance(event, str) else events.BY_EVENT[event]
         values = [pod, container, resources, overhead]
         names = ["pod", "container", "linux_resources", "overhead_linux_resources"]
-        known = method.request.DESCRIPTOR.fields_by_name
+        fields = method.request.DESCRIPTOR.fields_by_name
         given: dict[str, Any] = {
-            name: value for name, value in zip(names, values, strict=True) if value is not None and name in known
+            name: value for name, value in zip(names, values, strict=True) if value is not None and name in fields
         }
         merger = Merger(method.rpc, container, resources)
         error: EventError | None = None
@@ -199,7 +199,7 @@ class Runtime(PluginSet):
             owners=merger.owners,
             plugins=[api.PluginInstance(name=plugin.base, index=plugin.index) for plugin in self._admitted],
         )
-        for plugin in [each for each in self._admitted if each.wants(method.event) and not each.closed]:
+        for plugin in [plugin for plugin in self._admitted if plugin.wants(method.event) and not plugin.closed]:
             response: Any = plugin.send(method, request)
             if response is None:  # for all other events, no answer is consent
                 raise EventError(method.rpc, plugin.name, "gave no answer")
