@@ -38,16 +38,16 @@ def judge(status: os.stat_result) -> str:
     user, mode = os.geteuid(), status.st_mode & 0o7777
     by_group = bool(mode & 0o020)
     if mode & 0o002 or (by_group and status.st_gid not in (0, os.getegid())):
-        what = "is writable by others"
+        fault = "is writable by others"
     elif status.st_uid not in (0, user):
-        what = "is another user's"
+        fault = "is another user's"
     else:
         return ""
     group = f", group {status.st_gid}" if by_group else ""
     whose = "root's" if user == 0 else f"root's or user {user}'s"
     right = f"expected it to be {whose}, and mode {mode & 0o755:04o}"
     rootless = f"; {ROOTLESS}" if status.st_uid == _NOBODY and _is_rootless() else ""
-    return f"{what} (mode {mode:04o}, owner {status.st_uid}{group}); {right}{rootless}"
+    return f"{fault} (mode {mode:04o}, owner {status.st_uid}{group}); {right}{rootless}"
 
 
 def _is_rootless() -> bool:
