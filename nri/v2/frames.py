@@ -76,8 +76,8 @@ class FrameDecoder:
                 self._header = b""
                 self._channel, self._left = HEADER.unpack(head)
             if self._left > self._limit:  # it stays above: nothing is read after this
-                what = f"a frame of channel {self._channel} says it has {self._left} bytes"
-                raise ProtocolError(f"{what}, expected at most {self._limit}")
+                fault = f"a frame of channel {self._channel} says it has {self._left} bytes"
+                raise ProtocolError(f"{fault}, expected at most {self._limit}")
             piece = data[at : at + self._left]
             at += len(piece)
             self._left -= len(piece)

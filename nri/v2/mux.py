@@ -196,10 +196,10 @@ class Mux:
                 self._socket.sendall(data)
             except OSError as error:
                 stalled = isinstance(error, BlockingIOError)
-                why = f"it took nothing for {SEND_TIMEOUT} s" if stalled else error.strerror or str(error)
+                reason = f"it took nothing for {SEND_TIMEOUT} s" if stalled else error.strerror or str(error)
             else:
                 return
-        raise self.close(f"sending to the peer failed: {why}").with_traceback(None)
+        raise self.close(f"sending to the peer failed: {reason}").with_traceback(None)
 
     def wait(self, done: threading.Lock, timeout: float | None = None) -> bool:
         """Acquire ``done``, as :meth:`Channel.wait`."""

@@ -69,14 +69,14 @@ def find(event: object) -> EventMethod:
 
     :raises ValueError: for anything else; the message lists the names.
     """
-    found = None
+    method = None
     if isinstance(event, str):
-        found = _BY_LOWER.get(event.strip().lower())
+        method = _BY_LOWER.get(event.strip().lower())
     elif isinstance(event, int) and not isinstance(event, bool):
-        found = BY_EVENT.get(event)
-    if found is None:
+        method = BY_EVENT.get(event)
+    if method is None:
         raise ValueError(f"found {event!r:.80}, expected one of {', '.join(BY_RPC)}")
-    return found
+    return method
 
 
 def mask(events: Iterable[int]) -> int:

@@ -63,7 +63,7 @@ def resources(oci: dict[str, Any]) -> LinuxResources:
     """Return the message of ``linux.resources``, without what NRI has no field for."""
     message = LinuxResources(
         hugepage_limits=[
-            HugepageLimit(page_size=each["pageSize"], limit=each["limit"]) for each in oci.get("hugepageLimits", [])
+            HugepageLimit(page_size=page["pageSize"], limit=page["limit"]) for page in oci.get("hugepageLimits", [])
         ],
         unified=oci.get("unified", {}),
         devices=[_device_rule(rule) for rule in oci.get("devices", [])],
@@ -85,7 +85,7 @@ def resources(oci: dict[str, Any]) -> LinuxResources:
 def _put_linux(message: ContainerAdjustment, linux: dict[str, Any]) -> None:
     target = message.linux
     target.devices.extend([_device(device) for device in linux.get("devices", [])])
-    target.namespaces.extend([_namespace(each) for each in linux.get("namespaces", [])])
+    target.namespaces.extend([_namespace(namespace) for namespace in linux.get("namespaces", [])])
     target.sysctl.update(_removable(linux.get("sysctl", {})))
     target.cgroups_path = linux.get("cgroupsPath", "")
     for name, device in linux.get("netDevices", {}).items():
@@ -181,7 +181,7 @@ def _seccomp(seccomp: dict[str, Any]) -> LinuxSeccomp:
         flags=seccomp.get("flags", []),
         listener_path=seccomp.get("listenerPath", ""),
         listener_metadata=seccomp.get("listenerMetadata", ""),
-        syscalls=[_syscall(each) for each in seccomp.get("syscalls", [])],
+        syscalls=[_syscall(syscall) for syscall in seccomp.get("syscalls", [])],
     )
     if "defaultErrnoRet" in seccomp:
         message.default_errno.value = seccomp["defaultErrnoRet"]

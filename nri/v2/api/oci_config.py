@@ -50,7 +50,9 @@ def _process(container: Container) -> dict[str, Any]:
         if user.additional_gids:
             process["user"]["additionalGids"] = list(user.additional_gids)
     if container.rlimits:
-        process["rlimits"] = [{"type": each.type, "hard": each.hard, "soft": each.soft} for each in container.rlimits]
+        process["rlimits"] = [
+            {"type": limit.type, "hard": limit.hard, "soft": limit.soft} for limit in container.rlimits
+        ]
     if linux.HasField("oom_score_adj"):
         process["oomScoreAdj"] = linux.oom_score_adj.value
     if linux.HasField("io_priority"):
@@ -65,14 +67,14 @@ def _linux(container: Container) -> dict[str, Any]:
     linux = container.linux
     oci: dict[str, Any] = {
         "resources": resources_to_oci(resources_of(linux)),
-        "namespaces": [_present(type=each.type, path=each.path) for each in linux.namespaces],
+        "namespaces": [_present(type=namespace.type, path=namespace.path) for namespace in linux.namespaces],
         "cgroupsPath": linux.cgroups_path,
         "devices": [_device(device) for device in linux.devices],
     }
     if linux.sysctl:
         oci["sysctl"] = dict(sorted(linux.sysctl.items()))
     if linux.net_devices:
-        oci["netDevices"] = {key: _present(name=each.name) for key, each in sorted(linux.net_devices.items())}
+        oci["netDevices"] = {key: _present(name=device.name) for key, device in sorted(linux.net_devices.items())}
     if linux.HasField("seccomp_policy"):
         oci["seccomp"] = _seccomp(linux.seccomp_policy)
     if linux.HasField("rdt"):
@@ -106,7 +108,7 @@ def _scheduler(scheduler: LinuxScheduler) -> dict[str, Any]:
     return {
         "policy": LinuxSchedulerPolicy.Name(scheduler.policy),
         **{field.name: value for field, value in scheduler.ListFields() if field.name in names},
-        **_present(flags=[LinuxSchedulerFlag.Name(each) for each in scheduler.flags]),
+        **_present(flags=[LinuxSchedulerFlag.Name(flag) for flag in scheduler.flags]),
     }
 
 
@@ -132,13 +134,13 @@ def _seccomp(seccomp: LinuxSeccomp) -> dict[str, Any]:
         listenerMetadata=seccomp.listener_metadata,
     )
     syscalls = []
-    for each in seccomp.syscalls:
-        syscall: dict[str, Any] = {"names": list(each.names), "action": each.action}
-        if each.HasField("errno_ret"):
-            syscall["errnoRet"] = each.errno_ret.value
-        if each.args:
+    for rule in seccomp.syscalls:
+        syscall: dict[str, Any] = {"names": list(rule.names), "action": rule.action}
+        if rule.HasField("errno_ret"):
+            syscall["errnoRet"] = rule.errno_ret.value
+        if rule.args:
             syscall["args"] = [
-                {"index": arg.index, "value": arg.value, "valueTwo": arg.value_two, "op": arg.op} for arg in each.args
+                {"index": arg.index, "value": arg.value, "valueTwo": arg.value_two, "op": arg.op} for arg in rule.args
             ]
         syscalls.append(syscall)
     return oci | _present(syscalls=syscalls)

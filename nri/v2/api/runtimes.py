@@ -70,9 +70,9 @@ def nri_version(name: str, version: str, sent: str = "") -> Version:
     """
     if sent:
         match = _NRI.match(sent)
-        known = (int(match[1]), int(match[2])) if match else (0, 0)
-        return known if known > (0, 0) else SENDS_VERSION
+        sent_version = (int(match[1]), int(match[2])) if match else (0, 0)
+        return sent_version if sent_version > (0, 0) else SENDS_VERSION
     match = _RUNTIME.match(version)
     release = (int(match[1]), int(match[2]), int(match[3] or 0)) if match else (0, 0, 0)
-    found = [nri for first, nri in RELEASES.get(name, ()) if first <= release]
-    return found[-1] if found else UNKNOWN
+    versions = [nri for first, nri in RELEASES.get(name, ()) if first <= release]
+    return versions[-1] if versions else UNKNOWN

@@ -77,7 +77,7 @@ class Identity:
         name = environment.get(NAME_VARIABLE) or name or file_name
         index = environment.get(INDEX_VARIABLE) or index or file_index
         if not name or not index:
-            missing = " and ".join([what for what, value in (("name", name), ("index", index)) if not value])
+            missing = " and ".join([part for part, value in (("name", name), ("index", index)) if not value])
             raise IdentityError(
                 f"the plugin's {missing} is not known: neither given, nor in {NAME_VARIABLE} and {INDEX_VARIABLE}, "
                 f"nor told by the executable {os.path.basename(executable)!r}; expected one like 10-name"
@@ -145,10 +145,10 @@ def handlers(plugin: V2Plugin) -> dict[int, EventHandler]:
 
     :raises NRIError: when it defines no handler: such a plugin would be subscribed to everything.
     """
-    found: dict[int, EventHandler] = {
+    by_event: dict[int, EventHandler] = {
         event: getattr(plugin, name) for event, name in HANDLERS.items() if hasattr(plugin, name)
     }
-    if not found:
+    if not by_event:
         expected = ", ".join(HANDLERS.values())
         raise NRIError(f"{type(plugin).__name__} handles no event; expected at least one method of {expected}")
-    return found
+    return by_event

@@ -134,13 +134,13 @@ class Session:
         answer = self._plugin.configure(request.config, runtime)
         wanted = events.mask(_chosen_events(answer, self._handlers))
         mask = wanted & runtime.knows
-        missing = [each for each in events.in_mask(wanted & ~mask) if each not in self._plugin.optional_events]
+        missing = [event for event in events.in_mask(wanted & ~mask) if event not in self._plugin.optional_events]
         if missing:
             names = ", ".join(events.BY_EVENT[event].rpc for event in missing)
             log.warning("%s %s can't deliver %s", runtime.name, runtime.version, names)
         if mask == 0:  # this would mean all events
-            what = "the runtime knows none of the events that the plugin wants"
-            raise StatusError(Code.FAILED_PRECONDITION, what)
+            fault = "the runtime knows none of the events that the plugin wants"
+            raise StatusError(Code.FAILED_PRECONDITION, fault)
         self.runtime = runtime
         self._registration_over.set()  # containerd 1.7 does not synchronize a plugin that it launched
         return api.ConfigureResponse(events=mask)
@@ -191,8 +191,8 @@ def _checked(method: events.EventMethod, handler: EventHandler) -> Callable[[Mes
         call.event = method.rpc
         response = handler(request, call)
         if response is not None and not isinstance(response, method.response):
-            what = f"{method.rpc} returned a {type(response).__name__}, expected {method.response.__name__} or None"
-            raise StatusError(Code.INTERNAL, what)
+            fault = f"{method.rpc} returned a {type(response).__name__}, expected {method.response.__name__} or None"
+            raise StatusError(Code.INTERNAL, fault)
         return method.response() if response is None else response
 
     return answer
@@ -207,10 +207,10 @@ def _chosen_events(answer: object, handled: Collection[int]) -> frozenset[int]:
     if answer is None:
         return frozenset(handled)
     if isinstance(answer, str | bytes) or not isinstance(answer, Iterable):
-        found = escape(f"{answer!r:.80}")
-        raise NRIError(f"configure returned {found}, expected a collection of events such as ['CreateContainer']")
+        shown = escape(f"{answer!r:.80}")
+        raise NRIError(f"configure returned {shown}, expected a collection of events such as ['CreateContainer']")
     try:
-        methods = [events.find(each) for each in answer]
+        methods = [events.find(event) for event in answer]
     except ValueError as error:
         raise NRIError(f"configure chose an event: {escape(str(error))}") from error
     unhandled = [method.rpc for method in methods if method.event not in handled]

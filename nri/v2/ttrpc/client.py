@@ -67,8 +67,8 @@ class RPCClient(Receiver):
             envelope.metadata.add(key=key, value=value)
         data = envelope.SerializeToString()
         if len(data) > self._max_request:
-            what = f"a request of {len(data)} bytes, at most {self._max_request} can be sent"
-            raise StatusError(Code.RESOURCE_EXHAUSTED, what)
+            fault = f"a request of {len(data)} bytes, at most {self._max_request} can be sent"
+            raise StatusError(Code.RESOURCE_EXHAUSTED, fault)
         started = time.monotonic()
         stream, pending = self._send(data)
         left = None if timeout is None else timeout - (time.monotonic() - started)
@@ -81,8 +81,8 @@ class RPCClient(Receiver):
         try:
             return response.FromString(_payload(pending.result))
         except DecodeError:
-            what = f"the answer to {method} is not a {response.DESCRIPTOR.full_name}"
-            raise StatusError(Code.INTERNAL, what) from None
+            fault = f"the answer to {method} is not a {response.DESCRIPTOR.full_name}"
+            raise StatusError(Code.INTERNAL, fault) from None
 
     def receive(self, data: bytes) -> None:
         """Take a piece of the channel's bytes."""
@@ -125,8 +125,8 @@ class RPCClient(Receiver):
 
 def _payload(answer: codec.MessageFrame | codec.Oversized | None) -> bytes:
     if isinstance(answer, codec.Oversized):
-        what = f"an answer of {answer.length} bytes, at most {codec.MAX_DATA} are taken"
-        raise StatusError(Code.RESOURCE_EXHAUSTED, what)
+        fault = f"an answer of {answer.length} bytes, at most {codec.MAX_DATA} are taken"
+        raise StatusError(Code.RESOURCE_EXHAUSTED, fault)
     try:
         response = Response.FromString(b"" if answer is None else answer.data)
     except DecodeError:

@@ -64,7 +64,7 @@ class MessageDecoder:
 
     def feed(self, data: bytes) -> list[MessageFrame | Oversized]:
         """Return the frames that end in ``data``, and the oversized ones that begin there, in order."""
-        found: list[MessageFrame | Oversized] = []
+        frames: list[MessageFrame | Oversized] = []
         buffer = self._buffer
         buffer += data
         while True:
@@ -73,17 +73,17 @@ class MessageDecoder:
                 del buffer[:passed]
                 self._skip -= passed
             if len(buffer) < HEADER.size:
-                return found
+                return frames
             length, stream, kind, flags = HEADER.unpack_from(buffer)
             end = HEADER.size + length
             if length > self._limit:
-                found.append(Oversized(stream, kind, length))
+                frames.append(Oversized(stream, kind, length))
                 self._skip = end
             elif len(buffer) < end:
-                return found
+                return frames
             else:
                 with memoryview(buffer) as view:
-                    found.append(MessageFrame(stream, kind, flags, bytes(view[HEADER.size : end])))
+                    frames.append(MessageFrame(stream, kind, flags, bytes(view[HEADER.size : end])))
                 del buffer[:end]
 
 

@@ -167,8 +167,8 @@ class RPCServer(Receiver):
             call.is_cancelled = True
             if self._take(call):
                 call.is_late = call.has_failed = True
-                what = f"{call.method} was not done within its deadline"
-                self._respond(call.stream, _failure(Code.DEADLINE_EXCEEDED, what))
+                fault = f"{call.method} was not done within its deadline"
+                self._respond(call.stream, _failure(Code.DEADLINE_EXCEEDED, fault))
 
     def _job_of(self, message: codec.MessageFrame | codec.Oversized) -> Job | None:
         """Return the job that serves a request; None when the connection is closed.
@@ -178,11 +178,11 @@ class RPCServer(Receiver):
         stream = message.stream
         if isinstance(message, codec.Oversized):
             self._last_stream = max(self._last_stream, stream)
-            what = f"a request of {message.length} bytes, at most {self._max_request} are taken"
-            raise StatusError(Code.RESOURCE_EXHAUSTED, what)
+            fault = f"a request of {message.length} bytes, at most {self._max_request} are taken"
+            raise StatusError(Code.RESOURCE_EXHAUSTED, fault)
         if stream % 2 == 0 or stream <= self._last_stream:
-            what = f"a request on stream {stream}, expected an odd number above {self._last_stream}"
-            raise StatusError(Code.INVALID_ARGUMENT, what)
+            fault = f"a request on stream {stream}, expected an odd number above {self._last_stream}"
+            raise StatusError(Code.INVALID_ARGUMENT, fault)
         self._last_stream = stream
         try:
             request = Request.FromString(message.data)
@@ -200,8 +200,8 @@ class RPCServer(Receiver):
             abandoned = list(self._calls.values()) if self._is_one_at_a_time else []
             self._calls[stream] = call
             self._begun += 1
-        for each in abandoned:
-            each.abandon()
+        for earlier_call in abandoned:
+            earlier_call.abandon()
         return functools.partial(self._serve, handler, request.payload, call)
 
     def _serve(self, handler: MethodHandler, payload: bytes, call: Call) -> None:
@@ -243,8 +243,8 @@ class RPCServer(Receiver):
     def _respond(self, stream: int, response: Response) -> None:
         data = response.SerializeToString()
         if len(data) > codec.MAX_DATA:
-            what = f"an answer of {len(data)} bytes, at most {codec.MAX_DATA} can be sent"
-            data = _failure(Code.RESOURCE_EXHAUSTED, what).SerializeToString()
+            fault = f"an answer of {len(data)} bytes, at most {codec.MAX_DATA} can be sent"
+            data = _failure(Code.RESOURCE_EXHAUSTED, fault).SerializeToString()
         try:
             self._channel.send(codec.encode(stream, codec.RESPONSE, data))
         except NRIError as error:
@@ -258,8 +258,8 @@ def unary(request: type[In], function: Callable[[In, Call], Message]) -> MethodH
         try:
             message = request.FromString(payload)
         except DecodeError:
-            what = f"the payload of {call.method} is not a {request.DESCRIPTOR.full_name}"
-            raise StatusError(Code.INVALID_ARGUMENT, what) from None
+            fault = f"the payload of {call.method} is not a {request.DESCRIPTOR.full_name}"
+            raise StatusError(Code.INVALID_ARGUMENT, fault) from None
         return function(message, call).SerializeToString()
 
     return handle
