@@ -214,9 +214,9 @@ class Client:
         verdicts = [(plugin, "" if plugin.when is None else plugin.when.undecided(facts)) for plugin in plugins]
         judged = [(plugin, undecided) for plugin, undecided in verdicts if undecided is not None]
         for plugin, _ in judged if facts.contradictions and state in (State.SETUP, State.CREATE) else ():
-            if plugin.when is not None and (found := plugin.when.contradiction(facts)):
+            if plugin.when is not None and (contradiction := plugin.when.contradiction(facts)):
                 expected = "expected a container whose annotations agree"
-                raise ChainError([PluginError(plugin.type, f"not run: when: found {found}; {expected}")], ())
+                raise ChainError([PluginError(plugin.type, f"not run: when: found {contradiction}; {expected}")], ())
         return [(plugin, "") for plugin, _ in judged] if state == State.DELETE else judged
 
     def skipped(self, state: str, request: Request) -> dict[str, str]:
@@ -227,7 +227,9 @@ class Client:
         from nri.client.facts import facts_of
 
         facts = facts_of(request)
-        return {each.type: each.when.explain(facts) for each in plugins if each.when and not each.when.accepts(facts)}
+        return {
+            entry.type: entry.when.explain(facts) for entry in plugins if entry.when and not entry.when.accepts(facts)
+        }
 
     def request(self, request_or_task: Request | Task, state: str, sandbox: Sandbox | None = None) -> Request:
         """Return the request for the plugins, without ``conf`` and the results of the chain.
@@ -270,8 +272,8 @@ class Client:
         try:
             output = self.invoker.run(step.binary, plugin, step.request, until, max_output=limit, log=say, stop=stop)
         except BrokenOffError as error:
-            why = f"it could not be waited for or read: {error.strerror}"
-            raise PluginError(plugin, why, killed=True) from error
+            reason = f"it could not be waited for or read: {error.strerror}"
+            raise PluginError(plugin, reason, killed=True) from error
         except OSError as error:
             raise PluginError(plugin, unstartable.explain(step.binary, error)) from error
         step.stdout = output.stdout
@@ -291,8 +293,8 @@ def _result(plugin: str, binary: str, output: Output, seconds: float, max_output
     if output.stopped == "stop":
         raise PluginError(plugin, f"{STOPPED}{stderr}", killed=True)
     if output.stopped:
-        what = f"it wrote more than {max_output} bytes to stdout, expected one result"
-        raise PluginError(plugin, what + stderr, killed=True)
+        fault = f"it wrote more than {max_output} bytes to stdout, expected one result"
+        raise PluginError(plugin, fault + stderr, killed=True)
     ending = output.ending
     also = f"; {ending}" if ending else ""
     try:

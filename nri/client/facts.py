@@ -67,26 +67,26 @@ def _namespace(
 ) -> str | None:
     if of_kubelet := labels.get(NAMESPACE_KEYS[1]):
         return of_kubelet
-    found = {key: annotations[key] for key in NAMESPACE_KEYS if annotations.get(key)}
-    namespace: str | None = _agreed("namespace", found, contradictions)
+    namespaces = {key: annotations[key] for key in NAMESPACE_KEYS if annotations.get(key)}
+    namespace: str | None = _agreed("namespace", namespaces, contradictions)
     return namespace
 
 
 def _is_sandbox(request: Request, annotations: Mapping[str, str], contradictions: dict[str, str]) -> bool | None:
     """Return whether a container is a sandbox by all that says so; False if nothing does."""
     ids = {"the sandbox's id": request.sandbox_id} | {key: annotations.get(key, "") for key in SANDBOX_ID_KEYS}
-    found = {what: id_ == request.id for what, id_ in ids.items() if id_}
+    claims = {source: id_ == request.id for source, id_ in ids.items() if id_}
     if KIND_KEY in annotations:
-        found[KIND_KEY] = annotations[KIND_KEY] == "sandbox"
+        claims[KIND_KEY] = annotations[KIND_KEY] == "sandbox"
     if NAME_KEY in annotations:
-        found[NAME_KEY] = annotations[NAME_KEY] == "POD"
-    is_sandbox: bool | None = _agreed("is_sandbox", found, contradictions) if found else False
+        claims[NAME_KEY] = annotations[NAME_KEY] == "POD"
+    is_sandbox: bool | None = _agreed("is_sandbox", claims, contradictions) if claims else False
     return is_sandbox
 
 
-def _agreed(fact: str, found: Mapping[str, Any], contradictions: dict[str, str]) -> Any:
-    """Return what all have found, None if they have found nothing, or contradict each other."""
-    if len(set(found.values())) > 1:
-        contradictions[fact] = " and ".join([shorten(f"{what}: {value}", 100) for what, value in found.items()])
+def _agreed(fact: str, claims: Mapping[str, Any], contradictions: dict[str, str]) -> Any:
+    """Return the value that all claims agree on; None without claims, or if they contradict each other."""
+    if len(set(claims.values())) > 1:
+        contradictions[fact] = " and ".join([shorten(f"{source}: {value}", 100) for source, value in claims.items()])
         return None
-    return next(iter(found.values()), None)
+    return next(iter(claims.values()), None)

@@ -142,8 +142,8 @@ class Resident:
             lines = []
         if lines and (stated := readable(lines[-1])).startswith(f"{self._plugin} serve: "):
             return shorten(stated.removeprefix(f"{self._plugin} serve: "), 500)
-        what = "it does not become ready" if time.monotonic() >= until else "it ends while it is loaded"
-        return f"{what}: {shorten(readable(lines[-1]), 500)}" if lines else what
+        fault = "it does not become ready" if time.monotonic() >= until else "it ends while it is loaded"
+        return f"{fault}: {shorten(readable(lines[-1]), 500)}" if lines else fault
 
     def is_ready(self) -> bool:
         """Return whether it waits for a request, or does so in a moment."""
@@ -263,7 +263,7 @@ class _AskedResident(Asked):
         return status
 
 
-class _Known:
+class _File:
     """The executable at a plugin's path, and its resident. The lock of :class:`Residents` protects it."""
 
     def __init__(self, plugin: str, identity: Identity) -> None:
@@ -275,16 +275,16 @@ class _Known:
         self.standing = Standing("starting")
         self._logged: set[str] = set()  # kinds of reasons
 
-    def failed(self, why: str) -> None:
+    def failed(self, reason: str) -> None:
         """Note that it could not become a resident, or did not remain one."""
-        kind = why.partition(":")[0]
+        kind = reason.partition(":")[0]
         if kind not in self._logged:
             self._logged.add(kind)
-            _logger.warning("%s is started for each request: %s", self.plugin, why)
+            _logger.warning("%s is started for each request: %s", self.plugin, reason)
         self.failures += 1
         pause = PAUSE * 2 ** min(self.failures - 2, 10) if self.failures > 1 else 0.0
         self.retry_at = time.monotonic() + min(pause, LONGEST_PAUSE)
-        self.standing = self.standing._replace(state="failed", reason=why)
+        self.standing = self.standing._replace(state="failed", reason=reason)
 
 
 class Residents(DirectInvoker):
@@ -296,7 +296,7 @@ class Residents(DirectInvoker):
     def __init__(self, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_owner: bool = True) -> None:
         super().__init__(bin_dirs, check_owner=check_owner)
         self._wanted: frozenset[str] = frozenset()
-        self._known: dict[str, _Known] = {}
+        self._files: dict[str, _File] = {}
         self._leaving: list[Resident] = []  # to be ended
         self._changed = threading.Condition(threading.Lock())
 
@@ -310,7 +310,7 @@ class Residents(DirectInvoker):
             allowed[plugin] = allowed.get(plugin, True) and is_allowed
         with self._changed:
             self._wanted = frozenset([plugin for plugin, is_allowed in allowed.items() if is_allowed])
-            for path in [path for path, known in self._known.items() if known.plugin not in self._wanted]:
+            for path in [path for path, file in self._files.items() if file.plugin not in self._wanted]:
                 self._forget(path)
             self._changed.notify_all()
         self._end_leaving()
@@ -324,7 +324,7 @@ class Residents(DirectInvoker):
                 continue  # a request reports it
         self.tidy()
         with self._changed:
-            self._changed.wait_for(lambda: not any(known.is_starting for known in self._known.values()), within)
+            self._changed.wait_for(lambda: not any(file.is_starting for file in self._files.values()), within)
 
     def run(
         self,
@@ -338,9 +338,9 @@ class Residents(DirectInvoker):
         stop: Stop | None = None,
     ) -> Output:
         """Ask the resident if there is one that waits, else start a process for the request."""
-        known = self._look(path, plugin)
-        resident = None if known is None else self._take(known)
-        if known is not None and resident is not None:
+        file = self._look(path, plugin)
+        resident = None if file is None else self._take(file)
+        if file is not None and resident is not None:
             try:
                 if resident.is_ready():
                     _logger.debug("%s: its resident answers this request", plugin)
@@ -348,7 +348,7 @@ class Residents(DirectInvoker):
             except NotBegunError:
                 pass
             finally:
-                self._give_back(path, known)
+                self._give_back(path, file)
         _logger.debug("%s: starting a process for this request", plugin)
         return launch(path, [plugin, "invoke"], request, deadline, max_output=max_output, log=log, stop=stop)
 
@@ -356,9 +356,9 @@ class Residents(DirectInvoker):
         """Return False if the plugin's executable, unchanged, has said that it does not act on this state."""
         with self._changed:
             excluding = {
-                path: known.identity
-                for path, known in self._known.items()
-                if known.plugin == plugin and known.standing.states is not None and state not in known.standing.states
+                path: file.identity
+                for path, file in self._files.items()
+                if file.plugin == plugin and file.standing.states is not None and state not in file.standing.states
             }
         if not excluding:  # nearly always: then nothing is looked for
             return True
@@ -372,83 +372,83 @@ class Residents(DirectInvoker):
         """Do the work that no answer waits for: end and start residents."""
         due = []
         with self._changed:
-            for path, known in self._known.items():
-                if not known.is_busy and known.resident is not None:
-                    known.resident.look()
-                    self._drop_if_dead(known)
-                is_due = known.resident is None and not known.is_starting and known.standing.state != "off"
-                if is_due and time.monotonic() >= known.retry_at:
-                    known.is_starting = True
-                    due.append((path, known))
+            for path, file in self._files.items():
+                if not file.is_busy and file.resident is not None:
+                    file.resident.look()
+                    self._drop_if_dead(file)
+                is_due = file.resident is None and not file.is_starting and file.standing.state != "off"
+                if is_due and time.monotonic() >= file.retry_at:
+                    file.is_starting = True
+                    due.append((path, file))
         self._end_leaving()
-        for path, known in due:
-            if why := in_background(functools.partial(self._start, path, known), "resident"):
+        for path, file in due:
+            if reason := in_background(functools.partial(self._start, path, file), "resident"):
                 with self._changed:
-                    known.is_starting = False
-                    known.failed(why)
+                    file.is_starting = False
+                    file.failed(reason)
 
     def standing(self, path: str) -> Standing:
         """Return how the plugin at a path is asked."""
         with self._changed:
-            known = self._known.get(path)
-            return Standing("off", "its entry or the options say so") if known is None else known.standing
+            file = self._files.get(path)
+            return Standing("off", "its entry or the options say so") if file is None else file.standing
 
     def close(self) -> None:
         """End all residents."""
         self.keep(())
 
-    def _look(self, path: str, plugin: str) -> _Known | None:
+    def _look(self, path: str, plugin: str) -> _File | None:
         """Return what is known of the file that is at the path now; None if there is nothing to know."""
         identity = _identity(path)
         if identity is None:
             return None
         with self._changed:
-            known = self._known.get(path)
-            if known is not None and known.identity == identity:
-                return known
-            if known is not None:
+            file = self._files.get(path)
+            if file is not None and file.identity == identity:
+                return file
+            if file is not None:
                 self._forget(path)
             if plugin not in self._wanted:
                 return None
-            known = self._known[path] = _Known(plugin, identity)
-            return known
+            file = self._files[path] = _File(plugin, identity)
+            return file
 
-    def _take(self, known: _Known) -> Resident | None:
+    def _take(self, file: _File) -> Resident | None:
         with self._changed:
-            if known.is_busy or known.resident is None:
+            if file.is_busy or file.resident is None:
                 return None
-            known.is_busy = True
-            return known.resident
+            file.is_busy = True
+            return file.resident
 
-    def _give_back(self, path: str, known: _Known) -> None:
+    def _give_back(self, path: str, file: _File) -> None:
         with self._changed:
-            known.is_busy = False
-            if self._known.get(path) is not known and known.resident is not None:
-                self._leaving.append(known.resident)
-                known.resident = None
-            self._drop_if_dead(known)
+            file.is_busy = False
+            if self._files.get(path) is not file and file.resident is not None:
+                self._leaving.append(file.resident)
+                file.resident = None
+            self._drop_if_dead(file)
 
-    def _drop_if_dead(self, known: _Known) -> None:
-        resident = known.resident
+    def _drop_if_dead(self, file: _File) -> None:
+        resident = file.resident
         if resident is None or resident.is_alive:
             return
-        known.resident = None
+        file.resident = None
         self._leaving.append(resident)
-        known.standing = known.standing._replace(state="starting")
+        file.standing = file.standing._replace(state="starting")
         if resident.answers >= PROVEN:
-            known.failures, known.retry_at = 0, 0.0
+            file.failures, file.retry_at = 0, 0.0
         else:
-            known.failed(
+            file.failed(
                 f"a request changes its process: {resident.changed}"
                 if resident.changed
                 else "a request ends its process"
             )
 
     def _forget(self, path: str) -> None:
-        known = self._known.pop(path)
-        if known.resident is not None and not known.is_busy:
-            self._leaving.append(known.resident)
-            known.resident = None
+        file = self._files.pop(path)
+        if file.resident is not None and not file.is_busy:
+            self._leaving.append(file.resident)
+            file.resident = None
 
     def _end_leaving(self) -> None:
         with self._changed:
@@ -456,32 +456,32 @@ class Residents(DirectInvoker):
         for resident in leaving:
             resident.end()
 
-    def _start(self, path: str, known: _Known) -> None:
+    def _start(self, path: str, file: _File) -> None:
         """Ask the plugin whether it can be a resident, and start it."""
-        resident, standing = None, known.standing
+        resident, standing = None, file.standing
         try:
-            self.find(known.plugin)  # its owner may have changed
-            standing = about(path, known.plugin)
+            self.find(file.plugin)  # its owner may have changed
+            standing = about(path, file.plugin)
             if standing.state == "ready":
-                resident = Resident(path, known.plugin)
-                if why := resident.start(time.monotonic() + ANSWER_WITHIN):
-                    standing = standing._replace(state="failed", reason=why)
+                resident = Resident(path, file.plugin)
+                if reason := resident.start(time.monotonic() + ANSWER_WITHIN):
+                    standing = standing._replace(state="failed", reason=reason)
         except PluginError as error:
             standing = standing._replace(state="failed", reason=error.reason)
         except OSError as error:
             standing = standing._replace(state="failed", reason=f"it cannot be started: {error.strerror}")
         with self._changed:
-            known.is_starting = False
-            is_known = self._known.get(path) is known
-            if is_known and _identity(path) != known.identity:
-                del self._known[path]  # the next request sees another file
+            file.is_starting = False
+            is_known = self._files.get(path) is file
+            if is_known and _identity(path) != file.identity:
+                del self._files[path]  # the next request sees another file
             elif standing.state == "failed":
-                known.standing = known.standing._replace(build=standing.build)
-                known.failed(standing.reason)
+                file.standing = file.standing._replace(build=standing.build)
+                file.failed(standing.reason)
             else:
-                known.standing = standing
+                file.standing = standing
                 if is_known:
-                    known.resident, resident = resident, None
+                    file.resident, resident = resident, None
             if resident is not None:
                 self._leaving.append(resident)
             self._changed.notify_all()
@@ -514,8 +514,8 @@ def about(path: str, plugin: str) -> Standing:
     if number is None:
         return Standing("off", "it does not opt in (resident = True)", build, acts_on)
     if number != VERSION:
-        why = f"its nri.skel has another version of serve: found {gojson.describe(number)}, expected {VERSION}"
-        return Standing("off", why, build, acts_on)
+        reason = f"its nri.skel has another version of serve: found {gojson.describe(number)}, expected {VERSION}"
+        return Standing("off", reason, build, acts_on)
     if not is_compiled:
         return Standing("off", "it is a script, whose code may change without its file", build)
     return Standing("ready", build=build, states=acts_on)

@@ -12,15 +12,15 @@ _FIRST_LINE = 256  # bytes that the kernel reads
 
 def explain(path: str, error: OSError) -> str:
     """Return the error of starting ``path`` as a sentence that names the interpreter or loader at fault."""
-    what = f"cannot be started: {path}: {error.strerror}"
+    fault = f"cannot be started: {path}: {error.strerror}"
     if error.errno == errno.ENOEXEC:
-        return f"{what}; expected a program for this machine, or a script with an interpreter in its first line"
+        return f"{fault}; expected a program for this machine, or a script with an interpreter in its first line"
     if error.errno != errno.ENOENT:
-        return what
+        return fault
     # The file existed a moment ago, so an interpreter or loader is missing.
     line = _first_line(path)
     if not line.startswith(b"#!"):
-        return f"{what}: where the file exists, the loader that it names does not"
+        return f"{fault}: where the file exists, the loader that it names does not"
     # The kernel splits at blanks and takes a CR as part of the name.
     interpreter = line[2:].replace(b"\t", b" ").lstrip(b" ").partition(b" ")[0]
     name = repr(interpreter.decode(errors="backslashreplace"))
