@@ -32,9 +32,9 @@ class Deadline:
         """Return the seconds until the deadline, 0 when it has passed."""
         return max(0.0, self.at - time.monotonic())
 
-    def passed(self, what: str) -> str:
-        """Return the message that the deadline has passed before ``what`` was done."""
-        return f"not done within {self.seconds:g} s: {what}"
+    def passed(self, task: str) -> str:
+        """Return the message that the deadline has passed before ``task`` was done."""
+        return f"not done within {self.seconds:g} s: {task}"
 
     def enforce(self, report: Callable[[str], None]) -> None:
         """Start the timer that ends the process with exit status 1 shortly after the deadline.

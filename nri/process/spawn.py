@@ -84,15 +84,15 @@ _start: Start = _with_os
 
 def inheritable() -> list[int]:
     """Return the descriptors above 2 that a child would inherit: our caller left them open."""
-    found = []
+    fds = []
     for name in os.listdir("/proc/self/fd"):
         fd = int(name)
         try:
             if fd > 2 and os.get_inheritable(fd):
-                found.append(fd)
+                fds.append(fd)
         except OSError:
             pass  # the descriptor of this listing, or one that another thread has closed
-    return found
+    return fds
 
 
 def close_others(*kept: int) -> None:
