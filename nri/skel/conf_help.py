@@ -15,7 +15,7 @@ def lines_of(schema: Any) -> list[str]:
     if not isinstance(properties, dict) or not properties:
         return []
     required = schema.get("required") or ()
-    return ["", "conf:", *[_line(key, each, key in required) for key, each in properties.items()]]
+    return ["", "conf:", *[_line(key, subschema, key in required) for key, subschema in properties.items()]]
 
 
 def _line(key: str, schema: Any, is_required: bool) -> str:
@@ -32,11 +32,11 @@ def _line(key: str, schema: Any, is_required: bool) -> str:
 
 def _kind(schema: dict[str, Any]) -> list[str]:
     if "enum" in schema:
-        return [" or ".join([str(each) for each in schema["enum"] if each is not None])]
+        return [" or ".join([str(word) for word in schema["enum"] if word is not None])]
     if "const" in schema:
         return [str(schema["const"])]
     kinds = schema.get("type")
-    names = [kinds] if isinstance(kinds, str) else [each for each in kinds or () if each != "null"]
+    names = [kinds] if isinstance(kinds, str) else [kind for kind in kinds or () if kind != "null"]
     return [" or ".join(names)] if names else []
 
 

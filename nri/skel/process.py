@@ -58,8 +58,8 @@ def main(plugin: Plugin) -> NoReturn:
 
 def _serve(plugin: Plugin) -> NoReturn:
     """Run ``plugin`` as a resident, and exit."""
-    if why := _why_not(plugin) or ("" if plugin.resident else f"class {type(plugin).__name__} is not resident"):
-        _say(sys.stderr, f"{plugin.type} serve: {why}")
+    if reason := _why_not(plugin) or ("" if plugin.resident else f"class {type(plugin).__name__} is not resident"):
+        _say(sys.stderr, f"{plugin.type} serve: {reason}")
         sys.exit(2)
     try:
         from nri.skel.resident import serve
@@ -100,8 +100,8 @@ def _run(
         _say(stderr, f"usage: {plugin.type} invoke < REQUEST.json (or --help, version, schema)")
         return 2
     verb = argv[1]
-    if verb in ("version", "--version") and (why := _why_not(plugin)):
-        _say(stderr, f"{plugin.type}: {why}")
+    if verb in ("version", "--version") and (reason := _why_not(plugin)):
+        _say(stderr, f"{plugin.type}: {reason}")
         return 2
     if verb in ABOUT:
         return _write(plugin, ABOUT[verb](plugin).encode(), stdout, stderr)
@@ -132,8 +132,8 @@ def _invoke(plugin: Plugin, request: Request, verb: str, stderr: Any, unexpected
         unexpected.append(exit_)
         return _failure(plugin, request, f"it tried to exit with {exit_.code!r}; expected a result")
     except Exception as error:
-        if why := _why_not(plugin):
-            return _failure(plugin, request, why)
+        if reason := _why_not(plugin):
+            return _failure(plugin, request, reason)
         if not isinstance(error, NRIError):  # an NRIError's message is enough
             import traceback
 
@@ -147,8 +147,8 @@ def _invoke(plugin: Plugin, request: Request, verb: str, stderr: Any, unexpected
         message = text if isinstance(error, NRIError) else f"{name}: {text}"
         return _failure(plugin, request, message if text else name)
     if not isinstance(result, Result):
-        what = gojson.describe(result)
-        return _failure(plugin, request, f"invoke returned {what}; expected request.new_result({plugin.type!r})")
+        shown = gojson.describe(result)
+        return _failure(plugin, request, f"invoke returned {shown}; expected request.new_result({plugin.type!r})")
     if result.adjust and request.extensions.get("adjust", 0) < 1:
         asked = gojson.shorten(", ".join(result.adjust))
         return _failure(
@@ -167,13 +167,13 @@ def answer_of(plugin: Plugin, request: Request) -> Any:
     :raises DecodeError: its conf is wrong.
     :raises NRIError: what it acts on is no state, so that it would never run.
     """
-    if why := _wrong_states(plugin):
-        raise NRIError(why)
+    if reason := _wrong_states(plugin):
+        raise NRIError(reason)
     if plugin.acts_on and request.state not in plugin.acts_on and not _why_not(plugin):
         return request.new_result(plugin.type)
     if plugin.grants and request.undecided:
-        why = f'"when": {request.undecided}; "unknown": "run" in it would let {plugin.type} work all the same'
-        return request.new_result(plugin.type, metadata={"ignored": why})
+        reason = f'"when": {request.undecided}; "unknown": "run" in it would let {plugin.type} work all the same'
+        return request.new_result(plugin.type, metadata={"ignored": reason})
     if plugin.conf_class is None:
         return plugin.invoke(request)
     return plugin.invoke(request, plugin.conf_class.from_value(request.conf))
@@ -206,10 +206,10 @@ def _why_not(plugin: Plugin) -> str:
 
 def _wrong_states(plugin: Plugin) -> str:
     acts_on: Any = plugin.acts_on
-    for each in (acts_on,) if isinstance(acts_on, str) else acts_on or ():  # a text would be taken for its letters
-        if isinstance(acts_on, str) or each not in STATES:
+    for state in (acts_on,) if isinstance(acts_on, str) else acts_on or ():  # a text would be taken for its letters
+        if isinstance(acts_on, str) or state not in STATES:
             expected = f"expected a tuple of some of {', '.join(STATES)}: acts_on = (State.CREATE,)"
-            return f"class {type(plugin).__name__}: acts_on: found {str(each)!r}, {expected}"
+            return f"class {type(plugin).__name__}: acts_on: found {str(state)!r}, {expected}"
     return ""
 
 

@@ -124,11 +124,11 @@ def _take_control(name: str) -> socket:
     return control
 
 
-def _refuse(name: str, control: socket | None, why: str) -> NoReturn:
+def _refuse(name: str, control: socket | None, reason: str) -> NoReturn:
     """Report why no request is answered, to the host and on stderr, and exit."""
     if control is not None:
-        control.send(_message(REFUSED, why))
-    sys.stderr.write(escape(f"{name} serve: {why}") + "\n")
+        control.send(_message(REFUSED, reason))
+    sys.stderr.write(escape(f"{name} serve: {reason}") + "\n")
     sys.exit(2)
 
 
@@ -159,7 +159,7 @@ def _be_idle(null: int) -> None:
 
 def _flush_files() -> None:
     """Write the buffers of all files that are still open, without those that were open before ``gc.freeze``."""
-    new = [each for each in gc.get_objects() if issubclass(type(each), _IOBase)]  # without frozen objects
+    new = [file for file in gc.get_objects() if issubclass(type(file), _IOBase)]  # without frozen objects
     for file in (*new, sys.__stdout__, sys.stderr):
         try:
             if file is not None and not file.closed and file.writable():
@@ -234,7 +234,7 @@ def _content(name: str) -> bytes:
 
 
 def _links(name: str) -> dict[str, str]:
-    return {each: _link(f"{name}/{each}") for each in os.listdir(f"/proc/self/{name}")}
+    return {entry: _link(f"{name}/{entry}") for entry in os.listdir(f"/proc/self/{name}")}
 
 
 def _link(name: str) -> str:

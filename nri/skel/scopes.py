@@ -40,8 +40,8 @@ def suffixes(container: str | None, scopes: tuple[str, ...] = SCOPES) -> list[st
 
     :param container: the container's name; None for a pod, or if it is not known: then that scope is left out.
     """
-    found = {"container": None if container is None else f"/container.{container}", "pod": "/pod", "": ""}
-    return [suffix for scope in scopes if (suffix := found[scope]) is not None]
+    by_scope = {"container": None if container is None else f"/container.{container}", "pod": "/pod", "": ""}
+    return [suffix for scope in scopes if (suffix := by_scope[scope]) is not None]
 
 
 def container_name(request: Request) -> str | None:
