@@ -336,7 +336,7 @@ class Cgroup:
 
 def _tightest(quotas: list[Quota]) -> Quota:
     tightest = quotas[0]
-    for each in quotas[1:]:
-        if each.is_tighter_than(tightest):
-            tightest = each
+    for candidate in quotas[1:]:
+        if candidate.is_tighter_than(tightest):
+            tightest = candidate
     return tightest

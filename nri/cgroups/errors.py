@@ -20,13 +20,13 @@ class CgroupPathError(CgroupError, ValueError):
 class CpuListError(CgroupError, ValueError):
     """A text that is not a CPU list, or a CPU number that no kernel has. Usual cause: a typo in a plugin conf.
 
-    :ivar why: what is wrong, without the text.
+    :ivar reason: what is wrong, without the text.
     """
 
-    def __init__(self, why: str, text: str | None = None, expected: str = "") -> None:
-        message = why if text is None else f"CPU list {quoted(text)}: {why}"
+    def __init__(self, reason: str, text: str | None = None, expected: str = "") -> None:
+        message = reason if text is None else f"CPU list {quoted(text)}: {reason}"
         super().__init__(f"{message}; {expected}" if expected else message)
-        self.why = why
+        self.reason = reason
 
 
 class KnobValueError(CgroupError, ValueError):

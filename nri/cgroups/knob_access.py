@@ -135,16 +135,16 @@ def _levels(knob: Knob, place: Place) -> list[str]:
 
 def _read(knob: Knob, place: Place) -> list[Any]:
     """Return the value of each level."""
-    file, found = _file(knob, place), []
+    file, values = _file(knob, place), []
     for level in _levels(knob, place):
         try:
             if knob.level == SETS:
-                found.append(cpuset.own(level, place.mount.version, knob.name))
+                values.append(cpuset.own(level, place.mount.version, knob.name))
             else:
-                found.append(file.read(level))
+                values.append(file.read(level))
         except AbsentFileError as absent:
             raise NoKnobError(f"{absent} does not exist: {_why_absent(knob, level, place.mount.version)}") from absent
-    return found
+    return values
 
 
 def _together(knob: Knob, levels: list[Any]) -> Any:

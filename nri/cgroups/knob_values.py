@@ -66,12 +66,12 @@ class Values:
         """Return the value in the text of a file; raise ValueError if it has anything else."""
         if self._none and text == self._none:
             return None
-        found = number(text)
-        if found < min(self._low, 0):
+        value = number(text)
+        if value < min(self._low, 0):
             raise ValueError(text)
-        if self._none and found // self._step >= MOST // self._step:
+        if self._none and value // self._step >= MOST // self._step:
             return None
-        return self._from_file(found)
+        return self._from_file(value)
 
     def word(self, value: Any) -> str:
         """Return the kernel's word for a value."""
@@ -133,9 +133,9 @@ class Numbers(Values):
 
     __slots__ = ()
 
-    def __init__(self, what: str, high: int) -> None:
+    def __init__(self, kind: str, high: int) -> None:
         super().__init__(0, high)
-        self.expected = f"a frozenset of {what}, 0 to {high}"
+        self.expected = f"a frozenset of {kind}, 0 to {high}"
 
     def accepts(self, value: Any) -> bool:
         return isinstance(value, frozenset) and all(map(super().accepts, value))
@@ -188,5 +188,5 @@ class DefaultWeight(Values):
 
     def parse(self, text: str) -> int:
         # A number alone, or a line "default N" before those of devices.
-        found: int = super().parse(text.partition("\n")[0].removeprefix("default "))
-        return found
+        weight: int = super().parse(text.partition("\n")[0].removeprefix("default "))
+        return weight

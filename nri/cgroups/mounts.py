@@ -92,13 +92,13 @@ class Mounts:
             if point.startswith("/") and root.startswith("/"):
                 options = rest.rpartition(" ")[2].split(",")
                 visible[point] = Mount(point.rstrip("/"), root, 2 if kind == "cgroup2" else 1), options
-        found: dict[str, Mount] = {}  # by v1 controller, and v2 under ""
+        by_controller: dict[str, Mount] = {}  # by v1 controller, and v2 under ""
         for mount, options in visible.values():
             for controller in _V1_CONTROLLERS.intersection(options) if mount.version == 1 else ("",):
-                if controller not in found or mount.height > found[controller].height:
-                    found[controller] = mount
-        v2 = found.pop("", None)
-        return cls(found, v2)
+                if controller not in by_controller or mount.height > by_controller[controller].height:
+                    by_controller[controller] = mount
+        v2 = by_controller.pop("", None)
+        return cls(by_controller, v2)
 
     @classmethod
     def read(cls, path: str = "/proc/self/mountinfo") -> Mounts:

@@ -65,13 +65,13 @@ def memberships(text: str) -> dict[str, str]:
     A v1 hierarchy without controllers is under its name, ``name=systemd``. Lines that are not as documented are left
     out. The paths are as the kernel prints them: relative to the reader's cgroup namespace, with "..".
     """
-    found: dict[str, str] = {}
+    by_controller: dict[str, str] = {}
     for line in text.split("\n"):
         hierarchy, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if path.startswith("/") and (hierarchy == "0") == (controllers == ""):
-            found |= dict.fromkeys(controllers.split(","), path)
-    return found
+            by_controller |= dict.fromkeys(controllers.split(","), path)
+    return by_controller
 
 
 def is_named_after(path: str, container_id: str) -> bool:

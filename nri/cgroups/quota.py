@@ -94,12 +94,12 @@ def steps(version: int, quota: Quota, before: Quota) -> list[tuple[str, str]]:
     word = _NONE[version] if quota.quota_us is None else str(quota.quota_us)
     if version == 2:
         return [(KNOB[2], f"{word} {quota.period_us}")]
-    found = [(KNOB[1], word)]
+    writes = [(KNOB[1], word)]
     if quota.period_us != before.period_us:
         # In between there is the tighter one of both: v1 refuses more than the parent has.
         is_first = quota.quota_us is not None and quota.period_us > before.period_us
-        found.insert(0 if is_first else 1, (PERIOD_V1, str(quota.period_us)))
-    return found
+        writes.insert(0 if is_first else 1, (PERIOD_V1, str(quota.period_us)))
+    return writes
 
 
 def _microseconds(word: str, path: str) -> int:

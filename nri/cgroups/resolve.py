@@ -146,14 +146,14 @@ class Resolver:
         """
         if path == "/":
             raise _AbsentError(f"{self._process} is in the root cgroup")
-        found, container = f"{self._process} is in {quoted(path)}", quoted(self._id)
+        finding, container = f"{self._process} is in {quoted(path)}", quoted(self._id)
         if not self._id:
-            raise _AbsentError(f"{found}, and no container id was given to compare its name with")
+            raise _AbsentError(f"{finding}, and no container id was given to compare its name with")
         if not paths.is_named_after(path, self._id):
-            raise _AbsentError(f"{found}, expected a cgroup that is named after the container {container}")
+            raise _AbsentError(f"{finding}, expected a cgroup that is named after the container {container}")
         for owner, process in (("the host's", "1"), ("this process's own", "self")):
             if (process == "1" and path == _INIT_SCOPE) or self._holds(process, hierarchy, path):
-                raise _AbsentError(f"{found}, which is {owner}, expected one of container {container} alone")
+                raise _AbsentError(f"{finding}, which is {owner}, expected one of container {container} alone")
 
     def _holds(self, process: str, hierarchy: str, path: str) -> bool:
         """Return whether that process is in this cgroup, or in one below it."""

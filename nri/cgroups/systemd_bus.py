@@ -125,15 +125,15 @@ class Bus:
         except (OSError, dbus.FormatError) as error:
             raise UntoldError(f"systemd cannot be asked at {self._path}: {_reason(error)}") from error
 
-    def _ask(self, what: str, message: Callable[[int], bytes]) -> Value:
+    def _ask(self, member: str, message: Callable[[int], bytes]) -> Value:
         self._serial += 1
         try:
             self._socket.sendall(message(self._serial))
             reply = self._reply()
         except (OSError, dbus.FormatError) as error:
-            raise UntoldError(f"systemd did not answer {what} at {self._path}: {_reason(error)}") from error
+            raise UntoldError(f"systemd did not answer {member} at {self._path}: {_reason(error)}") from error
         if reply.type == dbus.ERROR:
-            text = f"systemd refused {what}: {reply.error}: {reply.value!r}"
+            text = f"systemd refused {member}: {reply.error}: {reply.value!r}"
             raise (_NoUnitError if reply.error.endswith(".NoSuchUnit") else UntoldError)(text)
         return reply.value
 

@@ -85,13 +85,13 @@ class Topology:
         """Return the topology that :meth:`to_value` has made this value of; raise ValueError for any other."""
         try:
             cores, caches, packages = (
-                [cpulist.parse(each) for each in value[name]] for name in ("cores", "caches", "packages")
+                [cpulist.parse(text) for text in value[name]] for name in ("cores", "caches", "packages")
             )
             kinds = {name: cpulist.parse(text) for name, text in value["kinds"].items()}
             nodes = {int(number): cpulist.parse(text) for number, text in value["nodes"].items()}
             distances = {
-                int(one): {int(other): int(far) for other, far in each.items()}
-                for one, each in value["distances"].items()
+                int(one): {int(other): int(far) for other, far in row.items()}
+                for one, row in value["distances"].items()
             }
             online, isolated, memory = [cpulist.parse(value[name]) for name in ("online", "isolated", "memory")]
             return cls(online, isolated, cores, caches, packages, kinds, nodes, memory, distances)
@@ -100,16 +100,16 @@ class Topology:
 
     def to_value(self) -> dict[str, Any]:
         """Return the topology as a JSON value."""
-        found: dict[str, Any] = {
+        document: dict[str, Any] = {
             name: cpulist.render(getattr(self, name)) for name in ("online", "isolated", "memory")
         }
-        found |= {name: list(map(cpulist.render, getattr(self, name))) for name in ("cores", "caches", "packages")}
-        found["kinds"] = {name: cpulist.render(cpus) for name, cpus in self.kinds.items()}
-        found["nodes"] = {str(number): cpulist.render(cpus) for number, cpus in self.nodes.items()}
-        found["distances"] = {
-            str(one): {str(other): far for other, far in each.items()} for one, each in self.distances.items()
+        document |= {name: list(map(cpulist.render, getattr(self, name))) for name in ("cores", "caches", "packages")}
+        document["kinds"] = {name: cpulist.render(cpus) for name, cpus in self.kinds.items()}
+        document["nodes"] = {str(number): cpulist.render(cpus) for number, cpus in self.nodes.items()}
+        document["distances"] = {
+            str(one): {str(other): far for other, far in row.items()} for one, row in self.distances.items()
         }
-        return found
+        return document
 
     def nodes_of(self, cpus: Iterable[int]) -> list[int]:
         """Return the numbers of the nodes that have some of these CPUs."""
@@ -163,14 +163,14 @@ def _domains(online: Set, cpu: str, *files: str, is_one: bool = False) -> list[S
 
     :param is_one: a CPU without such a file is with all others, and not alone.
     """
-    found, left = [], set(online)
+    domains, left = [], set(online)
     while left:
         first = min(left)
-        cpus = next((each for file in files if (each := _list(f"{cpu}/cpu{first}/{file}"))), None)
+        cpus = next((listed for file in files if (listed := _list(f"{cpu}/cpu{first}/{file}"))), None)
         own = (frozenset(left) if is_one else frozenset([first])) if cpus is None else cpus & left | {first}
-        found.append(own)
+        domains.append(own)
         left -= own
-    return found
+    return domains
 
 
 def _caches(online: Set, cores: list[Set], cpu: str) -> list[Set]:
@@ -185,14 +185,14 @@ def _kinds(online: Set, cores: list[Set], sys: str) -> dict[str, Set]:
     pmus = {kind: _list(f"{sys}/devices/cpu_{kind}/cpus") & online for kind in ("core", "atom")}
     if all(pmus.values()):
         return pmus
-    found: dict[str, Set] = {}
+    by_kind: dict[str, Set] = {}
     for core in cores:
         kind = _text(f"{sys}/devices/system/cpu/cpu{min(core)}/cpu_capacity")
         if not kind:
             break
-        found[kind] = found.get(kind, frozenset()) | core
-    fast_first = sorted(found, key=lambda kind: -int(kind) if kind.isdigit() else 0)
-    return {kind: found[kind] for kind in fast_first} if len(found) > 1 else {"": online}
+        by_kind[kind] = by_kind.get(kind, frozenset()) | core
+    fast_first = sorted(by_kind, key=lambda kind: -int(kind) if kind.isdigit() else 0)
+    return {kind: by_kind[kind] for kind in fast_first} if len(by_kind) > 1 else {"": online}
 
 
 def _names(directory: str) -> list[str]:

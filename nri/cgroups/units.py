@@ -91,8 +91,8 @@ class Unit:
 
     def quota(self) -> Quota:
         """Return the CPU quota as the unit has it, per second."""
-        found = self.number("CPUQuotaPerSecUSec")
-        return Quota(None if found == INFINITY else found, _SECOND)
+        quota_us = self.number("CPUQuotaPerSecUSec")
+        return Quota(None if quota_us == INFINITY else quota_us, _SECOND)
 
     def clear_quota(self) -> Quota:
         """Give the unit no CPU quota, if it has one; return the one that it had."""
@@ -123,10 +123,10 @@ class Unit:
 
     def number(self, name: str) -> int:
         """Return a property that is a number; :data:`INFINITY` is no limit, or for a weight none of its own."""
-        found = self._get(name)
-        if not isinstance(found, int):
-            raise UntoldError(f"{self.name} has the {name} {found!r}, expected a number")
-        return found
+        value = self._get(name)
+        if not isinstance(value, int):
+            raise UntoldError(f"{self.name} has the {name} {value!r}, expected a number")
+        return value
 
     def set_number(self, name: str, value: int) -> bool:
         """Give the unit this number, if it has another; return whether it had another."""
@@ -137,17 +137,17 @@ class Unit:
 
     def numbers(self, name: str) -> frozenset[int]:
         """Return a property that is a set of CPUs or memory nodes."""
-        found = self._get(name)
-        if not isinstance(found, bytes):
-            raise UntoldError(f"{self.name} has the {name} {found!r}, expected bytes")
-        mask = int.from_bytes(found, "little")
-        return frozenset(each for each in range(mask.bit_length()) if mask >> each & 1)
+        value = self._get(name)
+        if not isinstance(value, bytes):
+            raise UntoldError(f"{self.name} has the {name} {value!r}, expected bytes")
+        mask = int.from_bytes(value, "little")
+        return frozenset(bit for bit in range(mask.bit_length()) if mask >> bit & 1)
 
     def set_numbers(self, name: str, numbers: frozenset[int]) -> bool:
         """Give the unit this set, if it has another; return whether it had another."""
         if self.numbers(name) == numbers:
             return False
-        mask = sum(1 << each for each in numbers)
+        mask = sum(1 << number for number in numbers)
         self._bus.set(self._path, name, mask.to_bytes((mask.bit_length() + 7) // 8, "little"))
         return True
 

@@ -45,7 +45,7 @@ def _why(text: str) -> str:
     try:
         _parse(text)
     except CpuListError as error:
-        return f'found {describe(text)}, expected a CPU list such as "0-3,8": {error.why}'
+        return f'found {describe(text)}, expected a CPU list such as "0-3,8": {error.reason}'
     return ""
 
 
