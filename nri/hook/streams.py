@@ -41,8 +41,8 @@ def _read(fd: int, deadline: Deadline) -> bytes:
     while len(document) <= MAX_STATE:
         left = deadline.left()
         if left == 0 or not poll.poll(left * 1000 + 1):
-            what = f"the container's state on stdin is incomplete after {len(document)} bytes"
-            raise NRIError(deadline.passed(f"{what}; {EXPECTED}"))
+            fault = f"the container's state on stdin is incomplete after {len(document)} bytes"
+            raise NRIError(deadline.passed(f"{fault}; {EXPECTED}"))
         try:
             piece = os.read(fd, 65536)
         except BlockingIOError:
