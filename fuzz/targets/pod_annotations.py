@@ -21,7 +21,7 @@ from nri.types.v1 import EXTENSIONS, Request, Spec
 KEYS = ("ulimits.noderesource.dev/container.a", *[injection.keys[-1] for injection in INJECTIONS])
 CHOICES = len(KEYS)
 _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-CONF = {"allow": {injection.what: True for injection in INJECTIONS}}
+CONF = {"allow": {injection.kind: True for injection in INJECTIONS}}
 
 
 def check(data: bytes) -> None:

@@ -28,7 +28,7 @@ MAX_ANNOTATION = 64 * 1024
 def allow(*properties: str) -> Any:
     """Return the field ``allow``: a key for each thing that a pod can ask for, closed by default."""
     return fields.value(
-        Table(*[Key(each, shared.NAMESPACES, default=False) for each in properties], nulls=True),
+        Table(*[Key(name, shared.NAMESPACES, default=False) for name in properties], nulls=True),
         f"pods that may ask for {', '.join(properties)}, for each: an array of namespaces, true (any), or false "
         "(none, the default)",
         default={},
@@ -38,7 +38,7 @@ def allow(*properties: str) -> Any:
 def asked(
     request: Request,
     allowed: dict[str, Any],
-    what: str,
+    property_: str,
     keys: tuple[str, ...],
     metadata: dict[str, str],
     scopes: tuple[str, ...] = SCOPES,
@@ -48,7 +48,7 @@ def asked(
     The most specific scope counts, and in one scope the first of *keys*. An empty value asks for nothing.
 
     :param allowed: ``allow`` of the plugin conf.
-    :param what: the key of it that decides.
+    :param property_: the key of it that decides.
     :param metadata: the result's; an annotation that does not count is added to its ``ignored``.
     :returns: the annotation's key, short enough for a message, and its value; None if nothing is asked for.
     """
@@ -60,8 +60,8 @@ def asked(
         return None
     if not annotations[name].strip():
         return None
-    if why := shared.why_not_allowed(request, what, allowed.get(what) or False):
-        shared.ignore(metadata, name, why)
+    if reason := shared.why_not_allowed(request, property_, allowed.get(property_) or False):
+        shared.ignore(metadata, name, reason)
         return None
     return shorten(name, 120), annotations[name]
 
@@ -114,12 +114,12 @@ def again(key: str) -> str:
 
 
 def _object(pairs: list[tuple[str, object]], twice: list[str]) -> dict[str, object]:
-    found: dict[str, object] = {}
+    members: dict[str, object] = {}
     for key, value in pairs:
-        if key in found:
+        if key in members:
             twice.append(key)
-        found[key] = value
-    return found
+        members[key] = value
+    return members
 
 
 def _as_wanted(rule: Rule, value: Any, where: str) -> Any:
@@ -136,10 +136,10 @@ def _as_wanted(rule: Rule, value: Any, where: str) -> Any:
 
 def _with_keys_of(table: Table, value: dict[str, Any], where: str) -> dict[str, Any]:
     spelling = {fold(name): name for name in table.keys}
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for key, item in value.items():
         name = spelling.get(fold(key), key)
-        if name in found:
+        if name in members:
             raise DecodeError(f"{where}: {again(key)}")
-        found[name] = _as_wanted(table.keys[name].rule, item, f"{where}.{name}") if name in table.keys else item
-    return {name: item for name, item in found.items() if item is not None or name not in table.keys}
+        members[name] = _as_wanted(table.keys[name].rule, item, f"{where}.{name}") if name in table.keys else item
+    return {name: item for name, item in members.items() if item is not None or name not in table.keys}

@@ -83,15 +83,15 @@ class _Events:
             raise _fault(event.start_mark, f"nested too deep; expected at most {MAX_DEPTH} levels")
         if isinstance(event, yaml.SequenceStartEvent):
             return [self._value(item, depth + 1) for item in self._until(yaml.SequenceEndEvent)]
-        found: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         for key in self._until(yaml.MappingEndEvent):
             self._value(key, depth + 1)  # has neither an anchor nor a tag
             if not isinstance(key, yaml.ScalarEvent):
                 raise _fault(key.start_mark, "found a list or mapping as a key, expected a word")
-            if key.value in found:
+            if key.value in mapping:
                 raise _fault(key.start_mark, f"found the key {shorten(repr(key.value))} again, expected it once")
-            found[key.value] = self._value(next(self._events), depth + 1)
-        return found
+            mapping[key.value] = self._value(next(self._events), depth + 1)
+        return mapping
 
     def _until(self, end: type) -> Iterator[Any]:
         for event in self._events:
@@ -107,9 +107,9 @@ def _resolve(text: str) -> Any:
     if len(text) > _MAX_NUMBER:
         return text
     digits = text.replace("_", "")
-    if found := _INTEGER.fullmatch(digits):
-        value = next(int(group, base) for group, base in zip(found.groups()[1:], _BASES, strict=True) if group)
-        return -value if found[1] == "-" else value
+    if match := _INTEGER.fullmatch(digits):
+        value = next(int(group, base) for group, base in zip(match.groups()[1:], _BASES, strict=True) if group)
+        return -value if match[1] == "-" else value
     number = float(digits) if _FLOAT.fullmatch(digits) else float("inf")
     return text if abs(number) == float("inf") else number
 

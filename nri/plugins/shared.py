@@ -39,7 +39,7 @@ class SharedConf(Conf):
 def allow(*properties: str) -> Any:
     """Return the field ``allow``: a key for each property that a pod can set for its containers, open by default."""
     return fields.value(
-        Table(*[Key(each, NAMESPACES) for each in properties], nulls=True),
+        Table(*[Key(name, NAMESPACES) for name in properties], nulls=True),
         f"pods that may set their {' or '.join(properties)}, for each: true (any, the default), false (none), or an "
         "array of namespaces",
         default={},
@@ -55,33 +55,33 @@ def container_class(
     request: Request, conf: SharedConf, allowed: dict[str, Any], metadata: dict[str, str]
 ) -> str | None:
     """Return the class of the request's container, by the ``key`` of *conf*; see :func:`allowed_value`."""
-    found = allowed_value(request, allowed, "class", conf.key, metadata)
-    return found and found[1]
+    entry = allowed_value(request, allowed, "class", conf.key, metadata)
+    return entry and entry[1]
 
 
 def allowed_value(
-    request: Request, allowed: dict[str, Any], what: str, key: str, metadata: dict[str, str]
+    request: Request, allowed: dict[str, Any], property_: str, key: str, metadata: dict[str, str]
 ) -> tuple[str, str] | None:
     """Return the pod's own value of *key*, as :func:`nri.skel.scoped`; None if the pod may not set it.
 
     :param allowed: ``allow`` of the plugin conf.
-    :param what: the key of it that decides.
+    :param property_: the key of it that decides.
     :param metadata: the result's; a value that does not count is added to its ``ignored``.
     """
-    found = scoped(request, key)
-    pods = allowed.get(what)
-    if found is None or pods is None:
-        return found
-    why = why_not_allowed(request, what, pods)
-    if why:
-        ignore(metadata, found[0], why)
-    return None if why else found
+    entry = scoped(request, key)
+    pods = allowed.get(property_)
+    if entry is None or pods is None:
+        return entry
+    reason = why_not_allowed(request, property_, pods)
+    if reason:
+        ignore(metadata, entry[0], reason)
+    return None if reason else entry
 
 
-def why_not_allowed(request: Request, what: str, allowed: bool | list[str]) -> str:
+def why_not_allowed(request: Request, property_: str, allowed: bool | list[str]) -> str:
     """Return the reason why the request's pod may not set a property; "" if it may.
 
-    :param what: the key of ``allow``.
+    :param property_: the key of ``allow``.
     :param allowed: its value: any pod, none, or the pods of some namespaces.
     """
     if allowed is True:
@@ -89,23 +89,23 @@ def why_not_allowed(request: Request, what: str, allowed: bool | list[str]) -> s
     namespace = request.labels.get(NAMESPACE)
     if allowed and namespace in allowed:
         return ""
-    why = f"is not for the namespace {shorten(namespace)}" if namespace else "needs a namespace, and none is known"
-    return f"allow.{what} {why if allowed else 'is for no pod'}"
+    reason = f"is not for the namespace {shorten(namespace)}" if namespace else "needs a namespace, and none is known"
+    return f"allow.{property_} {reason if allowed else 'is for no pod'}"
 
 
-def ignore(metadata: dict[str, str], what: str, why: str) -> None:
+def ignore(metadata: dict[str, str], name: str, reason: str) -> None:
     """Add a value's name and the reason why it does not count to ``ignored`` in the metadata, as one short line."""
-    ignored = shorten(escape(f"{shorten(what, 80)}: {why}"), 300)
+    ignored = shorten(escape(f"{shorten(name, 80)}: {reason}"), 300)
     metadata["ignored"] = f"{metadata['ignored']}; {ignored}" if "ignored" in metadata else ignored
 
 
-def not_in(found: str | None, classes: tuple[str, ...]) -> str:
+def not_in(class_name: str | None, classes: tuple[str, ...]) -> str:
     """Return the reason why a container is not one of these classes, as one short line: ``class=batch, not in [ls]``.
 
-    :param found: its class; None if it has none.
+    :param class_name: its class; None if it has none.
     """
-    what = "no class" if found is None else f"class={shorten(found) or repr(found)}"
-    return escape(f"{what}, not in [{shorten(', '.join(classes), 200)}]")
+    label = "no class" if class_name is None else f"class={shorten(class_name) or repr(class_name)}"
+    return escape(f"{label}, not in [{shorten(', '.join(classes), 200)}]")
 
 
 def cpu_resources(request: Request) -> dict[str, Any]:

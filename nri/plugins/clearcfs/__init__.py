@@ -43,11 +43,11 @@ class ClearCFS(Plugin):
     def invoke(self, request: Request, conf: ClearCFSConf) -> Result:
         """Clear the quota of a container of one of the classes; the metadata has the old quota, or why it did not."""
         metadata: dict[str, str] = {}
-        found = shared.container_class(request, conf, conf.allow, metadata)
-        if found in conf.classes:
+        class_name = shared.container_class(request, conf, conf.allow, metadata)
+        if class_name in conf.classes:
             _clear(request, conf, metadata)
         else:
-            metadata["skipped"] = shared.not_in(found, conf.classes)
+            metadata["skipped"] = shared.not_in(class_name, conf.classes)
             if conf.pod and request.state == State.UPDATE and _is_for_another(request, conf):
                 cgroup = shared.cgroup(request, conf)
                 _clear_pod(cgroup, metadata)
@@ -63,7 +63,7 @@ def _is_for_another(request: Request, conf: ClearCFSConf) -> bool:
     annotations = request.spec.annotations if request.spec is not None else {}
     named = (value for key, value in annotations.items() if key.startswith(f"{conf.key}/container."))
     pods = conf.allow.get("class", True)
-    return any(each in conf.classes for each in named) and not shared.why_not_allowed(request, "class", pods)
+    return any(name in conf.classes for name in named) and not shared.why_not_allowed(request, "class", pods)
 
 
 def _clear(request: Request, conf: ClearCFSConf, metadata: dict[str, str]) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class DeviceInjectorConf(Conf):
     """The plugin conf of ``device-injector``."""
 
-    allow: dict[str, Any] = annotated.allow(*[each.what for each in INJECTIONS])
+    allow: dict[str, Any] = annotated.allow(*[injection.kind for injection in INJECTIONS])
 
 
 class DeviceInjector(Plugin):
@@ -52,12 +52,12 @@ class DeviceInjector(Plugin):
 def _adjust(request: Request, conf: DeviceInjectorConf, metadata: dict[str, str]) -> Any:
     adjust: dict[str, Any] = {}
     for injection in INJECTIONS:
-        found = annotated.asked(request, conf.allow, injection.what, injection.keys, metadata)
-        value = None if found is None else annotated.read(injection.rule, found[1], found[0])
-        made = injection.make(value, found[0]) if value and found is not None else None
+        annotation = annotated.asked(request, conf.allow, injection.kind, injection.keys, metadata)
+        value = None if annotation is None else annotated.read(injection.rule, annotation[1], annotation[0])
+        made = injection.make(value, annotation[0]) if value and annotation is not None else None
         if made:
             _put(adjust, injection.place, made)
-            metadata[injection.what] = shorten(escape(", ".join(_names(injection.rule, made))), 300)
+            metadata[injection.kind] = shorten(escape(", ".join(_names(injection.rule, made))), 300)
     return adjust or None
 
 
@@ -71,4 +71,4 @@ def _names(rule: Rule, made: Any) -> list[str]:
     """Return the names of what is injected: a list's items or their paths, a map's keys, or a policy."""
     if isinstance(rule, Table):
         return [made[rule.required[0]]]
-    return [each["path"] if isinstance(each, dict) else each for each in made]
+    return [item["path"] if isinstance(item, dict) else item for item in made]

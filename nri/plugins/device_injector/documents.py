@@ -111,8 +111,8 @@ def _mounts(value: list[dict[str, Any]], where: str) -> dict[str, Any]:
     for index, mount in enumerate(value):
         is_bind = mount.get("type") == "bind" or {"bind", "rbind"} & set(mount.get("options", []))
         if is_bind and not PATH.accepts(mount.get("source")):
-            found = describe(mount["source"]) if "source" in mount else "none"
-            raise DecodeError(f"{where}[{index}].source: found {found}, expected {PATH.expected} for a bind mount")
+            source = describe(mount["source"]) if "source" in mount else "none"
+            raise DecodeError(f"{where}[{index}].source: found {source}, expected {PATH.expected} for a bind mount")
         made[_clean(mount.pop("destination"))] = mount
     return made
 
@@ -152,7 +152,7 @@ def _unchanged(value: Any, where: str) -> Any:
 class Injection:
     """Something that a pod can ask for.
 
-    :param what: its key in ``allow`` and in the result's metadata.
+    :param kind: its key in ``allow`` and in the result's metadata.
     :param keys: the keys of its annotation; the first one is preferred.
     :param rule: the rule of the annotation's document.
     :param place: the keys in ``adjust`` that lead to it.
@@ -161,13 +161,13 @@ class Injection:
 
     def __init__(
         self,
-        what: str,
+        kind: str,
         keys: tuple[str, ...],
         rule: Rule,
         place: tuple[str, ...],
         make: Callable[[Any, str], Any] = _unchanged,
     ) -> None:
-        self.what, self.keys, self.rule, self.place, self.make = what, keys, rule, place, make
+        self.kind, self.keys, self.rule, self.place, self.make = kind, keys, rule, place, make
 
 
 def _both(name: str) -> tuple[str, str]:

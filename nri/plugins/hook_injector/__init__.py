@@ -65,27 +65,27 @@ def _hooks(request: Request, conf: HookInjectorConf, metadata: dict[str, str]) -
     container = Subject(request.spec)
     asked: list[tuple[str, HookFile, Question]] = []
     ignored: list[tuple[str, HookFile, Question]] = []
-    for path, found in read_dirs(conf.dirs):
+    for path, file in read_dirs(conf.dirs):
         try:
-            to_decide = question(found["when"], container)
+            to_decide = question(file["when"], container)
         except NRIError as error:
             raise NRIError(f"{escape(shorten(path, 200))}: {error}") from error
         if to_decide is not None:
-            (ignored if found["when"].get("annotations") and why_not else asked).append((path, found, to_decide))
+            (ignored if file["when"].get("annotations") and why_not else asked).append((path, file, to_decide))
     hooks: dict[str, list[Any]] = {}
     names = []
     answers = decide([to_decide for _, _, to_decide in asked + ignored])  # those that cannot count come last
     for (path, _, _), is_met in zip(ignored, answers[len(asked) :], strict=True):
         if is_met:
             shared.ignore(metadata, path, why_not)
-    for (path, found, _), is_met in zip(asked, answers, strict=False):
+    for (path, file, _), is_met in zip(asked, answers, strict=False):
         if is_met is None:
             where = f"{escape(shorten(path, 200))}: when.commands"
             raise NRIError(f"{where}: the request has no spec.process.args; expected a container's command")
         if not is_met:
             continue
-        for stage in found["stages"]:
-            hooks.setdefault(stage, []).append({key: item for key, item in found["hook"].items() if item})
+        for stage in file["stages"]:
+            hooks.setdefault(stage, []).append({key: item for key, item in file["hook"].items() if item})
         names.append(path.rpartition("/")[2])
     if names:
         metadata["hooks"] = shorten(escape(", ".join(names)), 300)

@@ -98,7 +98,7 @@ def question(when: dict[str, Any], container: Subject) -> Question | None:
                 return False
         if commands and container.command is None:
             return None
-        return not commands or any(_search(each, container.command or "") for each in commands)
+        return not commands or any(_search(pattern, container.command or "") for pattern in commands)
 
     return is_met
 
@@ -108,9 +108,9 @@ def decide(questions: Sequence[Question]) -> list[bool | None]:
 
     :raises NRIError: no process can be forked.
     """
-    if all(each is _yes for each in questions):
+    if all(check is _yes for check in questions):
         return [True] * len(questions)
-    answers: list[bool | None] = [{b"0": False, b"?": None}.get(each, True) for each in _in_child(questions)]
+    answers: list[bool | None] = [{b"0": False, b"?": None}.get(answer, True) for answer in _in_child(questions)]
     return answers + [True] * (len(questions) - len(answers))
 
 
@@ -130,8 +130,8 @@ def _in_child(questions: Sequence[Question]) -> list[bytes]:
         pid = os.fork()
         if pid == 0:
             try:
-                for each in questions:
-                    os.write(writes, _ANSWERS[each()])
+                for check in questions:
+                    os.write(writes, _ANSWERS[check()])
             finally:
                 os._exit(0)
     except OSError as error:

@@ -98,18 +98,18 @@ def read_file(path: str) -> HookFile:
         value = gojson.loads(_content(path, shown))
         if not isinstance(value, dict):
             raise DecodeError(f"found {describe(value)}, expected an object")
-        found: HookFile = _known(_FILE, value)
-        if not _FILE.accepts(found):
+        hook_file: HookFile = _known(_FILE, value)
+        if not _FILE.accepts(hook_file):
             from nri.types.table_explained import refusal
 
-            raise refusal(_FILE, found, "")
-        if all(item in ([], {}) for item in found["when"].values()):
+            raise refusal(_FILE, hook_file, "")
+        if all(item in ([], {}) for item in hook_file["when"].values()):
             raise DecodeError(f"when: no condition, expected one of {', '.join(_WHEN.keys)}")
     except DecodeError as error:
         raise NRIError(f"{shown}: {str(error).removeprefix('.')}") from error
     except OSError as error:
         raise NRIError(f"{shown}: cannot be read: {error.strerror}; expected a file with a hook") from error
-    return found
+    return hook_file
 
 
 def _content(path: str, shown: str) -> bytes:

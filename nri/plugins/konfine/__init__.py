@@ -92,7 +92,7 @@ class KonfineConf(shared.SharedConf):
     )
     allow: dict[str, Any] = fields.value(
         Table(
-            *[Key(each, shared.NAMESPACES) for each in ("class", "cpus")],
+            *[Key(name, shared.NAMESPACES) for name in ("class", "cpus")],
             Key("exclusive", shared.NAMESPACES, default=False),
             nulls=True,
         ),
@@ -161,9 +161,9 @@ def _give_out(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> 
 
     with Record(conf.run, conf.sys) as record:
         sharing, cgroup = Sharing(record, conf, request.id), None
-        if why := sharing.survey(request):
-            sys.stderr.write(f"konfine: the record of CPUs was made again of the cgroups: {why}\n")
-            metadata["rebuilt"] = why
+        if reason := sharing.survey(request):
+            sys.stderr.write(f"konfine: the record of CPUs was made again of the cgroups: {reason}\n")
+            metadata["rebuilt"] = reason
         within = sharing.usable
         if request.state == State.DELETE:
             record.containers.pop(request.id, None)
@@ -237,7 +237,7 @@ def _place(
     if request.is_sandbox:
         entry["sandbox"] = True
     for id_ in [
-        id_ for id_, each in sharing.state.containers.items() if directory and each["directory"] == directory
+        id_ for id_, other in sharing.state.containers.items() if directory and other["directory"] == directory
     ]:
         del sharing.state.containers[id_]  # it had another id, or none that was known
     if cgroup is None:
@@ -254,12 +254,12 @@ def _asked(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> int
         return 0
     from nri.plugins import annotated
 
-    found = annotated.asked(request, conf.allow, "exclusive", (EXCLUSIVE,), metadata)
-    if found is not None:
-        text = found[1].strip()
+    annotation = annotated.asked(request, conf.allow, "exclusive", (EXCLUSIVE,), metadata)
+    if annotation is not None:
+        text = annotation[1].strip()
         if not (text.isascii() and text.isdigit() and 0 < int(text[:5]) <= fields.MAX_CPU and len(text) < 5):
             wrong = f"found {shorten(repr(text))}, expected a number of CPUs, 1 to {fields.MAX_CPU}"
-            raise DecodeError(f"{found[0]}: {wrong}")
+            raise DecodeError(f"{annotation[0]}: {wrong}")
         return int(text)
     if not conf.exclusive.guaranteed:
         return 0
@@ -327,10 +327,10 @@ def _narrowed(cpus: frozenset[int], where: str, listed: object, metadata: dict[s
             raise CpuListError(f"found {describe(listed)}, expected a CPU list")
         if left := cpus & parse_cpus(listed):
             return left
-        why = f"{shorten(repr(listed))} has no CPU of {shorten(render_cpus(cpus))}"
+        reason = f"{shorten(repr(listed))} has no CPU of {shorten(render_cpus(cpus))}"
     except CpuListError as error:
-        why = str(error)
-    shared.ignore(metadata, where, why)
+        reason = str(error)
+    shared.ignore(metadata, where, reason)
     return cpus
 
 

@@ -43,9 +43,9 @@ def choose(
             low = count // threads * threads
             ask = f"{low} or {low + threads}" if low else str(threads)
             raise NoRoomError(f"{asked}, expected whole cores, which have {threads} threads each: ask for {ask}")
-    what = " on whole cores" if whole else ""
+    where = " on whole cores" if whole else ""
     if len(free) < count:
-        raise NoRoomError(f"{asked}, {len(free) or 'none'} {'are' if len(free) != 1 else 'is'} free{what}")
+        raise NoRoomError(f"{asked}, {len(free) or 'none'} {'are' if len(free) != 1 else 'is'} free{where}")
     levels = [topology.packages, list(topology.nodes.values()), topology.caches, _kinds(topology), topology.cores]
     if not spread:
         on = {number: cpus & free for number, cpus in topology.nodes.items()}
@@ -55,7 +55,7 @@ def choose(
             most = "`spread` would take more than one node"
             if sum(sorted(map(len, on.values()))[-2:]) >= count:
                 most = "`spread` would take both" if len(listed) == 2 else "`spread` would take two of them"
-            raise NoRoomError(f"{asked}, {are} are free{what}; {most}")
+            raise NoRoomError(f"{asked}, {are} are free{where}; {most}")
         fits = [cpus for cpus in on.values() if len(cpus) >= count]
         free, levels = min(fits, key=lambda cpus: _order(topology, cpus, near)), levels[2:]
     return _take(topology, levels, free, count, near)
@@ -81,12 +81,12 @@ def _take(topology: Topology, levels: list[list[Set]], free: Set, count: int, ne
     if rest := free.difference(*levels[0]):
         parts.append((rest, rest))
     while len(taken) < count:
-        left, known = count - len(taken), near | taken
-        nearest = [each for each in parts if each[0] & known] or parts
-        if fits := [each for each in nearest if len(each[1]) >= left]:
-            best = min(fits, key=lambda each: _order(topology, each[1], known))
+        left, anchor = count - len(taken), near | taken
+        nearest = [part for part in parts if part[0] & anchor] or parts
+        if fits := [part for part in nearest if len(part[1]) >= left]:
+            best = min(fits, key=lambda part: _order(topology, part[1], anchor))
         else:
-            best = min(nearest, key=lambda each: (topology.distance(each[1], known), -len(each[1]), min(each[1])))
+            best = min(nearest, key=lambda part: (topology.distance(part[1], anchor), -len(part[1]), min(part[1])))
         parts.remove(best)
-        taken |= _take(topology, levels[1:], best[1], min(left, len(best[1])), known)
+        taken |= _take(topology, levels[1:], best[1], min(left, len(best[1])), anchor)
     return taken

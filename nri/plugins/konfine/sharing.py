@@ -43,13 +43,13 @@ class Sharing:
         self.usable = topology.online - topology.isolated - conf.system_reserved
         self.fixed = {pool.name: pool.cpus & topology.online for pool in conf.pools if pool.cpus is not None}
         self._mounts, self._systemd = Mounts.read(conf.mountinfo), Systemd(conf.run)
-        self._found: dict[str, str] = {}  # the CPUs that each cgroup has, as its file says
+        self._texts: dict[str, str] = {}  # the CPUs that each cgroup has, as its file says
         self.moved: list[str] = []
         """The ids of the other containers that have got other CPUs."""
 
     def survey(self, request: Request) -> str:
         """Compare the state with the cgroups; return why it was made again, "" if it was not."""
-        why = ""
+        reason = ""
         if self.state.rebuilt and request.spec is not None and request.spec.cgroups_path:
             mount = self._mounts.serving("cpuset")
             path = expand(request.spec.cgroups_path)
@@ -57,7 +57,7 @@ class Sharing:
                 parts = below.split("/")
                 depth = next((at for at, part in enumerate(parts) if part.startswith("kubepods")), len(parts) - 2)
                 self.state.rebuild(mount.point + "/".join(parts[: depth + 1]), mount.point)
-                why = self.state.rebuilt if self.state.containers.keys() - {self.own, below} else ""
+                reason = self.state.rebuilt if self.state.containers.keys() - {self.own, below} else ""
                 self.state.containers.pop(below, None)
         now = time.clock_gettime(time.CLOCK_BOOTTIME)
         for id_, entry in list(self.state.containers.items()):
@@ -65,8 +65,8 @@ class Sharing:
             if text is None or (not entry["directory"] and entry.get("since", 0) + SETUP_WITHIN < now):
                 del self.state.containers[id_]
             else:
-                self._found[id_] = text
-        return why
+                self._texts[id_] = text
+        return reason
 
     def taken(self, but: str = "") -> Set:
         """Return the CPUs that are not shared, without those of the container or pool *but*."""
@@ -108,14 +108,14 @@ class Sharing:
         :param within: the CPUs that it may grow by.
         :raises NoRoomError: a pool that has containers has no CPU.
         """
-        known = {pool.name: pool for pool in self.conf.pools}
+        pools = {pool.name: pool for pool in self.conf.pools}
         members: dict[str, list[Entry]] = {}
         for entry in self.state.containers.values():
             if entry["kind"] == "pool" and entry["pool"] not in self.fixed:
                 members.setdefault(entry["pool"], []).append(entry)
         self.state.pools = {name: cpus for name, cpus in self.state.pools.items() if name in members}
         for name, entries in members.items():
-            pool = known.get(name.partition("/")[0])
+            pool = pools.get(name.partition("/")[0])
             have = parse_cpus(self.state.pools.get(name, "")) & self.topology.online
             asked = -(-sum([entry.get("milli", 0) for entry in entries]) // 1000)
             want = len(have) if pool is None else min(max(asked, pool.min), pool.max)
@@ -142,14 +142,14 @@ class Sharing:
                 continue
             key = f"{entry['kind']} {entry.get('pool')} {entry['cpus']} {entry['within']}"  # most share the same
             cpus = done[key] = done.get(key) or self.wanted(entry)
-            if self._found.get(id_) == render_cpus(cpus):
+            if self._texts.get(id_) == render_cpus(cpus):
                 continue
             try:
                 self._cgroup(id_, entry).set_cpus(cpus)
             except GoneError:
                 del self.state.containers[id_]
             except CgroupError:
-                if parse_cpus(self._found.get(id_) or "0-8191") & self.taken() - cpus:
+                if parse_cpus(self._texts.get(id_) or "0-8191") & self.taken() - cpus:
                     raise
             else:
                 self.moved.append(id_)
@@ -182,13 +182,13 @@ class Sharing:
 
     def updates(self) -> list[Any]:
         """Return the updates by which a runtime learns of the CPUs of the containers that have got others."""
-        found = []
+        updates = []
         for id_ in self.moved:
             entry = self.state.containers[id_]
             if id_ != entry["path"] and not entry.get("sandbox"):
                 resources = {"cpu": {"cpus": render_cpus(self.wanted(entry))}}
-                found.append({"id": id_, "resources": resources, "ignoreFailure": True})
-        return found
+                updates.append({"id": id_, "resources": resources, "ignoreFailure": True})
+        return updates
 
     def _cgroup(self, id_: str, entry: Entry) -> Cgroup:
         return find(entry["path"], entry["pid"], id_, mounts=self._mounts, systemd=self._systemd)

@@ -43,12 +43,12 @@ def main(words: Sequence[str]) -> int:
         sys.stderr.write(f"{USAGE}\n")
         return 2
     try:
-        found = who_has_what(run, sys_, reserved)
+        snapshot = who_has_what(run, sys_, reserved)
     except (NRIError, CgroupError) as error:
         sys.stderr.write(escape(f"konfine show: {error}") + "\n")
         return 1
     has_color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    text = gojson.dumps(found).decode() if as_json else "\n".join(picture(found, has_color=has_color))
+    text = gojson.dumps(snapshot).decode() if as_json else "\n".join(picture(snapshot, has_color=has_color))
     sys.stdout.write(f"{text}\n")
     return 0
 
@@ -59,7 +59,7 @@ def _of_entry(path: str) -> tuple[str, str, frozenset[int]]:
 
     with open(path, "rb") as file:
         value: Any = gojson.loads(file.read())
-    conf = KonfineConf.from_value(next(each.get("conf") for each in value["plugins"] if each["type"] == "konfine"))
+    conf = KonfineConf.from_value(next(entry.get("conf") for entry in value["plugins"] if entry["type"] == "konfine"))
     return conf.run, conf.sys, conf.system_reserved
 
 
@@ -87,18 +87,18 @@ def who_has_what(run: str, sys_: str, reserved: frozenset[int]) -> dict[str, Any
     return {
         "topology": state.topology.to_value(),
         "reserved": render_cpus(reserved),
-        "holders": sorted(holders, key=lambda each: (each["kind"], each["name"])),
+        "holders": sorted(holders, key=lambda holder: (holder["kind"], holder["name"])),
         "shared": sum(entry["kind"] == "shared" for entry in state.containers.values()),
     }
 
 
-def picture(found: dict[str, Any], *, has_color: bool) -> list[str]:
+def picture(snapshot: dict[str, Any], *, has_color: bool) -> list[str]:
     """Return the lines: packages, nodes and caches, a cell for each core with a sign for each of its threads."""
     from nri.cgroups import parse_cpus
 
-    topology, signs, colors = Topology.from_value(found["topology"]), {}, {}
-    reserved, legend = parse_cpus(found["reserved"]), []
-    for number, holder in enumerate(found["holders"]):
+    topology, signs, colors = Topology.from_value(snapshot["topology"]), {}, {}
+    reserved, legend = parse_cpus(snapshot["reserved"]), []
+    for number, holder in enumerate(snapshot["holders"]):
         sign = _SIGNS[number % len(_SIGNS)]
         for cpu in parse_cpus(holder["cpus"]):
             signs[cpu], colors[cpu] = sign, _COLORS[number % len(_COLORS)]
@@ -112,12 +112,12 @@ def picture(found: dict[str, Any], *, has_color: bool) -> list[str]:
             if not (of_node := node_cpus & package):
                 continue
             lines.append(f"  node {node}{'' if node in topology.memory else ', without memory'}")
-            for cache in [each & of_node for each in topology.caches if each & of_node]:
+            for cache in [cache & of_node for cache in topology.caches if cache & of_node]:
                 lines += _row(topology, cache, reserved, signs, colors if has_color else {})
     lines += [f"node {node}: no CPUs" for node, cpus in topology.nodes.items() if not cpus]
     free = topology.online - topology.isolated - reserved - signs.keys()
-    lines += ["", *legend, f".  shared by {found['shared']} containers: {render_cpus(free) or 'none'}"]
-    lines += [f"#  reserved: {found['reserved']}"] if reserved else []
+    lines += ["", *legend, f".  shared by {snapshot['shared']} containers: {render_cpus(free) or 'none'}"]
+    lines += [f"#  reserved: {snapshot['reserved']}"] if reserved else []
     lines += [f"i  isolated: {render_cpus(topology.isolated)}"] if topology.isolated else []
     return [line if len(line) <= WIDTH or "\x1b" in line else f"{line[: WIDTH - 1]}…" for line in lines]
 

@@ -95,17 +95,17 @@ def _document(request: Request, type_: str) -> dict[str, Any]:
     now = time.time()
     stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
     value = request.to_value()
-    found = {"time": f"{stamp}.{int(now % 1 * 1000):03}Z"}
+    document = {"time": f"{stamp}.{int(now % 1 * 1000):03}Z"}
     value["changes"] = [_change(result) for result in _since_last(request.results, type_)]
-    return found | {key: value[key] for key in FIELDS if key in value}
+    return document | {key: value[key] for key in FIELDS if key in value}
 
 
 def _since_last(results: tuple[Result, ...], type_: str) -> list[Result]:
     """Return the results of the plugins that ran since the last one of this type."""
-    found: list[Result] = []
+    tail: list[Result] = []
     for result in results:
-        found = [] if result.plugin == type_ else [*found, result]
-    return found
+        tail = [] if result.plugin == type_ else [*tail, result]
+    return tail
 
 
 def _change(result: Result) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def _names(env: Any) -> Any:
     if isinstance(env, dict):
         return {name: None if value is None else _HIDDEN for name, value in env.items()}
     if isinstance(env, list):
-        return [f"{str(each).partition('=')[0]}={_HIDDEN}" for each in env]
+        return [f"{str(variable).partition('=')[0]}={_HIDDEN}" for variable in env]
     return env
 
 
@@ -148,8 +148,8 @@ def _append(path: str, data: bytes) -> None:
         finally:
             os.close(fd)
     except OSError as error:
-        why = f"{error.strerror}; expected a file, not a link, that root can append to"
-        raise NRIError(f"the log {shown} cannot be written: {why}") from error
+        reason = f"{error.strerror}; expected a file, not a link, that root can append to"
+        raise NRIError(f"the log {shown} cannot be written: {reason}") from error
     if written < len(data):
         raise NRIError(f"the log {shown} took {written} of {len(data)} bytes; expected room for all")
 
@@ -166,7 +166,7 @@ def render(document: dict[str, Any], limit: int) -> bytes:
         shown["spec"] = parts[1]
     sized = [(len(_line(part[key])), part, key) for part in parts for key in part if part[key] is not parts[-1]]
     left = len(_line(shown))
-    for size, part, key in sorted(sized, key=lambda each: -each[0]):
+    for size, part, key in sorted(sized, key=lambda entry: -entry[0]):
         if left <= limit:
             break
         part[key] = f"{_LEFT_OUT} {size} bytes"

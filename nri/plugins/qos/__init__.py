@@ -148,11 +148,11 @@ class QoS(Plugin):
 def _class(request: Request, conf: QoSConf, metadata: dict[str, str]) -> str | None:
     """Return the class of a container; None if it has none that counts."""
     for key in (conf.key, conf.priority_key):
-        if found := scoped(request, key):
-            why = shared.why_not_allowed(request, "class", conf.allow.get("class") or False)
-            if not why:
-                return found[1]
-            shared.ignore(metadata, found[0], why)
+        if entry := scoped(request, key):
+            reason = shared.why_not_allowed(request, "class", conf.allow.get("class") or False)
+            if not reason:
+                return entry[1]
+            shared.ignore(metadata, entry[0], reason)
             return None
     return None
 
@@ -161,14 +161,14 @@ def _batch(request: Request, conf: QoSConf, metadata: dict[str, str]) -> Batch |
     """Return the batch resources of a container, for the sandbox those of the pod."""
     from nri.plugins.qos import batch
 
-    if (found := annotated.asked(request, conf.allow, "batch", (batch.SPEC,), metadata, scopes=("",))) is None:
+    if (annotation := annotated.asked(request, conf.allow, "batch", (batch.SPEC,), metadata, scopes=("",))) is None:
         return None
-    return batch.read(found[1], None if request.is_sandbox else container_name(request) or "")
+    return batch.read(annotation[1], None if request.is_sandbox else container_name(request) or "")
 
 
 def _without_none(resources: dict[str, dict[str, int]]) -> Any:
     """Return OCI resources without limits that are none."""
-    kept = {kind: {key: each for key, each in values.items() if each > 0} for kind, values in resources.items()}
+    kept = {kind: {key: limit for key, limit in values.items() if limit > 0} for kind, values in resources.items()}
     return {kind: values for kind, values in kept.items() if values}
 
 
@@ -180,11 +180,11 @@ def _env(request: Request, conf: QoSConf, metadata: dict[str, str]) -> dict[str,
     env: dict[str, str] = {}
     for name, made_of in conf.env.items():
         keys = (made_of["annotation"],)
-        if found := annotated.asked(request, conf.allow, "env", keys, metadata):
+        if entry := annotated.asked(request, conf.allow, "env", keys, metadata):
             items = made_of.get("items")
-            value = ",".join(_walk(_loaded(found[1], found[0]), items.split("."), found[0])) if items else found[1]
+            value = ",".join(_walk(_loaded(entry[1], entry[0]), items.split("."), entry[0])) if items else entry[1]
             if "\0" in value:
-                raise DecodeError(f"{found[0]}: found a NUL, expected a value of the variable {name}")
+                raise DecodeError(f"{entry[0]}: found a NUL, expected a value of the variable {name}")
             env[name] = value
     if env:
         metadata["env"] = shorten(escape(", ".join(env)), 300)
@@ -211,7 +211,7 @@ def _walk(value: object, keys: list[str], where: str) -> list[str]:
         return _walk(value[key], keys[1:], f"{where}.{key}")
     if not isinstance(value[key], list):
         raise DecodeError(f"{where}.{key}: found {describe(value[key])}, expected an array")
-    return [text for number, each in enumerate(value[key]) for text in _walk(each, keys[1:], f"{where}[{number}]")]
+    return [text for number, item in enumerate(value[key]) for text in _walk(item, keys[1:], f"{where}[{number}]")]
 
 
 class _Writer:
@@ -315,7 +315,7 @@ def _shown(value: Any) -> str:
     return "max" if value is None else str(int(value) if isinstance(value, bool) else value)
 
 
-def _say_once(run: str, name: str, why: str) -> None:
+def _say_once(run: str, name: str, reason: str) -> None:
     """Write to stderr, and so to the host's log, that a knob lacks: once until the machine is booted again."""
     try:
         os.makedirs(f"{run}/nri/qos", mode=0o700, exist_ok=True)
@@ -324,4 +324,4 @@ def _say_once(run: str, name: str, why: str) -> None:
         return
     except OSError:
         pass  # it is said again
-    sys.stderr.write(f"qos: {name} is ignored: {escape(why)}\n")
+    sys.stderr.write(f"qos: {name} is ignored: {escape(reason)}\n")

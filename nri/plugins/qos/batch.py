@@ -33,16 +33,16 @@ class Batch:
     """
 
     def __init__(self, items: list[dict[str, Any]]) -> None:
-        requests, limits = ([each.get(name, {}) for each in items] for name in ("requests", "limits"))
-        asked, most = (sum([each.get(CPU, 0) for each in kind]) for kind in (requests, limits))
-        memory = sum([each.get(MEMORY, 0) for each in limits])
-        self.request = sum([each.get(MEMORY, 0) for each in requests])
+        requests, limits = ([item.get(name, {}) for item in items] for name in ("requests", "limits"))
+        asked, most = (sum([amounts.get(CPU, 0) for amounts in kind]) for kind in (requests, limits))
+        memory = sum([limit.get(MEMORY, 0) for limit in limits])
+        self.request = sum([request.get(MEMORY, 0) for request in requests])
         shares = min(max((asked or most) * 1024 // 1000, MIN_SHARES), MAX_SHARES)
         # A container without a limit leaves its pod without one.
-        quota = max(most * PERIOD // 1000, 1000) if all(each.get(CPU) for each in limits) else -1
+        quota = max(most * PERIOD // 1000, 1000) if all(limit.get(CPU) for limit in limits) else -1
         self.resources: dict[str, Any] = {
             "cpu": {"shares": shares, "quota": quota, "period": PERIOD},
-            "memory": {"limit": memory if all(each.get(MEMORY) for each in limits) else -1},
+            "memory": {"limit": memory if all(limit.get(MEMORY) for limit in limits) else -1},
         }
 
 
@@ -64,15 +64,15 @@ def read(text: str, container: str | None) -> Batch | None:
 
 
 def _read_container(value: Any, where: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    resources: dict[str, Any] = {}
     for kind in ("requests", "limits"):
         given = value.get(kind) if isinstance(value, dict) else value
         if given is not None and not isinstance(given, dict):
             raise DecodeError(f"{where}.{kind}: found {describe(given)}, expected an object")
         for name in (CPU, MEMORY):
             if given and name in given:
-                found.setdefault(kind, {})[name] = quantity(given[name], f"{where}.{kind}.{name}")
-    return found
+                resources.setdefault(kind, {})[name] = quantity(given[name], f"{where}.{kind}.{name}")
+    return resources
 
 
 def quantity(value: object, where: str) -> int:
@@ -85,6 +85,6 @@ def quantity(value: object, where: str) -> int:
     unit = _UNITS.get(text[len(digits) :]) if isinstance(text, str) else None
     if unit is None or not (digits.isascii() and digits.isdigit()) or len(digits) > 19:
         raise DecodeError(f"{where}: found {describe(value)}, expected a whole quantity such as 1500 or 2Gi")
-    if (found := int(digits) * unit) > _MOST:
+    if (amount := int(digits) * unit) > _MOST:
         raise DecodeError(f"{where}: found {describe(value)}, expected at most 2**62")
-    return found
+    return amount

@@ -69,11 +69,11 @@ class UlimitAdjuster(Plugin):
     def invoke(self, request: Request, conf: UlimitAdjusterConf) -> Result:
         """Answer with the limits that the pod asks for; the metadata names them."""
         metadata: dict[str, str] = {}
-        found = annotated.asked(request, conf.allow, "ulimits", KEYS, metadata, scopes=("container",))
-        limits = found and _limits(annotated.read(_ULIMITS, found[1], found[0]) or [], found[0])
+        annotation = annotated.asked(request, conf.allow, "ulimits", KEYS, metadata, scopes=("container",))
+        limits = annotation and _limits(annotated.read(_ULIMITS, annotation[1], annotation[0]) or [], annotation[0])
         if not limits:
             return request.new_result(self.type, metadata=metadata)
-        metadata["ulimits"] = ", ".join([f"{each['type']}={each['soft']}:{each['hard']}" for each in limits])
+        metadata["ulimits"] = ", ".join([f"{limit['type']}={limit['soft']}:{limit['hard']}" for limit in limits])
         return request.new_result(self.type, metadata=metadata, adjust={"rlimits": limits})
 
 
@@ -83,10 +83,10 @@ def _limits(value: list[dict[str, Any]], where: str) -> Any:
     :raises DecodeError: a limit is given twice, or its soft value exceeds the hard one.
     """
     limits: dict[str, dict[str, Any]] = {}
-    for index, each in enumerate(value):
-        name, hard, soft = _PREFIX + _name(each["type"]), each.get("hard", 0), each.get("soft", 0)
+    for index, limit in enumerate(value):
+        name, hard, soft = _PREFIX + _name(limit["type"]), limit.get("hard", 0), limit.get("soft", 0)
         if name in limits:
-            raise DecodeError(f"{where}[{index}].type: found {shorten(repr(each['type']))} again, expected it once")
+            raise DecodeError(f"{where}[{index}].type: found {shorten(repr(limit['type']))} again, expected it once")
         if soft > hard:
             raise DecodeError(f"{where}[{index}].soft: found {soft}, expected at most the hard limit, {hard}")
         limits[name] = {"type": name, "hard": hard, "soft": soft}

@@ -13,7 +13,7 @@ from nri.plugins.device_injector.documents import INJECTIONS
 from tests.unit.plugins.asking import NAMED, SHOP, error, run
 
 PLUGIN = DeviceInjector()
-EVERYTHING = {"allow": {injection.what: ["shop"] for injection in INJECTIONS}}
+EVERYTHING = {"allow": {injection.kind: ["shop"] for injection in INJECTIONS}}
 NULL = {"path": "/dev/nri-null", "type": "c", "major": 1, "minor": 3}
 
 
