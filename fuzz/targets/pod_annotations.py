@@ -13,7 +13,7 @@ from nri.adjust.reading import read_adjust
 from nri.errors import NRIError
 from nri.plugins import plain_yaml
 from nri.plugins.device_injector import DeviceInjector
-from nri.plugins.device_injector.documents import INJECTIONS
+from nri.plugins.device_injector.__init__ import INJECTIONS
 from nri.plugins.ulimit_adjuster import UlimitAdjuster
 from nri.skel.process import answer_of
 from nri.types.v1 import EXTENSIONS, Request, Spec

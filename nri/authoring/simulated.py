@@ -24,7 +24,7 @@ from nri.client import DirectInvoker
 from nri.config.entries import ConfigList, PluginEntry, is_type_name
 from nri.errors import NRIError
 from nri.testing import CgroupTree
-from nri.testing.cgroup_contents import files_of
+from nri.testing.cgroup_files import files_of
 from nri.v1bridge import Bridge, BridgeOptions
 from nri.v2 import api, stub
 

@@ -9,19 +9,21 @@ One deadline bounds all of it, and a hook that is killed leaves no plugin runnin
 
 from __future__ import annotations
 
+import errno
 import os
+import select
 
 from nri import config, trust
 from nri.client import ChainError, Client, DirectInvoker, Sandbox, Task, read_config, spec_from_oci
 from nri.client.forking import ForkingInvoker
 from nri.client.oci import sandbox_id_in
-from nri.client.oci_state import OCIState
+from nri.client.oci_state import EXPECTED, MAX_STATE, OCIState
 from nri.errors import NRIError
-from nri.hook.streams import read_state
 from nri.process import watchdog
 from nri.process.deadline import Deadline
-from nri.process.reporter import Reporter
+from nri.process.reporter import Reporter, descriptor
 from nri.process.spawn import prepare_process
+from nri.types import DecodeError
 from nri.types.v1 import State
 
 TYPE_CHECKING = False
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO, TextIO
 
     from nri.hook.arguments import Arguments
+    from nri.process.deadline import Deadline
 
 
 def main(arguments: Arguments, started: float) -> int:
@@ -152,3 +155,41 @@ def _absolute(path: str) -> str:
     except OSError as error:
         reason = f"is relative, and the current directory is gone: {error.strerror}"
         raise NRIError(f"{path}: {reason}; expected an absolute path") from None
+
+
+# The container's state on the hook's stdin, which is polled: it cannot block the hook beyond its deadline.
+
+
+def read_state(stdin: BinaryIO, deadline: Deadline) -> bytes:
+    """Return the bytes on ``stdin``, at most a little more than a state may have.
+
+    :raises NRIError: if it cannot be read, or is still open at the deadline.
+    """
+    fd = descriptor(stdin)
+    try:
+        document = stdin.read(MAX_STATE + 1) if fd < 0 else _read(fd, deadline)
+        if document is None:  # non-blocking, and empty
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+    except OSError as error:
+        reason = f"the container's state on stdin: cannot be read: {error.strerror}"
+        raise DecodeError(f"{reason}; {EXPECTED}") from None
+    return document
+
+
+def _read(fd: int, deadline: Deadline) -> bytes:
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    document = b""
+    while len(document) <= MAX_STATE:
+        left = deadline.left()
+        if left == 0 or not poll.poll(left * 1000 + 1):
+            fault = f"the container's state on stdin is incomplete after {len(document)} bytes"
+            raise NRIError(deadline.passed(f"{fault}; {EXPECTED}"))
+        try:
+            piece = os.read(fd, 65536)
+        except BlockingIOError:
+            continue  # another process has read it
+        if not piece:
+            break
+        document += piece
+    return document

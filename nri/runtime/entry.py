@@ -95,25 +95,16 @@ def _run_chain(line: CommandLine, real: Real, options: WrapperOptions, report: R
     if _signal.getsignal(_signal.SIGINT) != _signal.SIG_IGN:
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
     call = Invocation(line, real, options, report)
-    if line.command == "create":
-        from nri.runtime.create import create
+    from nri.runtime import commands
 
-        return create(call)
-    if line.command in ("run", "restore"):
-        from nri.runtime import run
-
-        return run.run(call) if line.command == "run" else run.restore(call)
-    if line.command == "update":
-        from nri.runtime.update import update
-
-        return update(call)
-    if line.command == "delete":
-        from nri.runtime.delete import delete
-
-        return delete(call)
-    from nri.runtime.freeze import freeze
-
-    return freeze(call)
+    run = {
+        "create": commands.create,
+        "run": commands.run,
+        "restore": commands.restore,
+        "update": commands.update,
+        "delete": commands.delete,
+    }
+    return run.get(line.command, commands.freeze)(call)
 
 
 def end(status: int) -> NoReturn:

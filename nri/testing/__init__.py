@@ -22,10 +22,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nri.testing.cgroup_tree import CgroupTree
     from nri.testing.conformance import assert_conforms
-    from nri.testing.idempotence import assert_idempotent
-    from nri.testing.invoking import invoke, run
+    from nri.testing.invoking import assert_idempotent, invoke, run
     from nri.testing.pods import Container, Pod
-    from nri.testing.recorded_requests import recorded, recordings
+    from nri.testing.request_templates import recorded, recordings
 
 __all__ = [
     "CgroupTree",
@@ -44,10 +43,10 @@ _HOMES = {
     "Container": "pods",
     "Pod": "pods",
     "assert_conforms": "conformance",
-    "assert_idempotent": "idempotence",
+    "assert_idempotent": "invoking",
     "invoke": "invoking",
-    "recorded": "recorded_requests",
-    "recordings": "recorded_requests",
+    "recorded": "request_templates",
+    "recordings": "request_templates",
     "run": "invoking",
 }
 

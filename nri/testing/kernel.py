@@ -1,25 +1,24 @@
 """The files of a new cgroup, and the effect of a write: by the table of knobs of :mod:`nri.cgroups`.
 
-A text that is no value of its knob is EINVAL, and a file that is not in the table takes any text. Beside the table
-are the rules between files and cgroups that a plugin meets: a cpuset of v1 has its parent's CPUs at most (EACCES) and
-its children's at least (EBUSY), and is not emptied under a process (ENOSPC); a quota of v1 is no more than the
-parent's and no less than the children's, and none is below the burst (EINVAL).
+A text that is no value of its knob is EINVAL, and a file that is not in the table takes any text. A CPU must
+exist, and a quota is not below the burst. The rules of v1 between a cgroup and its parent or children are the
+kernel's alone: a test has such an error with :meth:`nri.testing.CgroupTree.refuse`.
 
-Sources: ``kernel/cgroup/cpuset.c``, ``cpuset-v1.c`` and ``kernel/sched/core.c`` (tg_set_cfs_bandwidth).
+Sources: ``kernel/cgroup/cpuset.c`` and ``kernel/sched/core.c`` (tg_set_cfs_bandwidth).
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from nri.cgroups import cpulist, quota
+from nri.cgroups import cpulist, knobs, quota, units
 from nri.cgroups.knob_table import PAGE, TABLE
 from nri.cgroups.knob_values import MOST, DefaultWeight, Numbers, number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
 _UNLIMITED = str(MOST // PAGE * PAGE)  # what v1 shows for no limit
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -106,33 +105,19 @@ _BURST = {1: "cpu.cfs_burst_us", 2: "cpu.max.burst"}
 class Surroundings:
     """The cgroup of a file that is written.
 
-    :param top: the mount of the hierarchy.
     :param cpus: the CPUs of the machine; the memory nodes are 0 only.
-    :param has_tasks: whether a process is in the cgroup.
     """
 
-    def __init__(self, directory: str, top: str, version: int, cpus: frozenset[int], *, has_tasks: bool) -> None:
-        self.directory, self.top, self.version, self.cpus, self.has_tasks = directory, top, version, cpus, has_tasks
+    def __init__(self, directory: str, version: int, cpus: frozenset[int]) -> None:
+        self.directory, self.version, self.cpus = directory, version, cpus
 
-    def read(self, file: str, directory: str = "") -> str:
-        """Return the text of a file in this cgroup, or in another *directory*; "" if there is none."""
+    def read(self, file: str) -> str:
+        """Return the text of a file in this cgroup, "" if there is none."""
         try:
-            with open(f"{directory or self.directory}/{file}", encoding="ascii") as opened:
+            with open(f"{self.directory}/{file}", encoding="ascii") as opened:
                 return opened.read().strip()
         except OSError:
             return ""
-
-    @property
-    def parent(self) -> str:
-        """The directory of the parent; "" for a child of the root, which limits nothing."""
-        above = os.path.dirname(self.directory)
-        return above if len(above) > len(self.top) else ""
-
-    def children(self) -> Iterator[str]:
-        """The directories of the cgroups in this one."""
-        for name in sorted(os.listdir(self.directory)):
-            if os.path.isdir(f"{self.directory}/{name}"):
-                yield f"{self.directory}/{name}"
 
 
 def refuse(number: int) -> NoReturn:
@@ -177,13 +162,6 @@ def _numbers(file: str, numbers: frozenset[int], at: Surroundings) -> str:
     there = at.cpus if file == "cpuset.cpus" else frozenset({0})
     if not numbers <= there:  # one that the machine cannot have, or one that is offline
         refuse(errno.ERANGE if file == "cpuset.cpus" and max(numbers) > max(there) else errno.EINVAL)
-    if at.version == 1:
-        if any(not cpulist.parse(at.read(file, child)) <= numbers for child in at.children()):
-            refuse(errno.EBUSY)
-        if at.parent and not numbers <= cpulist.parse(at.read(file, at.parent)):
-            refuse(errno.EACCES)
-        if not numbers and at.has_tasks:
-            refuse(errno.ENOSPC)
     return cpulist.render(numbers)
 
 
@@ -201,21 +179,93 @@ def _bandwidth(file: str, text: str, at: Surroundings) -> str:
         refuse(errno.EINVAL)
     _check_burst(int(at.read(_BURST[at.version]) or 0), new)
     if at.version == 1:
-        above = [_quota(at, at.parent)] if at.parent else []
-        below = [_quota(at, child) for child in at.children()]
-        if new.quota_us is not None and (
-            any(each.is_tighter_than(new) for each in above)
-            or any(each.quota_us is not None and new.is_tighter_than(each) for each in below)
-        ):
-            refuse(errno.EINVAL)
         return str(new.period_us) if file == quota.PERIOD_V1 else str(new.quota_us or -1)
     return str(new).replace("/", " ")
 
 
-def _quota(at: Surroundings, directory: str = "") -> quota.Quota:
-    return quota.read(directory or at.directory, at.version)
+def _quota(at: Surroundings) -> quota.Quota:
+    return quota.read(at.directory, at.version)
 
 
 def _check_burst(burst: int, limit: quota.Quota) -> None:
     if limit.quota_us is not None and burst > limit.quota_us:
         refuse(errno.EINVAL)
+
+
+# :mod:`nri.cgroups` of this process sees other files than the kernel's for as long as a test wants. Its one module
+# that reads and writes files, ``knobs``, gets a stand-in for ``os``: so a plugin needs no change. Units of
+# systemd are looked for in another ``/run``, so that no test talks to the machine's systemd.
+
+
+class SystemCalls:
+    """The module ``os`` as :mod:`nri.cgroups.knobs` sees it.
+
+    :param locate: returns the file to open in place of a path.
+    :param opening: is called before a file is opened for writing, and returns whether its writes are the test's.
+    :param writing: does a write; its arguments are the path, the open descriptor and the bytes.
+    """
+
+    def __init__(
+        self,
+        locate: Callable[[str], str],
+        opening: Callable[[str], bool],
+        writing: Callable[[str, int, bytes], int],
+    ) -> None:
+        self._locate, self._opening, self._writing = locate, opening, writing
+        self._open: dict[int, str] = {}
+
+    def open(self, path: str, flags: int, mode: int = 0o777) -> int:
+        """Open a file; the kernel's cgroup files ignore O_TRUNC."""
+        path = self._locate(path)
+        if not flags & (os.O_WRONLY | os.O_RDWR) or not self._opening(path):
+            return os.open(path, flags, mode)
+        descriptor = os.open(path, (flags & ~(os.O_TRUNC | os.O_WRONLY)) | os.O_RDWR, mode)
+        self._open[descriptor] = path
+        return descriptor
+
+    def write(self, descriptor: int, data: bytes) -> int:
+        """Write to a file, as its kernel would."""
+        path = self._open.get(descriptor)
+        return os.write(descriptor, data) if path is None else self._writing(path, descriptor, data)
+
+    def close(self, descriptor: int) -> None:
+        """Close a descriptor."""
+        self._open.pop(descriptor, None)
+        os.close(descriptor)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+
+class Replacement:
+    """The replacement in :mod:`nri.cgroups`; one at a time.
+
+    :param run: the directory in place of ``/run``.
+    """
+
+    _active: Replacement | None = None
+
+    def __init__(self, calls: SystemCalls, run: str) -> None:
+        self._calls, self._run = calls, run
+        self._real_init = units.Systemd.__init__
+
+    def start(self) -> None:
+        """Replace; raise RuntimeError if another replacement is in force."""
+        if Replacement._active is not None:
+            raise RuntimeError("a CgroupTree is active already: expected one at a time")
+        Replacement._active = self
+        real_init, run = self._real_init, self._run
+
+        def init(self: units.Systemd, given: str = units.RUN) -> None:
+            real_init(self, run if given == units.RUN else given)
+
+        setattr(units.Systemd, "__init__", init)  # noqa: B010 - mypy refuses an assignment to a method
+        setattr(knobs, "os", self._calls)  # noqa: B010
+
+    def stop(self) -> None:
+        """Put everything back, if this replacement is in force."""
+        if Replacement._active is not self:
+            return
+        setattr(units.Systemd, "__init__", self._real_init)  # noqa: B010
+        setattr(knobs, "os", os)  # noqa: B010
+        Replacement._active = None

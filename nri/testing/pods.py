@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from nri.cgroups.paths import expand
 from nri.cgroups.resolve import MAX_PID
-from nri.testing.request_profiles import profile
-from nri.testing.request_templates import container_request, pod_request
+from nri.testing.request_templates import container_request, pod_request, profile
 from nri.types.v1 import Request
 
 if TYPE_CHECKING:

@@ -203,7 +203,7 @@ def _place(
 ) -> None:
     """Enter a container into the record: alone, in a pool, or as one that shares.
 
-    :raises nri.plugins.konfine.placement.NoRoomError: there are not enough free CPUs.
+    :raises nri.plugins.konfine.sharing.NoRoomError: there are not enough free CPUs.
     """
     import time
 

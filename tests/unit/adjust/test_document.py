@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from harness import json_schemas
-from nri.adjust import document, resources
+from nri.adjust import document
 from nri.adjust.fields import FIELDS, walk
 from nri.adjust.merging import BY_ENTRIES, MAP
 from nri.adjust.reading import read_adjust, read_updates
@@ -228,7 +228,7 @@ def test_table_and_schema_agree_on_any_name_of_an_entry() -> None:
         agree("adjust", in_resources(unified=entry))
 
 
-@pytest.mark.parametrize(("table", "full"), [(document.ADJUST, ADJUST), (resources.RESOURCES, RESOURCES)])
+@pytest.mark.parametrize(("table", "full"), [(document.ADJUST, ADJUST), (document.RESOURCES, RESOURCES)])
 def test_full_documents_have_every_key(table: Rule, full: Any) -> None:
     def missing(rule: Rule, values: list[Any], where: str) -> Iterator[str]:
         values = [value for value in values if value is not None]

@@ -200,33 +200,6 @@ def test_a_file_shows_what_the_kernel_makes_of_a_value(kind: str) -> None:
             tree.forget()
 
 
-def test_v1_cpusets_are_nested() -> None:
-    with CgroupTree("v1") as tree:
-        tree.add(a_container())
-        for name, value, number in (
-            ("pod/cpuset.cpus", "0-3", errno.EBUSY),
-            ("web/cpuset.cpus", "\n", errno.ENOSPC),
-        ):
-            with pytest.raises(CgroupError, match=errno.errorcode[number]):
-                put(tree, name, value)
-        put(tree, "web/cpuset.cpus", "0-1")
-        put(tree, "pod/cpuset.cpus", "0-3")
-        with pytest.raises(CgroupError, match="EACCES"):
-            put(tree, "web/cpuset.cpus", "4")
-
-
-def test_v1_quotas_are_nested() -> None:
-    with CgroupTree("v1") as tree:
-        tree.add(a_container())
-        with pytest.raises(CgroupError, match="EINVAL"):
-            put(tree, "web/cpu.cfs_quota_us", "60000")
-        with pytest.raises(CgroupError, match="EINVAL"):
-            put(tree, "pod/cpu.cfs_quota_us", "40000")
-        put(tree, "pod/cpu.cfs_quota_us", "-1")
-        put(tree, "web/cpu.cfs_quota_us", "60000")
-        assert tree.writes == [("pod/cpu.cfs_quota_us", "-1"), ("web/cpu.cfs_quota_us", "60000")]
-
-
 def test_v2_gives_a_cgroup_without_usable_cpus_those_of_its_parent() -> None:
     with CgroupTree() as tree:
         tree.add(a_container())

@@ -1,0 +1,388 @@
+"""The commands of ``nri-runc`` that run chains.
+
+``create``: plugins may change the container before the real runtime makes it, and refuse it before it starts.
+
+``run`` and ``restore``: the container starts within one command of the real runtime. For ``run`` the chain of
+``create`` is a createRuntime hook of the container (``nri hook``), which the real runtime runs between creating and
+starting it: so the terminal, the streams and the exit status stay the real runtime's. The bundle's config.json is put
+back afterwards. ``restore`` has no such point in all runtimes: there ``create`` comes right after it, as late, and a
+refusal ends the container.
+
+``update``: plugins may change the new resources (``resize``), and hear when they are in place (``update``). Engines
+give the resources as a document, ``--resources``. The options for single values, such as ``--memory``, are refused
+where plugins act on new resources.
+
+``delete``: plugins hear of it before the container is gone, and cannot stop it. ``pause`` and ``resume``: they hear
+of it when it is done.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from nri.client.oci import spec_from_oci
+from nri.errors import NRIError, escape
+from nri.runtime.commandline import RESOURCES
+from nri.runtime.config_file import ConfigFile
+from nri.runtime.invocation import bare_spec_of, request, spec_of
+from nri.types import DecodeError, gojson
+from nri.types.jsonobject import mismatch
+from nri.types.v1 import Spec, State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, NoReturn
+
+    from nri.runtime.invocation import HostChains, Invocation
+
+
+_LAST_PID = 1 << 22  # proc(5), pid_max
+
+
+def create(call: Invocation) -> int:
+    """Run ``setup``, the real runtime and ``create``; return the exit status. It may not return (exec)."""
+    chains = call.chains()
+    id_ = call.container_id()
+    if not id_ or not chains.wants(State.SETUP, State.CREATE):
+        call.real.execute(call.line.words)
+    file = open_config(call)
+    spec = spec_from_oci(file.config)
+    wants_setup = chains.wants(State.SETUP, asked=request(State.SETUP, id_, spec))
+    if wants_setup:
+        set_up(call, chains, id_, file)
+    if not wants_setup and not chains.wants(State.CREATE, asked=request(State.CREATE, id_, spec)):
+        call.real.execute(call.line.words)
+    status = call.real.run(call.line.words)
+    if status:
+        if wants_setup:
+            call.undo_unless_taken(chains, id_, spec_from_oci(file.config))
+        return status
+    _run_create(call, chains, id_, file.config)
+    return 0
+
+
+def open_config(call: Invocation) -> ConfigFile:
+    """Return the configuration of the bundle on the command line.
+
+    :raises DecodeError: if it cannot be read.
+    """
+    name = call.line.value("config", "config.json")  # crun's option
+    path = os.path.join(call.line.value("bundle", "."), name)
+    try:
+        return ConfigFile(os.path.abspath(path))
+    except OSError as error:
+        raise NRIError(f"{escape(path)}: is relative, and the current directory is gone: {error.strerror}") from error
+
+
+def set_up(call: Invocation, chains: HostChains, id_: str, file: ConfigFile) -> None:
+    """Run the chain for ``setup``, and write what the plugins have changed to the container's configuration.
+
+    :raises NRIError: if a plugin refuses it, or it cannot be written; the plugins have then got a ``delete``.
+    """
+    oci = file.config
+    changes = call.changes(oci)
+    asked = request(State.SETUP, id_, spec_from_oci(oci, adjustable=True))
+    try:
+        chains.run(asked, changes=changes)
+        call.apply_updates(changes)
+        file.write(changes.config)
+    except (NRIError, OSError):
+        call.undo_unless_taken(chains, id_, spec_from_oci(oci))  # one that has succeeded may have something to undo
+        raise
+
+
+def _run_create(call: Invocation, chains: HostChains, id_: str, oci: dict[str, Any]) -> None:
+    """Run the chain for ``create``; if it fails, take the container back.
+
+    :raises NRIError: if it fails.
+    """
+    spec = spec_from_oci(oci)
+
+    try:
+        chains.run(request(State.CREATE, id_, spec, _pid(call, id_)), if_killed=lambda: call.destroy(id_))
+    except (NRIError, OSError):
+        call.take_back(chains, id_, spec)
+        raise
+
+
+def _pid(call: Invocation, id_: str) -> int:
+    """Return the pid of a container that was created.
+
+    :raises NRIError: if it is not known.
+    """
+    if path := call.line.value("pid-file"):
+        try:
+            with open(path, "rb") as file:
+                text = file.read(32).strip()
+            if text.isdigit() and 0 < int(text) <= _LAST_PID:
+                return int(text)
+        except OSError:
+            pass  # the state has it, too
+    state = call.state(id_)
+    if state is None or state.pid <= 0:
+        raise DecodeError(f"the state of {escape(id_)} has no pid, although the container was created")
+    return state.pid
+
+
+MARK = "NRI_RUNTIME=run"
+"""A variable in the hook's environment: a hook of a call that was killed is known by it, and replaced."""
+
+_MAX_SAID = 65536
+
+
+def run(call: Invocation) -> int:
+    """Run the container with its chains; return the real runtime's exit status, negative for a signal."""
+    chains = call.chains()
+    id_ = call.container_id()
+    if not id_ or not chains.wants(State.SETUP, State.CREATE, State.DELETE):
+        call.real.execute(call.line.words)
+    file = open_config(call)
+    is_detached = call.line.has("detach")
+    spec = spec_from_oci(file.config)
+    if chains.wants(State.SETUP, asked=request(State.SETUP, id_, spec)):
+        set_up(call, chains, id_, file)
+        spec = spec_from_oci(file.config)
+    log = f"{file.path}.nri-{os.getpid()}.log"
+    try:
+        if chains.wants(State.CREATE, asked=request(State.CREATE, id_, spec)):
+            file.write(_with_hook(file.config, call, log))
+        status = call.real.run(call.line.words)
+    except NRIError:
+        call.undo_chain(chains, id_, spec)
+        raise
+    finally:
+        try:
+            file.put_back()
+        except NRIError as error:
+            call.report.note(str(error))
+        _report_hook(call, log)
+    if status == 0 and is_detached:
+        return 0
+    call.undo_unless_taken(chains, id_, spec)  # it is taken if the container was kept, too
+    return status
+
+
+def restore(call: Invocation) -> int:
+    """Restore the container, and run ``create`` for it; return the exit status."""
+    chains = call.chains()
+    id_ = call.container_id()
+    if not id_ or not chains.wants(State.CREATE):
+        call.real.execute(call.line.words)
+    if not call.line.has("detach"):
+        raise NRIError(
+            "found no --detach, expected it: plugins are configured, and run when the container is restored"
+        )
+    status = call.real.run(call.line.words)
+    if status:
+        return status
+    spec = Spec()
+    try:
+        if (state := call.state(id_)) is None:
+            raise NRIError("the container was restored, and has no state")
+        spec = spec_of(state)
+        asked = request(State.CREATE, id_, spec, state.pid, late=True)
+        chains.run(asked, if_killed=lambda: call.destroy(id_))
+    except (NRIError, OSError):
+        call.take_back(chains, id_, spec)
+        raise
+    return 0
+
+
+def _with_hook(config: dict[str, Any], call: Invocation, log: str) -> dict[str, Any]:
+    """Return the configuration with ``nri hook create`` as the last createRuntime hook."""
+    hooks = config.get("hooks") or {}
+    if not isinstance(hooks, dict):
+        raise mismatch(hooks, "hooks", "an object")
+    listed = hooks.get("createRuntime") or []
+    if not isinstance(listed, list):
+        raise mismatch(listed, "hooks.createRuntime", "an array")
+    kept = [hook for hook in listed if not (isinstance(hook, dict) and MARK in (hook.get("env") or []))]
+    options = call.options
+    words = ["hook", "create", "--conf-dir", options.conf_dir, "--conf-file", options.conf_file]
+    for directory in options.bin_dirs:
+        words += ["--bin-dir", directory]
+    words += ["--failure-policy", options.failure_policy, "--log-file", log]
+    words += ["--timeout", repr(options.timeout), "--deadline", repr(options.deadline)]
+    program, environment = _own_program()
+    hook = {"path": program[0], "args": [*program[1], *words], "env": [MARK, *environment]}
+    return config | {"hooks": hooks | {"createRuntime": [*kept, hook]}}
+
+
+def _own_program() -> tuple[tuple[str, list[str]], list[str]]:
+    """Return the executable and first arguments of the command ``nri``, and the variables that it needs."""
+    if getattr(sys, "frozen", False):
+        return (os.readlink("/proc/self/exe"), ["nri"]), []
+    code = "from nri.cli.entry import main; main()"
+    return (sys.executable, [sys.executable, "-c", code]), [f"PYTHONPATH={os.pathsep.join(sys.path)}"]
+
+
+def _report_hook(call: Invocation, log: str) -> None:
+    """Report what the hook has written: runc shows a hook's stderr, crun discards it."""
+    try:
+        with open(log, encoding="utf-8", errors="replace") as file:
+            said = file.read(_MAX_SAID)
+        os.unlink(log)
+    except FileNotFoundError:
+        return  # the hook had nothing to say
+    except OSError as error:
+        call.report.note(f"what the plugins said cannot be read: {log}: {error.strerror}")
+        return
+    for line in said.splitlines():
+        text = line.partition(" ")[2]  # after the time
+        if text.startswith("nri hook create"):
+            call.report.error(text.partition(": ")[2])
+        elif text:
+            call.report.note(text.removeprefix("nri: "))
+
+
+MAX_RESOURCES = 1024 * 1024
+"""Bytes of a document of resources that are accepted; a real one has some hundreds."""
+
+
+def update(call: Invocation) -> int:
+    """Run ``resize``, the real runtime with the resources that plugins want, and ``update``; return the status."""
+    chains = call.chains()
+    id_ = call.container_id()
+    if not id_ or not chains.wants(State.RESIZE, State.UPDATE):
+        call.real.execute(call.line.words)
+    if given := [each.name for each in call.line.options if each.name in RESOURCES]:
+        raise NRIError(f"found --{given[0]}, expected --resources FILE, since plugins act on new resources")
+    document = _read(call.line.value("resources"))
+    asked = {} if document is None else _parse(document)
+    if (state := call.state(id_)) is None:
+        raise NRIError("the container has no state; expected one that exists")
+    spec = spec_of(state)
+    wanted = asked
+    about = request(State.RESIZE, id_, spec.replace(resources=asked), state.pid)
+    if chains.wants(State.RESIZE, asked=about):
+        changes = call.changes()
+        chains.run(about, changes=changes)
+        wanted = changes.resources(id_, asked)
+        call.apply_updates(changes, except_for=id_)
+    if wanted != asked:
+        document = gojson.dumps(wanted)
+    status = call.real.run(call.line.words) if document is None else _update(call, id_, document)
+    if status == 0:
+        try:
+            chains.run(request(State.UPDATE, id_, spec.replace(resources=wanted), state.pid))
+        except NRIError as error:  # the limits are in place already
+            call.report.error(str(error))
+    return status
+
+
+def _read(path: str) -> bytes | None:
+    """Return the document that ``--resources`` names; None if there is none."""
+    if not path:
+        return None
+    try:
+        with open(0 if path == "-" else path, "rb", closefd=path != "-") as file:
+            document = file.read(MAX_RESOURCES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DecodeError(f"--resources {escape(path)}: cannot be read: {reason}") from error
+    if len(document) > MAX_RESOURCES:
+        raise DecodeError(f"--resources {escape(path)}: found more than {MAX_RESOURCES} bytes, expected resources")
+    return document
+
+
+def _parse(document: bytes) -> dict[str, Any]:
+    try:
+        value = gojson.loads(document)
+        if not isinstance(value, dict):
+            raise mismatch(value, "the document", "an object")
+    except DecodeError as error:
+        raise DecodeError(f"--resources: {error}") from error
+    return value
+
+
+def _update(call: Invocation, id_: str, document: bytes) -> int:
+    """Run the real update with a document on its stdin, and with the options that are no part of it."""
+    others = [word for each in call.line.options if each.name != "resources" for word in each.words]
+    before = [word for each in call.line.before for word in each.words]
+    stdin = os.memfd_create("resources", os.MFD_CLOEXEC)
+    try:
+        with open(stdin, "wb", closefd=False) as file:
+            file.write(document)
+        os.lseek(stdin, 0, os.SEEK_SET)
+        return call.real.run([*before, "update", *others, "--resources", "-", id_], stdin=stdin)
+    finally:
+        os.close(stdin)
+
+
+def delete(call: Invocation) -> NoReturn:
+    """Run the chain for each container that will be deleted, then become the real runtime.
+
+    Neither a failure nor a plugin or file that blocks keeps the container.
+    """
+
+    def go_on(reason: str) -> None:
+        import _signal  # type: ignore[import-not-found] # the signal module would import enum
+
+        call.report.error(reason)
+        _signal.setitimer(_signal.ITIMER_REAL, 0)  # it would outlive the exec
+        call.real.execute(call.line.words)
+
+    try:
+        chains = call.chains(go_on)
+        if chains.wants(State.DELETE):
+            about = call.report.about
+            for id_ in _ids(call):
+                call.report.about = f"{about} {escape(id_)}"
+                _tell(call, chains, id_, go_on)
+            call.report.about = about
+    except (NRIError, OSError) as error:
+        call.report.error(*str(error).split("\n"))
+    call.real.execute(call.line.words)
+
+
+def _tell(call: Invocation, chains: HostChains, id_: str, go_on: Callable[[str], None]) -> None:
+    try:
+        state = call.state(id_)
+        if state is None or not (call.line.has("force") or state.status in ("created", "stopped")):
+            return  # there is none, or the real runtime refuses
+        spec = bare_spec_of(state)
+        call.delete_chain(chains, request(State.DELETE, id_, spec, max(0, state.pid)), on_late=go_on)
+    except (NRIError, OSError) as error:
+        call.report.error(str(error))
+
+
+def _ids(call: Invocation) -> list[str]:
+    """Return the ids on the command line; those that match, for crun's ``--regex``."""
+    if not call.line.has("regex"):
+        return call.line.arguments[:1]
+    import re
+
+    done = call.ask("list", "--quiet")
+    try:
+        wanted = re.compile(call.line.arguments[0] if call.line.arguments else r"(?!)")
+    except re.error as error:
+        raise NRIError(f"--regex: {error}") from error
+    return [id_ for id_ in done.stdout.decode(errors="replace").split() if wanted.search(id_)]
+
+
+def freeze(call: Invocation) -> int:
+    """Pause or resume the container, then run the chain; return the real runtime's exit status.
+
+    The container is paused, or runs again: the chain cannot undo that, so its failure is reported, and no more.
+    """
+    name = State(call.line.command)
+    try:
+        chains = call.chains()
+        id_ = call.container_id()
+    except NRIError as error:
+        call.report.error(*str(error).split("\n"))
+        call.real.execute(call.line.words)
+    if not id_ or not chains.wants(name):
+        call.real.execute(call.line.words)
+    status = call.real.run(call.line.words)
+    if status:
+        return status
+    try:
+        if (state := call.state(id_)) is None:
+            raise NRIError("the container has no state")
+        chains.run(request(name, id_, spec_of(state), state.pid))
+    except (NRIError, OSError) as error:
+        call.report.error(str(error))
+    return 0
