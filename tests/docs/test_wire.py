@@ -108,7 +108,7 @@ class Demo(stub.V2Plugin):
         assert request.pod == POD
 
 
-def test_a_plugin_says_what_the_page_says_when_it_is_told_the_runtimes_part() -> None:
+def test_a_plugin_answers_as_on_the_page() -> None:
     runtime, plugin = socket.socketpair()
     runtime.settimeout(SOON)
     session = Session(Demo(), stub.Identity(name="demo", index="10"), plugin)

@@ -101,7 +101,7 @@ def test_two_plugins_that_set_the_same_make_the_creation_fail(containerd: Contai
     assert environment(containerd.process_of(container))["LEVEL"] == "one"
 
 
-def test_what_the_runtime_lacks_is_refused(containerd: Containerd, cri: Cri, containerd_v2: Release) -> None:
+def test_a_change_that_the_runtime_lacks_is_refused(containerd: Containerd, cri: Cri, containerd_v2: Release) -> None:
     newest = answering(containerd, "newest", "setup", adjust={"linux": {"memoryPolicy": {"mode": "MPOL_LOCAL"}}})
     configure(containerd, newest)
     pod = cri.run_pod("web")

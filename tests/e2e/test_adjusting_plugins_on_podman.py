@@ -61,7 +61,7 @@ def test_devices_mounts_and_sysctls_are_in_the_container(injecting: Podman) -> N
     injecting.remove(container)
 
 
-def test_what_the_runtime_would_ignore_is_refused(injecting: Podman) -> None:
+def test_a_change_that_the_runtime_would_ignore_is_refused(injecting: Podman) -> None:
     with pytest.raises(CommandFailedError) as refused:
         started(injecting, memory_policy={"mode": "MPOL_LOCAL"})
     assert "adjust.linux.memoryPolicy: " in refused.value.stderr

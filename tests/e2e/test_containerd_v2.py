@@ -60,7 +60,7 @@ def test_plugin_is_launched_with_three_variables_and_one_socket(containerd_v2: R
     assert not launch["leads its process group"]  # a signal to containerd's group is for the plugin as well
 
 
-def test_a_plugin_is_told_its_configuration_and_every_step(containerd_v2: Release, tmp_path: Path) -> None:
+def test_a_plugin_gets_its_configuration_and_every_event(containerd_v2: Release, tmp_path: Path) -> None:
     plugin = StandInV2("10-standin", tmp_path / "kept")
     prepare = with_plugin(plugin, conf="anything: at all\n")
     with Containerd(release=containerd_v2, prepare=prepare) as containerd, containerd.cri() as cri:

@@ -153,7 +153,7 @@ def test_a_forked_plugin_looks_as_a_started_one(site: Site) -> None:
 
 
 @pytest.mark.parametrize("how", ["killed", "late"])
-def test_whatever_ends_the_hook_leaves_no_plugin(site: Site, how: str) -> None:
+def test_no_end_of_the_hook_leaves_a_plugin(site: Site, how: str) -> None:
     site.configure("konfine", "clearcfs")
     hook = site.start(*(["--deadline", "4"] if how == "late" else []))
     blocked(hook, "konfine")

@@ -107,7 +107,7 @@ def node(
         yield containerd, owned.enter_context(containerd.cri())
 
 
-def test_the_caller_is_told_what_the_plugin_says(node: tuple[Containerd, Cri], plugin: StandIn) -> None:
+def test_the_caller_gets_the_plugins_error(node: tuple[Containerd, Cri], plugin: StandIn) -> None:
     _, cri = node
     pod = cri.run_pod("web")
     container = cri.create_container(pod, "app", image=image.NAME, command=image.FOREVER)

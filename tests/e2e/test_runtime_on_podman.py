@@ -96,7 +96,7 @@ def test_a_container_has_a_terminal(podman: Podman, plugin: StandIn) -> None:
 
 
 @both
-def test_what_a_plugin_says_is_what_podman_says(podman: Podman, plugin: StandIn) -> None:
+def test_podman_shows_the_error_of_the_plugin(podman: Podman, plugin: StandIn) -> None:
     podman.node.configure({"type": "standin"})
     plugin.fail_with("no CPU is left")
     with pytest.raises(CommandFailedError) as refused:

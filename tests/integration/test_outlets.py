@@ -116,7 +116,7 @@ def test_the_hook_says_it_in_lines_of_its_own(host: Host, says: Any) -> None:
 
 
 @pytest.mark.parametrize("key", ["id", "bundle", "pid", "annotations"])
-def test_what_the_runtime_says_to_the_hook_too(host: Host, key: str) -> None:
+def test_the_state_of_a_runtime_on_the_hooks_stdin(host: Host, key: str) -> None:
     host.configure(PLUGIN_SAYS["an error"])
     value = {"bundle": f"/{EVIL}", "annotations": {EVIL: [EVIL]}}.get(key, EVIL)
     assert_fit(hook(host, **{key: value}), says="nri hook create")

@@ -25,7 +25,7 @@ MODULE = "nri.plugins.clearcfs.__main__"
         (BUILD, "a" * build_mark.SIZE),
     ],
 )
-def test_what_does_not_fit_is_not_written(build: str, module: str) -> None:
+def test_a_value_that_does_not_fit_is_not_written(build: str, module: str) -> None:
     with pytest.raises(ValueError, match="expected 32 digits and the name of a module"):
         build_mark.encode(build, module)
 
@@ -40,7 +40,7 @@ def test_mark_is_read_as_it_was_written() -> None:
 
 @given(st.integers(0, build_mark.SIZE - 1), st.integers(1, 255))
 @example(at=75, change=60)  # a separator, which str.rstrip() takes for white space
-def test_a_damaged_mark_is_none_or_names_another_module_or_build(at: int, change: int) -> None:
+def test_a_damaged_mark_is_ignored_or_names_another_module_or_build(at: int, change: int) -> None:
     mark = bytearray(build_mark.encode(BUILD, MODULE))
     mark[at] ^= change
     assert build_mark.decode(bytes(mark)) != (BUILD, MODULE)

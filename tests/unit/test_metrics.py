@@ -103,7 +103,7 @@ def test_late_creates_and_lost_lines_are_there() -> None:
 
 
 @pytest.mark.parametrize("text", ["1.0\nnri_v1bridge_up 0", 'a"b\\', "\ud800", "x" * 5000, "\x1b[31m"], ids=range(5))
-def test_what_others_say_stays_within_its_label(text: str) -> None:
+def test_texts_of_other_programs_stay_within_their_label(text: str) -> None:
     document = documents.healthy()
     document["runtime"]["version"] = document["plugins"][0]["build"] = text
 

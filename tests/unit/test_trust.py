@@ -32,11 +32,11 @@ FILE, DIRECTORY = stat.S_IFREG, stat.S_IFDIR
 
 
 @pytest.mark.parametrize("mode", [FILE | 0o644, FILE | 0o600, FILE | 0o4755, FILE, FILE | 0o664, DIRECTORY | 0o2775])
-def test_what_is_roots_may_be_used_by_everybody(user: int, mode: int) -> None:
+def test_files_of_root_are_trusted_by_every_user(user: int, mode: int) -> None:
     assert trust.judge(status(mode)) == ""
 
 
-def test_what_is_our_own_may_be_used(user: int) -> None:
+def test_files_of_our_own_user_are_trusted(user: int) -> None:
     group = os.getegid()
     assert trust.judge(status(FILE | 0o644, user, EVIL)) == ""
     assert trust.judge(status(FILE | 0o664, user, group)) == ""
@@ -115,7 +115,7 @@ OPEN = " is writable by others (mode "
 
 
 @pytest.mark.parametrize("linked", [False, True])
-def test_what_nobody_else_can_write_to_is_used(place: Place, linked: bool) -> None:
+def test_files_that_only_the_owner_can_write_to_are_used(place: Place, linked: bool) -> None:
     if linked:
         place.link()
     assert (place.find(), place.load()) == ("", [])
@@ -312,7 +312,7 @@ def test_a_descriptor_in_proc_ends_where_its_text_is_no_path() -> None:
         os.close(says)
 
 
-def test_what_is_not_there_in_the_middle_of_a_path_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_directory_within_a_path_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         trust.follow(str(tmp_path / "nothing/file"))
 

@@ -169,7 +169,7 @@ def test_plugin_that_dies_within_an_event_is_dropped() -> None:
         assert (other.events, runtime.plugins) == (["StartContainer"], ["20-other"])
 
 
-def test_the_timeouts_are_told_in_milliseconds() -> None:
+def test_timeouts_are_sent_in_milliseconds() -> None:
     with Runtime(request_timeout=1.5, registration_timeout=7) as runtime:
         plugin = Plugin().connect(runtime)
     request = plugin.requests("Configure")[0]
@@ -227,7 +227,7 @@ def test_error_at_any_other_event_is_logged(caplog: pytest.LogCaptureFixture) ->
         ),
     ],
 )
-def test_what_a_plugin_refuses_is_stopped_and_removed(refused: str, undone: list[str]) -> None:
+def test_a_refused_pod_is_stopped_and_removed(refused: str, undone: list[str]) -> None:
     with Runtime() as runtime:
         earlier = Plugin("00", **RPCS).connect(runtime)
         refusing = Plugin("10", **{**RPCS, refused: refuse}).connect(runtime)
@@ -271,7 +271,7 @@ def test_two_plugins_that_set_the_same_are_in_conflict() -> None:
         assert runtime.store.containers == {}
 
 
-def test_what_was_adjusted_stays_so_for_the_rest_of_the_life() -> None:
+def test_adjustments_stay_for_the_rest_of_the_life() -> None:
     with Runtime() as runtime:
         plugin = Plugin(**{**RPCS, "CreateContainer": adjusts(annotations={"a": "1"}, **quota(7))}).connect(runtime)
         replay(runtime)
@@ -338,7 +338,7 @@ def test_conflicting_updates_at_a_stop_are_dropped(
 # What there is
 
 
-def test_a_plugin_that_comes_late_is_told_what_there_is() -> None:
+def test_a_plugin_that_connects_late_is_synchronized() -> None:
     with Runtime() as runtime:
         for name in ("one", "two"):
             runtime.run_pod_sandbox(pod(name))

@@ -58,7 +58,7 @@ def test_executables_are_launched_with_their_configuration(tmp_path: Path) -> No
         assert sorted(said) == ["10-a: config 'mine\\n'", "20-b: config ''"]
 
 
-def test_what_a_plugin_prints_is_there_before_its_answer(tmp_path: Path) -> None:
+def test_lines_of_a_plugin_come_before_its_answer(tmp_path: Path) -> None:
     path = install(tmp_path, "10-a", STUB + SERVE)
     story: list[str] = []
     with Runtime(

@@ -72,7 +72,7 @@ def test_runtimes_of_either_style_have_the_same_timeline(logger: Path) -> None:
     assert timeline(new) == timeline(old)
 
 
-def test_what_is_made_up_can_be_chosen() -> None:
+def test_made_up_values_can_be_chosen() -> None:
     shape = PodTemplate(annotations={"a": "1"}, labels={"b": "2"}, cgroup_parent="kubepods-burstable.slice", pid=42)
     steps = list(shape.lives())
     uid = steps[0].pod.uid.replace("-", "_")

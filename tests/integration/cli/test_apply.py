@@ -91,7 +91,7 @@ def test_nothing_changes_if_there_is_a_fault(host: Host, new: Path, files: dict[
     assert (os.readlink(host.conf), plugins(host), len(sets(host))) == (before, ["a"], 1)
 
 
-def test_what_the_node_had_is_kept_beside_it_once(host: Host, new: Path) -> None:
+def test_the_directory_that_was_there_is_kept_once(host: Host, new: Path) -> None:
     host.configure_text(TWO, name="05.conf")
     done = apply(host, new)
     assert done.stdout.startswith(f"moved {host.conf} to {host.root}/before/resource.d\nnow in use: 10.conf")
@@ -118,7 +118,7 @@ def test_config_map_exchanged_during_the_copy(host: Host, new: Path, monkeypatch
     assert plugins(host) == ["b", "b", "b"]
 
 
-def test_what_a_killed_one_has_left_is_removed(host: Host, new: Path) -> None:
+def test_files_of_a_killed_apply_are_removed(host: Host, new: Path) -> None:
     left = host.folder("sets") / "left"
     left.mkdir()
     (host.root / "sets/.part").symlink_to("sets/left")

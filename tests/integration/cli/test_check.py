@@ -345,7 +345,7 @@ def test_a_library_that_a_plugin_lacks_is_a_fault(host: Host) -> None:
     assert "error while loading shared libraries: libx.so.6" in message
 
 
-def test_a_file_that_is_not_executable_is_not_said_to_be_missing(host: Host) -> None:
+def test_a_file_that_is_not_executable_is_not_reported_as_missing(host: Host) -> None:
     host.script("mine", skel_plugin(), mode=0o644)
     host.configure(PluginEntry(type="mine"))
     path = f"{host.bin}/mine"

@@ -35,7 +35,7 @@ def test_it_says_which_would_not_run_for_a_request_and_why(host: Host) -> None:
     assert lines(host, "resize") == ["no plugin is configured for resize"]
 
 
-def test_what_it_says_is_what_the_chain_does(host: Host) -> None:
+def test_the_dry_run_names_the_plugins_that_run(host: Host) -> None:
     host.install("a", "b")
     host.configure(
         plugin("a", ["echo"], when={"labels": {"app": {"equals": "web"}}}),

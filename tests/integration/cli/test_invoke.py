@@ -74,7 +74,7 @@ def test_results_are_shown_as_a_table(host: Host) -> None:
     assert (ran.status, ran.stdout) == (0, "PLUGIN  RESULT\nnoop    cpus=1 x=\\x1b[2J\n")
 
 
-def test_nothing_to_run_is_said(host: Host) -> None:
+def test_an_empty_chain_is_reported(host: Host) -> None:
     ran = command(host, "invoke", "pause", *from_request(host))
     assert (ran.status, ran.stdout) == (0, "no plugin is configured for pause\n")
     assert command(host, "invoke", "pause", *from_request(host), "--json").json == []

@@ -144,6 +144,6 @@ def test_a_file_that_cannot_be_started_is_named_with_the_reason(tmp_path: Path) 
         assert why in failing(path)["exit-0"]
 
 
-def test_what_it_writes_cannot_control_a_terminal(folder: Path) -> None:
+def test_its_output_cannot_control_a_terminal(folder: Path) -> None:
     plugin = wrong(folder, r"""printf '\033[2J%s' "$(right "$@")"; printf '\033[31mred\n' >&2; exit 3""")
     assert "\x1b" not in report(check(plugin))

@@ -50,7 +50,7 @@ BOTH = {"namespaces": ["a"], "labels": {"b": {"present": True}}}
         ("delete", BOTH, ""),
     ],
 )
-def test_plugin_is_told_what_is_not_known(host: Host, state: str, when: dict[str, Any], undecided: str) -> None:
+def test_plugin_gets_the_names_of_unknown_facts(host: Host, state: str, when: dict[str, Any], undecided: str) -> None:
     host.script("seeing", f"#!/bin/sh\ncat >{host.root}/seen\necho '{{}}'\n")
     host.configure_text(json.dumps({"version": "0.1", "plugins": [{"type": "seeing", "when": when}]}))
     host.bundle(OCI_CONFIG)

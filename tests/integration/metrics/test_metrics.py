@@ -97,7 +97,7 @@ def test_slow_peers_keep_no_other_waiting(tmp_path: Path, bridge: Path) -> None:
         assert value(metrics.series(), "up") == 1
 
 
-def test_a_peer_that_goes_away_harms_nobody(tmp_path: Path, bridge: Path) -> None:
+def test_a_peer_that_disconnects_affects_no_other_peer(tmp_path: Path, bridge: Path) -> None:
     with serving(bridge, status_documents.healthy()), running(tmp_path, bridge, "--listen", ANY) as metrics:
         for sent in (b"", b"GET /metrics HTTP/1.1\r\n\r\n", b"\x00" * 100000):
             for _ in range(MANY):

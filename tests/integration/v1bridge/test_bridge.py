@@ -40,7 +40,7 @@ def test_life_of_a_pod_in_states_of_v01(host: Host, node: Node, states: list[str
     assert ", ".join(f"{state} {id_}" for state, id_ in node.steps) == expected
 
 
-def test_what_a_plugin_is_sent(host: Host, node: Node) -> None:
+def test_a_plugin_gets_the_whole_request(host: Host, node: Node) -> None:
     host.configure(node.keeper())
     node.start(annotations={"team": "red"})
     (request,) = node.kept

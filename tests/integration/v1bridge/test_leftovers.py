@@ -160,7 +160,7 @@ def test_watchdog_in_a_shell_spares_the_session(host: Host, bridge: BridgeProces
         bystander.wait()
 
 
-def test_a_daemon_that_a_plugin_leaves_is_ended_and_said(host: Host, bridge: BridgeProcess) -> None:
+def test_a_daemon_that_a_plugin_leaves_is_ended_and_reported(host: Host, bridge: BridgeProcess) -> None:
     pids = host.root / "pids"
     host.script("leaves", DAEMON.format(pids=pids, name="leaves"))
     host.configure(plugin("leaves"))

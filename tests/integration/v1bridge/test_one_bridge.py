@@ -50,7 +50,7 @@ def test_second_bridge_stands_by_until_the_first_one_ends(
     assert second.log.count("standing by") == 1
 
 
-def test_one_that_stands_by_ends_when_it_is_told_to(bridge: BridgeProcess, second: BridgeProcess) -> None:
+def test_a_bridge_that_stands_by_ends_at_sigterm(bridge: BridgeProcess, second: BridgeProcess) -> None:
     bridge.serve()
     second.outside()
     assert wait_until(lambda: "standing by" in second.log)
@@ -70,7 +70,7 @@ def test_a_launched_one_serves_and_says_that_there_is_another(bridge: BridgeProc
     assert wait_until(lambda: "info the other bridge has ended\n" in second.log)
 
 
-def test_what_the_bridge_starts_does_not_hold_its_lock(host: Host, bridge: BridgeProcess) -> None:
+def test_plugins_do_not_inherit_the_lock(host: Host, bridge: BridgeProcess) -> None:
     """A resident waits, another plugin runs: their descriptors are not the bridge's."""
     site.install(host, "warm")
     host.script("slow", f"#!/bin/sh\n: > {host.root}/begun\nexec sleep 1000\n")

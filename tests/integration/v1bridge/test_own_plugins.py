@@ -60,7 +60,7 @@ class Reserving(Attached):
     [(False, [*SAID]), (True, ["reserved CPUs", "the costliest list", "a hundred thousand"])],
     ids=["for each request", "resident"],
 )
-def test_konfine_keeps_reserved_cpus_whatever_pods_say(host: Host, resident: bool, names: list[str]) -> None:
+def test_no_annotation_gives_a_pod_reserved_cpus(host: Host, resident: bool, names: list[str]) -> None:
     app = container(linux={"cgroups_path": CONTAINER})
     with Reserving(host, resident=resident) as site:
         for said in names:

@@ -133,7 +133,7 @@ def serves_and_ends(host: Host, node: Outside, stderr: Ends) -> None:
     assert node.end() == 0
 
 
-def test_what_is_running_when_it_is_told_to_end_is_answered(host: Host, node: Outside, stderr: Ends) -> None:
+def test_a_request_that_runs_at_sigterm_is_answered(host: Host, node: Outside, stderr: Ends) -> None:
     chatty(host, fails=f": >{host.root}/begun; while [ ! -e {host.root}/go ]; do sleep 0.01; done; exit 3")
     stderr.fill()
     answers: list[str] = []

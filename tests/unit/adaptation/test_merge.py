@@ -243,6 +243,6 @@ def test_the_first_conflict_in_the_order_of_the_table_is_reported() -> None:
         merged(both, both)
 
 
-def test_fields_of_a_newer_nri_are_passed_over() -> None:
+def test_fields_of_a_newer_nri_are_ignored() -> None:
     newer = api.ContainerAdjustment.FromString(b"\xfa\x3e\x03new")
     assert merged(newer, newer).adjustment == merged().adjustment

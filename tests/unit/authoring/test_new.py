@@ -42,7 +42,7 @@ def test_v2_template_has_only_known_placeholders() -> None:
     assert found - {"@pytest"} == {"@name@", "@class@", "@module@"}
 
 
-def test_files_have_the_format_of_ruff_whatever_their_name(tmp_path: Path) -> None:
+def test_files_have_the_format_of_ruff_for_any_name(tmp_path: Path) -> None:
     rules = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]
     for kind in KINDS:
         for name in ("a", "cpu-pinner", "a-name-that-is-longer-than-most"):

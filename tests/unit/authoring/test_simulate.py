@@ -141,7 +141,9 @@ def test_a_folder_of_files_is_a_host_configuration(tmp_path: Path) -> None:
         (("bin/-",), 1, "bin/-: its name is no type of a plugin; expected letters, digits and . _ -\n"),
     ],
 )
-def test_what_cannot_be_tried_is_one_sentence(tmp_path: Path, words: tuple[str, ...], status: int, said: str) -> None:
+def test_a_plugin_that_cannot_be_tried_is_reported_in_one_sentence(
+    tmp_path: Path, words: tuple[str, ...], status: int, said: str
+) -> None:
     shell(tmp_path)
     (tmp_path / "bin/-").symlink_to("hello")
     (tmp_path / "empty").mkdir()

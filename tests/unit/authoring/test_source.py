@@ -47,7 +47,9 @@ def test_a_path_without_one_plugin_is_refused(
         ),
     ],
 )
-def test_what_is_no_plugin_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, why: str) -> None:
+def test_a_file_that_is_not_a_plugin_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, why: str
+) -> None:
     monkeypatch.setattr(source, "ANSWER_WITHIN", 0.5 if "sleep" in text else 30)
     (tmp_path / "a.py").write_text(text)
     with pytest.raises(SourceError, match=why):

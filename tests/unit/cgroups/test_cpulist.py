@@ -52,5 +52,5 @@ def test_a_set_is_rendered_canonically() -> None:
 
 
 @given(st.frozensets(st.integers(0, MAX_CPU), max_size=300))
-def test_what_is_rendered_parses_to_the_same_set(cpus: frozenset[int]) -> None:
+def test_a_rendered_set_parses_to_the_same_set(cpus: frozenset[int]) -> None:
     assert parse_cpus(render_cpus(cpus)) == cpus

@@ -66,7 +66,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 
 
 @given(st.one_of([st.tuples(st.just(kind), value) for kind, value in VALUES.items()]), st.sampled_from(Endianness))
-def test_what_another_writes_is_read(value: tuple[str, str | int | bytes], endianness: Endianness) -> None:
+def test_values_of_another_writer_are_read(value: tuple[str, str | int | bytes], endianness: Endianness) -> None:
     reply = new_method_return(CALL, "v", (value,))
     reply.header.endianness = endianness
     data = reply.serialise(3)
@@ -105,7 +105,7 @@ def test_a_message_that_is_cut_is_refused() -> None:
         (b"", "no D-Bus message"),
     ],
 )
-def test_a_header_that_is_none_is_refused(head: bytes, reason: str) -> None:
+def test_an_invalid_header_is_refused(head: bytes, reason: str) -> None:
     with pytest.raises(dbus.FormatError, match=reason):
         dbus.size(head)
 

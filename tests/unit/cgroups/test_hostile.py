@@ -130,7 +130,7 @@ PART = st.sampled_from(["..", ".", "", "a", "a.slice", "-", "-.slice", "a-b.slic
 
 
 @given(st.lists(PART | st.text(max_size=5), max_size=12).map("".join) | st.text())
-def test_whatever_is_accepted_lies_below_the_mount(path: str) -> None:
+def test_an_accepted_path_lies_below_the_mount(path: str) -> None:
     try:
         below = expand(path)
     except CgroupPathError as error:

@@ -58,7 +58,7 @@ def test_knob_is_read_written_left_alone_and_restored(
     assert cgroup.read(name) == first
 
 
-def test_what_the_kernel_counts_is_read_and_cannot_be_written(tree: Tree) -> None:
+def test_counters_of_the_kernel_are_read_and_cannot_be_written(tree: Tree) -> None:
     counts = {"memory.current": 4096, "memory.peak": 8192, "pids.current": 1, "pids.peak": 2}
     for name, value in counts.items():
         assert tree.cgroup().read(name) == value
@@ -220,7 +220,7 @@ def test_a_knob_that_is_not_there_is_never_made(tree: Tree) -> None:
         assert first is not value
 
 
-def test_missing_controller_is_told_from_a_missing_feature(v2: Tree) -> None:
+def test_missing_controller_and_missing_feature_have_different_errors(v2: Tree) -> None:
     os.unlink(v2.file(PATH, "memory.high"))
     for listed, reason in (
         ("cpu pids", r"the cgroup.subtree_control of the parent lacks memory; '\+memory'"),

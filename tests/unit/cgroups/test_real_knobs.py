@@ -147,7 +147,7 @@ def test_the_default_weight_of_io_is_set() -> None:
         ("cpu.idle", True, False, "cpu.weight", 50),
     ],
 )
-def test_what_the_kernel_refuses_has_a_reason(name: str, value: Any, none: Any, other: str, refused: Any) -> None:
+def test_a_refusal_of_the_kernel_has_a_reason(name: str, value: Any, none: Any, other: str, refused: Any) -> None:
     with made("cpu") as (cgroup, _):
         cgroup.write(name, value)
         with pytest.raises(CgroupError, match=r"Invalid argument \(EINVAL\): .*cpu.(max.burst|idle is set)"):
@@ -155,7 +155,7 @@ def test_what_the_kernel_refuses_has_a_reason(name: str, value: Any, none: Any, 
         cgroup.write(name, none)
 
 
-def test_what_a_process_uses_is_counted() -> None:
+def test_the_use_of_a_process_is_counted() -> None:
     with made("pids", "memory") as (cgroup, directories), subprocess.Popen(["sleep", "60"]) as process:
         try:
             for directory in directories:

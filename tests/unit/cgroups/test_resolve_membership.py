@@ -120,7 +120,7 @@ def test_own_scope_never_counts_by_cruns_child_either(machine: Machine) -> None:
     assert "which is this process's own" in machine.refused()
 
 
-def test_init_scope_never_counts_whatever_the_id(machine: Machine) -> None:
+def test_init_scope_never_counts_for_any_id(machine: Machine) -> None:
     machine.put(7, "/init.scope")
     for name in ("init", "init.scope"):
         assert f"which is the host's, expected one of container '{name}' alone" in machine.refused(container_id=name)

@@ -213,7 +213,7 @@ def test_system_bus_is_asked_if_there_is_no_private_socket(tree: Tree, tmp_path:
         assert systemd.properties[SCOPE]["CPUQuotaPerSecUSec"] == INFINITY
 
 
-def test_without_systemd_the_files_are_written_and_it_is_said(tree: Tree, tmp_path: Path) -> None:
+def test_without_systemd_files_are_written_and_the_metadata_has_the_reason(tree: Tree, tmp_path: Path) -> None:
     for made, reason in (
         ("", "systemd does not run here: there is no"),
         ("systemd/system", "systemd cannot be asked"),
@@ -305,7 +305,7 @@ def test_other_period_is_a_property_too(
     cgroup.write("cpu.max", Quota(10000, 30000))  # the same share of another period, as systemd writes it
 
 
-def test_refused_value_names_what_systemd_was_told(
+def test_refused_value_names_the_property_of_systemd(
     systemd: FakeSystemd, cgroup: Cgroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
 

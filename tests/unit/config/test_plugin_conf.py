@@ -52,7 +52,7 @@ SCHEMA = {
         ({"cpus": "1", "who": 1}, ["conf.who: found the number 1, expected true or false or an array"]),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said_with_its_path(conf: Any, messages: list[str]) -> None:
+def test_a_wrong_value_is_reported_with_its_path(conf: Any, messages: list[str]) -> None:
     assert validate_conf(SCHEMA, conf) == messages
 
 

@@ -77,7 +77,7 @@ def test_keys_that_are_given_twice_are_found_wherever_they_are() -> None:
     ],
     ids=lambda case: repr(case)[:30],
 )
-def test_what_gojson_refuses_without_a_place_has_one(text: str, place: tuple[int, int]) -> None:
+def test_each_error_of_gojson_has_a_place(text: str, place: tuple[int, int]) -> None:
     with pytest.raises(DecodeError) as raised:
         gojson.loads(text)
     assert raised.value.line == 0

@@ -122,7 +122,7 @@ def test_ten_thousand_namespaces_are_judged() -> None:
     assert len(condition.explain(facts)) < 300
 
 
-def test_what_a_pod_says_is_cut_and_quoted_in_a_reason() -> None:
+def test_values_of_a_pod_are_cut_and_quoted_in_a_reason() -> None:
     condition = Condition({"labels": {"app": {"equals": "web"}}})
     said = condition.explain(Facts(labels={"app": "\x1b[2J\n\u202e" + "x" * 100_000}))
     assert said.isprintable()

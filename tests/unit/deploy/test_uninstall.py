@@ -60,7 +60,7 @@ def node(tmp_path: Path) -> Node:
     return Node(tmp_path)
 
 
-def test_what_nri_apply_has_made_is_kept_and_named(node: Node) -> None:
+def test_copies_of_nri_apply_are_kept_and_named(node: Node) -> None:
     node.install()
     etc = node.root / "etc/nri"
     (etc / "before").mkdir()

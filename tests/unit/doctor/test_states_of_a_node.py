@@ -419,7 +419,7 @@ def test_a_file_system_that_does_not_allow_what_is_needed_is_found(
     assert [(fault.code, fault.fix) for fault in node.faults()] == [(code, fix)]
 
 
-def test_what_the_kernel_has_denied_is_found(node: ScratchNode) -> None:
+def test_denials_of_the_kernel_are_found(node: ScratchNode) -> None:
     line = 'audit: type=1400 apparmor="DENIED" operation="exec" name="/opt/nri/bin/clearcfs" comm="v1bridge"'
     node.well().write("/usr/bin/journalctl", f"#!/bin/sh\ncase $* in *-k*) echo '{line}' ;; esac\n", 0o755)
     (fault,) = node.faults()
@@ -471,7 +471,7 @@ def test_a_node_with_many_processes_sockets_and_mounts_is_seen_whole(node: Scrat
     assert [each.text for each in node.found("socket")] == ["containerd 1.7.24 listens on /var/run/nri/nri.sock"]
 
 
-def test_what_runs_without_plugins_and_what_is_not_known_are_notes(node: ScratchNode) -> None:
+def test_pods_without_plugins_and_unknown_pods_are_notes(node: ScratchNode) -> None:
     node.well().status |= {"withoutPlugins": [{"id": "a"}, {"id": "a"}, {"id": "b"}]}
     node.status["runtime"]["synchronized"] = False
     assert [each.text.partition(" ")[0] for each in node.found("without")] == ["2"]

@@ -43,7 +43,7 @@ def test_quota_of_the_class_is_cleared_and_reported(node: Node) -> None:
     assert node.is_limited(POD)
 
 
-def test_other_classes_keep_their_quota_and_the_reason_is_told(node: Node) -> None:
+def test_other_classes_keep_their_quota_and_the_metadata_has_the_reason(node: Node) -> None:
     for said, what in (("be", "class=be"), ("", "class=''"), ("LS", "class=LS"), (None, "no class")):
         noted = {"x": "ls"} if said is None else {"qos.class": said}
         assert node.fine(annotations=noted) == {"skipped": f"{what}, not in [ls]"}

@@ -171,7 +171,7 @@ def test_a_plugin_and_its_schema_refuse_the_same_confs(kind: type[skel.Plugin]) 
         assert error.startswith(message or "conf") == bool(message), f"{conf!r:.100}: {error}"
 
 
-def test_what_a_schema_cannot_say_the_plugin_says() -> None:
+def test_the_plugin_refuses_a_conf_that_its_schema_accepts() -> None:
     """A schema cannot compare the ends of a range, and takes 100.0 for an integer."""
     confs: list[Any] = [{"systemReserved": "3-1"}, {"systemReserved": [100.0]}]
     for conf in confs:

@@ -187,7 +187,7 @@ class ContainersV1(Containers):
 
 
 @pytest.mark.parametrize("machine", [Containers, ContainersV1], ids=["v2", "v1"])
-def test_no_cpu_is_given_twice_whatever_happens(machine: type[Containers]) -> None:
+def test_no_cpu_is_given_twice(machine: type[Containers]) -> None:
     from hypothesis.stateful import run_state_machine_as_test
 
     run_state_machine_as_test(machine, settings=settings(max_examples=40, stateful_step_count=20, deadline=None))

@@ -38,7 +38,7 @@ def test_a_document_means_what_it_means_to_go() -> None:
         assert plain_yaml.load(text) == value
 
 
-def test_what_is_not_accepted_is_named_with_its_place() -> None:
+def test_a_wrong_value_is_named_with_its_place() -> None:
     for text, message in (
         ("- &a x\n- *a", "line 1 column 3: found an anchor or alias (& or *), expected the value itself"),
         ("a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]", "line 1 column 4: found an anchor"),  # a bomb

@@ -239,7 +239,7 @@ def test_quantities_of_kubernetes(value: object, number: int) -> None:
 
 
 @pytest.mark.parametrize("value", ["", "-1", "1.5", "1m", "1ki", "Gi", "1e3", None, True, 1.5, "9" * 30, "9999999Ti"])
-def test_what_is_no_whole_quantity_is_refused(value: object) -> None:
+def test_a_quantity_that_is_not_whole_is_refused(value: object) -> None:
     with pytest.raises(DecodeError, match=r"^x: found .*, expected "):
         quantity(value, "x")
 

@@ -95,7 +95,7 @@ def test_killed_process_is_waited_for_briefly(monkeypatch: pytest.MonkeyPatch) -
     assert [children.give_up_at(deadline) for deadline in (0.0, 100.0, 200.0)] == [100.03, 100.03, 101.0]
 
 
-def test_fields_of_stat_begin_with_the_state_whatever_the_name() -> None:
+def test_fields_of_stat_begin_with_the_state_for_any_name() -> None:
     assert children.stat_fields(os.getpid())[:4] == [
         b"R",
         *[b"%d" % number for number in (os.getppid(), os.getpgrp(), os.getsid(0))],

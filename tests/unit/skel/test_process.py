@@ -58,7 +58,7 @@ def test_output_of_a_plugin_and_its_children_goes_to_stderr() -> None:
     assert ran.stderr == b"raw\nchild\n"
 
 
-def test_what_is_logged_goes_to_stderr() -> None:
+def test_log_lines_go_to_stderr() -> None:
     ran = run("invoke", before="import logging", body="logging.info('one'); logging.getLogger('x').error('two')")
     assert_clean(ran)
     assert ran.stderr == b"INFO: one\nERROR: two\n"

@@ -201,7 +201,7 @@ UNFIT: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("case", UNFIT)
-def test_what_can_not_be_invoked_says_why_and_shows_no_traceback(case: str) -> None:
+def test_a_plugin_that_cannot_be_invoked_has_a_reason_and_no_traceback(case: str) -> None:
     plugin, why = UNFIT[case]
     ran = Process(plugin, "invoke", stdin=NAMED)
     assert (ran.status, ran.result["error"], ran.stderr) == (0, why, "")
@@ -245,7 +245,7 @@ def test_wrong_conf_is_an_error_without_a_traceback() -> None:
     assert Process(WithConf(), "invoke").result["error"] == "conf.name: missing, expected a string that is not empty"
 
 
-def test_other_state_gets_an_empty_result_whatever_the_conf() -> None:
+def test_other_state_gets_an_empty_result_with_any_conf() -> None:
     ran = Process(WithConf(), "invoke", stdin=REQUEST.replace(b"create", b"delete"))
     assert ran.result == {"plugin": "fake", "version": "0.1", "error": ""}
 

@@ -181,7 +181,7 @@ def test_a_peer_that_takes_no_connection_is_given_up(path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "found"), [("file", "a regular file"), ("folder", "a directory"), ("link", "a link")]
 )
-def test_what_is_no_socket_is_refused_also_a_link_to_one(path: Path, kind: str, found: str) -> None:
+def test_a_file_that_is_not_a_socket_and_a_link_to_one_are_refused(path: Path, kind: str, found: str) -> None:
     path.parent.mkdir()
     if kind == "file":
         path.write_text("{}")
@@ -232,7 +232,7 @@ def test_another_user_who_listens_on_our_socket_is_refused(path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: asks as another user")
-def test_another_user_is_told_that_root_alone_may_ask(path: Path) -> None:
+def test_another_user_gets_the_error_that_root_alone_may_ask(path: Path) -> None:
     with serving(path, documents.healthy()):
         os.seteuid(1234)
         try:
@@ -241,5 +241,5 @@ def test_another_user_is_told_that_root_alone_may_ask(path: Path) -> None:
             os.seteuid(0)
 
 
-def test_a_path_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_path_is_refused(tmp_path: Path) -> None:
     assert "embedded null" in refusal(tmp_path / "a\0b")

@@ -113,7 +113,7 @@ def test_all_that_is_wrong_is_a_reason() -> None:
     ]
 
 
-def test_a_line_is_one_line_and_short_whatever_the_reasons_are() -> None:
+def test_a_line_is_one_line_and_short_with_any_reasons() -> None:
     line = Verdict(NO_BRIDGE, ["a\nb\x1b[2J\udcff", "ü" * 5000]).line
     assert line.startswith("no bridge: a\\nb\\x1b[2J\\udcff; ü")
     assert line.isprintable()

@@ -179,7 +179,7 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("number", REFUSED, ids=errno.errorcode.get)
-def test_what_the_parser_refuses_is_refused_and_not_written(number: int) -> None:
+def test_a_value_that_the_parser_refuses_is_not_written(number: int) -> None:
     with CgroupTree() as tree:
         tree.add(a_container())
         for knob, value in [(knob, value) for knob, values in REFUSED[number].items() for value in values]:

@@ -142,7 +142,7 @@ def test_an_error_in_the_result_is_returned(tmp_path: Path, status: int) -> None
         ("echo much >&2; exec yes", "/shell was killed: it wrote too much to stdout\nits stderr:\nmuch\n"),
     ],
 )
-def test_a_failure_in_the_sense_of_the_contract_is_told(tmp_path: Path, body: str, message: str) -> None:
+def test_a_failure_in_the_sense_of_the_contract_is_reported(tmp_path: Path, body: str, message: str) -> None:
     with pytest.raises(AssertionError) as caught:
         run(executable(tmp_path, body), REQUEST, timeout=60)
     assert message in str(caught.value)

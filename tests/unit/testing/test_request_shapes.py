@@ -125,7 +125,7 @@ def test_resources_are_the_containers_and_an_update_has_new_ones() -> None:
     assert after.spec.resources == {**before.spec.resources, "cpu": {"cpus": "2"}}
 
 
-def test_what_a_runtime_never_sends_is_refused() -> None:
+def test_a_state_that_a_runtime_never_sends_is_refused() -> None:
     updates = "containerd-1.6 sends no 'update' about a container: it sends create, delete"
     with pytest.raises(ValueError, match=updates):
         Pod(runtime="containerd-1.6").container("app").request("update")

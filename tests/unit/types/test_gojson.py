@@ -141,7 +141,7 @@ CIRCLE: list[object] = []
 CIRCLE.append(CIRCLE)
 
 
-def test_what_json_cannot_say_is_an_encode_error(codec: Any) -> None:
+def test_a_value_without_json_is_an_encode_error(codec: Any) -> None:
     for value in (float("nan"), float("inf"), object(), {1j: 1}, {(): 1}, b"x", {1}, CIRCLE):
         with pytest.raises(EncodeError):
             codec.dumps(value)

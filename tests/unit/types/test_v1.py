@@ -89,7 +89,7 @@ def test_late_is_written_only_if_it_is() -> None:
     assert Request.from_json('{"LATE": null}').late is False
 
 
-def test_null_results_and_plugins_are_passed_over() -> None:
+def test_null_results_and_plugins_are_ignored() -> None:
     assert Request.from_json('{"results":[null,{"plugin":"a"}]}').results == (Result(plugin="a", version=""),)
     assert ConfigList.from_json('{"plugins":[null]}').plugins == ()
 

@@ -84,7 +84,7 @@ def test_client_has_the_current_configuration_and_options(conf: Path, tmp_path: 
     assert types(chains) == ["b"]
 
 
-def test_the_residents_are_told_of_each_configuration_once(conf: Path, residents: list[FakeResidents]) -> None:
+def test_residents_get_each_configuration_once(conf: Path, residents: list[FakeResidents]) -> None:
     chains = served(options(conf))
     for _ in range(3):
         chains.client()

@@ -137,7 +137,7 @@ def test_a_file_that_others_could_lock_is_not_used(
 
 
 @pytest.mark.parametrize("what", ["link", "directory"])
-def test_what_is_no_file_is_not_used(
+def test_a_record_that_is_not_a_regular_file_is_not_used(
     path: Path, lock: Callable[..., InstanceLock], what: str, tmp_path: Path
 ) -> None:
     path.parent.mkdir(parents=True)

@@ -107,7 +107,7 @@ def test_the_runs_of_a_plugin_are_counted_by_state_and_outcome() -> None:
     assert error.isprintable()
 
 
-def test_what_ran_last_counts_for_the_same_executable_and_entry(tmp_path: Path) -> None:
+def test_the_last_outcome_counts_for_the_same_executable_and_entry(tmp_path: Path) -> None:
     ledger, binary = Ledger(), tmp_path / "a"
     entry, other = PluginEntry(type="a", source=CONF), PluginEntry(type="a", source=CONF, timeout=3.0)
 

@@ -25,7 +25,7 @@ def test_a_sandbox_comes_before_its_containers() -> None:
     assert found.counted() == "2 sandboxes and 3 containers"
 
 
-def test_what_was_served_is_not_missed() -> None:
+def test_ids_on_record_are_not_missed() -> None:
     pods = [pod(id="p1"), pod(id="p2")]
     found = find_missed(pods, [running("c1", "p1"), running("c2", "p2")], {"p1", "p2", "c2"})
     assert ids(found) == [["c1"]]

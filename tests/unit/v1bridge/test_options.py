@@ -67,7 +67,7 @@ def test_each_key_is_taken_and_nothing_else_changes() -> None:
 
 
 @pytest.mark.parametrize(("key", "value", "fault"), BAD, ids=range(len(BAD)))
-def test_a_wrong_value_is_said_and_the_default_stays(key: str, value: object, fault: str) -> None:
+def test_a_wrong_value_is_reported_and_the_default_stays(key: str, value: object, fault: str) -> None:
     options, faults = BridgeOptions.read(json.dumps({key: value}))
     assert options == BridgeOptions()
     assert len(faults) == 1
@@ -111,7 +111,7 @@ def test_an_unknown_key_is_named_with_what_may_be_meant(key: str, hint: str) -> 
     ],
     ids=range(4),
 )
-def test_what_is_no_json_object_is_one_fault(text: str, fault: str) -> None:
+def test_a_document_that_is_not_an_object_is_one_fault(text: str, fault: str) -> None:
     options, faults = BridgeOptions.read(text)
     assert options == BridgeOptions()
     assert [each[: len(fault)] for each in faults] == [fault]

@@ -61,7 +61,7 @@ def test_lines_beyond_the_limit_a_minute_are_counted(events: EventLog, log: Log,
     assert log.text.count(" failed ") == 6
 
 
-def test_what_was_left_out_is_reported_without_another_line(events: EventLog, log: Log, clock: Clock) -> None:
+def test_lines_left_out_are_reported_without_another_line(events: EventLog, log: Log, clock: Clock) -> None:
     run(events, LINES + 2)
     run(events, LINES, plugin="clearcfs")  # each has its own, and this one has no more
     events.report()

@@ -78,7 +78,7 @@ def test_a_fault_of_ours_ends_one_answer_alone(path: Path) -> None:
 
 
 @pytest.mark.parametrize("sent", [b"", b"long\n"])
-def test_clients_that_say_nothing_or_do_not_read_hold_up_nobody(path: Path, sent: bytes) -> None:
+def test_clients_that_stall_delay_no_other_client(path: Path, sent: bytes) -> None:
     with ExitStack() as stack:
         first = stack.enter_context(connected(path))
         for _ in range(CLIENTS + 10):

@@ -134,7 +134,7 @@ def test_konfine_leaves_a_siblings_partition_alone(real: Real) -> None:
     assert real.get(sibling, "cpuset.cpus.partition") == "root"
 
 
-def test_a_container_that_is_the_root_of_a_partition_keeps_its_cpus_whatever_konfine_says(real: Real) -> None:
+def test_a_container_that_is_the_root_of_a_partition_keeps_its_cpus(real: Real) -> None:
     """``cpuset.cpus.exclusive`` decides there, and ``cpuset.cpus`` has no effect; no runtime makes partitions."""
     path = real.top + CONTAINER
     partition(real, path, "3")

@@ -87,7 +87,7 @@ def test_the_knobs_stay_as_the_plugins_set_them(pod: node.Pod, event: Callable[[
     _is_as_set(pod)
 
 
-def test_a_systemd_that_was_not_told_takes_the_quota_back_and_the_log_says_so(cri: Cri) -> None:
+def test_systemd_without_the_property_restores_the_quota_and_the_log_has_it(cri: Cri) -> None:
     node.configure({**node.CLEARCFS, "conf": {**node.CLEARCFS["conf"], "run": "/nonexistent"}})
     pod = node.Pod(cri, "untold")
     assert pod.slice.knob("cpu.max") == "max 100000"

@@ -85,7 +85,7 @@ def test_frames_of_a_channel_that_is_not_open_are_dropped(pair: Pair) -> None:
         assert mux.reason is None
 
 
-def test_what_several_threads_send_is_not_interleaved(pair: Pair) -> None:
+def test_messages_of_several_threads_are_not_interleaved(pair: Pair) -> None:
     receiver = Recorder()
     ours, theirs = Mux(pair[0]), attached(pair[1], receiver)
     size = 300_000  # more than a socket's buffer
