@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from nri.testing.cgroup_tree import CgroupTree
     from nri.testing.conformance import assert_conforms
     from nri.testing.invoking import assert_idempotent, invoke, run
-    from nri.testing.pods import Container, Pod
-    from nri.testing.request_templates import recorded, recordings
+    from nri.testing.pods import Container, Pod, recorded, recordings
 
 __all__ = [
     "CgroupTree",
@@ -45,8 +44,8 @@ _HOMES = {
     "assert_conforms": "conformance",
     "assert_idempotent": "invoking",
     "invoke": "invoking",
-    "recorded": "request_templates",
-    "recordings": "request_templates",
+    "recorded": "pods",
+    "recordings": "pods",
     "run": "invoking",
 }
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from nri.cgroups import CpuListError, cpulist
 from nri.cgroups.conversion import weight_of_shares
-from nri.testing.pods import Pod
-from nri.testing.request_templates import resources_of, share_of_pod
+from nri.testing.pods import Pod, resources_of, share_of_pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from nri.config.entries import PluginEntry
-from nri.testing.request_templates import recorded
+from nri.testing.pods import recorded
 from tests.integration.cli.running import command
 from tests.support.host import Host, plugin
 

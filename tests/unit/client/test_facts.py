@@ -6,7 +6,7 @@ import pytest
 
 from nri.client.facts import KnownRequest, facts_of
 from nri.config.when import Facts
-from nri.testing.request_templates import recorded
+from nri.testing.pods import recorded
 from nri.types.v1 import Request, Spec
 
 CONTAINERD = {

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from nri.testing import Pod, recorded
-from nri.testing.request_templates import PROFILES
+from nri.testing.pods import PROFILES
 from nri.types.v1 import Request
 
 WEB: dict[str, Any] = {"labels": {"app": "web", "tier": "front"}, "annotations": {"qos.class": "ls"}}
