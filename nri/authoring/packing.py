@@ -206,14 +206,14 @@ _ORIGIN = ("$ORIGIN", "${ORIGIN}")
 
 def elf_files(folder: str) -> list[str]:
     """Return all ELF files in the folder that are no links."""
-    found = []
+    paths = []
     for place, _, names in os.walk(folder):
         for path in [os.path.join(place, name) for name in names]:
             if not os.path.islink(path) and os.path.isfile(path):
                 with open(path, "rb") as file:
                     if file.read(len(ELF)) == ELF:
-                        found.append(path)
-    return sorted(found)
+                        paths.append(path)
+    return sorted(paths)
 
 
 def remove_rpaths(folder: str, patchelf: str) -> None:
@@ -230,7 +230,7 @@ def remove_rpaths(folder: str, patchelf: str) -> None:
         if os.path.dirname(path) == folder:
             continue
         before = _run(patchelf, "--print-rpath", path).strip()
-        after = ":".join([each for each in before.split(":") if _stays_within(folder, path, each)])
+        after = ":".join([entry for entry in before.split(":") if _stays_within(folder, path, entry)])
         if after == before:
             continue
         if after:

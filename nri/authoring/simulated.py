@@ -83,16 +83,16 @@ def sort(paths: Sequence[str], *, is_v2: bool) -> Plugins:
 
     :raises SourceError: one is of another kind.
     """
-    found = Plugins([], [])
+    plugins = Plugins([], [])
     for path in paths:
         names = sorted(os.listdir(path)) if os.path.isdir(path) else []
         if any(name.endswith(".conf") for name in names) and not any(name.endswith(".py") for name in names):
-            if found.conf_dir:
+            if plugins.conf_dir:
                 raise SourceError(f"{path}: found a second host configuration, expected one")
-            found = found._replace(conf_dir=os.path.abspath(path))
+            plugins = plugins._replace(conf_dir=os.path.abspath(path))
         elif executables := [name for name in names if _is_numbered(name) and not name.endswith(".conf")]:
             for name in executables:
-                found.v2.append((*parse_name(name), os.path.abspath(os.path.join(path, name))))
+                plugins.v2.append((*parse_name(name), os.path.abspath(os.path.join(path, name))))
         else:
             file = find(path) if os.path.isdir(path) or path.endswith(".py") else os.path.abspath(path)
             name = os.path.splitext(os.path.basename(file))[0]
@@ -100,11 +100,11 @@ def sort(paths: Sequence[str], *, is_v2: bool) -> Plugins:
                 raise SourceError(f"{path}: found no executable, expected a plugin or a folder of *.conf")
             is_named = _is_numbered(name)
             if (file.endswith(".py") and V2 in content(file)) or is_named or (is_v2 and not file.endswith(".py")):
-                number = f"{len(found.v2):02d}"
-                found.v2.append((*parse_name(name if is_named else f"{number}-{name}"), file))
+                number = f"{len(plugins.v2):02d}"
+                plugins.v2.append((*parse_name(name if is_named else f"{number}-{name}"), file))
             else:
-                found.sources.append(file)
-    return found
+                plugins.sources.append(file)
+    return plugins
 
 
 def _is_numbered(name: str) -> bool:
@@ -125,8 +125,8 @@ class Cgroups:
         self._mounts: dict[str, int] = {}
         if kind == "node":
             mounts = Mounts.read()
-            found = [mount for name in CONTROLLERS if (mount := mounts.serving(name)) is not None]
-            self._mounts = {mount.point: mount.version for mount in found}
+            serving = [mount for name in CONTROLLERS if (mount := mounts.serving(name)) is not None]
+            self._mounts = {mount.point: mount.version for mount in serving}
         else:
             os.mkdir(self.root)
             self._tree = CgroupTree(kind, root=self.root)
@@ -175,8 +175,8 @@ class Cgroups:
                 with open(f"{parent}/{knob}") as source, open(f"{directory}/{knob}", "w") as target:
                     target.write(source.read())
         except OSError as error:
-            why = f"{error.strerror}; expected to be root on a node, or --cgroups v2"
-            raise NRIError(f"the cgroup {directory} cannot be made: {why}") from error
+            reason = f"{error.strerror}; expected to be root on a node, or --cgroups v2"
+            raise NRIError(f"the cgroup {directory} cannot be made: {reason}") from error
 
 
 def launchable(path: str, name: str, place: str) -> str:

@@ -83,11 +83,11 @@ def about(script: str) -> dict[str, Any]:
         value = None
     if not isinstance(value, dict) or "nri" not in value:
         said = f" ({lines[-1]})" if lines else ""
-        found = output.ending or "other output"
-        raise SourceError(f"{script}: no plugin: asked for 'version', it gave {found}{said}, expected JSON")
+        shown = output.ending or "other output"
+        raise SourceError(f"{script}: no plugin: asked for 'version', it gave {shown}{said}, expected JSON")
     if not is_type_name(value.get("type")):
-        found = gojson.describe(value.get("type"))
-        raise SourceError(f"{script}: its type: found {found}, expected a name such as 'batch'")
+        shown = gojson.describe(value.get("type"))
+        raise SourceError(f"{script}: its type: found {shown}, expected a name such as 'batch'")
     return value
 
 
@@ -105,8 +105,8 @@ def run(command: Sequence[str], verb: str, stdin: bytes = b"") -> tuple[Output, 
     except OSError as error:
         raise SourceError(f"{command[0]} can't be started: {error.strerror}") from error
     if output.stopped:
-        why = f"no answer within {ANSWER_WITHIN:g} s" if output.stopped == "deadline" else "it wrote too much"
-        raise SourceError(f"{command[-1]} {verb}: killed: {why}; work belongs into invoke()")
+        reason = f"no answer within {ANSWER_WITHIN:g} s" if output.stopped == "deadline" else "it wrote too much"
+        raise SourceError(f"{command[-1]} {verb}: killed: {reason}; work belongs into invoke()")
     return output, lines
 
 

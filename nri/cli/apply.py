@@ -155,8 +155,8 @@ def _exchange(new: str, conf_dir: str, sets: str) -> None:
     if os.path.lexists(conf_dir) and not _is_ours(conf_dir, sets):
         before = os.path.join(os.path.dirname(sets), "before", os.path.basename(conf_dir))
         if os.path.lexists(before):
-            found = f"found {conf_dir}, which `nri apply` has not made, and an earlier one, {before}"
-            raise NRIError(f"{found}; remove one of them")
+            both = f"found {conf_dir}, which `nri apply` has not made, and an earlier one, {before}"
+            raise NRIError(f"{both}; remove one of them")
         os.makedirs(os.path.dirname(before), mode=0o755, exist_ok=True)
         os.rename(conf_dir, before)  # the bridge uses missing files for one second more
         click.echo(escape(f"moved {conf_dir} to {before}"))

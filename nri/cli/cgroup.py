@@ -32,18 +32,18 @@ def cgroup(request_file: str, controller: str | None, is_of_pod: bool, mountinfo
     """
     request = options.read_request(request_file)
     path = request.spec.cgroups_path if request.spec is not None else ""
-    found = find(path, request.pid, request.id, mounts=Mounts.read(mountinfo))
+    cgroup_ = find(path, request.pid, request.id, mounts=Mounts.read(mountinfo))
     if is_of_pod:
-        parent = found.parent()
+        parent = cgroup_.parent()
         if parent is None:
-            raise NRIError(f"{found.directory(controller or 'cpu')} is in the root cgroup, expected one of a pod")
-        found = parent
+            raise NRIError(f"{cgroup_.directory(controller or 'cpu')} is in the root cgroup, expected one of a pod")
+        cgroup_ = parent
     directories = {}
-    for each in (controller,) if controller else CONTROLLERS:
+    for name in (controller,) if controller else CONTROLLERS:
         try:
-            directories[each] = found.directory(each)
+            directories[name] = cgroup_.directory(name)
         except CgroupError:
-            if each in (controller, "cpu"):  # the reason is the same for all
+            if name in (controller, "cpu"):  # the reason is the same for all
                 raise
     if as_json:
         output.print_json(directories)

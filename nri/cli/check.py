@@ -75,29 +75,29 @@ def notes_on_condition(plugin: PluginEntry, containerds_file: str) -> list[str]:
     :param containerds_file: the file that containerd reads itself.
     """
     when = {} if plugin.when is None else plugin.when.value
-    found = []
+    notes = []
     if when and plugin.source == containerds_file:
-        found.append(
+        notes.append(
             ": containerd runs the plugins of this file itself, for all containers (1.6) or all sandboxes (2.x)"
         )
     rules = [((of, key), rule) for of in _OF_PODS for key, rule in when.get(of, {}).items()]
     for path, rule in rules:
         place, given = f".{path_text(path)}: ", rule.get("pattern", [])
         if rule.get("present") is False and rule.keys() > {"present"}:
-            found.append(f"{place}never met: what is not present has no value")
+            notes.append(f"{place}never met: what is not present has no value")
         for pattern in [given] if isinstance(given, str) else given:
             if _REGULAR_EXPRESSION.search(pattern):
-                what = f"{gojson.shorten(repr(pattern))} looks like a regular expression"
-                found.append(f"{place}{what}; only * is special in a pattern")
+                doubt = f"{gojson.shorten(repr(pattern))} looks like a regular expression"
+                notes.append(f"{place}{doubt}; only * is special in a pattern")
     asked = [key for key in when if key in _OF_PODS]
     if asked and when.keys() <= {*_OF_PODS, "sandbox", "unknown"}:
         means = "so the author of a pod decides whether the plugin runs"
-        found.append(f": depends on {' and '.join(asked)} alone, {means}")
-    if unknown := [what for key, what in _UNKNOWN_TO_HOOKS.items() if key in when]:
+        notes.append(f": depends on {' and '.join(asked)} alone, {means}")
+    if unknown := [fact for key, fact in _UNKNOWN_TO_HOOKS.items() if key in when]:
         names = " and ".join(unknown)
         means = "keeps it away" if when.get("unknown") == SKIP else "keeps no plugin away that restricts"
-        found.append(f": nri hook and nri-runc do not know {names}; what is not known {means}")
-    return [f"{plugin.source or '(no file)'}: plugins[{plugin.source_index}].when{note}" for note in found]
+        notes.append(f": nri hook and nri-runc do not know {names}; what is not known {means}")
+    return [f"{plugin.source or '(no file)'}: plugins[{plugin.source_index}].when{note}" for note in notes]
 
 
 class Checked:
@@ -127,11 +127,11 @@ class Checked:
         if about is None:
             return  # no schema to check its conf against
         self.version = gojson.shorten(str(about.get("version") or "(none)"))
-        if plugin.resident is not False and (why := try_resident(self.binary, plugin.type)):
-            self.notes.append(f"{self.binary} is started for each request: {why}")
+        if plugin.resident is not False and (reason := try_resident(self.binary, plugin.type)):
+            self.notes.append(f"{self.binary} is started for each request: {reason}")
         if about["type"] != plugin.type:
-            found = gojson.describe(about["type"])
-            self._fault(f"{self.binary} version: type: found {found}, expected {plugin.type!r}")
+            shown = gojson.describe(about["type"])
+            self._fault(f"{self.binary} version: type: found {shown}, expected {plugin.type!r}")
         states = about.get("states")
         if isinstance(states, list) and states and not any(plugin.wants(str(state)) for state in states):
             named = ", ".join([gojson.shorten(str(state)) for state in states])
@@ -205,8 +205,8 @@ class Checked:
             self._fault(explain(binary, error))
             return None, None
         if ran.stopped:
-            why = f"no answer within {ANSWER_WITHIN:g} s" if ran.stopped == "deadline" else "it wrote too much"
-            self._fault(f"{binary} {verb}: killed: {why}")
+            reason = f"no answer within {ANSWER_WITHIN:g} s" if ran.stopped == "deadline" else "it wrote too much"
+            self._fault(f"{binary} {verb}: killed: {reason}")
             return None, None
         try:
             return gojson.loads(ran.stdout) if ran.status == 0 else None, ran

@@ -87,7 +87,7 @@ def completion(shell: str) -> None:
     """
     from click.shell_completion import get_completion_class
 
-    found = get_completion_class(shell)
-    if found is None:
+    completer = get_completion_class(shell)
+    if completer is None:
         raise click.UsageError(f"click has no completion for {shell}")
-    click.echo(found(nri, {}, "nri", "_NRI_COMPLETE").source())
+    click.echo(completer(nri, {}, "nri", "_NRI_COMPLETE").source())

@@ -74,7 +74,7 @@ def conformance(
     name = plugin_type or os.path.basename(path)
     if not is_type_name(name):
         raise click.UsageError(f"{name!r} is no type of a plugin; give its type with --type")
-    checks = [each for each in CHECKS if word.lower() in f"{each.id} {each.title}".lower()]
+    checks = [check for check in CHECKS if word.lower() in f"{check.id} {check.title}".lower()]
     if not checks:
         raise click.UsageError(f"no check has {word!r} in its id or title")
     request = None if request_file is None else options.read_request(request_file).to_value()
@@ -93,7 +93,7 @@ def conformance(
 
 
 def _value(outcome: CheckOutcome) -> dict[str, Any]:
-    each = outcome.check
-    value = {name: getattr(each, name) for name in ("id", "title", "section")} | {"verdict": outcome.verdict}
+    check = outcome.check
+    value = {name: getattr(check, name) for name in ("id", "title", "section")} | {"verdict": outcome.verdict}
     value |= {"expected": outcome.expected} if outcome.verdict == FAILS else {}
     return value | ({"found": outcome.found} if outcome.found else {})

@@ -38,14 +38,14 @@ def doctor(as_json: bool) -> None:
 
     Exit status: 1 if something is wrong.
     """
-    found, log = examine(Node(), _checks)
+    examined, log = examine(Node(), _checks)
     if as_json:
-        findings = [finding._asdict() | {"fix": finding.fix or None} for finding in found]
-        output.print_json({"ok": found.is_well, "time": int(time.time()), "findings": findings, "log": log})
+        findings = [finding._asdict() | {"fix": finding.fix or None} for finding in examined]
+        output.print_json({"ok": examined.is_well, "time": int(time.time()), "findings": findings, "log": log})
     else:
-        for line, color in _page(found, log):
+        for line, color in _page(examined, log):
             click.secho(line, fg=color)
-    raise click.exceptions.Exit(0 if found.is_well else 1)
+    raise click.exceptions.Exit(0 if examined.is_well else 1)
 
 
 def _checks(settings: BridgeOptions) -> Callable[[PluginEntry], Checked]:
@@ -53,11 +53,11 @@ def _checks(settings: BridgeOptions) -> Callable[[PluginEntry], Checked]:
     return lambda plugin: Checked(plugin, invoker, settings.conf_file)
 
 
-def _page(found: list[Finding], log: list[str]) -> Iterator[tuple[str, str | None]]:
+def _page(findings: list[Finding], log: list[str]) -> Iterator[tuple[str, str | None]]:
     """Yield the lines of the page, each with its color."""
     yield f"nri doctor, {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())}", None
     subject = ""
-    for finding in found:
+    for finding in findings:
         if finding.subject != subject:
             subject = finding.subject
             yield "", None
@@ -71,7 +71,7 @@ def _page(found: list[Finding], log: list[str]) -> Iterator[tuple[str, str | Non
         for line in layout.wrapped(entry, " " * 9, " " * 11):
             yield line, None
     yield "", None
-    faults, unseen = (sum(finding.level == level for finding in found) for level in (FAULT, UNSEEN))
+    faults, unseen = (sum(finding.level == level for finding in findings) for level in (FAULT, UNSEEN))
     if faults:
         yield f"{faults} thing{'s are' if faults > 1 else ' is'} wrong", "red"
     else:

@@ -116,8 +116,8 @@ def invoke(
     places = host._replace(bin_dirs=tuple(map(os.path.abspath, host.bin_dirs)))
     client = Client(places.load(), places.invoker, timeout=timeout)
     if not as_json:
-        for plugin, why in client.skipped(state, client.request(request, state)).items():
-            click.echo(escape(f"# {plugin} does not run: {why}"))
+        for plugin, reason in client.skipped(state, client.request(request, state)).items():
+            click.echo(escape(f"# {plugin} does not run: {reason}"))
         if not client.chain(state):
             click.echo(f"no plugin is configured for {state}")
     changes = _changes(request, config, nri_version)

@@ -72,8 +72,8 @@ def _serve(address: str, registry: CollectorRegistry) -> None:
     try:
         server, _ = start_http_server(port, host, registry)
     except OSError as error:
-        why = f"{error.strerror or error}; expected an address of this machine and a free port"
-        raise NRIError(f"cannot listen on {host} port {port}: {why}") from None
+        reason = f"{error.strerror or error}; expected an address of this machine and a free port"
+        raise NRIError(f"cannot listen on {host} port {port}: {reason}") from None
     setattr(server, "handle_error", lambda *_: None)  # noqa: B010 - a peer that has gone would be a traceback
     _report(f"serving http://{f'[{host}]' if ':' in host else host}:{server.server_port}/metrics")
     signal.sigwait(ENDING)
@@ -107,10 +107,10 @@ class BridgeCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics; those without a sample are left out."""
-        found: list[Metric] = []
+        scraped: list[Metric] = []
         reason = ""
         try:
-            found = [*families(status(self._path))]
+            scraped = [*families(status(self._path))]
         except AskError as error:
             reason = str(error)
         except UNUSABLE as error:
@@ -120,7 +120,7 @@ class BridgeCollector(Collector):
             self._report(reason or "the bridge answers again")
         help_text = "1 if the bridge has answered on its status socket, else 0; then this is its only series."
         yield GaugeMetricFamily(PREFIX + "up", help_text, float(not reason))
-        yield from (family for family in found if family.samples)
+        yield from (family for family in scraped if family.samples)
 
 
 def families(document: Document) -> Iterator[Metric]:
@@ -139,8 +139,8 @@ def families(document: Document) -> Iterator[Metric]:
     text = "When the runtime connected last, in seconds since 1970."
     yield _number("runtime_connected_timestamp_seconds", text, runtime["since"])
     text = "How often a runtime has configured this bridge: one more than the reconnects."
-    known = [] if runtime["connections"] is None else [((), runtime["connections"])]
-    yield _counter("runtime_connections_total", text, known)
+    connections = [] if runtime["connections"] is None else [((), runtime["connections"])]
+    yield _counter("runtime_connections_total", text, connections)
     text = "1 if the files of the host configuration are valid, 0 if the last valid configuration is used, or none."
     yield _number("configuration_valid", text, configuration["valid"])
     text = "1; its label is the hash of the content of the configuration in use, as `nri check --hash` prints it."
@@ -162,7 +162,7 @@ def families(document: Document) -> Iterator[Metric]:
     text = "Late creates that have ended, by outcome: succeeded, failed."
     yield _counter("late_creates_total", text, ended, ("outcome",))
     text = "Pods and containers that run without their plugins, or without one of them."
-    yield _number("without_plugins", text, len({each["id"] for each in document["withoutPlugins"]}))
+    yield _number("without_plugins", text, len({entry["id"] for entry in document["withoutPlugins"]}))
     text = "1 if the record of what was served can be written, else 0: then a restart serves containers again."
     yield _number("record_usable", text, document["record"]["fault"] is None)
     yield _counter("log_lines_lost_total", "Lines that the log could not take.", [((), document["log"]["lost"])])
@@ -176,7 +176,7 @@ def _of_plugins(plugins: list[Document]) -> Iterator[Metric]:
     builds = {(*key, plugin["build"]): 1 for key, of_it in entries.items() for plugin in of_it}
     text = "1 for each plugin; its label is the build that the executable answered, empty if it was not asked."
     yield _gauge("plugin_info", text, builds.items(), (*_PLUGIN, "build"))
-    usable = [(key, all(each["problem"] is None for each in of_it)) for key, of_it in entries.items()]
+    usable = [(key, all(entry["problem"] is None for entry in of_it)) for key, of_it in entries.items()]
     yield _gauge("plugin_usable", "1 if the plugin has an executable that can be run, else 0.", usable, _PLUGIN)
     states = [
         ((*key, state), of_it[0]["resident"]["state"] == state)
@@ -189,15 +189,15 @@ def _of_plugins(plugins: list[Document]) -> Iterator[Metric]:
     runs = [
         ((*key, state, outcome), of_it[0]["runs"].get(state, {}).get(outcome, 0))
         for key, of_it in entries.items()
-        for state in dict.fromkeys([*of_it[0]["runs"], *[state for each in of_it for state in each["states"]]])
+        for state in dict.fromkeys([*of_it[0]["runs"], *[state for entry in of_it for state in entry["states"]]])
         for outcome in OUTCOMES
     ]
     text = "Runs of the plugin by state of the request and outcome: ok, error, killed, ignored."
     yield _counter("plugin_runs_total", text, runs, (*_PLUGIN, "state", "outcome"))
     seconds = [(key, [of_it[0]["seconds"]]) for key, of_it in entries.items()]
     yield _histogram("plugin_duration_seconds", "Seconds that a run of the plugin took.", seconds, _PLUGIN)
-    last = {key: [last for each in of_it for last in each["last"].values()] for key, of_it in entries.items()}
-    well = [(key, all(each == "ok" for each in known)) for key, known in last.items() if known]
+    last = {key: [last for entry in of_it for last in entry["last"].values()] for key, of_it in entries.items()}
+    well = [(key, all(outcome == "ok" for outcome in outcomes)) for key, outcomes in last.items() if outcomes]
     text = "1 if the plugin's last run for each state was ok, else 0; absent before its first run."
     yield _gauge("plugin_last_run_ok", text, well, _PLUGIN)
     times = [(key, of_it[0]["lastError"]["time"]) for key, of_it in entries.items() if of_it[0]["lastError"]]
@@ -216,12 +216,12 @@ def _of_events(events: list[Document]) -> Iterator[Metric]:
             "Events that took more than half of the time that the runtime gives.",
         ),
     ):
-        yield _counter(name, text, [((each["event"],), each[key]) for each in events], ("event",))
+        yield _counter(name, text, [((event["event"],), event[key]) for event in events], ("event",))
     text = "Seconds from the arrival of an event to its answer."
     yield _histogram(
-        "event_duration_seconds", text, [((each["event"],), [each["seconds"]]) for each in events], ("event",)
+        "event_duration_seconds", text, [((event["event"],), [event["seconds"]]) for event in events], ("event",)
     )
-    waits = [((), [each["waiting"] for each in events])] if events else []
+    waits = [((), [event["waiting"] for event in events])] if events else []
     text = "Seconds from the arrival of an event until a handler takes it, of all events."
     yield _histogram("event_waiting_seconds", text, waits)
 
@@ -241,7 +241,7 @@ def _counter(name: str, help: str, samples: Samples, labels: tuple[str, ...] = (
 
 def _filled(family: Any, samples: Samples) -> Metric:
     for labels, value in samples:
-        family.add_metric([_label(each) for each in labels], float(value))
+        family.add_metric([_label(label) for label in labels], float(value))
     return family  # type: ignore[no-any-return]
 
 
@@ -255,7 +255,7 @@ def _histogram(name: str, help: str, samples: Samples, labels: tuple[str, ...] =
         counts = itertools.accumulate(map(sum, zip(*[part["counts"] for part in parts], strict=True)))
         bounds = [*(str(float(bound)) for bound in parts[0]["bounds"]), "+Inf"]
         total = sum(part["sum"] for part in parts)
-        family.add_metric([_label(each) for each in labelled], list(zip(bounds, counts, strict=True)), total)
+        family.add_metric([_label(label) for label in labelled], list(zip(bounds, counts, strict=True)), total)
     return family
 
 

@@ -63,8 +63,8 @@ def new(
     chosen = [template for template in (reads, writes, adjusts, "v2" if is_v2 else None) if template is not None]
     kind = next((kind for kind in KINDS if kind.template == ("-".join(chosen) or "bare")), None)
     if kind is None:
-        known = ", ".join([kind.option for kind in KINDS if kind.option])
-        raise click.UsageError(f"a plugin starts from one kind: expected one of {known}")
+        kinds = ", ".join([kind.option for kind in KINDS if kind.option])
+        raise click.UsageError(f"a plugin starts from one kind: expected one of {kinds}")
     names = make(name, kind, directory)
     click.echo(
         f"made {directory}/{name}: {', '.join(names)}" if directory != "." else f"made {name}: {', '.join(names)}"
@@ -138,8 +138,8 @@ def make(name: str, kind: Kind, directory: str) -> list[str]:
     :raises NewPluginError: the name cannot be one of a plugin, or the folder cannot be made.
     """
     if not is_type_name(name):
-        what = f"letters, digits and . _ -, beginning with a letter or digit, {MAX_TYPE_LENGTH} at most"
-        raise NewPluginError(f"{shorten(name)!r} cannot be a plugin's name: expected {what}")
+        expected = f"letters, digits and . _ -, beginning with a letter or digit, {MAX_TYPE_LENGTH} at most"
+        raise NewPluginError(f"{shorten(name)!r} cannot be a plugin's name: expected {expected}")
     place = os.path.join(directory, name)
     if os.path.lexists(place):
         raise NewPluginError(f"{place} exists: expected a name for which there is no file or folder yet")
@@ -147,7 +147,7 @@ def make(name: str, kind: Kind, directory: str) -> list[str]:
     made = ""
     try:
         made = tempfile.mkdtemp(prefix=f".{name[:40]}-", dir=directory)
-        names = [_fill(each, made, words) for each in _texts(kind.template).items()]
+        names = [_fill(text, made, words) for text in _texts(kind.template).items()]
         os.chmod(made, 0o777 & ~_umask())
         os.rename(made, place)
     except OSError as error:
@@ -178,8 +178,8 @@ def module_name(name: str) -> str:
 def _texts(template: str) -> dict[str, str]:
     """Return the texts of a template by their names: those that all have, and its own."""
     templates = files("nri.authoring").joinpath("templates")
-    found = [*templates.joinpath("common").iterdir(), *templates.joinpath(template).iterdir()]
-    return {each.name.removesuffix(".txt"): each.read_text("utf-8") for each in found}
+    sources = [*templates.joinpath("common").iterdir(), *templates.joinpath(template).iterdir()]
+    return {file.name.removesuffix(".txt"): file.read_text("utf-8") for file in sources}
 
 
 def _fill(text: tuple[str, str], folder: str, words: dict[str, str]) -> str:

@@ -45,9 +45,9 @@ def _read_conf(context: click.Context, option: click.Parameter, value: str | Non
             with open(value, "rb") as file:
                 text = file.read(MAX_CONF + 1)
         except (OSError, ValueError) as error:
-            why = error.strerror if isinstance(error, OSError) else str(error)
+            reason = error.strerror if isinstance(error, OSError) else str(error)
             expected = "expected a JSON object, or a file with one"
-            raise click.BadParameter(f"{where} cannot be read: {why}; {expected}", context, option) from None
+            raise click.BadParameter(f"{where} cannot be read: {reason}; {expected}", context, option) from None
     if len(text) > MAX_CONF:
         raise click.BadParameter(f"{where} has more than {MAX_CONF} bytes", context, option)
     try:

@@ -121,15 +121,15 @@ def simulate(
     given = simulated.sort(plugins, is_v2=is_v2)
     files = [*given.sources, *[path for _, _, path in given.v2]]
     if getattr(sys, "frozen", False) and any(path.endswith(".py") for path in files):
-        why = "this nri is a compiled executable, which can't load PLUGIN.py: use the nri of its wheel"
-        raise NRIError(why)
+        reason = "this nri is a compiled executable, which can't load PLUGIN.py: use the nri of its wheel"
+        raise NRIError(reason)
     timeline = Timeline(as_json=as_json, verbose=verbose, has_v2=bool(given.v2))
     with tempfile.TemporaryDirectory(prefix="nri-simulate-") as place:
         embedded = Runtime(
             name,
             version or "0",
             plugins=[
-                (index, each, simulated.launchable(path, f"{index}-{each}", place)) for index, each, path in given.v2
+                (index, kind, simulated.launchable(path, f"{index}-{kind}", place)) for index, kind, path in given.v2
             ],
             config_dir=config_dir,
             nri_version=nri_version(name, version),
@@ -261,9 +261,9 @@ class Timeline:
                 Row(request["state"], *names, asked.plugin, shown, error, asked.seconds, [*lines, *asked.stderr])
             )
 
-    def _skipped(self, plugin: str, why: str) -> None:
+    def _skipped(self, plugin: str, reason: str) -> None:
         with self._lock:
-            self._add(Row("(skipped)", plugin=plugin, result=why))
+            self._add(Row("(skipped)", plugin=plugin, result=reason))
 
     def event(self, item: LifecycleEvent, outcome: Outcome | None, error: EventError | None) -> None:
         """Print the end of an event, if it failed or no plugin was called."""
@@ -310,9 +310,9 @@ class _Skipped(logging.Handler):
         self._put = put
 
     def emit(self, record: logging.LogRecord) -> None:
-        for key, why in getattr(record, "fields", {}).items():
+        for key, reason in getattr(record, "fields", {}).items():
             if key.startswith("skipped_"):
-                self._put(key.removeprefix("skipped_"), why)
+                self._put(key.removeprefix("skipped_"), reason)
 
 
 def _names(request: dict[str, Any]) -> tuple[str, str]:

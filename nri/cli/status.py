@@ -96,14 +96,14 @@ def page(document: dict[str, Any], verdict: Verdict) -> list[str]:
     for reason in verdict.faults:
         lines += wrapped(reason, "- ")
     for part in (_facts, _plugins, _errors, _without, _events):
-        if found := list(part(document)):
-            lines += ["", *found]
+        if part_lines := list(part(document)):
+            lines += ["", *part_lines]
     return lines
 
 
 def _facts(document: dict[str, Any]) -> Iterator[str]:
     now, bridge, late, record = (document[key] for key in ("time", "bridge", "lateCreates", "record"))
-    build = ", ".join([each for each in (bridge["commit"], bridge["date"]) if each])
+    build = ", ".join([text for text in (bridge["commit"], bridge["date"]) if text])
     started = f"pid {bridge['pid']}, started {since(bridge['started'], now)}"
     yield from labelled("bridge", bridge["version"] + (f" ({build})" if build else ""), started)
     yield from labelled("runtime", *_runtime(document["runtime"], bridge["state"], now))
@@ -156,21 +156,21 @@ def _plugins(document: dict[str, Any]) -> Iterator[str]:
 
 
 def _errors(document: dict[str, Any]) -> Iterator[str]:
-    found = [(plugin["lastError"], plugin["type"]) for plugin in document["plugins"] if plugin["lastError"]]
-    if found:
+    errors = [(plugin["lastError"], plugin["type"]) for plugin in document["plugins"] if plugin["lastError"]]
+    if errors:
         yield "last errors"
-    for error, plugin in sorted(found, key=lambda each: -each[0]["time"]):
+    for error, plugin in sorted(errors, key=lambda error: -error[0]["time"]):
         yield from wrapped(f"{date(error['time'])} {plugin}: {error['state']} of {_name(error)}:", "- ")
         yield from wrapped(error["error"] or "no reason is known", "  ")
 
 
 def _without(document: dict[str, Any]) -> Iterator[str]:
-    found = document["withoutPlugins"]
-    if found:
-        yield f"without their plugins ({len({each['id'] for each in found})})"
-    for each in found[-MAX_WITHOUT:]:
-        about = f"{_name(each)} without {each['plugin'] or 'its plugins'} since {date(each['since'])}"
-        yield from wrapped(f"{about}: {each['state']}: {each['why']}", "- ", "  ")
+    entries = document["withoutPlugins"]
+    if entries:
+        yield f"without their plugins ({len({entry['id'] for entry in entries})})"
+    for entry in entries[-MAX_WITHOUT:]:
+        about = f"{_name(entry)} without {entry['plugin'] or 'its plugins'} since {date(entry['since'])}"
+        yield from wrapped(f"{about}: {entry['state']}: {entry['why']}", "- ", "  ")
 
 
 def _events(document: dict[str, Any]) -> Iterator[str]:
@@ -204,9 +204,9 @@ def pod_page(document: dict[str, Any]) -> list[str]:
 def _exchange(exchange: dict[str, Any]) -> Iterator[str]:
     event = f" ({exchange['event']})" if exchange["event"] else ""
     late = ", late" if exchange["late"] else ""
-    what = f"container {exchange['container']}" if exchange["container"] is not None else "sandbox"
+    subject = f"container {exchange['container']}" if exchange["container"] is not None else "sandbox"
     took = milliseconds(exchange["seconds"])
-    yield from wrapped(f"{date(exchange['time'])} {exchange['state']}{event} of {what}{late}, {took}", "", "  ")
+    yield from wrapped(f"{date(exchange['time'])} {exchange['state']}{event} of {subject}{late}, {took}", "", "  ")
     yield from wrapped(f"id {exchange['id']}", "  ")
     if exchange["error"]:
         yield from wrapped(_short(f"the runtime was answered: {exchange['error']}"), "  ", "    ")

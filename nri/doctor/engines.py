@@ -78,39 +78,39 @@ class Engine(NamedTuple):
         return self.name == "containerd" and () < self.version < FIRST_WITH_V2
 
 
-def look(node: Node, processes: list[Process], found: Findings) -> list[Engine]:
+def look(node: Node, processes: list[Process], findings: Findings) -> list[Engine]:
     """Return the engines in use: what runs, podman and docker; if no runtime runs, what is installed."""
     engines: list[Engine] = []
     runtimes = (("containerd", "containerd", _containerd), ("CRI-O", "crio", _crio))
     for name, program, read in runtimes:
-        running = [each for each in processes if _is_daemon(each, program)]
-        for each in [each for each in running if not each.is_here]:
-            text = f"{name}, process {each.pid}: it sees other files than this command"
-            found.add(
+        running = [process for process in processes if _is_daemon(process, program)]
+        for process in [process for process in running if not process.is_here]:
+            text = f"{name}, process {process.pid}: it sees other files than this command"
+            findings.add(
                 UNSEEN, "elsewhere", text, "run this command on the host: nsenter -t 1 -m /opt/nri/lib/nri doctor"
             )
-        for each in [each for each in running if each.is_here]:
-            path = each.program.partition(" (deleted)")[0] or node.find(program)  # "deleted": it was replaced
-            engines.append(read(node, path, _version(node, path, program, found), each, found))
+        for process in [process for process in running if process.is_here]:
+            path = process.program.partition(" (deleted)")[0] or node.find(program)  # "deleted": it was replaced
+            engines.append(read(node, path, _version(node, path, program, findings), process, findings))
         path = node.find(program)
         if path and not running:
-            found.add(NOTE, "not-running", f"{name} is installed ({path}) and does not run")
+            findings.add(NOTE, "not-running", f"{name} is installed ({path}) and does not run")
     if not any(engine.serves for engine in engines):
         for _, program, read in runtimes:
             if path := node.find(program):
-                engines.append(read(node, path, _version(node, path, program, found), None, found))
+                engines.append(read(node, path, _version(node, path, program, findings), None, findings))
     if node.find("podman"):
-        engines.append(_podman(node, found))
+        engines.append(_podman(node, findings))
     if node.find("dockerd"):
-        engines.append(_docker(node, found))
+        engines.append(_docker(node, findings))
     for engine in engines:
-        found.add(OK, "engine", f"{engine.about}{f', process {engine.pid}' if engine.pid else ''}")
+        findings.add(OK, "engine", f"{engine.about}{f', process {engine.pid}' if engine.pid else ''}")
         for path in engine.runtimes:
             if path.startswith("/") and not node.mode(path):
                 text = f"{path}, which {engine.file} names, does not exist: no container starts with it"
-                found.add(FAULT, "no-program", text, f"install it, or correct {engine.file}")
+                findings.add(FAULT, "no-program", text, f"install it, or correct {engine.file}")
     if not engines:
-        found.add(NOTE, "no-engine", "found none of containerd, CRI-O, docker and podman")
+        findings.add(NOTE, "no-engine", "found none of containerd, CRI-O, docker and podman")
     return engines
 
 
@@ -118,11 +118,11 @@ def _is_daemon(process: Process, program: str) -> bool:
     return os.path.basename(process.arguments[0]) == program and not _OTHER_COMMANDS & set(process.arguments[1:])
 
 
-def _version(node: Node, path: str, name: str, found: Findings) -> tuple[int, ...]:
+def _version(node: Node, path: str, name: str, findings: Findings) -> tuple[int, ...]:
     try:
         return _numbers(node.run(path or name, "--version", name=name))
     except LookError as error:
-        found.add(UNSEEN, "version", str(error))
+        findings.add(UNSEEN, "version", str(error))
         return ()
 
 
@@ -132,17 +132,17 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(map(int, match.groups())) if match is not None else ()
 
 
-def _toml(path: str, text: str, found: Findings) -> dict[str, Any]:
+def _toml(path: str, text: str, findings: Findings) -> dict[str, Any]:
     """Return the table in a TOML text, {} if it is not TOML; findings quote nothing of it."""
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError):
-        found.add(UNSEEN, "unreadable", f"{path}: it is not TOML")
+        findings.add(UNSEEN, "unreadable", f"{path}: it is not TOML")
         return {}
 
 
 def _containerd(
-    node: Node, program: str, version: tuple[int, ...], process: Process | None, found: Findings
+    node: Node, program: str, version: tuple[int, ...], process: Process | None, findings: Findings
 ) -> Engine:
     """Read ``containerd config dump``, which has all that the file imports, and the defaults."""
     main = (process.option("--config", "-c") if process is not None else "") or CONTAINERD_CONFIG
@@ -154,13 +154,13 @@ def _containerd(
     except LookError as error:
         is_refused = "exit status" in error.reason
         if is_refused:
-            why = f"containerd refuses {main}: `{program} --config {main} config dump` says why"
-            found.add(FAULT, "refused", why, f"correct {main}; {restart}")
+            refusal = f"containerd refuses {main}: `{program} --config {main} config dump` says why"
+            findings.add(FAULT, "refused", refusal, f"correct {main}; {restart}")
         else:
-            found.add(UNSEEN, "dump", f"{error}; the settings are those in {main} alone")
+            findings.add(UNSEEN, "dump", f"{error}; the settings are those in {main} alone")
             with contextlib.suppress(LookError):
                 text = node.read(main)
-    document = _toml(main, text, found)
+    document = _toml(main, text, findings)
     plugins, disabled = table(document, "plugins"), texts(document.get("disabled_plugins"))
     nri = table(plugins, _NRI)
     is_on: bool | None = None
@@ -173,7 +173,7 @@ def _containerd(
     elif version < (2,):
         switch_on += ", whose first line must be version = 2"
     handlers = table(plugins, _CRI, "containerd", "runtimes") | table(plugins, _CRI_RUNTIME, "containerd", "runtimes")
-    programs = [table(each, "options").get("BinaryName") for each in handlers.values()]
+    programs = [table(handler, "options").get("BinaryName") for handler in handlers.values()]
     return Engine(
         "containerd",
         version,
@@ -191,7 +191,7 @@ def _containerd(
     )
 
 
-def _crio(node: Node, program: str, version: tuple[int, ...], process: Process | None, found: Findings) -> Engine:
+def _crio(node: Node, program: str, version: tuple[int, ...], process: Process | None, findings: Findings) -> Engine:
     """Read ``crio config``, where a line of a setting that has its default is a comment."""
     file, restart = "/etc/crio/crio.conf.d/99-nri.conf", "systemctl restart crio"
     options: list[str] = []
@@ -202,10 +202,10 @@ def _crio(node: Node, program: str, version: tuple[int, ...], process: Process |
     try:
         text = node.run(program or "crio", *options, "config", name="crio")
     except LookError as error:
-        found.add(UNSEEN, "unreadable", f"`crio config` does not say how NRI is set: {error}")
+        findings.add(UNSEEN, "unreadable", f"`crio config` does not say how NRI is set: {error}")
     nri = dict(_CRIO_KEY.findall(text))
-    runtime = table(_toml("crio config", text, found), "crio", "runtime")
-    programs = [table(each).get("runtime_path") for each in table(runtime, "runtimes").values()]
+    runtime = table(_toml("crio config", text, findings), "crio", "runtime")
+    programs = [table(handler).get("runtime_path") for handler in table(runtime, "runtimes").values()]
     return Engine(
         "CRI-O",
         version,
@@ -224,38 +224,38 @@ def _crio(node: Node, program: str, version: tuple[int, ...], process: Process |
     )
 
 
-def _podman(node: Node, found: Findings) -> Engine:
-    info = _told(node, found, "podman", "info", "--format", "json")
+def _podman(node: Node, findings: Findings) -> Engine:
+    info = _told(node, findings, "podman", "info", "--format", "json")
     version = _numbers(str(table(info, "version").get("Version")))
     used = table(info, "host", "ociRuntime").get("path")
     hooks = hook_files(node, HOOKS[: 1 if version >= (5,) else 2])
     return Engine("podman", version, file=PODMAN_CONFIG, runtimes=_ours([used]), hooks=hooks)
 
 
-def _docker(node: Node, found: Findings) -> Engine:
-    info = _told(node, found, "docker", "info", "--format", "{{json .}}")
+def _docker(node: Node, findings: Findings) -> Engine:
+    info = _told(node, findings, "docker", "info", "--format", "{{json .}}")
     used = table(info, "Runtimes", str(info.get("DefaultRuntime"))).get("path")
     return Engine("docker", _numbers(str(info.get("ServerVersion"))), file=DOCKER_CONFIG, runtimes=_ours([used]))
 
 
-def _told(node: Node, found: Findings, *command: str) -> dict[str, Any]:
+def _told(node: Node, findings: Findings, *command: str) -> dict[str, Any]:
     """Return the JSON object that a program prints, {} if it does not."""
     try:
         return table(json.loads(node.run(*command)))
     except (LookError, ValueError, RecursionError) as error:
-        why = str(error) if isinstance(error, LookError) else "it is not JSON"
-        found.add(UNSEEN, "unreadable", f"`{' '.join(command[:2])}` does not say which runtime is used: {why}")
+        reason = str(error) if isinstance(error, LookError) else "it is not JSON"
+        findings.add(UNSEEN, "unreadable", f"`{' '.join(command[:2])}` does not say which runtime is used: {reason}")
         return {}
 
 
 def _ours(programs: list[Any]) -> tuple[str, ...]:
     """Return those that are ``nri-runc``, ``nri-crun`` and so on."""
-    return tuple([each for each in programs if isinstance(each, str) and os.path.basename(each).startswith("nri-")])
+    return tuple([path for path in programs if isinstance(path, str) and os.path.basename(path).startswith("nri-")])
 
 
 def hook_files(node: Node, directories: Any) -> tuple[str, ...]:
     """Return the files of OCI hooks that run ``nri hook``."""
-    found = []
+    files = []
     for directory in directories:
         try:
             paths = [f"{directory}/{name}" for name in node.names(directory) if name.endswith(".json")]
@@ -267,5 +267,5 @@ def hook_files(node: Node, directories: Any) -> tuple[str, ...]:
             except (LookError, ValueError, RecursionError):
                 continue  # the engine's own affair
             if os.path.basename(str(hook.get("path"))) == "nri" and "hook" in texts(hook.get("args"))[:2]:
-                found.append(path)
-    return tuple(found)
+                files.append(path)
+    return tuple(files)

@@ -77,13 +77,13 @@ def examine(
         ("status of the bridge", examination.status),
         ("log", examination.last_lines),
     ):
-        examination.found.subject = subject
+        examination.findings.subject = subject
         try:
             look()
         except Exception as error:  # the other subjects count; its text may quote a file
             text = f"nri doctor failed here: {type(error).__name__}"
-            examination.found.add(UNSEEN, "failed", text, "please report this as a bug")
-    return examination.found, examination.log
+            examination.findings.add(UNSEEN, "failed", text, "please report this as a bug")
+    return examination.findings, examination.log
 
 
 class _Examination:
@@ -91,7 +91,7 @@ class _Examination:
 
     def __init__(self, node: Node, check: Callable[[BridgeOptions], Callable[[PluginEntry], Any]]) -> None:
         self.node, self._check = node, check
-        self.found = Findings()
+        self.findings = Findings()
         self.log: list[str] = []
         self._processes: list[Process] = []
         self._engines: list[Engine] = []
@@ -105,7 +105,7 @@ class _Examination:
         self._log_file = ""
 
     def _add(self, level: str, code: str, text: str, fix: str = "") -> None:
-        self.found.add(level, code, text, fix)
+        self.findings.add(level, code, text, fix)
 
     def versions(self) -> None:
         """This build, Python, the kernel, the distribution, cgroups."""
@@ -134,7 +134,7 @@ class _Examination:
             self._processes = self.node.processes()
         except LookError as error:
             self._add(UNSEEN, "processes", f"{error}: what is installed counts as in use")
-        self._engines = engines.look(self.node, self._processes, self.found)
+        self._engines = engines.look(self.node, self._processes, self.findings)
 
     def bridge(self) -> None:
         """The bridges that a runtime launches, those from outside, their options, and the runtimes' sockets."""
@@ -142,11 +142,11 @@ class _Examination:
         for directory in dict.fromkeys([engine.plugin_dir for engine in serving] or [PLUGIN_DIR]):
             for name in self._names(directory):
                 self._look_at_plugin(f"{directory}/{name}", name)
-        self._outside = [each for each in self._processes if _is_bridge(each)]
+        self._outside = [process for process in self._processes if _is_bridge(process)]
         for process in self._outside:
             self._add(OK, "outside", f"process {process.pid} runs from outside")
         self._read_options(serving)
-        for engine in [each for each in serving if each.nri and each.accepts and each.pid]:
+        for engine in [engine for engine in serving if engine.nri and engine.accepts and engine.pid]:
             self._look_at_socket(engine)
 
     def _look_at_plugin(self, path: str, name: str) -> None:
@@ -192,7 +192,8 @@ class _Examination:
             self._add(FAULT, "no-socket", text, engine.restart)
             return
         listeners = self.node.listeners(engine.socket, engine.pid, self._processes)
-        others = [each for each in self._processes if each.pid in (listeners or []) and each.pid != engine.pid]
+        pids = [pid for pid in listeners or [] if pid != engine.pid]
+        others = [process for process in self._processes if process.pid in pids]
         if listeners is None:
             self._add(OK, "socket", f"{engine.socket} of {engine.about} exists")
         elif not listeners:
@@ -203,7 +204,7 @@ class _Examination:
             self._add(FAULT, "other-listener", text, f"end that process; {engine.restart}")
         else:
             self._add(OK, "socket", f"{engine.about} listens on {engine.socket}")
-        for process in [each for each in self._outside if each.is_here]:
+        for process in [process for process in self._outside if process.is_here]:
             wanted = process.option("--socket") or DEFAULT_SOCKET
             if same_path(wanted) != same_path(engine.socket):
                 text = f"process {process.pid} connects to {wanted}, and {engine.about} listens on {engine.socket}"
@@ -213,17 +214,17 @@ class _Examination:
         """The findings of ``nri check``, without the values that it quotes."""
         root, options = self.node.root, self._options
         directory, file = root + options.conf_dir, root + options.conf_file
-        for found in unread(directory, is_standard=options.conf_dir == BridgeOptions().conf_dir):
-            self._add(NOTE, "unread", *[each.replace(root, "") if root else each for each in found])
+        for note in unread(directory, is_standard=options.conf_dir == BridgeOptions().conf_dir):
+            self._add(NOTE, "unread", *[item.replace(root, "") if root else item for item in note])
         try:
             files = load_files(directory, file, check_owner=False)  # files() judges owners
             alone = {file: files[file]} if file in files else load_files("", file, check_owner=False)
         except ConfigError as error:
             self._is_valid = False
             for fault in error.faults:
-                for each in fault.explain(20):
-                    message = without_values(each.message) if isinstance(fault, InvalidFile) else each.message
-                    text = f"{each.file.removeprefix(root)}:{each.line}:{each.column}: {each.path}: {message}"
+                for item in fault.explain(20):
+                    message = without_values(item.message) if isinstance(fault, InvalidFile) else item.message
+                    text = f"{item.file.removeprefix(root)}:{item.line}:{item.column}: {item.path}: {message}"
                     self._add(FAULT, "invalid", text, "nri check shows what was found; correct the file")
             return
         self._in_file = [plugin.type for plugins in alone.values() for plugin in plugins]
@@ -232,7 +233,7 @@ class _Examination:
         check = self._check(options)
         for entry in entries:
             checked = check(entry)
-            for fault in [each for each in checked.faults if not self._is_of_owner(each.message)]:
+            for fault in [fault for fault in checked.faults if not self._is_of_owner(fault.message)]:
                 where = f"{fault.file.removeprefix(root)}:{fault.line}:{fault.column}: {fault.path}"
                 message = (
                     without_values(fault.message) if ".conf" in fault.path else _OF_PLUGIN.sub("", fault.message)
@@ -249,7 +250,7 @@ class _Examination:
     def ways(self) -> None:
         """The programs that run the plugins: none, or two for the same containers."""
         ways: list[str] = []
-        faults = len(self.found)
+        faults = len(self.findings)
         for engine in self._engines:
             of_engine = [f"nri-runc ({path})" for path in engine.runtimes]
             of_engine += [f"OCI hooks ({path})" for path in engine.hooks[:1]]
@@ -267,7 +268,7 @@ class _Examination:
         configured = self._in_directory or self._in_file
         if self._is_valid and not configured:
             self._add(NOTE, "no-plugins", "no plugin is configured")
-        elif self._is_valid and not ways and all(each.level != FAULT for each in self.found[faults:]):
+        elif self._is_valid and not ways and all(finding.level != FAULT for finding in self.findings[faults:]):
             text = f"plugins are configured ({_listed(configured)}), and nothing runs them"
             self._add(FAULT, "no-way", text, self._way())
 
@@ -348,7 +349,11 @@ class _Examination:
         if (bridge["version"], bridge["commit"] or "") != (__version__, __commit__):
             text = f"it is v1bridge {bridge['version']} (commit {bridge['commit'] or 'unknown'}), and this is nri"
             self._add(NOTE, "old-bridge", f"{text} {build.describe()}: it was not restarted since", self._restart())
-        is_known = {each.code for each in self.found if each.level == FAULT} & {"invalid", "plugin", "not-roots"}
+        is_known = {entry.code for entry in self.findings if entry.level == FAULT} & {
+            "invalid",
+            "plugin",
+            "not-roots",
+        }
         for fault in judge(document).faults:
             text = without_values(_OF_PLUGIN.sub(": its last run failed", fault))
             if is_known:
@@ -360,22 +365,22 @@ class _Examination:
         if bridge["state"] == CONNECTED and not document["runtime"]["synchronized"]:
             text = "the runtime has not said what exists: what started before this bridge may run without its plugins"
             self._add(NOTE, "not-synchronized", text, "start these containers anew")
-        without, lost = {each["id"] for each in document["withoutPlugins"]}, document["log"]["lost"]
+        without, lost = {entry["id"] for entry in document["withoutPlugins"]}, document["log"]["lost"]
         if without:
             text = f"{len(without)} pods and containers run without their plugins, or without one of them"
             self._add(NOTE, "without", text, "nri status names them; start them anew")
         if lost:
             self._add(NOTE, "lost", f"the log has lost {lost} lines")
 
-    def _without_bridge(self, why: str) -> None:
+    def _without_bridge(self, reason: str) -> None:
         launching = [engine for engine in self._engines if engine.serves and engine.pid and engine.nri]
         if self._outside:
-            text = f"process {self._outside[0].pid} is a bridge, and {why}"
+            text = f"process {self._outside[0].pid} is a bridge, and {reason}"
             self._add(FAULT, "not-answering", text, self._restart())
         elif self.node.mode(WANTED):
-            self._add(FAULT, "not-running", f"{SERVICE} is enabled, and no bridge runs: {why}", self._restart())
+            self._add(FAULT, "not-running", f"{SERVICE} is enabled, and no bridge runs: {reason}", self._restart())
         elif self._launched and launching:
-            text = f"{launching[0].about} should have launched {self._launched[0]}, and no bridge runs: {why}"
+            text = f"{launching[0].about} should have launched {self._launched[0]}, and no bridge runs: {reason}"
             self._add(FAULT, "not-running", text, launching[0].restart)
         else:
             self._add(OK, "none", "no bridge runs")
@@ -406,7 +411,7 @@ class _Examination:
                 self._add(FAULT, "full", text, f"df {run}; remove what fills it")
         except OSError:
             pass  # it does not exist as long as no bridge has run
-        if all(each.subject != self.found.subject for each in self.found):
+        if all(finding.subject != self.findings.subject for finding in self.findings):
             self._add(OK, "trusted", "only root can change what runs here")
 
     def _judge(self, path: str, *, is_program: bool) -> None:
@@ -455,7 +460,7 @@ class _Examination:
                 continue
             if lines:
                 self._add(OK, "lines", f"the last {len(lines)} lines of {where}")
-                self.log = [escape(shorten(without_secrets(each.replace("\t", " ")), MAX_LINE)) for each in lines]
+                self.log = [escape(shorten(without_secrets(line.replace("\t", " ")), MAX_LINE)) for line in lines]
                 break
         else:
             self._add(NOTE, "no-lines", f"no line of {IDENTIFIER} in {name or 'the journal, nor in syslog'}")

@@ -66,7 +66,7 @@ class Findings(list[Finding]):
 
     def add(self, level: str, code: str, text: str, fix: str = "") -> None:
         """Add a finding; the same text is not added twice."""
-        finding = Finding(self.subject, level, code, *(escape(shorten(each, MAX_TEXT)) for each in (text, fix)))
+        finding = Finding(self.subject, level, code, *(escape(shorten(part, MAX_TEXT)) for part in (text, fix)))
         if finding not in self:
             self.append(finding)
 
@@ -82,10 +82,10 @@ class LookError(NRIError):
     :ivar is_absent: there is no such file.
     """
 
-    def __init__(self, path: str, why: str | OSError) -> None:
-        reason = why if isinstance(why, str) else (why.strerror or str(why)).lower()
+    def __init__(self, path: str, cause: str | OSError) -> None:
+        reason = cause if isinstance(cause, str) else (cause.strerror or str(cause)).lower()
         super().__init__(f"{path}: {reason}")
-        self.reason, self.is_absent = reason, isinstance(why, FileNotFoundError | NotADirectoryError)
+        self.reason, self.is_absent = reason, isinstance(cause, FileNotFoundError | NotADirectoryError)
 
 
 class Process(NamedTuple):
@@ -162,7 +162,7 @@ class Node:
     def processes(self) -> list[Process]:
         """Return all processes that have a command line, and that we can see."""
         ours = self._link("/proc/self/ns/mnt")
-        found = []
+        processes = []
         for pid in [int(name) for name in self.names("/proc") if name.isdigit()]:
             try:
                 arguments = self.read(f"/proc/{pid}/cmdline").rstrip("\0").split("\0")
@@ -171,8 +171,8 @@ class Node:
                 continue  # it has ended
             if arguments != [""]:
                 theirs, program = self._link(f"/proc/{pid}/ns/mnt"), self._link(f"/proc/{pid}/exe")
-                found.append(Process(pid, arguments, program, name, not ours or not theirs or ours == theirs))
-        return found
+                processes.append(Process(pid, arguments, program, name, not ours or not theirs or ours == theirs))
+        return processes
 
     def listeners(self, path: str, engine: int, processes: list[Process]) -> list[int] | None:
         """Return which of the processes listen on a socket, by the kernel's tables: connecting would disturb them.
@@ -186,17 +186,17 @@ class Node:
             lines = [line.split(maxsplit=7) for line in self.read("/proc/net/unix").splitlines()[1:]]
         except LookError:
             return None
-        listening = [each for each in lines if len(each) == 8 and each[3] == "00010000"]  # __SO_ACCEPTCON
-        sockets = {f"socket:[{each[6]}]" for each in listening if same_path(each[7]) == same_path(path)}
-        found = []
+        listening = [row for row in lines if len(row) == 8 and row[3] == "00010000"]  # __SO_ACCEPTCON
+        sockets = {f"socket:[{row[6]}]" for row in listening if same_path(row[7]) == same_path(path)}
+        pids = []
         for process in processes if sockets else []:
             try:
                 descriptors = self.names(f"/proc/{process.pid}/fd")
             except LookError:
                 return None  # such as another user's
             if any(self._link(f"/proc/{process.pid}/fd/{fd}") in sockets for fd in descriptors):
-                found.append(process.pid)
-        return found
+                pids.append(process.pid)
+        return pids
 
     def find(self, program: str) -> str:
         """Return the path of a program, "" if there is none."""
@@ -245,7 +245,7 @@ def table(value: Any, *keys: str) -> dict[str, Any]:
 
 def texts(value: object) -> list[str]:
     """Return the strings in a list; [] for anything else."""
-    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
 def without_values(message: str) -> str:

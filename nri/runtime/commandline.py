@@ -27,11 +27,11 @@ REFUSED_IF_BROKEN = frozenset(("create", "run", "restore", "update"))
 
 def _names(*options: str) -> Names:
     """Return each name with the first of its option's names, and whether it takes a value; ``name|n=`` does."""
-    found: Names = {}
+    table: Names = {}
     for option in options:
         names = option.rstrip("=").split("|")
-        found |= dict.fromkeys(names, (names[0], option.endswith("=")))
-    return found
+        table |= dict.fromkeys(names, (names[0], option.endswith("=")))
+    return table
 
 
 _HELP = "help|h|?"
@@ -103,7 +103,7 @@ class CommandLine:
 
     def value(self, name: str, default: str = "") -> str:
         """Return the last value of an option of the command, or of one before it."""
-        given = [each.value for each in (*self.before, *self.options) if each.name == name]
+        given = [option.value for option in (*self.before, *self.options) if option.name == name]
         return given[-1] if given else default
 
     def has(self, name: str) -> bool:
@@ -113,13 +113,13 @@ class CommandLine:
     @property
     def asks_for_help(self) -> bool:
         """Whether the command prints its usage, and does nothing else."""
-        return any(each.name in ("help", "usage", "version") for each in (*self.before, *self.options))
+        return any(option.name in ("help", "usage", "version") for option in (*self.before, *self.options))
 
     @property
     def quiet_before(self) -> list[str]:
         """The words before the command for a call of our own, whose errors are ours to report."""
         own = ("log", "log-format", "log-level", "debug")
-        return [word for each in self.before if each.name not in own for word in each.words]
+        return [word for option in self.before if option.name not in own for word in option.words]
 
     def _read_after(self, words: list[str]) -> None:
         at, after_unknown = 0, set()
@@ -143,18 +143,18 @@ class CommandLine:
 
 def _read_before(words: list[str]) -> tuple[list[Given], int]:
     """Return the options before the command, and the index of the command."""
-    found: list[Given] = []
+    options: list[Given] = []
     at = 0
     while at < len(words) and _is_option(words[at]):
         if words[at] == "--":
-            return found, at + 1
+            return options, at + 1
         given, next_ = _read_option(words, at, GLOBAL)
         if not given[-1].is_known and "=" not in words[at] and _is_value(words, next_):
             given[-1].words.append(words[next_])
             next_ += 1
-        found += given
+        options += given
         at = next_
-    return found, at
+    return options, at
 
 
 def _is_value(words: list[str], at: int) -> bool:
@@ -175,12 +175,12 @@ def _read_option(words: list[str], at: int, names: Names) -> tuple[list[Given], 
     """Return what the word at this index gives, several flags for ``-df``, and the index of the next word."""
     word = words[at]
     name, equals, value = word.lstrip("-").partition("=")
-    known = names.get(name)
-    if known is None and word.startswith("--"):
-        longer = {each for key, each in names.items() if key.startswith(name)} if name else set()
-        known = longer.pop() if len(longer) == 1 else None
-    if known is not None:
-        first, takes_value = known
+    entry = names.get(name)
+    if entry is None and word.startswith("--"):
+        longer = {value for key, value in names.items() if key.startswith(name)} if name else set()
+        entry = longer.pop() if len(longer) == 1 else None
+    if entry is not None:
+        first, takes_value = entry
         if equals or not takes_value:
             return [Given(first, value if equals else "true", [word])], at + 1
         return [Given(first, words[at + 1] if at + 1 < len(words) else "", words[at : at + 2])], at + 2
@@ -190,13 +190,13 @@ def _read_option(words: list[str], at: int, names: Names) -> tuple[list[Given], 
 
 
 def _read_letters(words: list[str], at: int, names: Names) -> tuple[list[Given], int]:
-    found: list[Given] = []
+    options: list[Given] = []
     letters = words[at][1:]
     for index, letter in enumerate(letters):
         first, takes_value = names.get(letter, (letter, False))
         if takes_value:
             if rest := letters[index + 1 :]:
-                return [*found, Given(first, rest, [words[at]])], at + 1
-            return [*found, Given(first, words[at + 1] if at + 1 < len(words) else "", words[at : at + 2])], at + 2
-        found.append(Given(first, "true", [words[at]] if index == 0 else [], is_known=letter in names))
-    return found, at + 1
+                return [*options, Given(first, rest, [words[at]])], at + 1
+            return [*options, Given(first, words[at + 1] if at + 1 < len(words) else "", words[at : at + 2])], at + 2
+        options.append(Given(first, "true", [words[at]] if index == 0 else [], is_known=letter in names))
+    return options, at + 1

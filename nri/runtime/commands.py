@@ -247,7 +247,7 @@ def update(call: Invocation) -> int:
     id_ = call.container_id()
     if not id_ or not chains.wants(State.RESIZE, State.UPDATE):
         call.real.execute(call.line.words)
-    if given := [each.name for each in call.line.options if each.name in RESOURCES]:
+    if given := [option.name for option in call.line.options if option.name in RESOURCES]:
         raise NRIError(f"found --{given[0]}, expected --resources FILE, since plugins act on new resources")
     document = _read(call.line.value("resources"))
     asked = {} if document is None else _parse(document)
@@ -299,8 +299,8 @@ def _parse(document: bytes) -> dict[str, Any]:
 
 def _update(call: Invocation, id_: str, document: bytes) -> int:
     """Run the real update with a document on its stdin, and with the options that are no part of it."""
-    others = [word for each in call.line.options if each.name != "resources" for word in each.words]
-    before = [word for each in call.line.before for word in each.words]
+    others = [word for option in call.line.options if option.name != "resources" for word in option.words]
+    before = [word for option in call.line.before for word in option.words]
     stdin = os.memfd_create("resources", os.MFD_CLOEXEC)
     try:
         with open(stdin, "wb", closefd=False) as file:

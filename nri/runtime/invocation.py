@@ -50,7 +50,7 @@ class Invocation:
         :raises NRIError: if it is not clear which word it is.
         """
         arguments = self.line.arguments
-        if len(arguments) > 1 and not all(each.is_known for each in self.line.options):
+        if len(arguments) > 1 and not all(option.is_known for option in self.line.options):
             raise NRIError(f"found the words {' '.join(map(escape, arguments))}, expected one container id")
         id_ = arguments[0] if len(arguments) == 1 else ""
         if id_:
@@ -169,8 +169,8 @@ class Invocation:
         try:
             done = self.ask("features")
             value = gojson.loads(done.stdout) if done.status == 0 else None
-            found = value.get("ociVersionMax") if isinstance(value, dict) else None
-            major, minor = str(found).split(".")[:2]
+            version = value.get("ociVersionMax") if isinstance(value, dict) else None
+            major, minor = str(version).split(".")[:2]
             return int(major), int(minor)
         except (NRIError, ValueError):  # a runtime from before `features`, which came with version 1.1
             return 1, 0

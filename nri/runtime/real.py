@@ -153,10 +153,10 @@ def original(environment: Mapping[str, str], *, is_frozen: bool) -> dict[str, st
     """
     if not is_frozen:
         return dict(environment)
-    found = {name: value for name, value in environment.items() if not name.startswith("_PYI_")}
-    before = found.pop("LD_LIBRARY_PATH_ORIG", None)
-    found.pop("LD_LIBRARY_PATH", None)
-    return found if before is None else found | {"LD_LIBRARY_PATH": before}
+    restored = {name: value for name, value in environment.items() if not name.startswith("_PYI_")}
+    before = restored.pop("LD_LIBRARY_PATH_ORIG", None)
+    restored.pop("LD_LIBRARY_PATH", None)
+    return restored if before is None else restored | {"LD_LIBRARY_PATH": before}
 
 
 def _undo_pythons_signals() -> None:

@@ -73,8 +73,8 @@ def unusable(path: str, error: BaseException) -> AskError:
 
     :param error: one of :data:`UNUSABLE`.
     """
-    why = escape(bounded(f"{type(error).__name__}: {error}", 200))
-    return AskError(f"{path}: the answer cannot be used ({why}): use the nri of the bridge's version")
+    reason = escape(bounded(f"{type(error).__name__}: {error}", 200))
+    return AskError(f"{path}: the answer cannot be used ({reason}): use the nri of the bridge's version")
 
 
 def ask(path: str, request: dict[str, Any], timeout: float = TIMEOUT) -> dict[str, Any]:
@@ -112,10 +112,10 @@ def _connect(path: str, timeout: float) -> socket:
     except (OSError, ValueError) as error:
         raise AskError(f"{path}: {_reason(error)}") from error
     try:
-        found = os.fstat(fd)
-        if found.st_mode & 0o170000 != 0o140000:
-            raise AskError(f"{path}: it is {describe(found.st_mode)}, expected the bridge's socket")
-        if wrong := trust.judge_path(path, found):
+        status = os.fstat(fd)
+        if status.st_mode & 0o170000 != 0o140000:
+            raise AskError(f"{path}: it is {describe(status.st_mode)}, expected the bridge's socket")
+        if wrong := trust.judge_path(path, status):
             raise AskError(wrong)
         # Through the descriptor: what was judged is what is asked, and a path may be longer than a socket's address.
         connection = socket(AF_UNIX, SOCK_STREAM | _CLOEXEC)
@@ -186,8 +186,8 @@ def read(answer: bytes, path: str) -> dict[str, Any]:
         raise AskError(f"{path}: the answer is not a JSON object")
     protocol, error = value.get("protocol"), value.get("error")
     if not isinstance(protocol, int) or isinstance(protocol, bool) or protocol != PROTOCOL:
-        found = _described(protocol)
-        raise AskError(f"{path}: found protocol {found}, expected {PROTOCOL}: use the nri of the bridge's version")
+        shown = _described(protocol)
+        raise AskError(f"{path}: found protocol {shown}, expected {PROTOCOL}: use the nri of the bridge's version")
     if error is not None:
         raise AskError(f"{path}: the bridge answers: {_described(error)}")
     return value

@@ -97,6 +97,6 @@ def _of_plugin(plugin: dict[str, Any]) -> list[str]:
         reasons.append(f"{name}: started for each request: {resident['reason'] or 'no reason is known'}")
     failed = [state for state, outcome in plugin["last"].items() if outcome != "ok"]
     if failed and plugin["problem"] is None:
-        why = f": {error['error']}" if error is not None and error["error"] and error["state"] in failed else ""
-        reasons.append(f"{name}: its last {' and '.join(failed)} failed{why}")
+        reason = f": {error['error']}" if error is not None and error["error"] and error["state"] in failed else ""
+        reasons.append(f"{name}: its last {' and '.join(failed)} failed{reason}")
     return reasons

@@ -127,19 +127,19 @@ def files_of(resources: Mapping[str, Any], kind: str) -> dict[str, str]:
     cpu, memory = resources.get("cpu") or {}, resources.get("memory") or {}
     pids = resources.get("pids") or {}
     quota, period = cpu.get("quota", 0), cpu.get("period", 100_000)
-    found: dict[str, object] = {"cpuset.cpus": cpu.get("cpus"), "cpuset.mems": cpu.get("mems")}
+    values: dict[str, object] = {"cpuset.cpus": cpu.get("cpus"), "cpuset.mems": cpu.get("mems")}
     if kind == "v2":
-        found["cpu.max"] = f"{quota if quota > 0 else 'max'} {period}"
-        found["cpu.weight"] = weight_of_shares(cpu["shares"]) if cpu.get("shares") else None
-        found["memory.max"] = memory.get("limit")
-        found["memory.low"] = memory.get("reservation")
+        values["cpu.max"] = f"{quota if quota > 0 else 'max'} {period}"
+        values["cpu.weight"] = weight_of_shares(cpu["shares"]) if cpu.get("shares") else None
+        values["memory.max"] = memory.get("limit")
+        values["memory.low"] = memory.get("reservation")
     else:
-        found["cpu.cfs_quota_us"] = quota if quota > 0 else -1
-        found["cpu.cfs_period_us"] = period
-        found["cpu.shares"] = cpu.get("shares")
-        found["memory.limit_in_bytes"] = memory.get("limit")
-    found["pids.max"] = pids.get("limit")
-    return {knob: str(value) for knob, value in found.items() if value}
+        values["cpu.cfs_quota_us"] = quota if quota > 0 else -1
+        values["cpu.cfs_period_us"] = period
+        values["cpu.shares"] = cpu.get("shares")
+        values["memory.limit_in_bytes"] = memory.get("limit")
+    values["pids.max"] = pids.get("limit")
+    return {knob: str(value) for knob, value in values.items() if value}
 
 
 def effective_cpus(files: CgroupFiles, kind: str, machine: frozenset[int]) -> Iterator[tuple[str, frozenset[int]]]:

@@ -51,9 +51,9 @@ class CgroupTree:
     def __init__(
         self, kind: str = "v2", *, driver: str = "cgroupfs", cpus: str = "0-7", root: str | os.PathLike[str] = ""
     ) -> None:
-        for name, value, known in (("kind", kind, KINDS), ("driver", driver, ("cgroupfs", "systemd"))):
-            if value not in known:
-                raise ValueError(f"{name}: found {value!r}, expected one of {', '.join(known)}")
+        for name, value, allowed in (("kind", kind, KINDS), ("driver", driver, ("cgroupfs", "systemd"))):
+            if value not in allowed:
+                raise ValueError(f"{name}: found {value!r}, expected one of {', '.join(allowed)}")
         self.kind, self.driver, self.cpus = kind, driver, cpus
         self._base = tempfile.mkdtemp(prefix="nri-")  # short: a socket's path has at most 107 bytes
         weakref.finalize(self, shutil.rmtree, self._base, ignore_errors=True)
@@ -85,7 +85,7 @@ class CgroupTree:
 
     # The cgroups
 
-    def add(self, what: Pod | Container, *, subgroup: bool = False) -> None:
+    def add(self, owner: Pod | Container, *, subgroup: bool = False) -> None:
         """Make the cgroups of a container and of its pod, or of a pod, its sandbox and its containers.
 
         They have the limits of the containers' resources, and a process. A container that was added before gets the
@@ -93,15 +93,15 @@ class CgroupTree:
 
         :param subgroup: whether the processes are in a child ``container``, as crun does it with systemd's driver.
         """
-        pod = what.pod if isinstance(what, Container) else what
+        pod = owner.pod if isinstance(owner, Container) else owner
         if pod.cgroup_driver != self.driver:
             raise ValueError(
                 f"{pod} has the cgroup driver {pod.cgroup_driver!r}: expected this tree's, {self.driver!r}"
             )
-        members = [what] if isinstance(what, Container) else pod.containers
+        members = [owner] if isinstance(owner, Container) else pod.containers
         if pod.kubelet:
             self._make(pod, "pod", pod.cgroup, limits_of(pod, self.kind))
-        if isinstance(what, Pod) and pod.profile.has_pods:
+        if isinstance(owner, Pod) and pod.profile.has_pods:
             self._make(pod, "sandbox", pod.sandbox_cgroup, {}, pod.pid)
         for container in members:
             inner = f"{container.cgroup}/container" if subgroup else ""

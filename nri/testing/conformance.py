@@ -146,7 +146,7 @@ def check(
     trial = Trial(path, plugin_type or os.path.basename(path), given, request, annotations or {}, timeout)
     try:
         trial.prepare()
-        return [_judged(each, trial) for each in checks or CHECKS]
+        return [_judged(rule, trial) for rule in checks or CHECKS]
     finally:
         trial.end()
 
@@ -173,18 +173,18 @@ def assert_conforms(binary: str | os.PathLike[str], **options: Any) -> None:
 def report(outcomes: Sequence[CheckOutcome]) -> str:
     """Return one line for each check, with what was expected and found where it fails, and a summary."""
     lines: list[str] = []
-    width = max(len(each.id) for each in CHECKS)
+    width = max(len(rule.id) for rule in CHECKS)
     for outcome in outcomes:
-        each = outcome.check
-        text = f"not judged: {escape(outcome.found)}" if outcome.verdict == NOT_JUDGED else each.title
-        lines.append(f"{_WORDS[outcome.verdict]:4}  {each.id:{width}}  {text}")
+        rule = outcome.check
+        text = f"not judged: {escape(outcome.found)}" if outcome.verdict == NOT_JUDGED else rule.title
+        lines.append(f"{_WORDS[outcome.verdict]:4}  {rule.id:{width}}  {text}")
         if outcome.verdict == FAILS:
             lines.append(f"      expected {escape(outcome.expected)}")
             lines.append(f"      found    {escape(outcome.found)}")
-            lines.append(f"      docs/spec.md#{each.section}")
+            lines.append(f"      docs/spec.md#{rule.section}")
     verdicts = [outcome.verdict for outcome in outcomes]
     counts = {"hold": verdicts.count(HOLDS), "fail": verdicts.count(FAILS), "not judged": verdicts.count(NOT_JUDGED)}
-    said = ", ".join(f"{count} {what}" for what, count in counts.items() if count or what == "hold")
+    said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count or verdict == "hold")
     plural = "s" if len(outcomes) > 1 else ""
     conforms = "it does not conform" if counts["fail"] else "it conforms"
     return "\n".join([*lines, "", f"{len(outcomes)} check{plural}: {said}: {conforms}"])
@@ -297,13 +297,13 @@ class Trial:
 
         :raises NotJudgedError: if there is none at all.
         """
-        found = []
+        results = []
         for state, reply in self.life.items():
             with suppress(BrokenRuleError):
-                found.append((state, reply.document()))
-        if not found:
+                results.append((state, reply.document()))
+        if not results:
             raise NotJudgedError("there is no result")
-        return found
+        return results
 
     def must_answer(self) -> None:
         """Raise :class:`NotJudgedError` if not even an ordinary ``create`` is answered."""
@@ -353,14 +353,14 @@ class Trial:
         self.must_answer()
         return self.invoke(value).result()
 
-    def same_as_create(self, reply: Reply, what: str) -> None:
+    def same_as_create(self, reply: Reply, difference: str) -> None:
         """Compare the result in a reply with that of an ordinary ``create``.
 
         :param what: the difference between the two requests, for the error.
         """
         result = reply.result()
         if self._steady is not None and result != self._steady:
-            raise BrokenRuleError(f"the same result as {what}", shorten(gojson.dumps(result).decode()))
+            raise BrokenRuleError(f"the same result as {difference}", shorten(gojson.dumps(result).decode()))
 
     def run(self, *words: str, stdin: bytes = b"", stdout: int | None = None) -> Reply:
         """Run the plugin, and return what it leaves.
@@ -445,12 +445,12 @@ class _Survived(Asked):
 
     def finish(self, stopped: str, give_up: float) -> int:
         until, missed = time.monotonic() + GRACE, 0
-        found: dict[int, str] = {}
+        running: dict[int, str] = {}
         while not stopped and missed < LOOKS and time.monotonic() < until:
-            found = _marked(self._mark)
-            missed = 0 if found else missed + 1
+            running = _marked(self._mark)
+            missed = 0 if running else missed + 1
             time.sleep(0.005)
-        self.names = [*found.values()]
+        self.names = [*running.values()]
         return super().finish(stopped, give_up)
 
 
@@ -461,22 +461,22 @@ def encode(value: object) -> bytes:
 
 def _marked(mark: str) -> dict[int, str]:
     """Return the processes whose environment has the mark, with their names."""
-    found = {}
+    names = {}
     for pid in [int(name) for name in os.listdir("/proc") if name.isdigit()]:
         try:
             with open(f"/proc/{pid}/environ", "rb") as environment, open(f"/proc/{pid}/comm", "rb") as name:
                 if f"{MARK}={mark}".encode() in environment.read().split(b"\0"):
-                    found[pid] = escape(readable(name.read()).rstrip("\n"))
+                    names[pid] = escape(readable(name.read()).rstrip("\n"))
         except OSError:
             continue  # another user's, or it has ended
-    return found
+    return names
 
 
 def _end_all(mark: str) -> None:
     for _ in range(100):  # one may fork while its siblings are killed
-        if not (found := _marked(mark)):
+        if not (running := _marked(mark)):
             return
-        for pid in found:
+        for pid in running:
             with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
 
@@ -505,13 +505,13 @@ def _refused(id: str, section: str, title: str, stdins: Callable[[Trial], Mappin
 
     def judge(trial: Trial) -> None:
         trial.must_read()
-        for what, stdin in stdins(trial).items():
+        for label, stdin in stdins(trial).items():
             reply = trial.invoke(stdin)
             if not reply.has_ended(1) or not reply.stderr:
-                found = f"{reply.ending}, for {what}"
+                shown = f"{reply.ending}, for {label}"
                 if reply.status == 0 and reply.stdout:
-                    found += f"; stdout: {shorten(reply.stdout.decode(errors='replace'))!r}"
-                raise BrokenRuleError("exit status 1, and the reason on stderr", found)
+                    shown += f"; stdout: {shorten(reply.stdout.decode(errors='replace'))!r}"
+                raise BrokenRuleError("exit status 1, and the reason on stderr", shown)
 
     _CHECKS.append(Check(id, section, title, judge))
 
@@ -549,8 +549,8 @@ def _metadata_strings(trial: Trial) -> None:
             raise BrokenRuleError('"metadata" with an object', f"{describe(metadata)} in answer to {state}")
         for key, value in metadata.items():
             if not isinstance(value, str):
-                found = f"{describe(value)} for {shorten(repr(key))} in answer to {state}"
-                raise BrokenRuleError("metadata whose values are strings", found)
+                shown = f"{describe(value)} for {shorten(repr(key))} in answer to {state}"
+                raise BrokenRuleError("metadata whose values are strings", shown)
 
 
 @_rule("changes-elsewhere", "the-result", "A result asks for changes only in answer to states that allow it")
@@ -604,8 +604,8 @@ def _unknown_state(trial: Trial) -> None:
 @_rule("delete-alone", "states", "Delete needs no create before it, and may come twice")
 def _delete_alone(trial: Trial) -> None:
     container = trial.new_id()
-    for what in ("a delete of a container without create", "a second delete"):
-        _no_error(trial, trial.request(State.DELETE, container), what)
+    for label in ("a delete of a container without create", "a second delete"):
+        _no_error(trial, trial.request(State.DELETE, container), label)
 
 
 _answered(
@@ -738,8 +738,8 @@ def _full_stdout(trial: Trial) -> None:
     finally:
         os.close(full)
     if reply.stopped or reply.status == 0:
-        found = f"{reply.ending}, where every write fails with ENOSPC"
-        raise BrokenRuleError("an exit status that is not 0, best 1", found)
+        shown = f"{reply.ending}, where every write fails with ENOSPC"
+        raise BrokenRuleError("an exit status that is not 0, best 1", shown)
 
 
 @_rule("leaves-nothing", "running-a-plugin", "No process runs on when the plugin has ended")
@@ -766,8 +766,8 @@ def _at(result: dict[str, Any], key: str) -> str:
     return f'{describe(result[key])} for "{key}"' if key in result else f'no "{key}"'
 
 
-def _no_error(trial: Trial, value: dict[str, Any], what: str) -> None:
+def _no_error(trial: Trial, value: dict[str, Any], label: str) -> None:
     if error := trial.answer(value).get("error"):
         hint = "" if trial.conf else "; if it misses its conf, give that (--conf)"
-        found = f"the error {shorten(repr(error))} in answer to {what}{hint}"
-        raise BrokenRuleError("a result without error", found)
+        shown = f"the error {shorten(repr(error))} in answer to {label}{hint}"
+        raise BrokenRuleError("a result without error", shown)

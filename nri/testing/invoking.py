@@ -77,8 +77,8 @@ def run(executable: str | os.PathLike[str], request: Asked, *, conf: Any = UNSET
         raise AssertionError(f"{path} cannot be started: {error.strerror}; expected an executable file") from error
     said = "".join(f"{line}\n" for line in lines)
     if output.stopped:
-        why = f"no result after {timeout:g} s" if output.stopped == "deadline" else "it wrote too much to stdout"
-        raise AssertionError(_failed(path, f"was killed: {why}", said))
+        reason = f"no result after {timeout:g} s" if output.stopped == "deadline" else "it wrote too much to stdout"
+        raise AssertionError(_failed(path, f"was killed: {reason}", said))
     result = _result(path, output.stdout, said, output.ending)
     if output.ending and not result.error:
         raise AssertionError(_failed(path, f"wrote a result without error, but: {output.ending}", said))
@@ -125,8 +125,8 @@ def _judged(who: str, document: bytes, result: Result, stderr: str) -> Result:
     return result
 
 
-def _failed(who: str, what: str, stderr: str) -> str:
-    return f"{who} {what}\n" + (f"its stderr:\n{stderr}" if stderr else "its stderr is empty")
+def _failed(who: str, ending: str, stderr: str) -> str:
+    return f"{who} {ending}\n" + (f"its stderr:\n{stderr}" if stderr else "its stderr is empty")
 
 
 # The check that repeated and lone requests do no harm: a second ``create``, an ``update``, a lone ``delete``.
@@ -153,8 +153,8 @@ def assert_idempotent(plugin: Plugin, request: Request, tree: CgroupTree | None 
     for attribute in ("adjust", "updates", "cgroups_path"):
         was, is_ = getattr(first, attribute), getattr(second, attribute)
         if was != is_:
-            found = f"found {is_!r}, expected {was!r}"
-            raise AssertionError(f"{plugin.type}: the second {state} differs from the first in {attribute}: {found}")
+            values = f"found {is_!r}, expected {was!r}"
+            raise AssertionError(f"{plugin.type}: the second {state} differs from the first in {attribute}: {values}")
     _step(plugin, request.replace(state=State.UPDATE), tree, f"update after {state}", writes=False)
     _step(plugin, request.replace(state=State.DELETE), tree, f"delete after {state}", writes=None)
 

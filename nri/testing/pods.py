@@ -170,10 +170,10 @@ class Pod:
             return f"kubepods{classes}-pod{self.uid.replace('-', '_')}.slice"
         return f"/kubepods{'' if self.qos == 'guaranteed' else f'/{self.qos}'}/pod{self.uid}"
 
-    def _require(self, state: str, known: tuple[str, ...], what: str) -> None:
-        if state not in known:
-            sends = f"it sends {', '.join(known)}" if known else "it sends none"
-            raise ValueError(f"{self.runtime} sends no {state!r} about {what}: {sends}")
+    def _require(self, state: str, states: tuple[str, ...], subject: str) -> None:
+        if state not in states:
+            sends = f"it sends {', '.join(states)}" if states else "it sends none"
+            raise ValueError(f"{self.runtime} sends no {state!r} about {subject}: {sends}")
 
 
 class Container:
@@ -246,9 +246,9 @@ def made_up(*names: str) -> str:
     return hashlib.sha256("/".join(names).encode()).hexdigest()
 
 
-def _check(name: str, value: object, known: tuple[object, ...]) -> None:
-    if value not in known:
-        raise ValueError(f"{name}: found {value!r}, expected one of {', '.join(map(repr, known))}")
+def _check(name: str, value: object, allowed: tuple[object, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{name}: found {value!r}, expected one of {', '.join(map(repr, allowed))}")
 
 
 # Fill a recorded request with the values of a made-up pod or container, so that it has exactly the recorded keys.
@@ -292,8 +292,8 @@ def container_request(container: Container, state: str, resources: dict[str, Any
 
 def default_resources(pod: Pod) -> dict[str, Any]:
     """Return the recorded ``linux.resources`` of a container of this runtime."""
-    found: dict[str, Any] = recorded(f"{pod.profile.recordings}.container-create")["spec"]["resources"]
-    return found
+    resources: dict[str, Any] = recorded(f"{pod.profile.recordings}.container-create")["spec"]["resources"]
+    return resources
 
 
 def resources_of(container: Container) -> dict[str, Any]:
@@ -333,19 +333,19 @@ def _labels(pod: Pod, before: dict[str, str]) -> dict[str, str]:
 
 def _runtime_annotations(pod: Pod, container: Container | None, before: dict[str, str]) -> dict[str, str]:
     """Return the annotations that come from the runtime and the kubelet, with this pod's values."""
-    found = {key: item for key, item in before.items() if key not in SAMPLE_ANNOTATIONS}
+    annotations = {key: item for key, item in before.items() if key not in SAMPLE_ANNOTATIONS}
     if pod.kubelet and pod.profile.annotated == "all":
         kind = "sandbox" if container is None else "container"
         of_kubelet = recorded(f"{KUBERNETES}-{kind}-burst-ls")["spec"]["annotations"]
-        found |= {key: of_kubelet[key] for key in of_kubelet.keys() - found.keys() - SAMPLE_ANNOTATIONS}
-        found |= {key: item for key, item in _share(pod).items() if key in found}
+        annotations |= {key: of_kubelet[key] for key in of_kubelet.keys() - annotations.keys() - SAMPLE_ANNOTATIONS}
+        annotations |= {key: item for key, item in _share(pod).items() if key in annotations}
     values = _values(pod, container)
-    found = {key: values.get(key, item) for key, item in found.items()}
+    annotations = {key: values.get(key, item) for key, item in annotations.items()}
     if pod.runtime.startswith("cri-o"):
-        found = {key: item for key, item in found.items() if not key.startswith(_CRI)}
+        annotations = {key: item for key, item in annotations.items() if not key.startswith(_CRI)}
         if container is not None:
-            found["io.kubernetes.container.name"] = container.name
-    return found
+            annotations["io.kubernetes.container.name"] = container.name
+    return annotations
 
 
 def _values(pod: Pod, container: Container | None) -> dict[str, str]:
@@ -366,10 +366,10 @@ def share_of_pod(pod: Pod) -> dict[str, int]:
 
     The quota and the memory are 0, for no limit, if a container has none.
     """
-    each = [resources_of(container) for container in pod.containers]
-    cpus = [resources.get("cpu") or {} for resources in each]
+    of_containers = [resources_of(container) for container in pod.containers]
+    cpus = [resources.get("cpu") or {} for resources in of_containers]
     quotas = [cpu.get("quota", 0) * 100_000 // cpu.get("period", 100_000) for cpu in cpus]
-    limits = [(resources.get("memory") or {}).get("limit", 0) for resources in each]
+    limits = [(resources.get("memory") or {}).get("limit", 0) for resources in of_containers]
     return {
         "cpu-quota": sum(quotas) if all(quota > 0 for quota in quotas) else 0,
         "cpu-period": 100_000,

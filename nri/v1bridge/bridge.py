@@ -214,8 +214,8 @@ class Bridge(stub.V2Plugin):
         self._served.run(request, requests.name_of(pod, container), call, changes)
 
 
-def _identified(message: Identified, what: str) -> Identified:
+def _identified(message: Identified, kind: str) -> Identified:
     if not message.id:
-        log.warning("event without a %s", what)
-        raise StatusError(Code.INVALID_ARGUMENT, f"found no {what} in the event, expected one with an id")
+        log.warning("event without a %s", kind)
+        raise StatusError(Code.INVALID_ARGUMENT, f"found no {kind} in the event, expected one with an id")
     return message

@@ -118,7 +118,7 @@ class Configuration:
         else:
             self._accept(read)
 
-    def _is_part(self, found: Files) -> bool:
+    def _is_part(self, files: Files) -> bool:
         """Return whether files in use are missing, and nothing else has changed.
 
         The single file is read only if there is no other; it does not replace files that are missing. A link that
@@ -126,8 +126,8 @@ class Configuration:
         """
         if os.path.isdir(self._source.conf_dir) and os.path.realpath(self._source.conf_dir) != self._place:
             return False
-        others = [path for path in found if path in self._files or path != self._source.conf_file]
-        return self._files.keys() > {*others} and all(self._files.get(path) == found[path] for path in others)
+        others = [path for path in files if path in self._files or path != self._source.conf_file]
+        return self._files.keys() > {*others} and all(self._files.get(path) == files[path] for path in others)
 
     def _reject(self, error: ConfigError) -> None:
         if self._rejected is None or self._rejected.faults != error.faults:

@@ -67,14 +67,14 @@ class LateCreates:
             self._queue = self._left(self._queue)
             for pod in pods:
                 self._queue.append(pod)
-                self._pending.update([(each.request.id, each) for each in pod])
+                self._pending.update([(missed.request.id, missed) for missed in pod])
 
     def start(self) -> None:
         """Begin with what is queued, in threads of their own."""
         with self._lock:
             pods, self._queue = self._queue, []
-        if pods and (why := in_background(functools.partial(self._work, pods), "late")):
-            log.error("late: %s", why)
+        if pods and (reason := in_background(functools.partial(self._work, pods), "late")):
+            log.error("late: %s", reason)
             self.drop()
 
     def drop(self) -> None:
@@ -153,7 +153,7 @@ class LateCreates:
                 for thread in threads:
                     thread.start()
             drain()
-            for thread in [each for each in threads if each.ident]:
+            for thread in [thread for thread in threads if thread.ident]:
                 thread.join()
         succeeded, failed = self._succeeded - succeeded, self._failed - failed
         if succeeded or failed:
@@ -165,7 +165,7 @@ class LateCreates:
             self._changed.notify_all()
 
     def _left(self, pods: Iterable[Sequence[Missed]]) -> list[Sequence[Missed]]:
-        return [pod for pod in pods if any(self._pending.get(each.request.id) is each for each in pod)]
+        return [pod for pod in pods if any(self._pending.get(missed.request.id) is missed for missed in pod)]
 
     def _drain(self, queue: deque[Sequence[Missed]], *, is_last: bool) -> None:
         while True:
@@ -244,7 +244,7 @@ class Found(NamedTuple):
 
     def counted(self) -> str:
         """Return the numbers of those that were missed, for the log: ``3 sandboxes and 5 containers``."""
-        sandboxes = sum(each.request.is_sandbox for pod in self.missed for each in pod)
+        sandboxes = sum(missed.request.is_sandbox for pod in self.missed for missed in pod)
         return (
             f"{_of(sandboxes, 'sandbox', 'es')} and {_of(sum(map(len, self.missed)) - sandboxes, 'container', 's')}"
         )
@@ -265,22 +265,22 @@ def find_missed(pods: Sequence[api.PodSandbox], containers: Sequence[api.Contain
     for container in containers:
         if container.id and container.state in _LIVES:
             by_pod.setdefault(container.pod_sandbox_id, []).append(container)
-    known = {pod.id: pod for pod in pods if pod.id}
-    found = Found([], {})
-    for id_ in [*known, *[id_ for id_ in by_pod if id_ not in known]]:
-        pod = known.get(id_)
+    by_id = {pod.id: pod for pod in pods if pod.id}
+    result = Found([], {})
+    for id_ in [*by_id, *[id_ for id_ in by_pod if id_ not in by_id]]:
+        pod = by_id.get(id_)
         group: list[Missed] = []
         if pod is not None and id_ not in served:
             sandbox = Missed(requests.of_pod(pod, State.CREATE).replace(late=True), requests.name_of(pod))
             if pod.pid or id_ in by_pod:
                 group.append(sandbox)
             else:
-                found.unproven[id_] = [sandbox]
+                result.unproven[id_] = [sandbox]
         about = pod or api.PodSandbox(id=id_)
-        group += [_of_container(about, each) for each in by_pod.get(id_, ()) if each.id not in served]
+        group += [_of_container(about, container) for container in by_pod.get(id_, ()) if container.id not in served]
         if group:
-            found.missed.append(group)
-    return found
+            result.missed.append(group)
+    return result
 
 
 def _of_container(pod: api.PodSandbox, container: api.Container) -> Missed:
@@ -288,5 +288,5 @@ def _of_container(pod: api.PodSandbox, container: api.Container) -> Missed:
     return Missed(request, requests.name_of(pod, container))
 
 
-def _of(number: int, what: str, ending: str) -> str:
-    return f"{number} {what}{'' if number == 1 else ending}"
+def _of(number: int, noun: str, ending: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else ending}"

@@ -149,9 +149,9 @@ class Log(logging.Handler):
         if self._thread is not None:
             self._thread.join(DRAINED_WITHIN)
 
-    def _lose(self, why: str) -> None:
+    def _lose(self, reason: str) -> None:
         self.lost += 1
-        self._why = why
+        self._why = reason
 
     def _run(self) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # other threads handle signals
@@ -172,7 +172,7 @@ class Log(logging.Handler):
     def _write(self, sinks: list[_Sink], record: logging.LogRecord) -> bool:
         """Give a line to the first sink that takes it, after why those before it do not."""
         for number, sink in enumerate(sinks):
-            for other in [each for each in sinks[:number] if self._faults.get(each.name) != each.fault]:
+            for other in [other for other in sinks[:number] if self._faults.get(other.name) != other.fault]:
                 if sink.take(_complaint(f"the log cannot be written to {other.name}: {other.fault}")):
                     self._faults[other.name] = other.fault
             if sink.take(record):
@@ -349,11 +349,11 @@ def _flat(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
     plugins = fields.get("plugins", ())
     if not plugins:
         return
-    yield "plugins", ", ".join([f"{each['plugin']} {each['outcome']} {each['ms']}ms" for each in plugins])
-    for each in plugins:
-        for key, value in each.get("metadata", {}).items():
-            yield f"{_quoted(each['plugin'])}.{_quoted(key)}", value
-    if errors := [f"{each['plugin']}: {each['error']}" for each in plugins if "error" in each]:
+    yield "plugins", ", ".join([f"{plugin['plugin']} {plugin['outcome']} {plugin['ms']}ms" for plugin in plugins])
+    for plugin in plugins:
+        for key, value in plugin.get("metadata", {}).items():
+            yield f"{_quoted(plugin['plugin'])}.{_quoted(key)}", value
+    if errors := [f"{plugin['plugin']}: {plugin['error']}" for plugin in plugins if "error" in plugin]:
         yield "error", "; ".join(errors)
 
 
@@ -394,7 +394,8 @@ class EventLog:
         if log.isEnabledFor(logging.DEBUG):
             left: dict[str, Any] = {} if seconds is None else {"ms_left": round(seconds * 1000)}
             names = ",".join([plugin.type for plugin in client.chain(request.state, request)]) or "none"
-            skipped = {f"skipped_{plugin}": why for plugin, why in client.skipped(request.state, request).items()}
+            reasons = client.skipped(request.state, request)
+            skipped = {f"skipped_{plugin}": reason for plugin, reason in reasons.items()}
             log.debug("event", extra=_about(name, request, chain=names, **left, **skipped))
         return EventLines(self, request, name)
 
@@ -498,14 +499,14 @@ def late_line(name: str, request: Request, error: str, *, is_final: bool = True)
     :param is_final: it is not tried again.
     """
     if error:
-        what = f"late create failed: {'it runs without its plugins' if is_final else 'trying again'}"
-        log.error(what, extra=_about(name, request, error=shorten(error, MAX_TEXT)))
+        message = f"late create failed: {'it runs without its plugins' if is_final else 'trying again'}"
+        log.error(message, extra=_about(name, request, error=shorten(error, MAX_TEXT)))
     else:
         log.info("late: it has had no create", extra=_about(name, request))
 
 
 def _about(name: str, request: Request, **fields: Any) -> dict[str, Any]:
     """Return the ``extra`` of a record about a pod or container."""
-    what = "pod" if request.is_sandbox else "container"
+    kind = "pod" if request.is_sandbox else "container"
     late = {"late": True} if request.late else {}
-    return {"fields": {"state": str(request.state), what: name, "id": request.id[:12], **late, **fields}}
+    return {"fields": {"state": str(request.state), kind: name, "id": request.id[:12], **late, **fields}}

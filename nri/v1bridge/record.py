@@ -85,8 +85,8 @@ class Record:
             lines = (self._attempt("read", self._read) or b"").split(b"\n")[:-1]  # the last one may be half of an id
             self._ids = {line.decode(): None for line in lines if _ID.fullmatch(line)} | self._ids
             entries = [entry for line in lines if line.startswith(b"{") and (entry := _entry(line))]
-            self._setups = {each["id"]: each["setup"] for each in entries if "setup" in each} | self._setups
-            self._without = {_key(each): each for each in entries if "setup" not in each} | self._without
+            self._setups = {entry["id"]: entry["setup"] for entry in entries if "setup" in entry} | self._setups
+            self._without = {_key(entry): entry for entry in entries if "setup" not in entry} | self._without
             self._bound()
             self._attempt("written", self._rewrite)
 
@@ -111,7 +111,7 @@ class Record:
         """Return the plugins of :meth:`add_setup`."""
         return self._setups.get(id_, [])
 
-    def runs_without(self, name: str, request: Request, why: str, plugin: str | None = None) -> None:
+    def runs_without(self, name: str, request: Request, reason: str, plugin: str | None = None) -> None:
         """Note that a pod or container runs without a plugin; the first reason counts.
 
         :param name: ``NAMESPACE/POD[/CONTAINER]``.
@@ -126,7 +126,7 @@ class Record:
             "plugin": plugin,
             "state": str(request.state),
             "since": round(time.time(), 3),
-            "why": bounded(escape(why), MAX_ERROR),
+            "why": bounded(escape(reason), MAX_ERROR),
         }
         with self._lock:
             if _key(entry) not in self._without:
@@ -259,7 +259,7 @@ class Record:
         self._close()
         self._fd, self._lines, self._is_torn = fd, len(lines), False
 
-    def _attempt(self, what: str, function: Callable[[], bytes | None]) -> bytes | None:
+    def _attempt(self, done: str, function: Callable[[], bytes | None]) -> bytes | None:
         """Return the function's result, None if it fails; log a failure once until it changes or is over."""
         try:
             result = function()
@@ -268,10 +268,10 @@ class Record:
             if reason != self._reported:
                 self._reported = reason
                 means = "what was served is known only until the bridge ends"
-                self.fault = f"the record {self._path} cannot be {what}: {escape(reason)}"
+                self.fault = f"the record {self._path} cannot be {done}: {escape(reason)}"
                 log.warning("%s; %s", self.fault, means)
             return None
-        if what == "written":
+        if done == "written":
             self._reported = self.fault = ""
         return result
 
@@ -296,11 +296,11 @@ def _entry(line: bytes) -> dict[str, Any] | None:
         entry = json.loads(line)
         if "setup" in entry:
             names = [entry["id"], *entry["setup"]]
-            return {"id": names[0], "setup": names[1:]} if all(isinstance(each, str) for each in names) else None
+            return {"id": names[0], "setup": names[1:]} if all(isinstance(text, str) for text in names) else None
         texts = {key: entry[key] for key in ("id", "pod", "state", "why")}
         maybe = {key: entry[key] for key in ("container", "plugin")}
         since = float(entry["since"])
     except (ValueError, TypeError, LookupError, RecursionError):
         return None
-    is_right = all(isinstance(each, str) for each in [*texts.values(), *filter(None, maybe.values())])
+    is_right = all(isinstance(text, str) for text in [*texts.values(), *filter(None, maybe.values())])
     return {**texts, **maybe, "since": since} if is_right else None

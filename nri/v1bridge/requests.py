@@ -164,34 +164,34 @@ class Pods:
 
     def complete(self, pod: PodSandbox) -> PodSandbox:
         """Return ``pod`` with its missing facts filled in from memory."""
-        known = self._pods.get(pod.id)
-        if known is None:
+        remembered = self._pods.get(pod.id)
+        if remembered is None:
             return pod
         whole = PodSandbox()
         whole.CopyFrom(pod)
-        whole.pid = pod.pid or known.pid
-        if known.HasField("linux"):
-            _fill(whole.linux, known.linux)
-        for key, value in known.annotations.items():
+        whole.pid = pod.pid or remembered.pid
+        if remembered.HasField("linux"):
+            _fill(whole.linux, remembered.linux)
+        for key, value in remembered.annotations.items():
             if key not in pod.annotations:
                 whole.annotations[key] = value
         return whole
 
 
-def _fill(linux: LinuxPodSandbox, known: LinuxPodSandbox) -> None:
-    linux.cgroups_path = linux.cgroups_path or known.cgroups_path
-    linux.cgroup_parent = linux.cgroup_parent or known.cgroup_parent
+def _fill(linux: LinuxPodSandbox, remembered: LinuxPodSandbox) -> None:
+    linux.cgroups_path = linux.cgroups_path or remembered.cgroups_path
+    linux.cgroup_parent = linux.cgroup_parent or remembered.cgroup_parent
     if not linux.namespaces:
-        linux.namespaces.extend(known.namespaces)
-    if not linux.HasField("resources") and known.HasField("resources"):
-        linux.resources.CopyFrom(known.resources)
+        linux.namespaces.extend(remembered.namespaces)
+    if not linux.HasField("resources") and remembered.HasField("resources"):
+        linux.resources.CopyFrom(remembered.resources)
 
 
-def _put(known: dict[str, Fact], id_: str, fact: Fact) -> None:
+def _put(facts: dict[str, Fact], id_: str, fact: Fact) -> None:
     """Remember a fact about a pod; the oldest ones are forgotten beyond :data:`MAX_PODS`."""
-    known[id_] = fact
-    while len(known) > MAX_PODS:
-        del known[next(iter(known))]
+    facts[id_] = fact
+    while len(facts) > MAX_PODS:
+        del facts[next(iter(facts))]
 
 
 class BridgeAbilities(NRIAbilities):

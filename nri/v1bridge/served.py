@@ -97,7 +97,7 @@ class Served:
         self._tidying = threading.Lock()
         self._record = Record()
         self._late = LateCreates(self._run_late, self._record)
-        self._found: Found | None = None  # by the synchronization, before the late creates begin
+        self._missed: Found | None = None  # by the synchronization, before the late creates begin
         self._unproven: dict[str, list[Missed]] = {}
         self._is_ending = self._is_awaiting = False  # a valid configuration, for what has started without one
         self._runtime_runs_pods, self._refuses_starts = False, True
@@ -105,11 +105,11 @@ class Served:
 
     def use(self, options: BridgeOptions) -> None:
         """Replace the options."""
-        known = self.options
+        before = self.options
         # With the same paths the last valid configuration stays: a runtime configures the bridge after each restart.
-        if (options.conf_dir, options.conf_file) != (known.conf_dir, known.conf_file):
+        if (options.conf_dir, options.conf_file) != (before.conf_dir, before.conf_file):
             self.configuration = Configuration(options.conf_dir, options.conf_file)
-        if (options.bin_dirs, options.check_owner) != (known.bin_dirs, known.check_owner):
+        if (options.bin_dirs, options.check_owner) != (before.bin_dirs, before.check_owner):
             self.residents.close()
             self.residents = Residents(options.bin_dirs, check_owner=options.check_owner)
         self.options = options
@@ -137,8 +137,8 @@ class Served:
         configuration = self.configuration.current(check_owner=options.check_owner)
         is_same = made is not None and made[0] is configuration
         if log.isEnabledFor(logging.DEBUG):
-            what = "unchanged" if is_same else "read"
-            log.debug("configuration %s (%.1f ms)", what, (time.monotonic() - started) * 1000)
+            change = "unchanged" if is_same else "read"
+            log.debug("configuration %s (%.1f ms)", change, (time.monotonic() - started) * 1000)
         if made is None or not is_same or made[1] is not options:
             made = self._made = configuration, options, self._keep_residents(configuration, options)
         invoker = self._given or self.residents
@@ -158,28 +158,28 @@ class Served:
 
     def synchronize(self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]) -> None:
         """Forget what does not exist any more, and queue what was missed; :meth:`start` begins with that."""
-        existing = {each.id for each in pods} | {each.id for each in containers}
+        existing = {subject.id for subject in pods} | {subject.id for subject in containers}
         self._record.keep(existing)
         self._late.drop()
-        found = find_missed(pods, containers, self._record)
+        missed = find_missed(pods, containers, self._record)
         if not self._is_ending:
-            self._found, self._unproven = found, found.unproven
-            self._late.put(found.missed)
+            self._missed, self._unproven = missed, missed.unproven
+            self._late.put(missed.missed)
 
     def start(self) -> None:
         """Begin with the late creates that are queued: when the configuration is not being edited."""
-        if (found := self._found) is None:
+        if (missed := self._missed) is None:
             return
         left = self.configuration.settles_in()
-        if not left or in_background(functools.partial(self._begin, found, left), "settle"):
-            self._begin(found)
+        if not left or in_background(functools.partial(self._begin, missed, left), "settle"):
+            self._begin(missed)
 
-    def _begin(self, found: Found, after: float = 0.0) -> None:
+    def _begin(self, missed: Found, after: float = 0.0) -> None:
         time.sleep(after)
-        if self._found is not found:
+        if self._missed is not missed:
             return  # the connection has ended
-        self._found = None
-        self._serve_waiting(found.counted() if found.missed else "")
+        self._missed = None
+        self._serve_waiting(missed.counted() if missed.missed else "")
 
     def _serve_waiting(self, who: str) -> None:
         """Begin with the late creates that wait, if the plugins are to run for them.
@@ -191,20 +191,20 @@ class Served:
         has_plugins = client.config.plugins
         if not self.options.late_create:
             means = 'no plugin runs for them ("lateCreate": false)'
-            for each in self._take_missed():
+            for missed in self._take_missed():
                 if has_plugins:
-                    why = 'it started without the bridge ("lateCreate": false)'
-                    self._record.runs_without(each.name, each.request, why)
+                    reason = 'it started without the bridge ("lateCreate": false)'
+                    self._record.runs_without(missed.name, missed.request, reason)
         elif not self.configuration.is_known:
             means, level = "no plugin runs for them before there is a valid configuration", logging.ERROR
             is_known = False
         elif not has_plugins:
             means, level = "no plugin is configured for them", logging.INFO
-            for each in self._take_missed():
-                self._record.add(each.request.id)
+            for missed in self._take_missed():
+                self._record.add(missed.request.id)
         else:
-            for each in self._late.waiting():
-                self._note_missed_setup(each.request, each.name, self._missed_setup(each.request, client))
+            for missed in self._late.waiting():
+                self._note_missed_setup(missed.request, missed.name, self._missed_setup(missed.request, client))
         if who:
             log.log(level, "late: %s have had no create; %s", who, means)
         if is_known:
@@ -214,8 +214,8 @@ class Served:
 
     def _await_configuration(self) -> None:
         """List what runs without a valid configuration, and serve it as soon as there is one."""
-        for each in self._late.waiting():
-            self._record.runs_without(each.name, each.request, "there was no valid configuration when it started")
+        for missed in self._late.waiting():
+            self._record.runs_without(missed.name, missed.request, "there was no valid configuration when it started")
         with self._lock:
             is_begun, self._is_awaiting = self._is_awaiting, True
         if not is_begun and in_background(self._until_known, "configuration"):
@@ -264,14 +264,14 @@ class Served:
         :param for_good: the bridge ends.
         """
         self._is_ending = self._is_ending or for_good
-        self._found, self._unproven = None, {}
+        self._missed, self._unproven = None, {}
         self._late.drop()
 
     def prove(self, sandbox: str, call: Call) -> None:
         """Note that a sandbox is ready; if it was missed, it is served after the call."""
-        if self._unproven and (found := self._unproven.pop(sandbox, None)):
-            self._late.put([found])
-            if self._found is None:  # else the others begin later
+        if self._unproven and (sandboxes := self._unproven.pop(sandbox, None)):
+            self._late.put([sandboxes])
+            if self._missed is None:  # else the others begin later
                 call.afterwards.append(self._late.start)
 
     def wait_until_idle(self, timeout: float) -> bool:
@@ -390,10 +390,10 @@ class Served:
             self._record.discard(request.id)
             self._tidy()
 
-    def _run_late(self, each: Missed) -> None:
+    def _run_late(self, missed: Missed) -> None:
         try:
-            self._chain(each.request, each.name, None)
-            self._record.has_run(each.request, ())
+            self._chain(missed.request, missed.name, None)
+            self._record.has_run(missed.request, ())
         finally:
             self._tidy()
 

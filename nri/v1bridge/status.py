@@ -135,8 +135,8 @@ class Status:
         head: dict[str, Any] = {"protocol": PROTOCOL, "namespace": namespace, "name": name}
         self._served.note_runs()
         with self._ledger.lock:
-            found, head["forgotten"] = self._ledger.exchanges(f"{namespace}/{name}"), self._ledger.forgotten
-        exchanges = [json.dumps(each) for each in found]  # one at a time, as encoding holds up the event thread
+            kept, head["forgotten"] = self._ledger.exchanges(f"{namespace}/{name}"), self._ledger.forgotten
+        exchanges = [json.dumps(each) for each in kept]  # one at a time, as encoding holds up the event thread
         return f'{json.dumps(head)[:-1]}, "exchanges": [{", ".join(exchanges)}]}}\n'.encode()
 
     def _bridge(self) -> dict[str, Any]:
@@ -217,8 +217,8 @@ class StatusSocket:
             status = os.lstat(path)
             self._path, self._identity = path, (status.st_dev, status.st_ino)
             self._wake, theirs = socket.socketpair()
-            if why := in_background(functools.partial(self._serve, listener, theirs), "status"):
-                log.error("no status socket: %s", why)
+            if reason := in_background(functools.partial(self._serve, listener, theirs), "status"):
+                log.error("no status socket: %s", reason)
                 listener.close()
                 theirs.close()
                 self._close()
@@ -263,7 +263,7 @@ class StatusSocket:
                 for client in clients[:-CLIENTS]:
                     client.until = 0.0
                 now = time.monotonic()
-                for client in [each for each in clients if each.until <= now]:
+                for client in [client for client in clients if client.until <= now]:
                     clients.remove(client)
                     selector.unregister(client.sock)
                     client.sock.close()
@@ -421,7 +421,7 @@ class Ledger:
 
     def exchanges(self, pod: str) -> list[dict[str, Any]]:
         """Return the exchanges with a pod, ``NAMESPACE/POD``, as the status has them."""
-        return [exchange for each, exchange in self._exchanges if each == pod]
+        return [exchange for name, exchange in self._exchanges if name == pod]
 
     def ran(self, lines: EventLines, event: str, seconds: float, error: str) -> None:
         """Note the outcome of a chain, if it had plugins.
@@ -525,5 +525,5 @@ def _shown(text: bytes) -> str:
 
 def _hidden(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: HIDDEN if key in ("env", "args") else _hidden(each) for key, each in value.items()}
-    return [_hidden(each) for each in value] if isinstance(value, list) else value
+        return {key: HIDDEN if key in ("env", "args") else _hidden(item) for key, item in value.items()}
+    return [_hidden(item) for item in value] if isinstance(value, list) else value
