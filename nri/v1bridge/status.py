@@ -136,7 +136,7 @@ class Status:
         self._served.note_runs()
         with self._ledger.lock:
             kept, head["forgotten"] = self._ledger.exchanges(f"{namespace}/{name}"), self._ledger.forgotten
-        exchanges = [json.dumps(each) for each in kept]  # one at a time, as encoding holds up the event thread
+        exchanges = [json.dumps(exchange) for exchange in kept]  # one at a time, as encoding holds up the event thread
         return f'{json.dumps(head)[:-1]}, "exchanges": [{", ".join(exchanges)}]}}\n'.encode()
 
     def _bridge(self) -> dict[str, Any]:
