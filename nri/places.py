@@ -19,7 +19,7 @@ DEFAULT_SOCKET = "/var/run/nri/nri.sock"
 """Socket on which a runtime accepts v2 plugins."""
 
 DEFAULT_RECORD_FILE = "/run/nri/v1bridge.record"
-"""The bridge's record of the containers that were served; below /run, as it must not outlive the machine's pods."""
+"""The bridge's record of containers that have had their create; below /run, so that no reboot leaves it there."""
 
 
 def beside(record_file: str, ending: str) -> str:

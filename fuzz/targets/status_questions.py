@@ -14,9 +14,9 @@ from nri.config.entries import PluginEntry
 from nri.status.judging import judge
 from nri.types import gojson
 from nri.types.v1 import Request
+from nri.v1bridge.chains import Chains
 from nri.v1bridge.log import EventLines, EventLog
 from nri.v1bridge.options import BridgeOptions
-from nri.v1bridge.served import Served
 from nri.v1bridge.status import PROTOCOL, Ledger, QuestionError, Status, refusal
 
 _NOWHERE = tempfile.gettempdir() + "/no/such/folder"
@@ -31,7 +31,7 @@ def _status() -> Status:
     lines = EventLines(EventLog(), Request(state="create", id="a\x1b"), "default/web/app")
     lines.steps.append(step)
     ledger.ran(lines, "StartContainer", 0.1, "no cgroup")
-    return Status(Served(options, ledger, None, None), ledger)
+    return Status(Chains(options, ledger, None, None), ledger)
 
 
 STATUS = _status()

@@ -163,7 +163,7 @@ def families(document: Document) -> Iterator[Metric]:
     yield _counter("late_creates_total", text, ended, ("outcome",))
     text = "Pods and containers that run without their plugins, or without one of them."
     yield _number("without_plugins", text, len({entry["id"] for entry in document["withoutPlugins"]}))
-    text = "1 if the record of what was served can be written, else 0: then a restart serves containers again."
+    text = "1 if the record of late creates can be written, else 0: then a restart runs create again."
     yield _number("record_usable", text, document["record"]["fault"] is None)
     yield _counter("log_lines_lost_total", "Lines that the log could not take.", [((), document["log"]["lost"])])
 

@@ -407,7 +407,7 @@ class _Examination:
         try:
             space = os.statvfs(node.root + run)
             if space.f_blocks and (not space.f_bavail or (space.f_files and not space.f_favail)):
-                text = f"{run} is full: the bridge can't keep its record, so a restart serves containers again"
+                text = f"{run} is full: the bridge can't keep its record, so a restart runs create again"
                 self._add(FAULT, "full", text, f"df {run}; remove what fills it")
         except OSError:
             pass  # it does not exist as long as no bridge has run

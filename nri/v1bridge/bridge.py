@@ -16,7 +16,7 @@ from nri.errors import escape
 from nri.places import beside
 from nri.types.v1 import State
 from nri.v1bridge import requests
-from nri.v1bridge.served import Served
+from nri.v1bridge.chains import Chains
 from nri.v1bridge.status import CONNECTED, CONNECTING, Ledger, Status, StatusSocket
 from nri.v2 import api, stub
 from nri.v2.api import events
@@ -61,8 +61,8 @@ class Bridge(stub.V2Plugin):
     ) -> None:
         self._adopt, self._launched = adopt, launched
         self._ledger = Ledger([events.BY_EVENT[event].rpc for event in handlers(self)])
-        self._served = Served(options, self._ledger, subreaper, invoker)
-        self._status = Status(self._served, self._ledger)
+        self._chains = Chains(options, self._ledger, subreaper, invoker)
+        self._status = Status(self._chains, self._ledger)
         self._status_socket = StatusSocket(self._status.answer)
         self._pods = requests.Pods()
         self._is_told = True  # what exists, or the log has that it is not
@@ -71,7 +71,7 @@ class Bridge(stub.V2Plugin):
     def configure(self, config: str, runtime: RuntimeInfo) -> None:
         """Take the options and the runtime's identity. Refuse nothing: see :meth:`BridgeOptions.read`."""
         if self._adopt is not None:
-            self._served.use(self._adopt(config))
+            self._chains.use(self._adopt(config))
         elif config.strip():
             log.warning("ignoring the options that the runtime hands over: those of --config apply")
         major = re.match(r"v?([0-9]{1,4})\.", runtime.version)
@@ -85,7 +85,7 @@ class Bridge(stub.V2Plugin):
             self.open_status()
         within = min(PLUGINS_WITHIN, (runtime.request_timeout or PLUGINS_WITHIN * 4) / 4)
         is_crio = runtime.name == "cri-o"
-        self._served.configure(runtime_runs_pods=runs_pods, refuses_starts=not is_crio, within=within)
+        self._chains.configure(runtime_runs_pods=runs_pods, refuses_starts=not is_crio, within=within)
 
     def synchronize(
         self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]
@@ -95,18 +95,18 @@ class Bridge(stub.V2Plugin):
         self._is_told = True
         self._status.synchronized()
         log.info("synchronized: %d pods, %d containers", len(pods), len(containers))
-        self._served.synchronize(pods, containers)
+        self._chains.synchronize(pods, containers)
         return None
 
     def after_synchronize(self) -> None:
         """Begin with the late creates: the runtime does not wait for them."""
         self.announce(CONNECTED)
-        self._served.configuration.explain()
-        self._served.start()
+        self._chains.configuration.explain()
+        self._chains.start()
 
     def disconnected(self) -> None:
         """Begin no more late creates."""
-        self._served.stop()
+        self._chains.stop()
         self.announce(CONNECTING)
 
     def run_pod_sandbox(self, request: api.RunPodSandboxRequest, call: Call) -> None:
@@ -144,7 +144,7 @@ class Bridge(stub.V2Plugin):
 
     def start_container(self, request: api.StartContainerRequest, call: Call) -> None:
         """Run ``create`` for the container."""
-        self._served.prove(request.pod.id, call)
+        self._chains.prove(request.pod.id, call)
         self._run_container(request.pod, request.container, State.CREATE, call)
 
     def update_container(self, request: api.UpdateContainerRequest, call: Call) -> api.UpdateContainerResponse | None:
@@ -168,14 +168,14 @@ class Bridge(stub.V2Plugin):
 
     def stop_late_creates(self) -> None:
         """Begin no more late creates: the bridge is about to end."""
-        self._served.stop(for_good=True)
+        self._chains.stop(for_good=True)
 
     def wait_until_idle(self, timeout: float) -> bool:
         """Wait until no chain is running and the log has all faults of the configuration, at most *timeout* seconds.
 
         Return whether no chain is running.
         """
-        return self._served.wait_until_idle(timeout)
+        return self._chains.wait_until_idle(timeout)
 
     def answered(self, call: Call) -> None:
         """Count the event. Say once that the runtime has not said what exists."""
@@ -186,7 +186,7 @@ class Bridge(stub.V2Plugin):
 
     def open_status(self) -> None:
         """Answer at the status socket, in a thread of its own."""
-        self._status_socket.open(beside(self._served.options.record_file, ".sock"))
+        self._status_socket.open(beside(self._chains.options.record_file, ".sock"))
 
     def announce(self, state: str) -> None:
         """Note the state of the bridge for its status."""
@@ -195,10 +195,10 @@ class Bridge(stub.V2Plugin):
     def close(self) -> None:
         """Close the record's file, end the residents, and answer no more: no event follows."""
         self._status_socket.close()
-        self._served.close()
+        self._chains.close()
 
     def _run_sandbox(self, pod: api.PodSandbox, state: State, call: Call, changes: Changes | None = None) -> None:
-        self._served.run(requests.of_pod(pod, state), requests.name_of(pod), call, changes)
+        self._chains.run(requests.of_pod(pod, state), requests.name_of(pod), call, changes)
 
     def _run_container(
         self,
@@ -211,7 +211,7 @@ class Bridge(stub.V2Plugin):
         pod = self._pods.complete(_identified(pod, "pod"))
         _identified(container, "container")
         request = requests.of_container(pod, container, state)
-        self._served.run(request, requests.name_of(pod, container), call, changes)
+        self._chains.run(request, requests.name_of(pod, container), call, changes)
 
 
 def _identified(message: Identified, kind: str) -> Identified:

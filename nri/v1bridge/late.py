@@ -9,7 +9,7 @@ The bridge guarantees, for each sandbox and container:
   ``create``; if it comes meanwhile, it waits, and if that takes too long for the runtime, it runs afterwards;
 - what has not begun when the connection ends is dropped without a note; the next synchronization finds it again.
 
-A sandbox comes before its containers. :data:`THREADS` pods are served at a time.
+A sandbox comes before its containers. :data:`THREADS` pods are handled at a time.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from nri.v1bridge.record import Record
 
 THREADS = 4
-"""Pods that are served at a time: events that come meanwhile need the plugins, too."""
+"""Pods that are handled at a time: events that come meanwhile need the plugins, too."""
 
 PAUSES = (0.0, 1.0, 5.0)
 """Seconds before each attempt; those that fail are tried again when all others were tried."""
@@ -174,9 +174,9 @@ class LateCreates:
             except IndexError:  # the others have taken the rest
                 return
             for missed in pod:
-                self._serve(missed, is_last=is_last)
+                self._run_one(missed, is_last=is_last)
 
-    def _serve(self, missed: Missed, *, is_last: bool) -> None:
+    def _run_one(self, missed: Missed, *, is_last: bool) -> None:
         id_ = missed.request.id
         with self._lock:
             # It may be running for the previous connection.
@@ -185,7 +185,7 @@ class LateCreates:
                 return  # it was withdrawn or dropped
             if id_ in self._record:
                 del self._pending[id_]
-                return  # it was served for an event of the previous connection, or late
+                return  # it has had its create, for an event of the previous connection or late
             self._running[id_] = []
         error = ""
         try:
@@ -194,7 +194,7 @@ class LateCreates:
             self._record.add(id_)
         except StatusError as failure:
             error = failure.message
-        except Exception as failure:  # the others must be served
+        except Exception as failure:  # the others must go on
             log.exception("unexpected error")
             error = escape(f"{type(failure).__name__}: {failure}")
         with self._lock:
@@ -226,7 +226,7 @@ _LIVES = (api.ContainerState.CONTAINER_RUNNING, api.ContainerState.CONTAINER_PAU
 
 
 class Missed(NamedTuple):
-    """A sandbox or container that lives and was not served."""
+    """A sandbox or container that lives and has not had its ``create``."""
 
     request: Request
     """Its ``create``, marked as late."""
@@ -240,7 +240,7 @@ class Found(NamedTuple):
     missed: list[list[Missed]]
     """For each pod the sandbox, if it was missed, and then its containers; no item is empty."""
     unproven: dict[str, list[Missed]]
-    """By id, the sandboxes that were not served and may be ready or stopped."""
+    """By id, the sandboxes without a ``create`` that may be ready or stopped."""
 
     def counted(self) -> str:
         """Return the numbers of those that were missed, for the log: ``3 sandboxes and 5 containers``."""
@@ -250,8 +250,8 @@ class Found(NamedTuple):
         )
 
 
-def find_missed(pods: Sequence[api.PodSandbox], containers: Sequence[api.Container], served: Container[str]) -> Found:
-    """Return the sandboxes and containers that live and are not among the ids that were *served*.
+def find_missed(pods: Sequence[api.PodSandbox], containers: Sequence[api.Container], done: Container[str]) -> Found:
+    """Return the sandboxes and containers that live and are not among the ids of those that are *done*.
 
     Runtimes synchronize with what they know, which is more than what lives. containerd sends all sandboxes
     but unknown ones, where stopped ones have no pid, and created and running containers. CRI-O sends all sandboxes,
@@ -270,14 +270,14 @@ def find_missed(pods: Sequence[api.PodSandbox], containers: Sequence[api.Contain
     for id_ in [*by_id, *[id_ for id_ in by_pod if id_ not in by_id]]:
         pod = by_id.get(id_)
         group: list[Missed] = []
-        if pod is not None and id_ not in served:
+        if pod is not None and id_ not in done:
             sandbox = Missed(requests.of_pod(pod, State.CREATE).replace(late=True), requests.name_of(pod))
             if pod.pid or id_ in by_pod:
                 group.append(sandbox)
             else:
                 result.unproven[id_] = [sandbox]
         about = pod or api.PodSandbox(id=id_)
-        group += [_of_container(about, container) for container in by_pod.get(id_, ()) if container.id not in served]
+        group += [_of_container(about, container) for container in by_pod.get(id_, ()) if container.id not in done]
         if group:
             result.missed.append(group)
     return result

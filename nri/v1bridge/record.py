@@ -1,9 +1,9 @@
-"""The record: which sandboxes and containers were served, and which of them run without their plugins.
+"""The record: which sandboxes and containers have had their ``create``, and which run without their plugins.
 
 It is in memory, and in a file that outlives the bridge but not the machine. A line is appended with one write: the id
 whose ``create`` ended without an error; or a JSON object, which has the plugins whose ``setup`` did, or is an entry
 of ``withoutPlugins`` in docs/status.md. An id is written after its chain has succeeded, so a bridge that is killed
-meanwhile leaves a container that counts as not served. The file is read with suspicion: it is bounded, belongs to
+meanwhile leaves a container that counts as one without it. The file is read with suspicion: it is bounded, belongs to
 root or to our user, and is no link; other lines are ignored. A file that cannot be read counts as empty, and one that
 cannot be written is reported once, and in the status; neither is ever the error of an event.
 """
@@ -52,14 +52,14 @@ log = logging.getLogger("nri.v1bridge")
 
 
 class Record:
-    """The ids that were served. All methods may be called from any thread; none raises for the file's sake.
+    """The ids that have had their ``create``. Any thread may call all methods; none raises for the file's sake.
 
     Before the first :meth:`load` there is no file, and ids are only in memory.
     """
 
     def __init__(self) -> None:
         self._path = ""
-        self._ids: dict[str, None] = {}  # in the order in which they were served
+        self._ids: dict[str, None] = {}  # in the order of their creates
         self._setups: dict[str, list[str]] = {}  # types of plugins, by id
         self._without: dict[_Key, dict[str, Any]] = {}
         self._fd = -1
@@ -267,7 +267,7 @@ class Record:
             reason = str(error) if isinstance(error, NRIError) else error.strerror or str(error)
             if reason != self._reported:
                 self._reported = reason
-                means = "what was served is known only until the bridge ends"
+                means = "which containers have had their create is known only until the bridge ends"
                 self.fault = f"the record {self._path} cannot be {done}: {escape(reason)}"
                 log.warning("%s; %s", self.fault, means)
             return None

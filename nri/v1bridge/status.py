@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from nri.client import Invoker, Step
     from nri.config.entries import PluginEntry
+    from nri.v1bridge.chains import Chains
     from nri.v1bridge.log import EventLines
-    from nri.v1bridge.served import Served
     from nri.v2.stub import RuntimeInfo
     from nri.v2.ttrpc import Call
 
@@ -69,8 +69,8 @@ class QuestionError(NRIError):
 class Status:
     """The status of a bridge. All methods may be called from any thread, and change nothing."""
 
-    def __init__(self, served: Served, ledger: Ledger) -> None:
-        self._served, self._ledger = served, ledger
+    def __init__(self, chains: Chains, ledger: Ledger) -> None:
+        self._chains, self._ledger = chains, ledger
         self._started = time.time()
         self._runtime: dict[str, Any] = dict.fromkeys(("name", "version", "nri", "since", "synchronized"))
         self._connections = 0
@@ -110,11 +110,11 @@ class Status:
         raise QuestionError(f"get: found {gojson.describe(question.get('get'))}, expected {_EXPECTED}")
 
     def _whole(self) -> bytes:
-        client = self._served.client()  # as an event does it, so that a broken file is noticed without one
-        configuration = self._served.configuration
+        client = self._chains.client()  # as an event does it, so that a broken file is noticed without one
+        configuration = self._chains.configuration
         configuration.explain()
-        self._served.retry_record()
-        self._served.note_runs()
+        self._chains.retry_record()
+        self._chains.note_runs()
         to, lost = destination()
         with self._ledger.lock:
             return _encoded(
@@ -126,22 +126,24 @@ class Status:
                     "configuration": configuration.describe(),
                     "plugins": [self._plugin(plugin, client.invoker) for plugin in client.config.plugins],
                     "events": self._ledger.events(),
-                    **self._served.describe(),
+                    **self._chains.describe(),
                     "log": {"to": to, "lost": lost},
                 }
             )
 
     def _of_pod(self, namespace: str, name: str) -> bytes:
         head: dict[str, Any] = {"protocol": PROTOCOL, "namespace": namespace, "name": name}
-        self._served.note_runs()
+        self._chains.note_runs()
         with self._ledger.lock:
             kept, head["forgotten"] = self._ledger.exchanges(f"{namespace}/{name}"), self._ledger.forgotten
-        exchanges = [json.dumps(exchange) for exchange in kept]  # one at a time, as encoding holds up the event thread
+        exchanges = [
+            json.dumps(exchange) for exchange in kept
+        ]  # one at a time, as encoding holds up the event thread
         return f'{json.dumps(head)[:-1]}, "exchanges": [{", ".join(exchanges)}]}}\n'.encode()
 
     def _bridge(self) -> dict[str, Any]:
         build = {"version": __version__, "commit": __commit__ or None, "date": __date__ or None}
-        options = self._served.options
+        options = self._chains.options
         return {
             **build,
             "pid": os.getpid(),
@@ -151,13 +153,13 @@ class Status:
         }
 
     def _plugin(self, plugin: PluginEntry, invoker: Invoker) -> dict[str, Any]:
-        options = self._served.options
+        options = self._chains.options
         binary, problem = None, None
         try:
             binary = invoker.find(plugin.type)
         except PluginError as error:
             problem = error.reason
-        standing = self._served.residents.standing(binary or "")
+        standing = self._chains.residents.standing(binary or "")
         return {
             "type": plugin.type,
             "source": plugin.source,

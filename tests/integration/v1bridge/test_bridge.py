@@ -265,7 +265,7 @@ def test_last_cgroups_path_counts(host: Host, node: Node) -> None:
 
 def test_cgroups_path_is_ignored_after_the_creation(host: Host, node: Node) -> None:
     mover(host, "/../bad")
-    node.bridge._served._record.add_setup("1f92", ["mover0"])
+    node.bridge._chains._record.add_setup("1f92", ["mover0"])
     node.start()
     node.update()
     node.stop()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nri.v1bridge import Bridge, BridgeOptions, served
+from nri.v1bridge import Bridge, BridgeOptions, chains
 from nri.v2 import api
 from nri.v2.stub import RuntimeInfo
 from nri.v2.ttrpc import StatusError
@@ -41,7 +41,7 @@ def test_a_change_of_the_configuration_counts_for_the_next_event(host: Host, nod
 def shared(host: Host, node: Node, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file whose plugins containerd 2.x runs for pods: a bridge reads it too, where there is no other."""
     path = host.root / "conf.json"
-    monkeypatch.setattr(served, "CONTAINERD_CONF_FILE", str(path))
+    monkeypatch.setattr(chains, "CONTAINERD_CONF_FILE", str(path))
     entry = node.keeper(states=["setup", "update"])
     path.write_text(json.dumps({"version": "0.1", "plugins": [entry.to_value()]}))
     return path

@@ -9,9 +9,9 @@ import pytest
 
 from nri.client import DirectInvoker
 from nri.config.entries import ConfigList, PluginEntry
-from nri.v1bridge import served as module
+from nri.v1bridge import chains as module
+from nri.v1bridge.chains import Chains
 from nri.v1bridge.options import BridgeOptions
-from nri.v1bridge.served import Served
 from nri.v1bridge.status import Ledger
 from tests.unit.v1bridge.configured import loading
 
@@ -57,11 +57,11 @@ def options(conf: Path, **changes: Any) -> BridgeOptions:
     return BridgeOptions(conf_dir=str(conf), conf_file=f"{conf}/none", **changes)
 
 
-def served(options: BridgeOptions) -> Served:
-    return Served(options, Ledger(), None, None)
+def served(options: BridgeOptions) -> Chains:
+    return Chains(options, Ledger(), None, None)
 
 
-def types(chains: Served) -> list[str]:
+def types(chains: Chains) -> list[str]:
     return [plugin.type for plugin in chains.client().config.plugins]
 
 

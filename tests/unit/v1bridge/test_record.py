@@ -1,4 +1,4 @@
-"""The record of what was served: what it remembers, and what it makes of a file that it cannot rely on."""
+"""The record of containers that have had their create, and a file that it cannot rely on."""
 
 import errno
 import json
@@ -181,7 +181,7 @@ def test_path_that_is_no_file_counts_as_empty_and_stays(
     assert lines(tmp_path / "target") == ["aaa"]
     assert not path.is_file() or path.is_symlink()
     (message,) = caplog.messages
-    reason = f"it is a {kind}, expected a regular file; what was served"
+    reason = f"it is a {kind}, expected a regular file; which containers"
     assert message.startswith(f"the record {path} cannot be read: {reason}")
 
 
@@ -247,7 +247,7 @@ def test_failed_write_is_logged_once_and_the_id_is_kept(
         fault = record.describe()["record"]["fault"]
         patch.setattr(os, "write", lambda fd, data: real(fd, data[:2]))
         record.add("half")
-    means = "what was served is known only until the bridge ends"
+    means = "which containers have had their create is known only until the bridge ends"
     assert fault == f"the record {path} cannot be written: No space left on device"
     assert caplog.messages == [f"the record {path} cannot be written: No space left on device; {means}"]
     assert [each.name for each in path.parent.iterdir()] == [path.name]

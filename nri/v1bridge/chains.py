@@ -4,7 +4,7 @@ A chain runs with the configuration and the options as they are when it begins. 
 start a process for each request, so that the residents are free for events.
 
 An event's ``create`` is put on record when it has ended without an error, its ``delete`` takes it off. A
-synchronization shows what lives without being on record (:mod:`nri.v1bridge.late`); late creates serve it
+synchronization shows the containers that live without being on record: they get a late create
 (:mod:`nri.v1bridge.late`).
 """
 
@@ -73,7 +73,7 @@ MISSED_SETUP = "its setup was missed: the container was created without it"
 log = logging.getLogger("nri.v1bridge")
 
 
-class Served:
+class Chains:
     """Runs the chains of events, and those that were missed. All methods may be called from any thread.
 
     The parameters are those of :class:`nri.v1bridge.bridge.Bridge`.
@@ -179,9 +179,9 @@ class Served:
         if self._missed is not missed:
             return  # the connection has ended
         self._missed = None
-        self._serve_waiting(missed.counted() if missed.missed else "")
+        self._begin_waiting(missed.counted() if missed.missed else "")
 
-    def _serve_waiting(self, who: str) -> None:
+    def _begin_waiting(self, who: str) -> None:
         """Begin with the late creates that wait, if the plugins are to run for them.
 
         :param who: those that wait, for the log; "" for none.
@@ -213,7 +213,7 @@ class Served:
             self._await_configuration()
 
     def _await_configuration(self) -> None:
-        """List what runs without a valid configuration, and serve it as soon as there is one."""
+        """List what runs without a valid configuration, and run its late creates as soon as there is one."""
         for missed in self._late.waiting():
             self._record.runs_without(missed.name, missed.request, "there was no valid configuration when it started")
         with self._lock:
@@ -226,7 +226,7 @@ class Served:
             time.sleep(AGAIN_AFTER)
             self.client()
         self._is_awaiting = False
-        self._serve_waiting("those that started without a valid configuration" if self._late.waiting() else "")
+        self._begin_waiting("those that started without a valid configuration" if self._late.waiting() else "")
 
     def _take_missed(self) -> Sequence[Missed]:
         """Withdraw all late creates; return those that wait."""
@@ -268,7 +268,7 @@ class Served:
         self._late.drop()
 
     def prove(self, sandbox: str, call: Call) -> None:
-        """Note that a sandbox is ready; if it was missed, it is served after the call."""
+        """Note that a sandbox is ready; if it was missed, its ``create`` comes after the call."""
         if self._unproven and (sandboxes := self._unproven.pop(sandbox, None)):
             self._late.put([sandboxes])
             if self._missed is None:  # else the others begin later
