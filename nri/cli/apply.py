@@ -24,7 +24,7 @@ from nri.config.loading import unread
 from nri.errors import NRIError, escape
 
 ATTEMPTS = 5
-"""How often a directory is copied whose files disappear meanwhile."""
+"""How often a directory is copied that is exchanged meanwhile."""
 
 
 @click.command()
@@ -104,19 +104,19 @@ def _is_same(new: str, conf_dir: str, names: list[str]) -> bool:
 def _copied(directory: str, new: str) -> list[str]:
     """Copy the files of a directory to an empty one, and have them on the disk; return their names.
 
-    A mounted ConfigMap has a link ``..data``; the kubelet exchanges it, and then removes the files that it led to.
+    A mounted ConfigMap has a link ``..data``; the kubelet exchanges it, and then removes the files that it led to. So
+    the copy is whole if the link still leads there.
     """
-    data = os.path.join(directory, "..data")
     for _ in range(ATTEMPTS):
-        source = os.path.realpath(data if os.path.isdir(data) else directory)
-        try:
+        source = _source(directory)
+        with suppress(FileNotFoundError):
             names = [os.path.basename(path) for path in config.list_files(source)]
             for name in names:
                 shutil.copyfile(os.path.join(source, name), os.path.join(new, name))
-            break
-        except FileNotFoundError:
-            for name in os.listdir(new):
-                os.unlink(os.path.join(new, name))
+            if _source(directory) == source:
+                break
+        for name in os.listdir(new):
+            os.unlink(os.path.join(new, name))
     else:
         raise NRIError(f"{directory}: files disappeared each time that it was copied, expected files that stay")
     os.chmod(new, 0o755)  # noqa: S103 - as any directory in /etc
@@ -129,6 +129,11 @@ def _copied(directory: str, new: str) -> list[str]:
         finally:
             os.close(fd)
     return names
+
+
+def _source(directory: str) -> str:
+    data = os.path.join(directory, "..data")
+    return os.path.realpath(data if os.path.isdir(data) else directory)
 
 
 def _check(host: options.Host, new: str, directory: str) -> str:

@@ -103,15 +103,19 @@ def test_the_directory_that_was_there_is_kept_once(host: Host, new: Path) -> Non
     assert done.stderr.endswith(f"and an earlier one, {host.root}/before/resource.d; remove one of them\n")
 
 
-def test_config_map_exchanged_during_the_copy(host: Host, new: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("last", [1, 2])
+def test_config_map_exchanged_during_the_copy(
+    host: Host, new: Path, monkeypatch: pytest.MonkeyPatch, last: int
+) -> None:
     volume = ConfigMapVolume(host.root / "mount")
     volume.write({"10.conf": ONE, "20.conf": ONE})
-    real = shutil.copyfile
+    real, copied = shutil.copyfile, list[str]()
 
     def exchange(source: str, target: str) -> None:
         real(source, target)
-        monkeypatch.setattr(shutil, "copyfile", real)
-        volume.write({"10.conf": TWO, "20.conf": TWO, "30.conf": TWO})
+        copied.append(source)
+        if len(copied) == last:
+            volume.write({"10.conf": TWO, "20.conf": TWO, "30.conf": TWO})
 
     monkeypatch.setattr(shutil, "copyfile", exchange)
     assert apply(host, volume.path).stdout.startswith("now in use: 10.conf 20.conf 30.conf, hash ")
