@@ -39,7 +39,7 @@ def kubelets(machine: Topology, free: Set, count: int) -> Set:
 
     def by_socket(which: Callable[[Set], bool]) -> list[Set]:
         left = free - taken
-        order = sorted(sockets, key=lambda each: (len(each & left), min(each)))
+        order = sorted(sockets, key=lambda socket: (len(socket & left), min(socket)))
         return [core for socket in order for core in machine.cores if core <= socket and which(core)]
 
     for core in by_socket(lambda core: core <= free):
@@ -62,17 +62,17 @@ def measure(scratch: Path) -> list[Row]:
     for name in MACHINES_COMPARED:
         machine = topology(scratch, name)
         ours, theirs = _crossing(machine, _ours), _crossing(machine, kubelets)
-        for what in ("L3", "node", "package"):
-            if len(getattr(machine, {"L3": "caches", "node": "nodes", "package": "packages"}[what])) == 1:
+        for level in ("L3", "node", "package"):
+            if len(getattr(machine, {"L3": "caches", "node": "nodes", "package": "packages"}[level])) == 1:
                 continue
-            if what == "L3" and len(machine.caches) == len(machine.cores):
+            if level == "L3" and len(machine.caches) == len(machine.cores):
                 continue  # no cache is shared
             rows.append(
                 Row(
-                    name=f"{name}: sets that cross a {what} and need not",
-                    figure=100 * ours[what],
+                    name=f"{name}: sets that cross a {level} and need not",
+                    figure=100 * ours[level],
                     unit="%",
-                    reference=100 * theirs[what] or None,
+                    reference=100 * theirs[level] or None,
                     of="kubelet",
                     goal=1.0,
                 )
@@ -104,11 +104,11 @@ def _crossing(machine: Topology, give: Callable[[Topology, Set, int], Set]) -> d
                 assert len(cpus) == count
                 assert cpus <= free
                 made += 1
-                for what, parts in domains.items():
+                for level, parts in domains.items():
                     could = any(len(part) >= count for part in parts)
-                    crossing[what] += could and not any(cpus <= part for part in parts)
+                    crossing[level] += could and not any(cpus <= part for part in parts)
                 free -= cpus
                 running.append(cpus)
             if running and leaves < 0.45:
                 free |= running.pop(chance.randrange(len(running)))
-    return {what: number / made for what, number in crossing.items()}
+    return {level: number / made for level, number in crossing.items()}

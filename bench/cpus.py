@@ -18,11 +18,11 @@ def available() -> list[int]:
 
 def cores() -> list[int]:
     """Return one CPU of each core that this process may use: two threads of a core share its caches."""
-    found: dict[str, int] = {}
+    by_siblings: dict[str, int] = {}
     for cpu in available():
         siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
-        found.setdefault(siblings.read_text() if siblings.exists() else str(cpu), cpu)
-    return list(found.values())
+        by_siblings.setdefault(siblings.read_text() if siblings.exists() else str(cpu), cpu)
+    return list(by_siblings.values())
 
 
 def two() -> list[int]:

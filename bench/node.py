@@ -50,7 +50,7 @@ class TimedNode(BridgeNode):
             options={**options, "logLevel": "error"},
             on_exchange=self._note,
         )
-        self.configure("10.conf", *({"type": each} if isinstance(each, str) else each for each in plugins))
+        self.configure("10.conf", *({"type": plugin} if isinstance(plugin, str) else plugin for plugin in plugins))
         self.synchronized_in = 0.0
         for number in range(known):
             pod = pod_number(number)

@@ -54,14 +54,14 @@ def machine() -> str:
 
 def lines(title: str, rows: list[Row]) -> list[str]:
     """Return a table in Markdown."""
-    found = [f"| {title} | figure | reference | ratio | goal | |", "| --- | --- | --- | --- | --- | --- |"]
+    table = [f"| {title} | figure | reference | ratio | goal | |", "| --- | --- | --- | --- | --- | --- |"]
     for row in rows:
         reference = "" if row.reference is None else f"{_number(row.reference)} ({row.of})"
         ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
         goal = "" if row.goal is None else f"{row.goal:g}"
         figure = f"{_number(row.figure)} {row.unit}"
-        found.append(f"| {row.name} | {figure} | {reference} | {ratio} | {goal} | {row.verdict} |")
-    return found
+        table.append(f"| {row.name} | {figure} | {reference} | {ratio} | {goal} | {row.verdict} |")
+    return table
 
 
 def save(path: Path, parts: dict[str, list[Row]]) -> None:

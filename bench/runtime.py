@@ -70,7 +70,7 @@ def measure(binaries: Path, *, runs: int) -> list[Row]:
         return []
     with Enclosure() as enclosure:
         times = _run(enclosure, binaries, runc, runs)
-    medians = {name: statistics.median(each) for name, each in times.items()}
+    medians = {name: statistics.median(durations) for name, durations in times.items()}
     rows = []
     for words in (("create", "start", "delete"), ("create",), ("start",), ("state",), ("delete",)):
         name = " + ".join(words)
@@ -101,8 +101,8 @@ def _run(enclosure: Enclosure, binaries: Path, runc: str, runs: int) -> dict[str
     for _ in range(max(1, runs // BATCH)):
         arguments = json.dumps([cases, str(enclosure.root / "state"), str(bundle), BATCH])
         output = enclosure.run(sys.executable, "-I", "-S", "-c", SCRIPT, arguments)
-        for name, each in json.loads(output).items():
-            times.setdefault(name, []).extend(each)
+        for name, durations in json.loads(output).items():
+            times.setdefault(name, []).extend(durations)
     return times
 
 

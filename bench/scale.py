@@ -104,14 +104,14 @@ def _footprint(node: TimedNode) -> list[Row]:
     }
     return [
         Row(
-            name=what,
+            name=name,
             figure=figure,
             unit=unit,
             reference=limit,
             of="limit" if limit else "",
             goal=1.0 if limit else None,
         )
-        for what, (figure, unit, limit) in rows.items()
+        for name, (figure, unit, limit) in rows.items()
     ]
 
 
@@ -146,7 +146,7 @@ def _probe(node: TimedNode, nri: str, path: Path) -> Row:
             times[name].append((time.perf_counter() - started) * 1000)
             if ran.returncode != 0:
                 raise SystemExit(f"{command}: exit status {ran.returncode}, printed {ran.stdout!r}; {node.log()}")
-    medians = {name: statistics.median(each) for name, each in times.items()}
+    medians = {name: statistics.median(durations) for name, durations in times.items()}
     return Row(
         name="nri status --check",
         figure=medians["check"],
@@ -167,14 +167,14 @@ def _growth(node: TimedNode, events: int) -> list[Row]:
     after = _taken(node)
     return [
         Row(
-            name=f"{what} after {events} events",
-            figure=after[what],
+            name=f"{name} after {events} events",
+            figure=after[name],
             unit=unit,
-            reference=before[what],
+            reference=before[name],
             of="before",
             goal=goal,
         )
-        for what, unit, goal in (
+        for name, unit, goal in (
             ("memory", "MB RSS", 1.05),
             ("memory of the resident", "MB RSS", 1.05),
             ("descriptors", "", 1.0),

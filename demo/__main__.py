@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -65,34 +66,46 @@ class Show:
         if rpc not in _WITH_PLUGINS and outcome.error is None:
             return
         _print(lines.event(rpc, pod.name, took, about), bold=True)
-        for line in self._new_lines() if rpc in _WITH_PLUGINS else []:
-            for part in line["plugins"]:
-                result = part.get("metadata", {}) | {key: part[key] for key in part if key == "error"}
-                below = {key: self._cgroups.shown(str(value)) for key, value in result.items()}
+        for fields in self._new_lines() if rpc in _WITH_PLUGINS else []:
+            for part in fields["plugins"].split(", "):
+                plugin, _, milliseconds = part.split(" ")
+                result = {
+                    key.removeprefix(f"{plugin}."): fields[key] for key in fields if key.startswith(f"{plugin}.")
+                }
+                result |= {key: fields[key] for key in fields if key == "error"}
+                below = {key: self._cgroups.shown(value) for key, value in result.items()}
                 if "cpus" in below:
                     below["cpus"] = f"{{{below['cpus']}}} of {self._cgroups.machine}"
-                _print(lines.run(line["state"], part["plugin"], part["ms"], below))
+                _print(lines.run(fields["state"], plugin, float(milliseconds.removesuffix("ms")), below))
         if outcome.error is not None:
             _print(wrapped(str(outcome.error), "    error: "), fg="red")
         for knob, value in self._cgroups.knobs(pod.container_path).items():
             if before and value != before[knob]:
                 click.secho(f"    {knob}: {before[knob]} -> {value}", fg="yellow")
 
-    def _new_lines(self) -> list[dict[str, Any]]:
-        """Return the lines about events that the bridge has logged since the last call.
+    def _new_lines(self) -> list[dict[str, str]]:
+        """Return the fields of the lines about events that the bridge has logged since the last call.
 
         An event is logged after its answer, so its line may not be there yet.
         """
         until = time.monotonic() + 5
         while True:
             lines = self._node.log().splitlines(keepends=True)
-            found = [json.loads(line) for line in lines[self._read :] if line.endswith("\n")]
-            if events := [line for line in found if "plugins" in line]:
-                self._read += len(found)
+            new = [_fields(line) for line in lines[self._read :] if line.endswith("\n")]
+            if events := [fields for fields in new if "plugins" in fields]:
+                self._read += len(new)
                 return events
             if time.monotonic() > until:
                 return []
             time.sleep(0.001)
+
+
+_FIELD = re.compile(r' ([^\s"=]+)=("(?:[^"\\]|\\.)*"|\S+)')
+
+
+def _fields(line: str) -> dict[str, str]:
+    """Return the fields of a line of the bridge's log."""
+    return {key: json.loads(value) if value.startswith('"') else value for key, value in _FIELD.findall(line)}
 
 
 _WANTED = "An operator wants CPU 0 for the system, and no CPU quota for latency-sensitive pods."
@@ -120,7 +133,6 @@ def main() -> None:
             Path(folder),
             binaries / "v1bridge",
             bin_dirs=[binaries],
-            options={"logFormat": "json"},
             name="nri-demo",
             on_exchange=exchanges.append,
         )

@@ -35,9 +35,9 @@ MEMORY = 1024
 def main(seconds: int, folder: str) -> None:
     """Search for this time, then end the process; its status is not 0 if there is a finding."""
     logging.disable(logging.CRITICAL)
-    corpus, seeds, found = [os.path.join(folder, name) for name in ("corpus", "seeds", "found")]
-    for each in (corpus, seeds, found):
-        os.makedirs(each, exist_ok=True)
+    corpus, seeds, broken = [os.path.join(folder, name) for name in ("corpus", "seeds", "found")]
+    for place in (corpus, seeds, broken):
+        os.makedirs(place, exist_ok=True)
     for seed in TARGET.SEEDS:
         _write(os.path.join(seeds, hashlib.sha256(seed).hexdigest()[:16]), seed)
     flags = [
@@ -45,7 +45,7 @@ def main(seconds: int, folder: str) -> None:
         f"-timeout={SLOW}",
         f"-rss_limit_mb={MEMORY}",
         f"-max_len={MAX_LENGTH}",
-        f"-artifact_prefix={found}/",
+        f"-artifact_prefix={broken}/",
         f"-dict={_dictionary(folder)}",
         "-print_final_stats=1",
     ]

@@ -75,19 +75,20 @@ def outcome_of(name: str, output: str, status: int) -> Outcome:
     """Return the outcome in a target's output and exit status."""
     lines = list(_STATUS.finditer(output))
     runs, coverage, corpus = [int(number) for number in lines[-1].groups()] if lines else (0, 0, 0)
-    found = tuple(_FOUND.findall(output))
-    trouble = output[-4000:].strip() if status or found else ""
+    broken = tuple(_FOUND.findall(output))
+    trouble = output[-4000:].strip() if status or broken else ""
     if not trouble and runs == 0:
         trouble = output[-4000:].strip() or "it ran on nothing"
-    return Outcome(target=name, runs=runs, coverage=coverage, corpus=corpus, found=found, trouble=trouble)
+    return Outcome(target=name, runs=runs, coverage=coverage, corpus=corpus, found=broken, trouble=trouble)
 
 
 def table(outcomes: list[Outcome]) -> str:
     """Return a table with a line for each target."""
     rows = [("TARGET", "RUNS", "COVERAGE", "CORPUS", "FOUND")]
-    for each in outcomes:
-        numbers = (str(each.runs), str(each.coverage), str(each.corpus))
-        rows.append((each.target, *numbers, str(len(each.found)) if each.found or not each.trouble else "failed"))
+    for outcome in outcomes:
+        numbers = (str(outcome.runs), str(outcome.coverage), str(outcome.corpus))
+        shown = str(len(outcome.found)) if outcome.found or not outcome.trouble else "failed"
+        rows.append((outcome.target, *numbers, shown))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(
         [

@@ -24,9 +24,9 @@ def mirrors() -> list[str]:
     )
     rows = [line.split() for line in listed.splitlines()]
     archives = {row[0] for row in rows if len(row) == 3 and row[1] in suites and row[2] == "main"}
-    found = {uri for uri in archives if not uri.startswith("cdrom:")}  # an installation medium
+    usable = {uri for uri in archives if not uri.startswith("cdrom:")}  # an installation medium
     # other distributions use these names, too; the keyring would refuse them, this only saves the attempt
-    uris = [uri for uri in sorted(found) if uri.rstrip("/").endswith("/debian")] or sorted(found)
+    uris = [uri for uri in sorted(usable) if uri.rstrip("/").endswith("/debian")] or sorted(usable)
     if not uris:
         raise UnavailableError("no Debian mirror in this machine's apt sources")
     return uris

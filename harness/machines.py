@@ -58,8 +58,8 @@ def make(
     ]
     given = list(capacities)
     for number, core in enumerate(siblings):
-        for each in online.intersection(core):
-            place = cpu / f"cpu{each}"
+        for member in online.intersection(core):
+            place = cpu / f"cpu{member}"
             _write(place / "topology/core_cpus_list", render_cpus(online.intersection(core)))
             _write(place / "cache/index2/shared_cpu_list", render_cpus(online.intersection(core)))
             if given:
@@ -69,7 +69,7 @@ def make(
                 ("cache/index3/shared_cpu_list", groups if has_l3 else []),
             ):
                 for cpus in sets:
-                    if each in cpus:
+                    if member in cpus:
                         _write(place / name, render_cpus(cpus & online))
     count = len(per_node) + bare_nodes
     node = sys / "devices/system/node"

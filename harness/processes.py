@@ -17,10 +17,10 @@ def descendants(pid: int, *, zombies: bool = False) -> list[int]:
         fields = _stat(int(name))
         if fields and (zombies or fields[0] not in ("Z", "X")):
             children.setdefault(int(fields[1]), []).append(int(name))
-    found = list(children.get(pid, []))
-    for each in found:
-        found += children.get(each, [])
-    return found
+    pids = list(children.get(pid, []))
+    for child in pids:
+        pids += children.get(child, [])
+    return pids
 
 
 def command_line(pid: int) -> bytes:

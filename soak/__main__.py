@@ -113,13 +113,13 @@ def main() -> int:
             memory = _run(soak, arguments.events)
             took, judged = time.monotonic() - began, sum(soak.seen.values()) - judged
             end = _end(soak, start) | {BRIDGE: memory}
-            found = [
+            figures = [
                 Row("verdicts that are wrong", 0, len(soak.wrong), 0),
                 Row("events without an answer", 0, arguments.events - judged, 0),
                 Row("slowest answer, s", 0, round(soak.slowest, 2), DEADLINE),
                 *rows(start, end),
             ]
-    return _report(soak, found, arguments.events, took)
+    return _report(soak, figures, arguments.events, took)
 
 
 def _end(soak: Soak, start: dict[str, float]) -> dict[str, float]:
@@ -137,19 +137,19 @@ def _run(soak: Soak, events: int) -> float:
     return statistics.median(samples[-(SAMPLES // 2) :] or [math.inf])
 
 
-def _report(soak: Soak, found: list[Row], events: int, took: float) -> int:
+def _report(soak: Soak, rows: list[Row], events: int, took: float) -> int:
     faults = sum(soak.seen.values()) - soak.seen["no fault"]
     print(
         f"{events} events in {took:.0f} s after the warm-up; {faults} faults of {len(soak.seen) - 1} kinds in all\n"
     )
     print(f"{'':30}{'start':>9}{'end':>9}{'at most':>9}")
-    for row in found:
+    for row in rows:
         print(
             f"{row.name:30}{row.start:9.4g}{row.end:9.4g}{row.most:9.4g}  {'holds' if row.holds else 'DOES NOT HOLD'}"
         )
     for wrong in soak.wrong[:SHOWN]:
         print(f"wrong: {wrong}")
-    return 0 if all(row.holds for row in found) else 1
+    return 0 if all(row.holds for row in rows) else 1
 
 
 if __name__ == "__main__":

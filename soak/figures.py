@@ -70,7 +70,7 @@ def measured(pid: int) -> dict[str, float]:
         DESCRIPTORS: processes.descriptors(pid),
         THREADS: processes.threads(pid),
         BRIDGE: resident(pid),
-        PLUGINS: round(sum(processes.anonymous(each) for each in family), 1),
+        PLUGINS: round(sum(processes.anonymous(pid) for pid in family), 1),
     }
 
 

@@ -36,10 +36,10 @@ def check(data: bytes) -> None:
         assert len(faults) == (1 if text.strip() else 0)
         return
     alone = [BridgeOptions.read(gojson.dumps({key: value}).decode()) for key, value in document.items()]
-    assert sorted(faults) == sorted(fault for _, found in alone for fault in found) or len(faults) == MAX_FAULTS
+    assert sorted(faults) == sorted(fault for _, of_key in alone for fault in of_key) or len(faults) == MAX_FAULTS
     expected = dict(vars(_DEFAULTS))
-    for single, found in alone:
-        assert not found or single == _DEFAULTS
+    for single, of_key in alone:
+        assert not of_key or single == _DEFAULTS
         expected |= {key: value for key, value in vars(single).items() if value != getattr(_DEFAULTS, key)}
     assert vars(options) == expected
 

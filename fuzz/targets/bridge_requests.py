@@ -26,8 +26,8 @@ def check(data: bytes) -> None:
     assert request.spec is not None
     assert request.spec.annotations == {**pod.annotations, **container.annotations}
     assert of_pod(pod, State.DELETE).is_sandbox
-    for each in (request, of_pod(pod, State.DELETE)):
-        assert Request.from_json(each.to_json()).to_value() == each.to_value()  # what the bridge knows is beside it
+    for made in (request, of_pod(pod, State.DELETE)):
+        assert Request.from_json(made.to_json()).to_value() == made.to_value()  # what the bridge knows is beside it
 
 
 def _seed(container: Container, pod: PodSandbox) -> bytes:

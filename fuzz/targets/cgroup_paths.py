@@ -20,12 +20,12 @@ def check(data: bytes) -> None:
     ]
     mounts = Mounts.parse(mountinfo)
     assert mounts.version in ("v1", "v2", "hybrid", "none")
-    found = [*mounts.v1.values(), *([mounts.v2] if mounts.v2 else [])]
+    all_mounts = [*mounts.v1.values(), *([mounts.v2] if mounts.v2 else [])]
     printed = memberships(proc)
     for path in printed.values():
         assert path.startswith("/")
         is_pod(path)
-        for mount in found:
+        for mount in all_mounts:
             _assert_below(mount.below(path))
     try:
         wanted = expand(given.removesuffix("\0\0"))
@@ -39,7 +39,7 @@ def check(data: bytes) -> None:
     assert len(os.fsencode(wanted)) <= MAX_PATH
     assert expand(wanted) == wanted
     is_pod(wanted)
-    for mount in found:
+    for mount in all_mounts:
         _assert_below(mount.below_host(wanted))
 
 

@@ -24,11 +24,11 @@ def check(data: bytes) -> None:
 
 
 def _model(text: str) -> set[int]:
-    found: set[int] = set()
+    cpus: set[int] = set()
     for item in text.split(",") if text.strip() else ():
         ends = [int(end) for end in item.strip().split("-")]
-        found.update(range(ends[0], ends[-1] + 1))
-    return found
+        cpus.update(range(ends[0], ends[-1] + 1))
+    return cpus
 
 
 SEEDS = (

@@ -38,15 +38,15 @@ def _decode(pieces: list[bytes]) -> tuple[dict[int, bytes], bool, FrameDecoder]:
     streams: dict[int, bytes] = {}
     for piece in pieces:
         try:
-            found = decoder.feed(piece)
+            fed = decoder.feed(piece)
         except ProtocolError:
             failed = True
             continue
-        assert not (failed and found), "a failed mux goes on"
-        assert all(part for _, part in found), "the decoder returns an empty piece"
-        assert sum(len(part) for _, part in found) <= len(piece)
+        assert not (failed and fed), "a failed mux goes on"
+        assert all(part for _, part in fed), "the decoder returns an empty piece"
+        assert sum(len(part) for _, part in fed) <= len(piece)
         assert held(decoder) < _HEADER.size
-        for connection, part in found:
+        for connection, part in fed:
             streams[connection] = streams.get(connection, b"") + part
     return streams, failed, decoder
 

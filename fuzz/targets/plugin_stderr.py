@@ -33,12 +33,12 @@ def check(data: bytes) -> None:
 
 
 def _take(pieces: list[bytes], limit: int) -> tuple[list[str], str]:
-    found: list[str] = []
-    taker = Lines(limit, found.append)
+    lines: list[str] = []
+    taker = Lines(limit, lines.append)
     for piece in pieces:
         taker.feed(piece)
     taker.finish()
-    return found, taker.tail()
+    return lines, taker.tail()
 
 
 SEEDS = (

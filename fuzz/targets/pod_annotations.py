@@ -12,8 +12,7 @@ from fuzz.targets import split
 from nri.adjust.reading import read_adjust
 from nri.errors import NRIError
 from nri.plugins import plain_yaml
-from nri.plugins.device_injector import DeviceInjector
-from nri.plugins.device_injector.__init__ import INJECTIONS
+from nri.plugins.device_injector import INJECTIONS, DeviceInjector
 from nri.plugins.ulimit_adjuster import UlimitAdjuster
 from nri.skel.process import answer_of
 from nri.types.v1 import EXTENSIONS, Request, Spec
@@ -56,7 +55,7 @@ def _texts(value: object) -> object:
     inner = value if isinstance(value, list) else list(value.values()) if isinstance(value, dict) else None
     if inner is None:
         return value if isinstance(value, str) else None
-    return value if all(_texts(each) is not None for each in inner) else None
+    return value if all(_texts(item) is not None for item in inner) else None
 
 
 SEEDS = (

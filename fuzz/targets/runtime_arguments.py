@@ -11,7 +11,7 @@ def check(data: bytes) -> None:
     """Parse the words."""
     words = [word.decode("utf-8", "surrogateescape") for word in data.split(b"\0")]
     line = CommandLine(words)
-    before = [word for each in line.before for word in each.words]
+    before = [word for option in line.before for word in option.words]
     assert words[: len(before)] == before
     if line.command:
         assert line.command in words[len(before) : len(before) + 2]

@@ -22,31 +22,31 @@ def check(data: bytes) -> None:
         for pieces in cuts:
             assert _decode(pieces) == (expected, inside)
         whole = [message for message in expected if isinstance(message, MessageFrame)]
-        wire = b"".join(codec.encode(each.stream, each.type, each.data, each.flags) for each in whole)
+        wire = b"".join(codec.encode(frame.stream, frame.type, frame.data, frame.flags) for frame in whole)
         assert _decode([wire]) == (whole, False)
 
 
 def _decode(pieces: list[bytes]) -> tuple[list[MessageFrame | Oversized], bool]:
-    decoder, found = MessageDecoder(), []
+    decoder, frames = MessageDecoder(), []
     for piece in pieces:
-        found += decoder.feed(piece)
+        frames += decoder.feed(piece)
         assert held(decoder) <= LIMIT + _HEADER.size, "more is kept than a message has"
-    return found, decoder.inside
+    return frames, decoder.inside
 
 
 def _model(stream: bytes) -> tuple[list[MessageFrame | Oversized], bool]:
     """Return the messages in the bytes by the format, and whether another has begun."""
-    found: list[MessageFrame | Oversized] = []
+    frames: list[MessageFrame | Oversized] = []
     while len(stream) >= _HEADER.size:
         length, number, kind, flags = _HEADER.unpack_from(stream)
         data, stream = stream[_HEADER.size :][:length], stream[_HEADER.size + length :]
         if length > LIMIT:
-            found.append(Oversized(number, kind, length))
+            frames.append(Oversized(number, kind, length))
         elif len(data) == length:
-            found.append(MessageFrame(number, kind, flags, data))
+            frames.append(MessageFrame(number, kind, flags, data))
         if len(data) < length:
-            return found, True
-    return found, bool(stream)
+            return frames, True
+    return frames, bool(stream)
 
 
 def _message(stream: int, kind: int, data: bytes, flags: int = 0, length: int | None = None) -> bytes:

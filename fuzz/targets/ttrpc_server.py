@@ -45,10 +45,10 @@ def check(data: bytes) -> None:
             assert server.due() is None, "a call that is answered still has a deadline"
         finally:
             server.closed(NRIError("the peer has gone"))
-        found = answers.found()
-    assert Counter(number for number, _ in found) == Counter(number for number, _ in expected)
+        given = answers.given()
+    assert Counter(number for number, _ in given) == Counter(number for number, _ in expected)
     wanted = {number: codes for number, codes in expected if codes}
-    for number, code in found:
+    for number, code in given:
         assert code in wanted.get(number, (code,)), f"stream {number} was answered {code}"
 
 
@@ -73,20 +73,20 @@ class _Answers:
         """Keep a message."""
         self._wires.append(message)
 
-    def found(self) -> list[tuple[int, int]]:
+    def given(self) -> list[tuple[int, int]]:
         """Return stream and status code of each answer."""
-        found = []
+        given = []
         for wire in self._wires:
             (message,) = MessageDecoder().feed(wire)
             assert isinstance(message, MessageFrame), "an answer that is too long"
             assert message.type == codec.RESPONSE
-            found.append((message.stream, Response.FromString(message.data).status.code))
-        return found
+            given.append((message.stream, Response.FromString(message.data).status.code))
+        return given
 
 
 def _expected(stream: bytes) -> list[tuple[int, tuple[int, ...]]]:
     """Return stream and possible status codes of each answer; no codes mean any."""
-    found: list[tuple[int, tuple[int, ...]]] = []
+    expected: list[tuple[int, tuple[int, ...]]] = []
     last = -1
     seen: Counter[int] = Counter()
     for message in MessageDecoder().feed(stream):  # the decoder has its own target
@@ -95,15 +95,15 @@ def _expected(stream: bytes) -> list[tuple[int, tuple[int, ...]]]:
         number = message.stream
         seen[number] += 1
         if isinstance(message, Oversized):
-            found.append((number, (Code.RESOURCE_EXHAUSTED,)))
+            expected.append((number, (Code.RESOURCE_EXHAUSTED,)))
         elif number % 2 == 0 or number <= last:
-            found.append((number, (Code.INVALID_ARGUMENT,)))
+            expected.append((number, (Code.INVALID_ARGUMENT,)))
             continue
         else:
-            found.append((number, _status(message)))
+            expected.append((number, _status(message)))
         last = max(last, number)
     # An error of the server may be too long as well: it contains names that the peer chose.
-    return [(number, (*codes, Code.RESOURCE_EXHAUSTED) if seen[number] == 1 else ()) for number, codes in found]
+    return [(number, (*codes, Code.RESOURCE_EXHAUSTED) if seen[number] == 1 else ()) for number, codes in expected]
 
 
 def _status(message: MessageFrame) -> tuple[int, ...]:

@@ -11,18 +11,18 @@ from pathlib import Path
 
 def hierarchies() -> dict[str, Path]:
     """Return the mount of each hierarchy, by v1 controller (or `name=…`), and of cgroup v2 under ""."""
-    found: dict[str, Path] = {}
+    mounts: dict[str, Path] = {}
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         left, _, right = line.partition(" - ")
         kind, _, options = right.split(" ", 2)
         mount = Path(left.split(" ")[4])
         if kind == "cgroup2":
-            found.setdefault("", mount)
+            mounts.setdefault("", mount)
         elif kind == "cgroup":
             for option in options.split(","):
                 if option not in ("rw", "ro"):
-                    found.setdefault(option, mount)
-    return found
+                    mounts.setdefault(option, mount)
+    return mounts
 
 
 def directory(controller: str, path: str) -> Path:
@@ -45,13 +45,13 @@ def directories(path: str) -> list[Path]:
 
 def processes(path: str) -> set[int]:
     """Return the processes at and below `path`."""
-    found: set[int] = set()
+    pids: set[int] = set()
     for folder in directories(path):
         try:
-            found.update(int(pid) for pid in (folder / "cgroup.procs").read_text().split())
+            pids.update(int(pid) for pid in (folder / "cgroup.procs").read_text().split())
         except FileNotFoundError:
             continue  # removed meanwhile
-    return found
+    return pids
 
 
 def remove(path: str, *, timeout: float = 5.0) -> None:

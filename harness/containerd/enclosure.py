@@ -121,10 +121,10 @@ class Enclosure:
         parents = {pid: _parent(pid) for pid in map(int, filter(str.isdigit, os.listdir("/proc")))}
         # processes of nsenter are our own children: their namespace counts, not their parents
         inside = os.stat(f"/proc/{self._running().pid}/ns/pid_for_children").st_ino
-        found = {pid for pid in parents if _pid_namespace(pid) == inside}
-        while more := {pid for pid, parent in parents.items() if parent in found} - found:
-            found |= more
-        return found
+        pids = {pid for pid in parents if _pid_namespace(pid) == inside}
+        while more := {pid for pid, parent in parents.items() if parent in pids} - pids:
+            pids |= more
+        return pids
 
     def left_of_hooks(self) -> list[str]:
         """Return the command lines of a hook, its watchdog and a plugin that hangs in `sleep`, if they still run."""

@@ -177,13 +177,13 @@ class Containerd:
         except grpc.RpcError:
             return False
 
-    def _wait_until(self, what: str, condition: Callable[[], bool]) -> None:
+    def _wait_until(self, state: str, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + READY_IN
         while not condition():
             ended = self._process is None or self._process.poll() is not None
             if ended or time.monotonic() > deadline:
-                why = "it has ended" if ended else f"after {READY_IN:.0f} s"
-                raise RuntimeError(f"containerd: never {what}: {why}; the end of its log:\n{self._log_end()}")
+                reason = "it has ended" if ended else f"after {READY_IN:.0f} s"
+                raise RuntimeError(f"containerd: never {state}: {reason}; the end of its log:\n{self._log_end()}")
             time.sleep(0.02)
 
     def _log_end(self, lines: int = 30) -> str:

@@ -58,7 +58,7 @@ def find(generation: tuple[int, ...], *, cache: Path, pauses: Sequence[float] = 
     :param pauses: the seconds before each further attempt to download.
     :raises UnavailableError: the generation is neither installed nor downloadable.
     """
-    cache, found = cache.absolute(), []
+    cache, versions = cache.absolute(), []
     for programs in (OWN, cache / SUITES[generation] / "usr/bin"):
         if programs != OWN:
             _fetch(SUITES[generation], cache, pauses)
@@ -66,8 +66,8 @@ def find(generation: tuple[int, ...], *, cache: Path, pauses: Sequence[float] = 
             release = Release.at(programs)
             if release.version[: len(generation)] == generation:
                 return release
-            found.append(f"{_dotted(release.version)} in {programs}")
-    raise UnavailableError(f"needs containerd {_dotted(generation)}, found {', '.join(found)}")
+            versions.append(f"{_dotted(release.version)} in {programs}")
+    raise UnavailableError(f"needs containerd {_dotted(generation)}, found {', '.join(versions)}")
 
 
 def _dotted(version: tuple[int, ...]) -> str:

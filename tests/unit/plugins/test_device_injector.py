@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nri.plugins.annotated import MAX_ANNOTATION
-from nri.plugins.device_injector import DeviceInjector
-from nri.plugins.device_injector.__init__ import INJECTIONS
+from nri.plugins.device_injector import INJECTIONS, DeviceInjector
 from tests.unit.plugins.asking import NAMED, SHOP, error, run
 
 PLUGIN = DeviceInjector()
