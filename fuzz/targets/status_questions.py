@@ -15,9 +15,10 @@ from nri.status.judging import judge
 from nri.types import gojson
 from nri.types.v1 import Request
 from nri.v1bridge.chains import Chains
+from nri.v1bridge.ledger import Ledger
 from nri.v1bridge.log import EventLines, EventLog
 from nri.v1bridge.options import BridgeOptions
-from nri.v1bridge.status import PROTOCOL, Ledger, QuestionError, Status, refusal
+from nri.v1bridge.status import PROTOCOL, QuestionError, Status, refusal
 
 _NOWHERE = tempfile.gettempdir() + "/no/such/folder"
 

@@ -17,7 +17,8 @@ from nri.places import beside
 from nri.types.v1 import State
 from nri.v1bridge import requests
 from nri.v1bridge.chains import Chains
-from nri.v1bridge.status import CONNECTED, CONNECTING, Ledger, Status, StatusSocket
+from nri.v1bridge.ledger import Ledger
+from nri.v1bridge.status import CONNECTED, CONNECTING, Status, StatusSocket
 from nri.v2 import api, stub
 from nri.v2.api import events
 from nri.v2.stub.plugin import handlers

@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from nri.process.subreaper import Subreaper
     from nri.types.v1 import Request
     from nri.v1bridge.late import Found
+    from nri.v1bridge.ledger import Ledger
     from nri.v1bridge.log import EventLines
     from nri.v1bridge.options import BridgeOptions
-    from nri.v1bridge.status import Ledger
     from nri.v2 import api
     from nri.v2.ttrpc import Call
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from nri import trust
 from nri.errors import NRIError, bounded, escape
 from nri.filekind import describe
-from nri.v1bridge.status import MAX_ERROR, split_name
+from nri.v1bridge.ledger import MAX_ERROR, split_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

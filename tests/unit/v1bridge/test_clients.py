@@ -11,8 +11,8 @@ from nri.client import DirectInvoker
 from nri.config.entries import ConfigList, PluginEntry
 from nri.v1bridge import chains as module
 from nri.v1bridge.chains import Chains
+from nri.v1bridge.ledger import Ledger
 from nri.v1bridge.options import BridgeOptions
-from nri.v1bridge.status import Ledger
 from tests.unit.v1bridge.configured import loading
 
 

@@ -11,8 +11,8 @@ import pytest
 from nri.client import PluginError, Step
 from nri.config.entries import PluginEntry
 from nri.types.v1 import Request, Result
+from nri.v1bridge.ledger import BOUNDS, MAX_ERROR, MAX_EXCHANGES, MAX_PLUGINS, MAX_TEXT, Ledger
 from nri.v1bridge.log import EventLines, EventLog
-from nri.v1bridge.status import BOUNDS, MAX_ERROR, MAX_EXCHANGES, MAX_PLUGINS, MAX_TEXT, Ledger
 from nri.v2.ttrpc import Call
 from tests.support.node import call
 

@@ -1,0 +1,188 @@
+"""Counts of events and of runs, and the last exchanges with pods, for the status of the bridge."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from bisect import bisect_left
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from nri.client.chain import OUTCOMES
+from nri.errors import bounded, escape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from nri.client import Step
+    from nri.config.entries import PluginEntry
+    from nri.v1bridge.log import EventLines
+    from nri.v2.ttrpc import Call
+
+BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+"""Upper bounds of the histograms, in seconds: from a resident plugin to more than a runtime's timeout."""
+
+MAX_EXCHANGES, MAX_TEXT = 256, 2048
+"""Exchanges that are kept, the oldest are dropped; and bytes of a request, a result or an error in one."""
+
+MAX_PLUGINS = 256
+"""Plugins, by type and file, whose runs are counted; the counts of the one that ran longest ago are dropped."""
+
+HIDDEN = "(not shown)"
+
+MAX_ERROR, MAX_NAME = 1024, 1024
+"""Bytes of a plugin's last error, and of the name of a pod and container."""
+
+
+class Ledger:
+    """Counts events and runs, and keeps the last exchanges, as docs/status.md has them.
+
+    Any thread may note; readers hold :attr:`lock`.
+
+    :param events: the names of the events to come, which are counted from 0.
+    """
+
+    def __init__(self, events: Iterable[str] = ()) -> None:
+        self.lock = threading.Lock()
+        self._events = {event: _event(event) for event in events}
+        self._plugins: dict[tuple[str, str], dict[str, Any]] = {}  # by type and file, the latest last
+        self._tried: dict[tuple[str, str], object] = {}  # the entry and executable that have run last
+        self._exchanges: deque[tuple[str, dict[str, Any]]] = deque(maxlen=MAX_EXCHANGES)  # each with NAMESPACE/POD
+        self.forgotten = 0
+        """Exchanges that are not kept any more."""
+
+    def answered(self, call: Call) -> None:
+        """Count an event that has been answered."""
+        seconds = call.answered - call.received
+        with self.lock:
+            counts = self._events.setdefault(call.event, _event(call.event))
+            counts["answered"] += 1
+            counts["errors"] += call.has_failed
+            counts["late"] += call.is_late
+            counts["nearDeadline"] += call.deadline is not None and seconds > (call.deadline - call.received) / 2
+            _add(counts["seconds"], seconds)
+            _add(counts["waiting"], call.begun - call.received)
+
+    def events(self) -> list[dict[str, Any]]:
+        """Return the events as the status has them, by name."""
+        return [self._events[event] for event in sorted(self._events)]
+
+    def runs(self, plugin: PluginEntry, binary: str) -> dict[str, Any]:
+        """Return what is counted for a plugin, as the status has it.
+
+        :param binary: its executable; the last outcomes are those of this one and this entry.
+        """
+        key = plugin.type, plugin.source
+        runs = self._plugins.get(key) or _runs()
+        return runs if self._tried.get(key) == (plugin, _identity(binary)) else runs | {"last": {}}
+
+    def exchanges(self, pod: str) -> list[dict[str, Any]]:
+        """Return the exchanges with a pod, ``NAMESPACE/POD``, as the status has them."""
+        return [exchange for name, exchange in self._exchanges if name == pod]
+
+    def ran(self, lines: EventLines, event: str, seconds: float, error: str) -> None:
+        """Note the outcome of a chain, if it had plugins.
+
+        :param event: the runtime's event; "" for a late create.
+        :param seconds: that all of its plugins took.
+        :param error: what the runtime is answered, "" without an error.
+        """
+        if not lines.steps:
+            return
+        request = lines.request
+        pod, container = split_name(bounded(lines.name, MAX_NAME))
+        exchange = {
+            "time": round(time.time(), 3),
+            "state": str(request.state),
+            "event": event or None,
+            "id": escape(request.id),
+            "container": container or None,
+            "late": request.late,
+            "seconds": round(seconds, 6),
+            "error": error or None,
+            "plugins": [_part(step) for step in lines.steps],
+        }
+        with self.lock:
+            self.forgotten += len(self._exchanges) == MAX_EXCHANGES
+            self._exchanges.append((pod, exchange))
+            about = {"time": exchange["time"], "state": exchange["state"], "pod": pod, "container": container or None}
+            for step in lines.steps:
+                key = step.plugin.type, step.plugin.source
+                runs = self._plugins.pop(key, None) or _runs()
+                self._plugins[key] = runs
+                tried = step.plugin, _identity(step.binary)
+                if self._tried.get(key) != tried:
+                    self._tried[key], runs["last"] = tried, {}
+                runs["runs"].setdefault(exchange["state"], dict.fromkeys(OUTCOMES, 0))[step.outcome] += 1
+                _add(runs["seconds"], step.seconds)
+                runs["last"][exchange["state"]] = step.outcome
+                if step.error is not None:
+                    runs["lastError"] = about | {"error": bounded(escape(step.error.reason), MAX_ERROR)}
+            while len(self._plugins) > MAX_PLUGINS:
+                oldest = next(iter(self._plugins))
+                del self._plugins[oldest], self._tried[oldest]
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Return ``NAMESPACE/POD`` and the container, "" for the sandbox, of ``NAMESPACE/POD[/CONTAINER]``."""
+    namespace, _, rest = name.partition("/")
+    pod, _, container = rest.partition("/")
+    return f"{namespace}/{pod}", container
+
+
+def _histogram() -> dict[str, Any]:
+    return {"bounds": BOUNDS, "counts": [0] * (len(BOUNDS) + 1), "sum": 0.0}
+
+
+def _add(histogram: dict[str, Any], seconds: float) -> None:
+    histogram["counts"][bisect_left(BOUNDS, seconds)] += 1
+    histogram["sum"] += seconds
+
+
+def _event(name: str) -> dict[str, Any]:
+    counts = dict.fromkeys(("answered", "errors", "late", "nearDeadline"), 0)
+    return {"event": name, **counts, "seconds": _histogram(), "waiting": _histogram()}
+
+
+def _runs() -> dict[str, Any]:
+    return {"runs": {}, "seconds": _histogram(), "last": {}, "lastError": None}
+
+
+def _identity(binary: str) -> tuple[int, ...]:
+    """Return what changes when an executable is replaced."""
+    try:
+        status = os.stat(binary)
+    except OSError:
+        return ()
+    return status.st_dev, status.st_ino, status.st_ctime_ns
+
+
+def _part(step: Step) -> dict[str, Any]:
+    """Return one plugin's part of an exchange."""
+    return {
+        "plugin": step.plugin.type,
+        "binary": step.binary or None,
+        "seconds": round(step.seconds, 6),
+        "outcome": step.outcome,
+        "request": _shown(step.request),
+        "result": _shown(step.stdout) or None,
+        "error": None if step.error is None else bounded(step.error.reason, MAX_TEXT),
+    }
+
+
+def _shown(text: bytes) -> str:
+    """Return the beginning of a request or result, without environment and arguments: they may have secrets."""
+    if b'"env"' in text or b'"args"' in text:
+        try:
+            text = json.dumps(_hidden(json.loads(text))).encode()
+        except (ValueError, RecursionError):
+            return HIDDEN
+    return text[:MAX_TEXT].decode("utf-8", "replace")
+
+
+def _hidden(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: HIDDEN if key in ("env", "args") else _hidden(item) for key, item in value.items()}
+    return [_hidden(item) for item in value] if isinstance(value, list) else value
