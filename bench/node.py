@@ -25,7 +25,7 @@ class TimedNode(BridgeNode):
 
     :param scratch: the node's directory, which is made.
     :param plugins: the configured plugins: types, or whole entries.
-    :param known: number of pods, with one container each, that exist before the bridge starts.
+    :param pods: number of pods, with one container each, that exist before the bridge starts.
     :param state: of these containers; those that run are served late.
     :param options: more bridge options.
     :ivar registered_in: seconds until the bridge was launched and registered.
@@ -38,7 +38,7 @@ class TimedNode(BridgeNode):
         binaries: Path,
         plugins: Sequence[Entry],
         *,
-        known: int = 0,
+        pods: int = 0,
         state: api.ContainerState = api.ContainerState.CONTAINER_UNKNOWN,
         **options: Any,
     ) -> None:
@@ -52,7 +52,7 @@ class TimedNode(BridgeNode):
         )
         self.configure("10.conf", *({"type": plugin} if isinstance(plugin, str) else plugin for plugin in plugins))
         self.synchronized_in = 0.0
-        for number in range(known):
+        for number in range(pods):
             pod = pod_number(number)
             self.runtime.store.pods[pod.id] = pod
             container = api.Container(

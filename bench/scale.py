@@ -30,9 +30,9 @@ def measure(scratch: Path, binaries: Path, *, events: int, growth: int) -> list[
 
     :param growth: number of events back to back, after which memory must not have grown.
     """
-    with closing(TimedNode(scratch / "few", binaries, ["clearcfs"], known=FEW)) as few:
+    with closing(TimedNode(scratch / "few", binaries, ["clearcfs"], pods=FEW)) as few:
         footprint = _footprint(few)  # first: another bridge would share pages with this one
-        with closing(TimedNode(scratch / "many", binaries, ["clearcfs"], known=MANY)) as many:
+        with closing(TimedNode(scratch / "many", binaries, ["clearcfs"], pods=MANY)) as many:
             figures = [*_known(few, many, events), *footprint]
         figures.append(_caught_up(scratch / "late", binaries))
         return [*figures, _probe(few, str(binaries / "nri"), scratch / "few/v1bridge.sock"), *_growth(few, growth)]
@@ -75,7 +75,7 @@ def _caught_up(scratch: Path, binaries: Path) -> Row:
     """Return the time from the bridge's start until all pods of a node have had their plugins."""
     started = time.perf_counter()
     running = api.ContainerState.CONTAINER_RUNNING
-    with closing(TimedNode(scratch, binaries, PLUGINS, known=PODS, state=running)) as node:
+    with closing(TimedNode(scratch, binaries, PLUGINS, pods=PODS, state=running)) as node:
         while (late := status(str(scratch / "v1bridge.sock"))["lateCreates"])["succeeded"] < 2 * PODS:
             if late["failed"]:
                 raise SystemExit(f"late creates failed; the log: {node.log()}")

@@ -35,7 +35,7 @@ class Outcome:
     """The number of edges that inputs have reached, as libFuzzer counts them."""
     corpus: int
     """The number of inputs that are kept because each reaches an edge that the others do not."""
-    found: tuple[str, ...]
+    broken: tuple[str, ...]
     """The files with inputs that broke the invariant."""
     trouble: str
     """The end of the output after a finding or a failure; else ""."""
@@ -53,7 +53,7 @@ def main(seconds: int, folder: str, names: list[str]) -> int:
     bad = [outcome for outcome in outcomes if outcome.trouble]
     for outcome in bad:
         print(f"\n{outcome.target}:\n{outcome.trouble}")
-        for path in outcome.found:
+        for path in outcome.broken:
             print(f"again: .venv/bin/python -m fuzz {outcome.target} {path}")
     return 1 if bad else 0
 
@@ -79,7 +79,7 @@ def outcome_of(name: str, output: str, status: int) -> Outcome:
     trouble = output[-4000:].strip() if status or broken else ""
     if not trouble and runs == 0:
         trouble = output[-4000:].strip() or "it ran on nothing"
-    return Outcome(target=name, runs=runs, coverage=coverage, corpus=corpus, found=broken, trouble=trouble)
+    return Outcome(target=name, runs=runs, coverage=coverage, corpus=corpus, broken=broken, trouble=trouble)
 
 
 def table(outcomes: list[Outcome]) -> str:
@@ -87,7 +87,7 @@ def table(outcomes: list[Outcome]) -> str:
     rows = [("TARGET", "RUNS", "COVERAGE", "CORPUS", "FOUND")]
     for outcome in outcomes:
         numbers = (str(outcome.runs), str(outcome.coverage), str(outcome.corpus))
-        shown = str(len(outcome.found)) if outcome.found or not outcome.trouble else "failed"
+        shown = str(len(outcome.broken)) if outcome.broken or not outcome.trouble else "failed"
         rows.append((outcome.target, *numbers, shown))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(
