@@ -349,11 +349,8 @@ class _Examination:
         if (bridge["version"], bridge["commit"] or "") != (__version__, __commit__):
             text = f"it is v1bridge {bridge['version']} (commit {bridge['commit'] or 'unknown'}), and this is nri"
             self._add(NOTE, "old-bridge", f"{text} {build.describe()}: it was not restarted since", self._restart())
-        is_known = {entry.code for entry in self.findings if entry.level == FAULT} & {
-            "invalid",
-            "plugin",
-            "not-roots",
-        }
+        codes = {finding.code for finding in self.findings if finding.level == FAULT}
+        is_known = codes & {"invalid", "plugin", "not-roots"}
         for fault in judge(document).faults:
             text = without_values(_OF_PLUGIN.sub(": its last run failed", fault))
             if is_known:

@@ -112,10 +112,10 @@ def _connect(path: str, timeout: float) -> socket:
     except (OSError, ValueError) as error:
         raise AskError(f"{path}: {_reason(error)}") from error
     try:
-        status = os.fstat(fd)
-        if status.st_mode & 0o170000 != 0o140000:
-            raise AskError(f"{path}: it is {describe(status.st_mode)}, expected the bridge's socket")
-        if wrong := trust.judge_path(path, status):
+        at_path = os.fstat(fd)
+        if at_path.st_mode & 0o170000 != 0o140000:
+            raise AskError(f"{path}: it is {describe(at_path.st_mode)}, expected the bridge's socket")
+        if wrong := trust.judge_path(path, at_path):
             raise AskError(wrong)
         # Through the descriptor: what was judged is what is asked, and a path may be longer than a socket's address.
         connection = socket(AF_UNIX, SOCK_STREAM | _CLOEXEC)

@@ -97,7 +97,7 @@ class Chains:
         self._tidying = threading.Lock()
         self._record = Record()
         self._late = LateCreates(self._run_late, self._record)
-        self._missed: Found | None = None  # by the synchronization, before the late creates begin
+        self._comparison: Found | None = None  # by the synchronization, before the late creates begin
         self._unproven: dict[str, list[Missed]] = {}
         self._is_ending = self._is_awaiting = False  # a valid configuration, for what has started without one
         self._runtime_runs_pods, self._refuses_starts = False, True
@@ -161,25 +161,25 @@ class Chains:
         existing = {subject.id for subject in pods} | {subject.id for subject in containers}
         self._record.keep(existing)
         self._late.drop()
-        missed = find_missed(pods, containers, self._record)
+        comparison = find_missed(pods, containers, self._record)
         if not self._is_ending:
-            self._missed, self._unproven = missed, missed.unproven
-            self._late.put(missed.missed)
+            self._comparison, self._unproven = comparison, comparison.unproven
+            self._late.put(comparison.missed)
 
     def start(self) -> None:
         """Begin with the late creates that are queued: when the configuration is not being edited."""
-        if (missed := self._missed) is None:
+        if (comparison := self._comparison) is None:
             return
         left = self.configuration.settles_in()
-        if not left or in_background(functools.partial(self._begin, missed, left), "settle"):
-            self._begin(missed)
+        if not left or in_background(functools.partial(self._begin, comparison, left), "settle"):
+            self._begin(comparison)
 
-    def _begin(self, missed: Found, after: float = 0.0) -> None:
+    def _begin(self, comparison: Found, after: float = 0.0) -> None:
         time.sleep(after)
-        if self._missed is not missed:
+        if self._comparison is not comparison:
             return  # the connection has ended
-        self._missed = None
-        self._begin_waiting(missed.counted() if missed.missed else "")
+        self._comparison = None
+        self._begin_waiting(comparison.counted() if comparison.missed else "")
 
     def _begin_waiting(self, who: str) -> None:
         """Begin with the late creates that wait, if the plugins are to run for them.
@@ -264,14 +264,14 @@ class Chains:
         :param for_good: the bridge ends.
         """
         self._is_ending = self._is_ending or for_good
-        self._missed, self._unproven = None, {}
+        self._comparison, self._unproven = None, {}
         self._late.drop()
 
     def prove(self, sandbox: str, call: Call) -> None:
         """Note that a sandbox is ready; if it was missed, its ``create`` comes after the call."""
-        if self._unproven and (sandboxes := self._unproven.pop(sandbox, None)):
-            self._late.put([sandboxes])
-            if self._missed is None:  # else the others begin later
+        if self._unproven and (pod := self._unproven.pop(sandbox, None)):
+            self._late.put([pod])
+            if self._comparison is None:  # else the others begin later
                 call.afterwards.append(self._late.start)
 
     def wait_until_idle(self, timeout: float) -> bool:
