@@ -153,11 +153,12 @@ def simulate(
 
 def _repeat(folder: str) -> None:
     """Run the command in a process of its own, now and after each change of a file in a folder, until interrupted."""
-    words = [word for word in sys.argv[1:] if word != "--watch"]
+    program = [sys.executable] if getattr(sys, "frozen", False) else [sys.executable, "-m", "nri.cli.entry"]
+    command = [*program, *[word for word in sys.argv[1:] if word != "--watch"]]
     try:
         while True:
             seen = _times(folder)
-            done = subprocess.run([sys.executable, "-m", "nri.cli.entry", *words], check=False)
+            done = subprocess.run(command, check=False)
             click.echo(f"-- exit status {done.returncode}; waiting for a change in {folder}")
             while _times(folder) == seen:
                 time.sleep(PAUSE)
