@@ -113,6 +113,7 @@ def _copied(directory: str, new: str) -> list[str]:
             names = [os.path.basename(path) for path in config.list_files(source)]
             for name in names:
                 shutil.copyfile(os.path.join(source, name), os.path.join(new, name))
+                os.chmod(os.path.join(new, name), 0o644)
             if _source(directory) == source:
                 break
         for name in os.listdir(new):
@@ -121,8 +122,6 @@ def _copied(directory: str, new: str) -> list[str]:
         raise NRIError(f"{directory}: files disappeared each time that it was copied, expected files that stay")
     os.chmod(new, 0o755)  # noqa: S103 - as any directory in /etc
     for path in (*[os.path.join(new, name) for name in names], new):
-        if path != new:
-            os.chmod(path, 0o644)
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
