@@ -303,11 +303,11 @@ class CgroupNames:
         return cgroup, knob
 
     def point(self, file: str) -> str:
-        """Return the mount of a file; "" if it is no file of the tree."""
+        """Return the mount of a file; "" for a file outside of the tree."""
         return next((point for point in self._points if file.startswith(f"{point}/")), "")
 
     def name(self, file: str) -> str:
-        """Return the name of a file by its path; "" if it is no file of the tree."""
+        """Return the name of a file by its path; "" for a file outside of the tree."""
         point = self.point(file)
         if not point:
             return ""

@@ -1,8 +1,9 @@
 """The files of a new cgroup, and the effect of a write: by the table of knobs of :mod:`nri.cgroups`.
 
-A text that is no value of its knob is EINVAL, and a file that is not in the table takes any text. A CPU must
-exist, and a quota is not below the burst. The rules of v1 between a cgroup and its parent or children are the
-kernel's alone: a test has such an error with :meth:`nri.testing.CgroupTree.refuse`.
+A write is refused with EINVAL if its text is not a value of the knob, or a quota is below the burst, and with ERANGE
+or EINVAL if a CPU does not exist. A file that is not in the table takes any text. The rules of v1 between a cgroup
+and its parent or children are not imitated: a test asks for such an error with
+:meth:`nri.testing.CgroupTree.refuse`.
 
 Sources: ``kernel/cgroup/cpuset.c`` and ``kernel/sched/core.c`` (tg_set_cfs_bandwidth).
 """

@@ -395,7 +395,7 @@ def _adjustable(container: Container, spec: dict[str, Any]) -> None:
     spec["linux"] = {**spec["linux"], **given["linux"]}
 
 
-# Requests that real runtimes made, as files in ``recorded/``; the builders of :mod:`nri.testing.pods` fill them in.
+# Requests that real runtimes made, as files in ``recorded/``; the functions above fill them in.
 #
 # | files | who sent them |
 # | --- | --- |
@@ -461,7 +461,7 @@ class RequestProfile(NamedTuple):
 
     @property
     def has_pods(self) -> bool:
-        """Whether the runtime has pod sandboxes, and a kubelet may be above it."""
+        """True if the runtime has pod sandboxes, so that a kubelet may use it."""
         return bool(self.pod_states)
 
 
