@@ -112,7 +112,7 @@ def node(tmp_path: Path) -> Path:
     executable(tools / "nri", f'#!/bin/sh\nverb=$1; shift\n{"".join(cases)}exec "{nri}" "$verb" "$@"\n')
     for plugin in PLUGINS:
         module = f"nri.plugins.{plugin.type.replace('-', '_')}"
-        code = f"import runpy\nrunpy.run_module('{module}', run_name='__main__')\n"
+        code = f"from {module} import main\nmain()\n"
         executable(node / "opt/nri/bin" / plugin.type, f"#!{tools}/python\n{code}")
     return node
 

@@ -38,10 +38,8 @@ class Node:
         tree.make("/kubepods/pod0d9c/pause")
         (root / "mountinfo").write_text(tree.mountinfo)
         self.clearcfs = {"type": "clearcfs", "conf": {"mountinfo": str(root / "mountinfo")}}
-        run = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from nri.plugins.clearcfs import __main__"
-        self.plugin(
-            "clearcfs", f"#!{sys.executable}\n{run}\n{(ROOT / 'nri/plugins/clearcfs/__main__.py').read_text()}"
-        )
+        run = f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom nri.plugins.clearcfs import main\nmain()\n"
+        self.plugin("clearcfs", f"#!{sys.executable}\n{run}")
         self.plugin("quotas", "#!/bin/sh\necho no such device: nvme7 >&2; exit 4\n")
         self.plugin("slow", "#!/bin/sh\nexec sleep 100\n")
 

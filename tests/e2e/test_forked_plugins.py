@@ -239,4 +239,4 @@ def test_every_plugin_has_the_mark_of_the_build(binaries: Path) -> None:
     }
     assert len({build for build, _ in marks.values()} - {""}) == 1
     for name in plugins:
-        assert marks[name][1] == f"nri.plugins.{name.replace('-', '_')}.__main__"
+        assert marks[name][1] == f"nri.plugins.{name.replace('-', '_')}"

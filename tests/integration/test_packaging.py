@@ -45,7 +45,7 @@ def test_the_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
     assert refused.stderr == f"PyInstaller is not installed for {python}: pip install './{wheel.name}[binaries]'\n"
     refused = subprocess.run([tmp_path / "empty/bin/nri", "metrics"], capture_output=True, text=True, check=False)
     assert refused.stderr == f"Error: prometheus_client is not installed: pip install './{wheel.name}[metrics]'\n"
-    answer = run(python, "-m", "nri.plugins.clearcfs", "invoke", stdin=REQUEST, cwd=tmp_path)
+    answer = run(python, "-c", "from nri.plugins.clearcfs import main; main()", "invoke", stdin=REQUEST, cwd=tmp_path)
     assert json.loads(answer) == {"plugin": "clearcfs", "version": "0.1", "error": ""}
     where = "import nri, nri.types; from pathlib import Path; print(Path(nri.__file__).parent)"
     package = Path(run(python, "-c", where, cwd=tmp_path).strip())

@@ -60,9 +60,7 @@ class Host:
         """Install a plugin of this project from its source; returns its type."""
         type_ = module.rpartition(".")[2]
         source = str(Path(__file__).parents[2])
-        code = (
-            f"import runpy, sys\nsys.path.insert(0, {source!r})\nrunpy.run_module({module!r}, run_name='__main__')\n"
-        )
+        code = f"import sys\nsys.path.insert(0, {source!r})\nfrom {module} import main\nmain()\n"
         self.script(type_, f"#!{sys.executable}\n{code}")
         return type_
 

@@ -51,7 +51,7 @@ def run(
     spec = Spec(cgroups_path=path, annotations={"qos.class": "ls", **(annotations or {})})
     request = Request(state=state, id=id_, sandbox_id="pod", pid=pid, spec=spec, conf=conf, labels=labels)
     done = subprocess.run(
-        [*by, sys.executable, "-m", f"nri.plugins.{plugin}", "invoke"],
+        [*by, sys.executable, "-c", f"from nri.plugins.{plugin} import main; main()", "invoke"],
         input=request.to_json(),
         env={"PYTHONPATH": SOURCE, "PATH": os.defpath},
         capture_output=True,

@@ -10,7 +10,7 @@ from nri import build_mark
 from nri.authoring.packing import mark_build
 
 BUILD = "0123456789abcdef" * 2
-MODULE = "nri.plugins.clearcfs.__main__"
+MODULE = "nri.plugins.clearcfs"
 
 
 @pytest.mark.parametrize(

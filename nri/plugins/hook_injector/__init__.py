@@ -6,7 +6,7 @@ condition on annotations lets a pod choose, so it counts only for pods whose nam
 
 from __future__ import annotations
 
-from nri import __version__
+from nri import __version__, skel
 from nri.errors import NRIError, escape
 from nri.plugins import annotated, shared
 from nri.skel import Plugin
@@ -90,3 +90,8 @@ def _hooks(request: Request, conf: HookInjectorConf, metadata: dict[str, str]) -
     if names:
         metadata["hooks"] = shorten(escape(", ".join(names)), 300)
     return hooks
+
+
+def main() -> None:
+    """Run the plugin as this process."""
+    skel.main(HookInjector())

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sys
 
-from nri import __version__
+from nri import __version__, skel
 from nri.plugins import shared
 from nri.skel import Plugin, fields
 from nri.skel.scopes import container_name
@@ -338,3 +338,12 @@ def _listed(request: Request) -> object:
     """Return the CPU list of the request's resources; None if they have none."""
     listed = shared.cpu_resources(request).get("cpus")
     return None if listed == "" else listed
+
+
+def main() -> None:
+    """Run the plugin as this process, or print who has which CPUs (``konfine show``)."""
+    if sys.argv[1:2] == ["show"]:
+        from nri.plugins.konfine import show
+
+        sys.exit(show.main(sys.argv[2:]))
+    skel.main(Konfine())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-from nri import __version__
+from nri import __version__, skel
 from nri.errors import escape
 from nri.plugins import annotated, shared
 from nri.skel import Plugin, fields, scoped
@@ -325,3 +325,8 @@ def _say_once(run: str, name: str, reason: str) -> None:
     except OSError:
         pass  # it is said again
     sys.stderr.write(f"qos: {name} is ignored: {escape(reason)}\n")
+
+
+def main() -> None:
+    """Run the plugin as this process."""
+    skel.main(QoS())

@@ -153,8 +153,7 @@ BROKEN = '{"version": "0.1", "state": 7}'
 def test_output_is_that_of_a_new_process(plugin: str, tmp_path: Path) -> None:
     script = tmp_path / plugin
     script.write_text(
-        f"import runpy, sys\nsys.path.insert(0, {str(ROOT)!r})\n"
-        f"runpy.run_module('nri.plugins.{plugin}.__main__', run_name='__main__')\n"
+        f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom nri.plugins.{plugin} import main\nmain()\n"
     )
     recorded = [json.dumps(json.loads(path.read_text()) | {"conf": CONF.get(plugin)}) for path in RECORDED]
     for request in (BROKEN, *recorded):

@@ -20,9 +20,7 @@ PLUGINS = ("clearcfs", "konfine", "logger", "device-injector", "hook-injector", 
 def script(folder: Path, plugin: str) -> Path:
     module = f"nri.plugins.{plugin.replace('-', '_')}"
     path = folder / plugin
-    code = (
-        f"import runpy, sys\nsys.path.insert(0, {str(ROOT)!r})\nrunpy.run_module({module!r}, run_name='__main__')\n"
-    )
+    code = f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom {module} import main\nmain()\n"
     path.write_text(f"#!{sys.executable}\n{code}")
     path.chmod(0o755)
     return path

@@ -12,7 +12,7 @@ from nri import build_mark
 from nri.client import forking
 
 BUILD, OTHER = "a" * 32, "b" * 32
-MODULE = "nri.plugins.clearcfs.__main__"
+MODULE = "nri.plugins.clearcfs"
 
 
 def executable(path: Path, build: str = BUILD, module: str = MODULE, *, mode: int = 0o755) -> Path:
@@ -72,7 +72,7 @@ def test_host_without_a_mark_or_not_compiled_starts_all(folder: Path, monkeypatc
     "options",
     [
         {"build": OTHER},
-        *({"module": module} for module in ("nri.cli.entry", "os.path", "nri.plugins.missing.__main__")),
+        *({"module": module} for module in ("nri.cli.entry", "os.path", "nri.plugins.missing")),
         *({"mode": mode} for mode in (0o4755, 0o2755)),
     ],
     ids=str,

@@ -12,7 +12,7 @@ import stat
 import sys
 import time
 
-from nri import __version__
+from nri import __version__, skel
 from nri.errors import NRIError, escape
 from nri.skel import Plugin
 from nri.types import fields, gojson
@@ -176,3 +176,8 @@ def render(document: dict[str, Any], limit: int) -> bytes:
 
 def _line(value: Any) -> bytes:
     return gojson.dumps(value).replace(b"\x7f", b"\\u007f") + b"\n"
+
+
+def main() -> None:
+    """Run the plugin as this process."""
+    skel.main(Logger())

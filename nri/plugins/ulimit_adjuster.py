@@ -6,7 +6,7 @@ A higher limit than the runtime's is the node's memory, processes or files for t
 
 from __future__ import annotations
 
-from nri import __version__
+from nri import __version__, skel
 from nri.plugins import annotated
 from nri.skel import Plugin
 from nri.types import DecodeError
@@ -91,3 +91,8 @@ def _limits(value: list[dict[str, Any]], where: str) -> Any:
             raise DecodeError(f"{where}[{index}].soft: found {soft}, expected at most the hard limit, {hard}")
         limits[name] = {"type": name, "hard": hard, "soft": soft}
     return list(limits.values())
+
+
+def main() -> None:
+    """Run the plugin as this process."""
+    skel.main(UlimitAdjuster())

@@ -6,7 +6,7 @@ The annotations are those of NRI's v2 plugin of this name.
 
 from __future__ import annotations
 
-from nri import __version__
+from nri import __version__, skel
 from nri.errors import escape
 from nri.plugins import annotated
 from nri.skel import Plugin
@@ -244,3 +244,8 @@ def _names(rule: Rule, made: Any) -> list[str]:
     if isinstance(rule, Table):
         return [made[rule.required[0]]]
     return [item["path"] if isinstance(item, dict) else item for item in made]
+
+
+def main() -> None:
+    """Run the plugin as this process."""
+    skel.main(DeviceInjector())

@@ -6,7 +6,7 @@ a service that answers requests, this adds latency without any benefit.
 
 from __future__ import annotations
 
-from nri import __version__
+from nri import __version__, skel
 from nri.plugins import shared
 from nri.skel import Plugin
 from nri.types import fields
@@ -99,3 +99,8 @@ def _clear_pod(cgroup: Cgroup, metadata: dict[str, str]) -> None:
     if before.quota_us is not None:
         metadata["pod"] = pod.directory("cpu")
         metadata["podQuota"] = str(before)
+
+
+def main() -> None:
+    """Run the plugin as this process."""
+    skel.main(ClearCFS())
