@@ -65,8 +65,8 @@ DOCSTRINGS = 1
 
 _STRIPPED = {"strip": True, "upx": False}
 _RUN_TIME_HOOK = "pyi_rth_"
-LOADER = {"pyimod01_archive": "archive.py", "pyimod03_ctypes": "no_ctypes.py"}
-"""Parts of PyInstaller's loader, and the modules of ``nri.authoring.loader`` that take their places."""
+_CTYPES = "pyimod03_ctypes"
+"""The part of PyInstaller's loader that imports ctypes at every start, and has it search the executable's folder."""
 
 _UNWANTED_DATA = ("/benchmarks/", "/tests/")
 
@@ -97,7 +97,7 @@ class Packer:
         self._collect: Callable[..., Any] = spec["COLLECT"]
         self._work: str = spec["workpath"]
         self.parts: dict[str, Any] = {}  # PyInstaller's analyses by the names of their executables
-        self._own_loaders: set[str] = set()
+        self._without_search: set[str] = set()
 
     def add(
         self,
@@ -109,13 +109,13 @@ class Packer:
         hidden: Iterable[str] = (),
         datas: Iterable[tuple[str, str]] = (),
         optimize: int = NO_DOCSTRINGS,
-        own_loader: bool = False,
+        searches: bool = True,
         bare: str = "",
         documented: str = "",
     ) -> None:
         """Analyse a script, which becomes the executable ``name``.
 
-        :param own_loader: use :data:`LOADER`; not for a program that loads libraries of its folder with ctypes.
+        :param searches: ctypes finds libraries of the executable's folder.
         :param bare: a package whose modules lose their docstrings whatever ``optimize`` is, except for those of
             the package ``documented``.
         """
@@ -133,8 +133,8 @@ class Packer:
             # In a new list, which PyInstaller does not know, so that it compiles all modules anew.
             analysis.pure = [_without_docstrings(entry, bare, documented) for entry in analysis.pure]
         self.parts[name] = analysis
-        if own_loader:
-            self._own_loaders.add(name)
+        if not searches:
+            self._without_search.add(name)
 
     def collect(self, folder: str) -> None:
         """Write the executables and what they need to ``folder`` below PyInstaller's folder of results."""
@@ -147,8 +147,8 @@ class Packer:
         # The run-time hooks import the modules that they patch (inspect, pkgutil) at every start; none is needed.
         scripts = [entry for entry in analysis.scripts if not entry[0].startswith(_RUN_TIME_HOOK)]
         pyz = self._pyz(analysis.pure)
-        if name in self._own_loaders:
-            pyz.dependencies = [self._replaced(entry) for entry in pyz.dependencies]
+        if name in self._without_search:
+            pyz.dependencies = [self._no_search() if entry[0] == _CTYPES else entry for entry in pyz.dependencies]
         return self._exe(
             pyz,
             scripts,
@@ -159,18 +159,14 @@ class Packer:
             **_STRIPPED,
         )
 
-    def _replaced(self, entry: tuple[str, str, str]) -> tuple[str, str, str]:
-        """Return a part of PyInstaller's loader, or the module of this project that takes its place."""
-        name, _, kind = entry
-        if name not in LOADER:
-            return entry
-        source = os.path.join(os.path.dirname(__file__), "loader", LOADER[name])
-        compiled = os.path.join(self._work, f"{name}-of-nri.pyc")
+    def _no_search(self) -> tuple[str, str, str]:
+        """Return a module in place of :data:`_CTYPES` that does nothing."""
+        source = os.path.join(self._work, f"{_CTYPES}.py")
+        with open(source, "w", encoding="ascii") as file:
+            file.write("def install():\n    pass\n")
         mode = py_compile.PycInvalidationMode.UNCHECKED_HASH  # without the time, so that builds are reproducible
-        py_compile.compile(
-            source, compiled, f"{name}.py", doraise=True, optimize=NO_DOCSTRINGS, invalidation_mode=mode
-        )
-        return name, compiled, kind
+        py_compile.compile(source, f"{source}c", f"{_CTYPES}.py", doraise=True, invalidation_mode=mode)
+        return _CTYPES, f"{source}c", "PYMODULE"
 
 
 def _without_docstrings(entry: tuple[str, str, str], bare: str, documented: str) -> tuple[str, str, str]:
