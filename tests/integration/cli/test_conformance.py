@@ -36,10 +36,10 @@ def test_a_plugin_that_conforms(tmp_path: Path) -> None:
 
 
 def test_a_rule_that_is_broken_is_explained(web: Path) -> None:
-    ran = run(web, "-k", "not-json")
+    ran = run(web, "-k", "broken")
     assert (ran.status, ran.stderr) == (1, "")
     assert ran.stdout.splitlines() == [
-        "FAIL  not-json           What is empty or no JSON is reported on stderr, and the exit status is 1",
+        "FAIL  broken            What is empty, no JSON, or cut off is reported on stderr, and the exit status is 1",
         "      expected exit status 1, and the reason on stderr",
         f"      found    exit status 0, and nothing on stderr, for b'' on stdin; stdout: '{ANSWER}\\n'",
         "      docs/spec.md#exit-status",
@@ -56,13 +56,13 @@ def test_json_has_every_check(web: Path) -> None:
     assert list(checks) == [each.id for each in CHECKS]
     assert checks["exit-0"] == {
         "id": "exit-0",
-        "title": "A request is answered with exit status 0, at most 1 MiB, before the deadline",
+        "title": "A request is answered by one JSON object of at most 1 MiB, and exit status 0, before the deadline",
         "section": "exit-status",
         "verdict": "holds",
     }
-    assert checks["not-json"]["verdict"] == "fails"
-    assert checks["not-json"]["expected"] == "exit status 1, and the reason on stderr"
-    assert "b'' on stdin" in checks["not-json"]["found"]
+    assert checks["broken"]["verdict"] == "fails"
+    assert checks["broken"]["expected"] == "exit status 1, and the reason on stderr"
+    assert "b'' on stdin" in checks["broken"]["found"]
 
 
 def test_types_are_looked_up_and_paths_are_relative(web: Path) -> None:

@@ -46,11 +46,11 @@ ERROR = 's/"error":""/"error":"no"/'
 WRONG = {
     "exit-0": 'right "$@" && exit 3',
     "exit-0: output": "exec cat /dev/zero",
-    "one-result": "right \"$@\" && echo '{}'",
+    "exit-0: more": "right \"$@\" && echo '{}'",
     "result-keys: plugin": edits('s/"plugin":"class-c"/"plugin":"other"/'),
     "result-keys: version": edits('s/"version":"0.1"/"version":"9"/'),
     "result-keys: error": edits('s/"error":""/"error":null/'),
-    "metadata-strings": edits('s/"class":"none"/"class":5/'),
+    "result-keys: metadata": edits('s/"class":"none"/"class":5/'),
     "every-state": fails_for("""*'"state":"pause"'*"""),
     "unknown-state": edits_for("""*'"state":"nri-conformance"'*""", ERROR),
     "unknown-state: none": edits_for("""*'"state":""'*""", ERROR),
@@ -67,9 +67,9 @@ answer "$@\"""",
     "text": fails_for(r"*'\u2028'*"),
     "text: white space": fails_for("*'\n'*"),
     "large": f"""{BEFORE}[ ${{#request}} -lt 400000 ] || exit 4\nanswer "$@\"""",
-    "not-json: nothing": accepts("''"),
-    "not-json": accepts("nonsense"),
-    "truncated": f"""{BEFORE}
+    "broken: nothing": accepts("''"),
+    "broken": accepts("nonsense"),
+    "broken: cut off": f"""{BEFORE}
 case $request in *'}}') ;; '{{"'*) request='{{}}' ;; esac
 answer "$@\"""",
     "full-stdout": 'out=$(right "$@") || exit; printf "%s\\n" "$out" 2>/dev/null; exit 0',
@@ -77,8 +77,7 @@ answer "$@\"""",
 status=$?
 setsid sleep 1000 >/dev/null 2>&1 </dev/null &
 exit $status""",
-    "changes-elsewhere": edits('/metadata/s/}$/,"adjust":{"args":["x"]}}/'),
-    "changes-form": edits_for("""*'"state":"setup"'*extensions*""", 's/}$/,"adjust":{"nonsense":1}}/'),
-    "no-verb": '[ $# = 0 ] && exit 0\nright "$@"',
+    "changes: elsewhere": edits('/metadata/s/}$/,"adjust":{"args":["x"]}}/'),
+    "changes: form": edits_for("""*'"state":"setup"'*extensions*""", 's/}$/,"adjust":{"nonsense":1}}/'),
 }
 """By the id of the check that catches it, and the fault: the rest of the plugin's script."""
