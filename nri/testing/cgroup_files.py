@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from nri.cgroups import CpuListError, cpulist
 from nri.cgroups.conversion import weight_of_shares
+from nri.cgroups.knob_table import PAGE
+from nri.cgroups.knob_values import MOST
 from nri.testing.pods import Pod, resources_of, share_of_pod
 
 if TYPE_CHECKING:
@@ -18,12 +20,62 @@ if TYPE_CHECKING:
 
     from nri.testing.pods import Container
 
+UNLIMITED = str(MOST // PAGE * PAGE)
+"""What v1 shows for no limit."""
+
 KNOBS: Mapping[str, Mapping[str, str]] = {
-    "cpu": {"cpu.cfs_quota_us": "-1\n", "cpu.cfs_period_us": "100000\n", "cpu.shares": "1024\n"},
-    "cpuset": {"cpuset.cpus": "\n", "cpuset.effective_cpus": "\n", "cpuset.mems": "\n"},
-    "": {"cpu.max": "max 100000\n", "cpuset.cpus": "\n", "cpuset.cpus.effective": "0-3\n"},
+    "": {
+        "cgroup.controllers": "cpuset cpu io memory pids",
+        "cgroup.events": "populated 0\nfrozen 0",
+        "cgroup.procs": "",
+        "cgroup.type": "domain",
+        "cpu.idle": "0",
+        "cpu.max": "max 100000",
+        "cpu.max.burst": "0",
+        "cpu.weight": "100",
+        "cpu.weight.nice": "0",
+        "cpuset.cpus": "",
+        "cpuset.cpus.effective": "",
+        "cpuset.mems": "",
+        "cpuset.mems.effective": "0",
+        "io.weight": "default 100",
+        "memory.current": "0",
+        "memory.high": "max",
+        "memory.low": "0",
+        "memory.max": "max",
+        "memory.min": "0",
+        "memory.oom.group": "0",
+        "memory.peak": "0",
+        "memory.swap.current": "0",
+        "memory.swap.max": "max",
+        "pids.current": "0",
+        "pids.max": "max",
+    },
+    "cpu": {
+        "cpu.cfs_burst_us": "0",
+        "cpu.cfs_period_us": "100000",
+        "cpu.cfs_quota_us": "-1",
+        "cpu.idle": "0",
+        "cpu.shares": "1024",
+    },
+    "cpuset": {
+        "cpuset.cpus": "",
+        "cpuset.effective_cpus": "",
+        "cpuset.effective_mems": "0",
+        "cpuset.mems": "0",
+    },
+    "memory": {
+        "memory.limit_in_bytes": UNLIMITED,
+        "memory.memsw.limit_in_bytes": UNLIMITED,
+        "memory.soft_limit_in_bytes": UNLIMITED,
+        "memory.usage_in_bytes": "0",
+    },
+    "blkio": {
+        "blkio.bfq.weight": "100",
+    },
+    "pids": {"pids.current": "0", "pids.max": "max"},
 }
-"""The knobs of a new cgroup and their values, by v1 controller, and for v2 under "": those of two controllers."""
+"""The files of a new cgroup and their text, by v1 controller, and for v2 under ""."""
 
 
 class CgroupFiles:
@@ -31,16 +83,15 @@ class CgroupFiles:
 
     :param kind: ``v1``, ``v2`` or ``hybrid``.
     :param cpus: the machine's.
-    :param knobs: those of a new cgroup, as :data:`KNOBS` has them; its controllers are v1's hierarchies.
     """
 
-    def __init__(
-        self, root: object, kind: str, cpus: str = "0-3", knobs: Mapping[str, Mapping[str, str]] = KNOBS
-    ) -> None:
-        self.root, self.knobs = str(root), knobs
+    knobs = KNOBS
+
+    def __init__(self, root: object, kind: str, cpus: str = "0-3") -> None:
+        self.root = str(root)
         self.points: dict[str, str] = {}
         if kind != "v2":
-            self.points |= {name: f"{self.root}/{name}" for name in knobs if name}
+            self.points |= {name: f"{self.root}/{name}" for name in self.knobs if name}
         if kind != "v1":
             self.points[""] = f"{self.root}/unified" if kind == "hybrid" else self.root
         for point in self.points.values():
@@ -71,7 +122,7 @@ class CgroupFiles:
                     os.mkdir(directory)
                     knobs = self.knobs[controller] if controller or self.kind == "v2" else {}
                     for name, value in knobs.items():
-                        write(f"{directory}/{name}", value)
+                        write(f"{directory}/{name}", f"{value}\n")
         for name, value in values.items():
             self.put(path, name.replace("__", "."), value)
 

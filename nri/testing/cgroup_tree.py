@@ -58,7 +58,7 @@ class CgroupTree:
         self._base = tempfile.mkdtemp(prefix="nri-")  # short: a socket's path has at most 107 bytes
         weakref.finalize(self, shutil.rmtree, self._base, ignore_errors=True)
         top = os.path.abspath(root) if root else f"{self._base}/cgroup"
-        self.files = CgroupFiles(top, kind, cpus, _initial())
+        self.files = CgroupFiles(top, kind, cpus)
         self.mountinfo = f"{self._base}/mountinfo"
         write(self.mountinfo, self.files.mountinfo)
         self.run = f"{self._base}/run"
@@ -66,10 +66,9 @@ class CgroupTree:
         self.writes: list[tuple[str, str]] = []
         self._names = CgroupNames(self.files.points)
         self._refusals: dict[str, int] = {}
-        self._vanishing: dict[str, str] = {}
         self._lacking: list[str] = []
         self._memberships = {"self": _OWN, "1": "/init.scope"}
-        calls = SystemCalls(self._locate, self._opening, self._writing)
+        calls = SystemCalls(self._locate, lambda path: bool(self._names.name(path)), self._writing)
         self._replacement = Replacement(calls, self.run)
         self._active = ExitStack()
 
@@ -85,13 +84,11 @@ class CgroupTree:
 
     # The cgroups
 
-    def add(self, owner: Pod | Container, *, subgroup: bool = False) -> None:
+    def add(self, owner: Pod | Container) -> None:
         """Make the cgroups of a container and of its pod, or of a pod, its sandbox and its containers.
 
         They have the limits of the containers' resources, and a process. A container that was added before gets the
         limits anew.
-
-        :param subgroup: whether the processes are in a child ``container``, as crun does it with systemd's driver.
         """
         pod = owner.pod if isinstance(owner, Container) else owner
         if pod.cgroup_driver != self.driver:
@@ -104,8 +101,7 @@ class CgroupTree:
         if isinstance(owner, Pod) and pod.profile.has_pods:
             self._make(pod, "sandbox", pod.sandbox_cgroup, {}, pod.pid)
         for container in members:
-            inner = f"{container.cgroup}/container" if subgroup else ""
-            self._make(pod, container.name, container.cgroup, limits_of(container, self.kind), container.pid, inner)
+            self._make(pod, container.name, container.cgroup, limits_of(container, self.kind), container.pid)
         for name in self._lacking:
             self._drop(name)
         self._settle()
@@ -147,15 +143,6 @@ class CgroupTree:
         """Have the kernel answer each write to a file with an error, such as ``errno.EBUSY``; 0 for none any more."""
         self._refusals[name] = number
 
-    def vanish(self, name: str, *, at: str = "write") -> None:
-        """Remove the cgroup at the moment when this file is written.
-
-        :param at: ``write``, when the file is open already (ENODEV), or ``open`` (ENOENT).
-        """
-        if at not in ("open", "write"):
-            raise ValueError(f"at: found {at!r}, expected one of open, write")
-        self._vanishing[name] = at
-
     def lack(self, name: str) -> None:
         """Remove a file from one cgroup, ``web/memory.high``, or from all: a kernel or a parent without it."""
         self._lacking.append(name)
@@ -172,16 +159,16 @@ class CgroupTree:
         """Forget the writes so far."""
         self.writes.clear()
 
-    def _make(self, pod: Pod, name: str, path: str, limits: dict[str, str], pid: int = 0, inner: str = "") -> None:
-        self.make(inner or path)
+    def _make(self, pod: Pod, name: str, path: str, limits: dict[str, str], pid: int = 0) -> None:
+        self.make(path)
         self._names.add(pod, name, path)
         for knob, text in limits.items():
             self.files.put(path, knob, f"{text}\n")
         if pid:
-            self._memberships[str(pid)] = inner or path
+            self._memberships[str(pid)] = path
             if self.kind == "v2":
-                self.files.put(inner or path, "cgroup.procs", f"{pid}\n")
-                self.files.put(inner or path, "cgroup.events", "populated 1\nfrozen 0\n")
+                self.files.put(path, "cgroup.procs", f"{pid}\n")
+                self.files.put(path, "cgroup.events", "populated 1\nfrozen 0\n")
 
     def _settle(self) -> None:
         for file, cpus in effective_cpus(self.files, self.kind, cpulist.parse(self.cpus)):
@@ -213,18 +200,10 @@ class CgroupTree:
             return file
         return path
 
-    def _opening(self, path: str) -> bool:
-        name = self._names.name(path)
-        if name and self._vanishing.get(name) == "open":
-            self.remove(self._names.split(name)[0])
-        return bool(name)
-
     def _writing(self, path: str, descriptor: int, data: bytes) -> int:
         if not data:
             return 0  # such a write does not reach the file's parser
         name, text = self._names.name(path), data.decode("ascii", "backslashreplace")
-        if name in self._vanishing:
-            self.remove(self._names.split(name)[0])
         directory, knob = os.path.split(path)
         if not os.path.isdir(directory):
             kernel.refuse(errno.ENODEV)
@@ -239,13 +218,6 @@ class CgroupTree:
         self.writes.append((name, text))
         self._settle()
         return len(data)
-
-
-def _initial() -> dict[str, dict[str, str]]:
-    return {
-        controller: {name: f"{text}\n" for name, text in files.items()}
-        for controller, files in kernel.INITIAL.items()
-    }
 
 
 # Names of cgroups in a test: ``web`` for a container, ``pod``, ``sandbox``, ``other/web``, or a path.
@@ -285,15 +257,10 @@ class CgroupNames:
         """
         if cgroup.startswith("/"):
             return cgroup
-        head, inner = cgroup, ""
-        while head not in self._paths:
-            head, slash, last = head.rpartition("/")
-            if not slash:
-                raise KeyError(
-                    f"there is no cgroup {cgroup!r} in this tree: expected {', '.join(self._paths) or 'none'}"
-                )
-            inner = f"/{last}{inner}"
-        return self._paths[head] + inner
+        if cgroup not in self._paths:
+            named = ", ".join(self._paths) or "none"
+            raise KeyError(f"there is no cgroup {cgroup!r} in this tree: expected {named}")
+        return self._paths[cgroup]
 
     def split(self, name: str) -> tuple[str, str]:
         """Return the cgroup and the knob of a file's name."""
@@ -312,9 +279,5 @@ class CgroupNames:
         if not point:
             return ""
         directory, _, knob = file.removeprefix(point).rpartition("/")
-        head, inner = directory, ""
         by_path = {path: name for name, path in self._paths.items()}
-        while head and head not in by_path:
-            head, _, last = head.rpartition("/")
-            inner = f"/{last}{inner}"
-        return f"{by_path[head]}{inner}/{knob}" if head else f"{directory}/{knob}"
+        return f"{by_path.get(directory, directory)}/{knob}"

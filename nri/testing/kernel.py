@@ -1,4 +1,4 @@
-"""The files of a new cgroup, and the effect of a write: by the table of knobs of :mod:`nri.cgroups`.
+"""The effect of a write to a cgroup's file, by the table of knobs of :mod:`nri.cgroups`.
 
 A write is refused with EINVAL if its text is not a value of the knob, or a quota is below the burst, and with ERANGE
 or EINVAL if a CPU does not exist. A file that is not in the table takes any text. The rules of v1 between a cgroup
@@ -15,84 +15,14 @@ import os
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from nri.cgroups import cpulist, knobs, quota, units
-from nri.cgroups.knob_table import PAGE, TABLE
-from nri.cgroups.knob_values import MOST, DefaultWeight, Numbers, number
+from nri.cgroups.knob_table import TABLE
+from nri.cgroups.knob_values import DefaultWeight, Numbers, number
+from nri.testing.cgroup_files import UNLIMITED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_UNLIMITED = str(MOST // PAGE * PAGE)  # what v1 shows for no limit
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-
-INITIAL = {
-    "": {
-        "cgroup.controllers": "cpuset cpu io memory pids",
-        "cgroup.events": "populated 0\nfrozen 0",
-        "cgroup.freeze": "0",
-        "cgroup.procs": "",
-        "cgroup.subtree_control": "cpuset cpu io memory pids",
-        "cgroup.type": "domain",
-        "cpu.idle": "0",
-        "cpu.max": "max 100000",
-        "cpu.max.burst": "0",
-        "cpu.pressure": "some avg10=0.00 avg60=0.00 avg300=0.00 total=0",
-        "cpu.stat": "usage_usec 0\nuser_usec 0\nsystem_usec 0\nnr_periods 0\nnr_throttled 0\nthrottled_usec 0",
-        "cpu.weight": "100",
-        "cpu.weight.nice": "0",
-        "cpuset.cpus": "",
-        "cpuset.cpus.effective": "",
-        "cpuset.mems": "",
-        "cpuset.mems.effective": "0",
-        "io.latency": "",
-        "io.max": "",
-        "io.stat": "",
-        "io.weight": "default 100",
-        "memory.current": "0",
-        "memory.events": "low 0\nhigh 0\nmax 0\noom 0\noom_kill 0\noom_group_kill 0",
-        "memory.high": "max",
-        "memory.low": "0",
-        "memory.max": "max",
-        "memory.min": "0",
-        "memory.oom.group": "0",
-        "memory.peak": "0",
-        "memory.stat": "anon 0\nfile 0\npgfault 0\npgmajfault 0",
-        "memory.swap.current": "0",
-        "memory.swap.max": "max",
-        "pids.current": "0",
-        "pids.events": "max 0",
-        "pids.max": "max",
-    },
-    "cpu": {
-        "cpu.cfs_burst_us": "0",
-        "cpu.cfs_period_us": "100000",
-        "cpu.cfs_quota_us": "-1",
-        "cpu.idle": "0",
-        "cpu.shares": "1024",
-        "cpu.stat": "nr_periods 0\nnr_throttled 0\nthrottled_time 0",
-    },
-    "cpuset": {
-        "cpuset.cpus": "",
-        "cpuset.effective_cpus": "",
-        "cpuset.effective_mems": "0",
-        "cpuset.mems": "0",
-    },
-    "memory": {
-        "memory.limit_in_bytes": _UNLIMITED,
-        "memory.memsw.limit_in_bytes": _UNLIMITED,
-        "memory.soft_limit_in_bytes": _UNLIMITED,
-        "memory.stat": "cache 0\nrss 0\npgfault 0\npgmajfault 0",
-        "memory.usage_in_bytes": "0",
-    },
-    "blkio": {
-        "blkio.bfq.weight": "100",
-        "blkio.throttle.read_bps_device": "",
-        "blkio.throttle.read_iops_device": "",
-        "blkio.throttle.write_bps_device": "",
-        "blkio.throttle.write_iops_device": "",
-    },
-    "pids": {"pids.current": "0", "pids.max": "max"},
-}
-"""The files of a new cgroup and their text, by v1 controller, and for v2 under ""."""
 
 _VALUES = {
     (name, version): (file.values, knob.can_be_written)
@@ -150,7 +80,7 @@ def written(file: str, text: str, at: Surroundings) -> str:
         return text
     if isinstance(values, DefaultWeight):
         return f"default {item}" if at.version == 2 else text
-    return _UNLIMITED if values.word(item) == "-1" else values.word(values.stored(item))
+    return UNLIMITED if values.word(item) == "-1" else values.word(values.stored(item))
 
 
 def _bytes(text: str) -> str:

@@ -4,8 +4,7 @@ import os
 from pathlib import Path
 
 from nri.cgroups import Cgroup, Mounts, Systemd, find
-from nri.testing.cgroup_files import CgroupFiles
-from nri.testing.kernel import INITIAL
+from nri.testing.cgroup_files import KNOBS, CgroupFiles
 
 POD = "/kubepods/burstable/pod1-2"
 PATH = f"{POD}/abc"
@@ -21,12 +20,13 @@ MORE: dict[str, dict[str, str]] = {
         "io.bfq.weight": "default 100",
         "memory.current": "4096",
         "memory.peak": "8192",
+        "memory.stat": "anon 0\npgfault 0",
         "pids.current": "1",
         "pids.peak": "2",
     },
     "cpu": {"cpu.bvt_warp_ns": "0"},
     "cpuset": {"cpuset.mems": ""},
-    "memory": {"memory.usage_in_bytes": "4096", "memory.max_usage_in_bytes": "8192"},
+    "memory": {"memory.stat": "rss 0", "memory.usage_in_bytes": "4096", "memory.max_usage_in_bytes": "8192"},
     "blkio": {},
     "pids": {"pids.current": "1", "pids.peak": "2"},
 }
@@ -36,12 +36,15 @@ MORE: dict[str, dict[str, str]] = {
 class Tree(CgroupFiles):
     """A tree of kind ``v1``, ``v2`` or ``hybrid`` with these cgroups, by default :data:`PATH`."""
 
+    knobs = {
+        controller: {
+            name: text for name, text in ({**KNOBS[controller], **more}).items() if not name.startswith("cgroup.")
+        }
+        for controller, more in MORE.items()
+    }
+
     def __init__(self, root: Path, kind: str, *paths: str) -> None:
-        knobs: dict[str, dict[str, str]] = {}
-        for controller, files in INITIAL.items():
-            texts = (files | MORE[controller]).items()
-            knobs[controller] = {name: f"{text}\n" for name, text in texts if not name.startswith("cgroup.")}
-        super().__init__(root / "cgroup tree", kind, knobs=knobs)  # with a blank: mountinfo escapes it
+        super().__init__(root / "cgroup tree", kind)  # with a blank: mountinfo escapes it
         for path in paths or (PATH,):
             self.make(path)
 

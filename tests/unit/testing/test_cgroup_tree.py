@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nri.cgroups import Cgroup, CgroupError, GoneError, Quota, find, knobs
+from nri.cgroups import Cgroup, CgroupError, Quota, find, knobs
 from nri.testing import CgroupTree, Container, Pod
 
 HALF = {"cpu": {"quota": 50_000, "period": 100_000, "shares": 512}}
@@ -116,15 +116,6 @@ def test_a_pod_has_its_sandbox_and_all_its_containers() -> None:
         assert tree.get("other/web/cpu.max") == "max 100000"
 
 
-def test_crun_keeps_the_processes_in_a_child_and_both_are_written() -> None:
-    web = a_container("systemd")
-    with CgroupTree(driver="systemd") as tree:
-        tree.add(web, subgroup=True)
-        tree.put("web/container/cpu.max", "20000 100000")
-        assert of(web).clear_cpu_quota() == Quota(20_000, 100_000)
-        assert list(tree.written) == ["web/cpu.max", "web/container/cpu.max"]
-
-
 def test_wrong_options_and_names_are_refused() -> None:
     with pytest.raises(ValueError, match="kind: found 'v3', expected one of v1, v2"):
         CgroupTree(kind="v3")
@@ -221,21 +212,6 @@ def test_a_refusal_can_be_ordered_and_taken_back() -> None:
         tree.refuse("web/cpuset.cpus", 0)
         of(web).set_cpus(frozenset({1}))
         assert tree.written == {"web/cpuset.cpus": "1"}
-
-
-@pytest.mark.parametrize(
-    ("kind", "at", "answer"), [("v1", "write", "ENODEV"), ("v2", "open", "ENOENT"), ("hybrid", "write", "ENODEV")]
-)
-def test_a_cgroup_can_vanish_at_the_moment_of_a_write(kind: str, at: str, answer: str) -> None:
-    web = a_container()
-    with CgroupTree(kind) as tree:
-        tree.add(web)
-        tree.vanish("web/cpuset.cpus", at=at)
-        with pytest.raises(GoneError, match=rf"does not exist any more: .* \({answer}\)"):
-            of(web).set_cpus(frozenset({1}))
-        with pytest.raises(GoneError):
-            of(web).cpus()
-        assert tree.written == {}
 
 
 def test_a_knob_can_be_missing_from_one_cgroup_or_from_all() -> None:
