@@ -11,7 +11,7 @@ import click
 from nri import config
 from nri.cli import options, output
 from nri.client import Invoker, PluginError
-from nri.client.resident import is_built_with_skel, try_resident
+from nri.client.resident import try_resident
 from nri.client.unstartable import NOT_RUN, WINDOWS, explain, has_windows_ends
 from nri.config import Fault
 from nri.config.entries import PluginEntry
@@ -25,10 +25,10 @@ from nri.places import DEFAULT_CONF_DIR
 from nri.process.conversation import Output, launch
 from nri.types import DecodeError, gojson
 from nri.types.table_explained import path_text
-from nri.types.v1 import State
+from nri.types.v1 import Request, State
 
 ANSWER_WITHIN = 10.0
-"""Seconds that a plugin has to answer ``version`` or ``schema``."""
+"""Seconds that a plugin has for each answer."""
 
 
 HOOK_INJECTOR = "hook-injector"
@@ -37,32 +37,8 @@ HOOK_INJECTOR = "hook-injector"
 TRACEBACK = "Traceback (most recent call last):"
 """The first line that Python writes for an exception."""
 
-BROKEN = (
-    TRACEBACK,
-    "SyntaxError: ",  # of Python, which shows no traceback for the program itself
-    "IndentationError: ",
-    "TabError: ",
-    "Syntax error: ",  # of dash
-    "syntax error near ",  # of bash
-    "syntax error: ",
-    "Failed to execute script ",  # of PyInstaller
-    "error while loading shared libraries: ",  # of the dynamic loader
-    "symbol lookup error: ",
-    "compilation aborted at ",  # of Perl
-    "aborted due to compilation errors",
-    "(node:internal/",  # of Node.js, in each of its stack traces
-    "goroutine 1 [running]:",  # of Go
-)
-"""Text that interpreters, loaders and runtimes of languages write to stderr when a program can't run."""
-
-# A program that fails for lack of a request works.
-_NO_REQUEST_IN_PYTHON = "json.decoder.JSONDecodeError: "  # in the last line; elsewhere it may cause another error
-_NO_REQUEST = (
-    "SyntaxError: Unexpected end of JSON input",  # of Node.js
-    "panic: EOF",  # of Go
-    "panic: unexpected end of JSON input",
-)
-
+_HARMLESS = Request(state="nri-check", id="nri-check")
+"""A request of a state that means nothing to a plugin: docs/spec.md has it answer."""
 
 _OF_PODS = ("labels", "annotations")
 _UNKNOWN_TO_HOOKS = {"labels": "labels", "runtimeHandler": "runtime handlers"}
@@ -166,28 +142,30 @@ class Checked:
                 self._fault(f"{path}: {error}")
 
     def _about(self, binary: str) -> dict[str, Any] | None:
-        """Return the plugin's answer to 'version'; None if it was not built with nri.skel, or cannot run.
+        """Return the plugin's answer to 'version'; None if it has none.
 
-        A plugin that was built with nri.skel answers, so it is broken if it does not. Another plugin need not; it is
-        broken if the way it ends shows that it can't run at all.
+        A plugin that was built with nri.skel answers. Another need not, but it answers a request, or cannot run.
         """
-        stderr: list[str] = []
-        about, ran = self._ask(binary, "version", stderr)
-        if isinstance(about, dict) and {"type", "nri"} <= about.keys():
-            return about
+        about, ran = self._ask(binary, "version", [])
+        if isinstance(about, dict):  # one without these keys writes the same to any question
+            return about if {"type", "nri"} <= about.keys() else None
         if ran is None:
             return None
-        lines = [line for line in stderr if line.strip()]
-        wrote = f"; it wrote {gojson.shorten(repr(ran.stdout.decode(errors='replace')))}" if ran.stdout else ""
-        problem = f"{binary} does not answer 'version' ({ran.ending or 'exit status 0'}{wrote})"
-        if ran.stderr:  # the last line of a traceback is the error
-            problem += f"; the end of its stderr: {lines[-1] if TRACEBACK in lines else ran.stderr}"
-        if ran.status in NOT_RUN and has_windows_ends(binary):
-            problem += f"; {WINDOWS}"
-        if _is_broken(ran, lines) or _is_built_with_skel(binary):
-            self._fault(problem)
-        elif about is None:  # a plugin that writes JSON to any question is not worth a note
-            self.notes.append(problem)
+        stderr: list[str] = []
+        result, ran = self._ask(binary, "invoke", stderr)
+        if isinstance(result, dict):
+            error = f"; it answers an unknown state with the error {result['error']!r}" if result.get("error") else ""
+            self.notes.append(
+                f"{binary} does not answer 'version': its conf is not checked{gojson.shorten(error, 300)}"
+            )
+        elif ran is not None:
+            lines = [line for line in stderr if line.strip()]
+            wrote = f"; it wrote {gojson.shorten(repr(ran.stdout.decode(errors='replace')))}" if ran.stdout else ""
+            problem = f"{binary} does not answer a request ({ran.ending or 'exit status 0'}{wrote})"
+            if ran.stderr:  # the last line of a traceback is the error
+                problem += f"; the end of its stderr: {lines[-1] if TRACEBACK in lines else ran.stderr}"
+            windows = f"; {WINDOWS}" if ran.status in NOT_RUN and has_windows_ends(binary) else ""
+            self._fault(problem + windows)
         return None
 
     def _fault(self, message: str) -> None:
@@ -198,9 +176,9 @@ class Checked:
 
         The output is None, and there is a fault, if it cannot be started or has to be killed.
         """
-        until = time.monotonic() + ANSWER_WITHIN
+        until, request = time.monotonic() + ANSWER_WITHIN, _HARMLESS.replace(conf=self.plugin.conf).to_json()
         try:
-            ran = launch(binary, [self.plugin.type, verb], b"", until, log=stderr.append)
+            ran = launch(binary, [self.plugin.type, verb], request, until, log=stderr.append)
         except OSError as error:
             self._fault(explain(binary, error))
             return None, None
@@ -231,8 +209,8 @@ def check(host: options.Host, as_json: bool, hash_only: bool) -> None:
     """Check the host configuration and its plugins.
 
     Lists all faults of all files as FILE:LINE:COLUMN: PATH: what was found, what was expected. Asks each plugin for
-    its version and for the schema of its conf. A plugin that cannot run is a fault; a plugin that was not built with
-    nri.skel and does not answer is only noted. The exit status is 1 if there is a fault.
+    its version and for the schema of its conf. A plugin that does not know these must answer a request of an unknown
+    state. The exit status is 1 if there is a fault.
 
     \b
     Examples:
@@ -276,22 +254,6 @@ def _print(checked: list[Checked], faults: tuple[Fault, ...], notes: list[str], 
         click.echo(escape(nothing))
     else:
         click.secho("all is well", fg="green")
-
-
-def _is_broken(output: Output, stderr: list[str]) -> bool:
-    """Return whether a plugin that does not answer can't run: a signal ended it, or its interpreter names a fault."""
-    if output.status < 0 or output.status in NOT_RUN:
-        return True
-    if any(line.startswith(_NO_REQUEST) for line in stderr) or "".join(stderr[-1:]).startswith(_NO_REQUEST_IN_PYTHON):
-        return False
-    return any(sign in line for line in stderr for sign in BROKEN)
-
-
-def _is_built_with_skel(binary: str) -> bool:
-    try:
-        return is_built_with_skel(binary)
-    except OSError:
-        return False  # executable, but not readable
 
 
 def _fault_value(fault: Fault) -> dict[str, Any]:

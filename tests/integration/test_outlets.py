@@ -158,7 +158,7 @@ def test_nri_check_shows_what_a_plugin_says_of_itself(host: Host, what: str) -> 
     host.script(
         "noop",
         f"#!{sys.executable}\nimport json, sys\nEVIL = {EVIL!r}\n"
-        f"if sys.argv[1] == 'version': {code}\nelse: print({json.dumps(schema)!r})\n",
+        f"if sys.argv[1] in ('version', 'invoke'): {code}\nelse: print({json.dumps(schema)!r})\n",
     )
     host.configure_text(json.dumps({"version": "0.1", "plugins": [{"type": "noop", "conf": {EVIL + "a": EVIL}}]}))
     for options in ((), ("--json",)):

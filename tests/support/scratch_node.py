@@ -115,7 +115,7 @@ class ScratchNode:
         """Configure plugins, and install them."""
         self.write(path, json.dumps({"version": "0.1", "plugins": [{"type": each} for each in types]}))
         for each in types:
-            self.write(f"/opt/nri/bin/{each}", "#!/bin/sh\n", 0o755)
+            self.write(f"/opt/nri/bin/{each}", "#!/bin/sh\necho '{}'\n", 0o755)
 
     def launched(self) -> None:
         """Install the bridge where the runtime launches it."""
