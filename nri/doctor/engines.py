@@ -13,7 +13,7 @@ import re
 import tomllib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nri.doctor.node import FAULT, NOTE, OK, UNSEEN, LookError, table, texts
+from nri.doctor.node import FAULT, NOTE, OK, UNSEEN, reason, table, texts
 from nri.places import DEFAULT_SOCKET
 
 if TYPE_CHECKING:
@@ -121,8 +121,8 @@ def _is_daemon(process: Process, program: str) -> bool:
 def _version(node: Node, path: str, name: str, findings: Findings) -> tuple[int, ...]:
     try:
         return _numbers(node.run(path or name, "--version", name=name))
-    except LookError as error:
-        findings.add(UNSEEN, "version", str(error))
+    except OSError as error:
+        findings.add(UNSEEN, "version", reason(error))
         return ()
 
 
@@ -151,15 +151,14 @@ def _containerd(
     try:
         option = ("--config", main) if node.mode(main) else ()
         text = node.run(program or "containerd", *option, "config", "dump", name="containerd")
-    except LookError as error:
-        is_refused = "exit status" in error.reason
-        if is_refused:
-            refusal = f"containerd refuses {main}: `{program} --config {main} config dump` says why"
-            findings.add(FAULT, "refused", refusal, f"correct {main}; {restart}")
-        else:
-            findings.add(UNSEEN, "dump", f"{error}; the settings are those in {main} alone")
-            with contextlib.suppress(LookError):
-                text = node.read(main)
+    except ChildProcessError:
+        is_refused = True
+        refusal = f"containerd refuses {main}: `{program} --config {main} config dump` says why"
+        findings.add(FAULT, "refused", refusal, f"correct {main}; {restart}")
+    except OSError as error:
+        findings.add(UNSEEN, "dump", f"{reason(error)}; the settings are those in {main} alone")
+        with contextlib.suppress(OSError):
+            text = node.read(main)
     document = _toml(main, text, findings)
     plugins, disabled = table(document, "plugins"), texts(document.get("disabled_plugins"))
     nri = table(plugins, _NRI)
@@ -201,8 +200,8 @@ def _crio(node: Node, program: str, version: tuple[int, ...], process: Process |
     text = ""
     try:
         text = node.run(program or "crio", *options, "config", name="crio")
-    except LookError as error:
-        findings.add(UNSEEN, "unreadable", f"`crio config` does not say how NRI is set: {error}")
+    except OSError as error:
+        findings.add(UNSEEN, "unreadable", f"`crio config` does not say how NRI is set: {reason(error)}")
     nri = dict(_CRIO_KEY.findall(text))
     runtime = table(_toml("crio config", text, findings), "crio", "runtime")
     programs = [table(handler).get("runtime_path") for handler in table(runtime, "runtimes").values()]
@@ -242,9 +241,9 @@ def _told(node: Node, findings: Findings, *command: str) -> dict[str, Any]:
     """Return the JSON object that a program prints, {} if it does not."""
     try:
         return table(json.loads(node.run(*command)))
-    except (LookError, ValueError, RecursionError) as error:
-        reason = str(error) if isinstance(error, LookError) else "it is not JSON"
-        findings.add(UNSEEN, "unreadable", f"`{' '.join(command[:2])}` does not say which runtime is used: {reason}")
+    except (OSError, ValueError, RecursionError) as error:
+        why = reason(error) if isinstance(error, OSError) else "it is not JSON"
+        findings.add(UNSEEN, "unreadable", f"`{' '.join(command[:2])}` does not say which runtime is used: {why}")
         return {}
 
 
@@ -259,12 +258,12 @@ def hook_files(node: Node, directories: Any) -> tuple[str, ...]:
     for directory in directories:
         try:
             paths = [f"{directory}/{name}" for name in node.names(directory) if name.endswith(".json")]
-        except LookError:
+        except OSError:
             continue
         for path in paths:
             try:
                 hook = table(json.loads(node.read(path)), "hook")
-            except (LookError, ValueError, RecursionError):
+            except (OSError, ValueError, RecursionError):
                 continue  # the engine's own affair
             if os.path.basename(str(hook.get("path"))) == "nri" and "hook" in texts(hook.get("args"))[:2]:
                 files.append(path)

@@ -21,7 +21,7 @@ from nri.doctor.node import (
     OK,
     UNSEEN,
     Findings,
-    LookError,
+    reason,
     same_path,
     without_secrets,
     without_values,
@@ -132,8 +132,8 @@ class _Examination:
         """containerd, CRI-O, podman and docker, and how they are set."""
         try:
             self._processes = self.node.processes()
-        except LookError as error:
-            self._add(UNSEEN, "processes", f"{error}: what is installed counts as in use")
+        except OSError as error:
+            self._add(UNSEEN, "processes", f"{reason(error)}: what is installed counts as in use")
         self._engines = engines.look(self.node, self._processes, self.findings)
 
     def bridge(self) -> None:
@@ -178,9 +178,10 @@ class _Examination:
         for path in [*named, *([] if self._outside else launched), OUTSIDE_OPTIONS]:
             try:
                 self._options, faults = BridgeOptions.read(self.node.read(path))
-            except LookError as error:
-                if not error.is_absent:
-                    self._add(FAULT, "options", str(error), f"correct {path}")
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                self._add(FAULT, "options", reason(error), f"correct {path}")
                 continue
             for fault in faults:
                 self._add(FAULT, "options", f"{path}: {without_values(fault)}", f"correct {path}")
@@ -369,15 +370,15 @@ class _Examination:
         if lost:
             self._add(NOTE, "lost", f"the log has lost {lost} lines")
 
-    def _without_bridge(self, reason: str) -> None:
+    def _without_bridge(self, why: str) -> None:
         launching = [engine for engine in self._engines if engine.serves and engine.pid and engine.nri]
         if self._outside:
-            text = f"process {self._outside[0].pid} is a bridge, and {reason}"
+            text = f"process {self._outside[0].pid} is a bridge, and {why}"
             self._add(FAULT, "not-answering", text, self._restart())
         elif self.node.mode(WANTED):
-            self._add(FAULT, "not-running", f"{SERVICE} is enabled, and no bridge runs: {reason}", self._restart())
+            self._add(FAULT, "not-running", f"{SERVICE} is enabled, and no bridge runs: {why}", self._restart())
         elif self._launched and launching:
-            text = f"{launching[0].about} should have launched {self._launched[0]}, and no bridge runs: {reason}"
+            text = f"{launching[0].about} should have launched {self._launched[0]}, and no bridge runs: {why}"
             self._add(FAULT, "not-running", text, launching[0].restart)
         else:
             self._add(OK, "none", "no bridge runs")
@@ -451,9 +452,10 @@ class _Examination:
         for where in [name] if name else ("the journal", "/var/log/syslog", "/var/log/messages"):
             try:
                 lines = self._lines_of(where, is_own=bool(name))[-LINES:]
-            except LookError as error:
-                if not error.is_absent and "not installed" not in error.reason:
-                    self._add(UNSEEN, "log", str(error))
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                self._add(UNSEEN, "log", reason(error))
                 continue
             if lines:
                 self._add(OK, "lines", f"the last {len(lines)} lines of {where}")
@@ -463,7 +465,7 @@ class _Examination:
             self._add(NOTE, "no-lines", f"no line of {IDENTIFIER} in {name or 'the journal, nor in syslog'}")
         try:
             kernel = self.node.run("journalctl", "-k", "-n", str(KERNEL_LINES), "-o", "cat", "--no-pager", "-q")
-        except LookError:
+        except OSError:
             return
         for line in [line for line in kernel.splitlines() if _DENIED.search(line)][-3:]:
             fix = "allow it in the policy: `ausearch -m avc` or `aa-logprof` help"
@@ -479,14 +481,14 @@ class _Examination:
     def _text(self, path: str) -> str:
         try:
             return self.node.read(path)
-        except LookError:
+        except OSError:
             return ""
 
     def _names(self, directory: str) -> list[str]:
         try:
             return self.node.names(directory)[:MAX_NAMES]
-        except LookError as error:
-            self._add(UNSEEN, "directory", str(error))
+        except OSError as error:
+            self._add(UNSEEN, "directory", reason(error))
             return []
 
 

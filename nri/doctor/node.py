@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -9,8 +10,7 @@ import time
 from typing import Any, NamedTuple
 
 from nri import trust
-from nri.errors import NRIError, escape
-from nri.filekind import describe
+from nri.errors import escape
 from nri.process.conversation import launch
 from nri.types.gojson import shorten
 
@@ -76,18 +76,6 @@ class Findings(list[Finding]):
         return not any(finding.level == FAULT for finding in self)
 
 
-class LookError(NRIError):
-    """Something could not be looked at.
-
-    :ivar is_absent: there is no such file.
-    """
-
-    def __init__(self, path: str, cause: str | OSError) -> None:
-        reason = cause if isinstance(cause, str) else (cause.strerror or str(cause)).lower()
-        super().__init__(f"{path}: {reason}")
-        self.reason, self.is_absent = reason, isinstance(cause, FileNotFoundError | NotADirectoryError)
-
-
 class Process(NamedTuple):
     """A process.
 
@@ -123,34 +111,26 @@ class Node:
     def read(self, path: str, *, is_end: bool = False) -> str:
         """Return the text of a regular file, or of its end.
 
-        :raises LookError: it can't be read.
+        :raises OSError: it can't be read.
         """
-        try:
-            fd = os.open(self.root + path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-            with open(fd, "rb") as file:
-                status = os.fstat(fd)
-                if not stat.S_ISREG(status.st_mode):
-                    raise LookError(path, f"found {describe(status.st_mode)}, expected a regular file")
-                if is_end:
-                    file.seek(max(0, status.st_size - MAX_END))
-                data = file.read(MAX_FILE + 1)
-                if len(data) > MAX_FILE:
-                    raise LookError(path, f"found more than {MAX_FILE >> 20} MiB, expected less")
-                return data.decode("utf-8", "replace")
-        except (OSError, ValueError) as error:
-            raise LookError(path, error if isinstance(error, OSError) else str(error)) from None
+        fd = os.open(self.root + path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        with open(fd, "rb") as file:
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError(errno.EINVAL, "it is no regular file", path)
+            if is_end:
+                file.seek(max(0, status.st_size - MAX_END))
+            return file.read(MAX_FILE).decode("utf-8", "replace")
 
     def names(self, path: str) -> list[str]:
         """Return the sorted names in a directory, [] if it does not exist.
 
-        :raises LookError: it can't be listed.
+        :raises OSError: it can't be listed.
         """
         try:
             return sorted(os.listdir(self.root + path), key=os.fsencode)
-        except FileNotFoundError:
+        except (FileNotFoundError, ValueError):  # ValueError: a NUL in a path of an engine's configuration
             return []
-        except OSError as error:
-            raise LookError(path, error) from None
 
     def mode(self, path: str) -> int:
         """Return the mode of what a path leads to; 0 if it leads to nothing that we can see."""
@@ -167,7 +147,7 @@ class Node:
             try:
                 arguments = self.read(f"/proc/{pid}/cmdline").rstrip("\0").split("\0")
                 name = self.read(f"/proc/{pid}/comm").strip()
-            except LookError:
+            except OSError:
                 continue  # it has ended
             if arguments != [""]:
                 theirs, program = self._link(f"/proc/{pid}/ns/mnt"), self._link(f"/proc/{pid}/exe")
@@ -184,7 +164,7 @@ class Node:
             return None
         try:
             lines = [line.split(maxsplit=7) for line in self.read("/proc/net/unix").splitlines()[1:]]
-        except LookError:
+        except OSError:
             return None
         listening = [row for row in lines if len(row) == 8 and row[3] == "00010000"]  # __SO_ACCEPTCON
         sockets = {f"socket:[{row[6]}]" for row in listening if same_path(row[7]) == same_path(path)}
@@ -192,7 +172,7 @@ class Node:
         for process in processes if sockets else []:
             try:
                 descriptors = self.names(f"/proc/{process.pid}/fd")
-            except LookError:
+            except OSError:
                 return None  # such as another user's
             if any(self._link(f"/proc/{process.pid}/fd/{fd}") in sockets for fd in descriptors):
                 pids.append(process.pid)
@@ -207,21 +187,22 @@ class Node:
         """Run a program to its end; return what it has written to stdout.
 
         :param name: by which it is called: k3s and others are several programs in one file.
-        :raises LookError: it is missing, others can write to it, it takes too long, or its exit status is not 0.
+        :raises FileNotFoundError: it is missing.
+        :raises ChildProcessError: its exit status is not 0.
+        :raises OSError: it can't be started, takes too long, or others can write to it.
         """
         path = program if program.startswith("/") else self.find(program)
         if not path:
-            raise LookError(program, "it is not installed")
+            raise FileNotFoundError(errno.ENOENT, "it is not installed", program)
         real = os.path.realpath(self.root + path.removeprefix(self.root))
-        until = time.monotonic() + WITHIN
-        try:
-            if wrong := trust.judge_path(real, os.stat(real)):
-                raise LookError(path, f"not run: {wrong.removeprefix(real).strip()}")
-            output = launch(real, [name or os.path.basename(path), *arguments], b"", until, log=lambda _: None)
-        except OSError as error:
-            raise LookError(path, error) from None
-        if output.stopped or output.status:
-            raise LookError(path, output.ending or f"not done within {WITHIN:g} s")
+        if wrong := trust.judge_path(real, os.stat(real)):
+            raise PermissionError(errno.EPERM, f"not run: {wrong.removeprefix(real).strip()}", path)
+        command = [name or os.path.basename(path), *arguments]
+        output = launch(real, command, b"", time.monotonic() + WITHIN, log=lambda _: None)
+        if output.stopped:
+            raise TimeoutError(errno.ETIMEDOUT, f"not done within {WITHIN:g} s", path)
+        if output.status:
+            raise ChildProcessError(errno.ECHILD, output.ending, path)
         return output.stdout.decode("utf-8", "replace")
 
     def _link(self, path: str) -> str:
@@ -229,6 +210,11 @@ class Node:
             return os.readlink(self.root + path)
         except OSError:
             return ""
+
+
+def reason(error: OSError) -> str:
+    """Return what could not be looked at, and why."""
+    return f"{error.filename}: {(error.strerror or str(error)).lower()}"
 
 
 def same_path(path: str) -> str:
