@@ -154,9 +154,8 @@ class _Examination:
         mode = self.node.mode(path)
         is_executable = stat.S_ISREG(mode) and mode & 0o111
         if not mode:
-            text = f"{path} is a link to a file that does not exist: the runtime can't launch it"
-            self._add(FAULT, "dangling", text, f"install it again, or rm {path}")
-        elif not _NAME.match(name):
+            return  # a link to nothing, which is found with the other files
+        if not _NAME.match(name):
             if is_executable:
                 text = f"{path}: a name without two digits and a dash in front keeps containerd from starting"
                 self._add(FAULT, "plugin-name", text, f"move {path} away")
@@ -193,18 +192,17 @@ class _Examination:
             self._add(FAULT, "no-socket", text, engine.restart)
             return
         listeners = self.node.listeners(engine.socket, engine.pid, self._processes)
-        pids = [pid for pid in listeners or [] if pid != engine.pid]
-        others = [process for process in self._processes if process.pid in pids]
         if listeners is None:
             self._add(OK, "socket", f"{engine.socket} of {engine.about} exists")
-        elif not listeners:
-            self._add(FAULT, "no-socket", f"no process listens on {engine.socket} any more", engine.restart)
-        elif engine.pid not in listeners:
-            who = f"process {others[0].pid} ({others[0].name})" if others else f"process {listeners[0]}"
-            text = f"{who} listens on {engine.socket}, and not {engine.about}"
+        elif any(process.pid == engine.pid for process in listeners):
+            self._add(OK, "socket", f"{engine.about} listens on {engine.socket}")
+        elif listeners:
+            text = (
+                f"process {listeners[0].pid} ({listeners[0].name}) listens on {engine.socket}, and not {engine.about}"
+            )
             self._add(FAULT, "other-listener", text, f"end that process; {engine.restart}")
         else:
-            self._add(OK, "socket", f"{engine.about} listens on {engine.socket}")
+            self._add(FAULT, "no-socket", f"no process listens on {engine.socket} any more", engine.restart)
         for process in [process for process in self._outside if process.is_here]:
             wanted = process.option("--socket") or DEFAULT_SOCKET
             if same_path(wanted) != same_path(engine.socket):
@@ -419,7 +417,8 @@ class _Examination:
             judged = {place: os.stat(place) for place in (end, *named_in, os.path.dirname(end))}
         except FileNotFoundError:
             if os.path.islink(here):
-                self._add(FAULT, "dangling", f"{path} is a link to a file that does not exist", f"rm {path}")
+                text = f"{path} is a link to a file that does not exist"
+                self._add(FAULT, "dangling", text, f"install it again, or rm {path}")
             return
         except OSError as error:
             self._add(UNSEEN, "status", f"{path}: {error.strerror}")

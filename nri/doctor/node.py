@@ -154,7 +154,7 @@ class Node:
                 processes.append(Process(pid, arguments, program, name, not ours or not theirs or ours == theirs))
         return processes
 
-    def listeners(self, path: str, engine: int, processes: list[Process]) -> list[int] | None:
+    def listeners(self, path: str, engine: int, processes: list[Process]) -> list[Process] | None:
         """Return which of the processes listen on a socket, by the kernel's tables: connecting would disturb them.
 
         None if they can't be told: without /proc, or in another network namespace than the engine's process, whose
@@ -168,15 +168,15 @@ class Node:
             return None
         listening = [row for row in lines if len(row) == 8 and row[3] == "00010000"]  # __SO_ACCEPTCON
         sockets = {f"socket:[{row[6]}]" for row in listening if same_path(row[7]) == same_path(path)}
-        pids = []
+        listeners = []
         for process in processes if sockets else []:
             try:
                 descriptors = self.names(f"/proc/{process.pid}/fd")
             except OSError:
                 return None  # such as another user's
             if any(self._link(f"/proc/{process.pid}/fd/{fd}") in sockets for fd in descriptors):
-                pids.append(process.pid)
-        return pids
+                listeners.append(process)
+        return listeners
 
     def find(self, program: str) -> str:
         """Return the path of a program, "" if there is none."""

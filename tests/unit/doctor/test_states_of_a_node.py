@@ -279,6 +279,13 @@ STATES = [
         "move /opt/nri/plugins/logger away",
     ),
     State(
+        "a v2 plugin that is a link to nothing",
+        lambda node: node.link("/opt/nri/plugins/20-other", "../lib/other"),
+        "dangling",
+        "/opt/nri/plugins/20-other is a link to a file that does not exist",
+        "install it again, or rm /opt/nri/plugins/20-other",
+    ),
+    State(
         "a v2 plugin that can't be run",
         lambda node: node.write("/opt/nri/plugins/20-other", "", 0o644),
         "not-executable",
