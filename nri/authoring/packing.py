@@ -197,7 +197,7 @@ def mark_build(folder: str, modules: Mapping[str, str]) -> None:
 
 
 ELF = b"\x7fELF"
-_ORIGIN = ("$ORIGIN", "${ORIGIN}")
+_ORIGIN = ("$ORIGIN/", "${ORIGIN}/")
 
 
 def elf_files(folder: str) -> list[str]:
@@ -213,7 +213,7 @@ def elf_files(folder: str) -> list[str]:
 
 
 def remove_rpaths(folder: str, patchelf: str) -> None:
-    """Remove each path of libraries (RPATH, RUNPATH) that leads out of the folder from the libraries in it.
+    """Remove each path of libraries (RPATH, RUNPATH) that is not relative to the library from those in the folder.
 
     A library of the Python that builds may name that Python's own folder. On a node another user may put files there,
     which every plugin would load as root. Executables at the top are PyInstaller's launcher with an archive, and have
@@ -226,22 +226,9 @@ def remove_rpaths(folder: str, patchelf: str) -> None:
         if os.path.dirname(path) == folder:
             continue
         before = _run(patchelf, "--print-rpath", path).strip()
-        after = ":".join([entry for entry in before.split(":") if _stays_within(folder, path, entry)])
-        if after == before:
-            continue
-        if after:
-            _run(patchelf, "--set-rpath", after, path)
-        else:
-            _run(patchelf, "--remove-rpath", path)
-
-
-def _stays_within(folder: str, path: str, entry: str) -> bool:
-    """Return whether an entry of a file's path of libraries names a place in the folder."""
-    for origin in _ORIGIN:
-        if entry == origin or entry.startswith(f"{origin}/"):
-            named = os.path.normpath(os.path.dirname(path) + entry.removeprefix(origin))
-            return (named + "/").startswith(os.path.normpath(folder) + "/")
-    return False
+        after = ":".join([entry for entry in before.split(":") if f"{entry}/".startswith(_ORIGIN)])
+        if after != before:
+            _run(patchelf, *(("--set-rpath", after) if after else ("--remove-rpath",)), path)
 
 
 def _run(*command: str) -> str:
