@@ -39,7 +39,9 @@ QUIET, QUIET_WITHIN = 0.002, 0.05
 """Seconds without input after which the event thread does what can wait, and after which it does so anyway."""
 
 _CHUNK = 64 * 1024
-_LONGEST_WAIT = 3600.0  # seconds; a peer's deadline may lie further ahead than poll can count
+_LOOKS_EVERY = 0.02
+"""Seconds between the relief's looks at the job: the event thread may take the input that it waits for, and begin
+another job, which has a deadline of its own."""
 
 _CLOCK_MONOTONIC = 1
 _TFD_CLOEXEC = 0o2000000
@@ -244,7 +246,7 @@ class Mux:
                     for receiver in self._receivers.values():
                         receiver.expire()
                     due = [at for receiver in self._receivers.values() if (at := receiver.due()) is not None]
-                    left = max(0.0, min([_LONGEST_WAIT, *[at - time.monotonic() for at in due]]))
+                    left = max(0.0, min([_LOOKS_EVERY, *[at - time.monotonic() for at in due]]))
                     has_input = poll.poll(left * 1000)
                     with self._turn:
                         if has_input and job == self._job:

@@ -8,6 +8,7 @@ import pytest
 
 from nri.errors import NRIError, bounded
 from nri.v2.api import PodSandbox
+from nri.v2.mux import RELIEVED_AFTER
 from nri.v2.ttrpc import MAX_DATA, Call, Code, RPCServer, StatusError, codec
 from nri.v2.ttrpc.codec import MessageFrame
 from nri.v2.ttrpc.ttrpc_pb2 import Request, Response
@@ -48,6 +49,32 @@ def test_hanging_handler_is_answered_for_and_cancelled() -> None:
         assert finished.wait(TIMEOUT)
         peer.request(3)
         assert peer.answer()[:2] == (3, 0)
+
+
+def test_hanging_handler_is_answered_for_after_a_long_job_that_nobody_waited_for() -> None:
+    """The relief reads during that job, which has no deadline; the next one begins without waking it."""
+    release = threading.Event()
+
+    def quick(request: PodSandbox, call: Call) -> PodSandbox:
+        call.afterwards.append(lambda: time.sleep(3 * RELIEVED_AFTER))
+        return request
+
+    def hang(request: PodSandbox, call: Call) -> PodSandbox:
+        assert release.wait(TIMEOUT)
+        return request
+
+    for _ in range(3):
+        release.clear()
+        with by_hand(methods(Quick=quick, Hang=hang), one_at_a_time=True) as peer:
+            peer.request(1, "Quick")
+            assert peer.answer()[:2] == (1, 0)
+            time.sleep(6 * RELIEVED_AFTER)  # it is done, and the relief waits for input
+            peer.request(3, "Hang", timeout_nano=200_000_000)
+            peer.sock.settimeout(TIMEOUT / 4)
+            try:
+                assert peer.answer()[:2] == (3, Code.DEADLINE_EXCEEDED)
+            finally:
+                release.set()
 
 
 @pytest.mark.parametrize(("early", "kept"), [(5, 5), (1e6, 150)])
