@@ -67,6 +67,9 @@ MARKS = (b"nri.skel", b"nri import skel")
 COMPILED = b"\x7fELF"
 """The beginning of the file of a compiled plugin."""
 
+MAX_WORDS = 8
+"""Words of a resident that are taken in at a time: one that talks without end must not outlive its deadline."""
+
 MAX_VERSION = 100  # characters of a plugin's version that are kept
 
 _logger = logging.getLogger("nri.client")
@@ -101,8 +104,13 @@ class Resident:
         self.answers, self._plugin = 0, plugin
         self.changed = ""
         """The change of its process for which it ended, as it stated it; "" without one."""
-        self._stderr, their_stderr = pipe()
         self._control, theirs = socketpair(AF_UNIX, SOCK_SEQPACKET)
+        try:
+            self._stderr, their_stderr = pipe()
+        except OSError:
+            self._control.close()
+            theirs.close()
+            raise
         try:
             os.set_blocking(self._stderr, False)
             self.pid = spawn(path, [plugin, "serve"], (theirs.fileno(), their_stderr, their_stderr))
@@ -151,7 +159,9 @@ class Resident:
 
     def look(self) -> None:
         """Take in what it has said, without waiting."""
-        while self.is_alive and self._poll.poll(0):
+        for _ in range(MAX_WORDS):
+            if not (self.is_alive and self._poll.poll(0)):
+                break
             self.receive()
         self.is_alive = self.is_alive and (self._is_ready or time.monotonic() < self._ready_by)
 
@@ -240,7 +250,9 @@ class _AskedResident(Asked):
         return self._resident.ends
 
     def has_ended(self) -> bool:
-        while self._resident.is_alive:
+        for _ in range(MAX_WORDS):
+            if not self._resident.is_alive:
+                break
             word, argument = self._resident.receive()
             if word == ENDED:
                 self._status = int(argument) & 0xFF if argument.isdigit() else 1

@@ -349,6 +349,21 @@ def test_flood_is_bounded(node: Node) -> None:
     assert node.run().metadata == {"version": "1"}
 
 
+def test_one_that_talks_to_its_host_without_end_is_killed_at_its_deadline(node: Node) -> None:
+    node.make_ready()
+    flood = """
+controls = [int(fd) for fd in os.listdir("/proc/self/fd") if fd > "2"]
+controls = [fd for fd in controls if os.path.exists(f"/proc/self/fd/{fd}")]
+controls = [fd for fd in controls if os.readlink(f"/proc/self/fd/{fd}").startswith("socket")]
+for _ in range(4):
+    os.fork()
+while True:
+    os.write(controls[0], b"ready")
+"""
+    assert "killed: no result after 0.5 s" in node.failure(flood, timeout=0.5)
+    assert node.run().metadata == {"version": "1"}
+
+
 def test_request_of_a_megabyte_arrives(node: Node) -> None:
     do = "result.extra['n'] = len(request.labels['text'])"
     before = node.make_ready()
