@@ -92,10 +92,14 @@ class Runner:
             log.debug("connecting to %s", self._path)
             try:
                 sock = _connected(self._connect(self._path))
+                try:
+                    session = Session(self._plugin, self.identity, sock)
+                except BaseException:
+                    sock.close()
+                    raise
             except OSError as error:
                 failure = f"no runtime at {self._path}: {error.strerror or error}"
             else:
-                session = Session(self._plugin, self.identity, sock)
                 reason = self._serve(session)
                 failure = "" if session.synchronized else f"not accepted at {self._path}: {reason}"
             if not failure:

@@ -1,5 +1,6 @@
 """A plugin that a runtime launched, and one that connects from outside."""
 
+import errno
 import logging
 import os
 import random
@@ -247,6 +248,28 @@ def test_one_that_finds_no_runtime_says_so_once(
     seen = len(attempts)
     until(lambda: len(attempts) > seen + 5)
     assert warnings(caplog)[1:] == [f"no runtime at nri.sock: Connection refused; {why}"]
+
+
+def test_connection_for_which_there_is_no_descriptor_is_made_again(
+    start: Start, listen: Listen, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner_module, "LONGEST_PAUSE", 0.01)
+    real, failures = runner_module.Session, [OSError(errno.EMFILE, "Too many open files")]
+
+    def session(*arguments: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return real(*arguments)
+
+    monkeypatch.setattr(runner_module, "Session", session)
+    listener = listen()
+    start()
+    refused = listener.accept()
+    runtime = listener.accept()
+    runtime.start()
+    assert "no runtime at nri.sock: Too many open files" in warnings(caplog)[0]
+    refused.close()
+    runtime.close()
 
 
 def test_one_that_is_refused_tries_again_and_says_so_once(
