@@ -47,6 +47,8 @@ class Bridge(stub.V2Plugin):
     :param subreaper: ends the processes that plugins leave behind; only for a process whose children are all plugins.
     :param launched: a runtime launched the bridge, and may not synchronize it.
     :param invoker: runs the plugins; by default they are executables, found and run as the options say.
+    :param is_alone: waits at most so many seconds for the end of another bridge of the node; returns whether there is
+        none.
     """
 
     optional_events = frozenset({api.Event.UPDATE_POD_SANDBOX, api.Event.POST_UPDATE_POD_SANDBOX})
@@ -59,10 +61,11 @@ class Bridge(stub.V2Plugin):
         *,
         launched: bool = False,
         invoker: Invoker | None = None,
+        is_alone: Callable[[float], bool] = lambda within: True,
     ) -> None:
         self._adopt, self._launched = adopt, launched
         self._ledger = Ledger([events.BY_EVENT[event].rpc for event in handlers(self)])
-        self._chains = Chains(options, self._ledger, subreaper, invoker)
+        self._chains = Chains(options, self._ledger, subreaper, invoker, is_alone)
         self._status = Status(self._chains, self._ledger)
         self._status_socket = StatusSocket(self._status.answer)
         self._pods = requests.Pods()

@@ -61,6 +61,9 @@ MAX_WAITING = 64
 AGAIN_AFTER = 1.0
 """Seconds between two looks for a first valid configuration."""
 
+ALONE_WITHIN = 8.0
+"""Seconds that a bridge which was launched before this one has to end: it finishes its late creates."""
+
 REFUSABLE = (State.SETUP, State.CREATE, State.RESIZE)
 """States whose events an error refuses: if the runtime abandons one, nothing comes of it, and its chain ends.
 
@@ -82,11 +85,16 @@ class Chains:
     """
 
     def __init__(
-        self, options: BridgeOptions, ledger: Ledger, subreaper: Subreaper | None, invoker: Invoker | None
+        self,
+        options: BridgeOptions,
+        ledger: Ledger,
+        subreaper: Subreaper | None,
+        invoker: Invoker | None,
+        is_alone: Callable[[float], bool],
     ) -> None:
         self.options = options
         self.configuration = Configuration(options.conf_dir, options.conf_file)
-        self._given, self._ledger, self._subreaper = invoker, ledger, subreaper
+        self._given, self._ledger, self._subreaper, self._is_alone = invoker, ledger, subreaper, is_alone
         self.residents = Residents(options.bin_dirs, check_owner=options.check_owner)
         self._made: tuple[ConfigList, BridgeOptions, list[PluginEntry]] | None = None
         self._log = EventLog()
@@ -167,15 +175,22 @@ class Chains:
             self._late.put(comparison.missed)
 
     def start(self) -> None:
-        """Begin with the late creates that are queued: when the configuration is not being edited."""
+        """Begin with the queued late creates, once no file is being edited and no other bridge is at work."""
         if (comparison := self._comparison) is None:
             return
         left = self.configuration.settles_in()
-        if not left or in_background(functools.partial(self._begin, comparison, left), "settle"):
+        can_begin = not left and self._is_alone(0.0)
+        if can_begin or in_background(functools.partial(self._begin_later, comparison, left), "settle"):
             self._begin(comparison)
 
-    def _begin(self, comparison: Found, after: float = 0.0) -> None:
+    def _begin_later(self, comparison: Found, after: float) -> None:
         time.sleep(after)
+        if not self._is_alone(0.0):
+            self._is_alone(ALONE_WITHIN)
+            self._record.load(self.options.record_file)  # with what the other bridge has done meanwhile
+        self._begin(comparison)
+
+    def _begin(self, comparison: Found) -> None:
         if self._comparison is not comparison:
             return  # the connection has ended
         self._comparison = None
@@ -192,7 +207,7 @@ class Chains:
         if not self.options.late_create:
             means = 'no plugin runs for them ("lateCreate": false)'
             for missed in self._take_missed():
-                if has_plugins:
+                if has_plugins or not self.configuration.is_known:
                     reason = 'it started without the bridge ("lateCreate": false)'
                     self._record.runs_without(missed.name, missed.request, reason)
         elif not self.configuration.is_known:
@@ -271,7 +286,7 @@ class Chains:
         """Note that a sandbox is ready; if it was missed, its ``create`` comes after the call."""
         if self._unproven and (pod := self._unproven.pop(sandbox, None)):
             self._late.put([pod])
-            if self._comparison is None:  # else the others begin later
+            if self._comparison is None and self.configuration.is_known:  # else they begin with the others
                 call.afterwards.append(self._late.start)
 
     def wait_until_idle(self, timeout: float) -> bool:
@@ -311,6 +326,10 @@ class Chains:
         self._in_progress = name, call
         try:
             self._run(request, name, call, changes)
+        except Exception as error:
+            if request.state == State.CREATE and not request.is_sandbox and not self._refuses_starts:
+                self._note_not_run(request, name, "the runtime starts it all the same", error)
+            raise
         finally:
             self._in_progress = None
 
@@ -336,9 +355,11 @@ class Chains:
             finally:
                 self._record.discard(request.id)
         elif request.state in REFUSABLE:
+            # What they do now may change whether a condition holds at the start: who was judged has not missed it.
+            judged = [plugin.type for plugin in self.client().chain(State.SETUP)]
             steps = self._until_abandoned(request, name, deadline, call, changes)
-            if request.state == State.SETUP and steps:
-                self._record.add_setup(request.id, [step.plugin.type for step in steps])
+            if request.state == State.SETUP and judged:
+                self._record.add_setup(request.id, [*{*judged, *[step.plugin.type for step in steps]}])
         else:
             self._chain(request, name, deadline, changes, call=call)
 
@@ -394,8 +415,16 @@ class Chains:
         try:
             self._chain(missed.request, missed.name, None)
             self._record.has_run(missed.request, ())
+        except Exception as error:
+            self._note_not_run(missed.request, missed.name, "the late create has failed", error)
+            raise
         finally:
             self._tidy()
+
+    def _note_not_run(self, request: Request, name: str, how: str, error: Exception) -> None:
+        """Note that something runs without its plugins, unless those that have failed are noted."""
+        reason = error.message if isinstance(error, StatusError) else f"{type(error).__name__}: {error}"
+        self._record.runs_without(name, request, f"{how}: {reason}")
 
     def _chain(
         self,
@@ -414,7 +443,9 @@ class Chains:
         :param call: the runtime's event; None for a late create, and for what runs after one.
         :raises StatusError: a plugin has failed; its text is fit for the runtime.
         """
-        without = self._runtime_runs_pods and request.is_sandbox
+        # containerd 2.x sends its own plugins these two states alone.
+        is_containerds = request.state in (State.CREATE, State.DELETE)
+        without = self._runtime_runs_pods and request.is_sandbox and is_containerds
         client = self.client(without_containerds=without, is_late=request.late)
         if request.state == State.CREATE and not request.late:
             self._refuse_without_setup(request, name, client)
@@ -488,3 +519,5 @@ class Chains:
             self.note_runs()
             self._log.report()
             self._record.tidy()
+            if self._late.is_due:
+                self._late.start()

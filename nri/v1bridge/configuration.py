@@ -64,8 +64,9 @@ class Configuration:
             return self._current
 
     def settles_in(self) -> float:
-        """Return the seconds until the directory has been unchanged for :data:`GRACE`."""
-        return max(0.0, GRACE - unchanged_for(self._source.conf_dir))
+        """Return the seconds until the directories of the files in use have been unchanged for :data:`GRACE`."""
+        places = {self._source.conf_dir, *map(os.path.dirname, self._files)}
+        return max(0.0, GRACE - min(map(unchanged_for, places)))
 
     @property
     def is_known(self) -> bool:

@@ -60,6 +60,8 @@ class LateCreates:
         self._running: dict[str, list[Callable[[], object]]] = {}  # what is to run after each
         self._events: set[str] = set()  # whose create runs for an event
         self._succeeded, self._failed = 0, 0
+        self.is_due = False
+        """True if no thread could be started for what is queued."""
 
     def put(self, pods: Iterable[Sequence[Missed]]) -> None:
         """Queue sandboxes and containers, by pod; :meth:`start` begins with them."""
@@ -70,12 +72,16 @@ class LateCreates:
                 self._pending.update([(missed.request.id, missed) for missed in pod])
 
     def start(self) -> None:
-        """Begin with what is queued, in threads of their own."""
+        """Begin with what is queued, in threads of their own; without a thread it stays queued."""
         with self._lock:
             pods, self._queue = self._queue, []
+        was_due, self.is_due = self.is_due, False
         if pods and (reason := in_background(functools.partial(self._work, pods), "late")):
-            log.error("late: %s", reason)
-            self.drop()
+            with self._lock:
+                self._queue[:0] = pods
+            self.is_due = True
+            if not was_due:
+                log.error("late: %s; trying again after each event", reason)
 
     def drop(self) -> None:
         """Drop what has not begun, and say so; what has begun is not tried again."""

@@ -101,7 +101,7 @@ class Record:
                 self._put(id_)
 
     def add_setup(self, id_: str, plugins: list[str]) -> None:
-        """Note the plugins whose ``setup`` ended without an error, or with one that is ignored, for a container."""
+        """Note the plugins that a container's ``setup`` has asked, or left out for their conditions."""
         with self._lock:
             self._setups[id_] = plugins
             self._bound()
@@ -116,7 +116,7 @@ class Record:
 
         :param name: ``NAMESPACE/POD[/CONTAINER]``.
         :param request: what was to be done for it.
-        :param plugin: the plugin's type; None for all of them.
+        :param plugin: the plugin's type; None for all of them, unless one of them is noted.
         """
         pod, container = split_name(name)
         entry = {
@@ -129,7 +129,9 @@ class Record:
             "why": bounded(escape(reason), MAX_ERROR),
         }
         with self._lock:
-            if _key(entry) not in self._without:
+            if not any(
+                key == _key(entry) or (plugin is None and key[:2] == _key(entry)[:2]) for key in self._without
+            ):
                 self._without[_key(entry)] = entry
                 self._bound()
                 self._put(json.dumps(entry))
@@ -198,6 +200,9 @@ class Record:
             self._attempt("written", lambda: self._append(line))
 
     def _append(self, line: str) -> None:
+        if os.fstat(self._fd).st_nlink == 0:  # a bridge that was about to end has replaced the file
+            self._rewrite()
+            return
         data = (b"\n" if self._is_torn else b"") + line.encode() + b"\n"
         self._is_torn = True
         if os.write(self._fd, data) < len(data):

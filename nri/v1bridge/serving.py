@@ -100,7 +100,10 @@ def _serve(path: str, index: str, options: BridgeOptions, *, launched: bool, has
             locks[0].take_in_background()
         return options
 
-    bridge = Bridge(options, None if has_file else adopt, Subreaper(), launched=launched)
+    def is_alone(within: float) -> bool:
+        return all(lock.is_held.wait(within) for lock in locks)
+
+    bridge = Bridge(options, None if has_file else adopt, Subreaper(), launched=launched, is_alone=is_alone)
     # A launched bridge takes its name and index from the runtime. The executable's name may be just `nri`.
     name, index = ("", index) if launched else (NAME, index or INDEX)
     runner = stub.Runner(bridge, path=path, name=name, index=index, build=describe())
@@ -196,6 +199,8 @@ class InstanceLock:
         self._path, self._grace = path, grace
         self._fd = -1
         self._is_ending = threading.Event()
+        self.is_held = threading.Event()
+        """Set when no other bridge has the lock any more, or no lock can be made."""
 
     def stand_by(self) -> bool:
         """Wait until no other bridge has the lock; return False if :meth:`stop` was called meanwhile."""
@@ -237,6 +242,11 @@ class InstanceLock:
 
     def _take(self) -> bool:
         """Return whether no other bridge holds the lock: true if we hold it, or if no lock file can be created."""
+        if self._try():
+            self.is_held.set()
+        return self.is_held.is_set()
+
+    def _try(self) -> bool:
         fd = -1
         try:
             fd = self._open()

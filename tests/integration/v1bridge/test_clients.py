@@ -13,7 +13,7 @@ from nri.v2 import api
 from nri.v2.stub import RuntimeInfo
 from nri.v2.ttrpc import StatusError
 from tests.support.host import Host
-from tests.support.node import Node, bridge_options
+from tests.support.node import Node, bridge_options, call
 from tests.support.pods import container, pod
 from tests.support.waiting import SOON, wait_until
 
@@ -45,6 +45,16 @@ def shared(host: Host, node: Node, monkeypatch: pytest.MonkeyPatch) -> Path:
     entry = node.keeper(states=["setup", "update"])
     path.write_text(json.dumps({"version": "0.1", "plugins": [entry.to_value()]}))
     return path
+
+
+def test_containerd_2_runs_its_plugins_for_create_and_delete_alone(shared: Path, node: Node) -> None:
+    shared.write_text(shared.read_text().replace('"setup"', '"resize"'))
+    node.runtime("containerd", "2.3.4")
+    node.run_pod()
+    node.bridge.update_pod_sandbox(api.UpdatePodSandboxRequest(pod=pod()), call())
+    node.bridge.post_update_pod_sandbox(api.PostUpdatePodSandboxRequest(pod=pod()), call())
+    node.stop_pod()
+    assert node.steps == [("resize", "6efd"), ("update", "6efd")]
 
 
 @pytest.mark.parametrize("version", ["2.0.0~rc.1", "v10.0.0"])

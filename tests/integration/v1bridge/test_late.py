@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from nri.status import status
+from nri.v1bridge import late
 from nri.v2 import api
 from nri.v2.ttrpc import StatusError
 from tests.integration.v1bridge.bridge_process import (
@@ -20,6 +21,7 @@ from tests.integration.v1bridge.bridge_process import (
     start_container,
     stop_container,
 )
+from tests.integration.v1bridge.session import Connected
 from tests.support.host import Host, plugin
 from tests.support.node import Node
 from tests.support.pods import container, pod
@@ -391,6 +393,19 @@ def test_container_whose_setup_is_not_on_record_is_refused(host: Host, bridge: B
     assert is_refused(connected(bridge, pod(), containers=[container(state=CREATED)]))
 
 
+def test_plugin_whose_condition_holds_since_setup_has_not_missed_it(host: Host) -> None:
+    """Another plugin adds an annotation at setup: the start has it, and the setup did not."""
+    node = Node(host)
+    entry = node.keeper(states=["setup"], when={"annotations": {"x": {"equals": "1"}}})
+    host.configure(entry)
+    node.runtime()
+    node.create()
+    node.start(annotations={"x": "1"})
+    assert node.steps == [("create", "1f92")]
+    with pytest.raises(StatusError, match="its setup was missed"):
+        node.start(id="other", annotations={"x": "1"})
+
+
 def test_ignored_missed_setup_is_listed(bridge: BridgeProcess) -> None:
     want_setup(bridge, failure_policy="ignore")
     runtime = connected(bridge, pod(), containers=[container(state=CREATED)])
@@ -412,3 +427,90 @@ def test_late_creates_keep_to_conditions(host: Host, caplog: pytest.LogCaptureFi
     assert wait_until(lambda: "create succeeded for 4" in caplog.text)
     assert node.steps == [OF_CONTAINER]
     assert node.kept[0]["late"] is True
+
+
+def test_a_start_in_an_unproven_sandbox_begins_no_late_create_without_a_configuration(
+    host: Host, bridge: BridgeProcess
+) -> None:
+    keeper = bridge.node.keeper()
+    host.configure_text('{"version": "0.1", "plugins": [{"typ": "keeper"}]}')
+    idle = pod(id="idle", name="idle", pid=0)
+    runtime = connected(bridge, pod(), idle, containers=[RUNNING])
+    assert wait_until(lambda: len(listed(bridge)) == 2)
+    started = container(id="c2", pod_sandbox_id="idle")
+    runtime.event(api.Event.START_CONTAINER, api.StartContainerRequest(pod=idle, container=started))
+    assert wait_until(lambda: len(listed(bridge)) == 4)
+    host.configure(keeper)
+    assert wait_until(lambda: {id_ for _, id_ in bridge.node.steps} == {"6efd", "1f92", "idle", "c2"})
+    assert wait_until(lambda: listed(bridge) == [])
+
+
+def test_what_no_valid_configuration_was_there_for_is_listed_where_late_creates_are_off(
+    host: Host, bridge: BridgeProcess
+) -> None:
+    host.configure_text('{"version": "0.1", "plugins": [{"typ": "keeper"}]}')
+    bridge.changes = {"lateCreate": False}
+    connected(bridge, pod(), containers=[RUNNING])
+    assert wait_until(lambda: [each[0] for each in listed(bridge)] == ["6efd", "1f92"])
+
+
+def test_a_launched_bridge_waits_for_the_late_creates_of_the_one_before(
+    host: Host, bridge: BridgeProcess, second: BridgeProcess
+) -> None:
+    """containerd is restarted while they run: two for one container at a time are against the contract."""
+    runs = host.root / "runs"
+    script = f"#!/bin/sh\ncat >/dev/null\necho begin >>{runs}\nsleep 1\necho end >>{runs}\necho '{{}}'\n"
+    host.script("slow", script)
+    host.configure(plugin("slow"))
+    for child in (bridge, second):
+        runtime = child.launch()
+        runtime.configure(child.settings())
+        runtime.synchronize([pod()], [])
+        if child is bridge:
+            assert wait_until(runs.exists)
+            runtime.close()
+    assert wait_until(lambda: "late" in second.log or "6efd" in (host.root / "v1bridge.record").read_text())
+    assert wait_until(lambda: runs.read_text().split() == ["begin", "end"])
+    assert wait_until(lambda: "6efd" in (host.root / "v1bridge.record").read_text())
+    counts = dict.fromkeys(("waiting", "running", "succeeded", "failed"), 0)
+    assert wait_until(lambda: status(str(host.root / "v1bridge.sock"))["lateCreates"] == counts)
+    assert runs.read_text().split() == ["begin", "end"]
+
+
+def test_a_late_create_that_fails_before_its_first_plugin_is_listed(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(late, "PAUSES", (0.0, 0.0, 0.0))
+    node = Connected(host)
+    host.configure(node.keeper())
+
+    def fail(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("nri.v1bridge.chains.Client.invoke", fail)
+    node.fake.configure()
+    node.fake.synchronize([pod()], [RUNNING])
+
+    def reasons() -> list[tuple[str, str]]:
+        return [(each["id"], each["why"]) for each in node.bridge._chains.describe()["withoutPlugins"]]
+
+    why = "the late create has failed: MemoryError: "
+    assert wait_until(lambda: reasons() == [("6efd", why), ("1f92", why)])
+    node.close()
+
+
+def test_a_start_that_cri_o_makes_in_spite_of_an_error_is_listed(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Connected(host)
+    host.configure(node.keeper())
+
+    def fail(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("nri.v1bridge.chains.Client.invoke", fail)
+    for name, refuses in (("containerd", True), ("cri-o", False)):
+        node.runtime(name, "1.31.0")
+        with pytest.raises(MemoryError):
+            node.start()
+        without = node.bridge._chains.describe()["withoutPlugins"]
+        assert bool(without) != refuses
+    node.close()

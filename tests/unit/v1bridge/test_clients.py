@@ -58,7 +58,7 @@ def options(conf: Path, **changes: Any) -> BridgeOptions:
 
 
 def served(options: BridgeOptions) -> Chains:
-    return Chains(options, Ledger(), None, None)
+    return Chains(options, Ledger(), None, None, lambda within: True)
 
 
 def types(chains: Chains) -> list[str]:

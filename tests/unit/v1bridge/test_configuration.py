@@ -276,3 +276,14 @@ def test_missing_file_stays_in_use_while_another_is_invalid(node: Node) -> None:
     assert node.plugins == ["a", "b"]
     node.wait()
     assert node.plugins == ["b"]
+
+
+def test_single_file_that_is_moved_away_stays_in_use_for_a_moment(node: Node) -> None:
+    """An editor moves it away, and writes it anew; nothing in the directory changes."""
+    node.file.write_text(text("a"))
+    node.wait()
+    assert node.plugins == ["a"]
+    node.file.rename(node.root / "conf.json~")
+    assert node.plugins == ["a"]
+    node.wait()
+    assert node.plugins == []

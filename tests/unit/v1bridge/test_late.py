@@ -232,7 +232,7 @@ def test_events_create_replaces_a_waiting_late_one(runs: Runs) -> None:
     assert runs.steps == []
 
 
-def test_without_a_thread_they_are_dropped(
+def test_without_a_thread_they_stay_queued_until_there_is_one(
     runs: Runs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: threading.Thread) -> None:
@@ -242,6 +242,11 @@ def test_without_a_thread_they_are_dropped(
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
         runs.late.start()
-    assert "late: a thread cannot be started: can't start new thread" in caplog.text
-    assert "late: dropped 1 that have not begun" in caplog.text
-    assert "a" not in runs.record
+        runs.late.start()
+    assert caplog.text.count("late: a thread cannot be started: can't start new thread; trying again") == 1
+    assert runs.late.is_due
+    assert runs.late.counts()["waiting"] == 1
+    runs.late.start()
+    assert runs.done()
+    assert not runs.late.is_due
+    assert "a" in runs.record
