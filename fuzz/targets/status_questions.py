@@ -32,7 +32,7 @@ def _status() -> Status:
     lines = EventLines(EventLog(), Request(state="create", id="a\x1b"), "default/web/app")
     lines.steps.append(step)
     ledger.ran(lines, "StartContainer", 0.1, "no cgroup")
-    return Status(Chains(options, ledger, None, None), ledger)
+    return Status(Chains(options, ledger, None, None, lambda within: True), ledger)
 
 
 STATUS = _status()

@@ -254,12 +254,12 @@ def test_connection_for_which_there_is_no_descriptor_is_made_again(
     start: Start, listen: Listen, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner_module, "LONGEST_PAUSE", 0.01)
-    real, failures = runner_module.Session, [OSError(errno.EMFILE, "Too many open files")]
+    failures = [OSError(errno.EMFILE, "Too many open files")]
 
     def session(*arguments: Any) -> Any:
         if failures:
             raise failures.pop()
-        return real(*arguments)
+        return stub.Session(*arguments)
 
     monkeypatch.setattr(runner_module, "Session", session)
     listener = listen()
