@@ -61,7 +61,12 @@ def _is_for_another(request: Request, conf: ClearCFSConf) -> bool:
     An update may have given the pod its quota back, which binds that container as well.
     """
     annotations = request.spec.annotations if request.spec is not None else {}
-    named = (value for key, value in annotations.items() if key.startswith(f"{conf.key}/container."))
+    named = [
+        value
+        for values in (annotations, request.labels)
+        for key, value in values.items()
+        if key in (conf.key, f"{conf.key}/pod") or key.startswith(f"{conf.key}/container.")
+    ]
     pods = conf.allow.get("class", True)
     return any(name in conf.classes for name in named) and not shared.why_not_allowed(request, "class", pods)
 

@@ -69,7 +69,8 @@ def open_config(call: Invocation) -> ConfigFile:
     :raises DecodeError: if it cannot be read.
     """
     name = call.line.value("config", "config.json")  # crun's option
-    path = os.path.join(call.line.value("bundle", "."), name)
+    # Only this very name is in the bundle: any other counts from the directory of the call.
+    path = os.path.join(call.line.value("bundle", "."), name) if name == "config.json" else name
     try:
         return ConfigFile(os.path.abspath(path))
     except OSError as error:
@@ -112,7 +113,8 @@ def _pid(call: Invocation, id_: str) -> int:
 
     :raises NRIError: if it is not known.
     """
-    if path := call.line.value("pid-file"):
+    path = call.line.value("pid-file")
+    if path.startswith("/") or (path and not call.real.is_crun):  # crun's counts from the bundle: ask for the state
         try:
             with open(path, "rb") as file:
                 text = file.read(32).strip()
@@ -266,10 +268,18 @@ def update(call: Invocation) -> int:
     status = call.real.run(call.line.words) if document is None else _update(call, id_, document)
     if status == 0:
         try:
-            chains.run(request(State.UPDATE, id_, spec.replace(resources=wanted), state.pid))
+            whole = spec.replace(resources=_over(spec.resources, wanted))  # what is not given stays
+            chains.run(request(State.UPDATE, id_, whole, state.pid))
         except NRIError as error:  # the limits are in place already
             call.report.error(str(error))
     return status
+
+
+def _over(before: Any, given: Any) -> Any:
+    """Return an object with the keys of another one put over it, at any depth."""
+    if not (isinstance(before, dict) and isinstance(given, dict)):
+        return given
+    return before | {key: _over(before.get(key), item) for key, item in given.items()}
 
 
 def _read(path: str) -> bytes | None:

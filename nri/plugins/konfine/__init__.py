@@ -211,8 +211,9 @@ def _place(
     from nri.plugins.konfine.sharing import requested
 
     names = [request.labels.get(f"io.kubernetes.pod.{key}") for key in ("namespace", "name")]
-    directory = "" if cgroup is None else cgroup.directory("cpuset")
     before = sharing.state.containers.get(request.id) or {}
+    # At setup it has none yet, unless a container of this id runs: its CPUs stay its own.
+    directory = before.get("directory", "") if cgroup is None else cgroup.directory("cpuset")
     is_ours = _listed(request) in before.get("told", ())  # the CPUs that the runtime has of us
     within = before["within"] if is_ours else render_cpus(_allowed(request, conf, parents, metadata))
     entry: dict[str, Any] = {

@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 
 from nri import trust
+from nri.cgroups.paths import is_pod
 from nri.cgroups.topology import Topology, online_cpus
 from nri.errors import NRIError
 from nri.types import DecodeError, gojson
@@ -118,9 +119,6 @@ class State:
         :param mount: where its hierarchy is mounted.
         """
         for directory, names, _ in os.walk(top):
-            if directory == top or [name for name in names if name != "container"]:
-                continue
-            names.clear()  # crun's child belongs to it
             path = directory.removeprefix(mount)
             entry: Entry = {"path": path, "pid": 0, "name": path, "directory": directory, "kind": "shared"}
             entry |= {"cpus": "", "within": ""}
@@ -131,7 +129,10 @@ class State:
                 if pooled := noted.get("pool"):
                     self.pools[str(entry["pool"])] = str(pooled)
             except (OSError, DecodeError, LookupError, TypeError, AttributeError, ValueError):
+                if not is_pod(os.path.dirname(path)):
+                    continue  # a pod, a class, or no container at all
                 self.containers.setdefault(path, entry)
+            names.clear()  # what is below belongs to the container
 
     def note(self, id_: str) -> None:
         """Write a container's entry to its cgroup."""

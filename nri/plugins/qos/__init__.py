@@ -245,13 +245,17 @@ class _Writer:
 
     def _write_all(self, cgroup: Cgroup, prefix: str, knobs: dict[str, Any], batch: Batch | None) -> None:
         if batch is not None:
-            self._write_batch(cgroup, prefix, batch, is_idle=bool(knobs.get("cpu.idle")))
+            self._write_batch(cgroup, prefix, batch, is_idle=self._is_idle(cgroup, knobs))
         for name in [name for name in _ORDER if name in knobs]:
-            if name == "cpu.weight" and knobs.get("cpu.idle"):
+            if name == "cpu.weight" and self._is_idle(cgroup, knobs):
                 continue
             value = self._value(cgroup, prefix, name, knobs[name], batch)
             if value is not None:
                 self._put(cgroup, prefix, name, value)
+
+    def _is_idle(self, cgroup: Cgroup, knobs: dict[str, Any]) -> bool:
+        """Return whether the kernel refuses a weight: it is to be idle, and this kernel has that."""
+        return bool(knobs.get("cpu.idle")) and self._attempt(lambda: cgroup.read("cpu.idle"), "") is not None
 
     def _write_batch(self, cgroup: Cgroup, prefix: str, batch: Batch, *, is_idle: bool) -> None:
         from nri.cgroups import Quota

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from nri.plugins.konfine import EXCLUSIVE, show
+from nri.plugins.konfine import EXCLUSIVE, Konfine, show
+from nri.testing import invoke
 from tests.support.giving import GivingNode
 
 
@@ -385,3 +386,39 @@ def test_container_started_despite_a_killed_plugin_gets_its_cpus(
     node.started["db/main"] = path
     node.start("db/more", ask=2)
     assert node.all() == {"web": "2-3,6-7", "db/main": "0,4", "db/more": "1,5"}
+
+
+def test_record_is_made_of_containers_alone(node: GivingNode) -> None:
+    """The first request after a boot: classes and pods without containers are no containers, services neither."""
+    others = ("/kubepods/besteffort", "/kubepods/podempty", "/system.slice/sshd.service")
+    for path in others:
+        node.files.make(path)
+    node.start("web")
+    node.start("db/main", ask=2)
+    assert {entry["path"] for entry in node.state()["containers"].values()} == set(node.started.values())
+    node.record.unlink()
+    node.files.make("/system.slice/abc")
+    request = node.request("create", "web")
+    assert request.spec is not None
+    spec = request.spec.replace(cgroups_path="/system.slice/abc")
+    assert invoke(Konfine(), request.replace(spec=spec)).error == ""
+    assert [node.files.get(path, "cpuset.cpus") for path in others] == ["", "", ""]
+
+
+def test_container_with_cgroups_of_its_own_keeps_its_cpus_when_the_record_is_lost(node: GivingNode) -> None:
+    node.start("db/main", ask=2)
+    node.files.make(f"{node.started['db/main']}/init.scope")
+    node.record.unlink()
+    node.start("other/main", ask=2)
+    assert not node.sets()["db/main"] & node.sets()["other/main"]
+
+
+def test_second_container_of_an_id_does_not_free_the_cpus_of_the_first(
+    v2: GivingNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The runtime refuses it after its setup."""
+    v2.start("db/main", ask=2)
+    v2.run("setup", "db/main", ask=2)
+    monkeypatch.setattr("nri.plugins.konfine.sharing.SETUP_WITHIN", -1.0)
+    v2.start("other/main", ask=2)
+    assert not v2.sets()["db/main"] & v2.sets()["other/main"]
