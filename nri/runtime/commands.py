@@ -69,7 +69,7 @@ def open_config(call: Invocation) -> ConfigFile:
     :raises DecodeError: if it cannot be read.
     """
     name = call.line.value("config", "config.json")  # crun's option
-    # Only this very name is in the bundle: any other counts from the directory of the call.
+    # For crun only this very name is in the bundle; any other counts from the directory of the call.
     path = os.path.join(call.line.value("bundle", "."), name) if name == "config.json" else name
     try:
         return ConfigFile(os.path.abspath(path))
@@ -113,8 +113,7 @@ def _pid(call: Invocation, id_: str) -> int:
 
     :raises NRIError: if it is not known.
     """
-    path = call.line.value("pid-file")
-    if path.startswith("/") or (path and not call.real.is_crun):  # crun's counts from the bundle: ask for the state
+    if path := call.pid_file:
         try:
             with open(path, "rb") as file:
                 text = file.read(32).strip()

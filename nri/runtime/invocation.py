@@ -57,6 +57,12 @@ class Invocation:
             self.report.about += f" {escape(id_)}"
         return id_
 
+    @property
+    def pid_file(self) -> str:
+        """The file that the real runtime writes the pid to, "" for none; for crun a relative one is in the bundle."""
+        path = self.line.value("pid-file")
+        return os.path.join(self.line.value("bundle", "."), path) if path and self.real.is_crun else path
+
     def changes(self, oci: dict[str, Any] | None = None) -> Changes:
         """Return an empty collection of the changes that plugins ask for.
 
@@ -157,7 +163,7 @@ class Invocation:
             done = self.ask("delete", "--force", id_)
             if done.status:
                 self.report.note(f"the container cannot be deleted: {done.stderr or done.ending}")
-            if pid_file := self.line.value("pid-file"):
+            if pid_file := self.pid_file:
                 os.unlink(pid_file)
         except FileNotFoundError:
             pass

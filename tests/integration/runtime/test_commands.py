@@ -7,6 +7,7 @@ import json
 import pytest
 
 from tests.integration.runtime.conftest import Runtime
+from tests.support.host import OCI_CONFIG
 from tests.support.waiting import wait_until
 
 GLOBALS = ["--root", "/r", "--log", "/dev/null", "--debug"]
@@ -40,6 +41,24 @@ def test_a_pid_file_is_not_trusted(runtime: Runtime, text: str) -> None:
     assert runtime.requests()[1]["pid"] == 4711
 
 
+@pytest.mark.parametrize("name", ["runc", "crun"])
+def test_relative_files_are_where_the_real_runtime_has_them(runtime: Runtime, name: str) -> None:
+    """crun's --config counts from the directory of the call, and its --pid-file from the bundle."""
+    runtime.keep()
+    runtime.exists()
+    runtime.set_options(runtime=str(runtime.real.rename(runtime.real.with_name(name))))
+    runtime.host.bundle({**OCI_CONFIG, "annotations": {"in": "the call"}}, name=".")
+    (runtime.host.root / "config.json").rename(runtime.host.root / "alt.json")
+    (runtime.host.root / "pid").write_text("1")
+    runtime.script(f"open({str(runtime.bundle)!r} + '/pid', 'w').write('2')")
+    options = ["--config", "alt.json"] if name == "crun" else []
+    words = ["create", "--bundle", "bundle", *options, "--pid-file", "pid", "web"]
+    assert runtime.run(*words, cwd=runtime.host.root).returncode == 0
+    setup, create = runtime.requests()
+    assert (setup["spec"]["annotations"] == {"in": "the call"}) == (name == "crun")
+    assert create["pid"] == (2 if name == "crun" else 1)
+
+
 def test_an_argument_that_is_not_clear_is_refused(runtime: Runtime) -> None:
     runtime.keep()
     done = runtime.run("create", "--new", "a", "--other", "b", "c", "web", cwd=runtime.host.root)
@@ -69,6 +88,18 @@ def test_updates_are_passed_with_the_rest_of_the_command_line(runtime: Runtime) 
     assert real == words
     stdin = (runtime.real.parent / "stdin").read_text().splitlines()
     assert [json.loads(line) for line in stdin] == [{"cpu": {"quota": 8}}, {"cpu": {"period": 7, "quota": 9}}]
+
+
+def test_an_update_of_some_resources_leaves_the_others_in_the_request(runtime: Runtime) -> None:
+    config = {**OCI_CONFIG, "linux": {"resources": {"cpu": {"cpus": "1", "shares": 1024}}}}
+    runtime.host.bundle(config)
+    runtime.exists()
+    runtime.keep()
+    document = '{"cpu": {"shares": 512}, "memory": {"limit": 9}}'
+    assert runtime.run("update", "--resources", "-", "web", input=document).returncode == 0
+    resize, update = runtime.requests()
+    assert resize["spec"]["resources"] == json.loads(document)
+    assert update["spec"]["resources"] == {"cpu": {"cpus": "1", "shares": 512}, "memory": {"limit": 9}}
 
 
 def test_an_update_whose_plugins_change_nothing_keeps_its_words(runtime: Runtime) -> None:
