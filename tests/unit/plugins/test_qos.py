@@ -147,6 +147,14 @@ def test_lacking_knob_is_reported_once_and_ignored_or_refused(
     )
 
 
+def test_weight_is_written_where_the_kernel_has_no_idle_class(v2: Node) -> None:
+    v2.tree.lack("cpu.idle")
+    knobs = {"LS": {"cpu.idle": True, "cpu.weight": 3}}
+    assert v2.fine(containers=knobs)["cpu.weight"].startswith("3, was ")
+    asked = batch(web={"requests": amount(500), "limits": amount(500)})
+    assert v2.fine(annotations=asked, containers={"LS": {"cpu.idle": True}})["cpu.weight"].endswith(", was 3")
+
+
 def test_value_that_the_kernel_refuses_is_an_error(v2: Node) -> None:
     v2.fine()
     v2.tree.refuse("web/pids.max", errno.EBUSY)
