@@ -66,6 +66,17 @@ def test_pod_is_cleared_if_conf_says_so_and_nothing_twice(node: Node) -> None:
         assert node.fine({"pod": True}, annotations=LS, state=state) == {"skipped": "it has no quota"}
 
 
+@pytest.mark.parametrize("where", ["annotations", "labels"])
+def test_update_of_another_container_of_a_pod_with_the_class_clears_the_pod(node: Node, where: str) -> None:
+    other = {"qos.class/container.batch": "batch", "io.kubernetes.cri.container-name": "batch"}
+    given = {"annotations": LS | other} if where == "annotations" else {"annotations": other, "labels": LS}
+    metadata = node.fine({"pod": True}, state="update", **given)
+    assert metadata["skipped"].startswith("class=batch, not in [ls]")
+    assert metadata["podQuota"]
+    assert not node.is_limited(POD)
+    assert node.is_limited(CONTAINER)
+
+
 def test_parent_that_is_no_pod_keeps_its_quota(node: Node) -> None:
     for path in ("/redis", "/kubepods/redis", "/kubepods/burstable/redis", "/user/podabc/redis"):
         node.make(path)
