@@ -17,7 +17,7 @@ import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nri.adaptation.launched import parse_name
-from nri.authoring.source import V2, SourceError, about, content, entry_beside, find
+from nri.authoring.source import SourceError, about, content, entry_beside, find, is_v2_source
 from nri.cgroups import Mounts
 from nri.cgroups.paths import expand
 from nri.client import DirectInvoker
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from nri.adaptation import Outcome, Runtime
     from nri.adaptation.lifecycle import LifecycleEvent
     from nri.process.conversation import Output
-
-REGISTERED = 10.0
-"""Seconds that the bridge has to register with the embedded runtime; it is in the same process."""
 
 STATES = ("setup", "resize", "update")
 """The states beside ``create`` and ``delete`` of a plugin without an entry, unless it says which it acts on."""
@@ -99,11 +96,19 @@ def sort(paths: Sequence[str], *, is_v2: bool) -> Plugins:
             if not os.access(file, os.R_OK if file.endswith(".py") else os.X_OK):
                 raise SourceError(f"{path}: found no executable, expected a plugin or a folder of *.conf")
             is_named = _is_numbered(name)
-            if (file.endswith(".py") and V2 in content(file)) or is_named or (is_v2 and not file.endswith(".py")):
+            if (
+                (file.endswith(".py") and is_v2_source(content(file)))
+                or is_named
+                or (is_v2 and not file.endswith(".py"))
+            ):
                 number = f"{len(plugins.v2):02d}"
                 plugins.v2.append((*parse_name(name if is_named else f"{number}-{name}"), file))
             else:
                 plugins.sources.append(file)
+    if plugins.conf_dir and plugins.sources:
+        raise SourceError(
+            f"{plugins.sources[0]}: found beside the host configuration {plugins.conf_dir}: name it there"
+        )
     return plugins
 
 
@@ -121,6 +126,7 @@ class Cgroups:
         self.kind, self.root = kind, f"{place}/cgroups"
         self.top = f"/nri-simulate-{os.getpid()}" if kind == "node" else ""
         self._made: list[str] = []
+        self._enabled: list[tuple[str, str]] = []  # files of controllers that are enabled, and what undoes that
         self._tree = None
         self._mounts: dict[str, int] = {}
         if kind == "node":
@@ -156,6 +162,9 @@ class Cgroups:
         for directory in reversed(self._made):
             with contextlib.suppress(OSError):  # a plugin has put something into it
                 os.rmdir(directory)
+        for file, word in reversed(self._enabled):
+            with contextlib.suppress(OSError), open(file, "w") as switch:  # another program has begun to use it
+                switch.write(word)
 
     def _make(self, directory: str, version: int) -> None:
         if os.path.isdir(directory):
@@ -163,12 +172,14 @@ class Cgroups:
         parent = os.path.dirname(directory)
         try:
             if version == 2:
-                with open(f"{parent}/cgroup.controllers", encoding="ascii") as file:
-                    available = file.read().split()
-                for controller in available:
+                switch = f"{parent}/cgroup.subtree_control"
+                with open(f"{parent}/cgroup.controllers") as available, open(switch) as enabled:
+                    off = [name for name in available.read().split() if name not in enabled.read().split()]
+                for controller in off:
                     # Without a controller that cannot be enabled its knobs are missing: the plugin gets an error.
-                    with contextlib.suppress(OSError), open(f"{parent}/cgroup.subtree_control", "w") as file:
+                    with contextlib.suppress(OSError), open(switch, "w") as file:
                         file.write(f"+{controller}")
+                        self._enabled.append((switch, f"-{controller}"))
             os.mkdir(directory)
             self._made.append(directory)
             for knob in _INHERITED if os.path.exists(f"{directory}/cpuset.cpus") and version == 1 else ():

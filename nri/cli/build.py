@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import signal
 import sys
 from typing import Any
 
@@ -39,9 +38,7 @@ def build(paths: tuple[str, ...], folder: str, name: str, conf: Any, request_fil
     """
     if getattr(sys, "frozen", False):
         raise NRIError(f"this nri is an executable without a Python to build with: {install('binaries')}")
-    # These remove what is half-made, as Ctrl-C does.
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _frame: sys.exit(128 + number))
+    options.end_cleanly()
     from nri.authoring import building
 
     asked = None if request_file is None else options.read_request(request_file)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -23,15 +24,15 @@ MAX_CONF = 1024 * 1024
 type_state = click.Choice([str(state) for state in STATES])
 
 
-class Seconds(click.FloatRange):
-    """A number of seconds. click itself would accept NaN."""
+class Number(click.FloatRange):
+    """A number. click itself would accept NaN."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """As for any parameter type of click."""
-        seconds: float = super().convert(value, param, ctx)
-        if seconds != seconds:  # noqa: PLR0124 - true for NaN only
-            self.fail(f"{value!r} is not a number of seconds.", param, ctx)
-        return seconds
+        number: float = super().convert(value, param, ctx)
+        if number != number:  # noqa: PLR0124 - true for NaN only
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return number
 
 
 def _read_conf(context: click.Context, option: click.Parameter, value: str | None) -> Any:
@@ -61,7 +62,7 @@ _BIN_DIR_HELP = "Directory of plugins. Repeat for more; the first executable fou
 
 path = functools.partial(click.option, metavar="FILE", type=click.Path(), show_default=True)
 seconds = functools.partial(
-    click.option, metavar="SECONDS", type=Seconds(0, MAX_TIMEOUT, min_open=True), show_default=True
+    click.option, metavar="SECONDS", type=Number(0, MAX_TIMEOUT, min_open=True), show_default=True
 )
 
 timeout = seconds(
@@ -108,6 +109,12 @@ def host(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(_HOST):
         wrapped = option(wrapped)
     return wrapped
+
+
+def end_cleanly() -> None:
+    """Have the signals that end a command raise SystemExit, so that what is half-made is removed, as with Ctrl-C."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _frame: sys.exit(128 + number))
 
 
 def plain_errors(command: Callable[..., Any]) -> Callable[..., Any]:

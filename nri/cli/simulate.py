@@ -50,8 +50,8 @@ _shown = functools.partial(click.option, show_default=True)
 @click.option("--annotation", "annotations", multiple=True, metavar="KEY=VALUE", help="Annotation of every pod.")
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Label of every pod.")
 @_shown("--namespace", default="default", help="Namespace of every pod.")
-@_shown("--cpus", default=0.5, type=click.FloatRange(0), help="CPU limit of every container; 0 for none.")
-@_shown("--memory", default=256, type=click.IntRange(0), metavar="MIB", help="Memory limit; 0 for none.")
+@_shown("--cpus", default=0.5, type=options.Number(0, 10000), help="CPU limit of every container; 0 for none.")
+@_shown("--memory", default=256, type=click.IntRange(0, 1 << 30), metavar="MIB", help="Memory limit; 0 for none.")
 @_shown("--cgroups", default="v2", type=_CGROUPS, help="Plain files for source files, or the node's own cgroups.")
 @_shown("--runtime", default="containerd:2.1", metavar="NAME:VERSION", help="The runtime's name and version.")
 @options.path("--bin-dir", "bin_dirs", multiple=True, default=DEFAULT_BIN_DIRS, metavar="DIR", help="For *.conf.")
@@ -104,8 +104,9 @@ def simulate(
         for path in plugins:
             if not os.path.exists(path):
                 raise NRIError(f"{path}: found nothing there; expected a plugin's source file or its folder")
-        _repeat(plugins[0] if os.path.isdir(plugins[0]) else os.path.dirname(os.path.abspath(plugins[0])))
+        _repeat(plugins)
         return
+    options.end_cleanly()
     from nri.authoring import simulated
 
     name, _, version = runtime.partition(":")
@@ -151,27 +152,31 @@ def simulate(
         raise click.exceptions.Exit(1)
 
 
-def _repeat(folder: str) -> None:
-    """Run the command in a process of its own, now and after each change of a file in a folder, until interrupted."""
+def _repeat(paths: Sequence[str]) -> None:
+    """Run the command in a process of its own, now and after each change of one of these files and of those beside
+    it, or in the folder, until interrupted.
+    """
     program = [sys.executable] if getattr(sys, "frozen", False) else [sys.executable, "-m", "nri.cli.entry"]
     command = [*program, *[word for word in sys.argv[1:] if word != "--watch"]]
     try:
         while True:
-            seen = _times(folder)
+            seen = _times(paths)
             done = subprocess.run(command, check=False)
-            click.echo(f"-- exit status {done.returncode}; waiting for a change in {folder}")
-            while _times(folder) == seen:
+            click.echo(f"-- exit status {done.returncode}; waiting for a change")
+            while _times(paths) == seen:
                 time.sleep(PAUSE)
     except KeyboardInterrupt:
         return
 
 
-def _times(folder: str) -> dict[str, int]:
+def _times(paths: Sequence[str]) -> dict[str, int]:
     times = {}
-    with contextlib.suppress(OSError):  # it was removed, and may come again; or a file was just replaced
-        for name in os.listdir(folder):
-            if name.endswith((".py", ".conf", ".json")):
-                times[name] = os.stat(os.path.join(folder, name)).st_mtime_ns
+    for path in paths:
+        folder = path if os.path.isdir(path) else os.path.dirname(os.path.abspath(path))
+        with contextlib.suppress(OSError):  # it was removed, and may come again; or a file was just replaced
+            files = [os.path.join(folder, name) for name in os.listdir(folder)]
+            for file in [path, *[file for file in files if file.endswith((".py", ".conf", ".json"))]]:
+                times[file] = os.stat(file).st_mtime_ns
     return times
 
 

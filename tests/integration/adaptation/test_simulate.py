@@ -124,7 +124,10 @@ def test_a_plugin_whose_file_has_no_index_gets_its_place(tmp_path: Path) -> None
     assert [row["plugin"] for row in ran.json if row["event"] == "Configure"] == ["00-b", "01-a", "02-c"]
 
 
-@pytest.mark.parametrize("words", [[], ["x", "--timeout", "nan"]])
+@pytest.mark.parametrize(
+    "words",
+    [[], ["x", "--timeout", "nan"], ["x", "--cpus", "nan"], ["x", "--cpus", "1e300"], ["x", "--memory", "1" * 30]],
+)
 def test_a_wrong_command_line_is_status_2(words: list[str]) -> None:
     assert simulate(*words).status == 2
 

@@ -102,7 +102,11 @@ def test_it_runs_again_at_every_save(tmp_path: Path) -> None:
         (tmp_path / "new").rename(file)
 
     save(PLUGIN)
-    command = [*COMMAND, "simulate", "--watch", str(file)]
+    other = tmp_path / "bin/other"
+    other.parent.mkdir()
+    other.write_text("#!/bin/sh\necho '{}'\n")
+    other.chmod(0o755)
+    command = [*COMMAND, "simulate", "--watch", str(file), str(other)]
     environment = {"PYTHONPATH": SOURCE, "PATH": os.defpath, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as watching:
         assert watching.stdout is not None
@@ -110,5 +114,7 @@ def test_it_runs_again_at_every_save(tmp_path: Path) -> None:
         assert (shown[1].split()[:4], shown[2]) == (["create", "web-0", "greeter", "ok"], "hello")
         save(PLUGIN.replace("hello", "goodbye"))
         assert until_it_waits(watching.stdout)[2] == "goodbye"
+        other.write_text('#!/bin/sh\necho \'{"metadata": {"a": "new"}}\'\n')
+        assert any("a=new" in line for line in until_it_waits(watching.stdout))
         watching.send_signal(signal.SIGINT)
         assert watching.wait(SOON) == 0

@@ -155,7 +155,7 @@ def test_a_plugin_has_the_time_it_is_given(host: Host) -> None:
         (["create", "--request", "-", "--annotation", "a"], "found 'a', expected KEY=VALUE"),
         (["create", "--request", "-", "--label", "=b"], "found '=b', expected KEY=VALUE"),
         (["create", "--request", "-", "--timeout", "0"], "'--timeout'"),
-        (["create", "--request", "-", "--timeout", "nan"], "is not a number of seconds"),
+        (["create", "--request", "-", "--timeout", "nan"], "is not a number"),
         (["start", "--request", "-"], "'start' is not one of 'setup', 'create',"),
         (["setup", "--request", "x", "--apply"], "--apply needs the state setup and --spec"),
         (["create", "--spec", "x", "--id", "y", "--apply"], "--apply needs the state setup and --spec"),

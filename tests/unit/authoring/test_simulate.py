@@ -3,12 +3,14 @@
 import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.integration.cli.running import Ran, inside, process
-from tests.support.waiting import wait_until
+from tests.support.waiting import SOON, wait_until
 
 PLUGIN = """import time
 from nri import cgroups, errors, skel
@@ -129,6 +131,9 @@ def test_a_folder_of_files_is_a_host_configuration(tmp_path: Path) -> None:
     assert [row["event"] for row in rows] == ["create", "create", "update", "delete", "delete"]
     twice = inside("simulate", "conf", "conf", cwd=tmp_path)
     assert (twice.status, twice.stderr) == (1, "conf: found a second host configuration, expected one\n")
+    both = inside("simulate", "conf", "bin/hello", cwd=tmp_path)
+    assert both.status == 1
+    assert "bin/hello: found beside the host configuration" in both.stderr
 
 
 @pytest.mark.parametrize(
@@ -162,3 +167,30 @@ def test_the_nodes_own_cgroups_are_made_below_one_and_removed(tmp_path: Path) ->
     assert wait_until(
         lambda: not list(Path("/sys/fs/cgroup").glob("**/nri-simulate-*"))
     )  # tests beside this have some
+
+
+@pytest.mark.kernel_cgroups
+@pytest.mark.runtime
+def test_an_interrupted_one_leaves_no_cgroup_and_no_folder(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root to make cgroups")
+    shell(tmp_path, f"#!/bin/sh\necho $PPID >{tmp_path}/pid\nexec sleep 1000\n")
+    command = [
+        sys.executable,
+        "-m",
+        "nri.cli.entry",
+        "simulate",
+        "--cgroups",
+        "node",
+        "--timeout",
+        "100",
+        "bin/hello",
+    ]
+    environment = {"PYTHONPATH": str(Path(__file__).parents[3]), "PATH": os.defpath, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=subprocess.DEVNULL) as child:
+        assert wait_until(lambda: list(Path("/sys/fs/cgroup").glob(f"**/nri-simulate-{child.pid}")) != [])
+        assert wait_until((tmp_path / "pid").exists)
+        child.terminate()
+        assert child.wait(SOON) == 143
+    assert list(Path("/sys/fs/cgroup").glob(f"**/nri-simulate-{child.pid}")) == []
+    assert list(tmp_path.glob("nri-simulate-*")) == []
