@@ -19,7 +19,7 @@ import nri
 from nri.adaptation import Runtime
 from nri.authoring import packing
 from nri.authoring.packing import remove_rpaths
-from nri.authoring.source import V2, SourceError, about, content, entry_beside, find, run
+from nri.authoring.source import SourceError, about, content, entry_beside, find, is_v2_source, run
 from nri.build import install
 from nri.client.resident import try_resident
 from nri.config.entries import TYPE_PATTERN, PluginEntry
@@ -113,7 +113,7 @@ def _look_at(script: str, conf: Any, asked: Request | None) -> Built:
 
     :raises SourceError: when it cannot be loaded, or its conf is wrong.
     """
-    if V2 in content(script):
+    if is_v2_source(content(script)):
         return Built(script, os.path.splitext(os.path.basename(script))[0], is_v2=True)
     said = about(script)
     if conf is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -22,10 +23,8 @@ ANSWER_WITHIN = 30.0
 MAX_FILE = 1024 * 1024
 """Bytes of a file that is read."""
 
-V2 = b"nri.v2"
-"""The package in the source of a plugin for NRI v2."""
-
-_NO_PLUGINS = ("test_", "conftest", "setup")
+_V2 = re.compile(rb"^\s*(?:from|import)\s+nri\.v2\b|^\s*from\s+nri\s+import\s.*\bv2\b", re.MULTILINE)
+_NO_PLUGINS = ("conftest.py", "setup.py")
 _ENTRY_POINTS = (b"skel.main(", b"main(", b"stub.run(", b".run(")
 
 
@@ -44,7 +43,8 @@ def find(path: str) -> str:
     if not os.path.isdir(path):
         content(path)
         return os.path.realpath(path)
-    names = [name for name in sorted(os.listdir(path)) if name.endswith(".py") and not name.startswith(_NO_PLUGINS)]
+    names = [name for name in sorted(os.listdir(path)) if name.endswith(".py") and not name.startswith("test_")]
+    names = [name for name in names if name not in _NO_PLUGINS]
     plugins = [name for name in names if _is_plugin(content(os.path.join(path, name)))]
     if len(plugins) == 1:
         return os.path.realpath(os.path.join(path, plugins[0]))
@@ -69,6 +69,11 @@ def content(path: str) -> bytes:
     if len(data) > MAX_FILE:
         raise SourceError(f"{path}: found more than {MAX_FILE} bytes, expected a plugin's source file")
     return data
+
+
+def is_v2_source(data: bytes) -> bool:
+    """Return whether a source file is that of a plugin for NRI v2: it imports :mod:`nri.v2`."""
+    return _V2.search(data) is not None
 
 
 def about(script: str) -> dict[str, Any]:

@@ -169,10 +169,8 @@ def class_name(name: str) -> str:
 def module_name(name: str) -> str:
     """Return a plugin's module: its name where that can be imported, and hides nothing else."""
     module = "".join([character if character.isalnum() else "_" for character in name]).lower()
-    if module[0].isdigit():
-        module = f"plugin_{module}"
     is_taken = keyword.iskeyword(module) or module in sys.stdlib_module_names or module in TAKEN
-    return f"{module}_plugin" if is_taken or module.startswith("test_") else module
+    return f"plugin_{module}" if is_taken or module[0].isdigit() or module.startswith("test_") else module
 
 
 def _texts(template: str) -> dict[str, str]:

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from nri.authoring import source
-from nri.authoring.source import SourceError, about, entry_beside, find
+from nri.authoring.source import SourceError, about, entry_beside, find, is_v2_source
+from nri.cli.new import KINDS, make, module_name
 from nri.config import ConfigError
 
 PLUGIN = (
@@ -76,3 +77,23 @@ def test_plugin_of_a_folder_and_its_first_entry_are_found(tmp_path: Path) -> Non
     (tmp_path / "09.conf").write_text('{"version": "0.1", "plugins": [{"type": "pinner", "cnf": 1}]}')
     with pytest.raises(ConfigError, match="cnf"):
         entry_beside(script, "pinner")
+
+
+@pytest.mark.parametrize("name", ["setup-cpus", "setup", "test", "test-x", "conftest", "class"])
+def test_plugin_of_nri_new_is_found_whatever_its_name(tmp_path: Path, name: str) -> None:
+    make(name, KINDS[0], str(tmp_path))
+    assert Path(find(str(tmp_path / name))).name == f"{module_name(name)}.py"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_v2"),
+    [
+        ("from nri.v2 import stub", True),
+        ("import nri.v2.api as api", True),
+        ("if True:\n    from nri import skel, v2", True),
+        ("# a daemon of nri.v2 would be another way\nfrom nri import skel", False),
+        ("from nri import skel\nNAME = 'nri.v2'", False),
+    ],
+)
+def test_plugin_is_for_v2_if_it_imports_that(text: str, is_v2: bool) -> None:
+    assert is_v2_source(text.encode()) == is_v2
