@@ -21,7 +21,7 @@ from nri.skel.scopes import container_name
 from nri.types import DecodeError
 from nri.types.conf import Conf
 from nri.types.gojson import describe, shorten
-from nri.types.table import Key, Table, array, either, number
+from nri.types.table import Key, Table, array, either, number, text
 from nri.types.v1 import State
 
 TYPE_CHECKING = False
@@ -68,7 +68,10 @@ class ExclusiveConf(Conf):
 class PoolConf(Conf):
     """A pool of CPUs for some containers; all conditions that are given must hold."""
 
-    name: str = fields.text("its name in the metadata and in `konfine show`", longest=63)
+    name: str = fields.value(
+        text(1, 63, matches=lambda name: "/" not in name, pattern="^[^/]*$", expected="a name without '/'"),
+        "its name in the metadata and in `konfine show`",
+    )
     cpus: frozenset[int] | None = fields.cpus("its CPUs; without them it grows with the requests", default=None)
     min: int = fields.integer("CPUs that it has at least if it grows", 1, fields.MAX_CPU, default=1)
     max: int = fields.integer("CPUs that it has at most if it grows", 1, fields.MAX_CPU, default=fields.MAX_CPU)

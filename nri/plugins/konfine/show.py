@@ -11,6 +11,7 @@ import sys
 from nri.cgroups import CgroupError, render_cpus
 from nri.cgroups.topology import Topology
 from nri.errors import NRIError, escape
+from nri.plugins.konfine import KonfineConf
 from nri.plugins.konfine.state import FILE, State
 from nri.types import gojson
 
@@ -30,11 +31,11 @@ def main(words: Sequence[str]) -> int:
     """Print the picture, or the same as JSON; return the exit status."""
     words = [*words]
     as_json = "--json" in words
-    run, sys_, reserved = "/run", "/sys", frozenset[int]()
+    conf = KonfineConf()
     if "--conf" in words[:-1]:
         at = words.index("--conf")
         try:
-            run, sys_, reserved = _of_entry(words[at + 1])
+            conf = _of_entry(words[at + 1])
         except (OSError, NRIError, LookupError, TypeError) as error:
             sys.stderr.write(escape(f"konfine show: {words[at + 1]}: {error}") + "\n")
             return 1
@@ -43,7 +44,7 @@ def main(words: Sequence[str]) -> int:
         sys.stderr.write(f"{USAGE}\n")
         return 2
     try:
-        snapshot = who_has_what(run, sys_, reserved)
+        snapshot = who_has_what(conf)
     except (NRIError, CgroupError) as error:
         sys.stderr.write(escape(f"konfine show: {error}") + "\n")
         return 1
@@ -53,22 +54,22 @@ def main(words: Sequence[str]) -> int:
     return 0
 
 
-def _of_entry(path: str) -> tuple[str, str, frozenset[int]]:
-    """Return ``run``, ``sys`` and the reserved CPUs of konfine's conf in a host configuration."""
-    from nri.plugins.konfine import KonfineConf
-
+def _of_entry(path: str) -> KonfineConf:
+    """Return the first conf of konfine in a host configuration."""
     with open(path, "rb") as file:
         value: Any = gojson.loads(file.read())
-    conf = KonfineConf.from_value(next(entry.get("conf") for entry in value["plugins"] if entry["type"] == "konfine"))
-    return conf.run, conf.sys, conf.system_reserved
+    confs = [entry.get("conf") for entry in value["plugins"] if entry["type"] == "konfine"]
+    if not confs:
+        raise NRIError("found no entry of konfine")
+    return KonfineConf.from_value(confs[0])
 
 
-def who_has_what(run: str, sys_: str, reserved: frozenset[int]) -> dict[str, Any]:
+def who_has_what(conf: KonfineConf) -> dict[str, Any]:
     """Return the topology, and the holders of CPUs, the containers that have some alone first, as JSON.
 
     :raises NRIError: the record, or the topology, cannot be read.
     """
-    state = State(run, sys_)
+    state = State(conf.run, conf.sys)
     try:
         state.load()
     except OSError as error:
@@ -80,13 +81,12 @@ def who_has_what(run: str, sys_: str, reserved: frozenset[int]) -> dict[str, Any
             holders.append({"kind": "exclusive", "name": entry["name"], "cpus": entry["cpus"]})
         elif entry["kind"] == "pool":
             pools.setdefault(entry["pool"], []).append(entry["name"])
+    known = {pool.name: render_cpus(pool.cpus) for pool in conf.pools if pool.cpus is not None} | state.pools
     for name, members in pools.items():
-        holders.append(
-            {"kind": "pool", "name": name, "cpus": state.pools.get(name, ""), "containers": sorted(members)}
-        )
+        holders.append({"kind": "pool", "name": name, "cpus": known.get(name, ""), "containers": sorted(members)})
     return {
         "topology": state.topology.to_value(),
-        "reserved": render_cpus(reserved),
+        "reserved": render_cpus(conf.system_reserved),
         "holders": sorted(holders, key=lambda holder: (holder["kind"], holder["name"])),
         "shared": sum(entry["kind"] == "shared" for entry in state.containers.values()),
     }

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nri.plugins.konfine import EXCLUSIVE, Konfine, show
+from nri.plugins.konfine import EXCLUSIVE, Konfine, KonfineConf, show
 from nri.testing import invoke
 from tests.support.giving import GivingNode
 
@@ -358,7 +358,7 @@ def test_picture_of_a_wide_machine_has_80_columns(tmp_path: Path, capsys: pytest
     assert "\x1b" not in "".join(lines)
     assert sum("core" in line or "atom" in line for line in lines) >= 2
     assert "node 1: no CPUs" in lines
-    found = show.who_has_what(node.conf["run"], node.sys, frozenset())
+    found = show.who_has_what(KonfineConf.from_value(node.conf))
     assert "\x1b[31mA\x1b[0m" in "".join(show.picture(found, has_color=True))  # for a terminal
 
 
@@ -367,6 +367,16 @@ def test_wrong_words_of_show_print_the_usage(capsys: pytest.CaptureFixture[str],
     assert capsys.readouterr().err.startswith("usage: konfine show")
     assert show.main(["--conf", str(tmp_path / "none")]) == 1
     assert capsys.readouterr().err.startswith("konfine show: ")
+    (tmp_path / "other.conf").write_text('{"version": "0.1", "plugins": [{"type": "clearcfs"}]}')
+    assert show.main(["--conf", str(tmp_path / "other.conf")]) == 1
+    assert "found no entry of konfine" in capsys.readouterr().err
+
+
+def test_pool_of_listed_cpus_is_shown_with_them(v2: GivingNode) -> None:
+    v2.conf["pools"] = [{"name": "io", "cpus": "6-7", "namespaces": ["storage"]}]
+    v2.start("osd", namespace="storage")
+    (holder,) = show.who_has_what(KonfineConf.from_value(v2.conf))["holders"]
+    assert (holder["name"], holder["cpus"], len(holder["containers"])) == ("io", "6-7", 1)
 
 
 def test_container_started_despite_a_killed_plugin_gets_its_cpus(
