@@ -167,5 +167,5 @@ def _exchange(new: str, conf_dir: str, sets: str) -> None:
     part = os.path.join(sets, ".part")
     with suppress(FileNotFoundError):
         os.unlink(part)
-    os.symlink(os.path.relpath(new, os.path.dirname(conf_dir)), part)
+    os.symlink(os.path.relpath(os.path.realpath(new), os.path.realpath(os.path.dirname(conf_dir))), part)
     os.rename(part, conf_dir)

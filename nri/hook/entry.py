@@ -109,7 +109,7 @@ class _Hook:
             timeout=arguments.timeout,
             failure_policy=arguments.failure_policy,
         )
-        if arguments.state == State.CREATE:
+        if arguments.state == State.CREATE and "NRI_RUNTIME" not in os.environ:  # nri-runc has sent the others
             for plugin in client.config.plugins:
                 if plugin.wants(State.SETUP):
                     unsent = "which the bridge and nri-runc send, hooks never"

@@ -113,7 +113,7 @@ class CommandLine:
     @property
     def asks_for_help(self) -> bool:
         """Whether the command prints its usage, and does nothing else."""
-        return any(option.name in ("help", "usage", "version") for option in (*self.before, *self.options))
+        return any(self.has(name) for name in ("help", "usage", "version"))
 
     @property
     def quiet_before(self) -> list[str]:

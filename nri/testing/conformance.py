@@ -369,7 +369,7 @@ def _marked(mark: str) -> dict[int, str]:
         try:
             with open(f"/proc/{pid}/environ", "rb") as environment, open(f"/proc/{pid}/comm", "rb") as name:
                 if f"{MARK}={mark}".encode() in environment.read().split(b"\0"):
-                    names[pid] = escape(readable(name.read()).rstrip("\n"))
+                    names[pid] = escape(readable(name.read().rstrip(b"\n")))
         except OSError:
             continue  # another user's, or it has ended
     return names

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nri import config
-from tests.integration.cli.running import Ran, command, process
+from tests.integration.cli.running import Ran, command, inside, process
 from tests.support.config_maps import ConfigMapVolume
 from tests.support.host import Host
 
@@ -143,3 +143,12 @@ def test_it_is_a_command_whose_faults_are_lines(host: Host, new: Path) -> None:
     assert process("apply", str(new), *host.options).status == 0
     done = process("apply", str(host.root / "none"), *host.options)
     assert (done.status, "does not exist" in done.stderr) == (2, True)
+
+
+def test_the_link_is_right_where_the_directories_above_are_links(host: Host, new: Path) -> None:
+    (host.root / "deep/etc").mkdir(parents=True)
+    (host.root / "etc").symlink_to("deep/etc")
+    conf, elsewhere = host.root / "etc/resource.d", host.folder("elsewhere")
+    options = ["--conf-dir", str(conf), "--bin-dir", str(host.bin), "--sets", str(elsewhere)]
+    assert inside("apply", *options, "--no-check-owner", str(new)).status == 0
+    assert [each.name for each in conf.iterdir()] == ["10.conf"]

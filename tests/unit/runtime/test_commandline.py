@@ -76,7 +76,8 @@ def test_a_flag_is_set_as_go_and_argp_set_it() -> None:
 def test_a_question_for_help_is_known() -> None:
     for words in ("create -h", "create --help web", "--help", "-v", "--version create", "run -? web", "run --usage"):
         assert CommandLine(words.split()).asks_for_help, words
-    assert not CommandLine(["create", "web"]).asks_for_help
+    for words in ("create web", "create --help=false web"):
+        assert not CommandLine(words.split()).asks_for_help, words
 
 
 def test_a_container_whose_id_looks_like_an_option_is_found() -> None:
