@@ -181,6 +181,7 @@ class PluginConnection:
         }
         RPCServer(self._mux.open(RUNTIME_SERVICE), methods)
         self._thread = threading.Thread(target=self._run, name=f"nri-plugin-{self.name}", daemon=True)
+        self._thread.start()
 
     @property
     def name(self) -> str:
@@ -202,7 +203,6 @@ class PluginConnection:
         :raises AdaptationError: when it does not register in time, refuses its configuration, or subscribes to an
             event that the runtime does not have.
         """
-        self._thread.start()
         if not self._registered.wait(self._options.registration_timeout):
             raise self._lost(f"did not register within {self._options.registration_timeout:g} s")
         if self._refusal:
@@ -270,7 +270,7 @@ class PluginConnection:
 
     def join(self) -> None:
         """Wait until the connection is closed, and its thread and process are gone."""
-        if self._thread.ident is not None and self._thread is not threading.current_thread():
+        if self._thread is not threading.current_thread():
             self._thread.join()
 
     def _run(self) -> None:
