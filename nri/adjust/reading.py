@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def read_adjust(value: object, where: str = "adjust") -> dict[str, Any]:
+def read_adjust(value: object) -> dict[str, Any]:
     """Return an ``adjust`` that keeps the rules, without its nulls that stand for a missing key.
 
     :param value: None for one that changes nothing.
@@ -28,22 +28,22 @@ def read_adjust(value: object, where: str = "adjust") -> dict[str, Any]:
     if value is None:
         return {}
     if not ADJUST.accepts(value):
-        raise refusal(ADJUST, value, where)
+        raise refusal(ADJUST, value, "adjust")
     adjust: dict[str, Any] = without_nulls(ADJUST, value)
     if adjust.get("args") == []:
         del adjust["args"]  # for NRI, too, it says nothing
-    for path, wrong in _deeper_faults(adjust, where):
+    for path, wrong in _deeper_faults(adjust, "adjust"):
         raise DecodeError(f"{path}: {wrong}")
     return adjust
 
 
-def read_updates(value: object, where: str = "updates") -> list[dict[str, Any]]:
+def read_updates(value: object) -> list[dict[str, Any]]:
     """Return ``updates`` that keep the rules, as :func:`read_adjust`."""
     if not UPDATES.accepts(value):
-        raise refusal(UPDATES, value, where)
+        raise refusal(UPDATES, value, "updates")
     updates: list[dict[str, Any]] = without_nulls(UPDATES, value)
     for index, update in enumerate(updates):
-        for path, wrong in _of_resources(update["resources"], f"{where}[{index}].resources"):
+        for path, wrong in _of_resources(update["resources"], f"updates[{index}].resources"):
             raise DecodeError(f"{path}: {wrong}")
     return updates
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 MIN_SHARES, MAX_SHARES = 2, 262144
 """The kernel's bounds of cpu.shares (kernel/sched/sched.h); it takes any number, and stores the nearest of these."""
 
-MIN_BLKIO, MAX_BLKIO = 10, 1000
+MIN_BLKIO = 10
 """The bounds of blkio.weight as runtimes know them. BFQ accepts 1 as well."""
 
 

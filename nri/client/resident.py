@@ -548,14 +548,6 @@ def try_resident(path: str, plugin: str) -> str:
         return f"it cannot be started: {error.strerror}"
 
 
-def is_built_with_skel(path: str) -> bool:
-    """Return whether the file shows that the plugin was built with :mod:`nri.skel`.
-
-    :raises OSError: when it cannot be read.
-    """
-    return _has_marks(_content(path))
-
-
 def _content(path: str) -> bytes:
     with open(path, "rb") as file:
         return file.read(MAX_FILE)

@@ -52,11 +52,11 @@ class Report:
         shown = message if self._log or self._is_crun else self._format("error", message)
         self._lines.write(message, f"{shown}\n{wrong}" if wrong else shown)
 
-    def note(self, line: str, level: str = "warning") -> None:
+    def note(self, line: str) -> None:
         """Report what does not make the command fail."""
         line = escape(f"{self._program}: {line}")
-        wrong = self._append(level, line)
-        self._lines.write(line, wrong if self._log or self.log_file else self._format(level, line))
+        wrong = self._append("warning", line)
+        self._lines.write(line, wrong if self._log or self.log_file else self._format("warning", line))
 
     def _append(self, level: str, message: str) -> str:
         """Write to the file of ``--log``; return the line about an error, "" for none."""

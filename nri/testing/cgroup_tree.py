@@ -246,10 +246,6 @@ class CgroupNames:
         """Return the names."""
         return list(self._paths)
 
-    def paths(self) -> list[str]:
-        """Return the paths of the cgroups that have names."""
-        return list(self._paths.values())
-
     def path(self, cgroup: str) -> str:
         """Return the path of a cgroup below the mount.
 

@@ -141,10 +141,8 @@ class Map(Rule):
     :param least: the number of keys that it has at least.
     """
 
-    def __init__(
-        self, item: Rule, names: Rule, *, removable: bool = False, expected: str = "an object", least: int = 0
-    ) -> None:
-        super().__init__(dict, self._accepts, expected, {"minProperties": least or None}, parts=(item,))
+    def __init__(self, item: Rule, names: Rule, *, removable: bool = False, least: int = 0) -> None:
+        super().__init__(dict, self._accepts, "an object", {"minProperties": least or None}, parts=(item,))
         self.item, self.names, self.removable, self.least = item, names, removable, least
 
     def accepts_key(self, key: str) -> bool:

@@ -22,7 +22,7 @@ from nri.v2.api import ContainerUpdate
 from nri.v2.api.names import SOCKET_VARIABLE
 from nri.v2.mux import ClosedError, inherited_socket
 from nri.v2.stub.plugin import Identity, RuntimeInfo, V2Plugin, handlers
-from nri.v2.stub.session import REGISTRATION_TIMEOUT, REQUEST_TIMEOUT, Session
+from nri.v2.stub.session import Session
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 0.8
 """Seconds between attempts to connect: doubled each time, with jitter so that plugins don't connect all at once."""
@@ -68,16 +68,6 @@ class Runner:
     def runtime(self) -> RuntimeInfo | None:
         """The runtime of the current connection, else of the last one; None until it has configured the plugin."""
         return None if self._latest is None else self._latest.runtime
-
-    @property
-    def registration_timeout(self) -> float:
-        """Seconds that the plugin has to register; runtimes' default until a runtime has sent its own."""
-        return (self.runtime and self.runtime.registration_timeout) or REGISTRATION_TIMEOUT
-
-    @property
-    def request_timeout(self) -> float:
-        """Seconds that the plugin has to answer a request; runtimes' default until a runtime has sent its own."""
-        return (self.runtime and self.runtime.request_timeout) or REQUEST_TIMEOUT
 
     def run(self) -> ClosedError | None:
         """Serve the given or inherited connection until it is closed; otherwise connect, repeatedly, until stopped.

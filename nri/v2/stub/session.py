@@ -26,9 +26,6 @@ NRI_VERSION = "v0.12.2"
 REGISTRATION_TIMEOUT = 5.0
 """Seconds that a plugin has to register and be configured; runtimes' default."""
 
-REQUEST_TIMEOUT = 2.0
-"""Seconds that a plugin has to answer a request; runtimes' default."""
-
 ANSWER_EARLY = 0.05
 """Seconds before a request's deadline at which it is answered for a handler that has not finished."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
 from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
@@ -51,7 +50,6 @@ class RPCClient(Receiver):
         response: type[Out],
         *,
         timeout: float | None = None,
-        metadata: Mapping[str, str] | None = None,
     ) -> Out:
         """Call a method and wait for its answer.
 
@@ -63,8 +61,6 @@ class RPCClient(Receiver):
         envelope = Request(service=service, method=method, payload=request.SerializeToString())
         if timeout is not None:
             envelope.timeout_nano = max(1, int(timeout * 1e9))
-        for key, value in (metadata or {}).items():
-            envelope.metadata.add(key=key, value=value)
         data = envelope.SerializeToString()
         if len(data) > self._max_request:
             fault = f"a request of {len(data)} bytes, at most {self._max_request} can be sent"

@@ -63,10 +63,6 @@ class Call:
         """None where the client set no timeout."""
         self.answer_by = None if self.deadline is None else self.deadline - min(early, seconds / 2)
         """Time at which the server answers for a handler that has not finished."""
-        self.metadata: Mapping[str, str] = {pair.key: pair.value for pair in request.metadata}
-        self.is_cancelled = False
-        """True when no answer is expected any more: the deadline has passed, the connection is closed, or the call is
-        abandoned."""
         self.is_abandoned = False
         """True when the client has made another call before this one was answered: see :class:`RPCServer`."""
         self.on_abandoned: Callable[[], object] | None = None
@@ -77,7 +73,7 @@ class Call:
 
     def abandon(self) -> None:
         """Set ``is_abandoned``. Only the server calls this."""
-        self.is_cancelled = self.is_abandoned = True
+        self.is_abandoned = True
         if (function := self.on_abandoned) is not None:
             function()
 
@@ -137,13 +133,11 @@ class RPCServer(Receiver):
         return jobs
 
     def closed(self, reason: NRIError) -> None:
-        """Cancel every call."""
+        """Answer no call any more."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-            calls, self._calls = self._calls, {}
-        for call in calls.values():
-            call.is_cancelled = True
+            self._calls = {}
 
     def wait_until_answered(self, timeout: float) -> bool:
         """Wait until no handler is at work and every answer is sent, or the connection is closed.
@@ -164,7 +158,6 @@ class RPCServer(Receiver):
         with self._changed:
             late = [call for call in self._calls.values() if call.answer_by is not None and call.answer_by <= now]
         for call in late:
-            call.is_cancelled = True
             if self._take(call):
                 call.is_late = call.has_failed = True
                 fault = f"{call.method} was not done within its deadline"

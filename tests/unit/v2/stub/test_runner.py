@@ -193,17 +193,18 @@ def test_a_connect_of_ones_own_is_called_for_each_connection(start: Start, caplo
     theirs[2].close()
 
 
-def test_timeouts_are_the_runtimes_or_the_defaults(start: Start) -> None:
-    for sent, expected in [({"registration_timeout": 7000, "request_timeout": 3500}, (7.0, 3.5)), ({}, (5.0, 2.0))]:
+def test_runtime_is_known_with_its_timeouts_and_after_the_connection(start: Start) -> None:
+    for sent, expected in (({"registration_timeout": 7000, "request_timeout": 3500}, (7.0, 3.5)), ({}, (None, None))):
         ours, theirs = socket.socketpair()
         runner, thread, _ = start(sock=ours)
-        assert (runner.runtime, runner.registration_timeout, runner.request_timeout) == (None, 5.0, 2.0)
+        assert runner.runtime is None
         runtime = Runtime(theirs)
         runtime.start(**sent)
-        assert (runner.registration_timeout, runner.request_timeout) == expected
         runtime.close()
         thread.join(TIMEOUT)
-        assert (runner.runtime.name, runner.runtime.version) == ("fake", "1.2")  # known after the connection, too
+        known: Any = runner.runtime
+        assert (known.name, known.version) == ("fake", "1.2")
+        assert (known.registration_timeout, known.request_timeout) == expected
 
 
 def test_plugin_that_can_never_serve_is_refused() -> None:

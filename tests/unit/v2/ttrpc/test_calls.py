@@ -15,17 +15,17 @@ def test_a_call_is_answered() -> None:
     seen: list[tuple[Any, ...]] = []
 
     def take(request: PodSandbox, call: Call) -> PodSandbox:
-        seen.append((call.service, call.method, call.stream % 2, call.metadata, call.remaining(), call.deadline))
+        seen.append((call.service, call.method, call.stream % 2, call.remaining(), call.deadline))
         return request
 
     with serving(methods(Echo=take)) as client:
         assert call(client, "Echo", "pod-1").name == "pod-1"
-        assert call(client, "Echo", "pod-2", timeout=300, metadata={"trace": "4f", "": "ü"}).name == "pod-2"
+        assert call(client, "Echo", "pod-2", timeout=300).name == "pod-2"
     (*first, none, nothing), (*second, left, deadline) = seen
-    assert first == [SERVICE, "Echo", 1, {}]
+    assert first == [SERVICE, "Echo", 1]
     assert none is None
     assert nothing is None
-    assert second == [SERVICE, "Echo", 1, {"trace": "4f", "": "ü"}]
+    assert second == [SERVICE, "Echo", 1]
     assert 0 < left <= 300
     assert abs(deadline - time.monotonic()) <= 300
 
