@@ -70,10 +70,13 @@ def _apply(host: options.Host, directory: str, conf_dir: str, sets: str) -> None
                 click.echo(escape(f"in use already: {' '.join(names)}"))
                 return
             content = _check(host, new, directory)
-            _exchange(new, conf_dir, sets)
+            moved_to = _exchange(new, conf_dir, sets)
         except BaseException:
-            shutil.rmtree(new)
+            if os.path.realpath(conf_dir) != os.path.realpath(new):
+                shutil.rmtree(new)
             raise
+        if moved_to:  # said when all is done: what cannot be printed must not leave the node without a configuration
+            click.echo(escape(f"moved {conf_dir} to {moved_to}"))
         for name in os.listdir(sets):
             if name not in (os.path.basename(new), current):
                 shutil.rmtree(os.path.join(sets, name), ignore_errors=True)
@@ -155,7 +158,13 @@ def _check(host: options.Host, new: str, directory: str) -> str:
     return loaded.content_hash()
 
 
-def _exchange(new: str, conf_dir: str, sets: str) -> None:
+def _exchange(new: str, conf_dir: str, sets: str) -> str:
+    """Make *conf_dir* a link to *new*; return the place that what the node had there was moved to, "" for none."""
+    part = os.path.join(sets, ".part")
+    with suppress(FileNotFoundError):
+        os.unlink(part)
+    os.symlink(os.path.relpath(os.path.realpath(new), os.path.realpath(os.path.dirname(conf_dir))), part)
+    before = ""
     if os.path.lexists(conf_dir) and not _is_ours(conf_dir, sets):
         before = os.path.join(os.path.dirname(sets), "before", os.path.basename(conf_dir))
         if os.path.lexists(before):
@@ -163,9 +172,10 @@ def _exchange(new: str, conf_dir: str, sets: str) -> None:
             raise NRIError(f"{both}; remove one of them")
         os.makedirs(os.path.dirname(before), mode=0o755, exist_ok=True)
         os.rename(conf_dir, before)  # the bridge uses missing files for one second more
-        click.echo(escape(f"moved {conf_dir} to {before}"))
-    part = os.path.join(sets, ".part")
-    with suppress(FileNotFoundError):
-        os.unlink(part)
-    os.symlink(os.path.relpath(os.path.realpath(new), os.path.realpath(os.path.dirname(conf_dir))), part)
-    os.rename(part, conf_dir)
+    try:
+        os.rename(part, conf_dir)
+    except BaseException:
+        if before and not os.path.lexists(conf_dir):
+            os.rename(before, conf_dir)
+        raise
+    return before

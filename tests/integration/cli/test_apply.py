@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -152,3 +155,31 @@ def test_the_link_is_right_where_the_directories_above_are_links(host: Host, new
     options = ["--conf-dir", str(conf), "--bin-dir", str(host.bin), "--sets", str(elsewhere)]
     assert inside("apply", *options, "--no-check-owner", str(new)).status == 0
     assert [each.name for each in conf.iterdir()] == ["10.conf"]
+
+
+def test_what_cannot_be_printed_leaves_no_node_without_a_configuration(host: Host, new: Path) -> None:
+    host.configure_text(TWO, name="05.conf")
+    with open("/dev/full", "w") as full:
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+        code = "from nri.cli.entry import main; main()"
+        words = [sys.executable, "-c", code, "apply", str(new), *host.options]
+        subprocess.run(words, stdout=full, stderr=subprocess.DEVNULL, env=environment, check=False)
+    assert plugins(host) == ["a"]
+    assert (host.root / "before/resource.d/05.conf").read_text() == TWO
+
+
+@pytest.mark.parametrize("fault", ["symlink", "rename"])
+def test_a_failed_exchange_changes_nothing(
+    host: Host, new: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    host.configure_text(TWO, name="05.conf")
+    real = getattr(os, fault)
+
+    def fail(source: str, target: str) -> None:
+        if fault == "symlink" or source.endswith(".part"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), target)
+        real(source, target)
+
+    monkeypatch.setattr(os, fault, fail)
+    assert apply(host, new).status == 1
+    assert plugins(host) == ["b"]
