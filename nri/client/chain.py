@@ -213,7 +213,7 @@ class Client:
         facts = facts_of(request)
         verdicts = [(plugin, "" if plugin.when is None else plugin.when.undecided(facts)) for plugin in plugins]
         judged = [(plugin, undecided) for plugin, undecided in verdicts if undecided is not None]
-        for plugin, _ in judged if facts.contradictions and state in (State.SETUP, State.CREATE) else ():
+        for plugin in plugins if facts.contradictions and state in (State.SETUP, State.CREATE) else ():
             if plugin.when is not None and (contradiction := plugin.when.contradiction(facts)):
                 expected = "expected a container whose annotations agree"
                 raise ChainError([PluginError(plugin.type, f"not run: when: found {contradiction}; {expected}")], ())

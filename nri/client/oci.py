@@ -84,11 +84,12 @@ KIND_KEY = "io.kubernetes.cri.container-type"
 
 
 def sandbox_id_in(annotations: Mapping[str, str]) -> str:
-    """Return the id of the pod sandbox of a container with these annotations, "" for none."""
-    for key in SANDBOX_ID_KEYS:
-        if annotations.get(key):
-            return annotations[key]
-    return ""
+    """Return the id of the pod sandbox of a container with these annotations, "" for none.
+
+    It is "" also if they name two: on each runtime a pod can write the annotation of the other one.
+    """
+    ids = {annotations[key] for key in SANDBOX_ID_KEYS if annotations.get(key)}
+    return ids.pop() if len(ids) == 1 else ""
 
 
 SHOWN_APART = ("resources", "namespaces", "cgroupsPath")

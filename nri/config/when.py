@@ -380,10 +380,17 @@ class Condition(JSONObject):
         return "" if "unknown" in self.value else "; ".join([part.why(facts) for part in unknown])
 
     def contradiction(self, facts: Facts) -> str:
-        """Return what a part asks for, and the container contradicts itself in; "" for none."""
-        return next(
-            (facts.contradictions[part.fact] for part in self._parts if part.fact in facts.contradictions), ""
-        )
+        """Return what a part asks for, and the container contradicts itself in.
+
+        It is "" for none, or if another part keeps the plugin away. ``unknown`` does not: a pod would choose it.
+        """
+        found = ""
+        for part in self._parts:
+            if part.fact in facts.contradictions:
+                found = found or facts.contradictions[part.fact]
+            elif (verdict := part.holds(facts)) is False or (verdict is None and self._skips):
+                return ""
+        return found
 
     def explain(self, facts: Facts) -> str:
         """Return the reasons of the verdict: the parts that do not hold, or else those that cannot be judged."""

@@ -4,7 +4,11 @@ from typing import Any
 
 import pytest
 
+from nri.client import ChainError, Client
 from nri.client.facts import KnownRequest, facts_of
+from nri.client.invoker import Invoker
+from nri.client.oci import sandbox_id_in
+from nri.config import ConfigList, PluginEntry
 from nri.config.when import Facts
 from nri.testing.pods import recorded
 from nri.types.v1 import Request, Spec
@@ -97,3 +101,22 @@ def test_request_with_facts_keeps_them_and_is_the_same_document() -> None:
     assert facts_of(changed) is told
     assert (changed.late, changed.conf, changed.id) == (True, {"a": 1}, "a")
     assert known.to_json() == request.to_json()
+
+
+@pytest.mark.parametrize("unknown", [{}, {"unknown": "run"}, {"unknown": "skip"}], ids=str)
+def test_a_contradiction_is_refused_whatever_is_done_with_unknown_facts(unknown: dict[str, str]) -> None:
+    entry = PluginEntry(type="keeper", states=["setup"], when={"namespaces": ["shop"], **unknown})
+    client = Client(ConfigList(plugins=[entry]), Invoker())
+    forged = {**CRIO, "io.kubernetes.cri.sandbox-namespace": "other"}
+    for state in ("setup", "create"):
+        with pytest.raises(ChainError, match="expected a container whose annotations agree"):
+            client.chain(state, Request(state=state, id="app", sandbox_id="pod", spec=Spec(annotations=forged)))
+    entry = PluginEntry(type="keeper", when={"namespaces": ["shop"], "sandbox": True, **unknown})
+    client = Client(ConfigList(plugins=[entry]), Invoker())
+    assert client.chain("create", Request(state="create", id="app", spec=Spec(annotations=forged))) == []
+
+
+def test_a_pod_names_no_sandbox_but_its_own() -> None:
+    assert sandbox_id_in(CONTAINERD) == sandbox_id_in(CRIO) == sandbox_id_in(CONTAINERD | CRIO) == "pod"
+    for own, forged in ((CRIO, "io.kubernetes.cri.sandbox-id"), (CONTAINERD, "io.kubernetes.cri-o.SandboxID")):
+        assert sandbox_id_in({**own, forged: "another's"}) == ""
