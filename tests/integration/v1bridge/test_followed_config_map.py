@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -143,6 +144,18 @@ def test_a_node_without_any_valid_configuration_starts_no_bridge(node: FollowedN
     assert done.returncode == 1
     assert done.stderr == "follow-configuration: found no valid configuration on this node\n"
     assert not os.path.lexists(node.host.conf)
+
+
+def test_no_bridge_starts_while_another_container_looks_for_the_first_configuration(node: FollowedNode) -> None:
+    node.volume.write(naming("a"))
+    lock = node.etc / "kubernetes/lock"
+    lock.parent.mkdir()
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert node.run("once").returncode == 1
+        node.host.conf.mkdir()
+        assert node.run("once").returncode == 1
+    assert node.run("once").returncode == 0
 
 
 def test_follower_takes_each_exchange_and_reports_a_fault_once(node: FollowedNode) -> None:
