@@ -99,6 +99,26 @@ def test_busybox_has_all_that_the_scripts_need(tmp_path: Path) -> None:
     assert tree(node) == {"etc": "(empty)", "opt": "(empty)", "usr/local/bin": "(empty)"}
 
 
+def test_an_upgrade_brings_back_nothing_that_was_removed(tmp_path: Path) -> None:
+    checkout, node = source(tmp_path), tmp_path / "node"
+    run(checkout / "tools/install", node)
+    removed = [node / "etc/nri/resource.d/10-konfine.conf", node / "opt/nri/plugins/10-v1bridge"]
+    for file in removed:
+        file.unlink()
+    build(checkout, "1.2.4")
+    run(checkout / "tools/install", node)
+    assert not [file for file in removed if os.path.lexists(file)]
+    assert (node / "opt/nri/lib").resolve().name.startswith("lib.1.2.4-")
+
+
+def test_samples_are_not_added_to_what_was_applied(tmp_path: Path) -> None:
+    checkout, node = source(tmp_path), tmp_path / "node"
+    (node / "etc/nri/sets/a").mkdir(parents=True)
+    (node / "etc/nri/resource.d").symlink_to("sets/a")
+    run(checkout / "tools/install", node)
+    assert list((node / "etc/nri/sets/a").iterdir()) == []
+
+
 def test_oci_hooks_run_what_is_installed(installed: Path) -> None:
     for file in (DEPLOY / "hooks.d").iterdir():
         path = json.loads(file.read_text())["hook"]["path"]

@@ -71,6 +71,7 @@ def test_make_install_registers_no_bridge_beside_a_unit(tmp_path: Path) -> None:
         assert not (node / BRIDGE).is_symlink()
         assert f"no /{BRIDGE}, as {unit} is the bridge here: {node}/{folder}/{unit}" in said
 
+    node = tmp_path / "masked"
     (node / "etc/systemd/system").mkdir(parents=True)
     (node / "etc/systemd/system" / unit).symlink_to("/dev/null")
     run(checkout / "tools/install", node)

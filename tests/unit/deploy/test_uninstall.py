@@ -151,6 +151,14 @@ def test_nothing_is_removed_while_an_engine_needs_it(node: Node, engine: str) ->
     assert f"needed    by {node.root}/{place}, which has an engine run nri-runc" in node.refusal()
 
 
+@pytest.mark.parametrize("command", ["/usr/local/bin/nri", "/usr/bin/nri"])
+def test_a_hook_that_names_a_link_to_the_command_is_found(node: Node, command: str) -> None:
+    node.install()
+    text = (DEPLOY / "hooks.d/10-nri-create.json").read_text().replace("/opt/nri/lib/nri", command)
+    node.write("etc/containers/oci/hooks.d/mine.json", text)
+    assert "mine.json, which has an engine run" in node.refusal()
+
+
 def test_nothing_is_removed_while_a_bridge_runs(node: Node, start: Start) -> None:
     sleeper(node.checkout / "dist/nri/v1bridge")
     folder = node.install()
