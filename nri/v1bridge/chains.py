@@ -241,6 +241,8 @@ class Chains:
             time.sleep(AGAIN_AFTER)
             self.client()
         self._is_awaiting = False
+        if self._is_ending:
+            return
         self._begin_waiting("those that started without a valid configuration" if self._late.waiting() else "")
 
     def _take_missed(self) -> Sequence[Missed]:

@@ -64,7 +64,6 @@ class Record:
         self._without: dict[_Key, dict[str, Any]] = {}
         self._fd = -1
         self._lines = 0
-        self._is_torn = False  # the file ends in the middle of a line
         self._reported = self.fault = ""
         self._lock = threading.Lock()
 
@@ -196,18 +195,18 @@ class Record:
                 self._attempt("written", self._rewrite)
 
     def _put(self, line: str) -> None:
-        if self._fd >= 0:
+        if self.fault and self._path:  # the file lacks lines before this one, and may end in half of one
+            self._attempt("written", self._rewrite)
+        elif self._fd >= 0:
             self._attempt("written", lambda: self._append(line))
 
     def _append(self, line: str) -> None:
         if os.fstat(self._fd).st_nlink == 0:  # a bridge that was about to end has replaced the file
             self._rewrite()
             return
-        data = (b"\n" if self._is_torn else b"") + line.encode() + b"\n"
-        self._is_torn = True
+        data = line.encode() + b"\n"
         if os.write(self._fd, data) < len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        self._is_torn = False
         self._lines += 1
 
     def _read(self) -> bytes:
@@ -262,7 +261,7 @@ class Record:
             os.unlink(part)
             raise
         self._close()
-        self._fd, self._lines, self._is_torn = fd, len(lines), False
+        self._fd, self._lines = fd, len(lines)
 
     def _attempt(self, done: str, function: Callable[[], bytes | None]) -> bytes | None:
         """Return the function's result, None if it fails; log a failure once until it changes or is over."""
