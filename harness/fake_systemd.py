@@ -12,7 +12,7 @@ from __future__ import annotations
 import socket
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from jeepney import (
     DBusAddress,
@@ -54,7 +54,7 @@ class FakeSystemd:
         self._peer: socket.socket | None = None
         self._thread = threading.Thread(target=self._serve)
 
-    def __enter__(self) -> FakeSystemd:
+    def __enter__(self) -> Self:
         self._listener.bind(str(self._path))
         self._listener.listen()
         self._thread.start()

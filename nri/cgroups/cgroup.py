@@ -264,6 +264,9 @@ class Cgroup:
         own = self.cpus()
         # The effective ones count as well: crun's child may have these CPUs, and the scope above it fewer.
         is_confined = own in (cpus, frozenset()) and self.effective_cpus() == cpus
+        if is_confined:  # a container may have made a child of that name: what is above it counts, too
+            version, levels = self._levels("cpuset")
+            is_confined = len(levels) == 1 or cpuset.effective(levels[0], version) <= cpus
         if is_confined and own:
             is_confined = self._tell("cpuset", units.Unit.cpus) in (None, cpus)
         if not is_confined:

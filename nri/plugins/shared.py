@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from nri.cgroups import Cgroup
+    from nri.cgroups import Cgroup, Systemd
     from nri.types.v1 import Request
 
 NAMESPACE = "io.kubernetes.pod.namespace"
@@ -127,7 +127,7 @@ def cgroup(request: Request, conf: SharedConf) -> Cgroup:
     return find(path, request.pid, request.id, mounts=mounts, systemd=systemd)
 
 
-def note_untold(cgroup: Cgroup, metadata: dict[str, str]) -> None:
+def note_untold(cgroup: Cgroup | Systemd, metadata: dict[str, str]) -> None:
     """Add to the metadata why systemd was not told of a change, if it was not: it may take the change back."""
     if cgroup.untold:
         metadata["systemd"] = shorten(escape(f"not told: {cgroup.untold}"), 300)

@@ -180,6 +180,7 @@ def _give_out(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> 
         record.save()
         if sharing.moved:
             metadata["moved"] = f"{len(sharing.moved)} other containers"
+        shared.note_untold(sharing.systemd, metadata)
         if request.state == State.DELETE:
             return {}
         entry = record.containers[request.id]
@@ -228,8 +229,9 @@ def _place(
         "cpus": "",
         "within": within,
     }
-    if told := before.get("told"):
-        entry["told"] = told
+    for key in ("told", "untold"):
+        if key in before:
+            entry[key] = before[key]
     if count := _asked(request, conf, metadata):
         kept = parse_cpus(before["cpus"]) if before.get("kind") == "exclusive" else frozenset()
         cpus = kept if len(kept) == count else sharing.choose(count, parents)

@@ -12,6 +12,7 @@ import time
 
 from nri.cgroups import CgroupError, GoneError, Mounts, Systemd, find, knobs, parse_cpus, render_cpus
 from nri.cgroups.paths import expand, is_pod
+from nri.cgroups.resolve import Place
 from nri.errors import NRIError
 from nri.plugins import shared
 from nri.plugins.konfine.state import SETUP_WITHIN
@@ -43,7 +44,9 @@ class Sharing:
         self.topology = topology = state.topology
         self.usable = topology.online - topology.isolated - conf.system_reserved
         self.fixed = {pool.name: pool.cpus & topology.online for pool in conf.pools if pool.cpus is not None}
-        self._mounts, self._systemd = Mounts.read(conf.mountinfo), Systemd(conf.run)
+        self._mounts = Mounts.read(conf.mountinfo)
+        self.systemd = Systemd(conf.run)
+        """Is told of the CPUs of other containers."""
         self._texts: dict[str, str] = {}  # the CPUs that each cgroup has, as its file says
         self.moved: list[str] = []
         """The ids of the other containers that have got other CPUs."""
@@ -51,15 +54,15 @@ class Sharing:
     def survey(self, request: Request) -> str:
         """Compare the state with the cgroups; return why it was made again, "" if it was not."""
         reason = ""
-        if self.state.rebuilt and request.spec is not None and request.spec.cgroups_path:
-            mount = self._mounts.serving("cpuset")
-            path = expand(request.spec.cgroups_path)
-            if mount is not None and (below := mount.below_host(path)):
-                parts = below.split("/")
-                depth = next((at for at, part in enumerate(parts) if part.startswith("kubepods")), len(parts) - 2)
-                self.state.rebuild(mount.point + "/".join(parts[: depth + 1]), mount.point)
-                reason = self.state.rebuilt if self.state.containers.keys() - {self.own, below} else ""
-                self.state.containers.pop(below, None)
+        if self.state.rebuilt and (mount := self._mounts.serving("cpuset")) is not None:
+            # The record is complete from now on, whatever this request is about.
+            path = expand(request.spec.cgroups_path) if request.spec is not None and request.spec.cgroups_path else ""
+            below = (path and mount.below_host(path)) or ""
+            parts = below.split("/")
+            depth = next((at for at, part in enumerate(parts) if part.startswith("kubepods")), 0)
+            self.state.rebuild(mount.point + "/".join(parts[: depth + 1]), mount.point)
+            reason = self.state.rebuilt if self.state.containers.keys() - {self.own, below} else ""
+            self.state.containers.pop(below, None)
         now = time.clock_gettime(time.CLOCK_BOOTTIME)
         for id_, entry in list(self.state.containers.items()):
             text = _text(f"{entry['directory']}/{_KNOB}") if entry["directory"] else ""
@@ -143,7 +146,8 @@ class Sharing:
                 continue
             key = f"{entry['kind']} {entry.get('pool')} {entry['cpus']} {entry['within']}"  # most share the same
             cpus = done[key] = done.get(key) or self.wanted(entry)
-            if self._texts.get(id_) == render_cpus(cpus):
+            has_them = self._texts.get(id_) == render_cpus(cpus)
+            if has_them and not (entry.get("untold") and self._can_tell(entry)):
                 continue
             try:
                 self._cgroup(id_, entry).set_cpus(cpus)
@@ -153,6 +157,9 @@ class Sharing:
                 if parse_cpus(self._texts.get(id_) or "0-8191") & self.taken() - cpus:
                     raise
             else:
+                _note_untold(entry, self.systemd.untold)
+                if has_them:
+                    continue
                 self.moved.append(id_)
                 if tells:
                     _tell(entry, cpus)
@@ -166,12 +173,22 @@ class Sharing:
         if cgroup is None:
             return False
         has_others = cgroup.cpus() != cpus
+        is_untold = own.get("untold") and self._can_tell(own)
         if own["kind"] == "exclusive" and self.conf.exclusive.memory:
             cgroup.write("cpuset.mems", self.topology.memory_of(cpus))
-        if has_others:
+        if has_others or is_untold:
             cgroup.set_cpus(cpus)
+            _note_untold(own, cgroup.untold)
         self.state.note(self.own)
         return has_others
+
+    def _can_tell(self, entry: Entry) -> bool:
+        """Return whether systemd answers now, of which a container's unit has not been told its CPUs."""
+        mount = self._mounts.serving("cpuset")
+        if mount is None:
+            return False
+        place = Place(mount, entry["directory"].removeprefix(mount.point))
+        return self.systemd.tell(place.host_path, lambda _unit: True) is not None
 
     def parents(self, request: Request) -> Set:
         """Return the CPUs that the cgroup above a container may use, whose own cgroup does not exist yet."""
@@ -192,12 +209,19 @@ class Sharing:
         return updates
 
     def _cgroup(self, id_: str, entry: Entry) -> Cgroup:
-        return find(entry["path"], entry["pid"], id_, mounts=self._mounts, systemd=self._systemd)
+        return find(entry["path"], entry["pid"], id_, mounts=self._mounts, systemd=self.systemd)
 
 
 def _tell(entry: Entry, cpus: Set) -> None:
     """Add CPUs to those that the runtime got from konfine: in later requests they are no list of the kubelet."""
     entry["told"] = [*entry.get("told", [])[-3:], render_cpus(cpus)]
+
+
+def _note_untold(entry: Entry, reason: str) -> None:
+    """Keep whether systemd has not been told the CPUs of a container: it may take them back, so it is told later."""
+    entry.pop("untold", None)
+    if reason:
+        entry["untold"] = True
 
 
 def guaranteed(request: Request) -> int:

@@ -46,7 +46,8 @@ class State:
 
     An entry has ``path`` (cgroupsPath), ``pid``, ``name`` for people, ``directory`` of its cpuset ("" before its
     cgroup exists), ``kind`` (``exclusive``, ``pool`` or ``shared``), ``cpus`` (those that it has alone), ``within``
-    (those that it may have of the shared ones), ``told`` (those that the runtime has been told), ``pool``, ``milli``
+    (those that it may have of the shared ones), ``told`` (those that the runtime has been told), ``untold`` (true if
+    systemd could not be told of its CPUs), ``pool``, ``milli``
     (CPUs that it requests, in thousandths), ``since`` (seconds after the boot).
 
     :ivar containers: the entries by the containers' ids.
@@ -113,12 +114,12 @@ class State:
             self.topology = Topology.read(self._sys)
 
     def rebuild(self, top: str, mount: str) -> None:
-        """Make the entries of the cgroups below *top* that have none, of the notes on them.
+        """Make the entries of all cgroups that have none, of the notes on them.
 
-        :param top: the directory of the cgroup above all containers.
+        :param top: the directory of the cgroup above the containers that count without a note, too.
         :param mount: where its hierarchy is mounted.
         """
-        for directory, names, _ in os.walk(top):
+        for directory, names, _ in os.walk(mount):
             path = directory.removeprefix(mount)
             entry: Entry = {"path": path, "pid": 0, "name": path, "directory": directory, "kind": "shared"}
             entry |= {"cpus": "", "within": ""}
@@ -129,7 +130,7 @@ class State:
                 if pooled := noted.get("pool"):
                     self.pools[str(entry["pool"])] = str(pooled)
             except (OSError, DecodeError, LookupError, TypeError, AttributeError, ValueError):
-                if not is_pod(os.path.dirname(path)):
+                if not is_pod(os.path.dirname(path)) or not directory.startswith(f"{top}/"):
                     continue  # a pod, a class, or no container at all
                 self.containers.setdefault(path, entry)
             names.clear()  # what is below belongs to the container

@@ -1,6 +1,7 @@
 """konfine: to which CPUs it confines a container, whose word counts, and what it refuses."""
 
 import errno
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from hypothesis import strategies as st
 from nri.cgroups import parse_cpus
 from nri.plugins.konfine import ANNOTATION, Konfine
 from nri.testing import CgroupTree, Pod, invoke
+from nri.testing.cgroup_files import CgroupFiles
+from nri.types.v1 import Request, Spec
 from tests.unit.plugins.running import CONTAINER, KINDS, POD, Node
 from tests.unit.types.mutations import values
 
@@ -249,3 +252,19 @@ def test_configuration_that_leaves_no_cpu_is_an_error(node: Node) -> None:
             "expected one that leaves a CPU of the parent's"
         )
         assert node.cpus() == before
+
+
+def test_child_that_the_container_has_made_hides_no_scope(tmp_path: Path) -> None:
+    """It is named as the one that crun makes, and has the right CPUs; the scope has got others since."""
+    scope = "/kubepods.slice/kubepods-poda.slice/cri-containerd-web.scope"
+    files = CgroupFiles(tmp_path / "cgroup", "v2", "0-7")
+    (tmp_path / "mountinfo").write_text(files.mountinfo)
+    for path, cpus in ((scope, "0-7"), (f"{scope}/container", "1-7")):
+        files.make(path)
+        files.put(path, "cpuset.cpus", f"{cpus}\n")
+        files.put(path, "cpuset.cpus.effective", f"{cpus}\n")
+    files.put(scope.rpartition("/")[0], "cpuset.cpus.effective", "0-7\n")
+    conf = {"mountinfo": f"{tmp_path}/mountinfo", "run": f"{tmp_path}/run", "systemReserved": [0]}
+    request = Request(state="update", id="web", sandbox_id="s", spec=Spec(cgroups_path=scope), conf=conf)
+    assert invoke(Konfine(), request).error == ""
+    assert files.get(scope, "cpuset.cpus") == "1-7"

@@ -264,6 +264,18 @@ def test_lost_record_is_made_again_of_the_cgroups(
     assert not any(node.sets()["db/more"] & node.sets()[name] for name in before)
 
 
+@pytest.mark.parametrize("path", ["", "/machine/other"])
+def test_lost_record_is_made_again_whatever_the_next_request_is_about(node: GivingNode, path: str) -> None:
+    node.start("web")
+    node.start("db/main", ask=2)
+    node.record.unlink()
+    request = node.request("delete", "gone")
+    assert request.spec is not None
+    assert invoke(Konfine(), request.replace(spec=request.spec.replace(cgroups_path=path))).metadata["rebuilt"]
+    node.start("db/more", ask=2)
+    assert node.all() == {"web": "2-3,6-7", "db/main": "0,4", "db/more": "1,5"}
+
+
 def test_containers_without_a_note_count_as_sharing(node: GivingNode, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOTSUP, "not supported")
