@@ -225,8 +225,10 @@ class Resident:
                     os.close(fd)
 
     def _await_ready(self, until: float) -> bool:
-        while self.is_alive and not self._is_ready:
-            if not self._poll.poll(max(0.0, until - time.monotonic()) * 1000):
+        left = 1.0
+        while self.is_alive and not self._is_ready and left > 0:  # it may talk without end
+            left = until - time.monotonic()
+            if not self._poll.poll(max(0.0, left) * 1000):
                 break
             self.receive()
         return self.is_alive and self._is_ready

@@ -208,6 +208,7 @@ def _state() -> dict[str, Any]:
         "process group": (os.getpgrp(), os.getsid(0)),
         "timers": ([getitimer(which)[0] > 0 for which in (0, 1, 2)], _content("timers")),
         "limits": _content("limits"),
+        "priority": _priority(),
         "cgroup": _content("cgroup"),
         "descriptors": _links("fd"),
         "namespaces": _links("ns"),
@@ -223,6 +224,12 @@ def _state() -> dict[str, Any]:
         elif key == b"RssAnon":
             state[_MEMORY] = int(value.split()[0])
     return state
+
+
+def _priority() -> tuple[object, ...]:
+    """Return how the scheduler and the OOM killer prefer this process: nice, real-time priority, policy, score."""
+    fields = _content("stat").rpartition(b")")[2].split()  # proc_pid_stat(5), from the third on
+    return (*fields[16:17], *fields[37:39], _content("oom_score_adj"))
 
 
 def _content(name: str) -> bytes:

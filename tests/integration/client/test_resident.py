@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -246,6 +250,9 @@ CHANGES = {
         "for n in [n for n, link in links.items() if link == '/dev/null']: os.dup2(zero, n)\n"
         "os.close(zero)"
     ),
+    "priority": "os.nice(3)",
+    "scheduling": "os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))",
+    "oom_score_adj": "open('/proc/self/oom_score_adj', 'w').write('100')",
     "NoNewPrivs": "import ctypes; ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)",
     "Cpus_allowed": "os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])",
     "memory": "global M; M = bytearray(os.urandom(1 << 16) * 1000)",
@@ -362,6 +369,36 @@ while True:
 """
     assert "killed: no result after 0.5 s" in node.failure(flood, timeout=0.5)
     assert node.run().metadata == {"version": "1"}
+
+
+def test_waiting_for_one_that_talks_without_end_ends_in_time(node: Node) -> None:
+    node.make_ready()
+    (file,) = node.residents._files.values()
+    talker = file.resident
+    assert talker is not None
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    talker._control.close()
+    talker._control, talker._is_ready = ours, False
+    talker._poll = select.poll()
+    talker._poll.register(ours, select.POLLIN)
+    over = threading.Event()
+
+    def talk() -> None:
+        theirs.settimeout(0.01)
+        while not over.is_set():
+            with contextlib.suppress(OSError):
+                theirs.send(b"word")
+
+    talking = [threading.Thread(target=talk) for _ in range(4)]
+    for thread in talking:
+        thread.start()
+    try:
+        assert not talker._await_ready(time.monotonic() + 0.2)
+    finally:
+        over.set()
+        for thread in talking:
+            thread.join()
+        theirs.close()
 
 
 def test_request_of_a_megabyte_arrives(node: Node) -> None:
