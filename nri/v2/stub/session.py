@@ -63,12 +63,16 @@ class Session:
     def run(self) -> ClosedError:
         """Register, and serve until the connection is closed; returns the reason."""
         registering = threading.Thread(target=self._register, name=f"register-{self._identity}", daemon=True)
-        registering.start()
+        try:
+            registering.start()
+        except RuntimeError as error:  # the limit of threads is reached
+            self.close(f"a thread cannot be started: {error}")
         try:
             return self._mux.run()
         finally:
             self._registration_over.set()
-            registering.join()
+            if registering.ident is not None:
+                registering.join()
             self._plugin.disconnected()
 
     def close(self, reason: str, *, grace: float = 0.0) -> None:

@@ -379,3 +379,18 @@ def test_a_runtime_that_registers_but_does_not_configure_is_left(
     session, _runtime = connect(subscribed("run_pod_sandbox"))
     until(lambda: session.reason)
     assert session.reason == "the runtime registered 42-tester, but did not configure it"
+
+
+def test_without_a_thread_the_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = threading.Thread.start
+
+    def start(thread: threading.Thread) -> None:
+        if thread.name.startswith("register-"):
+            raise RuntimeError("can't start new thread")
+        real(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    ours, theirs = socket.socketpair()
+    with theirs:
+        reason = stub.Session(subscribed("start_container"), IDENTITY, ours).run()
+    assert str(reason) == "a thread cannot be started: can't start new thread"
