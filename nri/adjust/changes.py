@@ -49,6 +49,7 @@ class Changes:
         self.updates: dict[str, dict[str, Any]] = {}
         self.ignored: list[str] = []
         self._path_by = ""  # the plugin whose cgroupsPath, not below adjust, was the last one
+        self._takes_command = False  # a plugin's args begin with an empty word
         self._merge = Merge(_NAMES)
         self._merges: dict[str, Merge] = {}  # of updates, by the id of the container
 
@@ -116,11 +117,14 @@ class Changes:
                 merge.values[_PATH] = path
                 path_by = plugin
             merged, config = document(merge.values), _copy(self.original)
+            takes_command = self._takes_command or adjust.get("args", [])[:1] == [""]
+            if takes_command:  # the runtime has other plugins, whose command line it is to drop, too
+                merged["args"] = ["", *merged.get("args", [])]
             apply(config, merged)
         self._take_updates(plugin, request, updates)
         if adjust or path:
             self.adjust, self._config, self._merge = merged, config, merge
-            self._path_by = path_by
+            self._path_by, self._takes_command = path_by, takes_command
 
     def _take_updates(self, plugin: str, request: Request, updates: list[dict[str, Any]]) -> None:
         if not updates:

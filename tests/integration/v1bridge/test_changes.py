@@ -159,3 +159,14 @@ def test_cdi_devices_need_a_runtime_that_resolves_them(host: Host, node: Node) -
     node.runtime("containerd", "1.7.24")
     with pytest.raises(StatusError, match=r"adjust\.cdiDevices: containerd 1\.7\.24 has NRI 0\.6, which does not"):
         create(node)
+
+
+@pytest.mark.parametrize(("args", "sent"), [(["", "sleep", "1"], ["", "sleep", "1"]), ([""], [""]), (["x"], ["x"])])
+def test_empty_first_word_of_a_command_reaches_the_runtime(
+    host: Host, node: Node, args: list[str], sent: list[str]
+) -> None:
+    """It takes over the command line of plugins that the runtime has asked before the bridge, too."""
+    host.configure(asking(host, "a", "setup", value={"args": args}))
+    response = create(node, args=["old"])
+    assert response is not None
+    assert list(response.adjust.args) == sent
