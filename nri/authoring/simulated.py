@@ -174,11 +174,12 @@ class Cgroups:
             if version == 2:
                 switch = f"{parent}/cgroup.subtree_control"
                 with open(f"{parent}/cgroup.controllers") as available, open(switch) as enabled:
-                    off = [name for name in available.read().split() if name not in enabled.read().split()]
-                for controller in off:
+                    off = {*available.read().split()} - {*enabled.read().split()}
+                for controller in sorted(off):
                     # Without a controller that cannot be enabled its knobs are missing: the plugin gets an error.
-                    with contextlib.suppress(OSError), open(switch, "w") as file:
-                        file.write(f"+{controller}")
+                    with contextlib.suppress(OSError):
+                        with open(switch, "w") as file:
+                            file.write(f"+{controller}")
                         self._enabled.append((switch, f"-{controller}"))
             os.mkdir(directory)
             self._made.append(directory)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from nri.authoring.simulated import Cgroups
 from tests.integration.cli.running import Ran, inside, process
 from tests.support.waiting import SOON, wait_until
 
@@ -194,3 +195,11 @@ def test_an_interrupted_one_leaves_no_cgroup_and_no_folder(tmp_path: Path) -> No
         assert child.wait(SOON) == 143
     assert list(Path("/sys/fs/cgroup").glob(f"**/nri-simulate-{child.pid}")) == []
     assert list(tmp_path.glob("nri-simulate-*")) == []
+
+
+def test_controllers_that_are_enabled_already_stay_enabled(tmp_path: Path) -> None:
+    (tmp_path / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
+    (tmp_path / "cgroup.subtree_control").write_text("cpuset cpu memory pids\n")
+    cgroups = Cgroups("node", str(tmp_path))
+    cgroups._make(str(tmp_path / "own"), 2)
+    assert cgroups._enabled == [(str(tmp_path / "cgroup.subtree_control"), "-io")]
