@@ -23,7 +23,9 @@ ANSWER_WITHIN = 30.0
 MAX_FILE = 1024 * 1024
 """Bytes of a file that is read."""
 
-_V2 = re.compile(rb"^\s*(?:from|import)\s+nri\.v2\b|^\s*from\s+nri\s+import\s.*\bv2\b", re.MULTILINE)
+_V2 = re.compile(
+    rb"^\s*(?:from\s+nri\.v2\b|import\s.*\bnri\.v2\b|from\s+nri\s+import\s*(?:\([^)]*|.*)\bv2\b)", re.MULTILINE
+)
 _NO_PLUGINS = ("conftest.py", "setup.py")
 _ENTRY_POINTS = (b"skel.main(", b"main(", b"stub.run(", b".run(")
 

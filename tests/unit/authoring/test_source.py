@@ -92,6 +92,9 @@ def test_plugin_of_nri_new_is_found_whatever_its_name(tmp_path: Path, name: str)
         ("import nri.v2.api as api", True),
         ("if True:\n    from nri import skel, v2", True),
         ("# a daemon of nri.v2 would be another way\nfrom nri import skel", False),
+        ("from nri import (\n    errors,\n    v2,\n)", True),
+        ("import os, nri.v2", True),
+        ("from nri import (\n    errors,\n)\nv2 = 1", False),
         ("from nri import skel\nNAME = 'nri.v2'", False),
     ],
 )
