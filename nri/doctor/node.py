@@ -201,6 +201,8 @@ class Node:
         output = launch(real, command, b"", time.monotonic() + WITHIN, log=lambda _: None)
         if output.stopped:
             raise TimeoutError(errno.ETIMEDOUT, f"not done within {WITHIN:g} s", path)
+        if output.status < 0:
+            raise InterruptedError(errno.EINTR, output.ending, path)
         if output.status:
             raise ChildProcessError(errno.ECHILD, output.ending, path)
         return output.stdout.decode("utf-8", "replace")
@@ -214,7 +216,8 @@ class Node:
 
 def reason(error: OSError) -> str:
     """Return what could not be looked at, and why."""
-    return f"{error.filename}: {(error.strerror or str(error)).lower()}"
+    why = (error.strerror or str(error)).lower()
+    return f"{error.filename}: {why}" if error.filename else why
 
 
 def same_path(path: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from nri.doctor.node import without_secrets
+from nri.doctor.node import Node, reason, without_secrets
 from tests.support import status_documents as documents
 from tests.support.scratch_node import CONFIG, LAUNCHED, MAINTAINED, NRI, PLUGINS, SERVICE, SOCKET, ScratchNode
 
@@ -530,3 +531,12 @@ def test_a_fifo_in_place_of_a_file_is_not_waited_for(node: ScratchNode) -> None:
     os.mkfifo(node.path(CONFIG))
     assert stat.S_ISFIFO(os.stat(node.path(CONFIG)).st_mode)
     assert "failed" not in {finding.code for finding in node.examine()[0]}
+
+
+def test_a_dump_that_a_signal_ends_is_no_refusal(node: ScratchNode) -> None:
+    """Such as that of the OOM killer."""
+    node.write("/usr/bin/killed", "#!/bin/sh\nkill -9 $$\n", 0o755)
+    with pytest.raises(InterruptedError) as raised:
+        Node(str(node.root)).run("killed")
+    assert reason(raised.value).endswith("/usr/bin/killed: ended by signal 9")
+    assert reason(BlockingIOError(errno.EAGAIN, "No process")) == "no process"
