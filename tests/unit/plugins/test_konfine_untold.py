@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from harness.fake_systemd import FakeSystemd
+from nri.cgroups import systemd_bus
 from tests.support.giving import GivingNode
 
 SHARED = [f"w{number}" for number in range(10)]
@@ -46,7 +47,11 @@ class SlowSystemd(FakeSystemd):
 
 
 @pytest.mark.parametrize("state", ["create", "setup"])
-def test_units_that_were_not_told_are_reported_and_told_later(tmp_path: Path, state: str) -> None:
+def test_units_that_were_not_told_are_reported_and_told_later(
+    tmp_path: Path, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    within = systemd_bus.TIMEOUT
+    monkeypatch.setattr(systemd_bus, "TIMEOUT", 60)
     node = GivingNode(tmp_path, cores=4, threads=2)
     node.path = path_of  # type: ignore[method-assign]
     with SlowSystemd(tmp_path / "run", *map(path_of, (*SHARED, "db/main"))) as systemd:
@@ -54,10 +59,12 @@ def test_units_that_were_not_told_are_reported_and_told_later(tmp_path: Path, st
         for name in SHARED:
             node.start(name)
         systemd.seconds = 0.05
+        monkeypatch.setattr(systemd_bus, "TIMEOUT", within)
         result = node.start("db/main", ask=2) if state == "create" else node.run("setup", "db/main", ask=2)
-        assert result.metadata["systemd"].startswith("not told: systemd did not answer SetProperties")
+        assert result.metadata["systemd"].startswith("not told: systemd did not answer")
         assert {node.cpus(name) for name in SHARED} == {"1-3,5-7"}
         systemd.seconds = 0.0
+        monkeypatch.setattr(systemd_bus, "TIMEOUT", 60)
         result = node.run("update", "w0")
         assert "moved" not in result.metadata
         assert "systemd" not in result.metadata
