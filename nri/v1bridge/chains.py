@@ -109,6 +109,7 @@ class Chains:
         self._unproven: dict[str, list[Missed]] = {}
         self._is_ending = self._is_awaiting = False  # a valid configuration, for what has started without one
         self._runtime_runs_pods, self._refuses_starts = False, True
+        self._was_alone = True  # when the record was read
         self._in_progress: tuple[str, Call] | None = None  # the name of the pod or container, and the event
 
     def use(self, options: BridgeOptions) -> None:
@@ -130,6 +131,7 @@ class Chains:
         :param within: seconds that the residents have to be ready.
         """
         self._runtime_runs_pods, self._refuses_starts = runtime_runs_pods, refuses_starts
+        self._was_alone = self._is_alone(0.0)
         self._record.load(self.options.record_file)
         self.client()
         self.residents.prepare(within)
@@ -179,15 +181,16 @@ class Chains:
         if (comparison := self._comparison) is None:
             return
         left = self.configuration.settles_in()
-        can_begin = not left and self._is_alone(0.0)
+        can_begin = not left and self._was_alone
         if can_begin or in_background(functools.partial(self._begin_later, comparison, left), "settle"):
             self._begin(comparison)
 
     def _begin_later(self, comparison: Found, after: float) -> None:
         time.sleep(after)
-        if not self._is_alone(0.0):
+        if not self._was_alone:
             self._is_alone(ALONE_WITHIN)
-            self._record.load(self.options.record_file)  # with what the other bridge has done meanwhile
+            if self._comparison is comparison:
+                self._record.load(self.options.record_file)  # with what the other bridge has done meanwhile
         self._begin(comparison)
 
     def _begin(self, comparison: Found) -> None:

@@ -99,6 +99,7 @@ class LateCreates:
             taken = self._waiting()
             self._queue.clear()
             self._pending.clear()
+            self.is_due = False
             self._changed.notify_all()
         return taken
 

@@ -82,7 +82,7 @@ class Record:
             self._path = path
             self._close()
             lines = (self._attempt("read", self._read) or b"").split(b"\n")[:-1]  # the last one may be half of an id
-            self._ids = {line.decode(): None for line in lines if _ID.fullmatch(line)} | self._ids
+            self._ids = _ids(lines) | self._ids
             entries = [entry for line in lines if line.startswith(b"{") and (entry := _entry(line))]
             self._setups = {entry["id"]: entry["setup"] for entry in entries if "setup" in entry} | self._setups
             self._without = {_key(entry): entry for entry in entries if "setup" not in entry} | self._without
@@ -201,7 +201,9 @@ class Record:
             self._attempt("written", lambda: self._append(line))
 
     def _append(self, line: str) -> None:
-        if os.fstat(self._fd).st_nlink == 0:  # a bridge that was about to end has replaced the file
+        if os.fstat(self._fd).st_nlink == 0:  # another bridge has replaced the file: one of both is about to end
+            self._ids = _ids(self._read().split(b"\n")[:-1]) | self._ids
+            self._bound()
             self._rewrite()
             return
         data = line.encode() + b"\n"
@@ -283,6 +285,10 @@ class Record:
         if self._fd >= 0:
             os.close(self._fd)
         self._fd = -1
+
+
+def _ids(lines: list[bytes]) -> dict[str, None]:
+    return {line.decode(): None for line in lines if _ID.fullmatch(line)}
 
 
 def _drop_oldest(table: dict[Any, Any], most: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from nri.v1bridge import chains as module
 from nri.v1bridge.chains import Chains
 from nri.v1bridge.ledger import Ledger
 from nri.v1bridge.options import BridgeOptions
+from nri.v1bridge.record import Record
+from tests.support.waiting import SOON, wait_until
 from tests.unit.v1bridge.configured import loading
 
 
@@ -25,10 +28,14 @@ class FakeResidents:
         self.bin_dirs, self.check_owner = bin_dirs, check_owner
         self.kept: list[list[tuple[str, bool]]] = []
         self.is_closed = False
+        self.prepared = 0.0
         self.made.append(self)
 
     def keep(self, plugins: list[tuple[str, bool]]) -> None:
         self.kept.append(plugins)
+
+    def prepare(self, within: float) -> None:
+        self.prepared = within
 
     def close(self) -> None:
         self.is_closed = True
@@ -114,3 +121,23 @@ def test_late_creates_leave_the_residents_to_events(conf: Path) -> None:
     chains = served(options(conf))
     assert chains.client().invoker is chains.residents
     assert type(chains.client(is_late=True).invoker) is DirectInvoker
+
+
+def test_record_is_read_again_if_another_bridge_was_at_work_when_it_was_read(conf: Path, tmp_path: Path) -> None:
+    """That one may end while the files settle: it is not asked for then, but what it has done counts."""
+    alone = threading.Event()
+    file = tmp_path / "run/record"
+    chains = Chains(
+        options(conf, record_file=str(file)), Ledger(), None, None, lambda within: alone.wait(min(within, SOON))
+    )
+    chains.configure(runtime_runs_pods=False, refuses_starts=True, within=0.0)
+    chains.synchronize([], [])
+    other = Record()
+    other.load(str(file))
+    other.add("x")
+    other.close()
+    alone.set()
+    chains.start()
+    assert wait_until(lambda: chains._comparison is None)
+    assert "x" in chains._record
+    chains.close()

@@ -249,3 +249,18 @@ def test_without_a_thread_they_stay_queued_until_there_is_one(
     runs.late.start()
     assert not runs.late.is_due
     assert wait_until(lambda: "a" in runs.record and not threads())
+
+
+def test_what_is_queued_after_a_drop_is_not_due(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next synchronization's begin when its files have settled, and not after the first event."""
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    runs.put("a")
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        runs.late.start()
+    runs.late.drop()
+    runs.put("b")
+    assert not runs.late.is_due

@@ -319,3 +319,12 @@ def test_reason_for_all_plugins_is_not_beside_that_for_one(loaded: Callable[[], 
             record.runs_without("default/web", Request(state="create", id=id_), "it failed", plugin)
     listed = record.describe()["withoutPlugins"]
     assert [(entry["id"], entry["plugin"]) for entry in listed] == [("a", "konfine"), ("b", None)]
+
+
+def test_neither_of_two_bridges_forgets_what_the_other_one_has_done(path: Path, loaded: Callable[[], Record]) -> None:
+    before, record = loaded(), loaded()
+    before.add("aaa")
+    record.add("bbb")
+    before.add("ccc")
+    assert lines(path) == ["aaa", "bbb", "ccc"]
+    assert "aaa" in loaded()
