@@ -64,6 +64,10 @@ class Conf:
             have the key ``$schema``, for editors.
         """
         own = {name: field for name, field in vars(cls).items() if isinstance(field, ConfField)}
+        if taken := [name for name in own if hasattr(Conf, name)]:
+            raise TypeError(
+                f"{cls.__name__}.{taken[0]}: found a name that every conf has, expected another and its key="
+            )
         names = {field.key or _camel(name): name for name, field in own.items()}
         fields = {key: own[name] for key, name in names.items()}
         for base in cls.__bases__:

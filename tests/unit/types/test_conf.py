@@ -119,6 +119,14 @@ def test_the_schema_has_each_fields_sentence_and_default() -> None:
         fields.integer("a number", default="x")
 
 
+@pytest.mark.parametrize("name", ["schema", "replace", "from_value"])
+def test_no_field_takes_the_name_of_a_method(name: str) -> None:
+    with pytest.raises(TypeError, match=rf"Taken\.{name}: found a name that every conf has"):
+        type("Taken", (Conf,), {name: fields.text("a text", default="a")})
+    conf: Any = type("Named", (Conf,), {"its": fields.text("a text", default="a", key=name)})
+    assert conf.schema()["properties"].keys() == {name}
+
+
 def test_a_conf_is_frozen_and_compares_by_its_values() -> None:
     conf = Inner(low_water=2)
     with pytest.raises(AttributeError, match="Inner is frozen: low_water cannot be set"):
