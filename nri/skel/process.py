@@ -150,7 +150,8 @@ def _invoke(plugin: Plugin, request: Request, verb: str, stderr: Any, unexpected
         shown = gojson.describe(result)
         return _failure(plugin, request, f"invoke returned {shown}; expected request.new_result({plugin.type!r})")
     if result.adjust and request.extensions.get("adjust", 0) < 1:
-        asked = gojson.shorten(", ".join(result.adjust))
+        names = ", ".join(map(str, result.adjust)) if isinstance(result.adjust, dict) else ""
+        asked = gojson.shorten(names) or gojson.describe(result.adjust)
         return _failure(
             plugin,
             request,

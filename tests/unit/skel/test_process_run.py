@@ -274,6 +274,16 @@ def test_a_change_that_this_host_would_drop_is_an_error() -> None:
     assert Process(plugin, "invoke", stdin=known).result["adjust"] == {"oomScoreAdj": 1}
 
 
+@pytest.mark.parametrize(
+    ("asked", "shown"), [([{"env": 1}], "(an array)"), (True, "(the boolean true)"), ({1: 2}, "(1)")]
+)
+def test_a_change_of_another_type_is_an_error_as_well(asked: Any, shown: str) -> None:
+    plugin = Fake(lambda request: request.new_result("fake", adjust=asked))
+    ran = Process(plugin, "invoke")
+    assert ran.status == 0
+    assert shown in ran.result["error"]
+
+
 def test_version_is_json() -> None:
     about = {"type": "fake", "version": "1.2", "nri": "0.1", "extensions": {"adjust": 1}}
     for verb in ("version", "--version"):
