@@ -25,6 +25,7 @@ from nri.config.entries import ConfigList, PluginEntry, is_type_name
 from nri.errors import NRIError
 from nri.testing import CgroupTree
 from nri.testing.cgroup_files import files_of
+from nri.types.v1 import Result
 from nri.v1bridge import Bridge, BridgeOptions
 from nri.v2 import api, stub
 
@@ -57,7 +58,7 @@ class Asked(NamedTuple):
     request: dict[str, Any]
     result: dict[str, Any]
     fault: str
-    """Why it has no result: killed, or ended otherwise; "" if it has one."""
+    """Why it has no result: killed, ended otherwise, or none that is valid; "" if it has one."""
     seconds: float
     writes: list[tuple[str, str]]
     """Names of cgroup files and the texts that the plugin wrote, in order; only for source files."""
@@ -319,11 +320,11 @@ class _Shown(DirectInvoker):
                 writes = [tuple(json.loads(line)) for line in file]
         except FileNotFoundError:
             writes = []
+        fault, result = f"killed: {output.stopped}" if output.stopped else output.ending, {}
         try:
-            result = json.loads(output.stdout)
-        except ValueError:
-            result = {}
-        fault = f"killed: {output.stopped}" if output.stopped else output.ending
+            result = Result.from_json(output.stdout).to_value()
+        except NRIError as error:  # the bridge reports it, too, as on a node
+            fault = fault or f"no valid result: {error}"
         self._on_asked(Asked(plugin, json.loads(request), result, fault, output.seconds, writes, lines))
         return output
 

@@ -124,6 +124,24 @@ def test_a_plugin_in_any_language_is_run_in_all_states(tmp_path: Path) -> None:
     assert {(row["plugin"], row["result"], *row["output"]) for row in rows} == {("hello", "a=b", "hello")}
 
 
+@pytest.mark.parametrize("answer", ["[1]", '{"plugin": "hello", "metadata": ["a"]}', '{"error": 5}', ""])
+def test_an_answer_that_is_no_result_fails_as_on_a_node(tmp_path: Path, answer: str) -> None:
+    shell(tmp_path, f"#!/bin/sh\ncat >/dev/null\necho '{answer}'\n")
+    entry = {"type": "hello", "failurePolicy": "ignore"}
+    (tmp_path / "bin/10-hello.conf").write_text(json.dumps({"version": "0.1", "plugins": [entry]}))
+    ran = inside("simulate", "bin/hello", "--json", cwd=tmp_path)
+    asked = [row for row in ran.json if row["plugin"] == "hello"]
+    assert ran.status == 1
+    assert [row["event"] for row in asked] == ["create", "create", "delete", "delete"]  # each is ignored
+    assert all(row["error"].startswith("no valid result: ") for row in asked)
+
+
+def test_null_is_a_result_as_on_a_node(tmp_path: Path) -> None:
+    shell(tmp_path, "#!/bin/sh\ncat >/dev/null\necho null\n")
+    ran = inside("simulate", "bin/hello", "--json", cwd=tmp_path)
+    assert (ran.status, {row["result"] for row in ran.json}) == (0, {"ok"})
+
+
 def test_a_folder_of_files_is_a_host_configuration(tmp_path: Path) -> None:
     shell(tmp_path)
     (tmp_path / "conf").mkdir()
