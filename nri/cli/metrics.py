@@ -8,9 +8,12 @@ one, as each would leave series behind.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import signal
+import socket
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -32,6 +35,9 @@ PREFIX = "nri_v1bridge_"
 
 RESIDENT_STATES = ("ready", "starting", "off", "failed")
 """The states of a resident; one that a later bridge adds has no series."""
+
+MAX_CONNECTIONS = 64
+"""Connections at once. Of more, the oldest is dropped: peers that ask for nothing keep no other from asking."""
 
 MAX_LABEL = 128
 """Characters of a label's value; versions are texts of other programs."""
@@ -71,12 +77,29 @@ def _serve(address: str, registry: CollectorRegistry) -> None:
     host, port = _address(address)
     try:
         server, _ = start_http_server(port, host, registry)
-    except OSError as error:
-        reason = f"{error.strerror or error}; expected an address of this machine and a free port"
+    except (OSError, UnicodeError) as error:  # the latter for a host that no name can be
+        said = (error.strerror if isinstance(error, OSError) else None) or error
+        reason = f"{said}; expected an address of this machine and a free port"
         raise NRIError(f"cannot listen on {host} port {port}: {reason}") from None
+    _bound(server)
     setattr(server, "handle_error", lambda *_: None)  # noqa: B010 - a peer that has gone would be a traceback
     _report(f"serving http://{f'[{host}]' if ':' in host else host}:{server.server_port}/metrics")
     signal.sigwait(ENDING)
+
+
+def _bound(server: Any) -> None:
+    """Have a server drop the oldest of its connections if there are too many; it has a thread for each."""
+    process: Callable[[socket.socket, Any], None] = server.process_request
+    connections: deque[socket.socket] = deque()
+
+    def process_request(connection: socket.socket, client: Any) -> None:
+        connections.append(connection)
+        if len(connections) > MAX_CONNECTIONS:
+            with contextlib.suppress(OSError):  # it has ended
+                connections.popleft().shutdown(socket.SHUT_RDWR)
+        process(connection, client)
+
+    server.process_request = process_request
 
 
 def _report(line: str) -> None:
@@ -90,8 +113,9 @@ def _address(text: str) -> tuple[str, int]:
         host = host[1:-1]
     elif ":" in host:
         raise NRIError(f"{text}: found an IPv6 address without brackets, expected [ADDRESS]:PORT")
-    if not (port.isascii() and port.isdigit()) or int(port) > 65535:
-        raise NRIError(f"{text}: found the port {port!r}, expected HOST:PORT or :PORT, with a port up to 65535")
+    if not (port.isascii() and port.isdigit() and len(port) <= 5) or int(port) > 65535:
+        found = f"{text[:MAX_LABEL]}: found the port {port[:MAX_LABEL]!r}"
+        raise NRIError(f"{found}, expected HOST:PORT or :PORT, with a port up to 65535")
     return host or LOOPBACK, int(port)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from nri.cli.metrics import MAX_CONNECTIONS
 from tests.integration.cli.running import inside, process
 from tests.support import exposition, status_documents
 from tests.support.exposition import value
@@ -95,6 +96,26 @@ def test_slow_peers_keep_no_other_waiting(tmp_path: Path, bridge: Path) -> None:
             slow = stack.enter_context(socket.create_connection(metrics.address))
             slow.sendall(b"GET /metrics HTTP/1.1\r\n")
         assert value(metrics.series(), "up") == 1
+
+
+def test_many_peers_that_ask_for_nothing_keep_no_other_from_asking(tmp_path: Path, bridge: Path) -> None:
+    with ExitStack() as stack:
+        stack.enter_context(serving(bridge, status_documents.healthy()))
+        metrics = stack.enter_context(running(tmp_path, bridge, "--listen", ANY))
+        most = MAX_CONNECTIONS + MANY
+        silent = [stack.enter_context(socket.create_connection(metrics.address)) for _ in range(most)]
+        assert value(metrics.series(), "up") == 1
+        silent[0].settimeout(SOON)
+        assert silent[0].recv(1) == b""  # the oldest one was dropped
+        assert len(list(Path(f"/proc/{metrics.child.pid}/task").iterdir())) < most
+
+
+@pytest.mark.parametrize("address", ["a..b:80", f"{'a' * 70}:80", f":{'1' * 5000}"])
+def test_an_address_that_is_none_is_one_line(bridge: Path, address: str) -> None:
+    done = inside("metrics", "--socket", str(bridge), "--listen", address)
+    assert (done.status, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "expected" in done.stderr
+    assert len(done.stderr) < 500
 
 
 def test_a_peer_that_disconnects_affects_no_other_peer(tmp_path: Path, bridge: Path) -> None:
