@@ -7,6 +7,7 @@ of the hook goes straight to :mod:`nri.hook`. So does every call as ``nri-runc``
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import time
@@ -39,6 +40,9 @@ def main() -> None:
             sys.exit(code)
     from nri.cli.commands import nri
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # its encoding may lack characters of a plugin's text
+            stream.reconfigure(errors="backslashreplace")
     nri(prog_name="nri")
 
 

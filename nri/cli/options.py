@@ -128,6 +128,8 @@ def plain_errors(command: Callable[..., Any]) -> Callable[..., Any]:
             for line in str(error).split("\n"):
                 click.echo(escape(line), err=True)
             raise click.exceptions.Exit(1) from None
+        except UnicodeEncodeError as error:
+            raise click.UsageError(f"found {error.object[:128]!r}, expected UTF-8") from None
 
     return wrapped
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -58,24 +57,18 @@ def status(as_json: bool, check: bool, alive: bool, pod: tuple[str, str] | None,
         raise click.UsageError(f"{chosen[0]} and {chosen[1]} exclude each other")
     if check or alive:
         verdict = probe(socket, is_alive=alive)
-        _echo(verdict.line)
+        click.echo(verdict.line)
         raise click.exceptions.Exit(verdict.code)
     try:
         document = client.status(socket) if pod is None else client.exchanges(*pod, socket)
         if as_json:
             output.print_json(document)
         else:
-            _echo("\n".join(page(document, judge(document)) if pod is None else pod_page(document)))
+            click.echo("\n".join(page(document, judge(document)) if pod is None else pod_page(document)))
     except client.NoBridgeError as error:
         raise client.NoBridgeError(f"no bridge: {error}; without one, `nri check` looks at the plugins") from None
     except client.UNUSABLE as error:
         raise client.unusable(socket, error) from None
-
-
-def _echo(text: str) -> None:
-    """Print a text also where stdout's encoding lacks some of its characters."""
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    click.echo(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
 MAX_FAULTS, MAX_FILES, MAX_WITHOUT = 10, 5, 20

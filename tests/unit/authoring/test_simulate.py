@@ -136,6 +136,17 @@ def test_an_answer_that_is_no_result_fails_as_on_a_node(tmp_path: Path, answer: 
     assert all(row["error"].startswith("no valid result: ") for row in asked)
 
 
+def test_stdout_and_options_that_are_not_utf_8(tmp_path: Path) -> None:
+    shell(tmp_path, """#!/bin/sh\ncat >/dev/null\necho '{"plugin": "hello", "metadata": {"a": "\\u2026"}}'\n""")
+    ran = process("simulate", "bin/hello", cwd=tmp_path, PYTHONIOENCODING="latin-1")
+    assert ran.status == 0
+    assert "a=\\u2026" in ran.stdout
+    for option in ("--namespace=\udcff", "--annotation=a=\udcff"):
+        ran = inside("simulate", "bin/hello", option, cwd=tmp_path)
+        assert ran.status == 2
+        assert "expected UTF-8" in ran.stderr
+
+
 def test_null_is_a_result_as_on_a_node(tmp_path: Path) -> None:
     shell(tmp_path, "#!/bin/sh\ncat >/dev/null\necho null\n")
     ran = inside("simulate", "bin/hello", "--json", cwd=tmp_path)
