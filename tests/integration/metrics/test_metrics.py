@@ -112,7 +112,7 @@ def test_many_peers_that_ask_for_nothing_keep_no_other_from_asking(tmp_path: Pat
 
 @pytest.mark.parametrize("address", ["a..b:80", f"{'a' * 70}:80", f":{'1' * 5000}"])
 def test_an_address_that_is_none_is_one_line(bridge: Path, address: str) -> None:
-    done = inside("metrics", "--socket", str(bridge), "--listen", address)
+    done = process("metrics", "--socket", str(bridge), "--listen", address)
     assert (done.status, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert "expected" in done.stderr
     assert len(done.stderr) < 500
