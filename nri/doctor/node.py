@@ -120,7 +120,10 @@ class Node:
                 raise OSError(errno.EINVAL, "it is no regular file", path)
             if is_end:
                 file.seek(max(0, status.st_size - MAX_END))
-            return file.read(MAX_FILE).decode("utf-8", "replace")
+            data = file.read(MAX_FILE + 1)
+            if len(data) > MAX_FILE:  # half of a table or a configuration would be judged wrongly
+                raise OSError(errno.EFBIG, f"found more than {MAX_FILE >> 20} MiB, expected less", path)
+            return data.decode("utf-8", "replace")
 
     def names(self, path: str) -> list[str]:
         """Return the sorted names in a directory, [] if it does not exist.

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from nri.doctor.node import Node, reason, without_secrets
+from nri.doctor.node import MAX_FILE, Node, reason, without_secrets
 from tests.support import status_documents as documents
 from tests.support.scratch_node import CONFIG, LAUNCHED, MAINTAINED, NRI, PLUGINS, SERVICE, SOCKET, ScratchNode
 
@@ -531,6 +531,17 @@ def test_a_fifo_in_place_of_a_file_is_not_waited_for(node: ScratchNode) -> None:
     os.mkfifo(node.path(CONFIG))
     assert stat.S_ISFIFO(os.stat(node.path(CONFIG)).st_mode)
     assert "failed" not in {finding.code for finding in node.examine()[0]}
+
+
+def test_a_file_that_is_too_large_is_not_judged_by_its_beginning(node: ScratchNode) -> None:
+    """Such as /proc/net/unix, in whose second half the runtime's socket may be."""
+    node.write("/etc/large", "")
+    os.truncate(node.path("/etc/large"), MAX_FILE)
+    assert len(Node(str(node.root)).read("/etc/large")) == MAX_FILE
+    os.truncate(node.path("/etc/large"), MAX_FILE + 1)
+    with pytest.raises(OSError, match="found more than 32 MiB, expected less") as raised:
+        Node(str(node.root)).read("/etc/large")
+    assert raised.value.errno == errno.EFBIG
 
 
 def test_a_dump_that_a_signal_ends_is_no_refusal(node: ScratchNode) -> None:
