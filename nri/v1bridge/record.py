@@ -127,11 +127,10 @@ class Record:
             "since": round(time.time(), 3),
             "why": bounded(escape(reason), MAX_ERROR),
         }
+        key = _key(entry)
         with self._lock:
-            if not any(
-                key == _key(entry) or (plugin is None and key[:2] == _key(entry)[:2]) for key in self._without
-            ):
-                self._without[_key(entry)] = entry
+            if not any(other == key or (plugin is None and other[:2] == key[:2]) for other in self._without):
+                self._without[key] = entry
                 self._bound()
                 self._put(json.dumps(entry))
 
