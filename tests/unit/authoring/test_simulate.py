@@ -13,6 +13,8 @@ from nri.authoring.simulated import Cgroups
 from tests.integration.cli.running import Ran, inside, process
 from tests.support.waiting import SOON, wait_until
 
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make cgroups")
+
 PLUGIN = """import time
 from nri import cgroups, errors, skel
 from nri.skel import fields
@@ -186,11 +188,10 @@ def test_a_plugin_that_cannot_be_tried_is_reported_in_one_sentence(
     assert (ran.status, ran.stderr.endswith(said)) == (status, True), ran.stderr
 
 
+@needs_root
 @pytest.mark.kernel_cgroups
 @pytest.mark.runtime
 def test_the_nodes_own_cgroups_are_made_below_one_and_removed(tmp_path: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root to make cgroups")
     plugin = PLUGIN.replace("        return result\n\n", "        print(cgroup.cpus())\n        return result\n\n")
     ran = simulate(tmp_path, "--cgroups", "node", "--conf", '{"cpus": "0"}', plugin=plugin)
     assert (ran.status, "    frozenset({0})\n" in ran.stdout) == (0, True), ran.stdout
@@ -199,11 +200,10 @@ def test_the_nodes_own_cgroups_are_made_below_one_and_removed(tmp_path: Path) ->
     )  # tests beside this have some
 
 
+@needs_root
 @pytest.mark.kernel_cgroups
 @pytest.mark.runtime
 def test_an_interrupted_one_leaves_no_cgroup_and_no_folder(tmp_path: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root to make cgroups")
     shell(tmp_path, f"#!/bin/sh\necho $PPID >{tmp_path}/pid\nexec sleep 1000\n")
     command = [
         sys.executable,

@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -232,15 +233,23 @@ def test_events_create_replaces_a_waiting_late_one(runs: Runs) -> None:
     assert runs.steps == []
 
 
-def test_without_a_thread_they_stay_queued_until_there_is_one(
-    runs: Runs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@contextmanager
+def no_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No thread can be started meanwhile."""
+
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    runs.put("a")
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
+        yield
+
+
+def test_without_a_thread_they_stay_queued_until_there_is_one(
+    runs: Runs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs.put("a")
+    with no_threads(monkeypatch):
         runs.late.start()
         runs.late.start()
     assert caplog.text.count("late: a thread cannot be started: can't start new thread; trying again") == 1
@@ -254,12 +263,8 @@ def test_without_a_thread_they_stay_queued_until_there_is_one(
 def test_what_is_queued_after_a_drop_is_not_due(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next synchronization's begin when its files have settled, and not after the first event."""
 
-    def refuse(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
     runs.put("a")
-    with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", refuse)
+    with no_threads(monkeypatch):
         runs.late.start()
     runs.late.drop()
     runs.put("b")
