@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nri.testing.pods import Container
 
 UNLIMITED = str(MOST // PAGE * PAGE)
-"""What v1 shows for no limit."""
+"""The text of a file of v1 without a limit, in bytes."""
 
 KNOBS: Mapping[str, Mapping[str, str]] = {
     "": {

@@ -46,7 +46,7 @@ class Sharing:
         self.fixed = {pool.name: pool.cpus & topology.online for pool in conf.pools if pool.cpus is not None}
         self._mounts = Mounts.read(conf.mountinfo)
         self.systemd = Systemd(conf.run)
-        """Is told of the CPUs of other containers."""
+        """Gets the CPUs of the units of other containers."""
         self._texts: dict[str, str] = {}  # the CPUs that each cgroup has, as its file says
         self.moved: list[str] = []
         """The ids of the other containers that have got other CPUs."""
@@ -218,7 +218,7 @@ def _tell(entry: Entry, cpus: Set) -> None:
 
 
 def _note_untold(entry: Entry, reason: str) -> None:
-    """Keep whether systemd has not been told the CPUs of a container: it may take them back, so it is told later."""
+    """Note in an entry that systemd does not know its CPUs, if there is a reason: it may undo them until it does."""
     entry.pop("untold", None)
     if reason:
         entry["untold"] = True
