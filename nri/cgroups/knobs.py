@@ -85,27 +85,27 @@ def read(path: str, absent: str) -> str:
     return text
 
 
+def put(path: str, data: bytes) -> int:
+    """Write to an existing file with one write(2); return how many bytes the kernel took."""
+    # The kernel's cgroup files ignore O_TRUNC; trees of plain files, as in tests, need it.
+    descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | _KNOB_FLAGS)
+    try:
+        return os.write(descriptor, data)
+    finally:
+        os.close(descriptor)
+
+
 def write(path: str, value: str, absent: str, hints: Mapping[int, str] | None = None) -> None:
     """Write *value* to an existing knob; *hints* are the reasons for the kernel's errors, by errno."""
     doing = f"cannot write {quoted(value)} to {path}"
-    try:
-        # The kernel's cgroup files ignore O_TRUNC; trees of plain files, as in tests, need it.
-        descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | _KNOB_FLAGS)
-    except OSError as error:
-        if error.errno == errno.ENOENT:
-            _raise_if_gone(path, error)
-            raise CgroupError(f"{doing}: there is no such file: {absent}") from error
-        raise CgroupError(f"{doing}: {answer(error)}") from error
     data = value.encode("ascii")
     try:
-        written = os.write(descriptor, data)
+        written = put(path, data)
     except OSError as error:
-        if error.errno == errno.ENODEV:
+        if error.errno in (errno.ENOENT, errno.ENODEV):
             _raise_if_gone(path, error)
-        hint = (hints or {}).get(error.errno or 0)
+        hint = absent if error.errno == errno.ENOENT else (hints or {}).get(error.errno or 0)
         raise CgroupError(f"{doing}: {answer(error)}" + (f": {hint}" if hint else "")) from error
-    finally:
-        os.close(descriptor)
     if written != len(data):
         raise CgroupError(f"{doing}: the kernel took only {written} of {len(data)} bytes")
 

@@ -10,20 +10,14 @@
         assert result.error == ""
         assert tree.written == {"web/cpuset.cpus": "2-3"}
 
-With pytest the fixtures ``nri_pod`` and ``nri_cgroups`` (:mod:`nri.testing.pytest_plugin`) save the first lines.
+With pytest the fixtures ``nri_pod`` and ``nri_cgroups`` (:mod:`nri.pytest_plugin`) save the first lines.
 docs/testing.md is the page for authors.
-
-The names are imported when they are first used: pytest imports this package in every project that it tests.
 """
 
-from __future__ import annotations
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from nri.testing.cgroup_tree import CgroupTree
-    from nri.testing.conformance import assert_conforms
-    from nri.testing.invoking import assert_idempotent, invoke, run
-    from nri.testing.pods import Container, Pod, recorded, recordings
+from nri.testing.cgroup_tree import CgroupTree
+from nri.testing.conformance import assert_conforms
+from nri.testing.invoking import assert_idempotent, invoke, run
+from nri.testing.pods import Container, Pod, recorded, recordings
 
 __all__ = [
     "CgroupTree",
@@ -36,25 +30,3 @@ __all__ = [
     "recordings",
     "run",
 ]
-
-_HOMES = {
-    "CgroupTree": "cgroup_tree",
-    "Container": "pods",
-    "Pod": "pods",
-    "assert_conforms": "conformance",
-    "assert_idempotent": "invoking",
-    "invoke": "invoking",
-    "recorded": "pods",
-    "recordings": "pods",
-    "run": "invoking",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    value: object = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value

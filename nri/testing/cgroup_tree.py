@@ -5,33 +5,28 @@
         invoke(Batch(), web.request("create"))
         assert tree.written == {"web/cpuset.cpus": "2-3"}
 
-While the tree is active, :func:`nri.cgroups.find` of this process looks in it. A file is named ``CGROUP/KNOB``, where
+While the tree is active, :func:`nri.cgroups.find` of this process looks in it: :mod:`nri.cgroups.knobs`, which alone
+reads and writes files, is patched. A file is named ``CGROUP/KNOB``, where
 CGROUP is a container's name, ``pod`` for the pod's own cgroup, or ``sandbox``; the names of a second pod begin with
 the pod's, as in ``other/web/cpu.max``; any other cgroup has its path, as in ``/kubepods/cpu.max``.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import tempfile
 import weakref
-from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
-from nri.cgroups import cpulist
+from nri.cgroups import cpulist, knobs, units
 from nri.testing import kernel
 from nri.testing.cgroup_files import CgroupFiles, effective_cpus, limits_of, write
-from nri.testing.kernel import Replacement, SystemCalls
 from nri.testing.pods import Container, Pod
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Self
-
-    from nri.testing.pods import Pod
-
 
 KINDS = ("v1", "v2", "hybrid")
 _OWN = "/system.slice/containerd.service"
@@ -64,23 +59,36 @@ class CgroupTree:
         self.run = f"{self._base}/run"
         os.mkdir(self.run)
         self.writes: list[tuple[str, str]] = []
-        self._names = CgroupNames(self.files.points)
+        self._paths: dict[str, str] = {}  # of the cgroups that have a name
+        self._pods: list[Pod] = []
+        self._mounts = sorted(self.files.points.values(), key=len, reverse=True)  # hybrid: v2 may lie inside
         self._refusals: dict[str, int] = {}
         self._lacking: list[str] = []
         self._memberships = {"self": _OWN, "1": "/init.scope"}
-        calls = SystemCalls(self._locate, lambda path: bool(self._names.name(path)), self._writing)
-        self._replacement = Replacement(calls, self.run)
-        self._active = ExitStack()
+        self._replaced: list[tuple[Any, str, Any]] = []
 
     def __enter__(self) -> Self:
-        with ExitStack() as active:
-            active.callback(self._replacement.stop)
-            self._replacement.start()
-            self._active = active.pop_all()
+        if hasattr(knobs.put, "__self__"):
+            raise RuntimeError("a CgroupTree is active already: expected one at a time")
+        slurp, init = knobs.slurp, units.Systemd.__init__
+
+        def systemd(self_: units.Systemd, run: str = units.RUN) -> None:
+            init(self_, self.run if run == units.RUN else run)  # no test talks to the machine's systemd
+
+        self._put = knobs.put
+        replacements = (
+            (knobs, "slurp", lambda path, *options: slurp(self._locate(path), *options)),
+            (knobs, "put", self._write),
+            (units.Systemd, "__init__", systemd),
+        )
+        for owner, name, replacement in replacements:
+            self._replaced.append((owner, name, getattr(owner, name)))
+            setattr(owner, name, replacement)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._active.close()
+        while self._replaced:
+            setattr(*self._replaced.pop())
 
     # The cgroups
 
@@ -118,14 +126,13 @@ class CgroupTree:
 
     def remove(self, cgroup: str) -> None:
         """Remove a cgroup, as when its container has ended."""
-        path = self._names.path(cgroup)
         for point in self.files.points.values():
-            shutil.rmtree(point + path, ignore_errors=True)
+            shutil.rmtree(point + self._path(cgroup), ignore_errors=True)
 
     def directory(self, cgroup: str, controller: str = "cpu") -> str:
         """Return a cgroup's directory, in the hierarchy that serves a controller."""
         points = self.files.points
-        return points.get(controller, points.get("", "")) + self._names.path(cgroup)
+        return points.get(controller, points.get("", "")) + self._path(cgroup)
 
     def get(self, name: str) -> str:
         """Return the text of a file, without the end of its line."""
@@ -161,7 +168,11 @@ class CgroupTree:
 
     def _make(self, pod: Pod, name: str, path: str, limits: dict[str, str], pid: int = 0) -> None:
         self.make(path)
-        self._names.add(pod, name, path)
+        if pod not in self._pods:
+            self._pods.append(pod)
+        name = name if pod is self._pods[0] else f"{pod.name}/{name}"
+        if self._paths.setdefault(name, path) != path:
+            raise ValueError(f"there are two cgroups {name!r} in this tree: {self._paths[name]} and {path}")
         for knob, text in limits.items():
             self.files.put(path, knob, f"{text}\n")
         if pid:
@@ -175,16 +186,27 @@ class CgroupTree:
             write(file, f"{cpulist.render(cpus)}\n")
 
     def _file(self, name: str) -> str:
-        cgroup, knob = self._names.split(name)
-        return self.files.file(self._names.path(cgroup), knob)
+        cgroup, slash, knob = name.rpartition("/")
+        if not slash:
+            raise KeyError(f"{name!r} names no file of a cgroup: expected CGROUP/KNOB, such as 'web/cpu.max'")
+        return self.files.file(self._path(cgroup), knob)
+
+    def _path(self, cgroup: str) -> str:
+        """Return the path of a cgroup below the mount.
+
+        :raises KeyError: there is none of that name.
+        """
+        if cgroup.startswith("/"):
+            return cgroup
+        if cgroup not in self._paths:
+            named = ", ".join(self._paths) or "none"
+            raise KeyError(f"there is no cgroup {cgroup!r} in this tree: expected {named}")
+        return self._paths[cgroup]
 
     def _drop(self, name: str) -> None:
-        cgroups = [self._names.split(name)[0]] if "/" in name else self._names.all()
-        for cgroup in cgroups:
-            try:
-                os.unlink(self.files.file(self._names.path(cgroup), name.rpartition("/")[2]))
-            except (FileNotFoundError, KeyError):
-                continue
+        for file in [name] if "/" in name else [f"{cgroup}/{name}" for cgroup in self._paths]:
+            with suppress(FileNotFoundError, KeyError):
+                os.unlink(self._file(file))
 
     # As the kernel
 
@@ -200,80 +222,20 @@ class CgroupTree:
             return file
         return path
 
-    def _writing(self, path: str, descriptor: int, data: bytes) -> int:
+    def _write(self, path: str, data: bytes) -> int:
+        mount = next((mount for mount in self._mounts if path.startswith(f"{mount}/")), "")
+        if not mount or not os.path.exists(path):
+            return self._put(path, data)
         if not data:
             return 0  # such a write does not reach the file's parser
-        name, text = self._names.name(path), data.decode("ascii", "backslashreplace")
         directory, knob = os.path.split(path)
-        if not os.path.isdir(directory):
-            kernel.refuse(errno.ENODEV)
+        below, text = directory.removeprefix(mount), data.decode("ascii")
+        name = f"{next((name for name, place in self._paths.items() if place == below), below)}/{knob}"
         if number := self._refusals.get(name):
             kernel.refuse(number)
-        top = self._names.point(path)
-        version = 2 if top == self.files.points.get("") else 1
+        version = 2 if mount == self.files.points.get("") else 1
         at = kernel.Surroundings(directory, version, cpulist.parse(self.cpus))
-        content = kernel.written(knob, text, at)
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{content}\n".encode(), 0)
+        write(path, f"{kernel.written(knob, text, at)}\n")
         self.writes.append((name, text))
         self._settle()
         return len(data)
-
-
-# Names of cgroups in a test: ``web`` for a container, ``pod``, ``sandbox``, ``other/web``, or a path.
-
-
-class CgroupNames:
-    """The cgroups of a tree by name; a cgroup without a name has its path below the mount.
-
-    :param points: the mounts, by controller.
-    """
-
-    def __init__(self, points: Mapping[str, str]) -> None:
-        self._points = sorted(points.values(), key=len, reverse=True)  # hybrid: v2 may lie inside
-        self._paths: dict[str, str] = {}
-        self._pods: list[Pod] = []
-
-    def add(self, pod: Pod, name: str, path: str) -> None:
-        """Name a cgroup of a pod: the first pod's names are short."""
-        if pod not in self._pods:
-            self._pods.append(pod)
-        name = name if pod is self._pods[0] else f"{pod.name}/{name}"
-        if self._paths.setdefault(name, path) != path:
-            raise ValueError(f"there are two cgroups {name!r} in this tree: {self._paths[name]} and {path}")
-
-    def all(self) -> list[str]:
-        """Return the names."""
-        return list(self._paths)
-
-    def path(self, cgroup: str) -> str:
-        """Return the path of a cgroup below the mount.
-
-        :raises KeyError: there is none of that name.
-        """
-        if cgroup.startswith("/"):
-            return cgroup
-        if cgroup not in self._paths:
-            named = ", ".join(self._paths) or "none"
-            raise KeyError(f"there is no cgroup {cgroup!r} in this tree: expected {named}")
-        return self._paths[cgroup]
-
-    def split(self, name: str) -> tuple[str, str]:
-        """Return the cgroup and the knob of a file's name."""
-        cgroup, slash, knob = name.rpartition("/")
-        if not slash:
-            raise KeyError(f"{name!r} names no file of a cgroup: expected CGROUP/KNOB, such as 'web/cpu.max'")
-        return cgroup, knob
-
-    def point(self, file: str) -> str:
-        """Return the mount of a file; "" for a file outside of the tree."""
-        return next((point for point in self._points if file.startswith(f"{point}/")), "")
-
-    def name(self, file: str) -> str:
-        """Return the name of a file by its path; "" for a file outside of the tree."""
-        point = self.point(file)
-        if not point:
-            return ""
-        directory, _, knob = file.removeprefix(point).rpartition("/")
-        by_path = {path: name for name, path in self._paths.items()}
-        return f"{by_path.get(directory, directory)}/{knob}"

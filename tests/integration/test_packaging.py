@@ -55,7 +55,7 @@ def test_the_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
     testing = "from nri.testing import Pod; print(Pod().container('a').request('setup').spec.process['args'])"
     assert run(python, "-c", testing, cwd=tmp_path).startswith("[")
     fixtures = "import importlib.metadata as m; print([each.value for each in m.entry_points(group='pytest11')])"
-    assert run(python, "-c", fixtures, cwd=tmp_path) == "['nri.testing.pytest_plugin']\n"
+    assert run(python, "-c", fixtures, cwd=tmp_path) == "['nri.pytest_plugin']\n"
 
 
 def test_source_distribution_has_the_stamp(tmp_path: Path) -> None:

@@ -15,11 +15,11 @@ import sys
 
 import pytest
 
-EARLY = sorted(name for name in sys.modules if name.startswith("nri.testing."))
+EARLY = sorted(name for name in sys.modules if name.startswith(("nri.testing", "nri.pytest_plugin")))
 
 
 def test_nothing_was_loaded():
-    assert EARLY == ["nri.testing.pytest_plugin"]
+    assert EARLY == ["nri.pytest_plugin"]
 
 
 def test_the_default(nri_cgroups, nri_pod):
@@ -48,7 +48,7 @@ def test_a_pod_alone(nri_pod):
 
 def test_the_fixtures(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(TESTS)
-    options = ["-p", "no:nri", "-p", "nri.testing.pytest_plugin"]
+    options = ["-p", "no:nri", "-p", "nri.pytest_plugin"]
     command = [sys.executable, "-m", "pytest", *options, "--strict-markers", "-p", "no:cacheprovider", "-q"]
     environment = {"PYTHONPATH": ROOT, "PATH": os.environ["PATH"]}
     done = subprocess.run(
@@ -64,6 +64,6 @@ def test_the_fixtures(tmp_path: Path) -> None:
 
 
 def test_the_marker_is_explained() -> None:
-    from nri.testing.pytest_plugin import MARKER
+    from nri.pytest_plugin import MARKER
 
     assert MARKER.startswith("nri_cgroups(")
