@@ -70,7 +70,7 @@ class PoolConf(Conf):
 
     name: str = fields.value(
         text(1, 63, matches=lambda name: "/" not in name, pattern="^[^/]*$", expected="a name without '/'"),
-        "its name in the metadata and in `konfine show`",
+        "its name in the metadata and in the record",
     )
     cpus: frozenset[int] | None = fields.cpus("its CPUs; without them it grows with the requests", default=None)
     min: int = fields.integer("CPUs that it has at least if it grows", 1, fields.MAX_CPU, default=1)
@@ -117,7 +117,7 @@ class Konfine(Plugin):
     type = "konfine"
     version = __version__
     description = f"""Confines containers to the CPUs that the system does not reserve, or to those of {ANNOTATION};
-gives CPUs to one container alone ({EXCLUSIVE}), or to a pool. `konfine show` prints who has which CPUs."""
+gives CPUs to one container alone ({EXCLUSIVE}), or to a pool."""
     conf_class = KonfineConf
     resident = True
     acts_on = (State.SETUP, State.CREATE, State.UPDATE, State.DELETE)
@@ -347,9 +347,5 @@ def _listed(request: Request) -> object:
 
 
 def main() -> None:
-    """Run the plugin as this process, or print who has which CPUs (``konfine show``)."""
-    if sys.argv[1:2] == ["show"]:
-        from nri.plugins.konfine import show
-
-        sys.exit(show.main(sys.argv[2:]))
+    """Run the plugin as this process."""
     skel.main(Konfine())

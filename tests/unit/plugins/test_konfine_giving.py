@@ -1,14 +1,13 @@
 """konfine gives out CPUs: to one container alone or to a pool; all others give way, and get back what is free."""
 
 import errno
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nri.plugins.konfine import EXCLUSIVE, Konfine, KonfineConf, show
+from nri.plugins.konfine import EXCLUSIVE, Konfine
 from nri.testing import invoke
 from tests.support.giving import GivingNode
 
@@ -324,71 +323,6 @@ def test_untrusted_or_unwritable_record_is_refused(v2: GivingNode) -> None:
     assert "is writable by others" in v2.refusal("db/main", ask=2)
     v2.conf["run"] = str(v2.root / "mountinfo")
     assert v2.refusal("web").startswith(f"{v2.conf['run']}/nri")
-
-
-# konfine show
-
-
-def picture(node: GivingNode, capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    conf = node.root / "10-konfine.conf"
-    conf.write_text(json.dumps({"version": "0.1", "plugins": [{"type": "konfine", "conf": node.conf}]}))
-    assert show.main([*words, "--conf", str(conf)]) == 0
-    return capsys.readouterr().out
-
-
-def test_picture_shows_who_has_which_cpus(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    node = GivingNode(tmp_path, packages=2, caches=2, cores=4, threads=2, isolated="31", without_memory=[1])
-    node.conf |= {"systemReserved": [0, 16], "pools": [{"name": "batch", "min": 2, "classes": ["batch"]}]}
-    node.start("web")
-    node.start("db/main", ask=4)
-    node.start("a", annotations={"qos.class": "batch"})
-    assert picture(node, capsys).splitlines() == [
-        "package 0",
-        "  node 0",
-        "    0-3,16-19       ## AA AA BB",
-        "    4-7,20-23       .. .. .. ..",
-        "package 1",
-        "  node 1, without memory",
-        "    8-11,24-27      .. .. .. ..",
-        "    12-15,28-31     .. .. .. .i",
-        "",
-        "A  exclusive shop/db/main: 1-2,17-18",
-        "B  pool batch (1 containers): 3,19",
-        ".  shared by 1 containers: 4-15,20-30",
-        "#  reserved: 0,16",
-        "i  isolated: 31",
-    ]
-    value = json.loads(picture(node, capsys, "--json"))
-    assert value["holders"][0] == {"kind": "exclusive", "name": "shop/db/main", "cpus": "1-2,17-18"}
-
-
-def test_picture_of_a_wide_machine_has_80_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    node = GivingNode(tmp_path, cores=30, threads=2, atoms=12, bare_nodes=1)
-    node.start("web", ask=2, labels={"io.kubernetes.pod.name": "\x1b[31m" * 5 + "long" * 30})
-    lines = picture(node, capsys).splitlines()
-    assert max(map(len, lines)) <= 80
-    assert "\x1b" not in "".join(lines)
-    assert sum("core" in line or "atom" in line for line in lines) >= 2
-    assert "node 1: no CPUs" in lines
-    found = show.who_has_what(KonfineConf.from_value(node.conf))
-    assert "\x1b[31mA\x1b[0m" in "".join(show.picture(found, has_color=True))  # for a terminal
-
-
-def test_wrong_words_of_show_print_the_usage(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert show.main(["--nothing"]) == 2
-    assert capsys.readouterr().err.startswith("usage: konfine show")
-    assert show.main(["--conf", str(tmp_path / "none")]) == 1
-    assert capsys.readouterr().err.startswith("konfine show: ")
-    (tmp_path / "other.conf").write_text('{"version": "0.1", "plugins": [{"type": "clearcfs"}]}')
-    assert show.main(["--conf", str(tmp_path / "other.conf")]) == 1
-    assert "found no entry of konfine" in capsys.readouterr().err
-
-
-def test_pool_of_listed_cpus_is_shown_with_them(v2: GivingNode) -> None:
-    v2.conf["pools"] = [{"name": "io", "cpus": "6-7", "namespaces": ["storage"]}]
-    v2.start("osd", namespace="storage")
-    (holder,) = show.who_has_what(KonfineConf.from_value(v2.conf))["holders"]
-    assert (holder["name"], holder["cpus"], len(holder["containers"])) == ("io", "6-7", 1)
 
 
 def test_container_started_despite_a_killed_plugin_gets_its_cpus(
