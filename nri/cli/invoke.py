@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from nri.adjust import Abilities, Changes, NRIAbilities, OCIAbilities
-from nri.adjust.fields import NEWEST_OCI, Version, walk
+from nri.adjust import Changes, OCIAbilities
+from nri.adjust.fields import NEWEST_OCI, walk
 from nri.cli import options, output
 from nri.client import ChainError, Client, Step, Task, read_config, results_of, spec_from_oci
 from nri.client.chain import as_shown
@@ -20,18 +20,7 @@ from nri.config.entries import ConfigList
 from nri.errors import escape
 from nri.process.conversation import readable
 from nri.process.spawn import prepare_process
-from nri.runtime.config_file import ConfigFile
-from nri.types.v1 import Request, State
-
-
-def _read_version(context: click.Context, option: click.Parameter, value: str | None) -> Version | None:
-    """Return the version of NRI in an option's value."""
-    if value is None:
-        return None
-    parts = value.split(".")
-    if len(parts) < 2 or not all(part.isascii() and part.isdigit() and len(part) < 5 for part in parts):
-        raise click.BadParameter(f"{value!r} is no version of NRI, such as 0.8.", context, option)
-    return int(parts[0]), int(parts[1])
+from nri.types.v1 import Request
 
 
 @click.command()
@@ -45,13 +34,6 @@ def _read_version(context: click.Context, option: click.Parameter, value: str | 
     "--annotation", "annotations", multiple=True, metavar="KEY=VALUE", help="Add an annotation to the spec."
 )
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Add a label of the pod sandbox.")
-@click.option(
-    "--nri-version",
-    callback=_read_version,
-    metavar="VERSION",
-    help="Judge changes as the bridge does on a runtime with this NRI, such as 0.8; by default as an OCI runtime.",
-)
-@click.option("--apply", is_flag=True, help="With setup and --spec: write the changed config.json.")
 @click.option("--dry-run", is_flag=True, help="Print the requests, and run no plugin.")
 @click.option("--trace", is_flag=True, help="Print each plugin's request, result and time.")
 @options.timeout
@@ -67,8 +49,6 @@ def invoke(
     sandbox_id: str | None,
     annotations: tuple[str, ...],
     labels: tuple[str, ...],
-    nri_version: Version | None,
-    apply: bool,
     dry_run: bool,
     trace: bool,
     timeout: float,
@@ -78,8 +58,8 @@ def invoke(
     """Run the chain once, by hand, and print the results.
 
     Reads the request from a file (--request), or makes it from a container's OCI configuration (--spec and --id). For
-    setup it prints the changes that the plugins ask for, and --apply writes them to the file. A line tells each
-    plugin that its entry's "when" keeps from running, and why.
+    setup it prints the changes that the plugins ask for. A line tells each plugin that its entry's "when" keeps from
+    running, and why.
 
     \b
     Examples:
@@ -87,7 +67,7 @@ def invoke(
       nri invoke create --spec config.json --id test --pid 1234 --annotation qos.class=ls
       nri invoke delete --request - --json < request.json
       nri invoke update --request request.json --dry-run
-      nri invoke setup --spec config.json --id test --apply
+      nri invoke setup --spec config.json --id test
     """
     if (request_file is None) == (spec_file is None):
         raise click.UsageError("expected one of --request and --spec")
@@ -95,16 +75,11 @@ def invoke(
         raise click.UsageError("--spec needs the container's --id")
     if request_file is not None and (container is not None or pid is not None):
         raise click.UsageError("--id and --pid need --spec; a --request has its own id and pid")
-    if apply and (state != State.SETUP or spec_file is None or dry_run):
-        raise click.UsageError("--apply needs the state setup and --spec, and no --dry-run")
     config: dict[str, Any] | None = None
-    file: ConfigFile | None = None
     if request_file is not None:
         request = options.read_request(request_file)
     else:
-        # Absolute, as the plugins' directories below: prepare_process() changes directory.
-        file = ConfigFile(os.path.abspath(str(spec_file))) if apply else None
-        config = file.config if file is not None else read_config(str(spec_file))
+        config = read_config(str(spec_file))
         request = Client(ConfigList()).request(Task(str(container), pid or 0, spec_from_oci(config)), state)
     if more := options.pairs("--annotation", annotations):
         spec = request.spec or spec_from_oci({})
@@ -113,14 +88,16 @@ def invoke(
         sandbox_id=request.sandbox_id if sandbox_id is None else sandbox_id,
         labels={**request.labels, **options.pairs("--label", labels)},
     )
-    places = host._replace(bin_dirs=tuple(map(os.path.abspath, host.bin_dirs)))
+    places = host._replace(bin_dirs=tuple(map(os.path.abspath, host.bin_dirs)))  # prepare_process() changes directory
     client = Client(places.load(), places.invoker, timeout=timeout)
     if not as_json:
         for plugin, reason in client.skipped(state, client.request(request, state)).items():
             click.echo(escape(f"# {plugin} does not run: {reason}"))
         if not client.chain(state):
             click.echo(f"no plugin is configured for {state}")
-    changes = _changes(request, config, nri_version)
+    spec = request.spec or spec_from_oci({})
+    config = oci_from_spec(spec) if config is None else config | {"annotations": spec.annotations}
+    changes = Changes(OCIAbilities("an OCI runtime", lambda: NEWEST_OCI), config)
     if dry_run:
         _print_requests(client, as_shown(request, changes), state, as_json)
         return
@@ -147,21 +124,6 @@ def invoke(
         _print_changes(changes)
     if error is not None:
         raise error
-    if file is not None:
-        file.write(changes.config)
-
-
-def _changes(request: Request, config: dict[str, Any] | None, nri_version: Version | None) -> Changes:
-    """Return what takes the changes that plugins ask for.
-
-    :param config: the container's OCI configuration; None for the part of it that the request has.
-    """
-    spec = request.spec or spec_from_oci({})
-    config = oci_from_spec(spec) if config is None else config | {"annotations": spec.annotations}
-    abilities: Abilities = OCIAbilities("an OCI runtime", lambda: NEWEST_OCI)
-    if nri_version is not None:
-        abilities = NRIAbilities("the runtime", nri_version)
-    return Changes(abilities, config)
 
 
 def _print_changes(changes: Changes) -> None:

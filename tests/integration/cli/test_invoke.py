@@ -157,11 +157,6 @@ def test_a_plugin_has_the_time_it_is_given(host: Host) -> None:
         (["create", "--request", "-", "--timeout", "0"], "'--timeout'"),
         (["create", "--request", "-", "--timeout", "nan"], "is not a number"),
         (["start", "--request", "-"], "'start' is not one of 'setup', 'create',"),
-        (["setup", "--request", "x", "--apply"], "--apply needs the state setup and --spec"),
-        (["create", "--spec", "x", "--id", "y", "--apply"], "--apply needs the state setup and --spec"),
-        (["setup", "--spec", "x", "--id", "y", "--apply", "--dry-run"], "and no --dry-run"),
-        (["setup", "--request", "x", "--nri-version", "1"], "'1' is no version of NRI, such as 0.8."),
-        (["setup", "--request", "x", "--nri-version", "0.new"], "'0.new' is no version of NRI, such as 0.8."),
     ],
 )
 def test_a_wrong_command_line_is_status_2(host: Host, words: list[str], message: str) -> None:
@@ -268,33 +263,11 @@ def test_the_changes_of_a_setup_are_shown_and_the_file_stays(host: Host) -> None
     assert (host.root / "bundle/config.json").read_bytes() == before
 
 
-def test_they_are_written_if_asked_for(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    changing(host, adjust={"env": {"A": "1"}})
-    file = host.root / "bundle/config.json"
-    before = json.loads(file.read_bytes())
-    monkeypatch.chdir(file.parent)
-    ran = command(host, "invoke", "setup", "--spec", "config.json", "--id", "redis", "--apply", "--json")
-    assert (ran.status, ran.stderr) == (0, "")
-    before["process"]["env"].append("A=1")
-    assert json.loads(file.read_bytes()) == before
-
-
-def test_nothing_is_written_if_a_plugin_fails(host: Host) -> None:
+def test_changes_that_a_host_refuses_are_an_error(host: Host) -> None:
     changing(host, adjust={"linux": {"devices": [{"path": "/dev/x", "type": "c", "major": "x", "minor": 1}]}})
-    file = host.root / "bundle/config.json"
-    before = file.read_bytes()
-    ran = command(host, "invoke", "setup", *from_spec(host), "--apply")
+    ran = command(host, "invoke", "setup", *from_spec(host))
     assert ran.status == 1
     assert ran.stderr == "plugin noop: adjust.linux.devices[0].major: found the string 'x', expected an integer\n"
-    assert file.read_bytes() == before
-
-
-def test_the_bridge_s_view_is_that_of_the_runtimes_nri(host: Host) -> None:
-    changing(host, adjust={"linux": {"oomScoreAdj": -5}})
-    ran = command(host, "invoke", "setup", *from_request(host), "--nri-version", "0.6")
-    assert ran.status == 1
-    assert "adjust.linux.oomScoreAdj: the runtime has NRI 0.6, which does not apply it; NRI 0.7 does" in ran.stderr
-    assert command(host, "invoke", "setup", *from_request(host), "--nri-version", "0.7.1").status == 0
 
 
 def test_updates_are_shown(host: Host) -> None:
