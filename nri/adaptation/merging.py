@@ -57,7 +57,6 @@ class Merger:
     :param container: the container of the event, if it has one; not changed.
     :param resources: what the runtime's client asks for in UpdateContainer; not changed.
     :ivar container: the container that the next plugin is shown.
-    :ivar evictions: the evictions that plugins asked for, which NRI ignores.
     """
 
     def __init__(
@@ -67,7 +66,6 @@ class Merger:
         if resources is not None:
             self._requested.CopyFrom(resources)
         self._requested.MergeFrom(_empty_resources())
-        self.evictions: list[api.ContainerEviction] = []
         self._event = event
         self._adjusted = _new_merge()
         self._with_hooks: list[str] = []  # plugins
@@ -135,7 +133,6 @@ class Merger:
             self._add_adjustment(adjust, plugin)
         for update in getattr(response, "update", ()):
             self._add_update(update, plugin)
-        self.evictions += getattr(response, "evict", ())
 
     def _add_adjustment(self, adjustment: api.ContainerAdjustment, plugin: str) -> None:
         self._has_linux = self._has_linux or adjustment.HasField("linux")

@@ -47,8 +47,6 @@ class Outcome:
     updates: tuple[api.ContainerUpdate, ...] = ()
     """Updates of other containers; of UpdateContainer also of the container itself, if a plugin asked for one: it is
     the last one, and has all resources that the runtime's client asked for."""
-    evictions: tuple[api.ContainerEviction, ...] = ()
-    """The evictions that plugins asked for in their answers. NRI ignores them there."""
     error: EventError | None = None
     """The error that was logged; an event that fails raises instead."""
 
@@ -175,7 +173,6 @@ class Runtime(PluginSet):
             container=result,
             adjustment=merger.adjustment,
             updates=updates,
-            evictions=tuple(merger.evictions),
             error=error,
         )
 

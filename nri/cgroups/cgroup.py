@@ -21,25 +21,9 @@ from .resolve import Place, Resolver
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Literal, TypeVar, overload
+    from typing import Any, TypeVar
 
     from .quota import Quota
-
-    SetName = Literal["cpuset.cpus", "cpuset.mems", "cpuset.cpus.effective", "cpuset.mems.effective"]
-    NumberName = Literal[
-        "cpu.weight",
-        "cpu.weight.nice",
-        "cpu.max.burst",
-        "cpu.bvt_warp_ns",
-        "io.weight",
-        "io.bfq.weight",
-        "memory.current",
-        "memory.peak",
-        "memory.swap.current",
-        "pids.current",
-        "pids.peak",
-    ]
-    LimitName = Literal["memory.min", "memory.low", "memory.high", "memory.max", "memory.swap.max", "pids.max"]
 
     Answer = TypeVar("Answer")
 
@@ -122,21 +106,6 @@ class Cgroup:
         """Why systemd could not be told of a change of this cgroup or its parent; "" if it could, or need not be."""
         return "" if self._systemd is None else self._systemd.untold
 
-    if TYPE_CHECKING:
-
-        @overload
-        def read(self, name: Literal["cpu.max"]) -> Quota: ...
-        @overload
-        def read(self, name: SetName) -> frozenset[int]: ...
-        @overload
-        def read(self, name: Literal["cpu.idle", "memory.oom.group"]) -> bool: ...
-        @overload
-        def read(self, name: NumberName) -> int: ...
-        @overload
-        def read(self, name: LimitName) -> int | None: ...
-        @overload
-        def read(self, name: str) -> Any: ...
-
     def read(self, name: str) -> Any:
         """Return the value of a knob, by its name in cgroup v2, such as ``memory.high``; v1's are converted.
 
@@ -150,21 +119,6 @@ class Cgroup:
 
         knob = knob_access.find(name)
         return knob_access.read(knob, self._place(_HIERARCHIES[knob.controller]))
-
-    if TYPE_CHECKING:
-
-        @overload
-        def write(self, name: Literal["cpu.max"], value: Quota) -> Quota | None: ...
-        @overload
-        def write(self, name: SetName, value: frozenset[int]) -> frozenset[int] | None: ...
-        @overload
-        def write(self, name: Literal["cpu.idle", "memory.oom.group"], value: bool) -> bool | None: ...
-        @overload
-        def write(self, name: NumberName, value: int) -> int | None: ...
-        @overload
-        def write(self, name: LimitName, value: int | None) -> int | None: ...
-        @overload
-        def write(self, name: str, value: Any) -> Any: ...
 
     def write(self, name: str, value: Any) -> Any:
         """Write a knob, by its name in cgroup v2, such as ``memory.high``; return the previous value.

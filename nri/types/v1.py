@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any, ClassVar
 
-    from nri.types.adjust import Adjust, Update
-
 VERSION = "0.1"
 """The version of the contract in requests, results and host configurations."""
 
@@ -259,10 +257,13 @@ class Request(JSONObject):
         *,
         metadata: Mapping[str, str] | None = None,
         error: str = "",
-        adjust: Adjust | None = None,
-        updates: list[Update] | None = None,
+        adjust: dict[str, Any] | None = None,
+        updates: list[dict[str, Any]] | None = None,
     ) -> Result:
-        """Return an answer to this request, with its version."""
+        """Return an answer to this request, with its version.
+
+        :param adjust: docs/adjusting.md has its fields; likewise *updates*.
+        """
         answer = Result(plugin=plugin, version=self.version, metadata=metadata, error=error)
         return answer if adjust is None and updates is None else answer.replace(adjust=adjust, updates=updates)
 

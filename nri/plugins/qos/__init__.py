@@ -118,7 +118,7 @@ class QoS(Plugin):
             adjust: dict[str, Any] = {"env": env} if (env := _env(request, conf, metadata)) else {}
             if batch is not None:
                 adjust["linux"] = {"resources": _without_none(batch.resources)}
-            return request.new_result(self.type, metadata=metadata, adjust=adjust or None)  # type: ignore[arg-type]
+            return request.new_result(self.type, metadata=metadata, adjust=adjust or None)
         if request.state == State.RESIZE:
             return self._resize(request, conf, batch, metadata)
         class_ = _class(request, conf, metadata)

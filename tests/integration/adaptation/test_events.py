@@ -296,14 +296,6 @@ def test_an_update_can_be_changed_and_a_later_plugin_sees_it() -> None:
     assert outcome.container.linux.resources.cpu.quota.value == 3
 
 
-def test_evictions_are_handed_on() -> None:
-    answer = api.CreateContainerResponse(evict=[{"container_id": "other", "reason": "noisy"}])
-    with Runtime() as runtime:
-        Plugin(CreateContainer=answer).connect(runtime)
-        outcome = runtime.create_container(pod(), container())
-    assert [eviction.reason for eviction in outcome.evictions] == ["noisy"]
-
-
 def test_a_validator_sees_it_all_and_can_reject_it() -> None:
     reject = api.ValidateContainerAdjustmentResponse(reject=True, reason="too much")
     with Runtime() as runtime:

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import typing
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +15,6 @@ from nri.adjust.fields import FIELDS, walk
 from nri.adjust.merging import BY_ENTRIES, MAP
 from nri.adjust.reading import read_adjust, read_updates
 from nri.types import DecodeError
-from nri.types import adjust as types
 from nri.types.table import Map, Rule, Table
 from nri.types.table_explained import faults
 from tests.unit.adjust.documents import ADJUST, RESOURCES, UPDATES
@@ -261,24 +259,6 @@ def test_fields_and_their_kinds_fit_the_table() -> None:
         if field.kind in BY_ENTRIES and field.kind != MAP and field.key:
             assert rule.parts[0].keys[field.key].rule.kind is str
             assert field.key in rule.parts[0].required
-
-
-def test_the_types_for_authors_have_the_keys_of_the_tables() -> None:
-    def compare(kind: Any, rule: Any) -> None:
-        if typing.is_typeddict(kind):
-            table = rule if isinstance(rule, Table) else rule.parts[0]
-            hints = typing.get_type_hints(kind)
-            assert hints.keys() == table.keys.keys(), kind
-            for key, hint in hints.items():
-                compare(hint, table.keys[key].rule)
-            return
-        item = rule.item if isinstance(rule, Map) else rule.parts[0] if rule.parts else None
-        for part in typing.get_args(kind):
-            if item is not None and part is not str:
-                compare(part, item)
-
-    compare(types.Adjust, document.ADJUST)
-    compare(types.Update, document.UPDATES.parts[0])
 
 
 def test_walk_has_every_field_of_the_full_document() -> None:

@@ -88,7 +88,7 @@ def test_changes_that_every_host_refuses_are_a_failure(
 def test_changes_that_some_runtime_applies_are_taken() -> None:
     memory = {"linux": {"resources": {"memory": {"reservation": 1}, "rdtClass": "gold"}}}
     request = REQUEST.replace(state="setup", extensions={"adjust": 1})
-    result = request.new_result("scripted", adjust=memory)  # type: ignore[arg-type] # its type is not that narrow
+    result = request.new_result("scripted", adjust=memory)
     assert invoke(Scripted(lambda _: result), request).adjust == memory
 
 
