@@ -23,7 +23,6 @@ COMMANDS = {
     "invoke": "Run the chain once, by hand.",
     "metrics": "Print this node's bridge as series for Prometheus.",
     "new": "Make a folder with a new plugin.",
-    "runtime": "Stand in for an OCI runtime, and run the chain around it.",
     "simulate": "Try plugins on made-up pods, without a container runtime.",
     "status": "Print how the bridge of this node is, and its plugins.",
 }

@@ -1,8 +1,8 @@
 """Entry point of the ``nri`` command.
 
 ``nri hook`` runs at every container's start, and importing click would take most of its time. So a valid command line
-of the hook goes straight to :mod:`nri.hook`. So does every call as ``nri-runc`` (or ``nri-crun``, and so on) or
-``nri runtime`` to :mod:`nri.runtime`. Everything else goes to click.
+of the hook goes straight to :mod:`nri.hook`. So does every call as ``nri-runc`` (or ``nri-crun``, and so on) to
+:mod:`nri.runtime`. Everything else goes to click.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ def main() -> None:
     started = time.monotonic()
     if path := _runtime_path(sys.argv[0]):
         _be_runtime([path, *sys.argv[1:]])
-    if sys.argv[1:2] == ["runtime"] and sys.argv[2:] not in ([], ["--help"], ["-h"]):
-        _be_runtime(["nri-runc", *sys.argv[2:]])
     if sys.argv[1:2] == ["hook"]:
         _collect_no_garbage()
         from nri import hook

@@ -24,14 +24,6 @@ if TYPE_CHECKING:
 PREFIX = "nri-"
 """The beginning of the names that this program may be called by; the rest is the real runtime's name."""
 
-DEFAULT = "runc"
-
-
-def is_name(argv0: str) -> bool:
-    """Return whether a program that is called so is the runtime."""
-    name = os.path.basename(argv0)
-    return name.startswith(PREFIX) and name != PREFIX
-
 
 def main(argv: Sequence[str], options_file: str = RUNTIME_OPTIONS_FILE) -> int:
     """Do what a command line says; return the exit status, negative for a signal. It may not return (exec).
@@ -41,7 +33,7 @@ def main(argv: Sequence[str], options_file: str = RUNTIME_OPTIONS_FILE) -> int:
     import sys
 
     name = os.path.basename(argv[0])
-    wanted = name.removeprefix(PREFIX) if is_name(name) else DEFAULT
+    wanted = name.removeprefix(PREFIX)
     line = CommandLine(argv[1:])
     runs_chain = line.command in RUNS_CHAIN and not line.asks_for_help
     try:
