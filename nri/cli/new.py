@@ -17,30 +17,21 @@ from typing import NamedTuple
 
 import click
 
-from nri.cli import options, output
+from nri.cli import options
 from nri.config.entries import MAX_TYPE_LENGTH, is_type_name
 from nri.errors import NRIError, escape
 from nri.types.gojson import shorten
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name")
 @click.option("--reads", type=click.Choice(["annotations"]), help="Start from one that reads annotations.")
 @click.option("--writes", type=click.Choice(["cgroup"]), help="Start from one that writes to the cgroup.")
 @click.option("--adjusts", type=click.Choice(["container"]), help="Start from one that changes containers.")
 @click.option("--v2", "is_v2", is_flag=True, help="Start from a plugin for NRI v2.")
 @click.option("--dir", "directory", metavar="DIR", default=".", show_default=True, help="Make the folder in DIR.")
-@click.option("--list", "lists", is_flag=True, help="List the kinds of plugins.")
 @options.plain_errors
-def new(
-    name: str | None,
-    reads: str | None,
-    writes: str | None,
-    adjusts: str | None,
-    is_v2: bool,
-    directory: str,
-    lists: bool,
-) -> None:
+def new(name: str, reads: str | None, writes: str | None, adjusts: str | None, is_v2: bool, directory: str) -> None:
     """Make a folder with a new plugin.
 
     It has the plugin NAME, its test, a sample entry, a README of ten lines, pyproject.toml, and a workflow that tests
@@ -51,15 +42,9 @@ def new(
 
     \b
     Examples:
-      nri new --list
       nri new pinner --reads annotations --writes cgroup
       cd pinner && python -m pytest && nri simulate --watch pinner.py
     """
-    if lists:
-        output.print_table(("KIND", "STARTS FROM"), [(kind.option or "(none)", kind.description) for kind in KINDS])
-        return
-    if name is None:
-        raise click.UsageError("expected the NAME of the new plugin")
     chosen = [template for template in (reads, writes, adjusts, "v2" if is_v2 else None) if template is not None]
     kind = next((kind for kind in KINDS if kind.template == ("-".join(chosen) or "bare")), None)
     if kind is None:
@@ -87,41 +72,24 @@ class Kind(NamedTuple):
 
     template: str
     option: str  # on the command line; "" for none
-    description: str
     check: str  # the command that checks it after a build
 
 
-def _kind(template: str, option: str, description: str, conf: str) -> Kind:
-    return Kind(template, option, description, f"nri conformance dist/@name@/@name@ --conf '{conf}'")
+def _kind(template: str, option: str, conf: str) -> Kind:
+    return Kind(template, option, f"nri conformance dist/@name@/@name@ --conf '{conf}'")
 
 
 KINDS = (
-    _kind("bare", "", "a conf, and a result for each container", '{"greeting": "welcome"}'),
-    _kind(
-        "annotations",
-        "--reads annotations",
-        "what a pod's author says by annotation, if the operator lets them",
-        '{"namespaces": ["default"]}',
-    ),
-    _kind("cgroup", "--writes cgroup", "a knob of the container's cgroup, v1 or v2", '{"weight": 50}'),
+    _kind("bare", "", '{"greeting": "welcome"}'),
+    _kind("annotations", "--reads annotations", '{"namespaces": ["default"]}'),
+    _kind("cgroup", "--writes cgroup", '{"weight": 50}'),
     _kind(
         "annotations-cgroup",
         "--reads annotations --writes cgroup",
-        "a knob of the cgroup, by what the pod's author says",
         '{"weights": {"low": 50}, "namespaces": ["default"]}',
     ),
-    _kind(
-        "container",
-        "--adjusts container",
-        "changes of a container that is about to be created",
-        '{"env": {"GREETING": "hello"}}',
-    ),
-    Kind(
-        "v2",
-        "--v2",
-        "no v0.1 plugin: one for NRI v2, which stays connected to the runtime",
-        "nri simulate dist/@module@/@module@",
-    ),
+    _kind("container", "--adjusts container", '{"env": {"GREETING": "hello"}}'),
+    Kind("v2", "--v2", "nri simulate dist/@module@/@module@"),
 )
 
 _NAMES = {
