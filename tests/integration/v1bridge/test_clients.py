@@ -23,17 +23,6 @@ def node(host: Host) -> Node:
     return Node(host)
 
 
-def test_a_change_of_the_configuration_counts_for_the_next_event(host: Host, node: Node) -> None:
-    node.run_pod()
-    host.configure(node.keeper("a"))
-    node.start()
-    host.configure(node.keeper("b"), node.keeper("c"))
-    node.stop()
-    host.configure_text("{")
-    node.stop_pod()
-    assert [request["state"] for request in node.kept] == ["create", "delete", "delete", "delete", "delete"]
-
-
 # Runtimes that run plugins of v0.1 themselves
 
 

@@ -68,29 +68,6 @@ def served(options: BridgeOptions) -> Chains:
     return Chains(options, Ledger(), None, None, lambda within: True)
 
 
-def types(chains: Chains) -> list[str]:
-    return [plugin.type for plugin in chains.client().config.plugins]
-
-
-def test_client_has_the_current_configuration_and_options(conf: Path, tmp_path: Path) -> None:
-    configure(conf, PluginEntry(type="a"))
-    chains = served(options(conf))
-    assert types(chains) == ["a"]
-    configure(conf, PluginEntry(type="another"))
-    second = chains.client()
-    assert types(chains) == ["another"]
-    (conf / "10.conf").write_text("{")  # the last valid configuration outlives the options
-    chains.use(options(conf, failure_policy="ignore", plugin_timeout=3.0))
-    third = chains.client()
-    assert (second.failure_policy, third.failure_policy, third.timeout) == ("fail", "ignore", 3.0)
-    assert third.config is second.config
-    other = tmp_path / "other"
-    other.mkdir()
-    configure(other, PluginEntry(type="b"))
-    chains.use(options(other))
-    assert types(chains) == ["b"]
-
-
 def test_residents_get_each_configuration_once(conf: Path, residents: list[FakeResidents]) -> None:
     chains = served(options(conf))
     for _ in range(3):
@@ -110,17 +87,11 @@ def test_residents_come_and_go_with_the_options(conf: Path, residents: list[Fake
     chains.use(options(conf))
     assert chains.residents is chains.client().invoker
     assert residents[0].kept[1:] == [[("a", True)]]
+    assert type(chains.client(is_late=True).invoker) is DirectInvoker  # the residents are free for events
     chains.use(options(conf, bin_dirs=("/other",)))
     assert chains.residents is chains.client().invoker
     assert [each.is_closed for each in residents] == [True, False]
     assert residents[1].bin_dirs == ("/other",)
-
-
-def test_late_creates_leave_the_residents_to_events(conf: Path) -> None:
-    configure(conf, PluginEntry(type="a"))
-    chains = served(options(conf))
-    assert chains.client().invoker is chains.residents
-    assert type(chains.client(is_late=True).invoker) is DirectInvoker
 
 
 def test_record_is_read_again_if_another_bridge_was_at_work_when_it_was_read(conf: Path, tmp_path: Path) -> None:

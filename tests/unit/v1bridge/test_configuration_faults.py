@@ -70,17 +70,6 @@ def test_path_writable_by_others_is_invalid_until_fixed(node: Node, old: None, w
     assert node.plugins == ["b"]
 
 
-def test_owner_check_may_be_switched(node: Node, old: None) -> None:
-    node.put("10.conf", "a")
-    (node.directory / "10.conf").chmod(0o666)
-    read = node.configuration.current
-    assert [plugin.type for plugin in read(check_owner=False).plugins] == ["a"]
-    node.put("20.conf", "b")
-    (node.directory / "10.conf").chmod(0o666)
-    assert [plugin.type for plugin in read().plugins] == ["a"]
-    assert [plugin.type for plugin in read(check_owner=False).plugins] == ["a", "b"]
-
-
 # What cannot be read
 
 
@@ -103,38 +92,30 @@ def test_system_error_keeps_the_last_valid_one_until_it_passes(
     assert "permission denied" in str(node.faults()).lower()
 
 
-@pytest.mark.parametrize("error", [SystemExit("moved or deleted"), KeyError("a")])
-def test_unexpected_error_keeps_the_last_valid_one(
-    node: Node, monkeypatch: pytest.MonkeyPatch, error: BaseException
+@pytest.mark.parametrize(
+    ("place", "name", "error"),
+    [
+        (loading, "load_files", SystemExit("moved or deleted")),
+        (loading, "load_files", KeyError("a")),
+        (module, "ConfigList", MemoryError()),  # of what was read and is valid
+    ],
+)
+def test_unexpected_error_keeps_the_last_valid_one_until_it_passes(
+    node: Node, old: None, monkeypatch: pytest.MonkeyPatch, place: Any, name: str, error: BaseException
 ) -> None:
+    """No file changes when it passes."""
     node.start("a")
 
     def fail(*_arguments: object, **_options: Any) -> None:
         raise error
 
     with monkeypatch.context() as patched:
-        patched.setattr(loading, "load_files", fail)
+        patched.setattr(place, name, fail)
         node.put("10.conf", "b")
         assert [node.plugins, node.plugins] == [["a"], ["a"]]
     assert node.logged() == [
         f"{KEPT}{node.directory}:1:1: (document): cannot be read: {type(error).__name__}: {error}"
     ]
-    assert node.plugins == ["b"]
-
-
-def test_configuration_that_could_not_be_accepted_is_read_again(
-    node: Node, old: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No file changes between the two events: only the memory is there again."""
-    node.start("a")
-    node.put("10.conf", "b")
-
-    def fail(**_options: object) -> None:
-        raise MemoryError
-
-    with monkeypatch.context() as patched:
-        patched.setattr(module, "ConfigList", fail)
-        assert [node.plugins, node.plugins] == [["a"], ["a"]]
     assert node.plugins == ["b"]
 
 
