@@ -7,7 +7,6 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -54,66 +53,8 @@ class Standing:
         return self.answer
 
 
-def test_the_first_one_has_it_at_once(path: Path, lock: Callable[..., InstanceLock]) -> None:
-    assert lock().stand_by()
-    assert path.stat().st_mode & 0o7777 == 0o600
-    assert [os.get_inheritable(fd) for fd in leading_to(path)] == [False]
-
-
-def leading_to(path: Path) -> list[int]:
-    """This process's descriptors of a file."""
-    found = []
-    for fd in os.listdir("/proc/self/fd"):
-        with suppress(OSError):  # closed meanwhile
-            if os.readlink(f"/proc/self/fd/{fd}") == str(path):
-                found.append(int(fd))
-    return found
-
-
-def one_behind_another(
-    lock: Callable[..., InstanceLock], caplog: pytest.LogCaptureFixture
-) -> tuple[InstanceLock, Standing]:
-    """One that has the lock, and one that stands by for it."""
-    first = lock()
-    assert first.stand_by()
-    second = Standing(lock())
-    assert wait_until(lambda: "standing by: " in caplog.text)
-    return first, second
-
-
-def test_next_bridge_gets_the_lock_when_the_first_ends(
-    lock: Callable[..., InstanceLock], caplog: pytest.LogCaptureFixture
-) -> None:
-    first, second = one_behind_another(lock, caplog)
-    assert second.answer is None
-    assert f"the bridge with pid {os.getpid()} serves this node; connecting when it ends" in caplog.text
-    first.release()
-    assert second.join() is True
-    assert "the other bridge has ended" in caplog.text
-    third = Standing(lock())
-    assert wait_until(lambda: caplog.text.count("standing by: ") == 2)
-    second.lock.release()
-    assert third.join() is True
-
-
-def test_launched_bridge_does_not_wait_for_the_lock(
-    lock: Callable[..., InstanceLock], caplog: pytest.LogCaptureFixture
-) -> None:
-    first = lock()
-    assert first.stand_by()
-    lock(grace=0.01).take_in_background()
-    assert wait_until(lambda: "runs on this node, beside this one" in caplog.text)
-    (error,) = [line for line in caplog.records if line.levelno == logging.ERROR]
-    assert error.message == (
-        f"the bridge with pid {os.getpid()} runs on this node, beside this one, which the runtime has launched: "
-        "every plugin runs twice as long as both are connected; keep one of them"
-    )
-    first.release()
-    assert wait_until(lambda: "the other bridge has ended" in caplog.text)
-
-
 def test_launched_bridge_with_an_ended_predecessor_logs_nothing(
-    lock: Callable[..., InstanceLock], caplog: pytest.LogCaptureFixture
+    path: Path, lock: Callable[..., InstanceLock], caplog: pytest.LogCaptureFixture
 ) -> None:
     first = lock()
     assert first.stand_by()
@@ -122,6 +63,7 @@ def test_launched_bridge_with_an_ended_predecessor_logs_nothing(
     first.release()
     assert wait_until(lambda: second._fd >= 0)
     assert caplog.records == []
+    assert path.stat().st_mode & 0o7777 == 0o600
 
 
 def test_a_file_that_others_could_lock_is_not_used(

@@ -5,14 +5,17 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
 from nri.types.v1 import Request
 from nri.v1bridge import late as module
-from nri.v1bridge.late import LateCreates, Missed
+from nri.v1bridge.late import Found, LateCreates, Missed, find_missed
 from nri.v1bridge.record import Record
+from nri.v2 import api
 from nri.v2.ttrpc import Code, StatusError
+from tests.support.pods import container, pod
 from tests.support.waiting import SOON, until, wait_until
 
 
@@ -269,3 +272,45 @@ def test_what_is_queued_after_a_drop_is_not_due(runs: Runs, monkeypatch: pytest.
     runs.late.drop()
     runs.put("b")
     assert not runs.late.is_due
+
+
+# What is missed: what lives and was not served, of what runtimes synchronize with
+
+STATES = api.ContainerState
+
+
+def running(id_: str, pod_id: str, **changes: Any) -> api.Container:
+    return container(**{"id": id_, "pod_sandbox_id": pod_id, "state": STATES.CONTAINER_RUNNING, **changes})
+
+
+def ids(found: Found) -> list[list[str]]:
+    return [[each.request.id for each in group] for group in found.missed]
+
+
+def test_by_pod_what_lives_and_is_not_on_record_is_missed() -> None:
+    pods = [pod(id="p1"), pod(id="p2", pid=2), pod(id="p3")]
+    containers = [running(id_, id_.replace("c", "p")) for id_ in ("c2", "c1", "c3")]
+    found = find_missed(pods, containers, {"p3", "c2"})
+    assert ids(found) == [["p1", "c1"], ["p2"], ["c3"]]
+    assert found.counted() == "2 sandboxes and 2 containers"
+    assert found.unproven == {}
+
+
+def test_running_and_paused_containers_live() -> None:
+    of_states = [running(str(state), "p", state=state) for state in STATES.values()]
+    assert len(of_states) == 5
+    assert find_missed([pod(id="")], [running("", "")], set()) == Found([], {})
+    living = [str(STATES.CONTAINER_PAUSED), str(STATES.CONTAINER_RUNNING)]
+    assert sorted(ids(find_missed([pod(id="p")], of_states, {"p"}))[0]) == sorted(living)
+
+
+def test_sandbox_without_a_process_lives_if_a_container_does() -> None:
+    pods = [pod(id="spoofed", pid=0), pod(id="stopped", pid=0), pod(id="done", pid=0)]
+    found = find_missed(pods, [running("c", "spoofed")], {"done"})
+    assert ids(found) == [["spoofed", "c"]]
+    assert [*found.unproven] == ["stopped"]
+
+
+def test_container_of_an_unlisted_pod_is_served() -> None:
+    (group,) = find_missed([], [running("c", "gone", name="app")], set()).missed
+    assert [(each.request.id, each.request.sandbox_id, each.name) for each in group] == [("c", "gone", "//app")]

@@ -152,18 +152,6 @@ def test_the_end_waits_for_a_sink_that_blocks_for_a_bounded_time(
     assert syslog.recv(4096)  # it was not closed
 
 
-@pytest.mark.parametrize("name", ["none/bridge.log", "."])
-def test_a_file_that_cannot_be_written_is_replaced_by_stderr(
-    tmp_path: Path, name: str, nri_logger: logging.Logger, capfd: pytest.CaptureFixture[str]
-) -> None:
-    bridge_log.set_up(BridgeOptions(log_file=f"{tmp_path}/{name}"), launched=False)
-    nri_logger.info("more")
-    written()
-    fault, more = capfd.readouterr().err.splitlines()
-    assert f" warning the log cannot be written to {tmp_path}/{name}: " in fault
-    assert more.endswith(" info more")
-
-
 def test_launched_bridge_without_syslog_logs_to_a_bounded_file(
     bare: Path, nri_logger: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:

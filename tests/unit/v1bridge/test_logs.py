@@ -1,14 +1,16 @@
 """The lines of the bridge's log: their fields, and texts that try to forge them."""
 
-import logging
 import re
+import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from nri.client import Client, Step
 from nri.config.entries import ConfigList
-from nri.v1bridge.log import EventLog
+from nri.v1bridge import log as module
+from nri.v1bridge.log import INTERVAL, LINES, EventLog
 from tests.unit.v1bridge.log_lines import CONTAINER, STAMP, Log, event, fields, request, step
 
 
@@ -21,14 +23,6 @@ from tests.unit.v1bridge.log_lines import CONTAINER, STAMP, Log, event, fields, 
             (
                 'info answered state=create {} plugins="clearcfs ok 50.0ms, konfine ok 12.3ms" '
                 'konfine.cpus=1-3 konfine.note="a b"'
-            ),
-        ),
-        (
-            [step(), step(plugin="other", error="no CPU is left")],
-            {"about": request("delete"), "error": "nri v0.1: …"},
-            (
-                'error failed state=delete {} plugins="konfine ok 12.3ms, other error 12.3ms" '
-                'error="other: no CPU is left"'
             ),
         ),
         (
@@ -46,7 +40,7 @@ from tests.unit.v1bridge.log_lines import CONTAINER, STAMP, Log, event, fields, 
         ),
         ([], {"error": "ValueError: x"}, 'error failed state=create {} error="ValueError: x"'),
     ],
-    ids=["ok", "failed", "ignored", "killed", "unexpected"],
+    ids=["ok", "ignored", "failed", "unexpected"],
 )
 def test_event_is_one_line_with_the_part_of_each_plugin(
     log: Log, steps: list[Step], options: dict[str, Any], line: str
@@ -85,26 +79,6 @@ def test_that_a_failure_is_ignored_is_no_line_of_its_own(log: Log) -> None:
     lines.end(0.1, "")
     said = [line for line in log.lines if " says " in line]
     assert [fields(line)[-1][1] for line in said] == ["of the next plugin", "of the one after that"]
-
-
-def test_lines_below_the_level_are_left_out(log: Log) -> None:
-    logger = logging.getLogger("nri.v2.stub")
-    for level in ("debug", "info", "warning", "error"):
-        log.set_up(log_level=level)
-        for text, each in (("d", 10), ("i", 20), ("w", 30), ("e", 40)):
-            logger.log(each, text)
-    assert [line.split()[-1] for line in log.lines] == [*"diwe", *"iwe", *"we", *"e"]
-
-
-def test_a_traceback_stays_in_its_line(log: Log) -> None:
-    log.set_up()
-    try:
-        raise ValueError("a\nb")
-    except ValueError:
-        logging.getLogger("nri.v2.ttrpc").exception("it failed")
-    (line,) = log.lines
-    assert "it failed" in line
-    assert "ValueError" in line
 
 
 EVIL = [
@@ -160,3 +134,67 @@ def test_long_texts_of_plugins_become_a_short_line(log: Log) -> None:
     assert len(log.lines) == 6
     assert max(map(len, log.lines)) < 100_000
     assert "(120000 characters)" in log.lines[2]  # each as \\x01
+
+
+# What plugins write to stderr: so many lines of each in a minute, and the number of the others
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(
+        module, "time", SimpleNamespace(monotonic=clock.monotonic, strftime=time.strftime, gmtime=time.gmtime)
+    )
+    return clock
+
+
+@pytest.fixture
+def events(clock: Clock, log: Log) -> EventLog:
+    log.set_up()
+    return EventLog()
+
+
+def run(events: EventLog, lines: int, plugin: str = "konfine") -> None:
+    """An event whose plugin writes so many lines and fails."""
+    made = events.begin(request(), CONTAINER, Client(ConfigList()), None)
+    for number in range(lines):
+        made.says(plugin, f"line {number}")
+    made.step(step(plugin=plugin, error="no"))
+    made.end(0.1, "no")
+
+
+def said(log: Log) -> list[Any]:
+    """The number of lines of plugins, then what was left out."""
+    left_out = [dict(fields(line)) for line in log.lines if " left out " in line]
+    return [log.text.count(" says "), *[(pairs["plugin"], int(pairs["lines"])) for pairs in left_out]]
+
+
+def test_lines_beyond_the_limit_a_minute_are_counted(events: EventLog, log: Log, clock: Clock) -> None:
+    for _ in range(5):
+        run(events, LINES // 2)
+    assert said(log) == [LINES]
+    clock.now += INTERVAL
+    run(events, 1)
+    assert said(log) == [LINES + 1, ("konfine", 3 * (LINES // 2))]
+    assert log.text.count(" failed ") == 6
+
+
+def test_lines_left_out_are_reported_without_another_line(events: EventLog, log: Log, clock: Clock) -> None:
+    run(events, LINES + 2)
+    run(events, LINES, plugin="clearcfs")  # each has its own, and this one has no more
+    events.report()
+    assert said(log) == [2 * LINES]
+    clock.now += INTERVAL
+    events.report()
+    assert said(log) == [2 * LINES, ("konfine", 2)]
+    run(events, LINES + 1)
+    events.report(is_last=True)
+    assert said(log) == [3 * LINES, ("konfine", 2), ("konfine", 1)]

@@ -87,6 +87,7 @@ def test_ids_without_plugins_are_known_to_the_next_bridge(path: Path, loaded: Ca
     record.add("aaa")
     record.runs_without("default/web/app", missed("aaa"), "its failure is ignored: \x1b no", "x")
     record.runs_without("default/web/app", missed("aaa"), "another reason", "x")
+    record.runs_without("default/web/app", missed("aaa"), "a reason for all plugins")
     record.runs_without("default/web/app", missed("aaa", "setup"), "missed", "y")
     record.runs_without("default/web", missed("bbb"), "off")
     expected = [
@@ -300,25 +301,6 @@ def test_many_threads_lose_no_id(path: Path, loaded: Callable[[], Record]) -> No
     for thread in threads:
         thread.join()
     assert len(loaded()) == 800
-
-
-def test_file_that_another_bridge_has_replaced_is_written_anew(path: Path, loaded: Callable[[], Record]) -> None:
-    """containerd is restarted: the bridge before this one still ends its late creates."""
-    before = loaded()
-    record = loaded()
-    before.keep(["a"])
-    record.add("bbb")
-    record.add("ccc")
-    assert lines(path) == ["bbb", "ccc"]
-
-
-def test_reason_for_all_plugins_is_not_beside_that_for_one(loaded: Callable[[], Record]) -> None:
-    record = loaded()
-    for id_, plugins in (("a", ["konfine", None]), ("b", [None])):
-        for plugin in plugins:
-            record.runs_without("default/web", Request(state="create", id=id_), "it failed", plugin)
-    listed = record.describe()["withoutPlugins"]
-    assert [(entry["id"], entry["plugin"]) for entry in listed] == [("a", "konfine"), ("b", None)]
 
 
 def test_neither_of_two_bridges_forgets_what_the_other_one_has_done(path: Path, loaded: Callable[[], Record]) -> None:
