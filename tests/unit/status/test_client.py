@@ -61,11 +61,6 @@ def test_a_path_may_be_longer_than_the_address_of_a_socket(tmp_path: Path) -> No
         assert client.status(str(path))["protocol"] == 1
 
 
-def test_no_socket_is_no_bridge(path: Path) -> None:
-    with pytest.raises(NoBridgeError, match="does not exist"):
-        client.status(str(path))
-
-
 def test_a_socket_that_a_killed_bridge_has_left_is_no_bridge(path: Path) -> None:
     with served_by(path, lambda *_: None):
         left = path.with_name("left.sock")

@@ -2,75 +2,69 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+import nri
+from nri.cli.status import status
 from nri.client import chain
 from nri.status.judging import DEGRADED, MAX_LINE, NO_BRIDGE, OUTCOMES, WELL, Verdict, judge
+from nri.status.probe import probe, run
 from tests.support import status_documents as documents
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from tests.support.status_server import serving
 
 FAILED = {"time": documents.NOW, "state": "create", "pod": "default/web", "container": "app", "error": "no quota"}
 
 
-def with_plugin(**changes: Any) -> Callable[[], dict[str, Any]]:
-    return lambda: documents.healthy(plugins=[documents.plugin(**changes)])
+def with_plugin(**changes: Any) -> dict[str, Any]:
+    return documents.healthy(plugins=[documents.plugin(**changes)])
 
 
-def with_event(**changes: Any) -> Callable[[], dict[str, Any]]:
-    return lambda: documents.healthy(events=[documents.event(**changes)])
+def with_part(part: str, **changes: Any) -> dict[str, Any]:
+    return documents.healthy(**{part: documents.healthy()[part] | changes})
 
 
-def with_configuration(**changes: Any) -> Callable[[], dict[str, Any]]:
-    def make() -> dict[str, Any]:
-        value = documents.healthy()
-        value["configuration"] |= changes
-        return value
-
-    return make
+def in_progress(seconds: float, allowed: float | None) -> dict[str, Any]:
+    now = {"event": "StartContainer", "name": "default/web/app", "seconds": seconds, "allowed": allowed}
+    return documents.healthy(inProgress=now)
 
 
 def test_outcomes_are_those_of_the_bridge() -> None:
     assert OUTCOMES == chain.OUTCOMES
 
 
-def reconnecting() -> dict[str, Any]:
-    value = documents.healthy()
-    value["bridge"]["state"] = "connecting"
-    return value
-
-
-def in_progress(seconds: float, allowed: float | None) -> Callable[[], dict[str, Any]]:
-    now = {"event": "StartContainer", "name": "default/web/app", "seconds": seconds, "allowed": allowed}
-    return lambda: documents.healthy(inProgress=now)
-
-
 @pytest.mark.parametrize(
-    ("make", "line"),
+    ("document", "line"),
     [
         (in_progress(11.9, 2.0), "well: connected to containerd v2.1.9, 2 plugins"),
         (in_progress(60.0, None), "well: connected to containerd v2.1.9, 2 plugins"),
         (in_progress(12.1, 2.0), "degraded: the bridge hangs: StartContainer of default/web/app has taken 12 s"),
-        (documents.healthy, "well: connected to containerd v2.1.9, 2 plugins"),
-        (lambda: documents.healthy(plugins=[]), "well: connected to containerd v2.1.9, no plugins"),
-        (with_plugin(last={}), "well: connected to containerd v2.1.9, 1 plugin"),
+        (documents.healthy(plugins=[]), "well: connected to containerd v2.1.9, no plugins"),
         (with_plugin(lastError=FAILED), "well: connected to containerd v2.1.9, 1 plugin"),
         (with_plugin(resident={"state": "off", "reason": None}), "well: connected to containerd v2.1.9, 1 plugin"),
-        (with_event(errors=50, late=50, nearDeadline=50), "well: connected to containerd v2.1.9, 2 plugins"),
-        (documents.connecting, "degraded: the bridge looks for its runtime"),
-        (reconnecting, "degraded: the bridge looks for its runtime"),
         (
-            with_configuration(valid=False, faults=["a.conf:1:1: x", "b"]),
+            documents.healthy(events=[documents.event(errors=50, late=50, nearDeadline=50)]),
+            "well: connected to containerd v2.1.9, 2 plugins",
+        ),
+        (documents.connecting(), "degraded: the bridge looks for its runtime"),
+        (with_part("bridge", state="connecting"), "degraded: the bridge looks for its runtime"),
+        (
+            with_part("configuration", valid=False, faults=["a.conf:1:1: x", "b"]),
             "degraded: the configuration is not valid, the last valid one is in use: a.conf:1:1: x (and 1 more)",
         ),
         (
-            with_configuration(valid=False, since=None),
+            with_part("configuration", valid=False, since=None),
             "degraded: the configuration is not valid, no plugin can run",
         ),
-        (with_plugin(problem="not found in /opt"), "degraded: clearcfs: not found in /opt"),
+        (
+            with_part("record", fault="the record /a cannot be written: b"),
+            "degraded: the record /a cannot be written: b",
+        ),
         (
             with_plugin(resident={"state": "failed", "reason": "a thread"}),
             "degraded: clearcfs: started for each request: a thread",
@@ -80,37 +74,22 @@ def in_progress(seconds: float, allowed: float | None) -> Callable[[], dict[str,
             "degraded: clearcfs: started for each request: no reason is known",
         ),
         (
-            with_plugin(last={"create": "error"}, lastError=FAILED),
+            with_plugin(last={"create": "killed"}, lastError=FAILED),
             "degraded: clearcfs: its last create failed: no quota",
         ),
         (
             with_plugin(last={"setup": "ignored", "create": "error", "delete": "ok"}),
             "degraded: clearcfs: its last setup and create failed",
         ),
-        (with_plugin(last={"create": "killed", "delete": "ok"}), "degraded: clearcfs: its last create failed"),
-        (
-            with_plugin(problem="a", last={"setup": "ignored", "create": "error"}),
-            "degraded: clearcfs: a",
-        ),
+        (with_plugin(problem="a", last={"setup": "ignored", "create": "error"}), "degraded: clearcfs: a"),
     ],
-    ids=range(20),
+    ids=range(17),
 )
-def test_a_status_is_judged_by_what_is_now(make: Callable[[], dict[str, Any]], line: str) -> None:
-    document = make()
+def test_a_status_is_judged_by_what_is_now(document: dict[str, Any], line: str) -> None:
     verdict = judge(document)
     assert verdict.line == line
     assert verdict.code == (WELL if line.startswith("well") else DEGRADED)
     assert verdict.faults == ([] if verdict.code == WELL else verdict.reasons)
-
-
-def test_all_that_is_wrong_is_a_reason() -> None:
-    verdict = judge(documents.degraded())
-    assert [reason.partition(":")[0] for reason in verdict.reasons] == [
-        "the configuration is not valid, the last valid one is in use",
-        "clearcfs",
-        "konfine",
-        "absent",
-    ]
 
 
 def test_a_line_is_one_line_and_short_with_any_reasons() -> None:
@@ -118,3 +97,72 @@ def test_a_line_is_one_line_and_short_with_any_reasons() -> None:
     assert line.startswith("no bridge: a\\nb\\x1b[2J\\udcff; ü")
     assert line.isprintable()
     assert len(line.encode()) <= MAX_LINE
+
+
+# The probe's command line, which is parsed without click, and what it loads
+
+ROOT = Path(nri.__file__).parent.parent
+
+WORDS = [
+    ["--check"],
+    ["--check", "--socket", "/no/a.sock"],
+    ["--socket", "/no/a.sock", "--alive"],
+    ["--check", "--socket", "--check"],
+]
+LEFT_TO_CLICK = [
+    [],
+    ["--json"],
+    ["--alive", "--check"],
+    ["--check", "--help"],
+    ["--check", "x"],
+    ["--check", "--socket"],
+    ["--check", "--socket", ""],
+    ["--socket=/no/a.sock", "--check"],
+]
+
+
+@pytest.mark.parametrize("words", WORDS, ids=" ".join)
+def test_a_probe_says_what_click_would_say(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    code = run(words)
+    done = CliRunner().invoke(status, words)
+    assert (code, capfd.readouterr().out) == (done.exit_code, done.output)
+
+
+def test_other_command_lines_are_left_to_click() -> None:
+    assert [words for words in LEFT_TO_CLICK if run(words) is not None] == []
+
+
+SLOW_TO_LOAD = {
+    *("asyncio", "click", "dataclasses", "logging", "selectors", "socket", "subprocess", "textwrap", "typing"),
+}
+
+
+def test_probe_loads_nothing_slow() -> None:
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
+        "sys.argv[1:] = ['status', '--check', '--socket', '/no/sock']\n"
+        "from nri.cli.entry import main\n"
+        "try:\n    main()\n"
+        "except SystemExit as ended:\n    print(ended.code)\n"
+        "print(*sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    line, code, modules = ran.stdout.splitlines()
+    assert (line, code) == ("no bridge: /no/sock does not exist", "2")
+    assert SLOW_TO_LOAD & set(modules.split()) == set()
+
+
+def test_liveness_asks_only_that_no_bridge_hangs(tmp_path: Path) -> None:
+    path = tmp_path / "run/v1bridge.sock"
+    assert probe(str(path), is_alive=True).line == f"well: no bridge, so none hangs: {path} does not exist"
+    hanging = {"event": "StartContainer", "name": "default/web", "seconds": 13.0, "allowed": 2.0}
+    for answer, code in (
+        (documents.degraded(), WELL),
+        (documents.connecting(), WELL),
+        (documents.healthy(inProgress={**hanging, "seconds": 11.0}), WELL),
+        (documents.healthy(inProgress=hanging), DEGRADED),
+        ({"protocol": 1}, NO_BRIDGE),
+        (b"", NO_BRIDGE),
+    ):
+        with serving(path, answer):
+            assert probe(str(path), is_alive=True).code == code, answer
