@@ -122,12 +122,6 @@ def test_a_resize_shows_the_new_limits_and_can_change_them(host: Host, node: Nod
     assert (other.container_id, other.linux.resources.cpu.shares.value, other.ignore_failure) == ("other", 2, True)
 
 
-def test_a_resize_can_be_refused(host: Host, node: Node) -> None:
-    host.configure(node.keeper("a", ["error", "too much"], states=["resize"]))
-    with pytest.raises(StatusError, match="plugin a: too much"):
-        update(node)
-
-
 def test_resize_of_a_sandbox_has_its_new_resources(host: Host, node: Node) -> None:
     host.configure(node.keeper("a", states=["resize"]))
     request = api.UpdatePodSandboxRequest(pod=pod(), linux_resources={"cpu": {"shares": {"value": 7}}})

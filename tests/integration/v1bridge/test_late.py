@@ -189,35 +189,15 @@ def test_delete_that_waits_for_a_late_create_is_refused_in_time(host: Host, capl
     assert node.bridge.wait_until_idle(SOON)
 
 
-@pytest.mark.parametrize("has_begun", [True, False])
-def test_delete_runs_after_a_late_create_or_cancels_it(host: Host, bridge: BridgeProcess, has_begun: bool) -> None:
+def test_delete_runs_after_a_late_create(host: Host, bridge: BridgeProcess) -> None:
     host.configure(slow(host), bridge.node.keeper())
-    runtime = connected(bridge, *([] if has_begun else [pod()]), containers=[RUNNING])
-    assert wait_until((host.root / "begun").exists)  # that of the sandbox, if it has one
+    runtime = connected(bridge, containers=[RUNNING])
+    assert wait_until((host.root / "begun").exists)
     thread = threading.Thread(target=stop_container, args=(runtime,))
     thread.start()
-    assert has_begun or wait_until(lambda: len(host.processes()) == 2)  # and the delete's
     (host.root / "go").touch()
     thread.join()
-    assert says(bridge, "late: create succeeded for 1,")
-    assert sorted(bridge.node.steps) == [OF_CONTAINER if has_begun else OF_POD, ("delete", "1f92")]
-
-
-def test_many_pods_at_once(bridge: BridgeProcess) -> None:
-    bridge.outside()
-    pods = [pod(id=f"p{number}", name=f"web-{number}") for number in range(12)]
-    containers = [
-        container(id=f"c{number}", pod_sandbox_id=f"p{number}", state=RUNNING.state) for number in range(12)
-    ]
-    runtime = bridge.accept()
-    runtime.configure()
-    assert runtime.synchronize(pods[:6], more=True).more
-    runtime.synchronize(pods[6:], containers)
-    start_container(runtime)  # events are served meanwhile
-    assert wait_until(lambda: "late: create succeeded for 24, failed for 0, in " in bridge.log, 4 * SOON)
-    late = [(request["state"], request["id"]) for request in bridge.node.kept if request.get("late")]
-    assert sorted(late) == sorted(("create", f"{kind}{n}") for kind in "pc" for n in range(12))
-    assert all(late.index(("create", f"p{n}")) < late.index(("create", f"c{n}")) for n in range(12))
+    assert bridge.node.steps == [OF_CONTAINER, ("delete", "1f92")]
 
 
 # The end of the connection or of the bridge
@@ -251,16 +231,6 @@ def test_late_creates_do_not_begin_when_the_connection_has_ended(host: Host) -> 
     node.bridge.after_synchronize()
     assert node.bridge.wait_until_idle(SOON)
     assert node.steps == []
-
-
-def test_record_that_others_can_write_to_counts_as_empty(host: Host, bridge: BridgeProcess) -> None:
-    file = host.root / "v1bridge.record"
-    file.write_bytes(b"6efd\n1f92\n")
-    file.chmod(0o666)
-    connected(bridge, pod(), containers=[RUNNING])
-    assert has_steps(bridge, OF_POD, OF_CONTAINER)
-    assert wait_until(lambda: file.read_text() == "6efd\n1f92\n")
-    assert says(bridge, "the record")
 
 
 # Without late creates, plugins, or a valid configuration
@@ -380,17 +350,6 @@ def test_launched_bridge_refuses_what_it_did_not_set_up(bridge: BridgeProcess) -
     runtime = bridge.launch()
     runtime.configure(bridge.settings())
     assert is_refused(runtime)
-
-
-def test_container_whose_setup_is_not_on_record_is_refused(host: Host, bridge: BridgeProcess) -> None:
-    want_setup(bridge)
-    runtime = connected(bridge, pod())
-    create_container(runtime, state=CREATED)
-    assert ("setup", "1f92") in bridge.node.steps, bridge.log
-    end(bridge, runtime)
-    for file in host.root.glob("*.record*"):
-        file.unlink()
-    assert is_refused(connected(bridge, pod(), containers=[container(state=CREATED)]))
 
 
 def test_plugin_whose_condition_holds_since_setup_has_not_missed_it(host: Host) -> None:

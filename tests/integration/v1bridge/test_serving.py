@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import pytest
 
 from nri.build import describe
-from nri.errors import NRIError
 from nri.v2 import api
 from nri.v2.stub import runner
 from nri.v2.ttrpc import StatusError
 from tests.integration.cli.running import process
-from tests.integration.v1bridge.bridge_process import COMMAND, SOURCE, BridgeProcess, slow, start_container
+from tests.integration.v1bridge.bridge_process import COMMAND, BridgeProcess, slow, start_container
 from tests.support.host import Host, plugin
 from tests.support.pods import pod
-from tests.support.processes import core_dumps, is_running
+from tests.support.processes import core_dumps
 from tests.support.waiting import SOON, wait_until
 
 
@@ -47,17 +45,6 @@ def test_launched_bridge_serves_and_ends_with_the_runtime(host: Host, bridge: Br
     answered = "info answered state=create container=default/web/app id=1f92 ms="
     assert has_line(bridge, answered, ' plugins="keeper ok ')
     assert has_line(bridge, "info disconnected: ")
-
-
-def test_launched_without_journal_and_syslog_it_logs_to_a_file(host: Host, bridge: BridgeProcess) -> None:
-    runtime = bridge.launch()
-    runtime.start(config=bridge.settings(logFile=None))
-    runtime.close()
-    assert bridge.wait() == 0
-    lines = (host.root / "var-log/v1bridge.log").read_text().splitlines()
-    assert " warning the log cannot be written to syslog: " in lines[0]
-    assert lines[1].endswith(f" info v1bridge {describe()}")
-    assert "disconnected" in lines[-1]
 
 
 def test_launched_and_not_configured_it_logs_to_that_file(host: Host, bridge: BridgeProcess) -> None:
@@ -114,37 +101,6 @@ def test_no_settings_prevent_the_registration(bridge: BridgeProcess) -> None:
     assert "Traceback" not in bridge.output()[1]
 
 
-def test_plugin_ends_at_its_deadline_when_the_runtime_dies(host: Host, bridge: BridgeProcess) -> None:
-    host.script(
-        "hang", f"#!/bin/sh\necho $$ > {host.root}/part\nmv {host.root}/part {host.root}/pid\nexec sleep 1000\n"
-    )
-    runtime = bridge.launch()
-    runtime.start(config=bridge.settings())
-
-    def ask() -> None:
-        with pytest.raises(NRIError, match=r"ends|closed|killed|no time is left"):
-            start_container(runtime)
-
-    def has_begun(seconds: float) -> bool:
-        """Start a container; return whether its plugin has begun. On a busy machine it may be killed before that."""
-        host.configure(plugin("hang", timeout=seconds))
-        threads.append(threading.Thread(target=ask))
-        threads[-1].start()
-        is_alive = threads[-1].is_alive
-        return wait_until(lambda: (host.root / "pid").exists() or not is_alive()) and (host.root / "pid").exists()
-
-    threads: list[threading.Thread] = []
-    assert any(has_begun(2.0**number) for number in range(7))
-    runtime.close()
-    for thread in threads:
-        thread.join()
-    assert bridge.wait() == 0
-    hanging = int((host.root / "pid").read_text())
-    assert wait_until(lambda: not is_running(hanging))
-    failed = "error failed state=create container=default/web/app id=1f92 ms="
-    assert has_line(bridge, failed, ' plugins="hang killed ')
-
-
 def test_plugin_that_others_can_write_to_is_not_run(host: Host, bridge: BridgeProcess) -> None:
     host.configure(bridge.node.keeper())
     (host.bin / "keeper").chmod(0o777)
@@ -193,47 +149,6 @@ def test_invalid_socket_is_one_line(bridge: BridgeProcess, number: str, why: str
 
 
 # From outside
-
-
-def test_debug_logs_what_info_does_and_more(host: Host, bridge: BridgeProcess) -> None:
-    body = "lambda self, request: request.new_result(self.type)"
-    for name in ("quick", "cold"):
-        host.script(
-            name,
-            f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {SOURCE!r})\nfrom nri import skel\n"
-            f"skel.main(type('Quick', (skel.Plugin,), {{'type': {name!r}, 'resident': True, 'invoke': {body}}})())\n",
-        )
-    other = plugin("other", states=["update"], failure_policy="ignore")
-    host.configure(plugin("quick"), plugin("cold", resident=False), other)
-    logs = []
-    for level in ("debug", "info"):
-        bridge.log_file.unlink(missing_ok=True)
-        bridge.changes["logLevel"] = level
-        bridge.outside()
-        if level == "debug":
-            assert wait_until(lambda: bridge.log.count("debug connecting to ") > 1)
-            bridge.listen()
-        runtime = bridge.accept()
-        runtime.start()
-        start_container(runtime)
-        if level == "debug":  # until a resident serves it
-            assert wait_until(lambda: start_container(runtime) is not None and "its resident answers" in bridge.log)  # noqa: B023
-        bridge.signal(signal.SIGTERM)
-        assert bridge.wait() == 0
-        logs.append(bridge.log)
-    debug, info = logs
-    for part in (
-        f"debug connecting to {bridge.path}\n",
-        f"debug no runtime at {bridge.path}: No such file or directory; next attempt in 0.",
-        "debug configuration read (",
-        "debug configuration unchanged (",
-        "debug event state=create container=default/web/app id=1f92 chain=quick,cold,other ms_left=",
-        "debug cold: starting a process for this request\n",
-        "debug quick: its resident answers this request\n",
-    ):
-        assert part in debug
-    assert " debug " not in info
-    assert "error ignored state=create container=default/web/app id=1f92 ms=" in info
 
 
 def test_connects_to_a_runtime_that_comes_goes_and_comes_back(host: Host, bridge: BridgeProcess) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import threading
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -34,16 +31,6 @@ def wide_margin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MARGIN", MARGIN)
 
 
-def left_after(act: Callable[[float], Any], seconds: float = SHORT) -> float:
-    """What is left of so many seconds when ``act`` has returned or raised."""
-    started = time.monotonic()
-    try:
-        act(seconds)
-    finally:
-        left = seconds - (time.monotonic() - started)
-    return left
-
-
 def hang(host: Host, **options: Any) -> Any:
     host.install("hang")
     return plugin("hang", ["hang"], **options)
@@ -58,19 +45,6 @@ def test_hanging_plugin_is_an_error_before_the_deadline(host: Host) -> None:
         assert refused.value.code == Code.ABORTED
         assert refused.value.message.startswith("nri v0.1: plugin hang: killed: no result after 0.")
         assert wait_until(lambda: not host.processes())
-
-
-def test_ignored_hanging_plugin_is_a_line_before_the_deadline(host: Host, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "nri")
-    node = Node(host)
-    host.configure(hang(host, failure_policy="ignore"))
-    assert left_after(node.start) > 0
-    assert wait_until(lambda: not host.processes())
-    (said,) = [vars(record)["fields"] for record in caplog.records if record.getMessage() == "ignored"]
-    (part,) = said["plugins"]
-    assert part["error"].startswith("killed: no result after 0.")
-    assert (part["plugin"], part["outcome"], said["container"]) == ("hang", "ignored", "default/web/app")
-    assert 0 < said["ms"] < SHORT * 1000
 
 
 def test_no_plugin_is_started_when_the_time_is_up(host: Host) -> None:
@@ -92,14 +66,6 @@ def test_timeout_of_an_entry_leaves_time_to_others(host: Host) -> None:
     host.configure(hang(host, failure_policy="ignore", timeout=0.3), node.keeper())
     node.start(MARGIN + SOON)
     assert len(node.kept) == 1
-
-
-def test_with_no_time_at_all_no_plugin_is_started(host: Host) -> None:
-    node = Node(host)
-    host.configure(node.keeper())
-    with pytest.raises(StatusError, match="not started: no time is left"):
-        node.start(MARGIN)
-    assert node.kept == []
 
 
 def test_without_a_deadline_a_plugin_has_the_settings_time(host: Host) -> None:
