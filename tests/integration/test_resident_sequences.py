@@ -20,12 +20,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness import machines
-from nri.client import DirectInvoker, resident
+from nri.client import DirectInvoker
 from nri.client.resident import Residents
 from nri.testing.cgroup_files import CgroupFiles
 from nri.types.v1 import Request, Spec
-from tests.integration.client.test_resident import Node
-from tests.support.host import Host
 from tests.support.waiting import SOON
 
 PLUGINS = ("clearcfs", "konfine", "logger", "device-injector", "hook-injector", "ulimit-adjuster", "qos")
@@ -215,19 +213,3 @@ def test_same_answers(binaries: Path, residents: Residents, tmp_path: Path, capl
     assert answered > started
     for plugin in PLUGINS:
         assert residents.standing(f"{binaries}/{plugin}").state == "ready"
-
-
-def test_plugin_that_keeps_something_is_found(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The deliberately stateful plugin answers with a number that counts its requests."""
-    monkeypatch.setattr(resident, "COMPILED", b"")
-    node = Node(host)
-    node.install()
-    node.keep("noop")
-    try:
-        request = Request(state="create", id="a", conf={"do": "result.metadata['count'] = str(COUNT)"}).to_json()
-        spawned = DirectInvoker([str(host.bin)], check_owner=False)
-        answers = [[run(each, "noop", request)[0] for _ in range(3)] for each in (node.residents, spawned)]
-        counts = [[json.loads(answer)["metadata"]["count"] for answer in each] for each in answers]
-        assert counts == [["1", "2", "3"], ["1", "1", "1"]]
-    finally:
-        node.residents.close()

@@ -67,21 +67,6 @@ def installed(binaries: Path, tmp_path: Path) -> Iterator[Installed]:
     installed.node.close()
 
 
-def test_pods_get_plugins_after_two_upgrades_and_a_broken_file(installed: Installed) -> None:
-    first = (installed.nri / "lib").resolve()
-    assert installed.start_pod() == 1
-    installed.upgrade("two")
-    assert installed.start_pod() == 2
-    installed.upgrade("three")
-    assert (first / "v1bridge").exists()  # as the bridge runs from it
-    assert installed.start_pod() == 3
-    (installed.root / "resource.d/20.conf").write_text('{"version": "0.1",\n "plugins": [{"tpye": "noted"}]}')
-    assert installed.start_pod() == 4
-    assert installed.says("resource.d/20.conf:2:15: plugins[0].tpye: unknown key, did you mean type?")
-    assert installed.start_pod() == 5
-    assert installed.runtime.plugins == ["10-v1bridge"]
-
-
 def test_faults_are_explained_after_its_folder_is_removed(installed: Installed) -> None:
     first = (installed.nri / "lib").resolve()
     assert installed.start_pod() == 1

@@ -81,8 +81,6 @@ def test_requests_of_older_states_are_as_before(host: Host, node: Node) -> None:
             {"linux": {"memoryPolicy": {"mode": "MPOL_LOCAL"}}},
             "adjust.linux.memoryPolicy: containerd 2.2.1 has NRI 0.11",
         ),
-        ({"mounts": {"/a/..": {}}}, "adjust.mounts: found the key '/a/..', expected an absolute path without '..'"),
-        (["x"], "adjust: found an array, expected an object"),
     ],
 )
 def test_impossible_change_is_refused_as_a_whole(host: Host, node: Node, value: Any, why: str) -> None:
@@ -155,12 +153,10 @@ def test_cdi_devices_need_a_runtime_that_resolves_them(host: Host, node: Node) -
         create(node)
 
 
-@pytest.mark.parametrize(("args", "sent"), [(["", "sleep", "1"], ["", "sleep", "1"]), ([""], [""]), (["x"], ["x"])])
-def test_empty_first_word_of_a_command_reaches_the_runtime(
-    host: Host, node: Node, args: list[str], sent: list[str]
-) -> None:
+@pytest.mark.parametrize("args", [["", "sleep", "1"], [""]])
+def test_empty_first_word_of_a_command_reaches_the_runtime(host: Host, node: Node, args: list[str]) -> None:
     """It takes over the command line of plugins that the runtime has asked before the bridge, too."""
     host.configure(asking(host, "a", "setup", value={"args": args}))
     response = create(node, args=["old"])
     assert response is not None
-    assert list(response.adjust.args) == sent
+    assert list(response.adjust.args) == args

@@ -13,7 +13,7 @@ from harness.node import PLUGIN
 from nri.errors import NRIError
 from nri.v2 import api, frames
 from nri.v2 import mux as mux_module
-from nri.v2.ttrpc import Code, StatusError, codec
+from nri.v2.ttrpc import codec
 from nri.v2.ttrpc.ttrpc_pb2 import Request
 from tests.integration.v1bridge.bridge_process import BridgeProcess, start_container
 from tests.integration.v1bridge.session import Connected, ask
@@ -105,18 +105,6 @@ def test_fatal_messages_are_a_line_and_end_one_connection(
         assert bridge.node.steps == number * [("create", "1f92")], name
         assert wait_until(lambda: bridge.log.count("info disconnected: ") == number), name  # noqa: B023
     assert "Traceback" not in bridge.log
-
-
-def test_refusing_runtime_is_asked_again(host: Host, bridge: BridgeProcess) -> None:
-    assert bridge._listener is not None
-    for _ in range(3):
-        refusing = Runtime(bridge._listener.accept()[0], refuse=lambda: StatusError(Code.ABORTED, "not you"))
-        refusing._thread.join(SOON)
-        refusing.close()
-    start_container(accepted(bridge))
-    assert bridge.node.steps == [("create", "1f92")]
-    assert wait_until(lambda: bridge.log.count("not accepted at ") == 1)
-    assert wait_until(lambda: "not you" in bridge.log)
 
 
 def test_events_after_shutdown_are_served(bridge: BridgeProcess) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import signal
 import subprocess
 import sys
-import threading
+import termios
 from collections.abc import Iterator
 
 import pytest
@@ -24,165 +25,97 @@ COMMANDS = {
     "from source": [sys.executable, "-c", "from nri.cli.entry import main; main()", "bridge"],
     "compiled": [f"{SOURCE}/dist/nri/v1bridge"],
 }
+IN_BACKGROUND = """
+import fcntl, os, signal, sys, termios
+os.setsid(); fcntl.ioctl(2, termios.TIOCSCTTY, 0)
+pid = os.fork()
+if pid == 0: os.setpgid(0, 0); os.execv(sys.argv[1], sys.argv[1:])
+signal.signal(signal.SIGTERM, lambda *_: os.kill(pid, signal.SIGTERM))
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+"""A shell whose terminal is stderr, and which runs a command in the background."""
 
 
-class Outside:
-    """A runtime, and a bridge from outside whose log is its stderr."""
-
-    def __init__(self, host: Host, command: list[str], stderr: int) -> None:
-        self.host = host
-        (host.root / "settings.json").write_text(
-            f'{{"confDir": "{host.conf}", "confFile": "{host.root}/none", "binDirs": ["{host.bin}"], '
-            f'"recordFile": "{host.root}/v1bridge.record"}}'
-        )
-        self.stack = contextlib.ExitStack()
-        runtime = adaptation.Runtime(request_timeout=SOON)
-        self.runtime = self.stack.enter_context(listening(runtime, f"{host.root}/nri.sock"))
-        self.process = subprocess.Popen(
+@contextlib.contextmanager
+def outside(host: Host, command: list[str], stderr: Ends) -> Iterator[adaptation.Runtime]:
+    """A runtime with a bridge from outside whose log is its stderr, and which ends in time at SIGTERM."""
+    host.folder("resource.d")
+    places = {"confDir": str(host.conf), "confFile": f"{host.root}/none", "binDirs": [str(host.bin)]}
+    (host.root / "settings.json").write_text(json.dumps(places | {"recordFile": f"{host.root}/v1bridge.record"}))
+    with listening(adaptation.Runtime(request_timeout=SOON), f"{host.root}/nri.sock") as runtime:
+        process = subprocess.Popen(
             [*command, "--socket", f"{host.root}/nri.sock", "--config", f"{host.root}/settings.json"],
             env={"PYTHONPATH": SOURCE},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=stderr,
+            stderr=stderr.fd,
         )
-        assert wait_until(lambda: self.runtime.plugins, SOON)
-
-    def start(self) -> str:
-        """A container starts; the error, "" for none."""
-        return start_error(self.runtime)
-
-    def end(self) -> int:
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(SOON)
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        self.stack.close()
+        try:
+            assert wait_until(lambda: runtime.plugins, SOON)
+            chatty(host)
+            assert start_error(runtime) == ""
+            yield runtime
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(SOON) == 0
+        finally:
+            process.kill()
+            process.wait()
 
 
-@pytest.fixture
-def stderr() -> Iterator[Ends]:
-    with ends("a pipe") as made:
-        yield made
-
-
-@pytest.fixture
-def node(host: Host, stderr: Ends) -> Iterator[Outside]:
-    host.conf.mkdir()
-    node = Outside(host, COMMANDS["from source"], stderr.fd)
-    yield node
-    node.close()
-
-
-def chatty(host: Host, *, fails: str = "") -> None:
+def chatty(host: Host, says: str = "seq 500") -> None:
     """A plugin that says much, and fails."""
-    host.script("chatty", f"#!/bin/sh\ncat >/dev/null\nseq 500 >&2\n{fails or 'exit 3'}\n")
+    host.script("chatty", f"#!/bin/sh\ncat >/dev/null\n{says} >&2\nexit 3\n")
     host.configure(PluginEntry(type="chatty", failure_policy="ignore"))
+
+
+def says(stderr: Ends, *texts: str) -> str:
+    """Wait for texts in the log, which has a thread of its own; return all that was read."""
+    said: list[str] = []
+
+    def are_there() -> bool:
+        said.append(stderr.read())
+        return all(text in "".join(said) for text in texts)
+
+    assert wait_until(are_there, SOON), "".join(said)
+    return "".join(said)
 
 
 @pytest.mark.parametrize(("kind", "command"), [*[(kind, "from source") for kind in KINDS], ("a pipe", "compiled")])
 def test_pods_start_and_it_ends_in_time(request: pytest.FixtureRequest, host: Host, kind: str, command: str) -> None:
     if command == "compiled":
         request.getfixturevalue("binaries")
-    host.conf.mkdir()
-    with ends(kind) as stderr:
-        node = Outside(host, COMMANDS[command], stderr.fd)
-        try:
-            serves_and_ends(host, node, stderr)
-        finally:
-            node.close()
+    with ends(kind) as stderr, outside(host, COMMANDS[command], stderr) as runtime:
+        says(stderr, "says state=create container=default/web/app id=1f92 plugin=chatty line=1\n")
+        stderr.fill()
+        for _ in range(20):
+            assert start_error(runtime) == ""
+        host.configure_text("{", name="20-broken.conf")
+        assert start_error(runtime) == ""
+        assert runtime.plugins == ["10-v1bridge"]
+        assert stderr.is_blocking
+        said = [stderr.read()]
+        chatty(host, "echo one line")
+        assert start_error(runtime) == ""
+        # What the queue has room for is not lost; what fills stderr may cut a line or two.
+        said.append(says(stderr, "the end of its stderr: one line"))
+        assert "".join(said).count(" error ignored state=create ") >= 20
+        stderr.fill()
+        assert start_error(runtime) == ""
 
 
-def says(stderr: Ends, text: str) -> None:
-    """Wait for a text in the log, which has a thread of its own."""
-    said: list[str] = []
-
-    def is_there() -> bool:
-        said.append(stderr.read())
-        return text in "".join(said)
-
-    assert wait_until(is_there, SOON), "".join(said)
-
-
-def serves_and_ends(host: Host, node: Outside, stderr: Ends) -> None:
-    chatty(host)
-    assert node.start() == ""
-    says(stderr, "says state=create container=default/web/app id=1f92 plugin=chatty line=1\n")
-    stderr.fill()
-    for _ in range(20):
-        assert node.start() == ""
-    host.configure_text("{", name="20-broken.conf")
-    assert node.start() == ""
-    assert node.runtime.plugins == ["10-v1bridge"]
-    assert stderr.is_blocking
-    said = [stderr.read()]
-    host.script("chatty", "#!/bin/sh\ncat >/dev/null\necho one line >&2\nexit 3\n")
-    assert node.start() == ""
-
-    def has_all() -> bool:
-        said.append(stderr.read())
-        text = "".join(said)
-        return text.count(" error ignored state=create ") >= 20 and "the end of its stderr: one line" in text
-
-    assert wait_until(
-        has_all, SOON
-    )  # what the queue has room for is not lost; what fills stderr may cut a line or two
-    stderr.fill()
-    assert node.start() == ""
-    assert node.end() == 0
-
-
-def test_a_request_that_runs_at_sigterm_is_answered(host: Host, node: Outside, stderr: Ends) -> None:
-    chatty(host, fails=f": >{host.root}/begun; while [ ! -e {host.root}/go ]; do sleep 0.01; done; exit 3")
-    stderr.fill()
-    answers: list[str] = []
-    thread = threading.Thread(target=lambda: answers.append(node.start()))
-    thread.start()
-    assert wait_until((host.root / "begun").exists, SOON)
-    node.process.send_signal(signal.SIGTERM)
-    (host.root / "go").touch()
-    thread.join(SOON)
-    assert answers == [""]
-    assert node.process.wait(SOON) == 0
-
-
-def test_one_that_starts_with_a_full_stderr_is_connected(host: Host, stderr: Ends) -> None:
-    stderr.fill()
-    host.conf.mkdir()
-    node = Outside(host, COMMANDS["from source"], stderr.fd)
-    try:
-        chatty(host)
-        assert node.start() == ""
-        assert node.end() == 0
-    finally:
-        node.close()
+def test_one_that_starts_with_a_full_stderr_is_connected(host: Host) -> None:
+    with ends("a pipe") as stderr:
+        stderr.fill()
+        with outside(host, COMMANDS["from source"], stderr):
+            pass
 
 
 def test_terminal_with_tostop_does_not_stop_it(host: Host) -> None:
     """``stty tostop``: whoever writes and is not in the foreground is stopped by SIGTTOU."""
-    import termios
-
-    host.conf.mkdir()
     with ends("a terminal") as stderr:
         modes = termios.tcgetattr(stderr.fd)
         modes[3] |= termios.TOSTOP
         termios.tcsetattr(stderr.fd, termios.TCSANOW, modes)
-        shell = (
-            "import fcntl, os, sys, termios\n"
-            "os.setsid(); fcntl.ioctl(2, termios.TIOCSCTTY, 0)\n"
-            "pid = os.fork()\n"
-            "if pid == 0: os.setpgid(0, 0); os.execv(sys.argv[1], sys.argv[1:])\n"
-            "import signal\n"
-            "signal.signal(signal.SIGTERM, lambda *_: os.kill(pid, signal.SIGTERM))\n"
-            "sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
-        )
-        command = [sys.executable, "-IS", "-c", shell, *COMMANDS["from source"]]
-        node = Outside(host, command, stderr.fd)
-        try:
-            chatty(host)
-            assert node.start() == ""
+        command = [sys.executable, "-IS", "-c", IN_BACKGROUND, *COMMANDS["from source"]]
+        with outside(host, command, stderr):
             says(stderr, "says state=create")
-            assert node.end() == 0
-        finally:
-            node.close()

@@ -61,13 +61,6 @@ def test_no_plugin_is_started_when_the_time_is_up(host: Host) -> None:
     assert node.kept == []
 
 
-def test_timeout_of_an_entry_leaves_time_to_others(host: Host) -> None:
-    node = Node(host)
-    host.configure(hang(host, failure_policy="ignore", timeout=0.3), node.keeper())
-    node.start(MARGIN + SOON)
-    assert len(node.kept) == 1
-
-
 def test_without_a_deadline_a_plugin_has_the_settings_time(host: Host) -> None:
     node = Node(host, plugin_timeout=0.3)
     host.configure(hang(host))

@@ -88,17 +88,6 @@ def test_delete_without_annotations_follows_its_create(host: Host) -> None:
     assert node.steps == [("create", SANDBOX), ("delete", SANDBOX), ("delete", SANDBOX)]
 
 
-def test_changed_condition_counts_for_the_next_event(host: Host) -> None:
-    node = Node(host)
-    host.configure(node.keeper(when={"namespaces": ["default"]}))
-    node.start()
-    host.configure(node.keeper(when={"namespaces": ["other"]}))
-    node.stop()
-    host.configure_text('{"version":"0.1","plugins":[{"type":"keeper","when":{"namespace":["x"]}}]}')
-    node.start()  # with the last valid one
-    assert node.steps == [("create", CONTAINER)]
-
-
 def test_condition_does_not_decide_about_residents(host: Host) -> None:
     install(host, "warm")
     do = f"note({str(host.root / 'ran')!r}, 'ran')"

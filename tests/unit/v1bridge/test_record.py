@@ -45,22 +45,11 @@ def write(path: Path, data: bytes) -> None:
     path.write_bytes(data)
 
 
-def test_served_ids_are_known_after_the_bridge_was_killed(path: Path, loaded: Callable[[], Record]) -> None:
-    record = loaded()
-    record.add("aaa")
-    record.add("bbb")
-    record.add("aaa")
-    assert lines(path) == ["aaa", "bbb"]
-    again = loaded()
-    assert ["aaa" in again, "bbb" in again, "ccc" in again] == [True, True, False]
-    assert path.stat().st_mode & 0o7777 == 0o600
-    assert path.parent.stat().st_mode & 0o7777 == 0o700
-
-
 def test_discarded_and_missing_ids_are_forgotten(path: Path, loaded: Callable[[], Record]) -> None:
     record = loaded()
-    for each in ("aaa", "bbb", "ccc"):
+    for each in ("aaa", "bbb", "aaa", "ccc"):
         record.add(each)
+    assert lines(path) == ["aaa", "bbb", "ccc"]
     record.discard("aaa")
     assert "aaa" not in record
     record.discard("never")
@@ -69,8 +58,11 @@ def test_discarded_and_missing_ids_are_forgotten(path: Path, loaded: Callable[[]
     assert lines(path) == ["bbb"]
     record.add("ddd")
     assert lines(path) == ["bbb", "ddd"]
-    assert len(loaded()) == 2
+    again = loaded()
+    assert ["aaa" in again, "bbb" in again, "ddd" in again, len(again)] == [False, True, True, 2]
     assert [each.name for each in path.parent.iterdir()] == [path.name]
+    assert path.stat().st_mode & 0o7777 == 0o600
+    assert path.parent.stat().st_mode & 0o7777 == 0o700
 
 
 def missed(id_: str, state: str = "create") -> Request:
@@ -110,7 +102,7 @@ def test_ids_without_plugins_are_known_to_the_next_bridge(path: Path, loaded: Ca
     assert without(again) == without(loaded()) == []
 
 
-def test_invalid_entries_are_ignored_and_the_number_is_bounded(
+def test_invalid_entries_are_ignored_and_the_oldest_beyond_the_limit_are_forgotten(
     path: Path, loaded: Callable[[], Record], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry = {"id": "a", "pod": "p", "container": None, "plugin": None, "state": "create", "since": 1, "why": "w"}
@@ -119,11 +111,17 @@ def test_invalid_entries_are_ignored_and_the_number_is_bounded(
     lines = [json.dumps(each) for each in (*wrong, entry | {"id": "right"})]
     write(path, "\n".join([*lines, "{", '{"id": ' * 20_000, ""]).encode())
     monkeypatch.setattr(module, "MAX_WITHOUT", 2)
+    monkeypatch.setattr(module, "MAX_IDS", 3)
     record = loaded()
     assert [each[0] for each in without(record)] == ["right"]
     for id_ in "xyz":
         record.runs_without("default/web", missed(id_), "off")
     assert [each[0] for each in without(record)] == ["y", "z"]
+    for each in "abcd":
+        record.add(each)
+        record.add_setup(each, ["x"])
+    assert [each in record for each in "abcd"] == [bool(record.setups(each)) for each in "abcd"]
+    assert ["a" in record, "b" in record, "d" in record, len(record)] == [False, True, True, 3]
 
 
 def test_setup_is_known_by_itself(loaded: Callable[[], Record]) -> None:
@@ -275,16 +273,6 @@ def test_file_of_mostly_old_ids_is_rewritten(
     inode = path.stat().st_ino
     record.tidy()
     assert path.stat().st_ino == inode
-
-
-def test_oldest_id_beyond_the_limit_is_forgotten(
-    loaded: Callable[[], Record], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "MAX_IDS", 3)
-    record = loaded()
-    for each in "abcd":
-        record.add(each)
-    assert ["a" in record, "b" in record, "d" in record, len(record)] == [False, True, True, 3]
 
 
 def test_many_threads_lose_no_id(path: Path, loaded: Callable[[], Record]) -> None:
