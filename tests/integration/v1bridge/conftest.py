@@ -8,9 +8,10 @@ import pytest
 
 from nri.client import resident
 from tests.integration.v1bridge.bridge_process import BridgeProcess, a_bridge
-from tests.integration.v1bridge.session import Connected
+from tests.integration.v1bridge.site import Connected
 from tests.support.connected import at_work
 from tests.support.host import Host
+from tests.support.node import Node
 from tests.support.runtime import Runtime
 from tests.support.waiting import wait_until
 
@@ -19,6 +20,11 @@ from tests.support.waiting import wait_until
 def scripts_are_residents(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep scripts running, too: the plugins of these tests are not compiled."""
     monkeypatch.setattr(resident, "COMPILED", b"")
+
+
+@pytest.fixture
+def node(host: Host) -> Node:
+    return Node(host)
 
 
 @pytest.fixture

@@ -15,12 +15,13 @@ from typing import Any, Self
 from nri import adaptation
 from nri.config.entries import PluginEntry
 from nri.v1bridge import Bridge, BridgeOptions
-from nri.v2 import stub
+from nri.v2 import api, stub
 from nri.v2.stub import Identity, Session
 from tests.support.connected import at_work
 from tests.support.host import Host
-from tests.support.node import bridge_options
+from tests.support.node import Node, bridge_options
 from tests.support.pods import container, pod
+from tests.support.runtime import Runtime
 from tests.support.waiting import SOON, wait_until
 
 SOURCE = str(Path(__file__).parents[3])
@@ -178,3 +179,32 @@ class Site(Attached):
     def served(self) -> list[int]:
         """The numbers of the processes that have been asked, in order."""
         return [int(pid) for pid in self.notes.read_text().split()] if self.notes.exists() else []
+
+
+# The bridge with a runtime that a test drives step by step
+
+
+class Connected(Node):
+    """The bridge at one end of a socket, a runtime at the other."""
+
+    def __init__(self, host: Host, **changes: Any) -> None:
+        super().__init__(host, **changes)
+        self.connect()
+
+    def connect(self) -> None:
+        ours, theirs = socket.socketpair()
+        self.socket = ours
+        self.fake = Runtime(theirs)
+        self.session = Session(self.bridge, Identity(name="v1bridge", index="10"), ours)
+        self.thread = threading.Thread(target=self.session.run)
+        self.thread.start()
+
+    def close(self) -> None:
+        self.fake.close()
+        self.thread.join(SOON)
+        assert not self.thread.is_alive()
+
+
+def ask(node: Connected, seconds: float = SOON) -> Any:
+    request = api.StartContainerRequest(pod=pod(), container=container())
+    return node.fake.event(api.Event.START_CONTAINER, request, timeout=seconds)

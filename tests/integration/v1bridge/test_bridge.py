@@ -15,12 +15,6 @@ from tests.support.host import Host, plugin
 from tests.support.node import Node, call
 from tests.support.pods import container, pod
 
-
-@pytest.fixture
-def node(host: Host) -> Node:
-    return Node(host)
-
-
 # Which plugins, with what
 
 

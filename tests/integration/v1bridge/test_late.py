@@ -21,7 +21,7 @@ from tests.integration.v1bridge.bridge_process import (
     start_container,
     stop_container,
 )
-from tests.integration.v1bridge.session import Connected
+from tests.integration.v1bridge.site import Connected
 from tests.support.host import Host, plugin
 from tests.support.node import Node
 from tests.support.pods import container, pod
@@ -172,8 +172,9 @@ def test_ignored_failure_is_listed_also_by_the_next_bridge(host: Host, bridge: B
 # A create and a delete at once
 
 
-def test_delete_that_waits_for_a_late_create_is_refused_in_time(host: Host, caplog: pytest.LogCaptureFixture) -> None:
-    node = Node(host)
+def test_delete_that_waits_for_a_late_create_is_refused_in_time(
+    host: Host, node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
     node.runtime()
     host.configure(slow(host), node.keeper())
     node.bridge.synchronize([], [RUNNING])
@@ -222,8 +223,7 @@ def test_late_create_that_has_not_begun_is_found_again(host: Host, bridge: Bridg
     assert has_steps(bridge, OF_POD, OF_CONTAINER)
 
 
-def test_late_creates_do_not_begin_when_the_connection_has_ended(host: Host) -> None:
-    node = Node(host)
+def test_late_creates_do_not_begin_when_the_connection_has_ended(host: Host, node: Node) -> None:
     host.configure(node.keeper())
     node.runtime()
     node.bridge.synchronize([pod()], [])
@@ -352,9 +352,8 @@ def test_launched_bridge_refuses_what_it_did_not_set_up(bridge: BridgeProcess) -
     assert is_refused(runtime)
 
 
-def test_plugin_whose_condition_holds_since_setup_has_not_missed_it(host: Host) -> None:
+def test_plugin_whose_condition_holds_since_setup_has_not_missed_it(host: Host, node: Node) -> None:
     """Another plugin adds an annotation at setup: the start has it, and the setup did not."""
-    node = Node(host)
     entry = node.keeper(states=["setup"], when={"annotations": {"x": {"equals": "1"}}})
     host.configure(entry)
     node.runtime()
@@ -375,9 +374,8 @@ def test_ignored_missed_setup_is_listed(bridge: BridgeProcess) -> None:
     assert listed(bridge) == []
 
 
-def test_late_creates_keep_to_conditions(host: Host, caplog: pytest.LogCaptureFixture) -> None:
+def test_late_creates_keep_to_conditions(host: Host, node: Node, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "nri.v1bridge")
-    node = Node(host)
     host.configure(node.keeper(when={"namespaces": ["default"], "sandbox": False}))
     node.runtime()
     other = container(id="x", pod_sandbox_id="other", state=RUNNING.state)

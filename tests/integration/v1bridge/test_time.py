@@ -12,7 +12,7 @@ from nri.v1bridge import chains as module
 from nri.v2 import api
 from nri.v2.stub.session import ANSWER_EARLY
 from nri.v2.ttrpc import Code, StatusError
-from tests.integration.v1bridge.session import Connected, ask
+from tests.integration.v1bridge.site import Connected, ask
 from tests.support.host import Host, plugin
 from tests.support.node import Node
 from tests.support.pods import container, pod
@@ -36,8 +36,7 @@ def hang(host: Host, **options: Any) -> Any:
     return plugin("hang", ["hang"], **options)
 
 
-def test_hanging_plugin_is_an_error_before_the_deadline(host: Host) -> None:
-    node = Node(host)
+def test_hanging_plugin_is_an_error_before_the_deadline(host: Host, node: Node) -> None:
     host.configure(hang(host, states=["setup", "update"]))
     for event in (node.create, node.stop):
         with pytest.raises(StatusError) as refused:
@@ -47,8 +46,7 @@ def test_hanging_plugin_is_an_error_before_the_deadline(host: Host) -> None:
         assert wait_until(lambda: not host.processes())
 
 
-def test_no_plugin_is_started_when_the_time_is_up(host: Host) -> None:
-    node = Node(host)
+def test_no_plugin_is_started_when_the_time_is_up(host: Host, node: Node) -> None:
     host.configure(hang(host, failure_policy="ignore"), node.keeper("a"), node.keeper("b"))
     with pytest.raises(StatusError) as refused:
         node.start(SHORT)
