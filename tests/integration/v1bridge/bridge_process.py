@@ -163,8 +163,10 @@ class BridgeProcess:
         if self._listener is not None:
             self._listener.close()
 
-    def only_line(self) -> str:
-        """Its stderr, when it has ended: one line."""
+    def refusal(self, *words: str, **options: Any) -> str:
+        """Start it, so that it ends at once; its stderr: one line."""
+        self.start(*COMMAND, *words, stderr=subprocess.PIPE, **options)
+        assert self.wait() == 1
         (line,) = self.output()[1].splitlines()
         assert line.isprintable()
         return line

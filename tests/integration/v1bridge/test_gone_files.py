@@ -11,7 +11,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -69,37 +70,9 @@ bridge_entry.main()
 """
 
 
-class Launched:
-    """A runtime that has launched such a bridge, and one plugin that is started in a certain way."""
-
-    def __init__(self, host: Host, way: str, **changes: Any) -> None:
-        self.host = host
-        self.way = way
-        self.log = host.root / "bridge.log"
-        self.late = host.root / "late"
-        install(host, way)
-        self.configure()
-        for name in ("plugins", "conf.d"):
-            host.folder(name)
-        bridge = BRIDGE.format(python=sys.executable, source=SOURCE, root=str(host.root))
-        host.script("10-v1bridge", bridge, into=host.root / "plugins")
-        known = bridge_options(host, log_file=str(self.log), resident=way == "warm", **changes)
-        (host.root / "conf.d/10-v1bridge.conf").write_text(handed_over(known))
-        self.runtime = adaptation.Runtime(
-            plugin_dir=str(host.root / "plugins"), config_dir=str(host.root / "conf.d"), request_timeout=SOON
-        )
-        self.runtime.start()
-        assert self.runtime.plugins == ["10-v1bridge"]
-        assert wait_until((host.root / "closed").exists, SOON)
-
-    def configure(self, do: str = "", **options: Any) -> None:
-        self.host.configure(entry(self.way, do, **options))
-
-    def start(self, **changes: Any) -> str:
-        return start_error(self.runtime, **changes)
-
-    def says(self, what: str, after: int = 0) -> bool:
-        return wait_until(lambda: what.encode() in self.log.read_bytes()[after:], SOON)
+def bridge(host: Host, into: Path) -> Path:
+    text = BRIDGE.format(python=sys.executable, source=SOURCE, root=str(host.root))
+    return host.script("10-v1bridge", text, into=into)
 
 
 def handed_over(known: BridgeOptions) -> str:
@@ -108,71 +81,77 @@ def handed_over(known: BridgeOptions) -> str:
     return json.dumps({key: value for key, value in values.items() if value != ""})
 
 
-@pytest.fixture
-def launch(host: Host) -> Iterator[Any]:
-    launched: list[Launched] = []
-
-    def make(way: str, **changes: Any) -> Launched:
-        launched.append(Launched(host, way, **changes))
-        return launched[-1]
-
-    yield make
-    for each in launched:
-        each.runtime.close()
-        assert not each.late.exists(), each.late.read_text()  # also not at its end
+def loads_nothing(host: Host) -> None:
+    late = host.root / "late"
+    assert not late.exists(), late.read_text()
 
 
-def test_any_broken_configuration_is_explained(launch: Any) -> None:
-    node = launch("cold")
-    for document, _ in FAULTS:
-        before = node.log.stat().st_size
-        broken = node.host.conf / "20-broken.conf"
-        broken.write_bytes(document if isinstance(document, bytes) else str(document).encode())
-        assert node.start() == ""
-        assert node.says("invalid configuration; still using the last valid one (rude): ", before), document
-        assert b"cannot be explained" not in node.log.read_bytes()[before:]
-        broken.unlink()
-    assert node.start() == ""
-    assert not node.late.exists(), node.late.read_text()
-    assert node.runtime.plugins == ["10-v1bridge"]
+@contextmanager
+def launched(host: Host, way: str) -> Iterator[adaptation.Runtime]:
+    """A runtime that has launched such a bridge, with one plugin that is started in a certain way."""
+    install(host, way)
+    host.configure(entry(way))
+    bridge(host, host.folder("plugins"))
+    known = bridge_options(host, log_file=f"{host.root}/log", resident=way == "warm")
+    (host.folder("conf.d") / "10-v1bridge.conf").write_text(handed_over(known))
+    with adaptation.Runtime(
+        plugin_dir=f"{host.root}/plugins", config_dir=f"{host.root}/conf.d", request_timeout=SOON
+    ) as runtime:
+        assert wait_until((host.root / "closed").exists, SOON)
+        yield runtime
+        loads_nothing(host)
+        assert runtime.plugins == ["10-v1bridge"]
+    loads_nothing(host)  # also not at its end
+
+
+def test_any_broken_configuration_is_explained(host: Host) -> None:
+    log, broken = host.root / "log", host.conf / "20-broken.conf"
+    kept = b"invalid configuration; still using the last valid one (rude): "
+    with launched(host, "cold") as runtime:
+        for document, _ in FAULTS:
+            before = log.stat().st_size
+            broken.write_bytes(document if isinstance(document, bytes) else str(document).encode())
+            assert start_error(runtime) == ""
+            assert wait_until(lambda: kept in log.read_bytes()[before:], SOON), document  # noqa: B023
+            assert b"cannot be explained" not in log.read_bytes()[before:]
+            broken.unlink()
+        assert start_error(runtime) == ""
 
 
 @pytest.mark.parametrize("way", ["cold", "warm", "foreign"])
-def test_plugins_may_fail_in_every_way_and_pods_may_say_anything(launch: Any, way: str) -> None:
-    node = launch(way)
-    for name, case in CASES.items():
-        if way not in case.ways or case.error == KILLED:
-            continue
-        node.configure(case.do.replace("{root}", str(node.host.root)))
-        (node.host.root / "child").unlink(missing_ok=True)
-        assert bool(node.start(annotations={"é": "\U0001f600\u2028\x85\x00"})) == bool(case.error), name
-    said = json.dumps({"plugin": "rude", "version": "0.1", "metadata": {"x": "\U0001f600"}}).encode()
-    node.configure(f"say({said!r}); os._exit(0)" if way == "foreign" else "result.metadata['x'] = '\U0001f600'")
-    assert node.start() == ""
-    node.configure()
-    assert node.start(annotations={"é": "\ud7ff"}, labels={"☃": "\uffff"}) == ""
-    assert not node.late.exists(), node.late.read_text()
-    assert node.runtime.plugins == ["10-v1bridge"]
+def test_plugins_may_fail_in_every_way_and_pods_may_say_anything(host: Host, way: str) -> None:
+    with launched(host, way) as runtime:
+        for name, case in CASES.items():
+            if way not in case.ways or case.error == KILLED:
+                continue
+            host.configure(entry(way, case.do.replace("{root}", str(host.root))))
+            (host.root / "child").unlink(missing_ok=True)
+            error = start_error(runtime, annotations={"é": "\U0001f600\u2028\x85\x00"})
+            assert bool(error) == bool(case.error), name
+        said = json.dumps({"plugin": "rude", "version": "0.1", "metadata": {"x": "\U0001f600"}}).encode()
+        do = f"say({said!r}); os._exit(0)" if way == "foreign" else "result.metadata['x'] = '\U0001f600'"
+        host.configure(entry(way, do))
+        assert start_error(runtime) == ""
+        host.configure(entry(way))
+        assert start_error(runtime, annotations={"é": "\ud7ff"}, labels={"☃": "\uffff"}) == ""
 
 
-def test_pods_live_their_whole_lives(launch: Any) -> None:
-    node = launch("warm")
-    say = "result = result.replace(cgroups_path='/there') if request.state == 'setup' else result"
-    node.configure(say, states=("setup", "update"))
-    player = Replayer(node.runtime)
-    player.replay(PodTemplate(annotations={"é": "\U0001f600"}).lives(2, 2))
-    assert player.failed == 0
-    assert not node.late.exists(), node.late.read_text()
+def test_pods_live_their_whole_lives(host: Host) -> None:
+    with launched(host, "warm") as runtime:
+        say = "result = result.replace(cgroups_path='/there') if request.state == 'setup' else result"
+        host.configure(entry("warm", say, states=("setup", "update")))
+        player = Replayer(runtime)
+        player.replay(PodTemplate(annotations={"é": "\U0001f600"}).lives(2, 2))
+        assert player.failed == 0
 
 
 def test_one_from_outside_finds_another_runtime_and_ends(host: Host) -> None:
     path, settings_file = host.root / "nri.sock", host.root / "settings.json"
-    values = {"python": sys.executable, "source": SOURCE, "root": str(host.root)}
-    bridge = host.script("bridge", BRIDGE.format(**values))
     host.install("fine", do=[])
     host.configure(PluginEntry(type="fine"))
     settings_file.write_text(handed_over(bridge_options(host, log_file=str(host.root / "log"))))
-    process = subprocess.Popen([bridge, "--socket", path, "--config", settings_file], stderr=subprocess.PIPE)
+    command = bridge(host, host.root)
+    process = subprocess.Popen([command, "--socket", path, "--config", settings_file], stderr=subprocess.PIPE)
     try:
         for _ in range(2):
             with listening(adaptation.Runtime(request_timeout=SOON), path) as runtime:
@@ -185,5 +164,4 @@ def test_one_from_outside_finds_another_runtime_and_ends(host: Host) -> None:
     finally:
         process.kill()
         process.wait()
-    late = host.root / "late"
-    assert not late.exists(), late.read_text()
+    loads_nothing(host)

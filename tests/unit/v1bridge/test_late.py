@@ -45,8 +45,9 @@ class Runs:
         """Each in a pod of its own."""
         self.late.put([[missed(id_)] for id_ in ids])
 
-    def done(self) -> bool:
-        return self.late.wait_until_idle(SOON) and not threads()
+    def start(self, *ids: str) -> None:
+        self.put(*ids)
+        self.late.start()
 
     def _run(self, each: Missed) -> None:
         id_ = each.request.id
@@ -85,8 +86,7 @@ def test_late_creates_begin_at_the_start_and_are_recorded(runs: Runs, caplog: py
     assert (runs.steps, threads(), len(runs.record)) == ([], [], 0)
     runs.late.start()
     ended(runs)
-    runs.put("a")
-    runs.late.start()
+    runs.start("a")
     ended(runs)
     assert sorted(runs.steps) == ["begin a", "begin b", "end a", "end b"]
     assert {*runs.record._ids} == {"a", "b"}
@@ -104,8 +104,7 @@ def test_of_one_pod_one_after_the_other(runs: Runs) -> None:
 def test_two_hundred_pods_are_served_a_few_at_a_time(runs: Runs) -> None:
     ids = [f"p{number}" for number in range(200)]
     runs.held = {"p0", "p1", "p2", "p3"}
-    runs.put(*ids)
-    runs.late.start()
+    runs.start(*ids)
     until(lambda: len(runs.steps) == module.THREADS, "all threads to be at work", SOON)
     runs.late.start()
     assert len(threads()) == module.THREADS
@@ -139,11 +138,9 @@ def test_failed_late_create_is_tried_three_times(
 def test_waiting_for_a_retry_delays_no_other(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PAUSES", (0.0, 60.0))
     runs.failing = {"a": KeyError("gone")}
-    runs.put("a")
-    runs.late.start()
+    runs.start("a")
     until(lambda: "end a" in runs.steps, "the first try", SOON)
-    runs.put("b")
-    runs.late.start()
+    runs.start("b")
     until(lambda: "end b" in runs.steps, "the other", 30)
     runs.late.drop()
 
@@ -151,8 +148,7 @@ def test_waiting_for_a_retry_delays_no_other(runs: Runs, monkeypatch: pytest.Mon
 def test_one_that_is_tried_again_may_be_withdrawn_or_dropped(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PAUSES", (0.0, 1000.0))
     runs.failing = {"a": KeyError("gone"), "b": KeyError("gone")}
-    runs.put("a", "b")
-    runs.late.start()
+    runs.start("a", "b")
     until(lambda: {"end a", "end b"} <= {*runs.steps} and not runs.late._running, "the first tries", SOON)
     assert runs.late.withdraw("a", None, lambda: None)
     assert runs.late.counts()["waiting"] == 1
@@ -166,8 +162,7 @@ def test_withdrawn_or_dropped_late_create_is_not_retried(runs: Runs, monkeypatch
     monkeypatch.setattr(module, "PAUSES", (0.0, 0.0, 0.0))
     runs.failing = {id_: KeyError("gone") for id_ in "abc"}
     runs.held = {*"abc"}
-    runs.put("a", "b", "c")
-    runs.late.start()
+    runs.start("a", "b", "c")
     until(lambda: len(runs.steps) == 3, "all to begin", SOON)
     assert not runs.late.withdraw("a", time.monotonic(), lambda: runs.steps.append("delete a"))
     runs.late.begin("b")
@@ -183,12 +178,10 @@ def test_one_that_is_found_again_while_it_runs_is_tried_then(runs: Runs, monkeyp
     monkeypatch.setattr(module, "PAUSES", (0.0, 0.0, 0.0))
     runs.failing = {"a": KeyError("gone")}
     runs.held = {"a"}
-    runs.put("a")
-    runs.late.start()
+    runs.start("a")
     until(lambda: runs.steps, "it to begin", SOON)
     runs.late.drop()
-    runs.put("a")
-    runs.late.start()
+    runs.start("a")
     runs.let("a")
     ended(runs)
     assert runs.steps.count("end a") == 1 + 3
@@ -196,8 +189,7 @@ def test_one_that_is_found_again_while_it_runs_is_tried_then(runs: Runs, monkeyp
 
 def test_delete_that_cannot_wait_runs_after_it(runs: Runs) -> None:
     runs.held = {"a"}
-    runs.put("a")
-    runs.late.start()
+    runs.start("a")
     until(lambda: runs.steps, "the begin", SOON)
     go = threading.Event()
 
@@ -217,8 +209,7 @@ def test_delete_that_cannot_wait_runs_after_it(runs: Runs) -> None:
 def test_no_late_create_beside_or_after_an_events_create(runs: Runs) -> None:
     runs.late.begin("a")  # the runtime has disconnected the bridge, and synchronizes again
     runs.late.begin("b")
-    runs.put("a", "b", "c")
-    runs.late.start()
+    runs.start("a", "b", "c")
     until(lambda: "end c" in runs.steps, "the end of the other", SOON)
     runs.record.add("a")
     runs.late.end("a")
