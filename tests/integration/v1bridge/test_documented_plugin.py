@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -15,9 +14,10 @@ import pytest
 
 from nri import adaptation
 from nri.config.entries import PluginEntry
+from tests.integration.v1bridge.site import launched
 from tests.support.host import Host
 from tests.support.pods import container, pod
-from tests.support.waiting import SOON, wait_until
+from tests.support.waiting import wait_until
 
 SOURCE = Path(__file__).parents[3]
 
@@ -49,27 +49,11 @@ def processes(executable: Path) -> set[int]:
 @contextmanager
 def bridged(host: Host, executable: Path) -> Iterator[tuple[adaptation.Runtime, Callable[[], str]]]:
     """A runtime that has launched a bridge with this plugin; and the bridge's log."""
-    (host.bin / executable.name).unlink(missing_ok=True)
     (host.bin / executable.name).symlink_to(executable)
     host.configure(PluginEntry(type=executable.name, conf={"cpus": "2-3"}))
     log = host.root / "bridge.log"
-    places = {
-        "logLevel": "debug",
-        "confDir": str(host.conf),
-        "confFile": f"{host.root}/conf.json",
-        "binDirs": [str(host.bin)],
-    }
-    (host.folder("conf.d") / "10-v1bridge.conf").write_text(
-        json.dumps({**places, "logFile": str(log), "recordFile": f"{host.root}/v1bridge.record"})
-    )
     start = f"import sys\nsys.path.insert(0, {str(SOURCE)!r})\nfrom nri.cli.bridge_entry import main\nmain()\n"
-    host.script("10-v1bridge", f"#!{sys.executable}\n{start}", into=host.folder("plugins"))
-    with adaptation.Runtime(
-        plugin_dir=str(host.root / "plugins"),
-        config_dir=str(host.root / "conf.d"),
-        request_timeout=SOON,
-        registration_timeout=SOON,
-    ) as runtime:
+    with launched(host, f"#!{sys.executable}\n{start}", log_file=str(log), log_level="debug") as runtime:
         yield runtime, log.read_text
     assert wait_until(lambda: processes(executable) == set())
 

@@ -12,15 +12,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 from nri import adaptation
 from nri.adaptation.lifecycle import PodTemplate, Replayer
 from nri.config.entries import PluginEntry
-from nri.v1bridge import BridgeOptions
-from tests.integration.v1bridge.site import SOURCE, entry, install, start_error
+from tests.integration.v1bridge.site import SOURCE, entry, handed_over, install, launched, start_error
 from tests.integration.v1bridge.test_misbehaving_plugins import CASES, KILLED
 from tests.support.host import Host
 from tests.support.listening import listening
@@ -70,15 +68,8 @@ bridge_entry.main()
 """
 
 
-def bridge(host: Host, into: Path) -> Path:
-    text = BRIDGE.format(python=sys.executable, source=SOURCE, root=str(host.root))
-    return host.script("10-v1bridge", text, into=into)
-
-
-def handed_over(known: BridgeOptions) -> str:
-    """The settings as a runtime hands them over."""
-    values = {key: getattr(known, name) for key, name in known.attributes.items()}
-    return json.dumps({key: value for key, value in values.items() if value != ""})
+def program(host: Host) -> str:
+    return BRIDGE.format(python=sys.executable, source=SOURCE, root=str(host.root))
 
 
 def loads_nothing(host: Host) -> None:
@@ -87,16 +78,11 @@ def loads_nothing(host: Host) -> None:
 
 
 @contextmanager
-def launched(host: Host, way: str) -> Iterator[adaptation.Runtime]:
+def without_files(host: Host, way: str) -> Iterator[adaptation.Runtime]:
     """A runtime that has launched such a bridge, with one plugin that is started in a certain way."""
     install(host, way)
     host.configure(entry(way))
-    bridge(host, host.folder("plugins"))
-    known = bridge_options(host, log_file=f"{host.root}/log", resident=way == "warm")
-    (host.folder("conf.d") / "10-v1bridge.conf").write_text(handed_over(known))
-    with adaptation.Runtime(
-        plugin_dir=f"{host.root}/plugins", config_dir=f"{host.root}/conf.d", request_timeout=SOON
-    ) as runtime:
+    with launched(host, program(host), log_file=f"{host.root}/log", resident=way == "warm") as runtime:
         assert wait_until((host.root / "closed").exists, SOON)
         yield runtime
         loads_nothing(host)
@@ -107,7 +93,7 @@ def launched(host: Host, way: str) -> Iterator[adaptation.Runtime]:
 def test_any_broken_configuration_is_explained(host: Host) -> None:
     log, broken = host.root / "log", host.conf / "20-broken.conf"
     kept = b"invalid configuration; still using the last valid one (rude): "
-    with launched(host, "cold") as runtime:
+    with without_files(host, "cold") as runtime:
         for document, _ in FAULTS:
             before = log.stat().st_size
             broken.write_bytes(document if isinstance(document, bytes) else str(document).encode())
@@ -120,7 +106,7 @@ def test_any_broken_configuration_is_explained(host: Host) -> None:
 
 @pytest.mark.parametrize("way", ["cold", "warm", "foreign"])
 def test_plugins_may_fail_in_every_way_and_pods_may_say_anything(host: Host, way: str) -> None:
-    with launched(host, way) as runtime:
+    with without_files(host, way) as runtime:
         for name, case in CASES.items():
             if way not in case.ways or case.error == KILLED:
                 continue
@@ -137,7 +123,7 @@ def test_plugins_may_fail_in_every_way_and_pods_may_say_anything(host: Host, way
 
 
 def test_pods_live_their_whole_lives(host: Host) -> None:
-    with launched(host, "warm") as runtime:
+    with without_files(host, "warm") as runtime:
         say = "result = result.replace(cgroups_path='/there') if request.state == 'setup' else result"
         host.configure(entry("warm", say, states=("setup", "update")))
         player = Replayer(runtime)
@@ -150,7 +136,7 @@ def test_one_from_outside_finds_another_runtime_and_ends(host: Host) -> None:
     host.install("fine", do=[])
     host.configure(PluginEntry(type="fine"))
     settings_file.write_text(handed_over(bridge_options(host, log_file=str(host.root / "log"))))
-    command = bridge(host, host.root)
+    command = host.script("bridge", program(host))
     process = subprocess.Popen([command, "--socket", path, "--config", settings_file], stderr=subprocess.PIPE)
     try:
         for _ in range(2):
