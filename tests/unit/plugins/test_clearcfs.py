@@ -113,24 +113,6 @@ def test_with_the_systemd_driver(kind: str, monkeypatch: pytest.MonkeyPatch) -> 
         assert metadata == cleared
 
 
-def test_other_states_change_nothing(node: Node) -> None:
-    for state in ("setup", "pause", "resume", "delete", "", "sleep"):
-        assert node.fine({"pod": True}, state=state, annotations=LS) == {}
-        assert node.is_limited(CONTAINER)
-
-
-# Whose class it is
-
-
-def test_class_is_looked_up_by_the_key_of_conf(v2: Node) -> None:
-    """All rules are in tests/unit/skel/test_scopes.py."""
-    conf = {"key": "my.key", "classes": ["no", "yes"]}
-    assert "skipped" in v2.fine(conf, annotations={"my.key": "yes", "my.key/pod": "other"})
-    assert "cleared" in v2.fine(conf, labels={"my.key": "yes"})
-    limited(v2)
-    assert "skipped" in v2.fine({"classes": []}, annotations=LS)
-
-
 def test_hostile_class_is_no_class_and_its_message_is_short(v2: Node) -> None:
     for value in ("ls ", "ls\n", "l\0s", "\x1b[2J", "ls" * 100_000, "\ud800", "*", "['ls']"):
         ((key, why),) = v2.fine(annotations={"qos.class": value}).items()
@@ -141,11 +123,6 @@ def test_hostile_class_is_no_class_and_its_message_is_short(v2: Node) -> None:
 
 
 # What it refuses
-
-
-def test_mounts_that_cannot_be_read_are_named(v2: Node) -> None:
-    error = v2.error({"mountinfo": "/nowhere/mountinfo"}, annotations=LS)
-    assert error.startswith("cannot read /nowhere/mountinfo to find the cgroup mounts: No such file")
 
 
 def test_missing_container_is_an_error_and_the_pod_is_unchanged(node: Node) -> None:

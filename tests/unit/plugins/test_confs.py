@@ -24,51 +24,29 @@ Confs = list[tuple[Any, str]]
 
 ANY_PLUGIN: Confs = [
     (None, ""),
-    ({}, ""),
     ({"x-note": ["anything"], "x-": None}, ""),
     ([], "conf: found an array, expected an object"),
-    (0, "conf: found the number 0, expected an object"),
-    ({"X-note": 1}, "conf.X-note: unknown key, expected one of "),
-    ({"clases": []}, "conf.clases: unknown key, "),
     ({"\x1b[2J": 1}, "conf['\\x1b[2J']: unknown key, expected one of "),
-    ({"": 1}, "conf['']: unknown key, expected one of "),
 ]
 
 
-def allowing(what: str, *others: str) -> Confs:
-    """The key ``allow`` of a plugin whose pods can ask for *what*, and for *others*."""
-    array = "expected true, false, or an array of namespaces"
-    name = "expected the name of a namespace"
+def allowing(*properties: str) -> Confs:
+    """The key ``allow`` of a plugin whose pods can ask for these."""
+    first = properties[0]
     return [
-        ({"allow": None}, ""),
-        ({"allow": {}}, ""),
-        *(({"allow": {what: value}}, "") for value in (None, True, False, [], ["a", "b"])),
-        *(({"allow": {each: True}}, "") for each in others),
-        ({"allow": True}, "conf.allow: found the boolean true, expected an object"),
-        ({"allow": {"Class": True}}, "conf.allow.Class: unknown key, "),
+        *(({"allow": {each: ["a", "b"]}}, "") for each in properties),
+        ({"allow": {first: None}}, ""),
         ({"allow": {"x-note": True}}, "conf.allow.x-note: unknown key, "),
-        ({"allow": {what: "a"}}, f"conf.allow.{what}: found the string 'a', {array}"),
-        ({"allow": {what: ["a", ""]}}, f"conf.allow.{what}[1]: found the string '', {name}"),
-        ({"allow": {what: [None]}}, f"conf.allow.{what}[0]: found null, {name}"),
+        ({"allow": {first: "a"}}, f"conf.allow.{first}: found the string 'a', expected true, false, or an array of"),
+        ({"allow": {first: [""]}}, f"conf.allow.{first}[0]: found the string '', expected the name of a namespace"),
     ]
 
 
-OF_A_CLASS: Confs = [
-    ({"key": "a", "mountinfo": None}, ""),
-    ({"key": " "}, ""),
-    ({"key": ""}, "conf.key: found the string '', expected a string that is not empty"),
-    ({"key": ["qos.class"]}, "conf.key: found an array, expected a string"),
-    ({"mountinfo": ""}, "conf.mountinfo: found the string '', expected a string that is not empty"),
-]
 RESERVED_NUMBERS: list[tuple[Any, str]] = [
-    ([], ""),
     ([0, 8191, 0], ""),
     (0, ": found the number 0, expected an array of CPU numbers, or"),
     (["0"], "[0]: found the string '0', expected an integer"),
-    ([0, 1.5], "[1]: found the number 1.5, expected an integer"),
-    ([0, None], "[1]: found null, expected the number of a CPU, 0 to 8191"),
-    ([True], "[0]: found the boolean true, expected an integer"),
-    ([-1], "[0]: found the number -1, expected the number of a CPU"),
+    ([-1], "[0]: found the number -1, expected the number of a CPU, 0 to 8191"),
     ([8192], "[0]: found the number 8192, expected the number of a CPU"),
 ]
 RESERVED_LISTS = [
@@ -81,28 +59,18 @@ NO_RESERVED_LISTS = [
 ]
 CONFS: dict[type[skel.Plugin], Confs] = {
     ClearCFS: [
-        *OF_A_CLASS,
         *allowing("class"),
-        ({"classes": [], "pod": True}, ""),
+        ({"key": ""}, "conf.key: found the string '', expected a string that is not empty"),
         ({"classes": ["a", "a", ""]}, ""),
-        ({"classes": None, "pod": None}, ""),
         ({"classes": "ls"}, "conf.classes: found the string 'ls', expected an array of strings"),
-        ({"classes": ["ls", 1]}, "conf.classes[1]: found the number 1, expected a string"),
         ({"pod": "yes"}, "conf.pod: found the string 'yes', expected true or false"),
-        ({"systemReserved": [0]}, "conf.systemReserved: unknown key, "),
     ],
     Konfine: [
-        *OF_A_CLASS,
-        *allowing("class", "cpus"),
-        ({"allow": {"cpus": "a"}}, "conf.allow.cpus: found the string 'a', expected true, false, or an array"),
-        ({"systemReserved": None, "systemClasses": None}, ""),
+        *allowing("class", "cpus", "exclusive"),
         *(({"systemReserved": value}, why and f"conf.systemReserved{why}") for value, why in RESERVED_NUMBERS),
         *(({"systemReserved": text}, "") for text in RESERVED_LISTS),
         *(({"systemReserved": text}, "conf.systemReserved: found the string ") for text in NO_RESERVED_LISTS),
-        ({"systemClasses": ["a", ""]}, ""),
-        ({"systemClasses": "system"}, "conf.systemClasses: found the string 'system', expected an array of strings"),
-        ({"systemClasses": [None]}, "conf.systemClasses[0]: found null, expected a string"),
-        ({"classes": []}, "conf.classes: unknown key, "),
+        ({"pools": [{"name": "a/b"}]}, "conf.pools[0].name: found the string 'a/b', expected a name without '/'"),
     ],
     DeviceInjector: allowing(
         *("devices", "mounts", "cdiDevices", "netDevices", "sysctl", "memoryPolicy", "ioPriority", "scheduler")
@@ -111,36 +79,27 @@ CONFS: dict[type[skel.Plugin], Confs] = {
     QoS: [
         *allowing("class", "batch", "env"),
         ({"containers": {"LS": {"cpu.weight": 1, "memory.low": "50% of request", "cpu.idle": True}}}, ""),
-        ({"pods": {"LS": {"cpu.max.burst": "100% of limit"}}, "key": "k", "lacking": "refuse"}, ""),
+        ({"pods": {"LS": {"cpu.max.burst": "100% of limit"}}, "lacking": "refuse"}, ""),
         ({"containers": {"LS": {"cpu.shares": 2}}}, "conf.containers.LS['cpu.shares']: unknown key, "),
         ({"containers": {"LS": {"cpu.weight": 0}}}, "conf.containers.LS['cpu.weight']: found the number 0, expected"),
         *(
             ({"pods": {"LS": {"memory.low": text}}}, "conf.pods.LS['memory.low']: found the string ")
             for text in ("0% of limit", "101% of limit", "050% of limit", "5%", "5% of quota", "x% of limit", "")
         ),
-        ({"lacking": "warn"}, "conf.lacking: found the string 'warn', expected one of ignore, refuse"),
         ({"env": {"A": {"annotation": "a", "items": "x[].y"}}}, ""),
         ({"env": {"A=": {"annotation": "a"}}}, "conf.env: found the key 'A=', expected a name without '='"),
-        ({"env": {"A": {}}}, "conf.env.A.annotation: missing, expected a string that is not empty"),
     ],
     HookInjector: [
         *allowing("annotations"),
         ({"dirs": []}, ""),
-        ({"dirs": None}, ""),
-        ({"dirs": "/etc"}, "conf.dirs: found the string '/etc', expected an array of absolute paths"),
         ({"dirs": ["etc"]}, "conf.dirs[0]: found the string 'etc', expected an absolute path"),
         ({"dirs": ["/a\0"]}, "conf.dirs[0]: found the string '/a\\x00', expected an absolute path"),
     ],
     Logger: [
-        ({"file": None, "states": None, "fields": None}, ""),
         ({"file": "log"}, "conf.file: found the string 'log', expected an absolute path"),
         ({"file": "/"}, "conf.file: found the string '/', expected"),
-        ({"file": "/a\0"}, "conf.file: found the string '/a\\x00', expected an absolute path"),
-        ({"states": []}, ""),
-        ({"states": [str(state) for state in STATES]}, ""),
-        ({"states": ["start"]}, "conf.states[0]: found the string 'start', expected one of setup, create, "),
+        ({"states": [*map(str, STATES)], "fields": [*FIELDS]}, ""),
         ({"states": ["create", "create"]}, "conf.states[1]: found the string 'create' again, expected it once"),
-        ({"fields": list(FIELDS)}, ""),
         ({"fields": ["conf"]}, "conf.fields[0]: found the string 'conf', expected one of time, "),
         ({"allow": {}}, "conf.allow: unknown key, "),
     ],
