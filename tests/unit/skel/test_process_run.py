@@ -132,10 +132,8 @@ def test_exception_is_a_result_with_a_traceback_on_stderr() -> None:
 OF_FAKE = Result(plugin="fake")
 WRONG_ANSWERS: list[tuple[Any, str]] = [
     (None, "invoke returned null; expected request.new_result('fake')"),
-    ({"plugin": "fake"}, "invoke returned an object; expected request.new_result('fake')"),
     (Request(state="create", id="a"), "invoke returned a Request; expected request.new_result('fake')"),
     (OF_FAKE.replace(metadata={"a": 1}), "result: result.metadata.a: found the number 1"),
-    (OF_FAKE.replace(error=b"x"), "its result: result.error: found a bytes"),
     (OF_FAKE.replace(extra=1), "its result: result.extra: found the number 1"),
     (OF_FAKE.replace(metadata={"a": None}, extra={"b": {1}}), "its result: cannot write a"),
 ]
@@ -156,11 +154,6 @@ class Sized(skel.Conf):
 
 class Nothing(skel.Plugin):
     type = "fake"
-
-
-class NoMethod(skel.Plugin):
-    type = "fake"
-    invoke: Any = None
 
 
 class NoPlugin:
@@ -192,7 +185,6 @@ UNFIT: dict[str, tuple[Any, str]] = {
     "no conf": (NoConf(), "class NoConf has a conf_class; expected the method invoke(self, request, conf)"),
     "no class": (NoConfClass(), "class NoConfClass has no conf_class; expected the method invoke(self, request)"),
     "nothing": (Nothing(), f"class Nothing {NO_INVOKE}"),
-    "no method": (NoMethod(), f"class NoMethod {NO_INVOKE}"),
     "no plugin": (NoPlugin(), f"class NoPlugin {NO_INVOKE}"),
     "a text": (ActsOnText(), f"class ActsOnText: acts_on: found 'create', {SOME}"),
     "no state": (ActsOnWrong(), f"class ActsOnWrong: acts_on: found 'crate', {SOME}"),
@@ -210,10 +202,6 @@ def test_a_plugin_that_cannot_be_invoked_has_a_reason_and_no_traceback(case: str
         assert (ran.status, ran.stdout, ran.stderr) == (2, b"", f"fake: {why}\n")
 
 
-class Bare(skel.Plugin):
-    type = "bare"
-
-
 def test_help_tells_what_the_plugin_is_and_takes() -> None:
     for verb in ("-h", "--help", "help"):
         ran = Process(Fake(), verb, stdin=b"not read")
@@ -222,10 +210,10 @@ def test_help_tells_what_the_plugin_is_and_takes() -> None:
         assert text.startswith("fake 1.2, a plugin of the Node Resource Interface v0.1\n\nDoes nothing.\n")
         assert "  depth: How deep.\n" in text
         assert text.endswith("  bare\n")
-    text = Process(Bare(), "--help").stdout.decode()
-    assert text.startswith("bare, a plugin of the Node Resource Interface v0.1\n\nusage: bare invoke")
+    text = Process(Nothing(), "--help").stdout.decode()
+    assert text.startswith("fake, a plugin of the Node Resource Interface v0.1\n\nusage: fake invoke")
     assert "conf:" not in text
-    assert Process(Bare(), "schema").result is True
+    assert Process(Nothing(), "schema").result is True
 
 
 class WithConf(skel.Plugin):
@@ -255,14 +243,10 @@ def test_help_and_schema_are_made_of_the_conf_class() -> None:
     assert text.endswith(
         "conf:\n  size: how much (integer, at least 1, at most 64, default 4)\n  name: whose (string, required)\n"
     )
-    assert Process(WithConf(), "schema").result == Sized.schema()
-
-
-def test_schema_written_by_hand_overrides_that_of_the_class() -> None:
     plugin = WithConf()
+    assert Process(plugin, "schema").result == Sized.schema()
     plugin.conf_schema = {"type": "object"}
     assert Process(plugin, "schema").result == {"type": "object"}
-    assert Process(Fake(), "schema").result == Fake().conf_schema
 
 
 def test_a_change_that_this_host_would_drop_is_an_error() -> None:
@@ -274,9 +258,7 @@ def test_a_change_that_this_host_would_drop_is_an_error() -> None:
     assert Process(plugin, "invoke", stdin=known).result["adjust"] == {"oomScoreAdj": 1}
 
 
-@pytest.mark.parametrize(
-    ("asked", "shown"), [([{"env": 1}], "(an array)"), (True, "(the boolean true)"), ({1: 2}, "(1)")]
-)
+@pytest.mark.parametrize(("asked", "shown"), [(True, "(the boolean true)"), ({1: 2}, "(1)")])
 def test_a_change_of_another_type_is_an_error_as_well(asked: Any, shown: str) -> None:
     plugin = Fake(lambda request: request.new_result("fake", adjust=asked))
     ran = Process(plugin, "invoke")
@@ -290,19 +272,14 @@ def test_version_is_json() -> None:
         assert Process(Fake(), verb).result == about | {"build": describe()}
 
 
-class Full(io.RawIOBase):
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int | None:
-        raise OSError(28, "No space left on device")
-
-
-class Pieces(Full):
+class Pieces(io.RawIOBase):
     """Takes seven bytes at a time, and at most ``limit`` in all; then it takes no more for now."""
 
     def __init__(self, limit: int) -> None:
         self.data, self.limit = b"", limit
+
+    def writable(self) -> bool:
+        return True
 
     def write(self, data: Any) -> int | None:
         taken = bytes(data[: min(7, self.limit - len(self.data))])
@@ -317,11 +294,6 @@ def test_answer_is_written_whole_or_it_is_exit_1() -> None:
     assert skel.run(Fake(), ["fake", "invoke"], io.BytesIO(REQUEST), Pieces(20), err) == 1
     assert "the result cannot be written to stdout" in err.getvalue()
     assert "it takes no more" in err.getvalue()
-    for verb in ("invoke", "wrong", "version"):
-        err = io.StringIO()
-        assert skel.run(Fake(), ["fake", verb], io.BytesIO(REQUEST), Full(), err) == 1
-        assert "the result cannot be written to stdout" in err.getvalue()
-        assert "No space left on device" in err.getvalue()
     assert skel.run(Fake(), ["fake"], io.BytesIO(), io.BytesIO(), None) == 2
     text = io.StringIO()
     assert skel.run(Fake(), ["fake", "invoke"], io.StringIO(REQUEST.decode()), text, err) == 0
