@@ -59,15 +59,6 @@ def test_host_tree_in_a_cgroup_namespace_is_found_both_ways(tmp_path: Path) -> N
         assert cgroup.directory("cpu") == f"{tmp_path}/kubepods/pod1/abc"
 
 
-def test_parents_lead_to_the_pod_and_stop_below_the_root(tree: Tree) -> None:
-    cgroup: Cgroup | None = tree.cgroup()
-    seen = []
-    while cgroup is not None:
-        seen.append((cgroup.directory("cpuset").rpartition("/")[2], cgroup.is_pod()))
-        cgroup = cgroup.parent()
-    assert seen == [("abc", False), ("pod1-2", True), ("burstable", False), ("kubepods", False)]
-
-
 def test_parent_that_is_a_hierarchys_root_is_never_changed(tmp_path: Path) -> None:
     tree = Tree(tmp_path, "v1", "/b", "/a/b")
     make_process(tmp_path / "proc", 7, "3:cpuset:/b\n2:cpu:/a/b\n")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nri.cgroups import CgroupError, CpuListError, parse_cpus, render_cpus
+from nri.cgroups import CpuListError, parse_cpus, render_cpus
 from nri.cgroups.cpulist import MAX_CPU, MAX_TEXT
 
 GOOD = {"": set(), "\n": set(), "0\n": {0}, "5-5": {5}, "007": {7}, "8191": {8191}, "3,1,1-2": {1, 2, 3}}
@@ -31,8 +31,6 @@ def test_list_of_cpus_is_parsed() -> None:
 def test_other_text_is_refused_with_a_short_reason(text: str, message: str) -> None:
     with pytest.raises(CpuListError, match=message) as caught:
         parse_cpus(text)
-    assert isinstance(caught.value, CgroupError)
-    assert isinstance(caught.value, ValueError)
     assert len(str(caught.value)) < 500
 
 

@@ -1,12 +1,30 @@
-"""The weights for all devices, in trees of plain files."""
+"""Weights: the same numbers as container runtimes have, and the default of all devices."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from nri.cgroups import CgroupError
-from nri.cgroups.knob_table import TABLE
+from nri.cgroups.conversion import io_weight_of_blkio, shares_of_weight, weight_of_shares
 from tests.unit.cgroups.trees import PATH, Tree
+
+
+@pytest.mark.parametrize(
+    ("shares", "weight"),
+    [(0, 1), (1, 1), (2, 1), (3, 2), (1024, 100), (1025, 101), (262143, 10000), (262144, 10000), (2**64, 10000)],
+)
+def test_shares_become_the_weight_that_runtimes_make_of_them(shares: int, weight: int) -> None:
+    assert weight_of_shares(shares) == weight
+
+
+def test_the_shares_of_a_weight_are_the_most_that_have_it() -> None:
+    assert [shares_of_weight(weight) for weight in (1, 100, 10000)] == [2, 1024, 262144]
+    for weight in range(1, 10000):
+        shares = shares_of_weight(weight)
+        assert (weight_of_shares(shares), weight_of_shares(shares + 1)) == (weight, weight + 1)
+
+
+@pytest.mark.parametrize(("blkio", "weight"), [(1, 1), (10, 1), (11, 11), (100, 910), (500, 4950), (1000, 10000)])
+def test_blkio_weight_becomes_the_weight_of_runtimes(blkio: int, weight: int) -> None:
+    assert io_weight_of_blkio(blkio) == weight
 
 
 @pytest.mark.parametrize("text", ["100\n", "default 100\n", "default 100\n8:0 50\n8:16 200\n"])
@@ -31,12 +49,3 @@ def test_a_device_alone_is_no_weight(v2: Tree) -> None:
     v2.put(PATH, "io.weight", "8:0 50\n")
     with pytest.raises(CgroupError, match="expected the kernel's text for a number from 1 to 10000, for all devices"):
         v2.cgroup().read("io.weight")
-
-
-@given(st.text())
-def test_any_text_is_a_value_or_a_value_error(text: str) -> None:
-    for name in ("io.weight", "io.bfq.weight"):
-        try:
-            TABLE[name].values.parse(text)
-        except ValueError:
-            continue

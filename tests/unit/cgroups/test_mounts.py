@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from nri.cgroups import CgroupError, Mounts
+from nri.cgroups import Mounts
 from nri.cgroups.mounts import Mount
 from nri.testing.cgroup_files import escape
 
@@ -100,8 +100,3 @@ def test_a_malformed_line_is_ignored() -> None:
     for bad in (*texts, "1 1 0:1 / x rw - cgroup2 c rw\n"):
         assert Mounts.parse(bad).version == "none"
         assert Mounts.parse(bad + V2 + bad).version == "v2"
-
-
-def test_a_file_that_cannot_be_read_is_a_cgroup_error(tmp_path: object) -> None:
-    with pytest.raises(CgroupError, match=r"cannot read .*/none to find .*No such file or directory \(ENOENT\)"):
-        Mounts.read(f"{tmp_path}/none")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nri.cgroups import CgroupError, CgroupPathError
+from nri.cgroups import CgroupPathError
 from nri.cgroups.paths import expand, is_pod, memberships
 
 UID = "0b1a2c3d-1111-2222-3333-444455556666"
@@ -50,8 +50,6 @@ def test_a_cgroups_path_is_expanded() -> None:
 def test_a_path_that_cannot_be_a_containers_is_refused(given_path: str, message: str) -> None:
     with pytest.raises(CgroupPathError, match=message) as caught:
         expand(given_path)
-    assert isinstance(caught.value, CgroupError)
-    assert isinstance(caught.value, ValueError)
     assert len(str(caught.value)) < 500
     assert str(caught.value).isprintable()
 

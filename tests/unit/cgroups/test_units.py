@@ -70,13 +70,6 @@ def test_a_quota_is_cleared_in_the_unit_and_in_the_file(tree: Tree, systemd: Fak
     assert systemd.calls == ["Get"]
 
 
-def test_cpus_are_a_property_of_the_unit(systemd: FakeSystemd, cgroup: Cgroup) -> None:
-    for cpus, mask in (({0}, b"\1"), ({1, 2, 3}, b"\x0e"), ({8}, b"\0\1"), ({0, 64}, b"\1" + bytes(7) + b"\1")):
-        cgroup.set_cpus(frozenset(cpus))
-        assert systemd.properties[SCOPE]["AllowedCPUs"] == mask
-        assert cgroup.cpus() == cpus
-
-
 def test_unit_that_lacks_the_value_of_its_file_is_given_it(
     tree: Tree, systemd: FakeSystemd, cgroup: Cgroup, written: list[str]
 ) -> None:
@@ -246,7 +239,7 @@ def test_a_value_that_does_not_stay_is_an_error(
 V2: list[tuple[str, str, Any, Any, Any]] = [
     ("cpu.weight", "CPUWeight", INFINITY, 50, 50),
     ("cpu.max", "CPUQuotaPerSecUSec", INFINITY, Quota(12345, 100000), 123450),
-    ("cpuset.cpus", "AllowedCPUs", b"", frozenset({1, 8}), b"\x02\x01"),
+    ("cpuset.cpus", "AllowedCPUs", b"", frozenset({1, 8, 64}), b"\x02\x01" + bytes(6) + b"\x01"),
     ("cpuset.mems", "AllowedMemoryNodes", b"", frozenset({0}), b"\x01"),
     ("memory.min", "MemoryMin", 0, 4096, 4096),
     ("memory.low", "MemoryLow", 0, 4096, 4096),
@@ -259,6 +252,7 @@ V1: list[tuple[str, str, Any, Any, Any]] = [
     ("cpu.weight", "CPUShares", INFINITY, 100, 1024),
     ("cpu.max", "CPUQuotaPerSecUSec", INFINITY, Quota(5000, 100000), 50000),
     ("memory.max", "MemoryLimit", INFINITY, 4096, 4096),
+    ("io.weight", "BlockIOWeight", INFINITY, 10000, 1000),
     ("pids.max", "TasksMax", 1000, None, INFINITY),
 ]
 
@@ -284,12 +278,6 @@ def test_a_knob_is_a_property_and_a_file(
     systemd.calls.clear()
     cgroup.write(name, value)
     assert systemd.calls == ["Get"]
-
-
-def test_the_weight_of_v1_is_a_property(tree_v1: Tree, systemd: FakeSystemd) -> None:
-    systemd.properties[SCOPE]["BlockIOWeight"] = INFINITY
-    look(tree_v1, systemd.run).write("io.weight", 10000)
-    assert systemd.properties[SCOPE]["BlockIOWeight"] == 1000
 
 
 def test_other_period_is_a_property_too(
