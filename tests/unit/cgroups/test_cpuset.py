@@ -9,6 +9,12 @@ from nri.cgroups import CgroupError, CpuListError, GoneError
 from tests.unit.cgroups.trees import INNER, PATH, POD, SCOPE, SCOPED, Tree
 
 
+def test_effective_cpus_are_the_kernels(tree: Tree) -> None:
+    tree.put(PATH, tree.v1_or_v2("cpuset.effective_cpus", "cpuset.cpus.effective"), "2-3\n")
+    tree.put(PATH, "cpuset.cpus", "2-5\n")
+    assert tree.cgroup().effective_cpus() == {2, 3}
+
+
 def test_an_old_v1_kernel_has_only_the_cpus_that_were_set(v1: Tree) -> None:
     for path in (PATH, POD, "/kubepods/burstable"):
         os.unlink(v1.file(path, "cpuset.effective_cpus"))

@@ -39,9 +39,9 @@ def test_weights_are_converted_in_v1(v1: Tree, written: list[str]) -> None:
     v1.put(PATH, "blkio.bfq.weight", "500\n")
     assert (v1.cgroup().read("io.weight"), v1.cgroup().read("io.bfq.weight")) == (4950, 500)
     v1.cgroup().write("io.weight", 10000)
-    v1.cgroup().write("io.weight", 100)
+    v1.cgroup().write("io.weight", 101)
     assert written == ["abc/blkio.bfq.weight 1000", "abc/blkio.bfq.weight 19"]
-    assert v1.cgroup().write("io.weight", 100) == 91  # the nearest that v1 has
+    assert v1.cgroup().write("io.weight", 101) == 91  # the nearest that v1 has
     assert len(written) == 2
 
 
