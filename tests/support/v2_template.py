@@ -7,7 +7,6 @@ import nri
 from nri.cli.new import KINDS, make, module_name
 
 ROOT = Path(nri.__file__).parent.parent
-TEMPLATE = ROOT / "nri/authoring/templates/v2"
 
 
 def filled(folder: Path, name: str) -> Path:

@@ -22,7 +22,6 @@ SCHEMA = 'conf_schema = {"properties": {"cpus": {"type": "string"}}}'
 @pytest.mark.parametrize(
     ("text", "words", "status", "why"),
     [
-        ("def f(:\n", (), 1, "{file}: no plugin: asked for 'version', it gave exit status 1 (SyntaxError: invalid"),
         ("import nowhere", (), 1, "exit status 1 (ModuleNotFoundError: No module named 'nowhere'), expected JSON"),
         (plugin("a", more=SCHEMA), ("--conf", '{"cpus": 2}'), 1, "the conf of a: conf.cpus: found the number 2"),
         (plugin("a"), ("--conf", "{"), 2, "Invalid value for '--conf': it is not JSON: "),

@@ -124,11 +124,6 @@ def test_one_that_hangs_only_for_bad_requests_is_killed_for_each(folder: Path) -
     assert "killed" in found["broken"]
 
 
-def test_a_large_conf_reaches_the_plugin(folder: Path) -> None:
-    outcomes = check(wrong(folder, 'right "$@"'), conf={"large": "x" * 300_000})
-    assert [outcome.check.id for outcome in outcomes if outcome.verdict != HOLDS] == [], report(outcomes)
-
-
 def test_a_plugin_whose_results_have_a_time_conforms(folder: Path) -> None:
     assert_conforms(wrong(folder, """edit 's/"class":"none"/"class":"'$(date +%N)'"/' "$@\""""))
 

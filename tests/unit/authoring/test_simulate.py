@@ -4,13 +4,12 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from nri.authoring.simulated import Cgroups
-from tests.integration.cli.running import Ran, inside, process
+from tests.integration.cli.running import COMMAND, SOURCE, Ran, inside, process
 from tests.support.waiting import SOON, wait_until
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make cgroups")
@@ -149,12 +148,6 @@ def test_stdout_and_options_that_are_not_utf_8(tmp_path: Path) -> None:
         assert "expected UTF-8" in ran.stderr
 
 
-def test_null_is_a_result_as_on_a_node(tmp_path: Path) -> None:
-    shell(tmp_path, "#!/bin/sh\ncat >/dev/null\necho null\n")
-    ran = inside("simulate", "bin/hello", "--json", cwd=tmp_path)
-    assert (ran.status, {row["result"] for row in ran.json}) == (0, {"ok"})
-
-
 def test_a_folder_of_files_is_a_host_configuration(tmp_path: Path) -> None:
     shell(tmp_path)
     (tmp_path / "conf").mkdir()
@@ -173,7 +166,6 @@ def test_a_folder_of_files_is_a_host_configuration(tmp_path: Path) -> None:
     [
         (("nothing",), 1, "nothing: found no executable, expected a plugin or a folder of *.conf\n"),
         (("--watch", "nothing"), 1, "nothing: found nothing there; expected a plugin's source file or its folder\n"),
-        (("empty",), 1, "empty: found no module, expected one module that calls skel.main()\n"),
         (("bin/hello", "bin/hello"), 1, "bin/hello: its type 'hello' is that of another plugin\n"),
         (("bin/-",), 1, "bin/-: its name is no type of a plugin; expected letters, digits and . _ -\n"),
     ],
@@ -183,7 +175,6 @@ def test_a_plugin_that_cannot_be_tried_is_reported_in_one_sentence(
 ) -> None:
     shell(tmp_path)
     (tmp_path / "bin/-").symlink_to("hello")
-    (tmp_path / "empty").mkdir()
     ran = inside("simulate", *words, cwd=tmp_path)
     assert (ran.status, ran.stderr.endswith(said)) == (status, True), ran.stderr
 
@@ -195,9 +186,8 @@ def test_the_nodes_own_cgroups_are_made_below_one_and_removed(tmp_path: Path) ->
     plugin = PLUGIN.replace("        return result\n\n", "        print(cgroup.cpus())\n        return result\n\n")
     ran = simulate(tmp_path, "--cgroups", "node", "--conf", '{"cpus": "0"}', plugin=plugin)
     assert (ran.status, "    frozenset({0})\n" in ran.stdout) == (0, True), ran.stdout
-    assert wait_until(
-        lambda: not list(Path("/sys/fs/cgroup").glob("**/nri-simulate-*"))
-    )  # tests beside this have some
+    left = "**/nri-simulate-*"  # tests beside this have some
+    assert wait_until(lambda: not list(Path("/sys/fs/cgroup").glob(left)))
 
 
 @needs_root
@@ -205,18 +195,8 @@ def test_the_nodes_own_cgroups_are_made_below_one_and_removed(tmp_path: Path) ->
 @pytest.mark.runtime
 def test_an_interrupted_one_leaves_no_cgroup_and_no_folder(tmp_path: Path) -> None:
     shell(tmp_path, f"#!/bin/sh\necho $PPID >{tmp_path}/pid\nexec sleep 1000\n")
-    command = [
-        sys.executable,
-        "-m",
-        "nri.cli.entry",
-        "simulate",
-        "--cgroups",
-        "node",
-        "--timeout",
-        "100",
-        "bin/hello",
-    ]
-    environment = {"PYTHONPATH": str(Path(__file__).parents[3]), "PATH": os.defpath, "TMPDIR": str(tmp_path)}
+    command = [*COMMAND, "simulate", "--cgroups", "node", "--timeout", "100", "bin/hello"]
+    environment = {"PYTHONPATH": SOURCE, "PATH": os.defpath, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=subprocess.DEVNULL) as child:
         assert wait_until(lambda: list(Path("/sys/fs/cgroup").glob(f"**/nri-simulate-{child.pid}")) != [])
         assert wait_until((tmp_path / "pid").exists)

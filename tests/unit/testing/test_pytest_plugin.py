@@ -61,9 +61,3 @@ def test_the_fixtures(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "7 passed" in done.stdout
-
-
-def test_the_marker_is_explained() -> None:
-    from nri.pytest_plugin import MARKER
-
-    assert MARKER.startswith("nri_cgroups(")
