@@ -48,23 +48,15 @@ MISTAKES: list[tuple[type[JSONObject], str, str]] = [
     (Request, '{"pid":true}', "request.pid: found the boolean true, expected an integer"),
     (Request, '{"pid":"1"}', "request.pid: found the string '1', expected an integer"),
     (Request, '{"pid":9223372036854775808}', "expected an integer of 64 bits"),
-    (Request, '{"state":1}', "request.state: found the number 1, expected a string"),
     (Request, '{"spec":[]}', "request.spec: found an array, expected an object"),
-    (Request, '{"spec":{"annotations":[]}}', "request.spec.annotations: found an array, expected an object of"),
-    (Request, '{"spec":{"cgroupsPath":{}}}', "request.spec.cgroupsPath: found an object, expected a string"),
     (Request, '{"late":"true"}', "request.late: found the string 'true', expected true or false"),
-    (Request, '{"late":1}', "request.late: found the number 1, expected true or false"),
     (Request, '{"results":{}}', "request.results: found an object, expected an array of results"),
     (Request, '{"results":[{},{"error":5}]}', "request.results[1].error: found the number 5, expected a string"),
     (Request, "[]", "request: found an array, expected an object"),
-    (Result, '{"metadata":{"a":true}}', "result.metadata.a: found the boolean true, expected a string"),
-    (Result, '"x"', "result: found the string 'x', expected an object"),
-    (ConfigList, '{"plugins":"x"}', "configlist.plugins: found the string 'x', expected an array of plugins"),
     (ConfigList, '{"plugins":[7]}', "configlist.plugins[0]: found the number 7, expected an object"),
     (ConfigList, '{"plugins":[{"states":"x"}]}', "plugins[0].states: found the string 'x', expected an array of"),
     (ConfigList, '{"plugins":[{"states":[1]}]}', "plugins[0].states[0]: found the number 1, expected a string"),
     (ConfigList, '{"plugins":[{"timeout":"1s"}]}', "plugins[0].timeout: found the string '1s', expected a number"),
-    (ConfigList, '{"plugins":[{"timeout":true}]}', "plugins[0].timeout: found the boolean true, expected a number"),
 ]
 
 
@@ -79,7 +71,6 @@ WRONG_RESULTS = [
     (Result(plugin="a").replace(error=5), "result.error: found the number 5, expected a string"),
     (Result(plugin="a").replace(metadata={"a": 1}), "result.metadata.a: found the number 1, expected a string"),
     (Result(plugin="a").replace(metadata={1: "a"}), "result.metadata: key: found the number 1, expected a string"),
-    (Result(plugin="a").replace(metadata=[]), "result.metadata: found an array, expected an object of strings"),
     (Result(plugin="a").replace(extra=[]), "result.extra: found an array, expected an object"),
     (Result(plugin="a", extra={"a": float("nan")}), "cannot be written as JSON"),
     (Request(state="a", id="a", pid=2**63), "request.pid: found the number 9223372036854775808, expected an integer"),
@@ -99,13 +90,11 @@ MESSAGES: list[Any] = [
     Result(plugin="a", error="b", metadata={"c": "d"}, cgroups_path="e", extra={"f": 1}),
     Request(state="create", id="a", sandbox_id="b", pid=1, spec=Spec(), labels={"a": "b"}, conf=1, results=[]),
     PluginEntry(type="a", conf={}, states=["setup"], failure_policy="fail", timeout=1.5, source="f", source_index=2),
-    PluginEntry(type="a", resident=False),
-    ConfigList(plugins=[PluginEntry(type="a")]),
 ]
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
-def test_a_message_is_frozen_and_replaced_attribute_by_attribute(message: Any) -> None:
+def test_a_message_is_frozen_replaced_by_attributes_and_equal_by_value(message: Any) -> None:
     names = message.__slots__
     with pytest.raises(AttributeError, match=r"replace\("):
         setattr(message, names[0], None)
@@ -116,17 +105,12 @@ def test_a_message_is_frozen_and_replaced_attribute_by_attribute(message: Any) -
     with pytest.raises(TypeError, match="no attribute 'unheard_of'"):
         message.replace(unheard_of=1)
     for name in names:
+        assert f"{name}={getattr(message, name)!r}" in repr(message)
         changed = message.replace(**{name: "changed"})
         assert getattr(changed, name) == "changed"
         assert changed != message
         assert all(getattr(changed, other) == getattr(message, other) for other in names if other != name)
-
-
-@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
-def test_message_is_equal_by_value_unhashable_and_has_a_repr(message: Any) -> None:
     assert message == message.replace()
     assert message != 1
     with pytest.raises(TypeError):
         hash(message)
-    for name in message.__slots__:
-        assert f"{name}={getattr(message, name)!r}" in repr(message)

@@ -1,7 +1,5 @@
 """Tables: the verdict, the faults, the values with their defaults, and the JSON Schema that says the same."""
 
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -11,7 +9,7 @@ from jsonschema import Draft202012Validator
 
 from fuzz.documents import WORDS
 from nri.types import DecodeError
-from nri.types.table import ANYTHING, FLAG, Key, Map, Rule, Table, array, either, number, text, words
+from nri.types.table import ANYTHING, FLAG, Key, Rule, Table, array, either, number, text, words
 from nri.types.table_explained import faults as faults_of
 from nri.types.table_explained import path_text, refusal, why
 from nri.types.table_explained import schema as schema_of
@@ -104,37 +102,21 @@ def test_the_verdict_is_the_schemas_and_every_fault_has_its_path(data: st.DataOb
     assert all(path.startswith("conf") and why for path, why in faults)
 
 
-def test_a_predicate_and_its_pattern_are_one_rule() -> None:
-    rule = text(1, 4, matches=lambda value: value.isascii() and value.islower(), pattern="^[^A-Z]*[a-z][^A-Z]*$")
-    for value in STRINGS:
-        assert rule.accepts(value) == Draft202012Validator(schema_of(rule)).is_valid(value)
-
-
 TABLE = Table(
-    Key("name", text(1), required=True, title="The name", description="of the thing"),
+    Key("name", text(1), required=True),
     Key("level", words("low", "high"), default="low"),
     Key("cpus", array(number(0, 3, whole=True, expected="a CPU, 0 to 3"), unique=True), default=[]),
     Key("when", either(FLAG, array(text(1)), expected="true, false, or an array of names")),
     Key("more", Table(Key("a", number(0, 1, above=True)), nulls=True)),
     notes=True,
     nulls=True,
-    title="A thing",
 )
 GOOD = {"name": "n", "level": "high", "cpus": [0, 3], "when": ["a"], "more": {"a": 0.5}, "x-": {"any": 1}}
 FAULTS: list[tuple[Any, list[str]]] = [
     (GOOD, []),
     ({"name": "n"}, []),
     ({"name": "n", "level": None, "cpus": None, "when": None, "more": {"a": None}}, []),
-    ([], ["conf: found an array, expected an object"]),
-    (None, ["conf: found null, expected an object"]),
-    ({}, ["conf.name: missing, expected a string that is not empty"]),
     ({"name": None}, ["conf.name: found null, expected a string that is not empty"]),
-    ({"name": ""}, ["conf.name: found the string '', expected a string that is not empty"]),
-    (
-        {"name": "n", "level": "Low"},
-        ["conf.level: found the string 'Low', expected one of low, high; did you mean low?"],
-    ),
-    ({"name": "n", "level": ["low"]}, ["conf.level: found an array, expected one of low, high"]),
     (
         {"name": "n", "nmae": 1, "X-": 1},
         [
@@ -153,10 +135,7 @@ FAULTS: list[tuple[Any, list[str]]] = [
         ],
     ),
     ({"name": "n", "when": ["a", "a", 1]}, ["conf.when[2]: found the number 1, expected a string that is not empty"]),
-    ({"name": "n", "when": 0}, ["conf.when: found the number 0, expected true, false, or an array of names"]),
-    ({"name": "n", "when": [""]}, ["conf.when[0]: found the string '', expected a string that is not empty"]),
     ({"name": "n", "more": {"a": 0}}, ["conf.more.a: found the number 0, expected a number"]),
-    ({"name": "n", "more": {"x-a": 0}}, ["conf.more.x-a: unknown key, expected one of a"]),
 ]
 
 
@@ -176,28 +155,6 @@ def test_reading_fills_in_defaults_for_missing_and_null() -> None:
         raise refusal(TABLE, None, "conf")
 
 
-def test_a_schema_has_titles_descriptions_and_defaults() -> None:
-    schema = schema_of(TABLE)
-    assert (schema["title"], schema["required"], schema["additionalProperties"]) == ("A thing", ["name"], False)
-    assert list(schema["patternProperties"]) == ["^x-"]
-    keys = schema["properties"]
-    assert keys["name"] == {"title": "The name", "description": "of the thing", "type": "string", "minLength": 1}
-    assert keys["level"] == {"enum": ["low", "high", None], "default": "low"}
-    assert keys["cpus"]["items"] == {"type": "integer", "minimum": 0, "maximum": 3}
-    assert keys["cpus"]["uniqueItems"] is True
-    assert [each["type"] for each in keys["when"]["anyOf"]] == ["boolean", "array", "null"]
-    assert keys["more"]["properties"] == {"a": {"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 1}}
-
-
-def test_title_of_a_table_and_constant_of_a_single_word() -> None:
-    inner = Table(Key("a", FLAG), title="Inner", description="of the outer")
-    assert schema_of(Table(Key("b", inner)))["properties"]["b"]["title"] == "Inner"
-    schema = schema_of(Table(Key("b", inner, title="The key's")))["properties"]["b"]
-    assert (schema["title"], schema["description"]) == ("The key's", "of the outer")
-    assert schema_of(words("0.1")) == {"const": "0.1"}
-    assert schema_of(Table(Key("a", words("b")), nulls=True))["properties"] == {"a": {"enum": ["b", None]}}
-
-
 def test_a_rule_of_ones_own_says_what_is_wrong() -> None:
     def is_even(value: object) -> bool:
         return isinstance(value, int) and value % 2 == 0
@@ -214,23 +171,3 @@ def test_a_rule_that_cannot_keep_its_word_is_refused() -> None:
         text(pattern="a")
     with pytest.raises(TypeError, match=r"^expected "):
         array(FLAG, unique=True)
-
-
-def test_a_valid_value_needs_no_more_than_the_table() -> None:
-    code = (
-        "from nri.types.table import *\n"
-        "table = Table(Key('a', array(text(1))), notes=True)\n"
-        "assert table.read({'a': ['b'], 'x-': 1}) == {'a': ['b']}\n"
-        "import sys; print(*sys.modules)"
-    )
-    ran = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True)
-    loaded = set(ran.stdout.split())
-    assert not loaded & {"re", "json", "typing", "dataclasses", "enum", "difflib", "nri.types.table_explained"}
-
-
-def test_an_object_can_need_a_number_of_keys() -> None:
-    for rule in (Table(Key("a", FLAG), least=1), Map(FLAG, text(), least=1)):
-        validator = Draft202012Validator(schema_of(rule))
-        for value, accepted in (({}, False), ({"a": True}, True), (None, False)):
-            assert rule.accepts(value) == validator.is_valid(value) == accepted
-        assert list(faults_of(rule, {}, ("here",))) == [(("here",), "found 0 keys, expected at least 1", False)]
