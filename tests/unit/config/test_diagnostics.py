@@ -38,9 +38,6 @@ FAULTS: list[tuple[str | bytes, list[Any]]] = [
     (plugin('{"type":"a",}'), [("1:41: (document): ", "; JSON has no comma after the last item")]),
     ("{'version'}", [("1:2: (document): expecting property name", '; JSON has strings in "double quotes" only')]),
     ('{"version":"0.1",\n "plugins":[NaN]}', ["2:13: (document): found NaN, which is not JSON"]),
-    (plugin('{"type":"a","conf":[1e3, 1e999]}'), ["1:54: (document): the number 1e999 is out of range"]),
-    (plugin('{"type":"a","conf":' + "9" * 5000 + "}"), ["1:48: (document): a number has too many digits"]),
-    (plugin('{"type":"a","conf":' + "[" * 300 + "]" * 300 + "}"), ["1:301: (document): the document is nested too"]),
     (b'{"version":\n"\xff"}', ["2:2: (document): found the byte 0xff, which is not UTF-8, expected a file in UTF-8"]),
     (b"\xef\xbb\xbf" + plugin("").encode(), ["1:1: (document): found a byte order mark (U+FEFF) at the start"]),
     (b"\xef\xbb\xbf", ["found a byte order mark", "1:1: (document): found an empty file"]),
@@ -48,25 +45,19 @@ FAULTS: list[tuple[str | bytes, list[Any]]] = [
     ("\n[]", ["2:1: (document): found an array, expected an object"]),
     ("{}", ['1:1: version: missing, expected "0.1"', "1:1: plugins: missing, expected an array"]),
     ('{"version":"0.2","plugins":[]}', ["1:12: version: found the string '0.2', expected \"0.1\""]),
-    ('{"version":"0.1","plugins":{}}', ["1:28: plugins: found an object, expected an array"]),
     ('{"version":"0.1","plugin":[]}', ["1:18: plugin: unknown key, did you mean plugins?"]),
     ('{"version":"0.1","plugins":[],"zzz":1}',
      ["1:31: zzz: unknown key, expected one of $schema, version, plugins"]),
     # an entry
-    (plugin("7"), ["1:29: plugins[0]: found the number 7, expected an object"]),
     (plugin("{}"), [f"1:29: plugins[0].type: missing, expected {TYPE_RULE}"]),
     (plugin('{"tpye":"a"}'), ["1:30: plugins[0].tpye: unknown key, did you mean type?"]),
     (plugin('{"type":"a","\\u0073tate":[]}'), ["1:41: plugins[0].state: unknown key, did you mean states?"]),
     (plugin('{"type":"a","ü b":1}'), ["1:41: plugins[0]['ü b']: unknown key, expected one of"]),
-    (plugin('{"type":5}'), ["1:37: plugins[0].type: found the number 5, expected a file name"]),
     (plugin('{"type":"a"},{"type":""}'), [f"1:50: plugins[1].type: found the string '', expected {TYPE_RULE}"]),
     (plugin('{"type":"../a"}'), ["found the string '../a', expected a file name"]),
     (plugin('{"type":"a\\n"}'), ["found the string 'a\\n', expected a file name"]),
     (plugin('{"type":"' + "a" * 256 + '"}'), ["plugins[0].type: found 256 characters, expected at most 255"]),
     (plugin('{"type":"a","timeout":0}'), ["found the number 0, expected a number of seconds above 0, at most 3600"]),
-    (plugin('{"type":"a","timeout":3601}'), ["expected a number of seconds above 0, at most 3600"]),
-    (plugin('{"type":"a","timeout":true}'), ["1:51: plugins[0].timeout: found the boolean true, expected a number"]),
-    (plugin('{"type":"a","resident":1}'), ["1:52: plugins[0].resident: found the number 1, expected true or false"]),
     (plugin('{"type":"a","failurePolicy":"Ignore"}'),
      ["found the string 'Ignore', expected one of fail, ignore; did you mean ignore?"]),
     (plugin('{"type":"a","states":["setup","creat",5]}'), [
@@ -87,20 +78,15 @@ FAULTS: list[tuple[str | bytes, list[Any]]] = [
         "namespaces[5]: found the string 'a-', expected a name",
         "namespaces[6]: found the string 'é', expected a name",
         "namespaces[7]: found the number 7, expected a name"]),
-    (when('{"namespaces":["' + "a" * 64 + '"]}'), ["found 64 characters, expected at most 63"]),
     (when('{"labels":{}}'), ["when.labels: found 0 keys, expected at least 1"]),
-    (when('{"labels":{"a":{}}}'), ["when.labels.a: found 0 keys, expected at least 1"]),
-    (when('{"labels":{"a":"b"}}'), ["when.labels.a: found the string 'b', expected an object"]),
     (when('{"labels":{"a b":{"present":true}}}'), ["labels: found the key 'a b', expected a key of ASCII"]),
     (when('{"labels":{"a":{"equals":[]}}}'), ["labels.a.equals: found 0 items, expected at least 1"]),
     (when('{"labels":{"a":{"equals":3}}}'), ["found the number 3, expected a string, or an array of at least one"]),
-    (when('{"labels":{"a":{"present":1}}}'), ["found the number 1, expected true or false"]),
     (when('{"annotations":{"a":{"pattern":"web"}}}'),
      ["annotations.a.pattern: found the string 'web', expected a pattern with '*' for any characters"]),
     (when('{"annotations":{"a":{"pattern":"*' + "x" * 100_000 + '"}}}'),
      ["annotations.a.pattern: found 100001 characters, expected at most 4096"]),
     (when('{"sandbox":"yes"}'), ["found the string 'yes', expected true, false or both"]),
-    (when('{"sandbox":1}'), ["found the number 1, expected true, false or both"]),
     (when('{"runtimeHandler":"runc"}'), ["runtimeHandler: found the string 'runc', expected an array"]),
     # keys that are given twice
     ('{"version":"0.1",\n"plugins":[],\n"version":"0.1"}',
@@ -120,25 +106,6 @@ def test_fault_names_place_what_is_wrong_and_what_is_expected(document: str | by
             assert text in line
     assert all(line.isprintable() and len(line) < 400 for line in found)
     host_config.check(document if isinstance(document, bytes) else document.encode())
-
-
-def test_each_of_many_mistakes_is_listed_once_in_order() -> None:
-    document = """{
-  "version": "1.0",
-  "plugins": [
-    {"tpye": "clearcfs", "timeout": -1},
-    {"type": "konfine", "states": ["start"], "conf": {"a": 1, "a": 2}}
-  ],
-  "comment": ""
-}"""
-    assert [line.split(": ")[:2] for line in lines(document)] == [
-        ["2:14", "version"],
-        ["4:6", "plugins[0].tpye"],
-        ["4:37", "plugins[0].timeout"],
-        ["5:36", "plugins[1].states[0]"],
-        ["5:63", "plugins[1].conf.a"],
-        ["7:3", "comment"],
-    ]
 
 
 def test_columns_count_characters() -> None:

@@ -11,10 +11,7 @@ from nri.types.table_explained import nearest, path_text
     ("path", "text"),
     [
         (("a", 0, "b", 1, 2), "a[0].b[1][2]"),
-        ((0,), "[0]"),
-        (("$schema",), "$schema"),
         (("x-a", "b.c", "", "d\n"), "x-a['b.c'][''][" + repr("d\n") + "]"),
-        (("k" * 60,), "k" * 60),
         (("k" * 61,), "['" + "k" * 39 + "…" + "k" * 15 + "' (63 characters)]"),
     ],
 )
@@ -49,8 +46,6 @@ def test_two_invalid_files_are_equal_if_their_documents_are() -> None:
     [
         ("tpye", "type"),
         ("failure_policy", "failurePolicy"),
-        ("TIMEOUT", "timeout"),
-        ("zzz", None),
         (5, None),
         ("timeout" * 20, None),
     ],

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nri
-from fuzz.documents import WORDS
 from fuzz.targets import host_config
 from harness import json_schemas
 from nri.config import PluginEntry
@@ -72,13 +71,6 @@ def test_the_table_and_the_schema_agree_on_any_value_of_a_key(value: Any, key: s
 @given(st.text(st.sampled_from("aZ09._-/\n é\u0660²"), max_size=6) | st.sampled_from(["a" * 255, "a" * 256]))
 def test_a_type_name_is_what_the_schema_says(name: str) -> None:
     assert is_type_name(name) == VALIDATOR.is_valid(entry(type=name))
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(WORDS), st.sampled_from(["1", '{"a":1,"\\u0061":2}', '{"a":[{}]}']))))
-def test_parsing_refuses_the_duplicates_that_are_located(pairs: list[tuple[str, str]]) -> None:
-    inner = ",".join(f"{json.dumps(key)}:{value}" for key, value in pairs)
-    host_config.check(f'{{"version":"0.1","plugins":[{{"type":"a","conf":{{{inner}}}}}]}}'.encode())
 
 
 def test_every_key_of_the_schema_is_read() -> None:

@@ -25,10 +25,8 @@ NOTHING_KNOWN: dict[str, Any] = dict.fromkeys(POD)
 CASES: list[tuple[dict[str, Any], dict[str, Any], bool, str]] = [
     # the condition, how the facts differ from those above, the verdict, the reason
     ({"namespaces": ["a", "sh*"]}, {}, True, ""),
-    ({"namespaces": ["*"]}, {}, True, ""),
     ({"namespaces": ["kube-system"]}, {}, False, 'namespace "shop", expected kube-system'),
     ({"namespaces": ["kube-*", "a"]}, {}, False, 'namespace "shop", expected one of kube-*, a'),
-    ({"namespaces": ["sho", "shop-*", "*-shop"]}, {}, False, 'namespace "shop", expected one of sho, shop-*, *-shop'),
     ({"namespaces": ["*"]}, {"namespace": None}, True, "namespace not known"),
     ({"namespaces": ["*"], "unknown": "run"}, {"namespace": None}, True, "namespace not known"),
     ({"namespaces": ["*"], "unknown": "skip"}, {"namespace": None}, False, "namespace not known"),
@@ -40,22 +38,16 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], bool, str]] = [
     ({"sandbox": "both"}, {"is_sandbox": None}, True, ""),
     ({"runtimeHandler": [""]}, {}, True, ""),
     ({"runtimeHandler": ["kata*", ""]}, {"runtime_handler": "runc"}, False, '"runc", expected one of kata*, ""'),
-    ({"runtimeHandler": ["kata*"]}, {"runtime_handler": "kata-qemu"}, True, ""),
     ({"runtimeHandler": ["kata*"]}, {"runtime_handler": None}, True, "runtime handler not known"),
     ({"labels": {"app": {"equals": ["db", "web"]}}}, {}, True, ""),
     ({"labels": {"app": {"equals": "db"}}}, {}, False, 'label "app": found "web", expected db'),
     ({"labels": {"none": {"equals": ""}}}, {}, False, 'label "none": missing, expected ""'),
-    ({"labels": {"empty": {"equals": ""}}}, {}, True, ""),
     ({"labels": {"app": {"equals": "db"}}}, {"labels": None}, True, 'label "app" not known'),
     ({"labels": {"app": {"equals": "web"}, "b": {"present": True}}}, {}, False, 'label "b": missing, expected it'),
     ({"labels": {"app": {"present": False}}}, {}, False, 'label "app": found "web", expected none'),
-    ({"labels": {"none": {"present": False}}}, {}, True, ""),
-    ({"annotations": {"team": {"equals": "a*b"}}}, {}, True, ""),
     ({"annotations": {"team": {"equals": "a*b"}}}, {"annotations": {"team": "axb"}}, False, '"axb", expected a*b'),
     ({"annotations": {"team": {"pattern": "*x*"}}}, {}, False, 'annotation "team": found "a*b", expected *x*'),
     ({"annotations": {"team": {"pattern": ["x*", "a*"], "present": True}}}, {}, True, ""),
-    ({"annotations": {"team": {"pattern": "a*", "equals": ["ab", "a*b"]}}}, {}, True, ""),
-    ({"annotations": {"none": {"pattern": "*"}}}, {}, False, 'annotation "none": missing, expected *'),
     ({"annotations": {"none": {"pattern": "*", "present": False}}}, {}, False, "missing, expected * and none"),
     ({"annotations": {"team": {"present": True}}}, {"annotations": None}, True, 'annotation "team" not known'),
     ({"annotations": {"b": {"present": True}}}, {"has_all_annotations": False}, True, 'annotation "b" not known'),
@@ -65,7 +57,6 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], bool, str]] = [
     ({"namespaces": ["shop"], "sandbox": True}, {}, False, "a container, expected a sandbox"),
     ({"namespaces": ["x"], "sandbox": True}, {}, False, '"shop", expected x; a container, expected a sandbox'),
     ({"namespaces": ["x"], "sandbox": True}, {"namespace": None}, False, "a container, expected a sandbox"),
-    ({"namespaces": ["x"], "sandbox": False}, {"namespace": None}, True, "namespace not known"),
 ]  # fmt: skip
 
 
@@ -92,14 +83,6 @@ def test_a_pattern_matches_as_the_regular_expression_would(pattern: str, text: s
     if "*" in pattern:
         expected = re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text, re.DOTALL)
         assert Pattern(pattern).matches(text) == (expected is not None), (pattern, text)
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.lists(texts, min_size=2, max_size=5), st.lists(texts, min_size=4, max_size=4))
-def test_a_pattern_matches_what_is_put_in_place_of_its_stars(parts: list[str], filling: list[str]) -> None:
-    parts = [part.replace("*", "") for part in parts]
-    text = "".join([part + fill for part, fill in zip(parts, [*filling[: len(parts) - 1], ""], strict=False)])
-    assert Pattern("*".join(parts)).matches(text)
 
 
 def test_the_ends_of_a_pattern_do_not_overlap() -> None:
@@ -162,9 +145,7 @@ NOTES: list[tuple[dict[str, Any], list[str]]] = [
 
 RULES: list[tuple[str, dict[str, Any], str]] = [
     ("annotations", {"present": False, "equals": "x"}, f"['a.b']: {NEVER}what is not present has no value"),
-    ("annotations", {"present": False, "pattern": "x*"}, f"{NEVER}what is not present has no value"),
     ("annotations", {"pattern": "web.*"}, "'web.*' looks like a regular expression; only * is special"),
-    ("annotations", {"pattern": "^web-*"}, "looks like a regular expression"),
     ("annotations", {"pattern": "web-*"}, ""),
 ]
 

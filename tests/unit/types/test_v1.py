@@ -59,15 +59,6 @@ def test_conf_and_resources_pass_through_unchanged(value: object) -> None:
     assert repr(written["spec"]["resources"]) == repr(value)
 
 
-def test_a_conf_that_is_empty_is_still_a_conf() -> None:
-    confs: list[Any] = [0, 0.0, False, "", [], {}]
-    for conf in confs:
-        written = json.loads(Request(state="create", id="a", conf=conf).to_json())
-        assert repr(written["conf"]) == repr(conf)
-        entry = json.loads(ConfigList(plugins=[PluginEntry(type="a", conf=conf)]).to_json())["plugins"][0]
-        assert repr(entry["conf"]) == repr(conf)
-
-
 def test_keys_that_a_result_does_not_know_reach_the_next_plugin() -> None:
     document = '{"plugin":"a","version":"0.1","error":"","extra":{"x":1},"more":[null]}'
     result = Result.from_json(document)
