@@ -18,7 +18,7 @@ from nri.types import DecodeError
 from nri.types.table import Map, Rule, Table
 from nri.types.table_explained import faults
 from tests.unit.adjust.documents import ADJUST, RESOURCES, UPDATES
-from tests.unit.types.mutations import mutated, values
+from tests.unit.types.mutations import values
 
 RULES = {"adjust": document.ADJUST, "updates": document.UPDATES}
 VALIDATORS = {name: json_schemas.validator(name) for name in RULES}
@@ -43,9 +43,6 @@ def in_resources(**keys: Any) -> dict[str, Any]:
 
 
 WRONG: list[tuple[Any, str]] = [
-    ([], ": found an array, expected an object"),
-    ({"en": {}}, ".en: unknown key, did you mean env?"),
-    ({"annotations": {"a": 1}}, ".annotations.a: found the number 1, expected a string without NUL"),
     ({"annotations": {"": "1"}}, ".annotations: found the key '', expected a string that is not empty"),
     (
         {"annotations": {"-a": "1"}},
@@ -53,7 +50,6 @@ WRONG: list[tuple[Any, str]] = [
     ),
     ({"env": {"A=B": "1"}}, ".env: found the key 'A=B', expected a name without '='"),
     ({"args": ["", ""]}, ".args[1]: found the string '' again, expected the command"),
-    ({"mounts": {"data": {}}}, ".mounts: found the key 'data', expected an absolute path without '..'"),
     ({"mounts": {"/data/": {}}}, ".mounts: found the key '/data/', expected '/data'"),
     ({"mounts": {"-//data": None}}, ".mounts: found the key '//data', expected '/data'"),
     ({"mounts": {"/d\x1b": {"type": "bind"}}}, f".mounts./d\\x1b.source: found the string '', {BIND}"),
@@ -61,7 +57,6 @@ WRONG: list[tuple[Any, str]] = [
         {"mounts": {"/d": {"source": "../x", "options": ["rbind"]}}},
         f".mounts./d.source: found the string '../x', {BIND}",
     ),
-    ({"mounts": {"/d": {"options": ["bind"]}}}, f".mounts./d.source: found the string '', {BIND}"),
     ({"rlimits": [CORE, CORE]}, ".rlimits[1].type: found the string 'RLIMIT_CORE' again, expected it once"),
     ({"cdiDevices": ["a.b/c=d", "a.b/c=d"]}, ".cdiDevices[1]: found the string 'a.b/c=d' again, expected it once"),
     (in_linux(devices=[{"path": "/dev/x"}]), f".linux.devices[0].type: {NEEDED}"),
@@ -72,12 +67,10 @@ WRONG: list[tuple[Any, str]] = [
         ".linux.devices[0].path: found the string '/dev//x', expected '/dev/x'",
     ),
     (in_linux(devices=[DEVICE, DEVICE]), ".linux.devices[1].path: found the string '/dev/x' again, expected it once"),
-    (in_linux(oomScoreAdj=1.0), ".linux.oomScoreAdj: found the number 1.0, expected an integer"),
     (
         in_linux(namespaces=[{"type": "pid", "remove": True}, {"type": "pid"}]),
         ".linux.namespaces[1].type: found the string 'pid' again, expected it once",
     ),
-    (in_resources(cpu={"shares": True}), ".linux.resources.cpu.shares: found the boolean true, expected an integer"),
     (
         in_resources(unified={"../x": "1"}),
         ".linux.resources.unified: found the key '../x', expected the name of a file in the cgroup's directory",
@@ -101,7 +94,6 @@ def test_wrong_adjust_is_refused_with_its_place(adjust: Any, message: str) -> No
     [
         (None, "updates: found null, expected an array of updates"),
         ([{"resources": {}}], "updates[0].id: missing, expected a container's id"),
-        ([{"id": "", "resources": {}}], "updates[0].id: found the string '', expected a container's id"),
         (
             [{"id": "a", "resources": {"hugepageLimits": [PAGES, PAGES]}}],
             "updates[0].resources.hugepageLimits[1].pageSize: found the string '2MB' again, expected it once",
@@ -142,18 +134,6 @@ def test_full_documents_are_accepted_and_read_as_copies() -> None:
     assert read_updates(UPDATES)[0]["resources"] is not RESOURCES
 
 
-@settings(max_examples=300, deadline=None)
-@given(mutated([ADJUST]))
-def test_any_value_is_read_or_refused_with_a_short_line(value: Any) -> None:
-    try:
-        adjust = read_adjust(value)
-    except DecodeError as error:
-        assert str(error).isprintable()
-        assert len(str(error)) < 1000
-        return
-    assert read_adjust(adjust) == adjust
-
-
 # The tables agree with the schemas
 
 
@@ -168,13 +148,6 @@ def agree(name: str, value: Any) -> None:
     accepted = RULES[name].accepts(value)
     assert VALIDATORS[name].is_valid(value) == accepted
     assert accepted == (not list(faults(RULES[name], value)))
-
-
-@settings(max_examples=600, deadline=None)
-@given(st.sampled_from(sorted(RULES)).flatmap(lambda name: st.tuples(st.just(name), mutated([FULL[name]]))))
-def test_table_and_schema_agree_on_mutated_documents(case: tuple[str, Any]) -> None:
-    assume(not has_a_whole_number_with_a_point(case[1]))
-    agree(*case)
 
 
 def leaves(rule: Rule, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -224,23 +197,6 @@ def test_table_and_schema_agree_on_any_name_of_an_entry() -> None:
         for key in ("sysctl", "netDevices"):
             agree("adjust", in_linux(**{key: entry}))
         agree("adjust", in_resources(unified=entry))
-
-
-@pytest.mark.parametrize(("table", "full"), [(document.ADJUST, ADJUST), (document.RESOURCES, RESOURCES)])
-def test_full_documents_have_every_key(table: Rule, full: Any) -> None:
-    def missing(rule: Rule, values: list[Any], where: str) -> Iterator[str]:
-        values = [value for value in values if value is not None]
-        if isinstance(rule, Table):
-            for name, key in rule.keys.items():
-                inner = [value[name] for value in values if name in value]
-                yield from missing(key.rule, inner, f"{where}.{name}")
-        elif rule.parts:
-            inner = [each for value in values for each in (value.values() if isinstance(value, dict) else value)]
-            yield from missing(rule.parts[0], inner, where)
-        elif not values:
-            yield where
-
-    assert [*missing(table, [full], "")] == []
 
 
 # The table of fields
