@@ -1,4 +1,4 @@
-"""Adjustments of several plugins, put together."""
+"""Adjustments and updates of several plugins, put together: tests/golden has what NRI makes of them."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import itertools
 from typing import Any
 
 import pytest
+from google.protobuf import json_format
 from google.protobuf.descriptor import FieldDescriptor
 
-from nri.adaptation import ConflictError
+from nri.adaptation import ConflictError, EventError
 from nri.adaptation.fields import FIELDS, changed_fields
 from nri.adaptation.merging import Merger
 from nri.adjust.merging import ADDED, BY_ENTRIES, MAP
 from nri.v2 import api
+from tests.support.merged import merge
 
 SETTABLE = [path for path, rule in FIELDS.items() if rule.kind != ADDED and rule.owner]
-REMOVABLE = [path for path, rule in FIELDS.items() if rule.removable]
-MAPS = [path for path in REMOVABLE if FIELDS[path].kind == MAP]
-LISTS = ["mounts", "env", "linux.devices"]
 
 
 def message(path: str, number: int, root: Any = api.ContainerAdjustment, key: str = "key") -> Any:
@@ -82,14 +81,6 @@ def owners(merger: Merger, path: str) -> Any:
     return record.simple.get(rule.owner)
 
 
-def entries(path: str, *keys: str) -> Any:
-    """An adjustment with these entries, whose values follow from their positions."""
-    made = api.ContainerAdjustment()
-    for number, key in enumerate(keys, 1):
-        made.MergeFrom(message(path, number, key=key))
-    return made
-
-
 def test_table_has_every_field_of_an_adjustment_with_an_owner_of_its_own() -> None:
     def leaves(descriptor: Any, prefix: str = "") -> Any:
         for field in descriptor.fields:
@@ -105,8 +96,6 @@ def test_table_has_every_field_of_an_adjustment_with_an_owner_of_its_own() -> No
     numbers = [FIELDS[path].owner for path in SETTABLE]
     assert len(set(numbers)) == len(numbers)
     assert set(numbers) | {api.Field.OciHooks} == set(api.Field.values()) - {0}
-    assert set(REMOVABLE) == {*MAPS, *LISTS, "linux.namespaces"}
-    assert set(MAPS) == {"annotations", "linux.sysctl", "linux.net_devices"}
 
 
 def test_field_that_one_plugin_sets_is_as_it_set_it_and_shown_to_later_ones() -> None:
@@ -125,14 +114,10 @@ def test_field_that_one_plugin_sets_is_as_it_set_it_and_shown_to_later_ones() ->
 
 def test_field_that_is_set_twice_is_a_conflict_that_names_it_and_both_plugins() -> None:
     for path, second in itertools.product(SETTABLE, ("10-p", "00-p")):
-        merger = add(merged(), message(path, 1), "00-p")
+        key = "key" if FIELDS[path].kind in BY_ENTRIES else ""
         with pytest.raises(ConflictError) as caught:
-            add(merger, message(path, 2), second)
-        rule = FIELDS[path]
-        key = "key" if rule.kind in BY_ENTRIES else ""
+            add(add(merged(), message(path, 1), "00-p"), message(path, 2), second)
         assert (caught.value.field, caught.value.plugins) == (f"{path} {key}".rstrip(), ("00-p", second))
-        words = f"both tried to set {api.Field.Name(rule.owner)} {key}"
-        assert str(caught.value) == f'plugins "{second}" and "00-p" {words}'
 
 
 def test_hooks_and_device_rules_of_several_plugins_are_added_up() -> None:
@@ -148,46 +133,10 @@ def test_hooks_and_device_rules_of_several_plugins_are_added_up() -> None:
     assert owners(merger, "hooks.prestart") == "00-p,10-p"
 
 
-@pytest.mark.parametrize("path", [*MAPS, *LISTS])
-def test_a_plugin_replaces_what_an_earlier_one_has_set_by_removing_it_and_then_owns_it(path: str) -> None:
-    merger = merged(message(path, 1), entries(path, "-key", "key"))
-    marks = [f"{path} -key"] if path in MAPS else []
-    assert changed_fields(merger.adjustment) == [*marks, f"{path} key"]
-    assert owners(merger, path) == {"key": "10-p"}
-    assert shown(merger, path) == ["key"]
-    with pytest.raises(ConflictError) as caught:
-        add(merger, message(path, 3), "20-p")
-    assert caught.value.plugins == ("10-p", "20-p")
-    assert owners(add(merger, entries(path, "-key", "key"), "30-p"), path) == {"key": "30-p"}
-
-
-@pytest.mark.parametrize("path", LISTS)
-def test_a_removal_takes_an_earlier_plugins_entry_out_of_a_list_and_owns_its_key(path: str) -> None:
-    merger = merged(message(path, 1), entries(path, "-key"))
-    assert changed_fields(merger.adjustment) == ([f"{path} -key"] if path == "mounts" else [])
-    assert owners(merger, path) == {"key": "-10-p"}
-    assert shown(merger, path) == []
-    with pytest.raises(ConflictError) as caught:
-        add(merger, message(path, 2), "20-p")
-    assert caught.value.plugins == ("10-p", "20-p")
-    assert owners(add(merger, message(path, 2), "10-p"), path) == {"key": "10-p"}
-
-
-@pytest.mark.parametrize("path", [*MAPS, "mounts"])
-def test_only_the_first_minus_of_a_key_removes(path: str) -> None:
-    merger = merged(message(path, 2, key="key"), entries(path, "--key"))
-    assert set(changed_fields(merger.adjustment)) == {f"{path} --key", f"{path} key"}
-    assert owners(merger, path) == {"key": "00-p"}
-
-
-def shown(merger: Merger, path: str) -> list[str]:
-    """The keys that the next plugin is shown."""
-    found: Any = merger.container
-    for part in path.split("."):
-        found = getattr(found, part)
-    if path == "env":
-        return [text.partition("=")[0] for text in found]
-    return sorted(found) if path in MAPS else [getattr(item, FIELDS[path].key) for item in found]
+def test_only_the_first_minus_of_a_key_removes() -> None:
+    merger = merged(*[api.ContainerAdjustment(annotations={key: "1"}) for key in ("key", "--key")])
+    assert changed_fields(merger.adjustment) == ["annotations --key", "annotations key"]
+    assert owners(merger, "annotations") == {"key": "00-p"}
 
 
 # The container that later plugins see
@@ -234,15 +183,61 @@ def test_a_zero_is_a_value() -> None:
         merged(zero, zero)
 
 
-def test_the_first_conflict_in_the_order_of_the_table_is_reported() -> None:
-    both = api.ContainerAdjustment(annotations={"a": "1"}, rlimits=[{"type": "t"}], linux={"cgroups_path": "/a"})
-    with pytest.raises(ConflictError, match="Annotations a"):
-        merged(both, both)
-    both.ClearField("annotations")
-    with pytest.raises(ConflictError, match="CgroupsPath"):
-        merged(both, both)
-
-
 def test_fields_of_a_newer_nri_are_ignored() -> None:
     newer = api.ContainerAdjustment.FromString(b"\xfa\x3e\x03new")
     assert merged(newer, newer).adjustment == merged().adjustment
+
+
+# Updates
+
+RESOURCES = "linux.resources."
+UPDATABLE = [path for path in SETTABLE if path.startswith(RESOURCES) and path != f"{RESOURCES}pids"]
+
+
+def update(path: str, number: int, id_: str = "other", *, ignore_failure: bool = False) -> api.ContainerUpdate:
+    made: api.ContainerUpdate = message(path, number, api.ContainerUpdate)
+    made.container_id, made.ignore_failure = id_, ignore_failure
+    return made
+
+
+def merged_updates(*updates: Any, event: str = "StopContainer") -> list[api.ContainerUpdate]:
+    """The updates, each of another plugin, as merged."""
+    responses = [(f"{number}0-p", {"update": [as_dict(each)]}) for number, each in enumerate(updates)]
+    return list(merge(event, {"id": "app"}, responses).update)
+
+
+def as_dict(value: Any) -> Any:
+    return value if isinstance(value, dict) else json_format.MessageToDict(value)
+
+
+@pytest.mark.parametrize("event", ["CreateContainer", "UpdateContainer", "StopContainer"])
+def test_updates_of_a_container_are_put_together_and_conflict_likewise(event: str) -> None:
+    for path in UPDATABLE:
+        first, third = merged_updates(update(path, 1), update(path, 2, "third"), event=event)
+        assert (first.container_id, third.container_id) == ("other", "third")
+        assert changed_fields(first) == changed_fields(update(path, 1))
+        with pytest.raises(ConflictError, match=f"both tried to set {api.Field.Name(FIELDS[path].owner)}"):
+            merged_updates(update(path, 1), update(path, 3), event=event)
+
+
+def test_an_update_that_changes_nothing_is_in_the_list() -> None:
+    pages = [{"page_size": "2MB", "limit": 1}] * 2
+    twice = {"container_id": "other", "linux": {"resources": {"hugepage_limits": pages}}, "ignore_failure": True}
+    for empty in (twice, {"container_id": "other"}):
+        (found,) = merged_updates(empty)
+        assert (found.container_id, changed_fields(found)) == ("other", [])
+
+
+@pytest.mark.parametrize("second", [True, False])
+def test_failure_is_ignored_when_all_say_so(second: bool) -> None:
+    first = update(f"{RESOURCES}cpu.quota", 1, ignore_failure=True)
+    (found,) = merged_updates(first, update(f"{RESOURCES}cpu.shares", 1, ignore_failure=second))
+    assert found.ignore_failure is second
+
+
+def test_the_container_that_is_being_created_cannot_be_updated_even_if_failure_is_ignored() -> None:
+    own = update(f"{RESOURCES}cpu.quota", 1, "app", ignore_failure=True)
+    with pytest.raises(EventError) as caught:
+        merged_updates(own, event="CreateContainer")
+    assert str(caught.value) == 'plugin "00-p" asked update of "app" during creation'
+    assert (caught.value.event, caught.value.plugin) == ("CreateContainer", "00-p")
