@@ -1,15 +1,20 @@
-"""Plugins that are attached over a socket: registration, and the end."""
+"""Plugins that are attached over a socket: registration, synchronization in one part or several, and the end."""
 
 from __future__ import annotations
 
+import copy
 import socket
 import threading
+from collections.abc import Sequence
 
 import pytest
 
-from nri.adaptation import AdaptationError, Runtime
-from nri.v2.ttrpc import StatusError
-from tests.support.v2_plugin import Plugin
+from nri.adaptation import AdaptationError, Exchange, Runtime
+from nri.adaptation.lifecycle import PodTemplate
+from nri.adaptation.store import MAX_PART, parts
+from nri.v2 import api, stub
+from nri.v2.ttrpc import MAX_DATA, StatusError
+from tests.support.v2_plugin import Plugin, container, pod
 from tests.support.waiting import SOON
 
 
@@ -67,3 +72,92 @@ def register(plugin: Plugin) -> None:
         plugin.register()
     except Exception:
         pass
+
+
+# Synchronization
+
+
+def test_more_than_a_message_of_containers_comes_in_parts() -> None:
+    with Runtime(request_timeout=SOON) as runtime:
+        shape = PodTemplate()
+        first = shape.pod()
+        runtime.store.pods[first.id] = first
+        for number in range(100):
+            item = shape.container(first, number)
+            item.args.append("x" * 100_000)
+            runtime.store.containers[item.id] = item
+        plugin = Plugin().connect(runtime)
+        assert runtime.plugins == ["10-test"]
+        requests = plugin.requests("Synchronize")
+        assert [len(request.pods) for request in requests] == [1] + [0] * (len(requests) - 1)
+        assert [request.more for request in requests] == [True] * (len(requests) - 1) + [False]
+        assert len(requests) > 2
+        assert all(request.ByteSize() <= MAX_PART for request in requests)
+        ids = [item.id for request in requests for item in request.containers]
+        assert ids == list(runtime.store.containers)
+
+
+@pytest.mark.raw  # an old runtime sends this, and nothing sends it to a Go reader of ours
+def test_up_to_nri_0_6_everything_comes_in_one_message() -> None:
+    taken = []
+
+    class Taking(stub.V2Plugin):
+        def run_pod_sandbox(self, request: object, call: object) -> None:
+            pass
+
+        def synchronize(self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]) -> None:
+            taken.extend([len(pods), len(containers)])
+
+    exchanges: list[Exchange] = []
+    with Runtime(nri_version=(0, 6), request_timeout=SOON, on_exchange=exchanges.append) as runtime:
+        shape = PodTemplate()
+        made = shape.pod()
+        item = shape.container(made, 0)
+        item.args.append("x" * 50_000)
+        for number in range(100):
+            made.id = item.pod_sandbox_id = f"pod-{number}"
+            item.id = f"container-{number}"
+            runtime.store.pods[made.id] = copy.deepcopy(made)
+            runtime.store.containers[item.id] = copy.deepcopy(item)
+        ours, theirs = socket.socketpair()
+        runner = stub.Runner(Taking(), name="taking", index="10", sock=theirs)
+        serving = threading.Thread(target=runner.run)
+        serving.start()
+        assert runtime.attach(ours) == "10-taking"
+        (sent,) = [each.request for each in exchanges if each.event == "Synchronize"]
+        assert sent.ByteSize() > MAX_DATA
+        assert taken == [100, 100]
+        assert runtime.run_pod_sandbox(shape.pod()).error is None
+    serving.join(SOON)
+    assert not serving.is_alive()
+
+
+@pytest.mark.parametrize("count", [0, 7])
+def test_parts_are_as_full_as_they_can_be(count: int) -> None:
+    items = [container(str(number), args=["x" * 100]) for number in range(count)]
+    found = list(parts([pod()], items, limit=300))
+    assert sum(len(part.containers) for part in found) == count
+    assert [part.more for part in found] == [True] * (len(found) - 1) + [False]
+    assert len(found) <= count // 2 + 1
+
+
+def test_a_plugin_that_knows_nothing_of_parts_is_out() -> None:
+    with Runtime(request_timeout=SOON) as runtime:
+        for number in range(6):
+            runtime.store.containers[str(number)] = container(str(number), args=["x" * 1024 * 1024])
+        with pytest.raises(AdaptationError, match="does not handle a Synchronize in several parts"):
+            Plugin(Synchronize=api.SynchronizeResponse()).connect(runtime)
+
+
+def test_one_that_does_not_get_synchronized_in_time_is_out() -> None:
+    release = threading.Event()
+
+    def hang(request: api.SynchronizeRequest) -> api.SynchronizeResponse:
+        release.wait(SOON)
+        return api.SynchronizeResponse()
+
+    with Runtime(request_timeout=0.2) as runtime:
+        with pytest.raises(AdaptationError, match="could not be synchronized"):
+            Plugin(Synchronize=hang).connect(runtime)
+        release.set()
+        assert runtime.plugins == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from functools import partial
@@ -12,7 +11,7 @@ import pytest
 
 from nri.adaptation import AdaptationError, ConflictError, EventError, Exchange, Runtime
 from nri.adaptation.lifecycle import PodTemplate, Replayer
-from nri.v2 import api, stub
+from nri.v2 import api
 from nri.v2.api import Event, events
 from nri.v2.ttrpc import Code, StatusError
 from tests.support.v2_plugin import ALL, Plugin, adjusts, container, pod, quota, updates
@@ -32,11 +31,13 @@ def replay(runtime: Runtime, pods: int = 1, containers: int = 1) -> Replayer:
 
 
 def test_a_life_is_a_call_for_each_event_from_nri_0_12_on() -> None:
-    with Runtime() as runtime:
+    with Runtime(request_timeout=1.5, registration_timeout=7) as runtime:
         plugin = Plugin(**RPCS, StateChange=api.Empty()).connect(runtime)
         assert replay(runtime).failed == 0
     assert plugin.events == LIFE
-    assert plugin.requests("Configure")[0].NRI_version == "v0.12.0"
+    request = plugin.requests("Configure")[0]
+    assert (request.runtime_name, request.runtime_version) == ("nri-simulator", "v0.1.0")
+    assert (request.NRI_version, request.request_timeout, request.registration_timeout) == ("v0.12.0", 1500, 7000)
 
 
 def test_a_life_is_mostly_state_changes_up_to_nri_0_11() -> None:
@@ -59,28 +60,6 @@ def test_plugin_without_the_new_calls_gets_state_changes() -> None:
         assert replay(runtime).failed == 0
     assert plugin.events == ["StateChange" if rpc in STATE_CHANGES else rpc for rpc in LIFE]
     assert [exchange.event for exchange in exchanges][2:] == LIFE
-
-
-@pytest.mark.parametrize("version", [(0, 12), (0, 11)])
-def test_stub_plugin_sees_the_same_in_either_style(version: Any) -> None:
-    seen: list[str] = []
-
-    class Logger(stub.V2Plugin):
-        pass
-
-    for method in events.METHODS:
-        name = stub.plugin.HANDLERS[method.event]
-        setattr(Logger, name, lambda self, request, call, rpc=method.rpc: seen.append(rpc))
-    with Runtime(nri_version=version) as runtime:
-        ours, theirs = socket.socketpair()
-        session = stub.Runner(Logger(), name="logger", index="10", sock=theirs)
-        thread = threading.Thread(target=session.run)
-        thread.start()
-        assert runtime.attach(ours) == "10-logger"
-        assert replay(runtime).failed == 0
-    thread.join()
-    seen = [rpc for rpc in seen if rpc != "ValidateContainerAdjustment"]
-    assert seen == LIFE
 
 
 def test_plugins_are_asked_in_the_order_of_their_indices() -> None:
@@ -167,14 +146,6 @@ def test_plugin_that_dies_within_an_event_is_dropped() -> None:
         other = Plugin("20", "other", **RPCS).connect(runtime)
         runtime.start_container(pod(), container())
         assert (other.events, runtime.plugins) == (["StartContainer"], ["20-other"])
-
-
-def test_timeouts_are_sent_in_milliseconds() -> None:
-    with Runtime(request_timeout=1.5, registration_timeout=7) as runtime:
-        plugin = Plugin().connect(runtime)
-    request = plugin.requests("Configure")[0]
-    assert (request.request_timeout, request.registration_timeout) == (1500, 7000)
-    assert (request.runtime_name, request.runtime_version) == ("nri-simulator", "v0.1.0")
 
 
 # Errors
@@ -281,7 +252,8 @@ def test_adjustments_stay_for_the_rest_of_the_life() -> None:
 
 
 def test_an_update_can_be_changed_and_a_later_plugin_sees_it() -> None:
-    answer = api.UpdateContainerResponse(update=updates(app=3, other=4))
+    evict = [{"container_id": "other", "reason": "noisy"}]
+    answer = api.UpdateContainerResponse(update=updates(app=3, other=4), evict=evict)
     shares = api.LinuxResources(cpu={"shares": {"value": 9}, "quota": {"value": 1}})
     with Runtime() as runtime:
         runtime.create_container(pod(), container("other"))
@@ -292,6 +264,7 @@ def test_an_update_can_be_changed_and_a_later_plugin_sees_it() -> None:
     seen = later.requests("UpdateContainer")[0].linux_resources.cpu
     assert (seen.shares.value, seen.quota.value) == (9, 3)
     assert [update.container_id for update in outcome.updates] == ["other", "app"]
+    assert [eviction.reason for eviction in outcome.evictions] == ["noisy"]
     assert outcome.container is not None
     assert outcome.container.linux.resources.cpu.quota.value == 3
 
@@ -313,9 +286,7 @@ def test_a_validator_sees_it_all_and_can_reject_it() -> None:
     assert [(plugin.index, plugin.name) for plugin in request.plugins] == [("10", "setter"), ("20", "validator")]
 
 
-def test_conflicting_updates_at_a_stop_are_dropped(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_conflicting_updates_at_a_stop_are_dropped(caplog: pytest.LogCaptureFixture) -> None:
     answer = api.StopContainerResponse(update=updates(other=4))
     with Runtime() as runtime:
         runtime.create_container(pod(), container("other"))

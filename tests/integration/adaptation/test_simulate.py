@@ -39,23 +39,6 @@ def logger(tmp_path: Path) -> Path:
     return install(tmp_path / "plugins", "10-logger", LOGGER + SERVE)
 
 
-def test_timeline_shows_event_plugin_result_time_and_output(logger: Path) -> None:
-    ran = simulate(logger)
-    assert (ran.status, ran.stderr) == (0, "")
-    lines = ran.stdout.splitlines()
-    assert lines[0].split() == ["EVENT", "POD", "PLUGIN", "RESULT", "TIME"]
-    assert (*lines[1].split()[:3], lines[2]) == (
-        "Configure",
-        "-",
-        "10-logger",
-        "  wants RunPodSandbox, CreateContainer",
-    )
-    at = [line.split()[0] for line in lines].index("CreateContainer")
-    assert lines[at].split()[1:4] == ["web-0/app-0", "10-logger", "ok"]
-    assert lines[at].endswith(" ms")
-    assert lines[at + 1].startswith("    ['PATH=")
-
-
 def test_event_that_no_plugin_wants_is_shown(tmp_path: Path) -> None:
     plugin = install(tmp_path / "plugins", "10-stopped", STUB.replace("run_pod", "stop_pod") + SERVE)
     ran = simulate(plugin, "--containers", 0, "--json")
@@ -82,24 +65,8 @@ def test_made_up_values_can_be_chosen() -> None:
     assert started is not None
     assert (started.pid, started.annotations.get("a")) == (42, None)
     assert started.linux.cgroups_path == f"kubepods-burstable-pod{uid}.slice:cri-containerd:{started.id}"
-    assert [list(PodTemplate(seed=seed).lives()) == list(PodTemplate(seed=1).lives()) for seed in (1, 2)] == [
-        True,
-        False,
-    ]
-
-
-def test_changes_and_conflicts_of_plugins_are_shown(tmp_path: Path) -> None:
-    for name in ("10-one", "20-two"):
-        install(tmp_path / "plugins", name, SETTER + SERVE)
-    ran = simulate(tmp_path / "plugins")
-    assert ran.status == 1
-    assert "\n  sets annotations a, annotations b\n" in ran.stdout
-    conflict = 'CreateContainer fails: plugins "20-two" and "10-one" both tried to set Annotations a'
-    assert conflict in " ".join(ran.stdout.split())
-    assert "StartContainer" not in ran.stdout
-    events = [line.split()[0] for line in ran.stdout.splitlines() if not line.startswith(" ")]
-    at = events.index("StopContainer")
-    assert events[at:] == ["StopContainer", "RemoveContainer", "StopPodSandbox", "RemovePodSandbox"]
+    first, again, other = (list(PodTemplate(seed=seed).lives()) for seed in (1, 1, 2))
+    assert first == again != other
 
 
 def test_an_error_is_shown_and_is_exit_status_1(tmp_path: Path) -> None:
@@ -155,5 +122,6 @@ def test_the_timeline_has_80_columns_with_any_name(tmp_path: Path) -> None:
     lines = ran.stdout.splitlines()
     assert max(map(len, lines)) <= 80
     assert lines[0] == "EVENT                 POD          PLUGIN        RESULT                     TIME"
+    assert "  wants RunPodSandbox, StopPodSandbox, CreateContainer" in lines
     assert "web-0/app-0  10-pp…pppppp" in ran.stdout
     assert "".join("".join(lines).split()).count("o" * 300) == 1
