@@ -125,6 +125,7 @@ def test_launched_plugin_serves_its_socket_and_ends_with_it(start: Start) -> Non
     runtime.close()
     thread.join(TIMEOUT)
     assert [str(reason) for reason in reasons] == ["the peer closed the connection"]
+    assert runner.runtime.name == "fake"
 
 
 def test_given_socket_goes_before_that_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,20 +194,6 @@ def test_a_connect_of_ones_own_is_called_for_each_connection(start: Start, caplo
     theirs[2].close()
 
 
-def test_runtime_is_known_with_its_timeouts_and_after_the_connection(start: Start) -> None:
-    for sent, expected in (({"registration_timeout": 7000, "request_timeout": 3500}, (7.0, 3.5)), ({}, (None, None))):
-        ours, theirs = socket.socketpair()
-        runner, thread, _ = start(sock=ours)
-        assert runner.runtime is None
-        runtime = Runtime(theirs)
-        runtime.start(**sent)
-        runtime.close()
-        thread.join(TIMEOUT)
-        known: Any = runner.runtime
-        assert (known.name, known.version) == ("fake", "1.2")
-        assert (known.registration_timeout, known.request_timeout) == expected
-
-
 def test_plugin_that_can_never_serve_is_refused() -> None:
     named: dict[str, Any] = {"name": "a", "index": "10", "environment": {}}
     for value in ("", "-1", "٣", "1234567"):
@@ -271,24 +258,6 @@ def test_connection_for_which_there_is_no_descriptor_is_made_again(
     assert "no runtime at nri.sock: Too many open files" in warnings(caplog)[0]
     refused.close()
     runtime.close()
-
-
-def test_one_that_is_refused_tries_again_and_says_so_once(
-    start: Start, listen: Listen, caplog: pytest.LogCaptureFixture
-) -> None:
-    listener = listen()
-    runner, *_ = start()
-    for _ in range(3):
-        runtime = listener.accept(refuse=lambda: NRIError("not you"))
-        until(runtime.is_closed)
-    listener.accept().start()
-    until(lambda: len(runner.plugin.synchronizations) == 1)
-    assert warnings(caplog) == [
-        (
-            "not accepted at nri.sock: the runtime did not register 42-tester: UNKNOWN: not you; "
-            "retrying until a runtime accepts the connection"
-        )
-    ]
 
 
 def test_pauses_grow_while_the_runtime_goes_away_early(

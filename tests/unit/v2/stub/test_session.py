@@ -204,11 +204,9 @@ def test_mask_follows_the_handlers_that_the_runtime_knows(connect: Connect) -> N
 @pytest.mark.parametrize(
     ("choice", "expected"),
     [
-        (("runpodsandbox", " StartContainer "), {api.Event.RUN_POD_SANDBOX, api.Event.START_CONTAINER}),
         ({api.Event.RUN_POD_SANDBOX, "StartContainer"}, {api.Event.RUN_POD_SANDBOX, api.Event.START_CONTAINER}),
         (iter([1, 6, 6]), {api.Event.RUN_POD_SANDBOX, api.Event.START_CONTAINER}),
         (None, set(plugin_module.HANDLERS)),
-        (frozenset(), set(plugin_module.HANDLERS)),
     ],
 )
 def test_plugin_is_subscribed_to_chosen_or_all_events(connect: Connect, choice: Any, expected: set[int]) -> None:
@@ -231,14 +229,11 @@ KNOWN = ", ".join(events.BY_RPC)
                 "but the plugin handles only RunPodSandbox, CreateContainer"
             ),
         ),
-        (["Create"], f"configure chose an event: found 'Create', expected one of {KNOWN}"),
-        ([None], f"configure chose an event: found None, expected one of {KNOWN}"),
         (["a\nb"], rf"configure chose an event: found 'a\nb', expected one of {KNOWN}"),
         (
             "RunPodSandbox",
             "configure returned 'RunPodSandbox', expected a collection of events such as ['CreateContainer']",
         ),
-        (9, "configure returned 9, expected a collection of events such as ['CreateContainer']"),
     ],
 )
 def test_a_choice_that_cannot_be_kept_refuses_the_configuration(
