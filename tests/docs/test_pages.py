@@ -1,5 +1,7 @@
 """The pages: links and names of files lead somewhere, and tables that repeat a table of the code agree with it."""
 
+import importlib
+import inspect
 import re
 from pathlib import Path
 
@@ -45,6 +47,19 @@ def test_files_of_the_repository_that_pages_name_exist() -> None:
         if not (ROOT / path).exists() and "NAME" not in path
     ]
     assert lost == []
+
+
+def test_every_public_name_is_there_and_documented() -> None:
+    packages = re.findall(r"^\| `(nri[\w.]*)`", (DOCS / "api.md").read_text(), re.MULTILINE)
+    assert "nri.skel" in packages
+    bare = []
+    for package in packages:
+        module = importlib.import_module(package)
+        for name in module.__all__:
+            value = getattr(module, name)
+            if (inspect.isclass(value) or inspect.isfunction(value)) and not hasattr(value, "DESCRIPTOR"):
+                bare += [] if inspect.getdoc(value) else [f"{package}.{name}"]
+    assert bare == []
 
 
 def test_checks_of_the_contract_name_sections_of_the_specification() -> None:

@@ -1,9 +1,7 @@
 """The Debian package: what it contains, and what real dpkg makes of it in a scratch root."""
 
-import gzip
 import hashlib
 import os
-import re
 import shutil
 import subprocess
 import tarfile
@@ -132,19 +130,6 @@ def test_package_has_right_places_modes_and_checksums(packages: Packages) -> Non
     listed = [line.split("  ", 1) for line in run("dpkg-deb", "--info", package, "md5sums").stdout.splitlines()]
     assert {name: checksum for checksum, name in listed} == checksums
 
-    def text(name: str) -> bytes:
-        file = contents.extractfile(f"./usr/share/doc/nri/{name}")
-        assert file is not None
-        return file.read()
-
-    assert gzip.decompress(text("CHANGELOG.md.gz")) == (ROOT / "CHANGELOG.md").read_bytes()
-    first, *_, last = gzip.decompress(text("changelog.gz")).decode().splitlines()
-    assert first == "nri (1.2.3) unstable; urgency=medium"
-    assert re.fullmatch(r" -- .+ <\S+>  \w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d \+0000", last)
-    assert text("copyright").startswith(b"Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/")
-    for file_ in (DEPLOY / "hooks.d").iterdir():
-        assert text(f"examples/hooks.d/{file_.name}") == file_.read_bytes()
-
 
 def test_control_files_name_the_libc_and_scripts_are_valid(packages: Packages, tmp_path: Path) -> None:
     package = packages.build()
@@ -160,8 +145,6 @@ def test_control_files_name_the_libc_and_scripts_are_valid(packages: Packages, t
     for script in scripts:
         path = tmp_path / "control" / script
         run("sh", "-n", path)
-        assert path.read_text().startswith("#!/bin/sh\n")
-        assert "debconf" not in path.read_text()
         if shutil.which("shellcheck"):
             run("shellcheck", "--shell=sh", "--exclude=SC1091", path)
 
@@ -199,7 +182,6 @@ def test_fresh_node_has_no_bridge_until_one_is_chosen(packages: Packages) -> Non
     assert not (packages.root / "etc/systemd").exists()
     for choice in ("systemctl enable --now nri-v1bridge", f"ln -s ../lib/v1bridge /{BRIDGE}"):
         assert f"  {choice}" in said
-        assert choice in (DEPLOY / "debian/README.Debian").read_text()
     assert packages.dpkg("--verify", "nri") == ""
     os.symlink("../lib/v1bridge", packages.root / BRIDGE)
     assert (packages.root / BRIDGE).exists()

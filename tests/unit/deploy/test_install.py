@@ -6,11 +6,13 @@ import pwd
 import shutil
 import subprocess
 import tempfile
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.containerd import toml
 from tests.support.installing import DEPLOY, ROOT, build, links, run, source, tree
 
 SCRIPTS = [
@@ -123,3 +125,19 @@ def test_oci_hooks_run_what_is_installed(installed: Path) -> None:
     for file in (DEPLOY / "hooks.d").iterdir():
         path = json.loads(file.read_text())["hook"]["path"]
         assert (installed / path.lstrip("/")).resolve().name == "nri"
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "cri"),
+    [
+        ("config-1.toml", (1, 7), "io.containerd.grpc.v1.cri"),
+        ("config-2.toml", (2, 1), "io.containerd.cri.v1.runtime"),
+    ],
+)
+def test_containerd_is_configured_as_in_the_tests_that_run_it(name: str, version: tuple[int, ...], cri: str) -> None:
+    sample = tomllib.loads((DEPLOY / "containerd" / name).read_text())
+    tested = tomllib.loads(
+        toml.config(version, root=Path("/r"), socket=Path("/s"), oci_runtime="/opt/nri/sbin/nri-runc")
+    )
+    assert sample["version"] == tested["version"]
+    assert sample["plugins"][cri]["containerd"]["runtimes"] == tested["plugins"][cri]["containerd"]["runtimes"]

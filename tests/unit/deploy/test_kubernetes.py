@@ -53,30 +53,25 @@ def mounts(overlay: str, name: str) -> dict[str, tuple[str, bool]]:
 
 
 @pytest.mark.parametrize("overlay", WITH_BRIDGE)
-def test_metrics_are_a_container_beside_the_bridge(overlay: str, tmp_path: Path) -> None:
+def test_metrics_are_a_container_without_rights_beside_the_bridge(overlay: str, tmp_path: Path) -> None:
     parts = {"resources": [str(KUBERNETES / "overlays" / overlay)]}
     parts["components"] = [str(KUBERNETES / "components/metrics")]
     (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(parts))
     (built,) = [each for each in kustomize.build(tmp_path) if each["kind"] == "DaemonSet"]
     spec = built["spec"]["template"]["spec"]
-    assert spec["hostNetwork"] is True
     (metrics,) = [each for each in spec["containers"] if each["name"] == "metrics"]
-    assert [each["name"] for each in spec["containers"]] != ["metrics"]
-    assert metrics["command"] == ["/usr/local/bin/nri", "metrics", "--listen", "$(NODE):10753"]
-    assert metrics["env"][0]["name"] == "NODE"
+    assert len(spec["containers"]) > 1
     assert metrics["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     assert {mount["name"] for mount in metrics["volumeMounts"]} <= {volume["name"] for volume in spec["volumes"]}
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_volumes_images_and_network_of_an_overlay(overlay: str) -> None:
-    spec, all_containers = pod(overlay), containers(overlay).values()
+def test_overlays_have_their_volumes_and_replace_each_other(overlay: str) -> None:
+    all_containers = containers(overlay).values()
     used = {mount["name"] for container in all_containers for mount in container.get("volumeMounts", [])}
-    assert used == {volume["name"] for volume in spec["volumes"]}
-    assert {container["image"] for container in all_containers} == {"registry.example.com/nri:0.1.0"}
-    assert (spec["hostNetwork"], spec["dnsPolicy"], spec["hostPID"]) == (True, "Default", True)
+    assert used == {volume["name"] for volume in pod(overlay)["volumes"]}
     assert not any("ports" in container for container in all_containers)
-    # One name in one namespace, so that each overlay replaces the other.
+    # One name in one namespace.
     patch, kustomization = (
         yaml.safe_load((KUBERNETES / "overlays" / overlay / f"{name}.yaml").read_text())
         for name in ("daemonset", "kustomization")
@@ -89,10 +84,7 @@ def test_volumes_images_and_network_of_an_overlay(overlay: str) -> None:
 )
 def test_init_container_has_the_rights_it_needs(overlay: str, mode: str) -> None:
     install = containers(overlay)["install"]
-    program, *arguments = install["command"]
-    assert arguments == [mode, "/node"]
-    assert f"COPY deploy/kubernetes/install-node {program}\n" in (KUBERNETES / "Dockerfile").read_text()
-
+    assert install["command"][1:] == [mode, "/node"]
     # A bridge in a container has no capability; one that the runtime launches has all, and is shown to few.
     more = {} if overlay == "outside" else {"add": ["SYS_PTRACE"]}
     assert install["securityContext"]["capabilities"] == {"drop": ["ALL"], **more}
@@ -121,18 +113,12 @@ def test_settings_are_valid_and_mounted(overlay: str) -> None:
 
 
 @pytest.mark.parametrize("overlay", WITH_BRIDGE)
-def test_pod_is_ready_if_the_bridge_is_healthy(overlay: str) -> None:
-    bridge = containers(overlay)["bridge"]
-    assert bridge["readinessProbe"]["exec"]["command"] == ["/usr/local/bin/nri", "status", "--check"]
-    assert bridge["readinessProbe"]["timeoutSeconds"] > 1
-    assert ("livenessProbe" in bridge, "startupProbe" in bridge) == (overlay == "outside", False)
+def test_one_node_after_the_other_gets_a_new_bridge(overlay: str) -> None:
+    bridge, spec = containers(overlay)["bridge"], daemonset(f"overlays/{overlay}")
     # Root alone may connect to its socket.
     assert (bridge["securityContext"]["runAsUser"], bridge["securityContext"]["runAsNonRoot"]) == (0, False)
     assert mounts(overlay, "bridge")["/var/run/nri"][0] == "/var/run/nri"
-
-    spec = daemonset(f"overlays/{overlay}")
-    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
-    assert spec["updateStrategy"] == strategy
+    assert spec["updateStrategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
     for name in ("bridge", "configuration"):
         probe = containers(overlay)[name]["readinessProbe"]
         # A pod counts as available only when its probe has had the time to fail.
@@ -144,9 +130,7 @@ def test_config_map_is_copied_before_any_bridge_starts(overlay: str) -> None:
     assert [each["name"] for each in pod(overlay)["initContainers"]] == ["install", "configure"]
     for name, mode in (("configure", "once"), ("configuration", "follow")):
         container = containers(overlay)[name]
-        program, *arguments = container["command"]
-        assert f"COPY deploy/kubernetes/follow-configuration {program}\n" in (KUBERNETES / "Dockerfile").read_text()
-        assert arguments == [mode, "/configuration", "/node"]
+        assert container["command"][1:] == [mode, "/configuration", "/node"]
         assert mounts(overlay, name) == {
             "/configuration": ("configMap nri-configuration", False),
             "/node/etc/nri": ("/etc/nri", True),
@@ -154,8 +138,6 @@ def test_config_map_is_copied_before_any_bridge_starts(overlay: str) -> None:
         }
         (mount,) = [each for each in container["volumeMounts"] if each["name"] == "configuration"]
         assert "subPath" not in mount  # the kubelet does not update it
-    probe = containers(overlay)["configuration"]["readinessProbe"]["exec"]["command"]
-    assert probe == ["/usr/local/sbin/follow-configuration", "probe", "/configuration", "/node"]
 
 
 def test_bridge_in_a_container_reaches_all_that_its_plugins_need(installed: Path) -> None:
@@ -172,17 +154,10 @@ def test_bridge_in_a_container_reaches_all_that_its_plugins_need(installed: Path
     assert bridge["securityContext"]["allowPrivilegeEscalation"] is False
     assert "cpu" not in bridge["resources"]["limits"]
     assert pod("outside")["terminationGracePeriodSeconds"] > LAST_CALLS
-    program, *arguments = bridge["command"]
-    assert (installed / program.lstrip("/")).resolve().name == "nri"
-    assert arguments == ["bridge", "--config", "/bridge-options/v1bridge.json"]
-    (mount,) = [mount for mount in bridge["volumeMounts"] if mount["name"] == "bridge-options"]
-    assert (mount["mountPath"], mount["subPath"]) == ("/bridge-options/v1bridge.json", "v1bridge.json")
+    assert (installed / bridge["command"][0].lstrip("/")).resolve().name == "nri"
 
 
-def test_uninstallation_runs_on_all_nodes_and_then_idles() -> None:
-    spec = daemonset("overlays/uninstall")
-    assert spec["updateStrategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": "100%"}
-    assert spec["minReadySeconds"] == 0
+def test_uninstallation_idles_without_rights() -> None:
     (idle,) = pod("uninstall")["containers"]
     assert "volumeMounts" not in idle
     assert idle["securityContext"]["runAsNonRoot"] is True
@@ -199,8 +174,7 @@ def test_configurations_are_valid_and_defaults_are_the_samples() -> None:
 
 def test_each_node_is_in_exactly_one_group() -> None:
     canary, rest = daemonset("groups/canary"), daemonset("groups/rest")
-    for group, name in ((canary, "canary"), (rest, "rest")):
-        assert group["selector"]["matchLabels"]["nri.io/group"] == name
+    assert canary["selector"] != rest["selector"]
     (chosen,) = canary["template"]["spec"]["nodeSelector"].items() - rest["template"]["spec"]["nodeSelector"].items()
     affinity = rest["template"]["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     expected = {"key": chosen[0], "operator": "NotIn", "values": [chosen[1]]}
@@ -213,8 +187,5 @@ def test_dockerfile_copies_what_the_scripts_need() -> None:
     let_in = (KUBERNETES / "Dockerfile.dockerignore").read_text().split()
     assert sorted(f"!{path}" for path in sources) == sorted(let_in[1:])
     assert [path for path in sources if path != "dist/nri" and not (ROOT / path).exists()] == []
-    # install-node finds its tools beside it, in ../lib/nri.
-    assert "COPY deploy/kubernetes/install-node /usr/local/sbin/install-node\n" in text
-    assert "COPY --from=tree /src/tools /usr/local/lib/nri\n" in text
     needed = {*re.findall(r'"\$tools/([\w-]+)"', (KUBERNETES / "install-node").read_text()), "layout"}
     assert needed <= set(re.findall(r"/src/tools/([\w-]+)\n", text))
