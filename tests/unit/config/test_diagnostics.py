@@ -6,9 +6,12 @@ from typing import Any
 import pytest
 
 from fuzz.targets import host_config
+from nri.config import ConfigError, Fault
 from nri.config.diagnostics import diagnose
 from nri.config.faults import MAX_FAULTS
+from nri.config.loading import InvalidFile
 from nri.config.validate import parse
+from nri.types.table_explained import nearest, path_text
 
 
 def plugin(entry: str) -> str:
@@ -143,3 +146,53 @@ def test_faults_of_each_kind_are_found_up_to_the_limit() -> None:
 )
 def test_very_many_mistakes_are_listed_up_to_the_limit(entries: list[Any]) -> None:
     assert len(lines(json.dumps({"version": "0.1", "plugins": entries}))) == MAX_FAULTS
+
+
+# A fault, for a person and for a program
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        (("a", 0, "b", 1, 2), "a[0].b[1][2]"),
+        (("x-a", "b.c", "", "d\n"), "x-a['b.c'][''][" + repr("d\n") + "]"),
+        (("k" * 61,), "['" + "k" * 39 + "…" + "k" * 15 + "' (63 characters)]"),
+    ],
+)
+def test_a_path_reads_as_in_a_program(path: tuple[str | int, ...], text: str) -> None:
+    assert path_text(path) == text
+
+
+def test_a_fault_is_frozen_and_equal_by_value() -> None:
+    error = ConfigError([Fault(file="a", message="b", path="c", line=2, column=3)])
+    assert str(error) == "a:2:3: c: b"
+    (fault,) = error.faults
+    with pytest.raises(AttributeError):
+        fault.line = 1
+    with pytest.raises(AttributeError):
+        del fault.line
+    same = Fault(file="a", message="b", path="c", line=2, column=3)
+    assert (fault, hash(fault), repr(fault)) == (same, hash(same), "Fault('a:2:3: c: b')")
+    assert fault != Fault(file="a", message="b")
+    assert fault != "a:2:3: c: b"
+
+
+def test_two_invalid_files_are_equal_if_their_documents_are() -> None:
+    first, second = InvalidFile(file="f", document=b"a"), InvalidFile(file="f", document=b"b")
+    assert first == InvalidFile(file="f", document=b"a")
+    assert first != second
+    assert first != Fault(file="f", message=first.message)
+    assert len({first, second, first}) == 2
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("tpye", "type"),
+        ("failure_policy", "failurePolicy"),
+        (5, None),
+        ("timeout" * 20, None),
+    ],
+)
+def test_a_misspelt_word_is_recognized(word: object, meant: str | None) -> None:
+    assert nearest(word, ("type", "states", "failurePolicy", "timeout")) == meant

@@ -1,14 +1,15 @@
-"""Changes in OCI's words become the v2 messages that mean the same, and a container becomes OCI's words."""
+"""OCI's words become the v2 messages that mean the same, and messages OCI's words as the Go adapter wrote them."""
 
+import json
 from typing import Any
 
 from google.protobuf import json_format
 
 from nri.adjust.reading import read_adjust
 from nri.v2 import api
-from nri.v2.api import from_oci
+from nri.v2.api import convert, from_oci
 from nri.v2.api.oci_config import container_to_oci
-from tests.unit.adjust.documents import ADJUST, HOOK
+from tests.unit.adjust.documents import ADJUST, HOOK, RESOURCES
 
 FULL = ADJUST | {"annotations": {"a": "1", "gone": None, "-taken": None, "taken": "2"}}
 LINUX = FULL["linux"]
@@ -151,3 +152,35 @@ def test_a_container_in_ocis_words_is_what_was_asked_for() -> None:
         little = container_to_oci(container, {})
         assert little["process"] == {"args": [], "env": []}
         assert "hooks" not in little
+
+
+# What a plugin is shown: byte for byte what the Go adapter wrote
+
+EVERYTHING = api.LinuxResources(**MESSAGE["linux"]["resources"])
+
+
+def test_everything_comes_out_in_gos_order_zeros_too() -> None:
+    for message in (EVERYTHING, EVERYTHING.memory, EVERYTHING.cpu, EVERYTHING.devices[1]):
+        assert {field.name for field, _ in message.ListFields()} == set(message.DESCRIPTOR.fields_by_name)
+    nris = {part: dict(RESOURCES[part]) for part in ("memory", "cpu")}
+    for part, key in (("memory", "checkBeforeUpdate"), ("cpu", "burst"), ("cpu", "idle")):
+        del nris[part][key]  # NRI does not have it
+    oci = {"devices": RESOURCES["devices"], **nris}
+    oci |= {key: RESOURCES[key] for key in ("pids", "hugepageLimits", "unified")}
+    assert json.dumps(convert.resources_to_oci(EVERYTHING)) == json.dumps(oci)
+
+
+def test_pids_without_a_limit_are_an_empty_object() -> None:
+    oci = convert.resources_to_oci(api.LinuxResources(pids={"limit": -1}))
+    assert oci == {"memory": {}, "cpu": {}, "pids": {}}
+
+
+def test_reading_what_is_absent_does_not_make_it_present() -> None:
+    pod = api.PodSandbox(id="6efd")
+    assert convert.resources_of(pod.linux) is None
+    assert convert.namespaces_to_paths(pod.linux.namespaces) == {}
+    assert convert.resources_to_oci(None) is None
+    assert convert.resources_to_oci(api.LinuxResources()) == {"memory": {}, "cpu": {}}
+    assert pod == api.PodSandbox(id="6efd")
+    for linux in (api.LinuxPodSandbox, api.LinuxContainer):
+        assert convert.resources_of(linux(resources={})) == api.LinuxResources()
