@@ -219,6 +219,7 @@ def test_a_failure_that_the_options_ignore_is_noted(runtime: Runtime) -> None:
         done = runtime.run(*words, cwd=runtime.host.root)
         assert done.returncode == 0
         assert "noop: failed, ignored (failurePolicy: ignore): no" in done.stderr
+    assert not [words for words in runtime.words() if "delete" in words]
 
 
 def test_the_lines_of_a_plugin_are_in_the_log_file(runtime: Runtime) -> None:

@@ -1,32 +1,129 @@
-"""The registry of children, and the list of those that are plugins."""
+"""Children: waited for, killed and reaped, with and without a pidfd; the list of those that are plugins."""
 
 import os
 import signal
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
 
 from nri.process import children
-from nri.process.children import has_exited
 from nri.process.spawn import spawn
-from tests.support.waiting import wait_until
+from tests.support.processes import is_running, kill
+from tests.support.waiting import SOON, wait_until
+
+
+def shell(text: str) -> int:
+    null = os.open(os.devnull, os.O_RDWR)
+    try:
+        return spawn("/bin/sh", ["sh", "-c", text], (null, null, null))
+    finally:
+        os.close(null)
+
+
+@pytest.fixture(params=["pidfd", "no pidfd"], autouse=True)
+def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel with or without pidfds."""
+
+    def pidfd_open(_pid: int) -> int:
+        raise OSError(38, "Function not implemented")
+
+    if request.param == "no pidfd":
+        monkeypatch.setattr(os, "pidfd_open", pidfd_open)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left() -> Iterator[None]:
+    before = set(children.started)
+    yield
+    children.reap_late()
+    assert children.started == before
+
+
+def test_child_is_registered_until_it_is_reaped() -> None:
+    pid = shell("exec sleep 1000")
+    assert children.reap(pid) is None
+    assert pid in children.started
+    os.kill(pid, signal.SIGTERM)
+    assert wait_until(lambda: children.has_exited(pid))
+    assert children.has_exited(pid)
+    assert children.reap(pid) == -signal.SIGTERM
+    assert pid not in children.started
+
+
+def test_late_child_is_killed_with_its_group() -> None:
+    pid = shell("sleep 1000 & sleep 1000")
+    assert wait_until(lambda: len(group(pid)) == 3)
+    started = time.monotonic()
+    assert children.end_child(pid, 0.05) == -children.SIGKILL
+    assert time.monotonic() - started >= 0.05
+    assert wait_until(lambda: group(pid) == [])
+
+
+def test_rest_of_the_group_of_an_ended_child_is_killed() -> None:
+    pid = shell("sleep 1000 & exit 3")
+    assert children.end_child(pid, SOON) == 3
+    assert wait_until(lambda: group(pid) == [])
+
+
+def group(leader: int) -> list[int]:
+    """The running processes of a group."""
+    found = []
+    for name in os.listdir("/proc"):
+        try:
+            if name.isdigit() and os.getpgid(int(name)) == leader and is_running(int(name)):
+                found.append(int(name))
+        except OSError:
+            pass
+    return found
+
+
+def test_child_that_does_not_end_when_killed_is_reaped_late() -> None:
+    pid = shell("exec sleep 1000")  # it is not killed, as if that had no effect yet
+    pidfd = children.pidfd_or_none(pid)
+    assert children.await_end(pid, pidfd, time.monotonic() + 0.02) == -children.SIGKILL
+    children.reap_late()
+    assert pid in children.started
+    kill(pid)
+    assert wait_until(lambda: children.has_exited(pid))
+    children.reap_late()
+    assert pid not in children.started
+    assert not os.path.exists(f"/proc/{pid}")
+    if pidfd is not None:
+        os.close(pidfd)
+
+
+def test_killed_process_is_waited_for_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(children, "time", SimpleNamespace(monotonic=lambda: 100.0))
+    assert [children.give_up_at(deadline) for deadline in (0.0, 100.0, 200.0)] == [100.03, 100.03, 101.0]
+
+
+def test_fields_of_stat_begin_with_the_state_for_any_name() -> None:
+    assert children.stat_fields(os.getpid())[:4] == [
+        b"R",
+        *[b"%d" % number for number in (os.getppid(), os.getpgrp(), os.getsid(0))],
+    ]
+    with open("/proc/self/comm", "r+", encoding="ascii") as file:
+        name = file.read().rstrip()
+        file.write("a) Z (b")
+    try:
+        assert children.stat_fields("self")[1] == b"%d" % os.getppid()
+    finally:
+        with open("/proc/self/comm", "w", encoding="ascii") as file:
+            file.write(name)
+    with pytest.raises(FileNotFoundError):
+        children.stat_fields(1 << 30)
 
 
 def true() -> int:
     return spawn("/bin/true", ["true"], (0, 1, 2))
 
 
-def test_child_is_registered_until_it_is_reaped() -> None:
-    pid = spawn("/bin/sleep", ["sleep", "1000"], (0, 1, 2))
-    assert children.reap(pid) is None
-    assert pid in children.started
-    os.kill(pid, signal.SIGTERM)
-    assert wait_until(lambda: has_exited(pid))
-    assert children.reap(pid) == -signal.SIGTERM
-    assert pid not in children.started
-
-
 def test_child_that_the_kernel_has_reaped_counts_as_ended() -> None:
     pid = true()
     os.waitpid(pid, 0)
-    assert has_exited(pid)
+    assert children.has_exited(pid)
     assert children.reap(pid) == 0
     assert pid not in children.started
 
