@@ -51,13 +51,6 @@ def test_all_directories_are_named_when_there_is_no_executable() -> None:
         find("noop", [])
 
 
-def test_relative_directory_is_the_callers(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    host.install("noop")
-    monkeypatch.chdir(host.bin)
-    for relative in ("../bin", "."):
-        assert len(host.client(plugin("noop"), bin_dirs=[relative]).invoke(request(), "create")) == 1
-
-
 # The name
 
 
@@ -106,7 +99,6 @@ def script(first_line: str, mode: int = 0o755) -> Callable[[Path], None]:
 
 FILES: dict[str, tuple[Callable[[Path], None], str]] = {
     "mode": (script("#!/bin/sh", 0o640), "not run: {path} is not executable (mode 0640); expected one like 0755"),
-    "directory": (Path.mkdir, "not run: {path} is a directory; expected an executable file"),
     "FIFO": (
         lambda path: os.mkfifo(path, 0o755),  # a file that is opened would block
         "not run: {path} is a FIFO; expected an executable file",
@@ -175,12 +167,6 @@ def test_file_system_that_forbids_programs_is_reported(host: Host, monkeypatch: 
     monkeypatch.setattr(os, "statvfs", lambda _path: SimpleNamespace(f_flag=os.ST_NOEXEC))
     expected = f"plugin noop: not run: {path} is not executable, because its file system is mounted with noexec"
     assert failure(host) == expected
-
-
-def test_link_to_an_executable_is_run(host: Host) -> None:
-    host.install("real")
-    (host.bin / "noop").symlink_to("real")
-    assert [result.plugin for result in host.client(plugin("noop")).invoke(request(), "create")] == ["noop"]
 
 
 # A file that is being written

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import socket
+import stat
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -72,58 +72,30 @@ def test_config_json_is_read_from_a_file_or_by_hand_from_a_fifo(host: Host) -> N
     writer.join()
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "the document is empty, expected JSON"),
-        ("{", "line 1 column 2: "),
-        ("[]", "the document: found an array, expected an object"),
-        ('{"a": 1} x', "line 1 column 10: found 'x' after the document"),
-    ],
-)
-def test_invalid_config_json_is_reported_with_its_file(host: Host, text: str, message: str) -> None:
-    path = host.bundle(text) / "config.json"
-    with pytest.raises(DecodeError) as caught:
-        read_config(str(path))
-    assert str(caught.value).startswith(f"{path}: {message}")
-
-
-def test_file_that_cannot_be_read_is_named(host: Host) -> None:
+def test_config_json_that_cannot_be_read_is_named(host: Host) -> None:
     for path, message in (
+        (str(host.bundle("{", "half") / "config.json"), "line 1 column 2: "),
+        (str(host.bundle("[]") / "config.json"), "the document: found an array, expected an object"),
         (f"{host.root}/missing", "cannot be read: No such file or directory"),
-        (str(host.root), "cannot be read: Is a directory"),
         ("/x\0y", "cannot be read: embedded null byte"),
     ):
-        with pytest.raises(DecodeError, match=message) as caught:
+        with pytest.raises(DecodeError) as caught:
             read_config(path)
-        assert str(caught.value).startswith(path.replace("\0", "\\x00"))
-
-
-def put_socket(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as bound:
-        bound.bind(str(path))
-
-
-def put_fifo_above(path: Path) -> None:
-    path.parent.rmdir()
-    os.mkfifo(path.parent)
+        assert str(caught.value).startswith(path.replace("\0", "\\x00") + f": {message}")
 
 
 IRREGULAR: dict[str, tuple[Callable[[Path], object], str]] = {
     "FIFO": (os.mkfifo, "is a FIFO, expected a regular file"),
     "device": (lambda path: path.symlink_to("/dev/zero"), "is a character device, expected a regular file"),
-    "socket": (put_socket, "is a socket, expected a regular file"),
-    "directory": (Path.mkdir, "is a directory, expected a regular file"),
+    "socket": (lambda path: os.mknod(path, stat.S_IFSOCK), "is a socket, expected a regular file"),
     "link to itself": (lambda path: path.symlink_to(path), "cannot be read: Too many levels of symbolic links"),
-    "bundle that is a FIFO": (put_fifo_above, "cannot be read: Not a directory"),
 }
 
 
 @pytest.mark.parametrize("kind", IRREGULAR)
 def test_config_json_of_a_bundle_must_be_a_regular_file(tmp_path: Path, kind: str) -> None:
     make, message = IRREGULAR[kind]
-    path = tmp_path / "bundle/config.json"
-    path.parent.mkdir()
+    path = tmp_path / "config.json"
     make(path)
     with pytest.raises(DecodeError) as caught:
         read_config(str(path), must_be_file=True)

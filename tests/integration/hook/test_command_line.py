@@ -49,13 +49,6 @@ def test_invalid_command_line_is_explained_with_status_2(host: Host) -> None:
     assert b"Usage: nri hook" in done.stderr
 
 
-def test_help_shows_a_default_deadline_below_that_of_runtimes(host: Host) -> None:
-    done = nri(host, "hook", "--help")
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert b"createRuntime" in done.stdout
-    assert b"default: 8.0" in b" ".join(done.stdout.split())
-
-
 @pytest.mark.parametrize("words", [["create"], ["create", "--"]], ids=" ".join)
 def test_missing_stdin_is_reported(host: Host, words: list[str]) -> None:
     host.configure(plugin("noop"))

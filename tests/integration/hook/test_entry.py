@@ -73,12 +73,6 @@ def test_sandbox_is_the_one_that_containerd_or_cri_o_names(host: Host) -> None:
     assert seen(host)["sandboxID"] == "pod-2"
 
 
-def test_ended_container_has_no_pid(host: Host) -> None:
-    request = seen(host, host.state(pid=0, status="stopped"), "delete")
-    assert request["state"] == "delete"
-    assert "pid" not in request
-
-
 def test_plugins_run_in_the_root_directory_without_core_dumps(host: Host) -> None:
     answer = host.root / "answer"
     host.script("noop", f"#!/bin/sh\n(pwd; umask; ulimit -c) > {answer}\necho '{{}}'\n")
@@ -199,13 +193,6 @@ def test_relative_path_in_a_missing_directory_is_one_error(host: Host) -> None:
     )
 
 
-def test_invalid_config_json_is_reported(host: Host) -> None:
-    path = host.bundle("[]") / "config.json"
-    assert failure(host) == f"nri hook create redis: {path}: the document: found an array, expected an object"
-    host.bundle('{"linux": 1}')
-    assert failure(host) == "nri hook create redis: linux: found the number 1, expected an object"
-
-
 def test_paths_and_ids_are_escaped(host: Host) -> None:
     found = failure(host, host.state(id="a\x1b[2J\nb", bundle="/no\x07where\n"))
     missing = "/no\\x07where\\n/config.json: cannot be read: No such file or directory"
@@ -257,13 +244,6 @@ def test_lines_of_stderr_are_appended_to_the_log(host: Host) -> None:
         ran.stderr.splitlines()
     )
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
-
-
-def test_log_that_cannot_be_written_is_reported(host: Host) -> None:
-    host.configure(plugin("noop", ["stderr", "hello\n"]))
-    ran = Ran(host, log_file=str(host.root))
-    assert ran.status == 0
-    assert f"nri hook: the log file {host.root} cannot be written: Is a directory" in ran.stderr
 
 
 @pytest.mark.parametrize("stderr", ["missing", "closed"])
