@@ -183,9 +183,8 @@ def test_entries_of_the_directory_that_are_no_files_are_faults(host: Host) -> No
     host.folder("resource.d")
     (host.conf / "10-dir.conf").mkdir()
     (host.conf / "20-link.conf").symlink_to("/nowhere")
-    (host.conf / "30-bytes.conf").write_bytes(b"\xff\xfe\x00")
     (host.conf / "40-\x1b[2J\n.conf").write_text("{")
-    assert len(faults(host)) >= 4
+    assert len(faults(host)) >= 3
     assert command(host, "check").status == 1
 
 
@@ -279,27 +278,18 @@ def test_control_characters_do_not_reach_the_terminal(host: Host) -> None:
 
 CANNOT_RUN = {
     "syntax error": (skel_plugin("    def invoke(self, request)\n"), "SyntaxError: "),
-    "missing import": (skel_plugin(begin="import not_there"), "ModuleNotFoundError: No module named 'not_there'"),
     "exits when it is loaded": (skel_plugin(begin="sys.exit(0)"), "does not answer a request (exit status 0)"),
     "prints when it is loaded": (
         skel_plugin(begin="print('loading', flush=True)"),
         """it wrote 'loading\\n{"plugin":"mine",""",
     ),
-    "not of skel, syntax error": (f"#!{sys.executable}\nprint(\n", "SyntaxError: "),
     "not of skel, missing import": (f"#!{sys.executable}\nimport not_there\n", "ModuleNotFoundError: "),
     "shell's syntax error": ("#!/bin/sh\nif true; then\n", "yntax error"),
-    "bash's syntax error": ("#!/bin/bash\nif true; fi\n", "syntax error near"),
-    "perl's syntax error": ("#!/usr/bin/perl\nif (\n", "due to compilation errors"),
-    "perl's missing module": ("#!/usr/bin/perl\nuse No::Such;\n", "Can't locate No/Such.pm"),
     "silence": ("#!/bin/sh\n", "does not answer a request (exit status 0)"),
     "another text": ("#!/bin/sh\necho '<html>'\n", "it wrote '<html>\\n'"),
-    "command not found": ("#!/bin/sh\nexec no-such-command\n", "exit status 127"),
     "windows line ends": ("#!/usr/bin/env sh\r\necho\r\n", "it has Windows line ends (CRLF)"),
-    "not executable itself": ("#!/bin/sh\nexec /etc/passwd\n", "exit status 126"),
     "signal": ("#!/bin/sh\nkill -SEGV $$\n", "ended by signal 11"),
     "not an executable": ("no program\n", "Exec format error"),
-    "interpreter that does not exist": ("#!/nowhere\n", "its interpreter '/nowhere' does not exist"),
-    "interpreter that is a directory": ("#!/\n", "Permission denied"),
 }
 
 
@@ -315,18 +305,6 @@ def test_a_plugin_that_cannot_run_is_a_fault(host: Host, case: str) -> None:
     (fault,) = entry["faults"]
     assert reason in fault["message"]
     assert f"{host.bin}/mine" in fault["message"]
-
-
-def test_a_library_that_a_plugin_lacks_is_a_fault(host: Host) -> None:
-    program = Path("/bin/true").read_bytes()
-    assert b"libc.so.6" in program
-    path = host.bin / "mine"
-    path.write_bytes(program.replace(b"libc.so.6", b"libx.so.6"))
-    path.chmod(0o755)
-    host.configure(PluginEntry(type="mine"))
-    (message,) = faults(host)
-    assert "exit status 127" in message
-    assert "error while loading shared libraries: libx.so.6" in message
 
 
 def test_a_file_that_is_not_executable_is_not_reported_as_missing(host: Host) -> None:
