@@ -90,13 +90,10 @@ def test_target_of_a_link_is_replaced_if_the_link_is_trusted(path: Path, tmp_pat
 
 def test_a_wrong_or_unreadable_configuration_is_named(path: Path, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
-    for text, wrong in (("", "the document is empty"), ("[]", "expected an object"), ("{", "found the end of the")):
-        path.write_text(text)
-        with pytest.raises(NRIError, match=f"config.json: .*{wrong}"):
-            ConfigFile(str(path))
+    path.write_text("[]")
     for name, wrong in (
+        ("config.json", "config.json: the document: found an array, expected an object"),
         ("missing", "missing: cannot be read: No such file"),
-        ("", "is a directory, expected a regular file"),
         ("fifo", "is a FIFO, expected a regular file"),
         ("\0", "cannot be read: embedded null byte"),
     ):

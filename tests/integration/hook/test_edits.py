@@ -1,16 +1,13 @@
-"""A file that is replaced while a hook or nri-runc reads it; tests/unit/config/test_loading.py has other edits."""
+"""A file that is replaced while a hook reads it; tests/unit/config/test_loading.py has other edits."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
-from tests.integration.runtime.conftest import Runtime
+from tests.integration.hook.running import SOURCE
 from tests.support.host import OCI_CONFIG, Host
 from tests.support.processes import MEASURED
-
-ROOT = Path(__file__).parents[3]
 
 EDITOR = """
 import os, sys
@@ -31,33 +28,18 @@ class Editor:
             os.rename({root!r} + "/away", {conf!r} + "/10-test.conf")
 
 sys.addaudithook(Editor().see)
+from nri.cli.entry import main
+main()
 """
 
 
-def editing(host: Host) -> str:
-    """Install and configure a plugin that notes its runs; return code that makes a program edit what it reads."""
+def test_hook_runs_plugins_during_an_edit(host: Host) -> None:
     host.script("noting", f"#!/bin/sh\ncat >/dev/null\necho ran >>{host.root}/ran\necho '{{}}'\n")
     host.configure_text('{"version": "0.1", "plugins": [{"type": "noting"}]}')
-    return EDITOR.format(conf=str(host.conf), root=str(host.root))
-
-
-def has_run(host: Host) -> bool:
-    return (host.root / "ran").exists()
-
-
-def test_hook_runs_plugins_during_an_edit(host: Host) -> None:
-    code = editing(host) + "\nfrom nri.cli.entry import main\nmain()"
     host.bundle(OCI_CONFIG)
+    code = EDITOR.format(conf=str(host.conf), root=str(host.root))
     command = [sys.executable, "-c", code, "hook", "create", *host.options]
-    environment = {"PYTHONPATH": str(ROOT), **MEASURED}
+    environment = {"PYTHONPATH": SOURCE, **MEASURED}
     ran = subprocess.run(command, input=host.state(), env=environment, capture_output=True, check=False)
     assert ran.returncode == 0 and (host.root / "begun").exists(), ran.stderr.decode()
-    assert has_run(host)
-
-
-def test_nri_runc_runs_plugins_during_an_edit(runtime: Runtime) -> None:
-    code = editing(runtime.host)
-    runtime.exists(status="created")
-    ran = runtime.run("create", "--bundle", "bundle", "web", code=code, cwd=runtime.host.root)
-    assert ran.returncode == 0 and (runtime.host.root / "begun").exists(), ran.stderr
-    assert has_run(runtime.host)
+    assert (host.root / "ran").exists()
