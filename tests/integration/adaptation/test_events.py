@@ -252,8 +252,7 @@ def test_adjustments_stay_for_the_rest_of_the_life() -> None:
 
 
 def test_an_update_can_be_changed_and_a_later_plugin_sees_it() -> None:
-    evict = [{"container_id": "other", "reason": "noisy"}]
-    answer = api.UpdateContainerResponse(update=updates(app=3, other=4), evict=evict)
+    answer = api.UpdateContainerResponse(update=updates(app=3, other=4))
     shares = api.LinuxResources(cpu={"shares": {"value": 9}, "quota": {"value": 1}})
     with Runtime() as runtime:
         runtime.create_container(pod(), container("other"))
@@ -264,7 +263,6 @@ def test_an_update_can_be_changed_and_a_later_plugin_sees_it() -> None:
     seen = later.requests("UpdateContainer")[0].linux_resources.cpu
     assert (seen.shares.value, seen.quota.value) == (9, 3)
     assert [update.container_id for update in outcome.updates] == ["other", "app"]
-    assert [eviction.reason for eviction in outcome.evictions] == ["noisy"]
     assert outcome.container is not None
     assert outcome.container.linux.resources.cpu.quota.value == 3
 
