@@ -5,13 +5,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-import grpc
 import pytest
 
 from harness.containerd import image
 from harness.containerd.bridged import configure, create, knob, script
 from harness.containerd.cri import Cri
-from harness.containerd.instance import Containerd, Release
+from harness.containerd.instance import Containerd
 from tests.e2e.standin import StandIn
 
 pytestmark = pytest.mark.runtime
@@ -84,31 +83,6 @@ def test_a_container_has_what_plugins_ask_for(containerd: Containerd, cri: Cri, 
     assert "/dev/given" in [device["path"] for device in seen["spec"]["linux"]["devices"]]
     assert "/data" in [mount["destination"] for mount in seen["spec"]["mounts"]]
     assert seen["extensions"] == {"adjust": 1}
-
-
-def test_two_plugins_that_set_the_same_make_the_creation_fail(containerd: Containerd, cri: Cri) -> None:
-    entries = [answering(containerd, name, "setup", adjust={"env": {"LEVEL": name}}) for name in ("one", "other")]
-    configure(containerd, *entries)
-    pod = cri.run_pod("web")
-    with pytest.raises(grpc.RpcError) as refused:
-        create(cri, pod)
-    said = refused.value.details()
-    assert "plugin other: adjust.env LEVEL: already set by the plugin one" in said
-
-    configure(containerd, entries[0], entries[1] | {"failurePolicy": "ignore"})
-    container = create(cri, pod)
-    cri.start(container)
-    assert environment(containerd.process_of(container))["LEVEL"] == "one"
-
-
-def test_a_change_that_the_runtime_lacks_is_refused(containerd: Containerd, cri: Cri, containerd_v2: Release) -> None:
-    newest = answering(containerd, "newest", "setup", adjust={"linux": {"memoryPolicy": {"mode": "MPOL_LOCAL"}}})
-    configure(containerd, newest)
-    pod = cri.run_pod("web")
-    with pytest.raises(grpc.RpcError) as refused:
-        create(cri, pod)
-    assert "adjust.linux.memoryPolicy: containerd" in refused.value.details()
-    assert "which does not apply it; NRI 0.12 does" in refused.value.details()
 
 
 def test_plugins_change_the_limits_of_a_resize(containerd: Containerd, cri: Cri, tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """An author's afternoon: from an empty folder and the wheel to plugins that a real containerd runs."""
 
 import json
-import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -76,27 +75,6 @@ def start(cri: Cri, containerd: Containerd, **annotations: str) -> tuple[str, Pa
     container = cri.create_container(pod, "app", image=image.NAME, command=image.FOREVER)
     cri.start(container)
     return container, containerd.process_of(container)
-
-
-def test_an_idea_becomes_a_plugin_that_a_pod_shows(author: Author, containerd: Containerd, cri: Cri) -> None:
-    author.types("nri", "new", "doubler", "--writes", "cgroup")
-    module = author.folder / "doubler/doubler.py"
-    idea = module.read_text().replace(
-        'cgroup.write("cpu.weight", conf.weight)', 'cgroup.write("cpu.weight", 3 * conf.weight)'
-    )
-    module.write_text(idea)
-    test = author.folder / "doubler/test_doubler.py"
-    test.write_text(test.read_text().replace('"web/cpu.weight": "50"', '"web/cpu.weight": "150"'))
-    assert re.search(r"^\d+ passed", author.types("python", "-m", "pytest", "-q", cwd="doubler"), re.MULTILINE)
-    assert "    wrote cpu.weight: 150\n" in author.types("nri", "simulate", "doubler.py", cwd="doubler")
-    author.types("nri", "build", ".", cwd="doubler")
-    checked = author.types("nri", "check", "--conf-dir", ".", "--bin-dir", "dist/doubler", cwd="doubler")
-    assert checked.endswith("all is well\n")
-
-    install(containerd, author.folder / "doubler/dist/doubler", "doubler")
-    configure(containerd, *entries(author, "doubler"))
-    container, _ = start(cri, containerd)
-    assert knob(containerd, container, "cpu.shares") == "1709"  # of the weight 150
 
 
 def test_each_kind_is_built_and_works(author: Author, containerd: Containerd, cri: Cri, tmp_path: Path) -> None:

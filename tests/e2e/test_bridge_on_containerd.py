@@ -11,6 +11,7 @@ import pytest
 from harness.containerd import cgroups, image
 from harness.containerd.bridged import configure, create, knob, log, prepared, script
 from harness.containerd.cri import Cri
+from harness.containerd.enclosure import CommandFailedError
 from harness.containerd.instance import Containerd, Release
 from tests.e2e import live, unreserved
 from tests.e2e.standin import StandIn
@@ -34,17 +35,6 @@ def test_quota_and_reserved_cpu_also_after_an_update(containerd: Containerd, cri
 
     assert knob(containerd, container, "cpu.cfs_quota_us") == "-1"
     assert knob(containerd, container, "cpuset.cpus") == unreserved()
-
-
-def test_failing_plugin_makes_the_start_fail(containerd: Containerd, cri: Cri) -> None:
-    pod = cri.run_pod("web")
-    container = create(cri, pod)
-    configure(containerd, {"type": "konfine", "conf": {"systemReserved": "0-8191"}})
-
-    with pytest.raises(grpc.RpcError) as refused:
-        cri.start(container)
-
-    assert "nri v0.1: plugin konfine: no CPU is left for" in refused.value.details()
 
 
 def test_next_event_after_a_cancelled_call_is_served(containerd: Containerd, cri: Cri, tmp_path: Path) -> None:
@@ -101,6 +91,24 @@ def test_plugin_of_conf_json_runs_once_for_a_pod(fresh_containerd: Containerd, t
     ]
 
 
+def test_a_launched_bridge_is_well_and_says_what_it_did_to_a_pod(fresh_containerd: Containerd) -> None:
+    def status(*words: str) -> str:
+        try:
+            return fresh_containerd.enclosure.run("/opt/nri/lib/nri", "status", *words)
+        except CommandFailedError as error:
+            return error.stdout
+
+    configure(fresh_containerd, {"type": "clearcfs"})
+    with fresh_containerd.cri() as cri:
+        pod = cri.run_pod("web", annotations={"qos.class": "ls"})
+        cri.start(create(cri, pod))
+        until(lambda: status("--check").startswith("well: connected to containerd "), "a bridge that is well", SOON)
+        page = status()
+        assert max(len(line) for line in page.splitlines()) <= 80
+        assert "StartContainer" in page
+        until(lambda: "quota = 50000/100000" in status("--pod", "default/web"))
+
+
 @pytest.mark.parametrize("policy", ["fail", "ignore"])
 def test_hanging_plugin_is_killed_in_time(
     containerd_v2: Release, installed: Path, tmp_path: Path, policy: str
@@ -128,24 +136,6 @@ def test_hanging_plugin_is_killed_in_time(
     assert [(r["state"], r["id"]) for r in keeper.requests() if r["state"] == "create"] == [("create", other)]
 
 
-def test_only_valid_changes_take_effect_at_once(containerd: Containerd, cri: Cri, tmp_path: Path) -> None:
-    keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
-    pods = [cri.run_pod("one")]
-    configure(containerd, {"type": "keeper"})
-    pods.append(cri.run_pod("two"))
-    (containerd.enclosure.etc_nri / "resource.d/10.conf").write_text('{"version": "0.1", "plugins": [')
-    pods.append(cri.run_pod("three"))
-    configure(containerd, {"tpye": "keeper"})
-    pods.append(cri.run_pod("four"))
-    configure(containerd)
-    pods.append(cri.run_pod("five"))
-
-    assert [r["id"] for r in keeper.requests()] == pods[1:4]
-    said = log(containerd)
-    assert "invalid configuration; still using the last valid one (keeper): /etc/nri/resource.d/10.conf:1:" in said
-    assert "plugins[0].tpye: unknown key, did you mean type?" in said
-
-
 def test_the_setup_state_may_move_a_containers_cgroup(containerd: Containerd, cri: Cri) -> None:
     moved = f"{containerd.enclosure.cgroup_parent}/qos-ls/app"
     answer = {"plugin": "mover", "version": "0.1", "error": "", "cgroupsPath": moved}
@@ -158,19 +148,6 @@ def test_the_setup_state_may_move_a_containers_cgroup(containerd: Containerd, cr
 
     assert cgroups.processes(moved)
     assert cgroups.knob(moved, "cpu.cfs_quota_us") == "50000"
-
-
-def test_wrong_settings_are_logged_and_plugins_run(containerd_v2: Release, installed: Path, tmp_path: Path) -> None:
-    prepare = prepared(installed, failurePolicy="maybe", logLevl="x")
-    with Containerd(release=containerd_v2, prepare=prepare) as containerd, containerd.cri() as cri:
-        keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
-        configure(containerd, {"type": "keeper"})
-        pod = cri.run_pod("web")
-        said = log(containerd)
-
-    assert [r["id"] for r in keeper.requests()] == [pod]
-    assert "failurePolicy: found the string 'maybe', expected one of fail, ignore; the default is used" in said
-    assert "logLevl: unknown key, did you mean logLevel?" in said
 
 
 def _commands(containerd: Containerd, program: str) -> list[str]:

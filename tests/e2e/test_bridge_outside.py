@@ -1,7 +1,5 @@
 """The compiled `nri bridge`, started by hand beside a real containerd: it finds it, loses it, and finds it again."""
 
-import os
-import signal
 import subprocess
 import threading
 import time
@@ -12,14 +10,12 @@ from typing import Self
 import grpc
 import pytest
 
-from harness.containerd.bridged import configure, connected, create, knob, log, outside, prepared, script
+from harness.containerd.bridged import configure, connected, create, log, outside, prepared, script
 from harness.containerd.instance import Containerd, Release
 from tests.e2e.standin import StandIn
 from tests.support.waiting import SOON, until
 
 pytestmark = pytest.mark.runtime
-
-CLEARCFS = {"type": "clearcfs"}
 
 
 @pytest.fixture
@@ -34,16 +30,6 @@ def bridge(containerd: Containerd) -> Iterator[subprocess.Popen[bytes]]:
     with outside(containerd) as bridge:
         yield bridge
         bridge.kill()
-
-
-def test_it_connects_and_runs_the_plugins(containerd: Containerd, bridge: subprocess.Popen[bytes]) -> None:
-    configure(containerd, CLEARCFS)
-    until(lambda: connected(containerd) == 1, "the bridge to be synchronized", SOON)
-    with containerd.cri() as cri:
-        pod = cri.run_pod("web", annotations={"qos.class": "ls"})
-        container = create(cri, pod)
-        cri.start(container)
-        assert knob(containerd, container, "cpu.cfs_quota_us") == "-1"
 
 
 def test_connects_again_with_pods(containerd: Containerd, bridge: subprocess.Popen[bytes], tmp_path: Path) -> None:
@@ -146,39 +132,3 @@ def _plugins(containerd: Containerd) -> list[bytes]:
         except OSError:
             pass  # it has ended
     return [line for line in found if b"0.1234" in line or b"/bin/slow" in line]
-
-
-def test_a_bridge_that_starts_late_tells_a_pods_end_in_full(containerd: Containerd, tmp_path: Path) -> None:
-    keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
-    configure(containerd, {"type": "keeper"})
-    with containerd.cri() as cri:
-        pod = cri.run_pod("web", labels={"app": "web"})
-        with outside(containerd) as bridge:
-            until(lambda: connected(containerd) == 1, "the bridge to be synchronized", SOON)
-            until(keeper.requests, "the late create", SOON)
-            cri.stop_pod(pod)
-            bridge.kill()
-
-    late, request = keeper.requests()
-    assert (late["state"], late["id"], late["late"]) == ("create", pod, True)
-    assert (request["state"], request["id"], request["sandboxID"]) == ("delete", pod, pod)
-    assert request["pid"] > 0
-    assert request["spec"]["cgroupsPath"] == f"{containerd.enclosure.cgroup_parent}/{pod}"
-    assert request["spec"]["annotations"]["io.kubernetes.cri.sandbox-name"] == "web"
-    assert request["labels"]["app"] == "web"
-
-
-def test_sigterm_ends_it(containerd: Containerd, bridge: subprocess.Popen[bytes]) -> None:
-    until(lambda: connected(containerd) == 1, "the bridge to be synchronized", SOON)
-    (pid,) = [p for p in containerd.enclosure.processes() if _is_bridge(p)]
-    os.kill(pid, signal.SIGTERM)
-    assert bridge.wait(SOON) == 0
-    assert "ending: SIGTERM" in log(containerd)
-
-
-def _is_bridge(pid: int) -> bool:
-    try:
-        is_guard = Path(f"/proc/{pid}/comm").read_text() == "nri-watchdog\n"
-        return not is_guard and b"bridge" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return False

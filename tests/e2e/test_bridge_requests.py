@@ -74,19 +74,3 @@ def test_requests_equal_the_recorded_ones(containerd_v2: Release, installed: Pat
     assert pod_delete["pid"] == pod_create["pid"]
     their_delete = recorded_on(containerd_v2, "pod-delete")
     assert "pid" not in their_delete
-
-
-def test_a_container_has_its_pods_annotations_too(containerd_v2: Release, installed: Path, tmp_path: Path) -> None:
-    with Containerd(release=containerd_v2, prepare=prepared(installed)) as containerd, containerd.cri() as cri:
-        keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
-        configure(containerd, {"type": "keeper"})
-        pod = cri.run_pod("web", annotations={"qos.class": "ls", "team": "red"})
-        container = cri.create_container(
-            pod, "app", image=image.NAME, command=image.FOREVER, annotations={"team": "blue"}
-        )
-        cri.start(container)
-
-    (request,) = [request for request in keeper.requests() if request["id"] == container]
-    annotations = request["spec"]["annotations"]
-    assert (annotations["qos.class"], annotations["team"]) == ("ls", "blue")
-    assert annotations["io.kubernetes.cri.container-type"] == "container"

@@ -1,5 +1,6 @@
 """containerd 1.6 runs v0.1 plugins itself: what it tells them, and what their answers do."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,8 +9,10 @@ import grpc
 import pytest
 
 from harness.containerd import cgroups, image
+from harness.containerd.bridged import create, knob
 from harness.containerd.cri import Cri
 from harness.containerd.instance import Containerd, Release
+from tests.e2e import unreserved
 from tests.e2e.standin import StandIn
 
 pytestmark = pytest.mark.runtime
@@ -47,9 +50,9 @@ def node(containerd_1_6: Release, tmp_path: Path) -> Iterator[Node]:
         yield Node(containerd, cri, plugin)
 
 
-def test_plugin_runs_for_each_step_of_a_pod_and_its_container(node: Node) -> None:
+def test_requests_have_the_keys_and_values_of_the_recorded_ones(node: Node) -> None:
     pod = node.run_pod(labels={"app": "web"})
-    container = node.run_container(pod)
+    container = node.run_container(pod, cpu_quota=50_000, cpu_period=100_000, cpu_shares=512)
     node.cri.stop(container)
     node.cri.stop_pod(pod)
 
@@ -61,17 +64,10 @@ def test_plugin_runs_for_each_step_of_a_pod_and_its_container(node: Node) -> Non
     ]
     assert node.plugin.arguments == "invoke"
 
-
-def test_requests_have_the_keys_and_values_of_the_recorded_ones(node: Node) -> None:
-    pod = node.run_pod(labels={"app": "web"})
-    container = node.run_container(pod, cpu_quota=50_000, cpu_period=100_000, cpu_shares=512)
-    node.cri.stop(container)
-    node.cri.stop_pod(pod)
-
     for_pod, for_container, *deletes = node.plugin.requests()
-    for create in (for_pod, for_container):
-        assert create.keys() == REQUEST | {"labels"}
-        assert create["labels"] == {"app": "web"}  # the pod's, also for its container
+    for request in (for_pod, for_container):
+        assert request.keys() == REQUEST | {"labels"}
+        assert request["labels"] == {"app": "web"}  # the pod's, also for its container
     for delete in deletes:
         assert delete.keys() == REQUEST
     for request in (for_pod, for_container, *deletes):
@@ -135,3 +131,25 @@ def test_a_plugins_error_does_not_keep_a_pod_from_stopping(node: Node) -> None:
     node.cri.remove_pod(pod)
 
     assert [r["state"] for r in node.plugin.requests()][-2:] == ["delete", "delete"]
+
+
+def test_compiled_plugins_act_and_name_what_is_wrong_in_conf(
+    containerd_1_6: Release, installed: Path, two_cpus: None
+) -> None:
+    with Containerd(release=containerd_1_6) as containerd, containerd.cri() as cri:
+
+        def configure(*plugins: dict[str, Any]) -> None:
+            document = {"version": "0.1", "plugins": plugins}
+            (containerd.enclosure.etc_nri / "conf.json").write_text(json.dumps(document))
+
+        containerd.enclosure.install(installed)
+        configure({"type": "konfine", "conf": {"systemReserved": [0]}}, {"type": "clearcfs"})
+        # Its class is a label: containerd 1.6 hands no annotation down.
+        container = create(cri, cri.run_pod("web", labels={"qos.class": "ls"}))
+        cri.start(container)
+        assert knob(containerd, container, "cpu.cfs_quota_us") == "-1"
+        assert knob(containerd, container, "cpuset.cpus") == unreserved()
+        configure({"type": "clearcfs", "conf": {"clases": ["ls"]}})
+        with pytest.raises(grpc.RpcError) as refused:
+            cri.run_pod("other")
+        assert "plugin: clearcfs: conf.clases: unknown key, did you mean classes?" in refused.value.details()

@@ -169,18 +169,6 @@ def test_no_end_of_the_hook_leaves_a_plugin(site: Site, how: str) -> None:
         assert b"not done within 4 s: plugin konfine: killed: no result after " in stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_a_signal_to_the_hooks_group_does_not_reach_its_plugin(site: Site, number: int) -> None:
-    site.configure("clearcfs")
-    hook = site.start()
-    pid = blocked(hook, "clearcfs")
-    assert os.getpgid(pid) == pid != os.getpgid(hook.pid)
-    hook.send_signal(number)
-    hook.communicate(timeout=SOON)
-    assert hook.returncode == -number
-    assert wait_until(lambda: not is_running(pid), SOON)  # by the watchdog
-
-
 def test_the_outcome_is_that_of_started_plugins(site: Site) -> None:
     site.mounts.unlink()
     site.mounts.write_text("")  # no cgroup is mounted: an error of both
@@ -197,38 +185,6 @@ def test_the_outcome_is_that_of_started_plugins(site: Site) -> None:
         outcomes.append((failed, refused, site.run()))
     assert outcomes[0] == outcomes[1]
     assert [outcome[0] for outcome in outcomes[0]] == [1, 1, 0]
-
-
-def test_link_of_another_name_is_another_type(site: Site) -> None:
-    (site.bin / "first").symlink_to("clearcfs")
-    site.configure("first")
-    hook = site.start()
-    assert program_of(blocked(hook, "first")) == "nri"
-
-
-def test_another_build_in_the_same_folder_is_started(site: Site) -> None:
-    path = site.lib / "clearcfs"
-    program = path.read_bytes()
-    _, module = build_mark.decode(program[-build_mark.SIZE :])
-    path.write_bytes(program[: -build_mark.SIZE] + build_mark.encode("0" * 32, module))
-    site.configure("clearcfs")
-    assert program_of(blocked(site.start(), "clearcfs")) == "clearcfs"
-
-
-def test_a_script_in_the_place_of_a_plugin_is_run(site: Site) -> None:
-    (site.bin / "clearcfs").unlink()
-    (site.bin / "clearcfs").write_text('#!/bin/sh\necho \'{"error": "of a script"}\'\n')
-    (site.bin / "clearcfs").chmod(0o755)
-    site.configure("clearcfs")
-    assert site.run() == (1, b"", b"nri hook create web: plugin clearcfs: of a script\n")
-
-
-def test_a_plugin_that_others_may_write_is_refused(site: Site) -> None:
-    site.configure("clearcfs")
-    (site.lib / "clearcfs").chmod(0o777)
-    status, _, stderr = site.run()
-    assert status == 1
-    assert b"plugin clearcfs: not run: " in stderr
 
 
 def test_every_plugin_has_the_mark_of_the_build(binaries: Path) -> None:

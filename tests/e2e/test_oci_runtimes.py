@@ -9,7 +9,8 @@ import pytest
 
 from harness.containerd import cgroups
 from harness.containerd.enclosure import CommandFailedError
-from tests.e2e.bundle import Runtime
+from tests.e2e.bundle import Bundle, Runtime
+from tests.e2e.standin import StandIn
 
 pytestmark = pytest.mark.runtime
 
@@ -95,3 +96,59 @@ def test_poststop_hook_runs_when_the_container_is_deleted(runtime: Runtime, tmp_
     assert (state["id"], state["status"]) == (web.id, "stopped")
     assert not state.get("pid")  # runc leaves it out, crun says 0
     assert runtime.ids() == []
+
+
+# `nri hook`, compiled, as such a hook
+
+NRI = "/opt/nri/lib/nri"
+CLEARCFS = {"type": "clearcfs"}
+
+
+def with_hooks(runtime: Runtime, installed: Path, log: Path) -> Bundle:
+    """A bundle of the class ls, which runs the installed command when it is created and deleted."""
+    runtime.enclosure.install(installed)
+    words = ["--log-file", str(log)]  # crun discards a hook's stderr
+    hooks = {
+        "createRuntime": [{"path": NRI, "args": ["nri", "hook", "create", *words]}],
+        "poststop": [{"path": NRI, "args": ["nri", "hook", "delete", *words]}],
+    }
+    return runtime.bundle("web", hooks=hooks, annotations={"qos.class": "ls"}, cpu_quota=50_000, cpu_period=100_000)
+
+
+def test_the_chain_is_run_for_create_and_for_delete(runtime: Runtime, installed: Path, tmp_path: Path) -> None:
+    web = with_hooks(runtime, installed, tmp_path / "hook.log")
+    kept = StandIn(runtime.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
+    runtime.enclosure.configure(CLEARCFS, {"type": "keeper", "conf": {"a": [0, 1]}})
+
+    runtime.create(web)
+    pid = runtime.state(web)["pid"]
+    runtime.start(web)
+    assert cgroups.knob(web.cgroup, "cpu.cfs_quota_us") == "-1"
+    runtime.delete(web, force=True)
+
+    create, delete = kept.requests()
+    assert (create["state"], create["id"], create["pid"]) == ("create", "web", pid)
+    assert create["conf"] == {"a": [0, 1]}
+    assert create["spec"]["cgroupsPath"] == web.cgroup
+    assert create["spec"]["annotations"] == {"qos.class": "ls"}
+    assert create["spec"]["resources"] == {"cpu": {"quota": 50_000, "period": 100_000}}
+    assert set(create["spec"]["namespaces"]) == {"pid", "mount", "ipc", "uts"}
+    assert [result["plugin"] for result in create["results"]] == ["clearcfs"]
+    assert create["results"][0]["metadata"]["quota"] == "50000/100000"
+    assert (delete["state"], delete["id"], delete.get("pid", 0)) == ("delete", "web", 0)
+
+
+def test_a_plugin_that_fails_prevents_the_start_and_says_why(
+    runtime: Runtime, installed: Path, tmp_path: Path
+) -> None:
+    web = with_hooks(runtime, installed, tmp_path / "hook.log")
+    runtime.enclosure.configure({"type": "konfine", "conf": {"systemReserved": "0-8191"}})
+
+    with pytest.raises(CommandFailedError) as refused:
+        runtime.create(web)
+
+    assert runtime.ids() == []
+    reason = "nri hook create web: plugin konfine: no CPU is left for web"
+    assert reason in (tmp_path / "hook.log").read_text()
+    if runtime.program == "runc":
+        assert reason in refused.value.stderr

@@ -3,7 +3,6 @@
 import json
 import os
 import pty
-import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -129,14 +128,6 @@ def test_a_failing_delete_deletes_the_container(runtime: Runtime, plugin: StandI
     assert runtime.ids() == []
 
 
-def test_a_container_whose_bundle_is_gone_can_be_deleted(runtime: Runtime, plugin: StandIn) -> None:
-    web = run_web(runtime, annotations={"a": "b"})
-    (web.path / "config.json").unlink()
-    runtime.delete(web, force=True)
-    assert plugin.requests()[-1]["spec"]["annotations"] == {"a": "b"}
-    assert runtime.ids() == []
-
-
 # Adjustments
 
 
@@ -197,18 +188,6 @@ def test_plugins_change_the_limits_of_an_update(runtime: Runtime, plugin: StandI
     assert cgroups.knob(web.cgroup, "cpu.cfs_quota_us") == "90000"
     assert cgroups.knob(other.cgroup, "cpu.cfs_quota_us") == "20000"
     assert plugin.requests()[-1]["spec"]["resources"] == {"cpu": {"quota": 90_000, "period": 100_000}}
-
-
-@pytest.mark.parametrize("how", ["file", "stdin"])
-def test_resources_come_from_a_file_or_stdin(runtime: Runtime, plugin: StandIn, tmp_path: Path, how: str) -> None:
-    web = run_web(runtime, cpu_quota=50_000)
-    wanted = tmp_path / "wanted"
-    wanted.write_text('{"cpu": {"quota": 70000}}')
-    words = command(runtime, "update", "--resources", wanted if how == "file" else "-", "web")
-    with wanted.open() as stdin:
-        subprocess.run(runtime.enclosure.command(words), stdin=stdin, check=True, env={"PATH": SYSTEM_PATH})
-    assert cgroups.knob(web.cgroup, "cpu.cfs_quota_us") == "70000"
-    assert plugin.states("web")[-2:] == ["resize", "update"]
 
 
 def test_an_update_of_another_container_that_fails_refuses(runtime: Runtime, plugin: StandIn) -> None:
@@ -314,26 +293,6 @@ def test_broken_configuration_refuses_creates_and_allows_deletes(runtime: Runtim
     assert runtime.ids() == []
 
 
-def test_broken_options_refuse_creates_and_allow_deletes(runtime: Runtime, plugin: StandIn) -> None:
-    web = run_web(runtime)
-    set_options(runtime, deadline="long")
-    with pytest.raises(CommandFailedError, match=r"runtime.json: deadline: found the string 'long', expected"):
-        runtime.create(runtime.bundle("other"))
-    assert runtime.state(web)["status"] == "running"
-    runtime.kill(web)
-    assert wait_until(lambda: runtime.state(web)["status"] == "stopped")
-    runtime.delete(web)
-    assert runtime.ids() == []
-
-
-def test_options_that_others_can_write_are_not_followed(runtime: Runtime) -> None:
-    set_options(runtime, runtime="/bin/false")
-    (runtime.enclosure.etc_nri / "runtime.json").chmod(0o666)
-    with pytest.raises(CommandFailedError, match=r"is writable by others \(mode 0666"):
-        runtime.create(runtime.bundle("web"))
-    assert runtime.ids() == []  # of the real one
-
-
 def test_in_a_user_namespace_it_refuses_with_a_sentence(runtime: Runtime, plugin: StandIn) -> None:
     user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "unshare", "--user", "--map-root-user"]
     with pytest.raises(CommandFailedError, match=r"this is a user namespace \(rootless\)"):
@@ -407,49 +366,3 @@ def test_a_terminal_stays_the_containers(runtime: Runtime, plugin: StandIn) -> N
     os.close(terminal)
     assert os.waitstatus_to_exitcode(status) == 5
     assert plugin.states("web") == ["setup", "create", "delete"]
-
-
-def test_a_signal_reaches_a_container_in_the_foreground(runtime: Runtime, plugin: StandIn, tmp_path: Path) -> None:
-    script = 'trap "echo caught; exit 9" TERM; echo ready; while :; do sleep 0.1; done'
-    web = runtime.bundle("web", command=["/bin/sh", "-c", script])
-    said, pid_of_call = tmp_path / "said", runtime.enclosure.root / "call"
-    words = command(runtime, "run", "--bundle", web.path, "web")
-    running = runtime.enclosure.command(["sh", "-c", f'echo $$ > {pid_of_call}; exec "$@"', "sh", *words])
-    with (
-        said.open("w") as stdout,
-        subprocess.Popen(running, stdin=subprocess.DEVNULL, stdout=stdout, env={"PATH": SYSTEM_PATH}) as process,
-    ):
-        assert wait_until(lambda: "ready" in said.read_text())
-        runtime.enclosure.run("sh", "-c", f"kill -TERM {pid_of_call.read_text()}")
-        assert process.wait(30) == 9
-    assert said.read_text() == "ready\ncaught\n"
-    assert plugin.states("web")[-1] == "delete"
-
-
-# Descriptors
-
-
-@both
-@pytest.mark.parametrize("how", ["preserve", "listen"])
-def test_descriptors_are_handed_down(runtime: Runtime, plugin: StandIn, tmp_path: Path, how: str) -> None:
-    said = tmp_path / "said"
-    web = runtime.bundle("web", command=["/bin/sh", "-c", "echo hello >&3; sleep 1000"])
-    words = ["create", "--bundle", str(web.path), *(["--preserve-fds", "1"] if how == "preserve" else []), "web"]
-    listen = "export LISTEN_FDS=1 LISTEN_PID=$$;" if how == "listen" else ""
-    program = f"{runtime.program} --root {runtime.enclosure.root}/state"
-    script = f"exec 3>{said}; {listen} exec {program} {' '.join(words)}"
-    runtime.enclosure.run("sh", "-c", script)
-    runtime.start(web)
-    assert wait_until(lambda: said.read_text() == "hello\n")
-
-
-@both
-def test_a_checkpoint_is_the_real_runtimes(runtime: Runtime, plugin: StandIn) -> None:
-    run_web(runtime)
-    words: list[str | Path] = ["--root", runtime.enclosure.root / "state", "checkpoint", "web"]
-    failures = []
-    for program in (runtime.program, real(runtime)):
-        with pytest.raises(CommandFailedError) as failed:
-            runtime.enclosure.run(program, *words)
-        failures.append((failed.value.code, re.sub(r'time="[^"]*"', "", failed.value.stderr)))
-    assert failures[0] == failures[1]

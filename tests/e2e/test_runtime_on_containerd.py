@@ -9,9 +9,9 @@ from typing import Any
 import grpc
 import pytest
 
-from harness.containerd import cgroups, image
+from harness.containerd import image
 from harness.containerd.cri import Cri
-from harness.containerd.enclosure import CommandFailedError, Enclosure
+from harness.containerd.enclosure import Enclosure
 from harness.containerd.instance import Containerd, Release
 from tests.e2e.standin import StandIn
 
@@ -20,7 +20,6 @@ pytestmark = pytest.mark.runtime
 NRI_RUNC = "/opt/nri/sbin/nri-runc"
 STATES = ["setup", "resize", "update"]
 EACH_ONCE = ["setup", "create", "resize", "update", "delete"]
-ADJUST = {"env": {"FROM": "plugin"}, "annotations": {"note": "x"}}
 
 
 @contextmanager
@@ -130,57 +129,3 @@ def test_a_container_that_cannot_be_created_gets_a_delete(node: tuple[Containerd
     with pytest.raises(grpc.RpcError, match="nonesuch"):
         cri.start(container)
     assert plugin.states(container) == ["setup", "delete"]
-
-
-def test_plugins_change_the_limits_of_an_update(node: tuple[Containerd, Cri], plugin: StandIn) -> None:
-    containerd, cri = node
-    pod = cri.run_pod("web")
-    container = cri.create_container(pod, "app", image=image.NAME, command=image.FOREVER, cpu_quota=50_000)
-    cri.start(container)
-    plugin.answer_with("resize", {"updates": [{"id": container, "resources": {"cpu": {"quota": 90_000}}}]})
-
-    cri.update_resources(container, cpu_quota=70_000)
-
-    cgroup = f"{containerd.enclosure.cgroup_parent}/{container}"
-    assert cgroups.knob(cgroup, "cpu.cfs_quota_us") == "90000"
-    *_, resize, update = plugin.requests()
-    assert resize["spec"]["resources"]["cpu"]["quota"] == 70_000
-    assert update["spec"]["resources"]["cpu"]["quota"] == 90_000
-
-
-def test_an_adjusted_environment_is_in_the_container(node: tuple[Containerd, Cri], plugin: StandIn) -> None:
-    containerd, cri = node
-    plugin.answer_with("setup", {"adjust": ADJUST})
-    pod = cri.run_pod("web")
-    container = cri.create_container(pod, "app", image=image.NAME, command=image.FOREVER)
-    cri.start(container)
-
-    said = ctr_of(containerd)("tasks", "exec", "--exec-id", "e", container, "/bin/cat", "/proc/1/environ")
-    assert "FROM=plugin" in said.split("\0")
-
-
-def test_broken_option_refuses_creates_and_allows_deletes(node: tuple[Containerd, Cri], plugin: StandIn) -> None:
-    containerd, cri = node
-    pod = cri.run_pod("web")
-    container = cri.create_container(pod, "app", image=image.NAME, command=image.FOREVER)
-    cri.start(container)
-    (containerd.enclosure.etc_nri / "runtime.json").write_text('{"deadlin": 3}')
-
-    with pytest.raises(grpc.RpcError) as refused:
-        cri.run_pod("other")
-    assert "deadlin: unknown key, did you mean deadline?" in refused.value.details()
-
-    cri.stop(container)
-    cri.remove(container)
-    cri.stop_pod(pod)
-    cri.remove_pod(pod)
-
-
-def test_a_pod_that_is_refused_leaves_nothing(node: tuple[Containerd, Cri], plugin: StandIn) -> None:
-    containerd, cri = node
-    plugin.fail_with("no")
-    with pytest.raises(grpc.RpcError):
-        cri.run_pod("web")
-    assert ctr_of(containerd)("tasks", "list", "--quiet") == ""
-    with pytest.raises(CommandFailedError):
-        containerd.enclosure.run("sh", "-c", "ls -d /run/containerd/runc/k8s.io/*")
