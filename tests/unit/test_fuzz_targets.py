@@ -58,8 +58,3 @@ def test_hypothesis_finds_nothing_that_breaks_it(name: str) -> None:
         target.check(data)
 
     holds()
-
-
-def test_an_unknown_target_is_named_with_the_known_ones() -> None:
-    with pytest.raises(LookupError, match=r"^found 'gosjon', expected one of adjustments, .*, wire_messages$"):
-        targets.load("gosjon")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from nri import config
-from tests.integration.cli.running import Ran, command, inside, process
+from tests.integration.cli.running import Ran, command, inside
 from tests.support.config_maps import ConfigMapVolume
 from tests.support.host import Host
 
@@ -140,12 +140,6 @@ def test_a_directory_that_cannot_be_changed_is_named(host: Host, new: Path) -> N
         1,
         f"{host.root}/sets: File exists; expected a directory that this user can change\n",
     )
-
-
-def test_it_is_a_command_whose_faults_are_lines(host: Host, new: Path) -> None:
-    assert process("apply", str(new), *host.options).status == 0
-    done = process("apply", str(host.root / "none"), *host.options)
-    assert (done.status, "does not exist" in done.stderr) == (2, True)
 
 
 def test_the_link_is_right_where_the_directories_above_are_links(host: Host, new: Path) -> None:

@@ -50,8 +50,3 @@ def test_container_without_a_cgroup_is_an_error(tmp_path: Path) -> None:
     ran = run(tree, file, "--pod")
     assert (ran.status, ran.stdout) == (1, "")
     assert "is in the root cgroup, expected one of a pod" in ran.stderr
-
-
-def test_a_controller_that_is_not_known_is_a_wrong_command_line(tmp_path: Path) -> None:
-    ran = inside("cgroup", "-", "--controller", "gpu")
-    assert (ran.status, ran.stdout) == (2, "")

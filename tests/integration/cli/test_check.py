@@ -307,14 +307,6 @@ def test_a_plugin_that_cannot_run_is_a_fault(host: Host, case: str) -> None:
     assert f"{host.bin}/mine" in fault["message"]
 
 
-def test_a_file_that_is_not_executable_is_not_reported_as_missing(host: Host) -> None:
-    host.script("mine", skel_plugin(), mode=0o644)
-    host.configure(PluginEntry(type="mine"))
-    path = f"{host.bin}/mine"
-    assert faults(host) == [f"mine: not run: {path} is not executable (mode 0644); expected one like 0755"]
-    assert "not found" not in command(host, "check").stdout
-
-
 # Residents
 
 OPTS_IN = "    resident = True\n"

@@ -94,13 +94,6 @@ def test_a_dry_run_shows_the_requests_and_runs_nothing(host: Host) -> None:
     assert not os.path.exists(note)
 
 
-def test_a_request_that_is_late_is_passed_on_as_that(host: Host) -> None:
-    host.configure(plugin("noop"))
-    (host.root / "request.json").write_bytes(request(late=True).to_json())
-    (sent,) = invoke(host, *from_request(host), "--dry-run", "--json").json
-    assert sent["late"] is True
-
-
 def test_a_trace_shows_what_was_sent_and_what_came(host: Host) -> None:
     host.configure(
         plugin("noop", ["put", "metadata", {"a": "b"}]),

@@ -63,23 +63,6 @@ def test_it_ends_as_a_new_process_ends(script: Path, end: str) -> None:
     assert {key: own[key] for key in new} == new
 
 
-def test_its_group_is_killed_at_its_deadline(script: Path, tmp_path: Path) -> None:
-    pids = tmp_path / "pids"
-    script.write_text(
-        f"import os, time\nos.fork()\nopen({str(pids)!r}, 'a').write(f'{{os.getpid()}} ')\ntime.sleep(1000)\n"
-    )
-    done = forked(script, seconds=1)
-    assert (done["stopped"], done["status"]) == ("deadline", -signal.SIGKILL)
-    left = [int(pid) for pid in pids.read_text().split()]
-    assert len(left) == 2
-    assert wait_until(lambda: not any(map(is_running, left)), SOON)
-
-
-def test_too_much_output_ends_it(script: Path) -> None:
-    script.write_text("import os\nwhile True:\n    os.write(1, b'x' * 10000)\n")
-    assert forked(script)["stopped"] == "output"
-
-
 @pytest.mark.parametrize("watchdog", [False, True], ids=["alone", "with a watchdog"])
 def test_signal_runs_no_handler_of_the_host_in_it(script: Path, watchdog: bool) -> None:
     pid_file = script.with_suffix(".pid")

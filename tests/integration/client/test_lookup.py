@@ -44,13 +44,6 @@ def test_first_executable_of_the_directories_is_run(host: Host) -> None:
     assert find("noop", dirs) == f"{host.bin}/noop"
 
 
-def test_all_directories_are_named_when_there_is_no_executable() -> None:
-    with pytest.raises(PluginError, match=r"^noop: not found: no such executable in /one, /two$"):
-        find("noop", ["/one", "/two"])
-    with pytest.raises(PluginError, match="in an empty list of directories"):
-        find("noop", [])
-
-
 # The name
 
 

@@ -107,11 +107,3 @@ def test_failed_plugin_leaves_no_child_in_another_group(host: Host) -> None:
     assert status == 0
     assert "nri: hanging: failed, ignored " in stderr
     assert wait_until(lambda: not host.processes(), SOON)
-
-
-def test_without_plugins_there_is_no_watchdog(host: Host, subreaper: None) -> None:
-    host.configure()
-    process = start(host)
-    give(process, host.state())
-    assert ended(process) == (0, "")
-    assert not has_zombie()

@@ -64,13 +64,6 @@ def test_plugin_is_run_by_its_path_without_a_shell(host: Host) -> None:
     assert output.stdout.startswith(b"noop|-c|")
 
 
-def test_request_of_megabytes_arrives(host: Host) -> None:
-    host.install("noop")
-    big = request(labels={"text": "x" * 3_000_000})
-    (result,) = host.client(plugin("noop", ["echo"]), max_output=10_000_000).invoke(big, "create")
-    assert result.extra["echo"]["request"]["labels"] == big.labels
-
-
 @pytest.mark.parametrize("do", [[], [["close", 0], ["stderr", "x\n", 2000]]], ids=["open", "closed"])
 def test_request_that_is_not_read_is_no_fault(host: Host, do: list[Any]) -> None:
     host.install("noop", do=do)
