@@ -4,16 +4,10 @@ import copy
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from nri.adjust import Abilities, AdjustError, Changes, NRIAbilities, OCIAbilities
-from nri.adjust.apply import apply
 from nri.errors import NRIError
-from nri.types import DecodeError
 from nri.types.v1 import STATES, Request, Result
-from tests.unit.adjust.documents import ADJUST
-from tests.unit.types.mutations import mutated
 
 CONFIG: dict[str, Any] = {"process": {"env": ["A=0"]}, "linux": {"cgroupsPath": "/old"}}
 NRI = NRIAbilities("containerd 2.3.0", (0, 12))
@@ -230,21 +224,3 @@ def test_next_plugin_of_a_resize_sees_earlier_updates() -> None:
     assert changes.resources("self", None) == {"cpu": {"shares": 2}, "memory": {"limit": 8}}
     assert changes.resources("other", asked) is asked
     assert asked == before
-
-
-@settings(max_examples=100, deadline=None)
-@given(
-    st.lists(mutated([ADJUST, {"env": {"A": "1"}}, {"args": ["a"]}, {"linux": {"cgroupsPath": "/a"}}]), max_size=3)
-)
-def test_configuration_is_the_original_with_the_whole_adjust(asked: list[Any]) -> None:
-    changes = Changes(OCI, CONFIG)
-    for number, adjust in enumerate(asked):
-        before = visible(changes)
-        try:
-            take(changes, str(number), adjust=adjust)
-        except (AdjustError, DecodeError):
-            assert visible(changes) == before
-    expected = copy.deepcopy(CONFIG)
-    apply(expected, changes.adjust)
-    assert changes.config["process"] == expected["process"]
-    assert changes.original == CONFIG

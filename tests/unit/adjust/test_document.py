@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from harness import json_schemas
 from nri.adjust import document
-from nri.adjust.fields import FIELDS, walk
+from nri.adjust.fields import FIELDS
 from nri.adjust.merging import BY_ENTRIES, MAP
 from nri.adjust.reading import read_adjust, read_updates
 from nri.types import DecodeError
@@ -215,8 +215,3 @@ def test_fields_and_their_kinds_fit_the_table() -> None:
         if field.kind in BY_ENTRIES and field.kind != MAP and field.key:
             assert rule.parts[0].keys[field.key].rule.kind is str
             assert field.key in rule.parts[0].required
-
-
-def test_walk_has_every_field_of_the_full_document() -> None:
-    assert [field.name for field, _ in walk(ADJUST)] == [field.name for field in FIELDS]
-    assert [*walk({"linux": None, "annotations": {}})] == [(FIELDS[0], {})]

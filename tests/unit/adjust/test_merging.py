@@ -46,15 +46,6 @@ def test_no_plugin_can_set_what_is_already_set() -> None:
             assert conflict(one, one, by="aa") == expected
 
 
-def test_hooks_and_device_rules_are_added_by_many_plugins() -> None:
-    added: dict[str, Any] = {}
-    for field, value in walk(ADJUST):
-        if field.kind == ADDED:
-            put(added, field, value)
-    assert set(added) == {"hooks", "linux"}
-    assert conflict(added, added, added) == ""
-
-
 def rdt(**keys: Any) -> dict[str, Any]:
     return {"linux": {"intelRdt": keys}}
 
