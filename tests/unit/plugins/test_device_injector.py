@@ -167,38 +167,27 @@ def test_pod_that_is_not_allowed_counts_as_one_that_did_not_ask(allow: Any, labe
 
 REFUSED = {
     "devices.nri.io/pod": [
-        ("x" * 200_000, ": found 200000 characters, expected at most 65536"),
         ("- &a [x]\n- *a", ": line 1 column 3: found an anchor or alias"),
-        ("[" * 1000, ": line 1 column 17: nested too deep"),
         ('[{"path": "/a", "path": "/b"}]', ": found the key 'path' again, expected it once"),
         ('[{"path": "/a", "Path": "/b"}]', "[0]: found the key 'Path' again, expected it once"),
         ("path: /dev/null", ": found an object, expected an array"),
-        ("- /dev/null", "[0]: found the string '/dev/null', expected an object"),
         ("- {path: /dev/a, mayor: 1}", "[0].mayor: unknown key, did you mean major?"),
-        ("- {type: c, major: 1, minor: 1}", "[0].path: missing, expected an absolute path without '..'"),
         ("- {path: /dev/../etc}", "[0].path: found the string '/dev/../etc', expected"),
         ('[{"path": "/dev/a\\u0000"}]', "[0].path: found the string '/dev/a\\x00', expected"),
         ("- {path: /dev/a, type: x}", "[0].type: found the string 'x', expected one of c, b, u, p"),
-        ("- {path: /dev/a, type: c, major: yes}", "[0].major: found the boolean true, expected"),
-        ("- {path: /dev/a, type: c, major: 1}", "[0].minor: missing, expected an integer from 0 to"),
-        (
-            "- {path: /dev/a, type: c, major: 4097, minor: 1}",
-            "[0].major: found the number 4097, expected an integer from 0 to 4095",
-        ),
+        ("- {path: /dev/a, type: c, major: 4096, minor: 1}", "[0].major: found the number 4096, expected an integer"),
+        ("- {path: /dev/a, type: c, major: 1, minor: 1048576}", "[0].minor: found the number 1048576, expected an"),
         ("- {path: /dev/a, type: c, major: 1, minor: 3, file_mode: 0o10000}", "[0].file_mode: found the number 4096"),
-        ("- {path: /dev/a, type: c, major: 1, minor: 3, uid: -1}", "[0].uid: found the number -1, expected"),
         (
             json.dumps([NULL, NULL | {"path": "/dev//./nri-null"}]),
             "[1].path: found '/dev/nri-null' again, expected it once",
         ),
     ],
     "mounts.nri.io": [
-        ("- {source: /a}", "[0].destination: missing, expected an absolute path"),
         ("- {destination: ../a}", "[0].destination: found the string '../a', expected"),
         ("- {destination: /a, source: /b/../c, options: [rbind]}", "[0].source: found the string '/b/../c'"),
         ("- {destination: /a, type: bind}", "[0].source: found none, expected an absolute path"),
         ("- {destination: /a}\n- {destination: /a/}", "[1].destination: found '/a' again"),
-        ("- {destination: /a, options: ro}", "[0].options: found the string 'ro', expected an array"),
     ],
     "cdi-devices.nri.io": [
         ("- vendor.com/gpu", "[0]: found the string 'vendor.com/gpu', expected a device's full"),
@@ -208,7 +197,6 @@ REFUSED = {
         ("- {hostIf: -eth0}", "[0].hostIf: found the string '-eth0', expected the name of a network interface"),
         ("- {hostIf: eth0, name: 'eth%d'}", "[0].name: found the string 'eth%d', expected"),
         ("- {hostIf: a234567890123456}", "[0].hostIf: found the string 'a234567890123456', expected"),
-        ("- {name: eth0}", "[0].hostIf: missing, expected"),
         ("- {hostIf: eth0}\n- {hostIf: eth1, name: eth0}", "[1].name: found 'eth0' again"),
     ],
     "sysctl.noderesource.dev": [
@@ -217,10 +205,8 @@ REFUSED = {
         ("kernel.msgmax: yes", "['kernel.msgmax']: found the boolean true, expected a string"),
     ],
     "memory-policy.nri.io": [
-        ("nodes: 0", ".mode: missing, expected one of MPOL_DEFAULT, "),
         ("mode: BIND", ".mode: found the string 'BIND', expected one of MPOL_DEFAULT"),
         ("{mode: MPOL_BIND, nodes: all}", ".nodes: found the string 'all', expected a list of NUMA nodes"),
-        ("{mode: MPOL_BIND, flags: [X]}", ".flags[0]: found the string 'X', expected one of MPOL_F_"),
     ],
     "io-priority.nri.io": [("{class: RT}", ".class: found the string 'RT', expected one of IOPRIO_CLASS_")],
     "scheduling-policy.nri.io": [("{policy: SCHED_FIFO, nice: 99}", ".nice: found the number 99, expected")],

@@ -29,13 +29,6 @@ def kubelets(cpus: object) -> dict[str, Any]:
 # Which CPUs
 
 
-def test_reserved_cpus_are_numbers_or_a_list(v2: Node) -> None:
-    reserved: list[tuple[Any, str]] = [(None, "0-7"), ("8-8191", "0-7"), (" 0 ,\t1\n", "2-7"), ([7, 0, 7, 0], "1-6")]
-    for cpus, left in reserved:
-        assert v2.fine({"systemReserved": cpus})["cpus"] == left
-    assert "conf.systemReserved is 0-8191" in v2.error({"systemReserved": list(range(8192)) * 4 + [1]})
-
-
 def test_cpus_of_kubelet_or_parent_are_kept_less_the_reserved(node: Node) -> None:
     choices = [("4-5", "4-5"), ("0-5", "2-5"), ("1,3,9", "3"), ("", "2-7"), (None, "2-7")]
     for state in ("create", "update"):
