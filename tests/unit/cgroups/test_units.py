@@ -117,14 +117,13 @@ def test_systemd_enables_a_controller_that_is_missing(
 
 
 def test_v1_has_quotas_in_systemd_and_no_cpus(tree_v1: Tree, systemd: FakeSystemd) -> None:
-    tree_v1.limit(CONTAINER, 50000)
-    systemd.properties[SCOPE]["CPUQuotaPerSecUSec"] = 500_000
     cgroup = look(tree_v1, systemd.run)
-    cgroup.clear_cpu_quota()
-    assert systemd.properties[SCOPE]["CPUQuotaPerSecUSec"] == INFINITY
-    systemd.calls.clear()
     cgroup.set_cpus(frozenset({1}))
     assert systemd.calls == []
+    tree_v1.limit(CONTAINER, 50000)
+    systemd.properties[SCOPE]["CPUQuotaPerSecUSec"] = 500_000
+    cgroup.clear_cpu_quota()
+    assert systemd.properties[SCOPE]["CPUQuotaPerSecUSec"] == INFINITY
 
 
 @pytest.mark.parametrize(

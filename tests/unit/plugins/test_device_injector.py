@@ -172,9 +172,11 @@ REFUSED = {
         ('[{"path": "/a", "Path": "/b"}]', "[0]: found the key 'Path' again, expected it once"),
         ("path: /dev/null", ": found an object, expected an array"),
         ("- {path: /dev/a, mayor: 1}", "[0].mayor: unknown key, did you mean major?"),
+        ("- {type: c, major: 1, minor: 1}", "[0].path: missing, expected an absolute path without '..'"),
         ("- {path: /dev/../etc}", "[0].path: found the string '/dev/../etc', expected"),
         ('[{"path": "/dev/a\\u0000"}]', "[0].path: found the string '/dev/a\\x00', expected"),
         ("- {path: /dev/a, type: x}", "[0].type: found the string 'x', expected one of c, b, u, p"),
+        ("- {path: /dev/a, type: c}", "[0].major: missing, expected an integer from 0 to 4095"),
         ("- {path: /dev/a, type: c, major: 4096, minor: 1}", "[0].major: found the number 4096, expected an integer"),
         ("- {path: /dev/a, type: c, major: 1, minor: 1048576}", "[0].minor: found the number 1048576, expected an"),
         ("- {path: /dev/a, type: c, major: 1, minor: 3, file_mode: 0o10000}", "[0].file_mode: found the number 4096"),
@@ -184,6 +186,7 @@ REFUSED = {
         ),
     ],
     "mounts.nri.io": [
+        ("- {source: /a}", "[0].destination: missing, expected an absolute path"),
         ("- {destination: ../a}", "[0].destination: found the string '../a', expected"),
         ("- {destination: /a, source: /b/../c, options: [rbind]}", "[0].source: found the string '/b/../c'"),
         ("- {destination: /a, type: bind}", "[0].source: found none, expected an absolute path"),
@@ -197,6 +200,7 @@ REFUSED = {
         ("- {hostIf: -eth0}", "[0].hostIf: found the string '-eth0', expected the name of a network interface"),
         ("- {hostIf: eth0, name: 'eth%d'}", "[0].name: found the string 'eth%d', expected"),
         ("- {hostIf: a234567890123456}", "[0].hostIf: found the string 'a234567890123456', expected"),
+        ("- {name: eth0}", "[0].hostIf: missing, expected"),
         ("- {hostIf: eth0}\n- {hostIf: eth1, name: eth0}", "[1].name: found 'eth0' again"),
     ],
     "sysctl.noderesource.dev": [
@@ -205,6 +209,7 @@ REFUSED = {
         ("kernel.msgmax: yes", "['kernel.msgmax']: found the boolean true, expected a string"),
     ],
     "memory-policy.nri.io": [
+        ("nodes: 0", ".mode: missing, expected one of MPOL_DEFAULT, "),
         ("mode: BIND", ".mode: found the string 'BIND', expected one of MPOL_DEFAULT"),
         ("{mode: MPOL_BIND, nodes: all}", ".nodes: found the string 'all', expected a list of NUMA nodes"),
     ],

@@ -190,15 +190,18 @@ TRUE = "/bin/true"
 WRONG_FILES: list[tuple[dict[str, Any], str]] = [
     ({"version": "0.1.0"}, "version: found the string '0.1.0', expected \"1.0.0\""),
     ({"hook": None}, "hook: missing, expected an object"),
+    ({"hook": {}}, "hook.path: missing, expected the path of a program"),
     ({"hook": {"path": "true"}}, "hook.path: found the string 'true', expected an absolute path without '..'"),
     ({"hook": {"path": "/gone"}}, "hook.path: found the string '/gone', expected a program: No such file"),
     ({"hook": {"path": "/etc"}}, "hook.path: /etc is not a regular file; expected a program"),
     ({"hook": {"path": TRUE, "timeout": -1}}, "hook.timeout: found the number -1, expected a whole number"),
+    ({"when": None}, "when: missing, expected an object"),
     ({"when": {"commands": []}}, "when: no condition, expected one of always, annotations, commands, hasBindMounts"),
     ({"when": {"always": "yes"}}, "when.always: found the string 'yes', expected true or false"),
     ({"when": {"annotations": {"(": "a"}}}, "when.annotations: found '(', expected a regular expression: missing )"),
     ({"when": {"annotations": {"a": "["}}}, "when.annotations.a: found '[', expected a regular expression"),
     ({"when": {"always": False, "commands": ["*"]}}, "when.commands[0]: found '*', expected a regular"),
+    ({"stages": None}, "stages: missing, expected an array"),
     ({"stages": ["prestart", "postmortem"]}, "stages[1]: found the string 'postmortem', expected one of prestart"),
 ]
 

@@ -22,15 +22,6 @@ def test_clearcfs_changes_nothing_of_a_v2_pod_whose_container_has_no_cpu_control
     assert real.quota(f"{real.top}/kubepods/podb2") == "50000/100000"
 
 
-def test_konfine_says_what_a_v2_container_without_the_cpuset_controller_lacks(real: Real) -> None:
-    real.make("/kubepods/podb2")
-    path = real.make("/kubepods/podb2/bare", controllers=("cpu",))
-    error = run("konfine", real, {"systemReserved": [0]}, path=path).error
-    assert "cpuset.cpus" in error
-    assert "the cgroup.subtree_control of the parent lacks cpuset; '+cpuset' written there enables it" in error
-    assert "Delegate=cpuset in its slice" in error
-
-
 def test_konfine_pins_no_v2_container_that_has_its_parents_cpus_without_it(real: Real) -> None:
     path = real.make(BARE, "")
     assert run("konfine", real, {}, path=path).metadata == {"skipped": "it has these CPUs already", "cpus": "0-1"}
