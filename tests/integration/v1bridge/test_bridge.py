@@ -32,26 +32,6 @@ def test_life_of_a_pod_in_states_of_v01(host: Host, node: Node, states: list[str
     assert ", ".join(f"{state} {id_}" for state, id_ in node.steps) == expected
 
 
-def test_a_plugin_gets_the_whole_request(host: Host, node: Node) -> None:
-    host.configure(node.keeper())
-    node.start(annotations={"team": "red"})
-    (request,) = node.kept
-    assert request.pop("conf")
-    assert request == {
-        "version": "0.1",
-        "state": "create",
-        "id": "1f92",
-        "sandboxID": "6efd",
-        "pid": 4712,
-        "spec": {
-            "resources": {"memory": {}, "cpu": {"shares": 512}},
-            "cgroupsPath": "/kubepods/1f92",
-            "annotations": {"qos.class": "ls", "team": "red"},
-        },
-        "labels": {"app": "web"},
-    }
-
-
 def test_bridge_subscribes_to_what_it_needs_and_nothing_else() -> None:
     events = (
         "RUN_POD_SANDBOX STOP_POD_SANDBOX REMOVE_POD_SANDBOX UPDATE_POD_SANDBOX POST_UPDATE_POD_SANDBOX "

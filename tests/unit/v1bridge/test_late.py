@@ -80,20 +80,6 @@ def ended(runs: Runs) -> None:
     until(lambda: not threads(), "the end of the threads", SOON)
 
 
-def test_late_creates_begin_at_the_start_and_are_recorded(runs: Runs, caplog: pytest.LogCaptureFixture) -> None:
-    runs.put("a", "b", "a", "cancelled")
-    assert runs.late.withdraw("cancelled", time.monotonic() + SOON, lambda: None)  # by a delete
-    assert (runs.steps, threads(), len(runs.record)) == ([], [], 0)
-    runs.late.start()
-    ended(runs)
-    runs.start("a")
-    ended(runs)
-    assert sorted(runs.steps) == ["begin a", "begin b", "end a", "end b"]
-    assert {*runs.record._ids} == {"a", "b"}
-    assert "late: create succeeded for 2, failed for 0, in " in caplog.text
-    assert caplog.text.count("late: it has had no create") == 2
-
-
 def test_of_one_pod_one_after_the_other(runs: Runs) -> None:
     runs.late.put([[missed("sandbox"), missed("one"), missed("two")]])
     runs.late.start()
