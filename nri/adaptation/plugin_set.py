@@ -30,8 +30,6 @@ from nri.v2.mux import Mux
 from nri.v2.ttrpc import Call, Code, RPCClient, RPCServer, StatusError
 from nri.v2.ttrpc.server import unary
 
-UpdateHandler = Callable[[str, api.UpdateContainersRequest], list[api.ContainerUpdate]]
-
 log = logging.getLogger("nri.adaptation")
 
 
@@ -41,13 +39,12 @@ class PluginSet:
     :ivar store: the pods and containers that exist.
     """
 
-    def __init__(self, options: RuntimeOptions, on_update: UpdateHandler | None) -> None:
+    def __init__(self, options: RuntimeOptions) -> None:
         self.store = Store()
         self._lock = threading.RLock()  # held during an admission, an update and an event
         self._admitted: list[PluginConnection] = []  # in the order of their indices; change it with the lock held
         self._all: list[PluginConnection] = []  # also those that are closed, or not yet admitted
         self._options = options
-        self._on_update = on_update or (lambda plugin, request: self.store.update(request.update))
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -128,9 +125,9 @@ class PluginSet:
         with contextlib.suppress(ValueError):  # another thread was faster
             self._all.remove(plugin)
 
-    def _update(self, plugin: PluginConnection, request: api.UpdateContainersRequest) -> list[api.ContainerUpdate]:
+    def _update(self, request: api.UpdateContainersRequest) -> list[api.ContainerUpdate]:
         with self._lock:
-            return self._on_update(plugin.name, request)
+            return self.store.update(request.update)
 
 
 # One connected plugin, as the runtime sees it: its identity, its subscriptions, and its calls.
@@ -165,7 +162,7 @@ class PluginConnection:
         config: str = "",
         process: LaunchedPlugin | None = None,
         *,
-        on_update: Callable[[PluginConnection, api.UpdateContainersRequest], list[api.ContainerUpdate]],
+        on_update: Callable[[api.UpdateContainersRequest], list[api.ContainerUpdate]],
     ) -> None:
         self.index, self.base = (process.index, process.name) if process is not None else ("", "")
         self.process = process
@@ -295,7 +292,7 @@ class PluginConnection:
         return api.Empty()
 
     def _update_containers(self, request: api.UpdateContainersRequest, call: Call) -> api.UpdateContainersResponse:
-        return api.UpdateContainersResponse(failed=self._on_update(self, request))
+        return api.UpdateContainersResponse(failed=self._on_update(request))
 
     def _call(
         self,

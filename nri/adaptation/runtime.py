@@ -24,7 +24,7 @@ from typing import Any
 
 from nri.adaptation.errors import EventError
 from nri.adaptation.merging import Merger, apply
-from nri.adaptation.plugin_set import PluginSet, UpdateHandler
+from nri.adaptation.plugin_set import PluginSet
 from nri.adaptation.runtime_options import Exchange, RuntimeOptions
 from nri.errors import escape
 from nri.v2 import api
@@ -72,8 +72,6 @@ class Runtime(PluginSet):
     :param on_exchange: called after every call of a plugin, and for a plugin that could not be started.
     :param on_output: called with the name of a launched plugin and each line that it prints; None sends its output to
         /dev/null, as a real runtime does.
-    :param on_update: called when a plugin asks for updates or evictions, with its name; returns the updates that
-        failed. By default the known containers are changed, and nothing is evicted.
     """
 
     def __init__(
@@ -89,7 +87,6 @@ class Runtime(PluginSet):
         registration_timeout: float = 5.0,
         on_exchange: Callable[[Exchange], None] | None = None,
         on_output: Callable[[str, str], None] | None = None,
-        on_update: UpdateHandler | None = None,
     ) -> None:
         options = RuntimeOptions(
             name=name,
@@ -103,7 +100,7 @@ class Runtime(PluginSet):
             config_dir=config_dir,
             on_output=on_output,
         )
-        super().__init__(options, on_update)
+        super().__init__(options)
 
     run_pod_sandbox = _pod_event("RunPodSandbox")
     stop_pod_sandbox = _pod_event("StopPodSandbox")

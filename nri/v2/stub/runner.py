@@ -13,8 +13,8 @@ import random
 import socket
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from nri.errors import NRIError, escape
 from nri.places import DEFAULT_SOCKET
@@ -36,8 +36,6 @@ class Runner:
     :param path: the runtime's socket, for a plugin that no runtime has launched.
     :param sock: a connected stream socket to use instead of the environment's and of ``path``. It belongs to the
         runner, which closes it, and does not connect again.
-    :param connect: called with ``path`` for each connection to a runtime, in place of connecting to a Unix socket. It
-        returns a connected stream socket, or raises an OSError; then it is called again after a pause.
     :param build: the plugin's build, which the log shows beside its name.
     :raises NRIError: when the name or index is unknown, the plugin handles no event, or a socket is not connected.
     """
@@ -50,7 +48,6 @@ class Runner:
         index: str = "",
         path: str = DEFAULT_SOCKET,
         sock: socket.socket | None = None,
-        connect: Callable[[str], socket.socket] | None = None,
         environment: Mapping[str, str] = os.environ,
         executable: str = "",
         build: str = "",
@@ -58,7 +55,6 @@ class Runner:
         handlers(plugin)  # raises early
         self.identity = Identity.find(environment, executable or sys.argv[0], name=name, index=index)
         self._plugin, self._path, self._build = plugin, path, build
-        self._connect = connect or _connect_unix
         self._connected = _inherited(environment) if sock is None else _given(sock)
         self._stopped = threading.Event()
         self._session: Session | None = None
@@ -81,7 +77,7 @@ class Runner:
         while not self._stopped.is_set():
             log.debug("connecting to %s", self._path)
             try:
-                sock = _connected(self._connect(self._path))
+                sock = _connect(self._path)
                 try:
                     session = Session(self._plugin, self.identity, sock)
                 except BaseException:
@@ -140,7 +136,6 @@ def run(
     index: str = "",
     path: str = DEFAULT_SOCKET,
     sock: socket.socket | None = None,
-    connect: Callable[[str], socket.socket] | None = None,
 ) -> None:
     """Serve ``plugin``: until its connection is closed, if a runtime launched it or ``sock`` is given; else for ever.
 
@@ -148,7 +143,7 @@ def run(
 
     :raises NRIError: when its name or index is unknown, it handles no event, or a socket is not connected.
     """
-    Runner(plugin, name=name, index=index, path=path, sock=sock, connect=connect).run()
+    Runner(plugin, name=name, index=index, path=path, sock=sock).run()
 
 
 def _inherited(environment: Mapping[str, str]) -> socket.socket | None:
@@ -161,31 +156,16 @@ def _inherited(environment: Mapping[str, str]) -> socket.socket | None:
 
 def _given(sock: Any) -> socket.socket:
     """Return the connected socket that an author gives; it stays open on an error."""
-    try:
-        _check(sock)
-    except OSError as error:
-        raise NRIError(f"the given socket is not connected: {error.strerror or error}") from error
-    return cast(socket.socket, sock)
-
-
-def _connected(sock: Any) -> socket.socket:
-    """Return what an author's ``connect`` has returned; it is closed on an error."""
-    try:
-        _check(sock)
-    except BaseException:
-        if isinstance(sock, socket.socket):
-            sock.close()
-        raise
-    return cast(socket.socket, sock)
-
-
-def _check(sock: Any) -> None:
     if not isinstance(sock, socket.socket) or sock.type != socket.SOCK_STREAM:
         raise NRIError(f"found {escape(f'{sock!r:.120}')}, expected a connected stream socket")
-    sock.getpeername()
+    try:
+        sock.getpeername()
+    except OSError as error:
+        raise NRIError(f"the given socket is not connected: {error.strerror or error}") from error
+    return sock
 
 
-def _connect_unix(path: str) -> socket.socket:
+def _connect(path: str) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.setblocking(False)  # a local connect() succeeds at once or, when the backlog is full, fails at once

@@ -332,19 +332,6 @@ def test_a_plugin_can_update_containers_at_any_time() -> None:
         assert runtime.store.containers["app"].linux.resources.cpu.quota.value == 8
 
 
-def test_updates_can_be_left_to_a_callback() -> None:
-    asked: list[tuple[str, int]] = []
-
-    def on_update(plugin: str, request: api.UpdateContainersRequest) -> list[api.ContainerUpdate]:
-        asked.append((plugin, len(request.update)))
-        return list(request.update)
-
-    with Runtime(on_update=on_update) as runtime:
-        plugin = Plugin().connect(runtime)
-        assert len(plugin.update(*updates(app=8))) == 1
-    assert asked == [("10-test", 1)]
-
-
 def test_an_event_waits_for_the_one_before_it() -> None:
     entered, release = threading.Event(), threading.Event()
 

@@ -162,38 +162,6 @@ def test_unusable_given_socket_is_refused_and_stays_open(tmp_path: Path) -> None
         assert ours.fileno() != -1
 
 
-def test_a_connect_of_ones_own_is_called_for_each_connection(start: Start, caplog: pytest.LogCaptureFixture) -> None:
-    theirs: list[socket.socket] = []
-    asked: list[str] = []
-
-    def connect(path: str) -> socket.socket:
-        asked.append(path)
-        if len(asked) == 2:
-            raise TimeoutError("no route to the node")
-        if len(asked) == 3:
-            return socket.socket(socket.AF_UNIX)  # not connected
-        ours, other = socket.socketpair()
-        theirs.append(other)
-        return ours
-
-    runner, _, reasons = start(connect=connect, path="node-7")
-    for number in range(2):
-        until(lambda number=number: len(theirs) > number)  # type: ignore[misc]
-        runtime = Runtime(theirs[number])
-        runtime.start()
-        until_there_are(number + 1, runner.plugin.synchronizations)
-        runtime.close()
-    until(lambda: len(theirs) == 3)
-    assert set(asked) == {"node-7"}
-    why = "retrying until a runtime accepts the connection"
-    assert warnings(caplog) == [
-        f"no runtime at node-7: no route to the node; {why}",
-        f"no runtime at node-7: Transport endpoint is not connected; {why}",
-    ]
-    assert reasons == []
-    theirs[2].close()
-
-
 def test_plugin_that_can_never_serve_is_refused() -> None:
     named: dict[str, Any] = {"name": "a", "index": "10", "environment": {}}
     for value in ("", "-1", "٣", "1234567"):
@@ -203,12 +171,6 @@ def test_plugin_that_can_never_serve_is_refused() -> None:
         stub.Runner(stub.V2Plugin(), **named)
     with pytest.raises(stub.IdentityError):
         stub.Runner(Plugin(), executable="plugin", environment={})
-    ours, theirs = socket.socketpair(type=socket.SOCK_DGRAM)
-    with theirs, pytest.raises(NRIError, match=r"expected a connected stream socket$"):
-        stub.Runner(Plugin(), **named, connect=lambda path: ours).run()
-    assert ours.fileno() == -1
-    with pytest.raises(NRIError, match=r"^found None, expected a connected stream socket$"):
-        stub.Runner(Plugin(), **named, connect=cast(Any, lambda path: None)).run()
 
 
 def test_one_that_finds_no_runtime_says_so_once(
@@ -216,13 +178,13 @@ def test_one_that_finds_no_runtime_says_so_once(
 ) -> None:
     monkeypatch.setattr(runner_module, "LONGEST_PAUSE", 0.01)
     attempts: list[str] = []
-    connect = runner_module._connect_unix
+    connect = runner_module._connect
 
     def counted(path: str) -> socket.socket:
         attempts.append(path)
         return connect(path)
 
-    monkeypatch.setattr(runner_module, "_connect_unix", counted)
+    monkeypatch.setattr(runner_module, "_connect", counted)
     start()
     until(lambda: len(attempts) > 5)
     why = "retrying until a runtime accepts the connection"
