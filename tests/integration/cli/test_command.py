@@ -47,6 +47,19 @@ def test_a_wrong_command_line_is_status_2(words: list[str]) -> None:
     assert "Usage: nri" in ran.stderr
 
 
+@pytest.mark.parametrize("words", [["--version"], ["check", "--json"]])
+def test_an_output_that_cannot_be_written_is_a_line(words: list[str]) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*COMMAND, *words],
+            env={"PYTHONPATH": SOURCE, **MEASURED},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (1, b"nri: No space left on device\n")
+
+
 @pytest.mark.parametrize(("line", "offered"), [("nri ", list(COMMANDS)), ("nri hook ", ["create", "delete"])])
 def test_bash_completes_commands_and_states(line: str, offered: list[str]) -> None:
     ran = inside("completion", "bash")
