@@ -4,8 +4,6 @@
 which runtimes know them. :class:`Changes` collects those of one chain for a :class:`Abilities`.
 """
 
-from nri.adjust.abilities import Abilities, NRIAbilities, OCIAbilities
-from nri.adjust.changes import Changes
-from nri.adjust.errors import AdjustError
+from nri.adjust.changes import Abilities, AdjustError, Changes, NRIAbilities, OCIAbilities
 
 __all__ = ["Abilities", "AdjustError", "Changes", "NRIAbilities", "OCIAbilities"]
