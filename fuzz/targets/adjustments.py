@@ -1,4 +1,4 @@
-"""A plugin's changes and a container's OCI config.json: :func:`nri.adjust.reading.read_adjust` accepts what the JSON
+"""A plugin's changes and a container's OCI config.json: :func:`nri.adjust.document.read_adjust` accepts what the JSON
 Schema does, unless values contradict each other, and refuses the rest with a short DecodeError. An accepted adjust is
 applied to any configuration, which can be written then and in which applying it again changes no mount or variable;
 or the configuration is refused with a short DecodeError. Both documents stay as they were.
@@ -12,8 +12,7 @@ from typing import Any
 from harness import json_schemas
 
 from nri.adjust.apply import apply
-from nri.adjust.document import ADJUST
-from nri.adjust.reading import read_adjust
+from nri.adjust.document import ADJUST, read_adjust
 from nri.types import DecodeError, gojson
 
 JSON = True

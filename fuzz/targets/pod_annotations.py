@@ -9,7 +9,7 @@ from __future__ import annotations
 import yaml
 
 from fuzz.targets import split
-from nri.adjust.reading import read_adjust
+from nri.adjust.document import read_adjust
 from nri.errors import NRIError
 from nri.plugins import plain_yaml
 from nri.plugins.device_injector import INJECTIONS, DeviceInjector

@@ -9,9 +9,9 @@ changes.adjust, changes.updates             # all changes together, for a runtim
 from __future__ import annotations
 
 from nri.adjust.apply import apply, apply_resources
+from nri.adjust.document import read_adjust, read_updates
 from nri.adjust.fields import FIELDS, NEVER, UPDATED_BY_NRI, UPDATED_BY_OCI, document, entries, walk
 from nri.adjust.merging import Conflict, Merge
-from nri.adjust.reading import read_adjust, read_updates
 from nri.errors import NRIError
 from nri.types.v1 import State
 

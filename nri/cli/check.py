@@ -127,8 +127,7 @@ class Checked:
     def _check_hooks(self) -> None:
         """Look at the files of hooks: one that is wrong refuses every container."""
         from nri.plugins.hook_injector import HookInjectorConf
-        from nri.plugins.hook_injector.conditions import Subject, question
-        from nri.plugins.hook_injector.hook_files import read_dirs
+        from nri.plugins.hook_injector.hook_files import Subject, question, read_dirs
 
         try:
             files = read_dirs(HookInjectorConf.from_value(self.plugin.conf).dirs)

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from nri.adjust.reading import read_adjust, read_updates
+from nri.adjust.document import read_adjust, read_updates
 from nri.client.unstartable import explain
 from nri.errors import NRIError, escape
 from nri.process.conversation import (

@@ -19,8 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from nri.plugins.hook_injector.conditions import Question
-    from nri.plugins.hook_injector.hook_files import HookFile
+    from nri.plugins.hook_injector.hook_files import HookFile, Question
     from nri.types.v1 import Request, Result
 
 DIRS = ["/usr/share/containers/oci/hooks.d", "/etc/containers/oci/hooks.d"]
@@ -47,7 +46,7 @@ class HookInjector(Plugin):
     description = "Injects the OCI hooks of the node's hooks.d directories, oci-hooks(5)."
     resident = True
     acts_on = (State.SETUP,)
-    uses = ("nri.plugins.hook_injector.hook_files", "nri.plugins.hook_injector.conditions")
+    uses = ("nri.plugins.hook_injector.hook_files",)
     conf_class = HookInjectorConf
 
     def invoke(self, request: Request, conf: HookInjectorConf) -> Result:
@@ -58,8 +57,7 @@ class HookInjector(Plugin):
 
 
 def _hooks(request: Request, conf: HookInjectorConf, metadata: dict[str, str]) -> Any:
-    from nri.plugins.hook_injector.conditions import Subject, decide, question
-    from nri.plugins.hook_injector.hook_files import read_dirs
+    from nri.plugins.hook_injector.hook_files import Subject, decide, question, read_dirs
 
     why_not = shared.why_not_allowed(request, "annotations", conf.allow.get("annotations") or False)
     container = Subject(request.spec)

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from nri.adjust import AdjustError
 from nri.adjust.apply import apply, apply_resources
+from nri.adjust.document import read_adjust
 from nri.adjust.fields import name_of, put, walk
 from nri.adjust.merging import ADDED, BY_ENTRIES, MAP
-from nri.adjust.reading import read_adjust
 from nri.types import DecodeError, gojson
 from tests.unit.adjust.documents import ADJUST, merged
 

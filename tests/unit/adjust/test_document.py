@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from harness import json_schemas
 from nri.adjust import document
+from nri.adjust.document import read_adjust, read_updates
 from nri.adjust.fields import FIELDS
 from nri.adjust.merging import BY_ENTRIES, MAP
-from nri.adjust.reading import read_adjust, read_updates
 from nri.types import DecodeError
 from nri.types.table import Map, Rule, Table
 from nri.types.table_explained import faults

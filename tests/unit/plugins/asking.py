@@ -7,7 +7,7 @@ from contextlib import redirect_stderr
 from typing import Any
 
 from nri import skel
-from nri.adjust.reading import read_adjust
+from nri.adjust.document import read_adjust
 from nri.testing import invoke
 from nri.types.v1 import EXTENSIONS, Request, Result, Spec
 

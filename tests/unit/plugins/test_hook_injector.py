@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nri.plugins.hook_injector import DIRS, HookInjector, conditions
+from nri.plugins.hook_injector import DIRS, HookInjector, hook_files
 from nri.types.v1 import Result
 from tests.support.processes import open_fds
 from tests.support.system_faults import Failing
@@ -119,7 +119,7 @@ CONDITIONS: list[tuple[dict[str, Any], bool]] = [
 
 
 def test_all_conditions_must_hold(hooks: Hooks, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conditions, "SECONDS", 60.0)
+    monkeypatch.setattr(hook_files, "SECONDS", 60.0)
     for when, is_injected in CONDITIONS:
         hooks.write("a.json", when=when)
         assert hooks.injected(WORKLOAD) == (["a.json"] if is_injected else [])
@@ -141,7 +141,7 @@ def test_bind_mounts_are_found_in_the_request(hooks: Hooks) -> None:
 
 
 def test_annotations_of_a_pod_that_is_not_allowed_do_not_count(hooks: Hooks, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conditions, "SECONDS", 60.0)  # a pattern without an answer in time counts as met
+    monkeypatch.setattr(hook_files, "SECONDS", 60.0)  # a pattern without an answer in time counts as met
     for allow in (None, {}, {"annotations": False}, {"annotations": ["other"]}):
         annotated = hooks.write("a.json", when={"annotations": {"department": ".*"}})
         hooks.write("b.json", when={"annotations": {"another": ".*"}})
@@ -177,7 +177,7 @@ def test_text_that_is_too_long_to_match_counts_as_a_match(hooks: Hooks) -> None:
 
 def test_failed_fork_for_matching_is_an_error(hooks: Hooks, monkeypatch: pytest.MonkeyPatch) -> None:
     hooks.write("a.json", when={"commands": ["sh"]})
-    monkeypatch.setattr(conditions, "os", Failing(os, "fork", errno.EAGAIN))
+    monkeypatch.setattr(hook_files, "os", Failing(os, "fork", errno.EAGAIN))
     before = open_fds()
     assert "no process can be forked to match patterns: Resource temporarily" in hooks.run().error
     assert open_fds() == before

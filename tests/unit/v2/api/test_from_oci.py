@@ -5,7 +5,7 @@ from typing import Any
 
 from google.protobuf import json_format
 
-from nri.adjust.reading import read_adjust
+from nri.adjust.document import read_adjust
 from nri.v2 import api
 from nri.v2.api import convert, from_oci
 from nri.v2.api.oci_config import container_to_oci
