@@ -7,13 +7,12 @@
         created = runtime.create_container(pod, container)
         print(created.adjustment, created.updates)
 
-It treats its plugins as containerd and CRI-O do: :class:`Runtime` finds, launches, admits and synchronizes them
-(:mod:`.plugin_set`), sends them events, and merges what they ask for (:mod:`.merging`). It runs no containers: its
-caller describes pods and containers. :mod:`.lifecycle` makes some up.
+It treats its plugins as containerd and CRI-O do: :class:`Runtime` finds, launches, admits and synchronizes them,
+sends them events, and merges what they ask for (:mod:`.merging`). It runs no containers: its caller describes pods
+and containers. :mod:`.lifecycle` makes some up.
 """
 
 from nri.adaptation.errors import AdaptationError, ConflictError, EventError
-from nri.adaptation.runtime import Outcome, Runtime
-from nri.adaptation.runtime_options import Exchange
+from nri.adaptation.runtime import Exchange, Outcome, Runtime
 
 __all__ = ["AdaptationError", "ConflictError", "EventError", "Exchange", "Outcome", "Runtime"]
