@@ -1,6 +1,6 @@
 """OCI bundles, and the runtimes that run them: runc and crun, without any engine above them.
 
-    with Runtime("runc") as runc:
+    with enclosed("runc") as runc:
         web = runc.bundle("web", hooks={"createRuntime": [{"path": "/opt/nri/bin/hook"}]}, cpu_quota=50_000)
         runc.create(web)
 
@@ -9,12 +9,11 @@ left.
 """
 
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from harness.containerd import cgroups, image
 from harness.containerd.enclosure import Enclosure
@@ -30,33 +29,14 @@ class Bundle:
 
 
 class Runtime:
-    """An OCI runtime, such as `runc`, in an enclosure of its own; `bin_dir` and `conf` are the enclosure's.
+    """An OCI runtime, such as `runc`, in an enclosure.
 
     Its commands raise CommandFailedError; `stdout` and `stderr` in it are what runtime, hooks and container
     wrote.
     """
 
-    def __init__(self, program: str, *, bin_dir: Path | None = None, conf: Mapping[str, Any] | None = None) -> None:
-        self.program = program
-        self.enclosure = Enclosure(bin_dir=bin_dir, conf=conf)
-        self._owned = ExitStack()
-
-    def __enter__(self) -> Self:
-        with ExitStack() as owned:
-            owned.enter_context(self.enclosure)
-            if self.program.endswith("crun"):
-                empty_hybrid(self.enclosure)
-            self._owned = owned.pop_all()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End all containers and remove everything; a second time does nothing."""
-        self._owned.close()
+    def __init__(self, program: str, enclosure: Enclosure) -> None:
+        self.program, self.enclosure = program, enclosure
 
     def bundle(
         self,
@@ -122,6 +102,15 @@ class Runtime:
 
     def _run(self, verb: str, *arguments: str | Path) -> str:
         return self.enclosure.run(self.program, "--root", self.enclosure.root / "state", verb, *arguments)
+
+
+@contextmanager
+def enclosed(program: str) -> Iterator[Runtime]:
+    """A runtime in an enclosure of its own; at the end all its containers are gone."""
+    with Enclosure() as enclosure:
+        if program.endswith("crun"):
+            empty_hybrid(enclosure)
+        yield Runtime(program, enclosure)
 
 
 def empty_hybrid(enclosure: Enclosure) -> None:

@@ -9,32 +9,15 @@ import grpc
 import pytest
 
 from harness.containerd import cgroups, image
-from harness.containerd.bridged import configure, create, knob, log, prepared, script
+from harness.containerd.bridged import configure, create, log, prepared, script
 from harness.containerd.cri import Cri
 from harness.containerd.enclosure import CommandFailedError
 from harness.containerd.instance import Containerd, Release
-from tests.e2e import live, unreserved
+from tests.e2e import live
 from tests.e2e.standin import StandIn
 from tests.support.waiting import SOON, until
 
 pytestmark = pytest.mark.runtime
-
-KONFINE = {"type": "konfine", "conf": {"systemReserved": [0]}, "states": ["update"]}
-CLEARCFS = {"type": "clearcfs", "states": ["update"]}
-
-
-def test_quota_and_reserved_cpu_also_after_an_update(containerd: Containerd, cri: Cri, two_cpus: None) -> None:
-    configure(containerd, KONFINE, CLEARCFS)
-    pod = cri.run_pod("web", annotations={"qos.class": "ls"})
-    container = create(cri, pod)
-    cri.start(container)
-    assert knob(containerd, container, "cpu.cfs_quota_us") == "-1"
-    assert knob(containerd, container, "cpuset.cpus") == unreserved()
-
-    cri.update_resources(container, cpu_quota=70_000)
-
-    assert knob(containerd, container, "cpu.cfs_quota_us") == "-1"
-    assert knob(containerd, container, "cpuset.cpus") == unreserved()
 
 
 def test_next_event_after_a_cancelled_call_is_served(containerd: Containerd, cri: Cri, tmp_path: Path) -> None:

@@ -141,14 +141,3 @@ def test_containerd_1_6_that_runs_plugins_itself_is_well(native: Containerd) -> 
     found = diagnose(native)
     assert faults(found) == []
     assert f"containerd {version(native.release)}: containerd itself, /etc/nri/conf.json" in texts(found, "way")
-
-
-def test_a_bridge_that_was_killed_or_stopped_is_found(bridged: Containerd) -> None:
-    (answer,) = texts(diagnose(bridged), "answers")
-    pid = answer.split()[1]
-    bridged.enclosure.run("kill", "-STOP", pid)
-    try:
-        assert faults(diagnose(bridged)) == ["hangs"]
-    finally:
-        bridged.enclosure.run("kill", "-KILL", pid)
-    assert wait_until(lambda: faults(diagnose(bridged)) == ["not-running"])

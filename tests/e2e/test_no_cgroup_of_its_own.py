@@ -10,7 +10,7 @@ import pytest
 
 from harness.containerd import cgroups, image
 from harness.containerd.enclosure import CommandFailedError, Enclosure
-from tests.e2e.bundle import Bundle, Runtime, empty_hybrid
+from tests.e2e.bundle import Bundle, Runtime, empty_hybrid, enclosed
 
 pytestmark = pytest.mark.runtime
 
@@ -54,7 +54,7 @@ def configure(enclosure: Enclosure, plugin: str, **entry: Any) -> None:
 @pytest.fixture
 def crun(need: Callable[..., None], installed: Path) -> Iterator[Runtime]:
     need("crun")
-    with Runtime("crun") as runtime:
+    with enclosed("crun") as runtime:
         runtime.enclosure.install(installed)
         yield runtime
 

@@ -9,7 +9,7 @@ import pytest
 
 from harness.containerd import cgroups
 from harness.containerd.enclosure import CommandFailedError
-from tests.e2e.bundle import Bundle, Runtime
+from tests.e2e.bundle import Bundle, Runtime, enclosed
 from tests.e2e.standin import StandIn
 
 pytestmark = pytest.mark.runtime
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.runtime
 @pytest.fixture(params=["runc", "crun"])
 def runtime(request: pytest.FixtureRequest, need: Callable[..., None]) -> Iterator[Runtime]:
     need(request.param)
-    with Runtime(request.param) as runtime:
+    with enclosed(request.param) as runtime:
         yield runtime
 
 
@@ -75,7 +75,7 @@ def test_a_failing_hook_prevents_the_container(runtime: Runtime, tmp_path: Path)
 
 def test_crun_keeps_a_hooks_stderr_where_an_annotation_says(need: Callable[..., None], tmp_path: Path) -> None:
     need("crun")
-    with Runtime("crun") as crun:
+    with enclosed("crun") as crun:
         failing = hook(tmp_path, "echo >&2 no, because\nexit 3")
         kept = {"run.oci.hooks.stderr": str(tmp_path / "stderr")}
         web = crun.bundle("web", hooks={"createRuntime": [failing]}, annotations=kept)

@@ -8,7 +8,6 @@ from typing import Any
 import grpc
 import pytest
 
-from harness.containerd import image
 from harness.containerd.bridged import configure, create, knob, log
 from harness.containerd.cri import Cri
 from harness.containerd.instance import Containerd
@@ -250,16 +249,4 @@ def test_other_namespaces_get_no_reserved_cpu_and_no_quota(containerd: Container
         assert knob(containerd, container, "cpu.cfs_quota_us") == "50000"
         assert knob(containerd, container, "cpuset.cpus") == unreserved()
     why = "qos.class: allow.class is not for the namespace shop"
-    until(lambda: why in log(containerd), "the line of the event", SOON)
-
-
-@pytest.mark.usefixtures("samples", "two_cpus")
-def test_reserved_cpu_is_used_if_the_kubelet_leaves_no_other(containerd: Containerd, cri: Cri) -> None:
-    shop: dict[str, Any] = {"namespace": "shop", "labels": SHOP}
-    for name, about, cpus in (("web", shop, "0"), ("bare", {}, unreserved())):
-        pod = cri.run_pod(name, **about)
-        container = cri.create_container(pod, "app", image=image.NAME, command=image.FOREVER, cpuset_cpus="0")
-        cri.start(container)
-        assert knob(containerd, container, "cpuset.cpus") == cpus
-    why = "spec.resources.cpu.cpus: '0' has no CPU of"
     until(lambda: why in log(containerd), "the line of the event", SOON)

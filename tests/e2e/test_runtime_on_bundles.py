@@ -3,7 +3,6 @@
 import json
 import os
 import pty
-import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 from harness.containerd import cgroups
 from harness.containerd.enclosure import SYSTEM_PATH, CommandFailedError
 from tests.e2e import hang
-from tests.e2e.bundle import Bundle, Runtime
+from tests.e2e.bundle import Bundle, Runtime, enclosed
 from tests.e2e.standin import StandIn, stand_in
 from tests.support.waiting import wait_until
 
@@ -29,7 +28,7 @@ both = pytest.mark.parametrize("runtime", ["runc", "crun"], indirect=True)
 def runtime(request: pytest.FixtureRequest, need: Callable[..., None], installed: Path) -> Iterator[Runtime]:
     name = getattr(request, "param", "runc")
     need(name)
-    with Runtime(f"/opt/nri/sbin/nri-{name}") as runtime:
+    with enclosed(f"/opt/nri/sbin/nri-{name}") as runtime:
         runtime.enclosure.install(installed)
         yield runtime
 
@@ -258,23 +257,6 @@ def test_a_plugin_that_hangs_is_killed_in_time(runtime: Runtime) -> None:
     assert "create web: not done within 1.5 s: plugin hanging: killed" in refused.value.stderr
     assert runtime.ids() == []
     assert wait_until(lambda: runtime.enclosure.left_of_hooks() == [])
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["TERM", "KILL"])
-def test_a_call_that_is_killed_leaves_no_plugin(runtime: Runtime, number: signal.Signals) -> None:
-    begun = hang(runtime.enclosure)
-    web = runtime.bundle("web")
-    pid_of_call = runtime.enclosure.root / "call"
-    script = f'echo $$ > {pid_of_call}; exec "$@"'
-    words = command(runtime, "create", "--bundle", web.path, "web")
-    killed = runtime.enclosure.command(["sh", "-c", script, "sh", *words])
-    null = subprocess.DEVNULL
-    with subprocess.Popen(killed, stdin=null, stdout=null, stderr=null, env={"PATH": SYSTEM_PATH}) as process:
-        assert wait_until(begun.exists)
-        runtime.enclosure.run("sh", "-c", f"kill -{int(number)} {pid_of_call.read_text()}")
-        assert process.wait(30) != 0
-    assert wait_until(lambda: runtime.enclosure.left_of_hooks() == [])
-    assert wait_until(lambda: runtime.ids() == [])  # the watchdog has deleted it
 
 
 # Broken configurations

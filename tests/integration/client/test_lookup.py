@@ -70,11 +70,6 @@ def test_other_names_are_refused(host: Host, name: str) -> None:
 # The file
 
 
-def no_program(path: Path) -> None:
-    path.write_text("this is no program\n")
-    path.chmod(0o755)
-
-
 def missing_loader(path: Path) -> None:
     program = Path("/bin/true").read_bytes()
     assert b"/lib64/ld-linux" in program or b"/lib/ld-" in program
@@ -105,7 +100,7 @@ FILES: dict[str, tuple[Callable[[Path], None], str]] = {
         "not run: {path} cannot be looked at: Too many levels of symbolic links",
     ),
     "no program": (
-        no_program,
+        script("this is no program"),
         (
             "cannot be started: {path}: Exec format error; expected a program for this machine, "
             "or a script with an interpreter in its first line"

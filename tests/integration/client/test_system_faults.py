@@ -119,22 +119,6 @@ def test_pipe_that_cannot_be_moved_leaves_no_descriptor(monkeypatch: pytest.Monk
 
 # Limits and signals of a whole process
 
-CLIENT = """
-import os, resource, sys
-from nri.client import ChainError, Client, DirectInvoker
-from nri.config.entries import ConfigList, PluginEntry
-from nri.types.v1 import Request
-path = sys.argv[1]
-plugin = PluginEntry(type=os.path.basename(path), timeout=100)
-client = Client(ConfigList(plugins=[plugin]), DirectInvoker([os.path.dirname(path)]))
-def serve():
-    try:
-        client.invoke(Request(state="create", id="x"), "create")
-    except ChainError as error:
-        return str(error)
-    return "served"
-"""
-
 
 def run(code: str, *words: str) -> str:
     """Run code in a process of its own, whose limits are its own; what it prints."""
@@ -153,6 +137,17 @@ def run(code: str, *words: str) -> str:
 
 def test_few_free_descriptors_serve_or_fail_and_leak_none(host: Host) -> None:
     code = """
+import os, resource, sys
+from nri.client import ChainError, Client, DirectInvoker
+from nri.config.entries import ConfigList, PluginEntry
+from nri.types.v1 import Request
+client = Client(ConfigList(plugins=[PluginEntry(type="noop", timeout=100)]), DirectInvoker([sys.argv[1]]))
+def serve():
+    try:
+        client.invoke(Request(state="create", id="x"), "create")
+    except ChainError as error:
+        return str(error)
+    return "served"
 soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 said = set()
 def count():
@@ -166,7 +161,7 @@ for free in range(12):
 assert serve() == "served"
 print(*sorted(said), sep="\\n")
 """
-    said = run(CLIENT + code, f"{host.bin}/noop").splitlines()
+    said = run(code, str(host.bin)).splitlines()
     assert f"plugin noop: cannot be started: {host.bin}/noop: Too many open files" in said
     assert "served" in said
     # In between it is the plugin, which has the same limit, that cannot do its work, and whose words these are.

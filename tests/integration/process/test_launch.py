@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from nri.client import ChainError, Step
-from nri.process import children
+from nri.process import children, conversation
 from nri.process.conversation import launch
 from tests.support.host import Host, plugin, request
 from tests.support.processes import all_reaped, has_zombie, is_running, kill
@@ -179,22 +179,10 @@ def test_nothing_is_left_when_the_log_fails(host: Host) -> None:
     assert all_reaped()
 
 
-class Powerless:
-    """``os``, except that nothing is killed, as in an uninterruptible system call."""
-
-    def kill(self, pid: int, number: int) -> None:
-        pass
-
-    killpg = kill
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(os, name)
-
-
 def test_process_that_ends_late_is_reaped_by_the_next_start(monkeypatch: pytest.MonkeyPatch) -> None:
     before = set(children.started)
     with monkeypatch.context() as patch:
-        patch.setattr(children, "os", Powerless())
+        patch.setattr(conversation, "kill_group", lambda _pid: None)  # as in an uninterruptible system call
         output = launch("/bin/sleep", ["sleep", "1000"], b"", time.monotonic() + 0.1, log=ignore)
     assert (output.stopped, output.status) == ("deadline", -signal.SIGKILL)
     (late,) = children.started - before
