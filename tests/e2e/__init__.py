@@ -1,11 +1,18 @@
 """End-to-end tests: real containerd, runc and crun, each in a place of its own that leaves nothing behind."""
 
 import os
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from harness.containerd.cri import Cri
 from harness.containerd.enclosure import HANGING, Enclosure
+from harness.containerd.instance import Containerd
+from tests.support.waiting import SOON, until
+
+ROOT = Path(__file__).parent.parent.parent
 
 
 def unreserved() -> str:
@@ -36,3 +43,20 @@ def live(cri: Cri, create: Callable[[Cri, str], str], *, update: bool = False) -
     cri.remove(container)
     cri.remove_pod(pod)
     return pod, container
+
+
+@contextmanager
+def beside(containerd: Containerd, plugin: Path, text: str, ready: str) -> Iterator[Path]:
+    """A v2 plugin with this text in the enclosure, which has said that it is ready; the file of what it says."""
+    plugin.write_text(f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(ROOT)!r})\n{text}")
+    plugin.chmod(0o755)
+    said = plugin.with_name("said")
+    with said.open("wb") as out:
+        command = containerd.enclosure.command([plugin])
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out) as process:
+            try:
+                until(lambda: ready in said.read_text(), "the plugin to be ready", SOON)
+                yield said
+            finally:
+                process.kill()
+                print(said.read_text())  # shown when the test fails

@@ -111,16 +111,6 @@ def test_error_of_a_plugin_refuses_the_container(node: Node) -> None:
     assert [r["state"] for r in node.plugin.requests()] == ["create", "create", "delete"]
 
 
-def test_error_of_a_plugin_refuses_the_pod(node: Node) -> None:
-    node.plugin.fail_with("nope")
-
-    with pytest.raises(grpc.RpcError) as refused:
-        node.run_pod()
-
-    assert refused.value.details() == "nri invoke: plugin: standin: nope"
-    assert [r["state"] for r in node.plugin.requests()] == ["create", "delete"]
-
-
 def test_a_plugins_error_does_not_keep_a_pod_from_stopping(node: Node) -> None:
     pod = node.run_pod()
     container = node.run_container(pod)

@@ -14,11 +14,11 @@ import pytest
 from harness.containerd.bridged import configure, prepared
 from harness.containerd.enclosure import CommandFailedError
 from harness.containerd.instance import Containerd, Release
+from tests.e2e import ROOT
 from tests.support.waiting import SOON, wait_until
 
 pytestmark = pytest.mark.runtime
 
-ROOT = Path(__file__).parents[2]
 CODE = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from nri.cli.entry import main; main()"
 NRI = '[plugins."io.containerd.nri.v1.nri"]'
 CREDENTIALS = '\n[plugins."io.containerd.grpc.v1.cri".registry.configs."example.org".auth]\n  password = "hunter2"\n'

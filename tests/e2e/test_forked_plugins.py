@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from nri import build_mark
+from tests.e2e import ROOT
 from tests.support.processes import is_running
 from tests.support.waiting import SOON, wait_until
 
-ROOT = Path(__file__).parents[2]
 OPENAT = ("257", "56")  # on x86-64 and arm64
 STATE = {"ociVersion": "1.0.2", "id": "web", "status": "created", "pid": 0}
 OCI = {"ociVersion": "1.0.2", "annotations": {"qos.class": "ls"}, "linux": {"cgroupsPath": "/web"}}

@@ -5,10 +5,6 @@ next pod has no plugins.
 """
 
 import json
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import grpc
@@ -16,17 +12,15 @@ import pytest
 
 from harness.containerd.bridged import configure, connected, create, log, outside, prepared, script
 from harness.containerd.instance import Containerd, Release
+from tests.e2e import beside
 from tests.e2e.standin import StandIn
 from tests.support.waiting import SOON, until
 
 pytestmark = pytest.mark.runtime
 
-ROOT = Path(__file__).parent.parent.parent
 SIZES = (4_000, 4_100, 5_000, 100_000)
 SIGNS = ("x", "é", "€", "𝄞")
-ADJUSTING = f"""#!{sys.executable}
-import sys
-sys.path.insert(0, {str(ROOT)!r})
+ADJUSTING = """
 from nri.v2 import api, stub
 
 class Adjusting(stub.V2Plugin):
@@ -72,9 +66,11 @@ def test_an_error_of_any_length_refuses_its_container(
 
 def test_v2_adjustments_and_errors_of_any_length_take_effect(containerd_v2: Release, tmp_path: Path) -> None:
     plugin = tmp_path / "10-adjusting"
-    plugin.write_text(ADJUSTING)
-    plugin.chmod(0o755)
-    with Containerd(release=containerd_v2) as containerd, _beside(containerd, plugin), containerd.cri() as cri:
+    with (
+        Containerd(release=containerd_v2) as containerd,
+        beside(containerd, plugin, ADJUSTING, "synchronized"),
+        containerd.cri() as cri,
+    ):
         for size in (4 * 1024, 64 * 1024, 1024 * 1024):
             refused = cri.run_pod(f"refused-{size}", annotations={"size": str(size)})
             with pytest.raises(grpc.RpcError, match="x" * 1000):
@@ -113,18 +109,3 @@ def test_pod_event_above_4_mib_gets_its_plugins(
         last = cri.run_pod("last")
         assert [r["id"] for r in keeper.requests()] == [large, last]
         assert "disconnected" not in log(containerd)
-
-
-@contextmanager
-def _beside(containerd: Containerd, plugin: Path) -> Iterator[None]:
-    """A v2 plugin in the enclosure, connected and synchronized."""
-    said = plugin.with_name("said")
-    with said.open("wb") as out:
-        command = containerd.enclosure.command([plugin])
-        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out) as process:
-            try:
-                until(lambda: "synchronized" in said.read_text(), "the plugin to be synchronized", SOON)
-                yield
-            finally:
-                process.kill()
-                print(said.read_text())  # shown when the test fails

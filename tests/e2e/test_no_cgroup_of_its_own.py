@@ -10,11 +10,11 @@ import pytest
 
 from harness.containerd import cgroups, image
 from harness.containerd.enclosure import CommandFailedError, Enclosure
+from tests.e2e import ROOT
 from tests.e2e.bundle import Bundle, Runtime, empty_hybrid, enclosed
 
 pytestmark = pytest.mark.runtime
 
-ROOT = Path(__file__).parent.parent.parent
 NRI = "/opt/nri/lib/nri"
 LOG = "hook.log"
 PLUGINS = {"clearcfs": {"pod": True}, "konfine": {"systemReserved": [0]}}
@@ -122,16 +122,8 @@ def test_podman_without_cgroups(need: Callable[..., None], installed: Path, plug
         image.unpack_rootfs(node.root / "rootfs")
         caller = Caller(node, "shell")
         places: list[str | Path] = ["--root", node.root / "storage", "--runroot", "/run/podman"]
-        how = [
-            "--storage-driver",
-            "vfs",
-            "--cgroup-manager",
-            "cgroupfs",
-            "--runtime",
-            "crun",
-            "--hooks-dir",
-            str(hooks),
-        ]
+        how = ["--storage-driver", "vfs", "--cgroup-manager", "cgroupfs", "--runtime", "crun"]
+        how += ["--hooks-dir", str(hooks)]
         plain = ["--network", "host", "--security-opt", "seccomp=unconfined", "--annotation", "qos.class=ls"]
         container = caller.run(
             "podman", *places, *how, "run", "-d", "--cgroups=disabled", *plain, "--rootfs", node.root / "rootfs",

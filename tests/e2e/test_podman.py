@@ -1,7 +1,8 @@
-"""podman with the hooks.d files of deploy/: a container that a person starts gets the plugins' treatment."""
+"""podman with `nri-runc` and `nri-crun` and the containers.conf of deploy/, or with its hooks.d files."""
 
 import json
 import shutil
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,18 +10,174 @@ import pytest
 
 from harness.containerd import cgroups, image
 from harness.containerd.enclosure import CommandFailedError, Enclosure
-from tests.e2e import hang, unreserved
-from tests.e2e.standin import StandIn
-from tests.e2e.test_runtime_on_podman import Podman
+from tests.e2e import ROOT, hang, unreserved
+from tests.e2e.bundle import empty_hybrid
+from tests.e2e.standin import StandIn, stand_in
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.runtime
 
-ROOT = Path(__file__).parent.parent.parent
+CONF = ROOT / "deploy/podman/50-nri.conf"
+PLAIN = ["--network", "host", "--security-opt", "seccomp=unconfined"]
+
+
+class Podman:
+    """podman in an enclosure, with a runtime, and more options."""
+
+    def __init__(self, node: Enclosure, runtime: str, *options: str | Path) -> None:
+        self.node, self.runtime, self._options = node, runtime, options
+
+    def __call__(self, *words: str | Path) -> str:
+        storage: list[str | Path] = ["--root", self.node.root / "storage", "--runroot", "/run/podman"]
+        how = ["--storage-driver", "vfs", "--cgroup-manager", "cgroupfs", "--runtime", self.runtime]
+        conf = f"CONTAINERS_CONF={CONF}"
+        return self.node.run("env", conf, "podman", *storage, *how, *self._options, *words)
+
+    def run(self, *words: str | Path, command: tuple[str, ...] = ("/bin/sleep", "1000")) -> str:
+        """Start a container with half a CPU; its id, or its output without `-d`."""
+        limits = ["--cpu-period", "100000", "--cpu-quota", "50000", "--cgroup-parent", self.node.cgroup_parent]
+        return self("run", *limits, *PLAIN, *words, "--rootfs", self.node.root / "rootfs", *command).strip()
+
+    def remove(self, container: str) -> None:
+        self("rm", "--force", "--time", "0", container)
+
+
+both = pytest.mark.parametrize("podman", ["runc", "crun"], indirect=True)
+"""For what depends on the runtime below; everything else is tried with runc."""
 
 
 @pytest.fixture
-def podman(need: Callable[..., None], installed: Path) -> Iterator[Podman]:
+def podman(request: pytest.FixtureRequest, need: Callable[..., None], installed: Path) -> Iterator[Podman]:
+    name = getattr(request, "param", "runc")
+    need("podman", name)
+    with Enclosure() as enclosure:
+        enclosure.install(installed)
+        image.unpack_rootfs(enclosure.root / "rootfs")
+        if name == "crun":
+            empty_hybrid(enclosure)
+        yield Podman(enclosure, f"nri-{name}")
+
+
+@pytest.fixture
+def plugin(podman: Podman, tmp_path: Path) -> StandIn:
+    return stand_in(podman.node, tmp_path / "kept")
+
+
+def test_the_conf_names_the_runtimes_where_they_are_installed(installed: Path) -> None:
+    engine = tomllib.loads(CONF.read_text())["engine"]
+    for name, paths in engine["runtimes"].items():
+        assert all((installed / path.lstrip("/")).exists() for path in paths)
+        assert name in engine["runtime_supports_json"]
+
+
+@both
+def test_a_plugin_hears_of_every_step(podman: Podman, plugin: StandIn) -> None:
+    container = podman.run("-d", "--annotation", "qos.class=ls")
+    podman("pause", container)
+    podman("unpause", container)
+    podman("update", "--cpus", "0.7", container)
+    assert podman("exec", container, "/bin/echo", "hello") == "hello\n"
+    podman.remove(container)
+    expected = ["setup", "create", "pause", "resume", "resize", "update", "delete"]
+    assert plugin.states(container) == expected
+    assert all(each["spec"]["annotations"]["qos.class"] == "ls" for each in plugin.requests())
+    assert plugin.requests()[5]["spec"]["resources"]["cpu"]["quota"] == 70_000
+
+
+def test_foreground_container_keeps_its_streams_and_exit_status(podman: Podman, plugin: StandIn) -> None:
+    plugin.answer_with("setup", {"adjust": {"env": {"FROM": "plugin"}}})
+    with pytest.raises(CommandFailedError) as ended:
+        podman.run("--rm", command=("/bin/sh", "-c", "echo $FROM; exit 7"))
+    assert (ended.value.code, ended.value.stdout) == (7, "plugin\n")
+    assert wait_until(lambda: [each["state"] for each in plugin.requests()] == ["setup", "create", "delete"])
+
+
+@both
+def test_podman_shows_the_error_of_the_plugin(podman: Podman, plugin: StandIn) -> None:
+    podman.node.configure({"type": "standin"})
+    plugin.fail_with("no CPU is left")
+    with pytest.raises(CommandFailedError) as refused:
+        podman.run("-d")
+    said = refused.value.stderr
+    assert f"{podman.runtime}: {podman.runtime} create " in said
+    assert "plugin standin: no CPU is left" in said
+    assert podman("ps", "--quiet") == ""
+    assert [each["state"] for each in plugin.requests()] == ["create", "delete"]
+
+
+def test_restarted_container_gets_its_plugins_again(podman: Podman, plugin: StandIn) -> None:
+    plugin.answer_with("setup", {"adjust": {"env": {"FROM": "plugin"}}})
+    container = podman.run("-d")
+    podman("restart", "--time", "0", container)
+    assert podman("exec", container, "/bin/cat", "/proc/1/environ").split("\0").count("FROM=plugin") == 1
+    podman.remove(container)
+    assert plugin.states(container) == ["setup", "create", "delete"] * 2
+
+
+@both
+def test_the_samples_confine_a_container(podman: Podman, two_cpus: None) -> None:
+    podman.node.configure({"type": "konfine", "conf": {"systemReserved": [0]}}, {"type": "clearcfs"})
+    container = podman.run("-d", "--annotation", "qos.class=ls")
+    cgroup = f"{podman.node.cgroup_parent}/libpod-{container}"
+    if podman.runtime == "nri-crun":
+        cgroup += "/container" if cgroups.directory("cpu", f"{cgroup}/container").exists() else ""
+    assert cgroups.knob(cgroup, "cpuset.cpus") == unreserved()
+    assert cgroups.knob(cgroup, "cpu.cfs_quota_us") == "-1"
+    podman.remove(container)
+
+
+def test_a_pod_of_podman(podman: Podman, plugin: StandIn) -> None:
+    pause = podman.node.root / "pause"
+    image.write_image(pause)
+    podman("load", "--quiet", "--input", pause)
+    pod = podman("pod", "create", "--network", "host", "--infra-image", image.NAME, "--share", "ipc").strip()
+    container = podman("run", "-d", "--pod", pod, *PLAIN[2:], image.NAME, "/bin/sleep", "1000").strip()
+    infra = podman("pod", "inspect", "--format", "{{.InfraContainerID}}", pod).strip()
+    podman("pod", "rm", "--force", "--time", "0", pod)
+    for id_ in (infra, container):
+        assert plugin.states(id_) == ["setup", "create", "delete"]
+
+
+def annotation(podman: Podman, key: str, value: str) -> list[str]:
+    """Return the option for an annotation. Up to version 4 podman reads it as a line of CSV."""
+    text = f"{key}={value}"
+    if int(podman("--version").split()[2].partition(".")[0]) < 5:
+        text = '"' + text.replace('"', '""') + '"'
+    return ["--annotation", text]
+
+
+def test_the_compiled_plugins_set_limits_and_hooks_and_log(podman: Podman, tmp_path: Path) -> None:
+    hooks, trace, log = tmp_path / "hooks.d", tmp_path / "trace", tmp_path / "requests.log"
+    hooks.mkdir()
+    program = {"path": "/bin/sh", "args": ["sh", "-c", f"cat >> {trace}"]}
+    document = {"version": "1.0.0", "hook": program, "when": {"always": True}, "stages": ["poststop"]}
+    (hooks / "10-trace.json").write_text(json.dumps(document))
+    podman.node.configure(
+        {"type": "ulimit-adjuster", "states": ["setup"], "conf": {"allow": {"ulimits": True}}},
+        {"type": "hook-injector", "states": ["setup"], "conf": {"dirs": [str(hooks)]}},
+        {"type": "logger", "states": ["setup", "pause"], "conf": {"file": str(log)}},
+    )
+    name = annotation(podman, "io.kubernetes.cri.container-name", "web")  # podman tells no plugin a container's name
+    wanted = "- type: nofile\n  hard: 99\n  soft: 77\n"
+    container = podman.run("-d", *name, *annotation(podman, "ulimits.noderesource.dev/container.web", wanted))
+    limits = podman("exec", container, "/bin/cat", "/proc/1/limits").splitlines()
+    assert [line.split()[3:5] for line in limits if "open files" in line] == [["77", "99"]]
+    podman("pause", container)
+    podman("unpause", container)
+    assert not trace.exists()
+    podman.remove(container)
+    assert wait_until(trace.exists, 5)
+    logged = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [each["state"] for each in logged] == ["setup", "create", "pause", "delete"]
+    assert [change["plugin"] for change in logged[0]["changes"]] == ["ulimit-adjuster", "hook-injector"]
+
+
+# The hooks of deploy/
+
+
+@pytest.fixture
+def hooked(need: Callable[..., None], installed: Path) -> Iterator[Podman]:
+    """podman with runc, and with the configuration of conf/resource.d for all containers."""
     need("podman", "runc")
     with Enclosure() as node:
         node.install(installed)
@@ -44,24 +201,24 @@ def run(podman: Podman) -> tuple[str, str]:
     return container, f"{podman.node.cgroup_parent}/libpod-{container}"
 
 
-def test_ls_container_has_no_quota_and_no_reserved_cpu(podman: Podman, tmp_path: Path, two_cpus: None) -> None:
-    kept = StandIn(podman.node.opt_nri / "bin", "keeper", tmp_path / "kept")
+def test_ls_container_has_no_quota_and_no_reserved_cpu(hooked: Podman, tmp_path: Path, two_cpus: None) -> None:
+    kept = StandIn(hooked.node.opt_nri / "bin", "keeper", tmp_path / "kept")
     document = {"version": "0.1", "plugins": [{"type": "keeper"}]}
-    (podman.node.etc_nri / "resource.d/30-keeper.conf").write_text(json.dumps(document))
-    container, cgroup = run(podman)
+    (hooked.node.etc_nri / "resource.d/30-keeper.conf").write_text(json.dumps(document))
+    container, cgroup = run(hooked)
     assert cgroups.knob(cgroup, "cpu.cfs_quota_us") == "-1"
     assert cgroups.knob(cgroup, "cpuset.cpus") == unreserved()
-    podman.remove(container)
+    hooked.remove(container)
     assert [(each["state"], each["id"]) for each in kept.requests()] == [("create", container), ("delete", container)]
 
 
-def test_samples_ignore_the_class_and_keep_the_reserved_cpu(podman: Podman, installed: Path, two_cpus: None) -> None:
+def test_samples_ignore_the_class_and_keep_the_reserved_cpu(hooked: Podman, installed: Path, two_cpus: None) -> None:
     for file in (installed / "etc/nri/resource.d").iterdir():
-        (podman.node.etc_nri / "resource.d" / file.name).write_text(file.read_text())
-    container, cgroup = run(podman)
+        (hooked.node.etc_nri / "resource.d" / file.name).write_text(file.read_text())
+    container, cgroup = run(hooked)
     assert cgroups.knob(cgroup, "cpu.cfs_quota_us") == "50000"
     assert "0" not in cgroups.knob(cgroup, "cpuset.cpus")
-    podman.remove(container)
+    hooked.remove(container)
 
 
 def hook_of(node: Enclosure, *words: str, timeout: int = 10) -> None:
@@ -74,19 +231,19 @@ def hook_of(node: Enclosure, *words: str, timeout: int = 10) -> None:
 
 
 @pytest.mark.parametrize("by_the_runtime", [False, True], ids=["by itself", "by the runtime"])
-def test_hook_with_a_hanging_plugin_leaves_nothing(podman: Podman, by_the_runtime: bool) -> None:
-    begun = hang(podman.node)
+def test_hook_with_a_hanging_plugin_leaves_nothing(hooked: Podman, by_the_runtime: bool) -> None:
+    begun = hang(hooked.node)
     for timeout in (2, 8, 30):  # a busy machine may take longer to start the plugin
         if begun.exists():
             break
         if by_the_runtime:
-            hook_of(podman.node, "--deadline=60", "--timeout=60", timeout=timeout)
+            hook_of(hooked.node, "--deadline=60", "--timeout=60", timeout=timeout)
         else:
-            hook_of(podman.node)
+            hook_of(hooked.node)
         with pytest.raises(CommandFailedError) as refused:
-            podman.run("-d")
+            hooked.run("-d")
         assert ("not done within 8 s: plugin hanging: killed" in refused.value.stderr) == (not by_the_runtime)
 
     assert begun.exists()
-    assert wait_until(lambda: podman.node.left_of_hooks() == [])
-    assert podman("ps", "--quiet") == ""
+    assert wait_until(lambda: hooked.node.left_of_hooks() == [])
+    assert hooked("ps", "--quiet") == ""

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent.parent
+from tests.e2e import ROOT
 
 
 def test_soak_with_hundreds_of_faults_passes(installed: Path) -> None:

@@ -1,11 +1,12 @@
-"""What nri.v2.stub offers to authors of v2 plugins, beside a real containerd 1.7 and 2.x.
+"""What nri.v2.stub and its page offer to authors of v2 plugins, beside a real containerd 1.7 and 2.x.
 
-The plugins run in the test's process: it connects to the socket in the runtime's mount namespace, and gives the stub
+Most plugins run in the test's process: it connects to the socket in the runtime's mount namespace, and gives the stub
 the connections.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 import socket
 import threading
@@ -23,12 +24,13 @@ from harness.containerd.instance import Containerd, Release
 from nri.v2 import api, stub
 from nri.v2.api.runtimes import nri_version
 from nri.v2.stub.plugin import HANDLERS
-from tests.e2e import live
+from tests.e2e import ROOT, beside, live
 from tests.support.v2_template import filled, launchable
 from tests.support.waiting import SOON, until
 
 pytestmark = pytest.mark.runtime
 
+PAGE = ROOT / "docs/writing-a-v2-plugin.md"
 LIFE = [
     *("run_pod_sandbox", "create_container", "post_create_container", "start_container", "post_start_container"),
     *("stop_container", "stop_pod_sandbox", "remove_container", "remove_pod_sandbox"),
@@ -145,6 +147,24 @@ def test_template_works_where_the_runtime_launches_it(containerd_v2: Release, tm
         with pytest.raises(grpc.RpcError) as refused:
             create(cri, pod)
         assert f"{key} is 'middling', expected one of low, middle, high" in refused.value.details()
+
+
+def test_the_logger_of_the_page_tells_a_pods_life(bare: Containerd, tmp_path: Path) -> None:
+    found = re.search(r"```python logger\.py\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert found is not None
+    with beside(bare, tmp_path / "10-logger", found[1], "are there") as said:  # its name tells who it is
+        with bare.cri() as cri:
+            live(cri, create)
+        until(lambda: "is gone" in said.read_text(), "the end of the pod", SOON)
+    assert said.read_text().splitlines() == [
+        "configured by containerd with ''",
+        "0 pods and 0 containers are there",
+        "pod web runs in default",
+        "container app is created: /bin/sleep 1000000",
+        "container app starts",
+        "container app stops",
+        "pod web is gone",
+    ]
 
 
 def test_an_update_that_nothing_asked_for_reaches_the_container(bare: Containerd) -> None:

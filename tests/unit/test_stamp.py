@@ -11,13 +11,9 @@ import nri
 
 ROOT = Path(__file__).parent.parent.parent
 DATE = "2031-02-03"
+WHO = {"NAME": "a", "EMAIL": "a", "DATE": f"{DATE}T04:05:06Z"}
 ENVIRONMENT = {
-    **{
-        f"GIT_{who}_{what}": value
-        for who in ("AUTHOR", "COMMITTER")
-        for what, value in (("NAME", "a"), ("EMAIL", "a"))
-    },
-    **{f"GIT_{who}_DATE": f"{DATE}T04:05:06Z" for who in ("AUTHOR", "COMMITTER")},
+    **{f"GIT_{of}_{key}": value for of in ("AUTHOR", "COMMITTER") for key, value in WHO.items()},
     "PATH": "/usr/local/bin:/usr/bin:/bin",
     "GIT_CONFIG_GLOBAL": "/dev/null",
 }

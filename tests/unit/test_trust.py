@@ -150,7 +150,6 @@ def test_untrusted_directory_makes_all_its_files_unusable(place: Place, sticky: 
         (("end/noop", "end/10.conf"), "/bin/noop is a link to /end/noop, which is", "/resource.d/10.conf"),
         (("end",), "/end is", "/end"),
         (("user",), "/user is", "/user"),  # whoever owns it decides where the chain leads
-        (("bin", "resource.d"), "/bin is", "/resource.d"),
     ],
 )
 def test_each_directory_of_a_chain_and_its_end_are_judged(
@@ -249,17 +248,9 @@ def test_a_chain_has_at_most_forty_links_as_for_the_kernel(place: Place) -> None
         one_more.stat()
     with pytest.raises(OSError, match="more than 40 links"):
         trust.follow(str(one_more))
-
-
-def test_chain_of_more_than_forty_links_is_refused(place: Place) -> None:
     for path in (place.plugin, place.conf):
         path.rename(place.root / "end" / path.name)
-        before = place.root / "end" / path.name
-        for number in range(100):
-            link = place.root / "end" / f"{path.name}-{number}"
-            link.symlink_to(before.name)
-            before = link
-        path.symlink_to(before)
+        path.symlink_to(one_more / path.name)
     assert "/bin/noop cannot be looked at: Too many levels of symbolic links" in place.find()
     (fault,) = place.load()
     assert fault.startswith("/resource.d/10.conf:1:1: (document): cannot be read: too many levels of symbolic links")
@@ -298,7 +289,8 @@ def test_a_path_is_followed_part_by_part(
     assert trust.follow(path) == (end, named_in)
     if not path.endswith("nothing"):
         assert os.path.samefile(path, end)
-        assert os.path.realpath(path) == os.path.realpath(end)
+    with pytest.raises(FileNotFoundError):
+        trust.follow("nothing/file")
 
 
 def test_a_descriptor_in_proc_ends_where_its_text_is_no_path() -> None:
@@ -310,11 +302,6 @@ def test_a_descriptor_in_proc_ends_where_its_text_is_no_path() -> None:
     finally:
         os.close(waits)
         os.close(says)
-
-
-def test_a_missing_directory_within_a_path_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        trust.follow(str(tmp_path / "nothing/file"))
 
 
 def test_in_a_user_namespace_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,6 @@ from nri.client import ChainError
 from nri.process import conversation
 from nri.process.children import has_exited
 from nri.process.conversation import MAX_LINE, Lines
-from nri.types.v1 import Result
 from tests.support.host import Host, plugin, request
 from tests.support.processes import has_zombie
 from tests.support.waiting import SOON, wait_until
@@ -21,7 +20,7 @@ GOOD = '{"plugin":"noop","version":"0.1","error":"","metadata":{}}'
 
 
 class Run:
-    """One run of a plugin: its result or failure, and the lines that were logged."""
+    """One run of a plugin: the name in its result, or its failure, and the lines that were logged."""
 
     def __init__(self, host: Host, *do: list[Any], unread: bool = False, script: str = "", **options: Any) -> None:
         """Run the plugin; with ``unread`` the host reads nothing from the first line of stderr until its end.
@@ -33,18 +32,13 @@ class Run:
             host.script("noop", f"#!/bin/sh\n{script}\n")
         self.lines: list[str] = []
         self._host, self._is_waiting = host, unread
-        self._result: Result | None = None
-        self.failure = ""
+        self.plugin = self.failure = ""
         client = host.client(plugin("noop", *do), log=self.log, **options)
         try:
-            (self._result,) = client.invoke(request(), "create")
+            (result,) = client.invoke(request(), "create")
+            self.plugin = result.plugin
         except ChainError as error:
             self.failure = str(error)
-
-    @property
-    def result(self) -> Result:
-        assert self._result is not None
-        return self._result
 
     def log(self, type_: str, line: str) -> None:
         assert type_ == "noop"
@@ -78,7 +72,7 @@ def test_invalid_result_is_quoted_in_one_short_line(host: Host, written: str, me
 
 def test_result_above_the_limit_is_too_long(host: Host) -> None:
     text = '{"plugin":"' + "x" * 99_987 + '"}'
-    assert Run(host, ["write", text], ["nothing"], max_output=100_000).result.plugin == "x" * 99_987
+    assert Run(host, ["write", text], ["nothing"], max_output=100_000).plugin == "x" * 99_987
     killed = "plugin noop: killed: it wrote more than {} bytes to stdout, expected one result"
     assert Run(host, ["write", text], ["nothing"], max_output=99_999).failure == killed.format(99_999)
     assert Run(host, ["flood", 1]).failure == killed.format(1048576)
@@ -88,7 +82,7 @@ def test_result_in_parts_and_what_follows_it_are_read(host: Host) -> None:
     """After the first part the host looks for the plugin's end, which comes only when it has read the second."""
     first, second = GOOD[:20], GOOD[20:] + " " * 200_000
     run = Run(host, ["write", first], ["write", second], ["stderr", "late\n" * 30_000], ["nothing"])
-    assert run.result.plugin == "noop"
+    assert run.plugin == "noop"
     assert run.lines[:2] == ["late", "late"]
 
 
@@ -106,7 +100,7 @@ def filled(fd: int, last: str) -> list[list[Any]]:
 
 def test_end_of_an_enlarged_pipe_is_read(host: Host) -> None:
     run = Run(host, *filled(1, RESULT), ["nothing"], unread=True, max_output=PIPE)
-    assert (run.failure, run.result.plugin) == ("", "noop")
+    assert (run.failure, run.plugin) == ("", "noop")
     run = Run(host, *filled(2, "why"), ["exit", 3], unread=True)
     assert run.failure.endswith("; the end of its stderr: why")
 
@@ -126,44 +120,29 @@ def test_result_in_a_pipe_of_packets_is_read(host: Host) -> None:
     assert run.failure == ""
 
 
-class Refilled:
-    """``os``, except that each read of a pipe is followed by a write to it, as by a quick descendant."""
-
-    def __init__(self, fd: int) -> None:
-        self._writes = {fd: os.open(f"/proc/self/fd/{fd}", os.O_WRONLY)}
-        self.reads = 0
-
-    def read(self, fd: int, size: int) -> bytes:
-        data = os.read(fd, size)
-        if fd in self._writes:
-            self.reads += 1
-            assert self.reads < 1000, "it reads for ever"
-            os.write(self._writes[fd], b"more")
-        return data
-
-    def close_writer(self) -> None:
-        for fd in self._writes.values():
-            os.close(fd)
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(os, name)
-
-
 @pytest.mark.parametrize("fd", [1, 2])
 def test_pipe_that_is_refilled_all_the_time_is_not_read_for_ever(monkeypatch: pytest.MonkeyPatch, fd: int) -> None:
     deadline = time.monotonic() + 10 * SOON
     pid, pipes = conversation.start("/bin/sh", ["sh", "-c", "echo first; echo first >&2"], deadline)
     assert wait_until(lambda: has_exited(pid))
-    refilled = Refilled(pipes[fd])
-    monkeypatch.setattr(conversation, "os", refilled)
-    try:
-        lines = Lines(conversation.MAX_OUTPUT, lambda _line: None)
-        output = conversation.Conversation(conversation.Asked(pid), pipes, b"", lines, conversation.MAX_OUTPUT).run(
-            deadline
-        )
-    finally:
-        refilled.close_writer()
-    assert refilled.reads > 1
+    refilled, writer = pipes[fd], os.open(f"/proc/self/fd/{pipes[fd]}", os.O_WRONLY)
+    real, reads = os.read, list[int]()
+
+    def read(of: int, size: int) -> bytes:
+        """Each read is followed by a write, as by a quick descendant."""
+        data = real(of, size)
+        if of == refilled:
+            reads.append(len(data))
+            assert len(reads) < 1000, "it reads for ever"
+            os.write(writer, b"more")
+        return data
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "read", read)
+        lines, limit = Lines(conversation.MAX_OUTPUT, lambda _line: None), conversation.MAX_OUTPUT
+        output = conversation.Conversation(conversation.Asked(pid), pipes, b"", lines, limit).run(deadline)
+    os.close(writer)
+    assert len(reads) > 1
     assert output.stdout.startswith(b"first\n")
     assert output.stderr.startswith("first")
     assert (output.status, output.stopped) == (0, "")
