@@ -2,7 +2,6 @@
 
 import pytest
 
-from nri.cli.metrics import PREFIX
 from tests.support import exposition
 from tests.support import status_documents as documents
 from tests.support.exposition import of, value
@@ -119,9 +118,3 @@ def test_no_label_names_a_pod_or_a_container() -> None:
     assert "web" not in repr([family.samples for family in exposition.metrics()])
     labels = {label for family in exposition.metrics() for label in exposition.labels(family)}
     assert labels & {"pod", "container", "namespace", "id"} == set()
-
-
-def test_names_follow_the_rules_of_prometheus() -> None:
-    for family in exposition.metrics():
-        assert family.name.startswith(PREFIX)
-        assert family.type != "histogram" or family.name.endswith("_seconds"), family.name

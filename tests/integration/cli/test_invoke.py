@@ -243,9 +243,13 @@ def test_it_says_which_would_not_run_for_a_request_and_why(host: Host) -> None:
 def test_plugins_run_whose_condition_holds(host: Host) -> None:
     host.configure(
         plugin("noop", ["echo"], when={"labels": {"app": {"equals": "web"}}}),
-        plugin("b", ["echo"], when={"labels": {"app": {"equals": "db"}}}),
+        plugin("b", when={"labels": {"app": {"equals": "db"}}}),
+        plugin("c", when={"sandbox": True}),
     )
-    assert lines(host, "create") == ['# b does not run: label "app": found "web", expected db']
+    assert lines(host, "create") == [
+        '# b does not run: label "app": found "web", expected db',
+        "# c does not run: a container, expected a sandbox",
+    ]
     assert [result["plugin"] for result in invoke(host, *from_request(host), "--json").json] == ["noop"]
 
 

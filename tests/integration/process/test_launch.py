@@ -198,7 +198,8 @@ STARTING = """
 import os
 from nri.process import children, watchdog
 from nri.process.spawn import Pipes
-watchdog.start()
+watchdog.start(then=lambda: open("killed", "w").close())
+os.chdir("/")
 def begin():
     actions = [(os.POSIX_SPAWN_DUP2, pipes.theirs[0], 0)]
     print(os.posix_spawn("/bin/sleep", ["sleep", "1000"], {}, file_actions=actions, setsid=True), flush=True)
@@ -208,7 +209,9 @@ with Pipes() as pipes:
 """
 
 
-def test_host_killed_while_it_starts_a_plugin_leaves_none() -> None:
-    done = subprocess.run([sys.executable, "-c", STARTING], stdout=subprocess.PIPE, text=True, check=False)
+def test_host_killed_while_it_starts_a_plugin_leaves_none(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", STARTING]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path, check=False)
     assert done.returncode == -signal.SIGKILL
     assert wait_until(lambda: not is_running(int(done.stdout)))
+    assert wait_until((tmp_path / "killed").exists)  # in the host's first directory

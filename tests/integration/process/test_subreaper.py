@@ -34,8 +34,8 @@ def orphans(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return numbers
 
 
-def end(search: subreaper.Subreaper) -> None:
-    search.end_orphans(threading.Lock(), lambda: False)
+def end(search: subreaper.Subreaper, *, is_busy: bool = False) -> None:
+    search.end_orphans(threading.Lock(), lambda: is_busy)
 
 
 def test_orphan_is_kept(
@@ -60,6 +60,21 @@ def test_orphan_is_kept(
     finally:
         process.kill()
         process.wait()
+
+
+@pytest.mark.usefixtures("orphans")
+def test_orphan_that_ends_is_reaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subreaper, "ENDS_WITHIN", SOON)
+    process = sleeping()
+    monkeypatch.setattr(
+        subreaper, "_children", lambda: [process.pid] if os.path.exists(f"/proc/{process.pid}") else []
+    )
+    search = subreaper.Subreaper()
+    end(search, is_busy=True)
+    assert is_running(process.pid)
+    end(search)
+    assert not os.path.exists(f"/proc/{process.pid}")
+    process.wait()
 
 
 @pytest.mark.usefixtures("orphans")
