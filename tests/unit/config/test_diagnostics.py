@@ -4,14 +4,18 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
 
+from fuzz.documents import places
 from fuzz.targets import host_config
 from nri.config import ConfigError, Fault
 from nri.config.diagnostics import diagnose
 from nri.config.faults import MAX_FAULTS
 from nri.config.loading import InvalidFile
+from nri.config.source_positions import SourcePositions
 from nri.config.validate import parse
 from nri.types.table_explained import nearest, path_text
+from tests.unit.types.mutations import values
 
 
 def plugin(entry: str) -> str:
@@ -40,7 +44,10 @@ FAULTS: list[tuple[str | bytes, list[Any]]] = [
     ("# a\n{}", ["1:1: (document): found '# a\\n{}', expected a value; JSON has no comments, notes go under a key"]),
     (plugin('{"type":"a",}'), [("1:41: (document): ", "; JSON has no comma after the last item")]),
     ("{'version'}", [("1:2: (document): expecting property name", '; JSON has strings in "double quotes" only')]),
-    ('{"version":"0.1",\n "plugins":[NaN]}', ["2:13: (document): found NaN, which is not JSON"]),
+    ('{"version":"0.1",\n "NaN":"1e999", "plugins":[NaN]}', ["2:28: (document): found NaN, which is not JSON"]),
+    (plugin('{"type":"a","conf":[1e3, 1e999]}'), ["1:54: (document): the number 1e999 is out of range"]),
+    (plugin('{"type":"a","conf":' + "9" * 5000 + "}"), ["1:48: (document): a number has too many digits"]),
+    (plugin('{"type":"a","conf":' + "[" * 300 + "]" * 300 + "}"), ["1:301: (document): the document is nested too"]),
     (b'{"version":\n"\xff"}', ["2:2: (document): found the byte 0xff, which is not UTF-8, expected a file in UTF-8"]),
     (b"\xef\xbb\xbf" + plugin("").encode(), ["1:1: (document): found a byte order mark (U+FEFF) at the start"]),
     (b"\xef\xbb\xbf", ["found a byte order mark", "1:1: (document): found an empty file"]),
@@ -196,3 +203,32 @@ def test_two_invalid_files_are_equal_if_their_documents_are() -> None:
 )
 def test_a_misspelt_word_is_recognized(word: object, meant: str | None) -> None:
     assert nearest(word, ("type", "states", "failurePolicy", "timeout")) == meant
+
+
+# Positions in a JSON text
+
+
+@settings(max_examples=150, deadline=None)
+@given(values)
+def test_at_the_place_of_a_value_stands_the_value(value: Any) -> None:
+    for text in (json.dumps(value), json.dumps(value, indent=1, ensure_ascii=False)):
+        for path in places(value):
+            inner = value
+            for part in path:
+                inner = inner[part]
+            line, column = SourcePositions(text).value(path)
+            read, _ = json.JSONDecoder().raw_decode("\n".join(text.split("\n")[line - 1 :])[column - 1 :])
+            assert repr(read) == repr(inner)
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "place"),
+    [
+        ("[" + "1," * 100_000 + "1]", (100_000,), (1, 200_002)),
+        ("[" + ("[" * 250 + "]" * 250 + ",") * 400 + "7]", (400,), (1, 400 * 501 + 2)),
+        ('["' + "\\\\" * 100_000 + '", 7]', (1,), (1, 200_006)),
+    ],
+    ids=["long", "deep", "escapes"],
+)
+def test_a_big_file_has_places(text: str, path: tuple[int, ...], place: tuple[int, int]) -> None:
+    assert SourcePositions(text).value(path) == place
