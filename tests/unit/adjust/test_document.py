@@ -71,6 +71,7 @@ WRONG: list[tuple[Any, str]] = [
         in_linux(namespaces=[{"type": "pid", "remove": True}, {"type": "pid"}]),
         ".linux.namespaces[1].type: found the string 'pid' again, expected it once",
     ),
+    (in_resources(cpu={"shares": True}), ".linux.resources.cpu.shares: found the boolean true, expected an integer"),
     (
         in_resources(unified={"../x": "1"}),
         ".linux.resources.unified: found the key '../x', expected the name of a file in the cgroup's directory",

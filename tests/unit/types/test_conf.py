@@ -8,7 +8,9 @@ from nri.skel import fields
 from nri.skel import fields as skel_fields
 from nri.types import DecodeError
 from nri.types.conf import Conf
-from nri.types.table import FLAG, text, words
+from nri.types.table import FLAG, Key, Rule, Table, array, text, words
+from nri.types.table_explained import faults as faults_of
+from nri.types.table_explained import path_text
 
 
 class Inner(Conf):
@@ -48,6 +50,7 @@ def test_a_value_becomes_typed_attributes_and_defaults() -> None:
 WRONG: list[tuple[Any, str]] = [
     (None, 'conf.cpus: missing, expected a CPU list such as "0-3,8"'),
     ([], "conf: found an array, expected an object"),
+    ({"cpus": None}, 'conf.cpus: found null, expected a CPU list such as "0-3,8"'),
     ({"cpus": 3}, 'conf.cpus: found the number 3, expected a CPU list such as "0-3,8"'),
     ({"ratio": 1.5}, "conf.ratio: found the number 1.5, expected a number, 0 to 1"),
     ({"dir": "etc"}, "conf.dir: found the string 'etc', expected an absolute path"),
@@ -121,3 +124,24 @@ def test_items_are_fields_confs_or_rules() -> None:
     assert (conf.cpus, conf.words) == ({"x": frozenset({0, 1})}, ("a",))
     with pytest.raises(DecodeError, match=r"^conf\.inner\[0\]\.lowWater: found the number 10"):
         Listing.from_value({"inner": [{"lowWater": 10}]})
+
+
+# Rules of tables, of which the fields are made
+
+
+def test_a_rule_of_ones_own_says_what_is_wrong() -> None:
+    def is_even(value: object) -> bool:
+        return isinstance(value, int) and value % 2 == 0
+
+    even = Rule(int, is_even, "an even number", {"multipleOf": 2}, explain=lambda value: f"{value} is odd")
+    faults = [(path_text(path), why) for path, why, _ in faults_of(Table(Key("a", array(even))), {"a": [2, 3, "4"]})]
+    assert faults == [("a[1]", "3 is odd"), ("a[2]", "found the string '4', expected an integer")]
+
+
+def test_a_rule_that_cannot_keep_its_word_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"^expected "):
+        text(matches=str.islower)
+    with pytest.raises(TypeError, match=r"^expected "):
+        text(pattern="a")
+    with pytest.raises(TypeError, match=r"^expected "):
+        array(FLAG, unique=True)
