@@ -12,7 +12,7 @@ from nri.adjust import AdjustError
 from nri.adjust.apply import apply, apply_resources
 from nri.adjust.document import read_adjust
 from nri.adjust.fields import name_of, put, walk
-from nri.adjust.merging import ADDED, BY_ENTRIES, MAP
+from nri.adjust.merging import ADDED, BY_ENTRIES, COMMAND, MAP, REMOVAL
 from nri.types import DecodeError, gojson
 from tests.unit.adjust.documents import ADJUST, merged
 
@@ -236,6 +236,29 @@ def test_malformed_configuration_is_an_error_with_its_place(config: Any, documen
 
 
 # Two plugins
+
+
+def test_no_plugin_can_set_what_is_already_set() -> None:
+    for field, value in walk(ADJUST):
+        one: dict[str, Any] = {}
+        put(one, field, ["sh"] if field.kind == COMMAND else value)
+        for by in ("ab", "aa") if field.kind not in (ADDED, REMOVAL) else ():
+            with pytest.raises(
+                AdjustError, match=rf"^adjust\.{field.name}.*: already set by the plugin a; expected one"
+            ):
+                merged(one, one, by=by)
+
+
+def test_removal_hands_a_thing_over_to_the_plugin_that_removes() -> None:
+    a, removed = {"env": {"A": "1"}}, {"env": {"A": None}}
+    assert merged(a, removed, {"env": {"B": "1"}}) == {"env": {"A": None, "B": "1"}}
+    with pytest.raises(AdjustError, match=r"^adjust\.env A: already removed by the plugin b; expected one plugin"):
+        merged(a, removed, a)
+    rdt = linux(intelRdt={"closID": "a"})
+    with pytest.raises(AdjustError, match=r"^adjust\.linux\.intelRdt\.closID: already removed by the plugin b"):
+        merged(rdt, linux(intelRdt={"remove": True}), rdt)
+    with pytest.raises(AdjustError, match=r"^adjust\.linux\.namespaces user: already set by the plugin a"):
+        merged(linux(namespaces=[{"type": "user", "remove": True}]), linux(namespaces=[{"type": "user"}]))
 
 
 def parts(random: Any) -> tuple[dict[str, Any], dict[str, Any]]:
