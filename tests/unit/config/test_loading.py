@@ -3,6 +3,7 @@
 import errno
 import importlib
 import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -117,9 +118,19 @@ def test_single_file_is_read_alone_or_if_the_directory_has_no_conf(host: Host) -
 # Files that cannot be read
 
 
+def make_socket(path: str) -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        directory = os.open(os.path.dirname(path), os.O_RDONLY)
+        try:  # a socket's path may be a hundred characters long
+            server.bind(f"/proc/self/fd/{directory}/{os.path.basename(path)}")
+        finally:
+            os.close(directory)
+
+
 NO_FILES = [
     (os.mkdir, "found a directory, expected a file of JSON"),
     (os.mkfifo, "found a FIFO, expected a file of JSON"),
+    (make_socket, "found a socket, expected a file of JSON"),
     (lambda path: os.symlink("/dev/null", path), "found a character device, expected a file of JSON"),
     (lambda path: os.symlink("nowhere", path), "found a symlink to 'nowhere', which does not exist"),
     (lambda path: os.symlink(path, path), "cannot be read: too many levels of symbolic links"),
