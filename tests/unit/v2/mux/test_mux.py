@@ -60,22 +60,6 @@ def peer(pair: Pair, data: bytes) -> None:
     pair[0].sendall(encode(1, data))
 
 
-def test_channels_of_a_mux_do_not_mix(pair: Pair) -> None:
-    ours, theirs = Mux(pair[0]), Mux(pair[1])
-    here = {number: Recorder() for number in (1, 2, 77)}
-    there = {number: Recorder() for number in here}
-    for number, receiver in here.items():
-        ours.open(number).attach(receiver)
-        theirs.open(number).attach(there[number])
-    with running(ours, theirs):
-        for number in (1, 2, 77, 2, 1):
-            ours.open(number).send(b"to %d;" % number)
-            theirs.open(number).send(b"from %d;" % number)
-        until(lambda: here[1].data == b"from 1;from 1;" and there[1].data == b"to 1;to 1;")
-        assert (here[77].data, there[77].data) == (b"from 77;", b"to 77;")
-        assert (here[2].data, there[2].data) == (b"from 2;from 2;", b"to 2;to 2;")
-
-
 def test_frames_of_a_channel_that_is_not_open_are_dropped(pair: Pair) -> None:
     known = Recorder()
     mux = attached(pair[1], known)
@@ -140,26 +124,6 @@ def test_another_thread_reads_while_a_job_hangs(pair: Pair) -> None:
         release.set()
         until(lambda: done == ["next"] * 3)
     assert threads == {"relief"}
-
-
-def test_a_job_can_wait_for_an_answer_that_comes_on_the_same_mux(pair: Pair) -> None:
-    done = threading.Lock()
-    done.acquire()
-    waited = []
-
-    def wait() -> None:
-        waited.append(ours.open(1).wait(done, TIMEOUT))
-
-    receiver = Asking({b"w": wait, b"a": lambda: None})
-    ours = attached(pair[1], receiver)
-    ours.open(2).attach(type("Releasing", (Receiver,), {"receive": lambda self, data: done.release()})())
-    with running(ours):
-        peer(pair, b"w")
-        until(lambda: receiver.data == b"w")
-        pair[0].sendall(encode(2, b"!"))
-        until(lambda: waited == [True])
-        assert not ours.open(1).wait(done, 0.01)
-        assert not ours.open(1).wait(done, -1)
 
 
 def test_a_job_that_raises_is_logged_and_the_next_is_done(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:

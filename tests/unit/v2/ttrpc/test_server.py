@@ -76,8 +76,7 @@ def test_hanging_handler_is_answered_for_after_a_long_job_that_nobody_waited_for
                 release.set()
 
 
-@pytest.mark.parametrize(("early", "kept"), [(5, 5), (1e6, 150)])
-def test_at_most_half_of_the_timeout_is_kept_for_the_answer(early: float, kept: float) -> None:
+def test_at_most_half_of_the_timeout_is_kept_for_the_answer() -> None:
     found = []
 
     def note(request: PodSandbox, call: Call) -> PodSandbox:
@@ -86,9 +85,9 @@ def test_at_most_half_of_the_timeout_is_kept_for_the_answer(early: float, kept: 
         found.append(call.deadline - call.answer_by)
         return request
 
-    with serving(methods(Echo=note), early=early) as client:
+    with serving(methods(Echo=note), early=1e6) as client:
         assert call(client, "Echo", "x", timeout=300).name == "x"
-    assert found == [pytest.approx(kept)]
+    assert found == [pytest.approx(150)]
 
 
 def test_huge_and_negative_timeouts_do_no_harm() -> None:
@@ -132,16 +131,6 @@ def test_failure_of_a_handler_becomes_its_status(caplog: pytest.LogCaptureFixtur
         assert call(client, "Echo", "alive").name == "alive"
     logged = [f"{method} failed" for method in ("Bug", "Nothing", "Mute", "Exit", "Long")]
     assert [record.message for record in caplog.records] == logged
-
-
-def test_method_without_a_handler_is_unimplemented() -> None:
-    with serving(methods(Echo=echo)) as client:
-        for service, method in ((SERVICE, "Nothing"), ("nobody", "Echo")):
-            what = f"^UNIMPLEMENTED: /{service}/{method} is not implemented$"
-            with pytest.raises(StatusError, match=what) as caught:
-                client.call(service, method, PodSandbox(), PodSandbox)
-            assert caught.value.code == Code.UNIMPLEMENTED
-        assert call(client, "Echo", "alive").name == "alive"
 
 
 def test_invalid_messages_are_refused_or_dropped() -> None:
