@@ -45,7 +45,6 @@ def test_executables_are_launched_with_their_configuration(tmp_path: Path) -> No
     for name in ("20-b", "10-a"):
         install(tmp_path / "plugins", name, STUB + SERVE)
     install(tmp_path / "plugins", "30-text", "no program", 0o644)
-    (tmp_path / "plugins/40-folder").mkdir()
     for name, text in (("10-a.conf", "mine\n"), ("a.conf", "of all"), ("10-b.conf", "another's")):
         install(tmp_path / "conf.d", name, text)
     said: list[str] = []
