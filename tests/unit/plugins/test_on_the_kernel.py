@@ -1,14 +1,26 @@
 """The sample plugins on this machine's own cgroups, as processes: what they promise, the kernel confirms."""
 
+import functools
+import json
 import os
 import shutil
+import signal
 import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from nri.plugins.konfine import ANNOTATION
-from tests.support.kernel_pod import POD, run
+from nri.cgroups import Mounts, find
+from nri.cgroups.topology import online_cpus
+from nri.plugins.konfine import ANNOTATION, EXCLUSIVE
+from nri.plugins.qos.batch import CPU, MEMORY, SPEC
+from tests.support.kernel_pod import CONTAINER, POD, run
 from tests.support.real_cgroups import Real
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.runtime, pytest.mark.kernel_cgroups]
 
@@ -73,3 +85,114 @@ def test_a_strangers_cgroup_is_left_alone_when_the_containers_number_is_its_proc
             assert run(plugin, real, conf, path=path, pid=pid, state="delete").error == ""
         assert [real.quota(stranger) for stranger in (pod, other)] == ["50000/100000", "50000/100000"]
         assert os.sched_getaffinity(pid) == {0, 1}
+
+
+# konfine's exclusive CPUs and qos's classes
+
+REBUILT = b"konfine: the record of CPUs was made again of the cgroups: "
+
+
+def test_a_container_runs_alone_on_its_cpu_until_it_ends(real: Real, tmp_path: Path) -> None:
+    others = sorted(online_cpus() - {0, 1})
+    conf = {"run": str(tmp_path), "allow": {"exclusive": True}, "systemReserved": others}
+    web, db = real.top + CONTAINER, real.make(f"{POD}/db")
+    alone: dict[str, Any] = {"path": db, "id_": "db", "annotations": {EXCLUSIVE: "1"}}
+    with real.process(web) as shared, real.process(db) as own:
+        assert run("konfine", real, conf, says=REBUILT).metadata["cpus"] == "0-1"
+        assert run("konfine", real, conf, **alone).metadata == {
+            "exclusive": "1",
+            "cpus": "0",
+            "moved": "1 other containers",
+        }
+        assert [os.sched_getaffinity(pid) for pid in (shared, own)] == [{1}, {0}]
+        (tmp_path / "nri/konfine/state.json").write_text("{")
+        assert run("konfine", real, conf, state="update", says=REBUILT).error == ""
+        assert [os.sched_getaffinity(pid) for pid in (shared, own)] == [{1}, {0}]
+        more: dict[str, Any] = {"path": web, "annotations": {EXCLUSIVE: "1"}}
+        error = "1 exclusive CPU asked for, 0 are free beside the 1 that must stay shared"
+        assert run("konfine", real, conf, **more).error == error
+        assert run("konfine", real, conf, state="delete", **alone).error == ""
+        assert os.sched_getaffinity(shared) == {0, 1}
+
+
+@contextmanager
+def with_memory_and_pids(real: Real, *paths: str) -> Iterator[None]:
+    """Have cgroups with these controllers as well, where they are hierarchies of their own."""
+    made: list[str] = []
+    for controller in ("memory", "pids"):
+        mount = Mounts.read().serving(controller)
+        if mount is None or not os.access(mount.point, os.W_OK):
+            pytest.skip(f"needs a hierarchy of {controller} that can be written to")
+        for path in paths:
+            parts = path.split("/")[1:]
+            for depth in range(1, len(parts) + 1):
+                directory = f"{mount.point}/{'/'.join(parts[:depth])}"
+                if mount.version == 2:
+                    Path(os.path.dirname(directory), "cgroup.subtree_control").write_text(f"+{controller}")
+                elif not os.path.isdir(directory):
+                    os.mkdir(directory)
+                    made.append(directory)
+    try:
+        yield
+    finally:
+        for directory in reversed(made):
+            assert wait_until(functools.partial(_is_removed, directory))  # its process has just ended
+
+
+def _is_removed(directory: str) -> bool:
+    try:
+        os.rmdir(directory)
+    except OSError:
+        return False
+    return True
+
+
+def child(path: str, code: str) -> subprocess.Popen[bytes]:
+    """Start Python code in a cgroup, in all hierarchies."""
+    mounts = Mounts.read()
+    points = {mount.point for name in ("cpu", "memory", "pids") if (mount := mounts.serving(name)) is not None}
+    enter = "; ".join([f"open('{point}{path}/cgroup.procs', 'w').write('0')" for point in sorted(points)])
+    return subprocess.Popen([sys.executable, "-c", f"import os\n{enter}\n{code}"], stderr=subprocess.DEVNULL)
+
+
+def test_pods_of_four_classes_have_their_knobs_and_the_kernel_keeps_them(real: Real, tmp_path: Path) -> None:
+    names = ("ls", "be", "few", "batch")
+    paths = {name: f"{real.top}{POD}/{name}" for name in names}
+    for name in names:
+        real.make(f"{POD}/{name}")
+    conf = {
+        "run": str(tmp_path),
+        "key": "class",
+        "allow": {"class": True, "batch": True},
+        "containers": {"ls": {"cpu.weight": 1000}, "be": {"cpu.weight": 2}, "few": {"pids.max": 2}},
+        "pods": {"few": {"pids.max": 1000}},
+    }
+    limits = {CPU: "20", MEMORY: "16Mi"}
+    asked = {SPEC: json.dumps({"containers": {"batch": {"limits": limits}}})}
+    with with_memory_and_pids(real, *paths.values()):
+        for name, path in paths.items():
+            annotations = {
+                "class": name,
+                "io.kubernetes.cri.container-name": name,
+                **(asked if name == "batch" else {}),
+            }
+            result = run("qos", real, conf, path=path, id_=name, annotations=annotations)
+            assert result.error == ""
+        assert find(paths["ls"]).read("cpu.weight") >= 990  # v1 has fewer of them
+        assert find(paths["be"]).read("cpu.weight") <= 3
+        assert str(find(paths["batch"]).read("cpu.max")) == "2000/100000"
+        assert find(paths["batch"]).read("memory.max") == 16 << 20
+        assert find(f"{real.top}{POD}").read("pids.max") == 1000
+        with child(paths["few"], "import time\nfor _ in range(3):\n    if os.fork() == 0: time.sleep(60)") as few:
+            few.wait()
+        assert few.returncode == 1  # BlockingIOError: the kernel has refused one of the processes
+        assert "max 0" not in find(paths["few"]).read_text("pids.events")
+        for pid in find(paths["few"]).read_text("cgroup.procs").split():
+            os.kill(int(pid), signal.SIGKILL)
+        with child(paths["batch"], "x = bytearray(64 << 20)\nfor i in range(0, len(x), 4096): x[i] = 1") as greedy:
+            greedy.wait()
+        assert greedy.returncode == -9  # killed, since it has more memory than its limit
+        with child(paths["batch"], "while True: pass") as busy:
+            throttled = find(paths["batch"])
+            assert wait_until(lambda: "nr_throttled 0" not in throttled.read_text("cpu.stat"))
+            busy.kill()
