@@ -9,11 +9,12 @@ import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from nri.cgroups import knobs, parse_cpus
 from nri.plugins.konfine import state
@@ -34,38 +35,31 @@ class KilledError(BaseException):
 
 
 class Dying:
-    """The module ``os`` of a process that is killed before one of its writes."""
+    """The module ``os`` of a process that is killed before one of its writes.
+
+    A file keeps its text until it is written, as the kernel's do, which are not emptied when they are opened.
+    """
 
     def __init__(self, at: int | None) -> None:
         self.left = at
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(os, name)
-        if name not in WRITES or self.left is None:
+        if name not in WRITES:
             return real
 
         def counted(*arguments: Any) -> Any:
-            assert self.left is not None
             if self.left == 0:
                 raise KilledError
-            self.left -= 1
+            self.left = None if self.left is None else self.left - 1
+            if name == "write":
+                os.ftruncate(arguments[0], 0)
             return real(*arguments)
 
         return counted
 
-
-class DyingAtKnobs(Dying):
-    """The same for files of cgroups: the kernel does not empty them before they are written."""
-
     def open(self, path: str, flags: int, *mode: int) -> int:
         return os.open(path, flags & ~os.O_TRUNC, *mode)
-
-    def write(self, descriptor: int, data: bytes) -> int:
-        if self.left == 0:
-            raise KilledError
-        self.left = None if self.left is None else self.left - 1
-        os.ftruncate(descriptor, 0)
-        return os.write(descriptor, data)
 
 
 class Containers(RuleBasedStateMachine):
@@ -98,17 +92,11 @@ class Containers(RuleBasedStateMachine):
         elif kind != "shared":
             options["ask"] = kind.partition(" ")[2]
         dying = Dying(at)
-        at_knobs = DyingAtKnobs(at)
-        at_knobs.__dict__ = dying.__dict__  # they count together
-        setattr(state, "os", dying)  # noqa: B010 - mypy refuses an assignment to a module
-        setattr(knobs, "os", at_knobs)  # noqa: B010
-        try:
-            return self.node.run(step, name, **options)
-        except KilledError:
-            return None
-        finally:
-            setattr(state, "os", os)  # noqa: B010
-            setattr(knobs, "os", os)  # noqa: B010
+        with patch.object(state, "os", dying), patch.object(knobs, "os", dying):
+            try:
+                return self.node.run(step, name, **options)
+            except KilledError:
+                return None
 
     @rule(name=NAMES, kind=KINDS, at=KILLED_AT, has_setup=st.booleans(), is_undone=st.booleans())
     def start(self, name: str, kind: str, at: int | None, has_setup: bool, is_undone: bool) -> None:
@@ -188,6 +176,4 @@ class ContainersV1(Containers):
 
 @pytest.mark.parametrize("machine", [Containers, ContainersV1], ids=["v2", "v1"])
 def test_no_cpu_is_given_twice(machine: type[Containers]) -> None:
-    from hypothesis.stateful import run_state_machine_as_test
-
     run_state_machine_as_test(machine, settings=settings(max_examples=40, stateful_step_count=20, deadline=None))
