@@ -21,7 +21,6 @@ from tests.integration.v1bridge.bridge_process import (
     start_container,
     stop_container,
 )
-from tests.integration.v1bridge.site import Connected
 from tests.support.host import Host, plugin
 from tests.support.node import Node
 from tests.support.pods import container, pod
@@ -434,40 +433,40 @@ def test_a_launched_bridge_waits_for_the_late_creates_of_the_one_before(
     assert runs.read_text().split() == ["begin", "end"]
 
 
-def test_a_late_create_that_fails_before_its_first_plugin_is_listed(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(late, "PAUSES", (0.0, 0.0, 0.0))
-    node = Connected(host)
-    host.configure(node.keeper())
+@pytest.fixture
+def no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No chain begins."""
 
     def fail(*_: object, **__: object) -> None:
         raise MemoryError
 
     monkeypatch.setattr("nri.v1bridge.chains.Client.invoke", fail)
-    node.fake.configure()
-    node.fake.synchronize([pod()], [RUNNING])
+
+
+@pytest.mark.usefixtures("no_memory")
+def test_a_late_create_that_fails_before_its_first_plugin_is_listed(
+    host: Host, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(late, "PAUSES", (0.0, 0.0, 0.0))
+    host.configure(node.keeper())
+    node.runtime()
+    node.bridge.synchronize([pod()], [RUNNING])
+    node.bridge.after_synchronize()
 
     def reasons() -> list[tuple[str, str]]:
         return [(each["id"], each["why"]) for each in node.bridge._chains.describe()["withoutPlugins"]]
 
     why = "the late create has failed: MemoryError: "
     assert wait_until(lambda: reasons() == [("6efd", why), ("1f92", why)])
-    node.close()
+    assert node.bridge.wait_until_idle(SOON)
 
 
-def test_a_start_that_cri_o_makes_in_spite_of_an_error_is_listed(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    node = Connected(host)
+@pytest.mark.usefixtures("no_memory")
+def test_a_start_that_cri_o_makes_in_spite_of_an_error_is_listed(host: Host, node: Node) -> None:
     host.configure(node.keeper())
-
-    def fail(*_: object, **__: object) -> None:
-        raise MemoryError
-
-    monkeypatch.setattr("nri.v1bridge.chains.Client.invoke", fail)
     for name, refuses in (("containerd", True), ("cri-o", False)):
         node.runtime(name, "1.31.0")
         with pytest.raises(MemoryError):
             node.start()
         without = node.bridge._chains.describe()["withoutPlugins"]
         assert bool(without) != refuses
-    node.close()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -177,36 +179,29 @@ def slow(host: Host, **options: Any) -> Any:
 class Asking:
     """Events that are sent from threads, each when the one before is on its way."""
 
-    def __init__(self, node: Connected, begun: Any) -> None:
-        self.node, self.begun = node, begun
-        self.answers: dict[str, str] = {}
-        self._threads: list[threading.Thread] = []
+    def __init__(self, node: Connected, threads: Executor) -> None:
+        self._node, self._threads, self._begun = node, threads, node.host.root / "begun"
 
-    def send(self, name: str, event: int, request: Any) -> None:
-        def ask() -> None:
+    def send(self, event: int, request: Any) -> Future[str]:
+        """Send an event; return its error to be, "" for none."""
+
+        def ask() -> str:
             try:
-                self.node.fake.event(event, request, timeout=SOON)
-                self.answers[name] = ""
+                self._node.fake.event(event, request, timeout=SOON)
             except NRIError as error:
-                self.answers[name] = str(error)
+                return str(error)
+            return ""
 
-        self._threads.append(threading.Thread(target=ask))
-        self._threads[-1].start()
-
-    def start(self, name: str) -> None:
-        self.send(name, api.Event.START_CONTAINER, api.StartContainerRequest(pod=pod(), container=container(id=name)))
+        return self._threads.submit(ask)
 
     def begins(self, name: str) -> bool:
-        return wait_until(lambda: self.begun.exists() and name in self.begun.read_text().split())
-
-    def end(self) -> None:
-        for thread in self._threads:
-            thread.join()
+        return wait_until(lambda: self._begun.exists() and name in self._begun.read_text().split())
 
 
 @pytest.fixture
-def asking(host: Host, connected: Connected) -> Asking:
-    return Asking(connected, host.root / "begun")
+def asking(connected: Connected) -> Iterator[Asking]:
+    with ThreadPoolExecutor(3) as threads:
+        yield Asking(connected, threads)
 
 
 START = (api.Event.START_CONTAINER, api.StartContainerRequest)
@@ -229,14 +224,13 @@ def test_plugin_is_killed_and_the_next_event_is_served(
 ) -> None:
     host.configure(slow(host, **options), connected.keeper())
     number, request = event
-    asking.send("first", number, request(pod=pod(), container=container(id="first")))
+    first = asking.send(number, request(pod=pod(), container=container(id="first")))
     assert asking.begins("first")
-    asking.send("second", api.Event.RUN_POD_SANDBOX, api.RunPodSandboxRequest(pod=pod(id="second")))
+    second = asking.send(api.Event.RUN_POD_SANDBOX, api.RunPodSandboxRequest(pod=pod(id="second")))
     assert asking.begins("second")
     (host.root / "go").touch()
-    asking.end()
-    assert asking.answers["first"].endswith(answer)
-    assert asking.answers["second"] == ""
+    assert first.result().endswith(answer)
+    assert second.result() == ""
     assert connected.steps == [("create", "second")]
     assert not host.processes()
 
@@ -252,15 +246,15 @@ def test_waiting_chain_that_is_abandoned_never_begins(
     host: Host, connected: Connected, asking: Asking, state: str, event: int, request_: Any
 ) -> None:
     host.configure(slow(host, states=["update"]), connected.keeper(states=["update"]))
-    asking.send("first", event, request_(pod=pod(), container=container(id="last")))
+    answers = [asking.send(event, request_(pod=pod(), container=container(id="last")))]
     assert asking.begins("last")
     queue = connected.session._mux._jobs
     for number, name in enumerate(("second", "third"), 1):
-        asking.start(name)
+        request = api.StartContainerRequest(pod=pod(), container=container(id=name))
+        answers.append(asking.send(api.Event.START_CONTAINER, request))
         assert wait_until(lambda: len(queue) == number)  # noqa: B023
     (host.root / "go").touch()
-    asking.end()
-    assert asking.answers["first"] == ""
-    assert asking.answers["second"].endswith(f"create: not started: {ABANDONED}")
-    assert asking.answers["third"] == ""
+    first, second, third = [answer.result() for answer in answers]
+    assert (first, third) == ("", "")
+    assert second.endswith(f"create: not started: {ABANDONED}")
     assert connected.steps == [(state, "last"), ("create", "third")]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import threading
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nri.client import DirectInvoker
+from nri.client.resident import Residents
 from nri.config.entries import ConfigList, PluginEntry
 from nri.v1bridge import chains as module
 from nri.v1bridge.chains import Chains
@@ -19,33 +22,27 @@ from tests.support.waiting import SOON, wait_until
 from tests.unit.v1bridge.configured import loading
 
 
-class FakeResidents:
-    """Notes what it is asked for."""
+class Noted(Residents):
+    """Residents that note what they are asked for."""
 
-    made: list[FakeResidents]
-
-    def __init__(self, bin_dirs: tuple[str, ...], *, check_owner: bool) -> None:
-        self.bin_dirs, self.check_owner = bin_dirs, check_owner
+    def __init__(self, made: list[Noted], bin_dirs: Sequence[str], *, check_owner: bool) -> None:
+        super().__init__(bin_dirs, check_owner=check_owner)
+        made.append(self)
         self.kept: list[list[tuple[str, bool]]] = []
         self.is_closed = False
-        self.prepared = 0.0
-        self.made.append(self)
 
-    def keep(self, plugins: list[tuple[str, bool]]) -> None:
-        self.kept.append(plugins)
-
-    def prepare(self, within: float) -> None:
-        self.prepared = within
+    def keep(self, plugins: Iterable[tuple[str, bool]]) -> None:
+        self.kept.append([*plugins])
 
     def close(self) -> None:
         self.is_closed = True
 
 
-@pytest.fixture(autouse=True)
-def residents(monkeypatch: pytest.MonkeyPatch) -> list[FakeResidents]:
-    FakeResidents.made = []
-    monkeypatch.setattr(module, "Residents", FakeResidents)
-    return FakeResidents.made
+@pytest.fixture
+def residents(monkeypatch: pytest.MonkeyPatch) -> list[Noted]:
+    made: list[Noted] = []
+    monkeypatch.setattr(module, "Residents", functools.partial(Noted, made))
+    return made
 
 
 @pytest.fixture
@@ -68,7 +65,7 @@ def served(options: BridgeOptions) -> Chains:
     return Chains(options, Ledger(), None, None, lambda within: True)
 
 
-def test_residents_get_each_configuration_once(conf: Path, residents: list[FakeResidents]) -> None:
+def test_residents_get_each_configuration_once(conf: Path, residents: list[Noted]) -> None:
     chains = served(options(conf))
     for _ in range(3):
         chains.client()
@@ -79,7 +76,7 @@ def test_residents_get_each_configuration_once(conf: Path, residents: list[FakeR
     assert [each.kept for each in residents] == [[[], [("a", False), ("b", True)]]]
 
 
-def test_residents_come_and_go_with_the_options(conf: Path, residents: list[FakeResidents]) -> None:
+def test_residents_come_and_go_with_the_options(conf: Path, residents: list[Noted]) -> None:
     configure(conf, PluginEntry(type="a"))
     chains = served(options(conf, resident=False))
     assert isinstance(chains.client().invoker, DirectInvoker)
