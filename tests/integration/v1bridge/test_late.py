@@ -256,18 +256,21 @@ def test_without_plugins_everything_counts_as_served(host: Host, bridge: BridgeP
 
 
 def test_containers_wait_for_a_valid_configuration(host: Host, bridge: BridgeProcess) -> None:
+    """Also those in a sandbox that their start has proven."""
     host.configure_text("{")
-    runtime = connected(bridge, pod(), containers=[RUNNING])
+    idle = pod(id="idle", name="idle", pid=0)
+    runtime = connected(bridge, pod(), idle, containers=[RUNNING])
     assert says(bridge, "; no plugin runs for them before there is a valid configuration\n")
+    assert wait_until(lambda: [id_ for id_, *_ in listed(bridge)] == ["6efd", "1f92"])
     for id_ in ("c2", "ended"):
-        started = api.StartContainerRequest(pod=pod(), container=container(id=id_, name=id_))
-        runtime.event(api.Event.START_CONTAINER, started)
-    stopped = api.StopContainerRequest(pod=pod(), container=container(id="ended", name="ended"))
-    runtime.event(api.Event.STOP_CONTAINER, stopped)
-    assert wait_until(lambda: [id_ for id_, *_ in listed(bridge)] == ["6efd", "1f92", "c2"])
+        started = container(id=id_, name=id_, pod_sandbox_id="idle")
+        runtime.event(api.Event.START_CONTAINER, api.StartContainerRequest(pod=idle, container=started))
+    runtime.event(api.Event.STOP_CONTAINER, api.StopContainerRequest(pod=idle, container=started))
+    assert wait_until(lambda: {id_ for id_, *_ in listed(bridge)} == {"6efd", "1f92", "idle", "c2"})
     assert bridge.node.steps == []
     host.configure(bridge.node.keeper())
-    assert wait_until(lambda: sorted(bridge.node.steps) == [OF_CONTAINER, OF_POD, ("create", "c2")])
+    expected = [("create", id_) for id_ in ("1f92", "6efd", "c2", "idle")]
+    assert wait_until(lambda: sorted(bridge.node.steps) == expected)
     assert wait_until(lambda: listed(bridge) == [])
 
 
@@ -383,22 +386,6 @@ def test_late_creates_keep_to_conditions(host: Host, node: Node, caplog: pytest.
     assert wait_until(lambda: "create succeeded for 4" in caplog.text)
     assert node.steps == [OF_CONTAINER]
     assert node.kept[0]["late"] is True
-
-
-def test_a_start_in_an_unproven_sandbox_begins_no_late_create_without_a_configuration(
-    host: Host, bridge: BridgeProcess
-) -> None:
-    keeper = bridge.node.keeper()
-    host.configure_text('{"version": "0.1", "plugins": [{"typ": "keeper"}]}')
-    idle = pod(id="idle", name="idle", pid=0)
-    runtime = connected(bridge, pod(), idle, containers=[RUNNING])
-    assert wait_until(lambda: len(listed(bridge)) == 2)
-    started = container(id="c2", pod_sandbox_id="idle")
-    runtime.event(api.Event.START_CONTAINER, api.StartContainerRequest(pod=idle, container=started))
-    assert wait_until(lambda: len(listed(bridge)) == 4)
-    host.configure(keeper)
-    assert wait_until(lambda: {id_ for _, id_ in bridge.node.steps} == {"6efd", "1f92", "idle", "c2"})
-    assert wait_until(lambda: listed(bridge) == [])
 
 
 def test_what_no_valid_configuration_was_there_for_is_listed_where_late_creates_are_off(

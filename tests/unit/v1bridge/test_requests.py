@@ -147,6 +147,10 @@ WHOLE: dict[str, Any] = {
 }
 
 
+def resources(shares: int) -> LinuxResources:
+    return LinuxResources(cpu={"shares": {"value": shares}})
+
+
 def knowing(*pods: PodSandbox) -> Pods:
     memory = Pods()
     for pod in pods:
@@ -197,10 +201,11 @@ def test_neither_event_nor_remembered_pod_is_modified() -> None:
 
 def test_a_pod_that_is_gone_is_forgotten() -> None:
     memory = knowing(PodSandbox(**WHOLE))
+    memory.resize(PodSandbox(id="6efd"), resources(7))
     memory.forget(PodSandbox(id="6efd"))
     memory.forget(PodSandbox(id="6efd"))
     said = PodSandbox(id="6efd", annotations={"a": "b"})
-    assert memory.complete(said) is said
+    assert memory.complete(said) is memory.resized(said) is said
     assert len(memory) == 0
 
 
@@ -221,10 +226,9 @@ def test_the_number_of_pods_is_bounded_and_the_oldest_goes_first(monkeypatch: py
     memory = knowing(*[PodSandbox(id=str(number), pid=number) for number in range(1, 6)])
     assert len(memory) == 3
     assert [memory.complete(PodSandbox(id=str(number))).pid for number in range(1, 6)] == [0, 0, 3, 4, 5]
-
-
-def resources(shares: int) -> LinuxResources:
-    return LinuxResources(cpu={"shares": {"value": shares}})
+    for number in range(6, 10):
+        memory.resize(PodSandbox(id=str(number)), resources(number))
+    assert [memory.resized(PodSandbox(id=id_)).HasField("linux") for id_ in "6789"] == [False, True, True, True]
 
 
 def test_resized_pod_has_its_latest_resources_once() -> None:
@@ -236,12 +240,3 @@ def test_resized_pod_has_its_latest_resources_once() -> None:
     assert whole.linux.cgroups_path == "/kubepods/6efd"
     assert memory.resized(PodSandbox(id="6efd")) == PodSandbox(**WHOLE)
     assert memory.complete(PodSandbox(id="6efd")) == PodSandbox(**WHOLE)
-
-
-def test_the_resources_of_a_pod_that_is_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_PODS", 2)
-    memory = Pods()
-    for id_ in ("a", "b", "c"):
-        memory.resize(PodSandbox(id=id_), resources(7))
-    memory.forget(PodSandbox(id="b"))
-    assert [memory.resized(PodSandbox(id=id_)).HasField("linux") for id_ in ("a", "b", "c")] == [False, False, True]
