@@ -5,67 +5,53 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import pytest
 
-from nri.config.entries import PluginEntry
 from nri.errors import NRIError
 from nri.v2 import api
 from tests.integration.v1bridge.bridge_process import BridgeProcess, slow, start_container
+from tests.integration.v1bridge.site import entry, install
 from tests.support.host import Host, plugin
 from tests.support.pods import container, pod
 from tests.support.processes import command_lines, is_running
 from tests.support.runtime import Runtime
 from tests.support.waiting import SOON, wait_until
 
-SOURCE = str(Path(__file__).parents[3])
-
 DAEMON = """#!/bin/sh
 cat > /dev/null
 setsid sh -c 'echo $$ >> {pids}; exec sleep 1000' < /dev/null > /dev/null 2>&1 &
 while [ ! -s {pids} ]; do sleep 0.01; done
-echo '{{"plugin": "{name}"}}'
+echo '{{}}'
 """
 """Leaves a process that is in no group, no session and no process of the plugin's."""
 
-HANGING = """#!{python}
-import sys
-sys.path.insert(0, {source!r})
-import os, time
-from nri import skel
-
-class Hanging(skel.Plugin):
-    type = "hanging"
-    resident = True
-
-    def invoke(self, request):
-        if request.id == "hang":
-            if os.fork() == 0:
-                os.setpgid(0, 0)
-            with open({pids!r}, "a") as file:
-                file.write(f"{{os.getpid()}} ")
-            time.sleep(1000)
-        return request.new_result(self.type, metadata={{"parent": str(os.getppid())}})
-
-if __name__ == "__main__":
-    skel.main(Hanging())
+HANG = """
+if request.id == "hang":
+    if os.fork() == 0:
+        os.setpgid(0, 0)
+    note({pids!r}, str(os.getpid()))
+    time.sleep(1000)
 """
 """Hangs with a child in a group of its own."""
 
 
-def serve(host: Host, bridge: BridgeProcess, how: str) -> Runtime:
+def hanging(host: Host, *, resident: bool) -> Path:
+    """Configure a plugin that hangs for one container; return the file with the numbers of its processes."""
+    pids = host.root / "pids"
+    install(host, "warm")
+    host.configure(entry("warm", HANG.format(pids=str(pids)), resident=resident))
+    return pids
+
+
+def serve(bridge: BridgeProcess, how: str) -> Runtime:
     """The bridge's runtime: it launched the bridge, or the bridge found it, as a service or from a shell."""
-    if how == "launched":
-        runtime = bridge.launch()
-        runtime.start(config=bridge.settings())
-    else:
-        bridge.listen()
-        bridge.outside(**({"process_group": 0} if how == "in a shell" else {"start_new_session": True}))
-        runtime = bridge.accept()
-        runtime.start()
+    if how != "launched":
+        return bridge.serve(**({"process_group": 0} if how == "in a shell" else {"start_new_session": True}))
+    runtime = bridge.launch()
+    runtime.start(config=bridge.settings())
     return runtime
 
 
@@ -85,25 +71,6 @@ def in_background(runtime: Runtime, id_: str) -> threading.Thread:
 def pids_in(file: Path, count: int) -> list[int]:
     assert wait_until(lambda: file.exists() and len(file.read_text().split()) == count, SOON)
     return [int(pid) for pid in file.read_text().split()]
-
-
-@pytest.mark.parametrize(("how", "resident"), [("launched", True), ("outside", False), ("in a shell", True)])
-def test_killed_bridge_leaves_no_process(host: Host, bridge: BridgeProcess, how: str, resident: bool) -> None:
-    pids = host.root / "pids"
-    host.script("hanging", HANGING.format(python=sys.executable, source=SOURCE, pids=str(pids)))
-    host.configure(PluginEntry(type="hanging", resident=resident))
-    runtime = serve(host, bridge, how)
-    start_container(runtime)
-    if resident:
-        assert wait_until(lambda: len(residents(host)) > 0, SOON)
-        start_container(runtime)
-    asking = in_background(runtime, "hang")
-    hanging = pids_in(pids, 2)
-    bridge.signal(signal.SIGKILL)
-    assert wait_until(lambda: not any(map(is_running, hanging)))
-    assert wait_until(lambda: not host.processes())
-    asking.join(SOON)
-    assert not asking.is_alive()  # the runtime has seen that the bridge is gone
 
 
 def residents(host: Host) -> list[int]:
@@ -128,23 +95,31 @@ def watchdog_of(bridge: BridgeProcess) -> int:
     return watchdog
 
 
-def test_watchdog_ignores_the_signals_that_end_a_service(host: Host, bridge: BridgeProcess) -> None:
-    pids = host.root / "pids"
-    host.script("hanging", HANGING.format(python=sys.executable, source=SOURCE, pids=str(pids)))
-    host.configure(PluginEntry(type="hanging", resident=False))
-    asking = in_background(serve(host, bridge, "launched"), "hang")
-    hanging = pids_in(pids, 2)
+@pytest.mark.parametrize(("how", "resident"), [("launched", True), ("outside", False), ("in a shell", True)])
+def test_killed_bridge_leaves_no_process_and_no_signal_ends_its_watchdog(
+    host: Host, bridge: BridgeProcess, how: str, resident: bool
+) -> None:
+    pids = hanging(host, resident=resident)
+    runtime = serve(bridge, how)
+    start_container(runtime)
+    if resident:
+        assert wait_until(lambda: len(residents(host)) > 0, SOON)
+        start_container(runtime)
+    asking = in_background(runtime, "hang")
+    hang = pids_in(pids, 2)
     watchdog = watchdog_of(bridge)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGALRM):
         os.kill(watchdog, number)  # it would end of that before it sees the end of the bridge
     bridge.signal(signal.SIGKILL)
-    assert wait_until(lambda: not any(map(is_running, hanging)))
+    assert wait_until(lambda: not any(map(is_running, hang)))
+    assert wait_until(lambda: not host.processes())
     asking.join(SOON)
+    assert not asking.is_alive()  # the runtime has seen that the bridge is gone
 
 
 def test_watchdog_in_a_shell_spares_the_session(host: Host, bridge: BridgeProcess) -> None:
     host.configure(slow(host))
-    runtime = serve(host, bridge, "in a shell")
+    runtime = serve(bridge, "in a shell")
     bystanders = [subprocess.Popen(["sleep", "1000"], process_group=group) for group in (None, 0)]
     asking = in_background(runtime, "first")
     assert wait_until((host.root / "begun").exists, SOON)
@@ -162,9 +137,9 @@ def test_watchdog_in_a_shell_spares_the_session(host: Host, bridge: BridgeProces
 
 def test_a_daemon_that_a_plugin_leaves_is_ended_and_reported(host: Host, bridge: BridgeProcess) -> None:
     pids = host.root / "pids"
-    host.script("leaves", DAEMON.format(pids=pids, name="leaves"))
+    host.script("leaves", DAEMON.format(pids=pids))
     host.configure(plugin("leaves"))
-    runtime = serve(host, bridge, "launched")
+    runtime = serve(bridge, "launched")
     for number in range(1, 4):
         start_container(runtime)
         (daemon,) = pids_in(pids, 1)
@@ -175,9 +150,9 @@ def test_a_daemon_that_a_plugin_leaves_is_ended_and_reported(host: Host, bridge:
 
 def test_child_of_a_running_plugin_is_spared(host: Host, bridge: BridgeProcess) -> None:
     pids = host.root / "pids"
-    host.script("leaves", DAEMON.format(pids=pids, name="leaves"))
+    host.script("leaves", DAEMON.format(pids=pids))
     host.configure(plugin("leaves"), slow(host))
-    runtime = serve(host, bridge, "launched")
+    runtime = serve(bridge, "launched")
     asking = in_background(runtime, "first")
     (daemon,) = pids_in(pids, 1)
     assert wait_until((host.root / "begun").exists, SOON)
