@@ -94,13 +94,6 @@ def test_states_from_no_bridge_to_a_killed_one(host: Host, bridge: BridgeProcess
     assert check(bridge) == (2, f"no bridge: {path}: no process listens; the bridge that made it has ended")
 
 
-def test_socket_is_removed_when_the_bridge_ends(bridge: BridgeProcess, runtime: Runtime, path: Path) -> None:
-    assert path.exists()
-    bridge.signal(signal.SIGTERM)
-    assert bridge.wait() == 0
-    assert not path.exists()
-
-
 def test_launched_bridge_answers_when_it_is_configured(bridge: BridgeProcess, path: Path) -> None:
     runtime = bridge.launch()
     runtime.configure(bridge.settings())
@@ -109,6 +102,9 @@ def test_launched_bridge_answers_when_it_is_configured(bridge: BridgeProcess, pa
     start_container(runtime)
     assert status_of(path)["runtime"]["synchronized"] is False
     assert wait_until(lambda: bridge.log.count("warning not synchronized: ") == 1)
+    runtime.close()
+    assert bridge.wait() == 0
+    assert not path.exists()
 
 
 # What is counted
