@@ -13,9 +13,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from nri.errors import NRIError
 from nri.v2 import api
 from tests.support.host import Host, plugin
 from tests.support.node import Node
@@ -196,12 +193,6 @@ def stop_container(runtime: Runtime) -> None:
 def create_container(runtime: Runtime, **changes: Any) -> None:
     request = api.CreateContainerRequest(pod=pod(), container=container(pid=0, **changes))
     runtime.event(api.Event.CREATE_CONTAINER, request)
-
-
-def lost(runtime: Runtime) -> None:
-    """A container starts, and there is no answer."""
-    with pytest.raises(NRIError):
-        start_container(runtime)
 
 
 def slow(host: Host) -> Any:

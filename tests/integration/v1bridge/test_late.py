@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import signal
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from nri.errors import NRIError
 from nri.status import status
 from nri.v1bridge import late
 from nri.v2 import api
@@ -16,7 +17,6 @@ from nri.v2.ttrpc import StatusError
 from tests.integration.v1bridge.bridge_process import (
     BridgeProcess,
     create_container,
-    lost,
     slow,
     start_container,
     stop_container,
@@ -110,11 +110,11 @@ def test_served_containers_are_on_record_after_a_kill(bridge: BridgeProcess) -> 
 
 def test_create_that_a_kill_cut_off_is_served_late(host: Host, bridge: BridgeProcess) -> None:
     host.configure(slow(host))
-    thread = threading.Thread(target=lost, args=(connected(bridge),))
-    thread.start()
-    assert wait_until((host.root / "begun").exists)
-    bridge.kill()
-    thread.join()
+    with ThreadPoolExecutor(1) as threads:
+        answer = threads.submit(start_container, connected(bridge))
+        assert wait_until((host.root / "begun").exists)
+        bridge.kill()
+    assert isinstance(answer.exception(), NRIError)
     host.configure(bridge.node.keeper())
     connected(bridge, containers=[RUNNING])
     assert has_steps(bridge, OF_CONTAINER)
@@ -193,10 +193,10 @@ def test_delete_runs_after_a_late_create(host: Host, bridge: BridgeProcess) -> N
     host.configure(slow(host), bridge.node.keeper())
     runtime = connected(bridge, containers=[RUNNING])
     assert wait_until((host.root / "begun").exists)
-    thread = threading.Thread(target=stop_container, args=(runtime,))
-    thread.start()
-    (host.root / "go").touch()
-    thread.join()
+    with ThreadPoolExecutor(1) as threads:
+        stopped = threads.submit(stop_container, runtime)
+        (host.root / "go").touch()
+    stopped.result()
     assert bridge.node.steps == [OF_CONTAINER, ("delete", "1f92")]
 
 

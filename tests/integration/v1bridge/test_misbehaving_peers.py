@@ -137,11 +137,8 @@ def test_runtime_that_stops_reading_stops_no_chain(host: Host, impatient: None, 
     mux: Any = connected.fake._mux
     mux._read = lambda flags=0: gate.wait(4 * AMPLE) and None
 
-    def asked() -> None:
-        with pytest.raises(NRIError):
-            ask(connected, 3 * AMPLE)
-
-    threads = [threading.Thread(target=asked) for _ in range(events)]
+    threads = ThreadPoolExecutor(events)
+    answers = []
     begun = host.root / "begun"
     begun.touch()
 
@@ -149,16 +146,16 @@ def test_runtime_that_stops_reading_stops_no_chain(host: Host, impatient: None, 
         return not connected.thread.is_alive()
 
     try:
-        for number, thread in enumerate(threads, 1):  # each abandons the one before
-            thread.start()
+        for number in range(1, events + 1):  # each abandons the one before
+            answers.append(threads.submit(ask, connected, 3 * AMPLE))
             assert wait_until(lambda: is_over() or begun.read_text().count("\n") >= number, 2 * AMPLE)  # noqa: B023
         (host.root / "go").touch()
         assert connected.bridge.wait_until_idle(SOON)
         assert wait_until(is_over)
     finally:
         gate.set()
-        for thread in threads:
-            thread.join()
+        threads.shutdown()
+    assert all(isinstance(answer.exception(), NRIError) for answer in answers)
 
 
 # Events that a runtime abandons: it sends the next one before it has the answer, as after a kubelet's restart

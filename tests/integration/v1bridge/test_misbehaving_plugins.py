@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from nri.v2.stub.session import ANSWER_EARLY
 from tests.integration.v1bridge.site import AMPLE, SHORT, Site, install
 from tests.support.host import Host
 from tests.support.processes import all_reaped, kill, open_fds
-from tests.support.waiting import SOON, wait_until
+from tests.support.waiting import wait_until
 
 ANY = ("cold", "warm", "foreign")
 
@@ -274,17 +274,13 @@ def test_replaced_plugin_ends_its_work(sites: Sites, way: str, tmp_path: Path) -
         f"while not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.01)\n"
         f"note({str(tmp_path / 'old')!r}, 'ended')"
     )
-    errors = []
-    thread = threading.Thread(target=lambda: errors.append(site.start()))
-    thread.start()
-    assert wait_until((tmp_path / "begun").exists)
-    new = tmp_path / "new"
-    new.write_text(f"#!/bin/sh\ncat >/dev/null\necho new >> {tmp_path}/new-ran\necho '{{}}'\n")
-    new.chmod(0o755)
-    new.rename(site.host.bin / "rude")
-    (tmp_path / "go").touch()
-    thread.join(SOON)
-    assert errors == [""]
+    with ThreadPoolExecutor(1) as threads:
+        error = threads.submit(site.start)
+        assert wait_until((tmp_path / "begun").exists)
+        text = f"#!/bin/sh\ncat >/dev/null\necho new >> {tmp_path}/new-ran\necho '{{}}'\n"
+        site.host.script("new", text).rename(site.host.bin / "rude")
+        (tmp_path / "go").touch()
+    assert error.result() == ""
     assert (tmp_path / "old").read_text() == "ended\n"
     assert site.start() == ""
     assert (tmp_path / "new-ran").read_text() == "new\n"

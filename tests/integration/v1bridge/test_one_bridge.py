@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from harness.processes import descendants
 from nri.config.entries import PluginEntry
 from tests.integration.v1bridge import site
-from tests.integration.v1bridge.bridge_process import COMMAND, BridgeProcess, lost, start_container
+from tests.integration.v1bridge.bridge_process import COMMAND, BridgeProcess, start_container
 from tests.support.host import Host
 from tests.support.status_asking import status_of
 from tests.support.waiting import wait_until
@@ -80,8 +80,8 @@ def test_plugins_do_not_inherit_the_lock(host: Host, bridge: BridgeProcess) -> N
     # An event that is running would keep the resident from being started.
     assert wait_until(lambda: start_container(runtime) is not None and len(host.processes()) >= 1)
     host.configure(PluginEntry(type="rude"), PluginEntry(type="slow", timeout=1000))
-    thread = threading.Thread(target=lost, args=(runtime,))
-    thread.start()
+    threads = ThreadPoolExecutor(1)
+    lost = threads.submit(start_container, runtime)
     assert wait_until((host.root / "begun").exists)
     started = descendants(bridge.pid)
     assert len(started) >= 3  # a watchdog, the resident, and the plugin
@@ -90,7 +90,8 @@ def test_plugins_do_not_inherit_the_lock(host: Host, bridge: BridgeProcess) -> N
     own = {os.path.basename(target) for target in open_files(bridge.pid)}
     assert own >= {"v1bridge.lock", "v1bridge.record"}
     runtime.close()
-    thread.join()
+    threads.shutdown()
+    assert lost.exception() is not None
     bridge.signal(signal.SIGKILL)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -182,26 +182,17 @@ def test_settings_of_the_runtime_count_and_the_log_is_stderr(host: Host, bridge:
 def test_event_that_runs_at_sigterm_is_answered(host: Host, bridge: BridgeProcess, last: str) -> None:
     host.configure(slow(host), bridge.node.keeper() if last == "keeper" else plugin(last))
     runtime = bridge.serve()
-    answers: list[str] = []
-
-    def ask() -> None:
-        try:
-            answers.append(str(start_container(runtime)))
-        except StatusError as error:
-            answers.append(error.message)
-
-    thread = threading.Thread(target=ask)
-    thread.start()
-    assert wait_until((host.root / "begun").exists)
-    for _ in range(3):
-        bridge.signal(signal.SIGTERM)
-        assert has_line(bridge, "info ending: SIGTERM")
-    assert bridge.child is not None
-    assert bridge.child.poll() is None
-    (host.root / "go").touch()
-    thread.join()
-    (answer,) = answers
-    assert answer.partition(" no such")[0] == ("" if last == "keeper" else "nri v0.1: plugin missing: not found:")
+    with ThreadPoolExecutor(1) as threads:
+        answer = threads.submit(start_container, runtime)
+        assert wait_until((host.root / "begun").exists)
+        for _ in range(3):
+            bridge.signal(signal.SIGTERM)
+            assert has_line(bridge, "info ending: SIGTERM")
+        assert bridge.child is not None
+        assert bridge.child.poll() is None
+        (host.root / "go").touch()
+    error = getattr(answer.exception(), "message", "")
+    assert error.partition(" no such")[0] == ("" if last == "keeper" else "nri v0.1: plugin missing: not found:")
     assert bridge.wait() == 0
     assert bridge.node.steps == ([("create", "1f92")] if last == "keeper" else [])
 

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import subprocess
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from tests.support.host import Host, plugin
 from tests.support.pods import pod
 from tests.support.runtime import Runtime
 from tests.support.status_asking import ask, connected, rest_of, status_of, told
-from tests.support.waiting import SOON, wait_until
+from tests.support.waiting import wait_until
 
 SECRETS = ("argument-s3cret", "environment-s3cret")
 
@@ -168,15 +168,14 @@ def test_late_creates_are_counted_and_nothing_waits_for_them(host: Host, bridge:
 
 def test_event_in_progress_and_hash_shown(host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path) -> None:
     host.configure(slow(host))
-    thread = threading.Thread(target=start_container, args=(runtime,))
-    thread.start()
-    assert wait_until((host.root / "begun").exists)
-    document = status_of(path)
-    now = document["inProgress"]
-    assert (now["event"], now["name"]) == ("StartContainer", "default/web/app")
-    assert now["seconds"] > 0
-    (host.root / "go").touch()
-    thread.join(SOON)
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(start_container, runtime)
+        assert wait_until((host.root / "begun").exists)
+        document = status_of(path)
+        now = document["inProgress"]
+        assert (now["event"], now["name"]) == ("StartContainer", "default/web/app")
+        assert now["seconds"] > 0
+        (host.root / "go").touch()
     assert wait_until(lambda: status_of(path)["inProgress"] is None)
     assert wait_until(lambda: f" info configuration: slow hash={document['configuration']['hash']}\n" in bridge.log)
 

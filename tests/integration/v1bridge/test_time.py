@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -103,15 +104,12 @@ def test_a_chain_goes_on_to_its_end_when_the_runtime_is_gone(host: Host, connect
     host.script("slow", script)
     host.configure(plugin("slow"), connected.keeper())
 
-    def asked() -> None:
-        with pytest.raises(NRIError, match=r"closed|ends"):
-            ask(connected)
-
-    thread = threading.Thread(target=asked)
-    thread.start()
-    assert wait_until((host.root / "begun").exists)
-    connected.fake.close()
-    thread.join()
+    with ThreadPoolExecutor(1) as threads:
+        answer = threads.submit(ask, connected)
+        assert wait_until((host.root / "begun").exists)
+        connected.fake.close()
+    with pytest.raises(NRIError, match=r"closed|ends"):
+        answer.result()
     assert not connected.bridge.wait_until_idle(0)
     (host.root / "go").touch()
     assert connected.bridge.wait_until_idle(SOON)

@@ -2,7 +2,7 @@
 
 import json
 import os
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -218,15 +218,12 @@ def test_environment_and_arguments_are_not_shown() -> None:
 def test_events_of_many_threads_are_all_counted() -> None:
     ledger = Ledger()
 
-    def work() -> None:
+    def work(_: int) -> None:
         for _ in range(100):
             ran(ledger, step())
             ledger.answered(answered("StartContainer", 0.0, 0.001))
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(work, range(8)))
     assert runs_of(ledger, "a")["runs"]["create"]["ok"] == 800
     assert events_of(ledger)[0]["answered"] == 800

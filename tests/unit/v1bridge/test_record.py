@@ -4,8 +4,8 @@ import errno
 import json
 import logging
 import os
-import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -282,12 +282,10 @@ def test_many_threads_lose_no_id(path: Path, loaded: Callable[[], Record]) -> No
         for number in range(200):
             record.add(f"{name}{number}")
 
-    threads = [threading.Thread(target=add, args=(name,)) for name in "abcd"]
-    for thread in threads:
-        thread.start()
-    record.keep({f"{name}{number}" for name in "abcd" for number in range(200)})
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as threads:
+        done = threads.map(add, "abcd")
+        record.keep({f"{name}{number}" for name in "abcd" for number in range(200)})
+    list(done)
     assert len(loaded()) == 800
 
 
