@@ -68,6 +68,8 @@ def test_a_launched_one_serves_and_says_that_there_is_another(bridge: BridgeProc
     assert wait_until(lambda: said in second.log)
     bridge.signal(signal.SIGKILL)
     assert wait_until(lambda: "info the other bridge has ended\n" in second.log)
+    launched.close()
+    assert second.wait() == 0
 
 
 def test_plugins_do_not_inherit_the_lock(host: Host, bridge: BridgeProcess) -> None:

@@ -124,6 +124,13 @@ def test_invalid_entries_are_ignored_and_the_oldest_beyond_the_limit_are_forgott
     assert ["a" in record, "b" in record, "d" in record, len(record)] == [False, True, True, 3]
 
 
+def test_before_the_first_load_there_is_no_file() -> None:
+    record = Record()
+    record.runs_without("default/web", missed("aaa"), "off")
+    record.discard("aaa")
+    assert record.describe() == {"record": {"file": None, "fault": None}, "withoutPlugins": []}
+
+
 def test_setup_is_known_by_itself(loaded: Callable[[], Record]) -> None:
     record = loaded()
     record.add_setup("aaa", ["x", "y"])
