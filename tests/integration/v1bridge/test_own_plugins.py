@@ -70,18 +70,6 @@ def test_no_annotation_gives_a_pod_reserved_cpus(host: Host, resident: bool, nam
             assert site.keeps_the_bridge(), said
 
 
-def test_container_stays_on_the_only_cpus_that_are_not_exclusive(site: CgroupSite) -> None:
-    node = site.node
-    node.configure({"type": "konfine", "states": ["update"], "conf": node.places | {"systemReserved": [0]}})
-    exclusive, shared = ({"cpu": {"cpus": cpus}} for cpus in ("1-3", "0"))
-    for path, cpus in ((OTHER, "1-3"), (CONTAINER, "0")):
-        node.tree.put(path, "cpuset.cpus", f"{cpus}\n")  # as the runtime does
-    site.runtime.start_container(site.pod(), site.container("side", OTHER, **exclusive))
-    site.runtime.start_container(site.pod(), site.container("app", CONTAINER, **shared))
-    assert node.tree.get(OTHER, "cpuset.cpus") == "1-3"
-    assert node.tree.get(CONTAINER, "cpuset.cpus") == "0"
-
-
 UPDATES: list[Callable[[CgroupSite], Any]] = [
     lambda site: site.runtime.post_update_container(site.pod(), site.container("app", CONTAINER)),
     lambda site: site.runtime.post_update_pod_sandbox(site.pod()),

@@ -16,6 +16,12 @@ CONTAINER = "default/web/app"
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 
 
+def written() -> None:
+    """Wait until all lines are written."""
+    bridge_log.drain()
+    bridge_log._log.use(bridge_log._log._sinks)
+
+
 class Log:
     """A log's file, and what it has."""
 
@@ -28,8 +34,7 @@ class Log:
     @property
     def text(self) -> str:
         """What the file has when all lines are written."""
-        bridge_log.drain()
-        bridge_log._log.use(bridge_log._log._sinks)
+        written()
         return self.path.read_text(encoding="utf-8") if self.path.exists() else ""
 
     @property

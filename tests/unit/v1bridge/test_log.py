@@ -13,22 +13,15 @@ import pytest
 from nri.v1bridge import BridgeOptions
 from nri.v1bridge import log as bridge_log
 from tests.support.waiting import SOON, wait_until
-from tests.unit.v1bridge.log_lines import Log, event, step
+from tests.unit.v1bridge.log_lines import Log, event, step, written
 
 
 @pytest.fixture
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nri_logger: logging.Logger) -> Path:
     """A node without journal and syslog: its /var/log."""
     monkeypatch.setattr(bridge_log, "SYSLOG", str(tmp_path / "none"))
-    monkeypatch.setattr(bridge_log, "DIRECTORY", str(tmp_path / "var/log/nri"))
     (tmp_path / "var/log").mkdir(parents=True)
     return tmp_path / "var/log"
-
-
-def written() -> None:
-    """Wait until all lines are written."""
-    bridge_log.drain()
-    bridge_log._log.use(bridge_log._log._sinks)
 
 
 def ends(path: Path) -> list[str]:
