@@ -297,9 +297,6 @@ def test_no_socket_in_a_directory_that_others_can_write_to(host: Host, bridge: B
     assert wait_until(
         lambda: [line for line in bridge.log.splitlines() if "v1bridge.sock" in line and " error " in line]
     )
-    ran = status(bridge, "--check")
-    assert ran.status == 2, ran.stdout
-    assert "earlier version" not in ran.stdout
 
 
 # Secrets

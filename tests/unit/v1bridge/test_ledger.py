@@ -49,18 +49,7 @@ def ran(
 
 
 def runs_of(ledger: Ledger, plugin: str, source: str = CONF) -> dict[str, Any]:
-    with ledger.lock:
-        return ledger.runs(PluginEntry(type=plugin, source=source), f"/opt/nri/bin/{plugin}")
-
-
-def events_of(ledger: Ledger) -> list[dict[str, Any]]:
-    with ledger.lock:
-        return ledger.events()
-
-
-def exchanges_of(ledger: Ledger) -> list[dict[str, Any]]:
-    with ledger.lock:
-        return ledger.exchanges("default/web")
+    return ledger.runs(PluginEntry(type=plugin, source=source), f"/opt/nri/bin/{plugin}")
 
 
 def answered(event: str, begun: float, ended: float, *, seconds: float = 2.0) -> Call:
@@ -112,8 +101,7 @@ def test_the_last_outcome_counts_for_the_same_executable_and_entry(tmp_path: Pat
     entry, other = PluginEntry(type="a", source=CONF), PluginEntry(type="a", source=CONF, timeout=3.0)
 
     def last(plugin: PluginEntry) -> dict[str, str]:
-        with ledger.lock:
-            return dict(ledger.runs(plugin, str(binary))["last"])
+        return dict(ledger.runs(plugin, str(binary))["last"])
 
     def run(state: str, error: str = "") -> None:
         made = step(error=error)
@@ -151,7 +139,7 @@ def test_events_are_counted_by_name() -> None:
     endless = answered("StartContainer", 0.0, 30.0, seconds=0)
     for each in (failed, late, endless):
         ledger.answered(each)
-    start, stop = events_of(ledger)
+    start, stop = ledger.events()
     assert (start["event"], stop["event"]) == ("StartContainer", "StopContainer")
     assert {key: start[key] for key in ("answered", "errors", "late", "nearDeadline")} == {
         "answered": 4,
@@ -170,7 +158,7 @@ def test_the_exchanges_with_a_pod_are_kept_in_order() -> None:
     ran(ledger, step(), name="kube-system/web/app")
     ran(ledger)  # without plugins: no exchange
     ran(ledger, step(), name="default/web", state="delete", event="")
-    first, second = exchanges_of(ledger)
+    first, second = ledger.exchanges("default/web")
     assert ledger.forgotten == 0
     assert first.pop("time") <= second.pop("time")
     assert json.loads(first["plugins"][0]["request"]) == {"id": "c1"}
@@ -191,14 +179,14 @@ def test_exchanges_are_bounded_and_the_oldest_go_first() -> None:
     ledger = Ledger()
     for number in range(MAX_EXCHANGES + 10):
         ran(ledger, step(request=os.urandom(20_000), stdout=b"x" * 20_000, error=f"{number} " + "e" * 20_000))
-    found = exchanges_of(ledger)
+    found = ledger.exchanges("default/web")
     assert (len(found), ledger.forgotten) == (MAX_EXCHANGES, 10)
     (part,) = found[0]["plugins"]
     assert part["error"].startswith("10 ")
     assert (len(part["request"]), len(part["result"]), len(part["error"].encode())) <= (MAX_TEXT,) * 3
     ran(ledger, step(request="é".encode() * MAX_TEXT + b"\xff"))
     ran(ledger, step(request=b"x" + "é".encode() * MAX_TEXT))  # is cut within a character
-    found = exchanges_of(ledger)
+    found = ledger.exchanges("default/web")
     assert json.loads(json.dumps(found)) == found
     assert found[-1]["plugins"][0]["request"].endswith("é\ufffd")
 
@@ -208,7 +196,7 @@ def test_environment_and_arguments_are_not_shown() -> None:
     request = {"spec": {"process": {"env": ["TOKEN=hunter2"], "args": ["--password", "hunter2"], "cwd": "/"}}}
     ran(ledger, step(request=json.dumps(request).encode(), stdout=b'{"adjust": {"env": {"A": "hunter2"}}}'))
     ran(ledger, step(request=b'{"env": "hunter2"', stdout=b'{"args": ' + b"[" * 100_000))
-    first, second = [exchange["plugins"][0] for exchange in exchanges_of(ledger)]
+    first, second = [exchange["plugins"][0] for exchange in ledger.exchanges("default/web")]
     hidden = {"spec": {"process": {"env": "(not shown)", "args": "(not shown)", "cwd": "/"}}}
     assert json.loads(first["request"]) == hidden
     assert json.loads(first["result"]) == {"adjust": {"env": "(not shown)"}}
@@ -226,4 +214,4 @@ def test_events_of_many_threads_are_all_counted() -> None:
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(work, range(8)))
     assert runs_of(ledger, "a")["runs"]["create"]["ok"] == 800
-    assert events_of(ledger)[0]["answered"] == 800
+    assert ledger.events()[0]["answered"] == 800
