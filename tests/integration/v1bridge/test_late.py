@@ -249,6 +249,7 @@ def test_without_plugins_everything_counts_as_served(host: Host, bridge: BridgeP
     host.configure()
     runtime = connected(bridge, pod(), containers=[RUNNING])
     assert says(bridge, "info late: 1 sandbox and 1 container have had no create; no plugin is configured for them\n")
+    assert wait_until(lambda: (host.root / "v1bridge.record").read_text() == "6efd\n1f92\n")
     host.configure(bridge.node.keeper())
     runtime.close()
     start_container(connected(bridge, pod(), containers=[RUNNING]))
