@@ -135,9 +135,7 @@ def check(
     :param timeout: seconds for each run.
     :param checks: some of :data:`CHECKS`; all by default.
     """
-    path = os.path.abspath(binary)
-    given = {} if conf is None else {"conf": conf}
-    trial = Trial(path, plugin_type or os.path.basename(path), given, request, annotations or {}, timeout)
+    trial = Trial(binary, conf, plugin_type, request, annotations, timeout)
     try:
         trial.prepare()
         return [_judged(rule, trial) for rule in checks or CHECKS]
@@ -214,12 +212,8 @@ def result_of(output: Output) -> dict[str, Any]:
 class Trial:
     """One plugin, which is run as a host does it: each run has a deadline, and its output is bounded.
 
-    :param path: the absolute path of the executable.
-    :param plugin_type: its type, the first word of argv.
-    :param conf: ``{"conf": value}`` for its requests, or nothing.
-    :param given: what the requests are made of; None for a container that does not exist.
-    :param annotations: more of them for each request.
-    :param timeout: seconds for each run.
+    The parameters are those of :func:`check`.
+
     :ivar fault: why an ordinary ``create`` is not answered; then nothing else is tried.
     :ivar life: each state with the output for its request, in the order of a life.
     :ivar results: each state whose request was answered, with its result.
@@ -227,15 +221,17 @@ class Trial:
 
     def __init__(
         self,
-        path: str,
+        binary: str | os.PathLike[str],
+        conf: Any,
         plugin_type: str,
-        conf: dict[str, Any],
-        given: Mapping[str, Any] | None,
-        annotations: Mapping[str, str],
+        request: Mapping[str, Any] | None,
+        annotations: Mapping[str, str] | None,
         timeout: float,
     ) -> None:
-        self.type, self.conf = plugin_type, conf
-        self._path, self._given, self._annotations, self._timeout = path, given, annotations, timeout
+        self._path = os.path.abspath(binary)
+        self.type = plugin_type or os.path.basename(self._path)
+        self.conf = {} if conf is None else {"conf": conf}
+        self._given, self._annotations, self._timeout = request, annotations or {}, timeout
         self._mark, self._numbers = secrets.token_hex(8), itertools.count(1)
         self.fault: BrokenRuleError | None = None
         self.life: dict[str, Output] = {}

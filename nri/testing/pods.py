@@ -123,17 +123,9 @@ class Pod:
             resources = {"cpu": {"shares": 2, "quota": 0, "period": 100_000}}
         elif resources is not None and not resources:
             resources = {"cpu": {"quota": 0}, "memory": {"limit": 0}}
-        more = {"args": list(args), "env": list(env), "mounts": [dict(mount) for mount in mounts]}
-        made = Container(
-            self,
-            name,
-            annotations=dict(annotations or {}),
-            resources=dict(resources or {}),
-            pid=pid,
-            cgroups_path=cgroups_path,
-            image=image,
-            adjustable={**more, "hooks": dict(hooks or {}), "linux": dict(linux or {})},
-        )
+        made = Container(self, name, image, dict(annotations or {}), dict(resources or {}), pid, cgroups_path)
+        made.adjustable |= {"args": [*args], "env": [*env], "mounts": [*map(dict, mounts)]}
+        made.adjustable |= {"hooks": dict(hooks or {}), "linux": dict(linux or {})}
         self.containers.append(made)
         return made
 
@@ -187,16 +179,15 @@ class Container:
         self,
         pod: Pod,
         name: str,
-        *,
+        image: str,
         annotations: dict[str, str],
         resources: dict[str, Any],
         pid: int,
         cgroups_path: str | None,
-        image: str,
-        adjustable: dict[str, Any],
     ) -> None:
         self.pod, self.name, self.image = pod, name, image
-        self.annotations, self.resources, self.adjustable = annotations, resources, adjustable
+        self.annotations, self.resources = annotations, resources
+        self.adjustable: dict[str, Any] = {}  # for setup
         self.id = made_up("container", pod.namespace, pod.name, name)
         if not pod.profile.has_pods and pod.runtime != "podman":
             self.id = name  # a person names it
