@@ -23,7 +23,7 @@ from demo import NAMESPACE, lines
 from demo.pod_cgroups import PERIOD, PodCgroups
 from harness.node import BINARIES, ROOT, BridgeNode
 from nri import adaptation, config
-from nri.cli.layout import wrapped
+from nri.cli.output import wrapped
 from nri.v2 import api
 
 QUOTA, NEW_QUOTA = 50_000, 70_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from nri.cli.layout import labelled, wrapped
+from nri.cli.output import labelled, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

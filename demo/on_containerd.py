@@ -24,7 +24,7 @@ from harness.containerd.bridged import LOG, create, knob, prepared
 from harness.containerd.cri import Cri
 from harness.containerd.instance import Containerd
 from harness.node import ROOT
-from nri.cli.layout import wrapped
+from nri.cli.output import wrapped
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 
-from nri.cli.layout import WIDTH
+from nri.cli.output import WIDTH
 from nri.cli.status import page, pod_page
 from nri.status.client import UNUSABLE, AskError, read, unusable
 from nri.status.judging import DEGRADED, MAX_LINE, WELL, judge

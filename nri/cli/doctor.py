@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nri.cli import layout, options, output
+from nri.cli import options, output
 from nri.cli.check import Checked
 from nri.client import DirectInvoker
 from nri.doctor import FAULT, NOTE, OK, UNSEEN, Node, examine
@@ -63,12 +63,12 @@ def _page(findings: list[Finding], log: list[str]) -> Iterator[tuple[str, str | 
             yield "", None
             yield subject, None
         mark, color = _MARKS[finding.level]
-        for line in layout.wrapped(finding.text, f"  {mark}".ljust(9), " " * 9):
+        for line in output.wrapped(finding.text, f"  {mark}".ljust(9), " " * 9):
             yield line, color
-        for line in layout.wrapped(finding.fix, " " * 9 + "-> ", " " * 12) if finding.fix else ():
+        for line in output.wrapped(finding.fix, " " * 9 + "-> ", " " * 12) if finding.fix else ():
             yield line, None
     for entry in log:
-        for line in layout.wrapped(entry, " " * 9, " " * 11):
+        for line in output.wrapped(entry, " " * 9, " " * 11):
             yield line, None
     yield "", None
     faults, unseen = (sum(finding.level == level for finding in findings) for level in (FAULT, UNSEEN))

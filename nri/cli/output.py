@@ -1,9 +1,12 @@
-"""Prints the commands' output: tables for people, JSON for programs. Text of plugins is escaped."""
+"""Prints the commands' output: JSON for programs, tables and lines of 80 columns for people. Text is escaped."""
 
 from __future__ import annotations
 
 import json
+import textwrap
+import time
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import click
 
@@ -24,3 +27,106 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     for number, line in enumerate([list(header), *lines]):
         text = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         click.secho(text, bold=number == 0)
+
+
+WIDTH = 80
+"""Columns of a page."""
+
+LABEL = 15
+"""Columns of the words at the left of a page."""
+
+MAX_TEXT = 4096
+"""Characters of a text that are printed; a longer one takes textwrap a time that grows with its square."""
+
+_GAP = "  "
+_UNITS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
+
+
+def wrapped(text: str, first: str = "", then: str | None = None) -> list[str]:
+    """Return ``text`` in lines that begin with ``first``, and after the first with ``then`` (by default as wide)."""
+    then = " " * len(first) if then is None else then
+    if len(text) > MAX_TEXT:
+        text = f"{text[:MAX_TEXT]}… ({len(text)} characters)"
+    lines = textwrap.wrap(escape(text), WIDTH, initial_indent=first, subsequent_indent=then, break_on_hyphens=False)
+    return lines or [first.rstrip()]
+
+
+def labelled(label: str, *texts: str, width: int = LABEL) -> list[str]:
+    """Return texts, each in lines of its own, with a label at their left.
+
+    :param width: columns of the label.
+    """
+    lines: list[str] = []
+    for text in texts:
+        lines += wrapped(text, (label if not lines else "").ljust(width))
+    return lines
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return aligned columns, numbers to the right. A first cell that is too long has a line of its own."""
+    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(1, len(header))]
+    room = WIDTH - sum(widths) - len(_GAP) * len(widths)
+    names = [escape(row[0][:MAX_TEXT]) for row in rows]
+    first = max(len(header[0]), *[len(name) for name in names if len(name) <= room], 1)
+    lines = [_row(header[0].ljust(first), header[1:], widths)]
+    for name, row in zip(names, rows, strict=True):
+        if len(name) > first:
+            lines += wrapped(name, "", _GAP)
+            name = ""  # noqa: PLW2901 - it is printed
+        lines.append(_row(name.ljust(first), row[1:], widths))
+    return lines
+
+
+def _row(name: str, cells: Sequence[str], widths: Sequence[int]) -> str:
+    return _GAP.join([name, *[cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]]).rstrip()
+
+
+def number(value: int) -> str:
+    """Return a count in at most six characters."""
+    for size, unit in _UNITS:
+        if value >= size:
+            return f"{value / size:.3g}{unit}" if value < 999.5 * size else f"{value / size:.0f}{unit}"
+    return str(value)
+
+
+def date(seconds: float) -> str:
+    """Return a time in UTC."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
+
+
+def since(seconds: float | None, now: float) -> str:
+    """Return a time with how long ago it is."""
+    if seconds is None:
+        return "an unknown time"
+    return f"{date(seconds)} ({duration(max(0.0, now - seconds))} ago)"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in its largest unit."""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds // size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def milliseconds(seconds: float | None) -> str:
+    """Return the time of a call."""
+    return "? ms" if seconds is None else f"{seconds * 1000:.1f} ms"
+
+
+def quantile(histogram: dict[str, Any], share: float) -> str:
+    """Return the bound that this share of the values does not exceed, as ``<= 2.5 ms``; ``-`` without values."""
+    counts, bounds = histogram["counts"], histogram["bounds"]
+    every = sum(counts)
+    if not every:
+        return "-"
+    below = 0
+    for bound, count in zip(bounds, counts, strict=False):
+        below += count
+        if below >= share * every:
+            return f"<= {_bound(bound)}"
+    return f"> {_bound(bounds[-1])}" if bounds else "-"
+
+
+def _bound(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1000:.3g} ms"

@@ -22,7 +22,7 @@ from nri.adaptation import EventError, Exchange, Outcome, Runtime
 from nri.adaptation.fields import changed_fields
 from nri.adaptation.lifecycle import LifecycleEvent, PodTemplate, Replayer
 from nri.cgroups.paths import expand
-from nri.cli import layout, options, output
+from nri.cli import options, output
 from nri.errors import NRIError, escape
 from nri.places import DEFAULT_BIN_DIRS
 from nri.skel.scopes import CONTAINER_NAME_KEYS
@@ -300,11 +300,11 @@ class Timeline:
         result = escape(row.result)
         fits = len(result) <= WIDTHS["RESULT"]
         cells = (row.event, pod or "-", row.plugin or "-", result if fits else "", _time(row.seconds))
-        lines = [_columns(*cells), *([] if fits else layout.wrapped(result, INDENT))]
+        lines = [_columns(*cells), *([] if fits else output.wrapped(result, INDENT))]
         for line in lines:
             click.secho(line, fg="red" if row.error else None, dim=not row.plugin and not row.error)
         for printed in row.output:
-            for line in layout.wrapped(printed, OUTPUT_INDENT):
+            for line in output.wrapped(printed, OUTPUT_INDENT):
                 click.secho(line, dim=True)
 
 

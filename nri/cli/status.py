@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nri.cli import options, output
-from nri.cli.layout import date, labelled, milliseconds, number, quantile, since, table, wrapped
+from nri.cli.output import date, labelled, milliseconds, number, quantile, since, table, wrapped
 from nri.errors import escape
 from nri.status import client
 from nri.status.judging import CONNECTED, OUTCOMES, WELL, Verdict, judge

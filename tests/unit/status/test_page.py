@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nri.cli.layout import WIDTH, duration, number, quantile, table
+from nri.cli.output import WIDTH, duration, number, quantile, table
 from nri.cli.status import MAX_FAULTS, MAX_SHOWN, page, pod_page
 from nri.errors import escape
 from nri.status.judging import judge
