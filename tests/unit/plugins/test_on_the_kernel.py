@@ -17,7 +17,7 @@ import pytest
 from nri.cgroups import Mounts, find
 from nri.cgroups.topology import online_cpus
 from nri.plugins.konfine import ANNOTATION, EXCLUSIVE
-from nri.plugins.qos.batch import CPU, MEMORY, SPEC
+from nri.plugins.qos import CPU, MEMORY, SPEC
 from tests.support.kernel_pod import CONTAINER, POD, run
 from tests.support.real_cgroups import Real
 from tests.support.waiting import wait_until

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from nri.plugins.qos import KEYS, QoS
-from nri.plugins.qos.batch import CPU, MEMORY, SPEC, quantity
+from nri.plugins.qos import CPU, KEYS, MEMORY, SPEC, QoS, quantity
 from nri.testing import CgroupTree, Pod, assert_idempotent, invoke
 from nri.types import DecodeError
 from nri.types.v1 import Result
