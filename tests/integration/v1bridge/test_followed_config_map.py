@@ -214,12 +214,11 @@ def test_an_uninstallation_leaves_the_node_as_it_was(node: FollowedNode, what: s
     node.volume.write({"10.conf": '{"version": "0.1", "plugins": []}'})
     moved = "follow-configuration: moved /etc/nri/resource.d to /etc/nri/kubernetes/before/resource.d\n"
     assert moved in node.run("once").stdout
-    run = node.root / "run/nri"
-    run.mkdir(parents=True)
+    run, logs = node.root / "run/nri", node.root / "var/log/nri"
+    for folder in (run, logs):
+        folder.mkdir(parents=True)
     for name in ("nri.sock", "v1bridge.record", "v1bridge.lock", "v1bridge.sock"):
         (run / name).touch()
-    logs = node.root / "var/log/nri"
-    logs.mkdir(parents=True)
     for name in ("v1bridge.log", "v1bridge.log.1", "v1bridge.log.2"):
         (logs / name).touch()
     node.follow()
@@ -240,25 +239,21 @@ def test_an_uninstallation_leaves_the_node_as_it_was(node: FollowedNode, what: s
 
 def test_no_event_is_without_a_configuration_during_exchanges(node: FollowedNode) -> None:
     """The bridge serves one container after the other; each gets the whole of one configuration or of the other."""
+    one, two = ["a"] * 2, ["b"] * 4
     node.volume.write(naming("a"))
     node.run("once")
     node.follow()
-    site = Attached(node.host, resident=False)
-    try:
-        seen: set[tuple[str, ...]] = set()
-        exchanges = 0
-        wanted: tuple[str, ...] = ("a",) * 2
-        while exchanges < 3:
-            assert start_error(site.runtime) == ""
-            noted = tuple(node.noted())
-            assert noted in {("a",) * 2, ("b",) * 4}, "neither the one configuration nor the other"
-            seen.add(noted)
-            if noted == wanted:
-                exchanges += 1
-                wanted = ("b",) * 4 if exchanges % 2 else ("a",) * 2
-                node.volume.write(naming("b", "b") if exchanges % 2 else naming("a"))
-        assert len(seen) == 2
+    with Attached(node.host, resident=False) as site:
+        for before, after, files in (
+            (one, two, naming("b", "b")),
+            (two, one, naming("a")),
+            (one, two, naming("b", "b")),
+        ):
+            node.volume.write(files)
+            noted: list[str] = []
+            while noted != after:
+                assert start_error(site.runtime) == ""
+                noted = node.noted()
+                assert noted in (before, after), "neither the one configuration nor the other"
         assert site.keeps_the_bridge()
-    finally:
         node.end()
-        site.close()
