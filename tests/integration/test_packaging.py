@@ -16,7 +16,6 @@ from tests.support.wheels import build, copy_sources, environment, patiently, ru
 
 ROOT = Path(__file__).parent.parent.parent
 REQUEST = json.dumps({"version": "0.1", "state": "delete", "id": "a", "spec": None})
-ENVIRONMENT = {"PATH": os.environ["PATH"]}
 
 
 def tag(tree: Path, name: str) -> str:

@@ -80,9 +80,7 @@ def rlimit(type_: str, number: int) -> dict[str, Any]:
 
 BLOCK = {"path": "/dev/old", "type": "b", "major": 8, "minor": 0}
 PIPE = {"path": "/dev/p", "type": "p"}
-NO_PIPE = {"path": "/dev/p", "remove": True}
 KEPT = {"path": "/dev/kept", "type": "p"}
-OWN = CONFIG["linux"]["devices"]
 RDT = "linux.intelRdt"
 
 CASES: list[tuple[list[dict[str, Any]], str, Any]] = [

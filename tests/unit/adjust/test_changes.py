@@ -5,13 +5,12 @@ from typing import Any
 
 import pytest
 
-from nri.adjust import Abilities, AdjustError, Changes, NRIAbilities, OCIAbilities
+from nri.adjust import Abilities, AdjustError, Changes, NRIAbilities
 from nri.errors import NRIError
 from nri.types.v1 import STATES, Request, Result
 
 CONFIG: dict[str, Any] = {"process": {"env": ["A=0"]}, "linux": {"cgroupsPath": "/old"}}
 NRI = NRIAbilities("containerd 2.3.0", (0, 12))
-OCI = OCIAbilities("runc", lambda: (1, 3))
 CPU = {"cpu": {"shares": 2}}
 OTHER = [{"id": "other", "resources": CPU}]
 PATH = {"linux": {"cgroupsPath": "/adjusted"}}

@@ -1,4 +1,4 @@
-"""deploy/monitoring: rules, dashboard and unit agree with the metrics, with promtool, and with systemd."""
+"""deploy/monitoring: rules and dashboard agree with the metrics, and with promtool."""
 
 import json
 import re
@@ -11,7 +11,6 @@ from nri.cli.commands import COMMANDS
 from tests.support import exposition, prometheus
 from tests.support.exposition import UP
 from tests.support.prometheus import MONITORING, promtool
-from tests.support.systemd_units import read_unit
 
 RULES = prometheus.rules()
 PANELS = [
@@ -72,22 +71,3 @@ def test_promtool_finds_no_fault_and_the_tests_of_the_rules_pass(tmp_path: Path)
     document["rule_files"] = [str(rules)]
     (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(document))
     promtool("check", "config", "--lint=all", "--lint-fatal", tmp_path / "prometheus.yml")
-
-
-def test_unit_serves_loopback_without_capabilities(installed: Path) -> None:
-    service = read_unit(MONITORING / "nri-metrics.service", strict=False)["Service"]
-    program, *arguments = service["ExecStart"].split()
-    assert (installed / program.lstrip("/")).resolve().name == "nri"
-    assert arguments[:2] == ["metrics", "--listen"]
-    assert arguments[2].startswith("127.0.0.1:")
-    assert not {"User", "DynamicUser", "PrivateUsers"} & set(service)  # the socket is root's
-    expected = {
-        "CapabilityBoundingSet": "",
-        "NoNewPrivileges": "yes",
-        "TemporaryFileSystem": "/run",
-        "BindReadOnlyPaths": "/run/nri",
-        "ProtectSystem": "strict",
-        "IPAddressDeny": "any",
-        "IPAddressAllow": "localhost",
-    }
-    assert {name: service[name] for name in expected} == expected

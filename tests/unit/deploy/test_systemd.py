@@ -9,9 +9,17 @@ import pytest
 from nri.v1bridge import BridgeOptions
 from nri.v1bridge.serving import LAST_CALLS
 from tests.support.installing import BRIDGE, DEPLOY, run, source
-from tests.support.systemd_units import read_unit
 
 UNIT = DEPLOY / "systemd/nri-v1bridge.service"
+METRICS = DEPLOY / "monitoring/nri-metrics.service"
+
+
+def read_unit(path: Path, *, strict: bool = True) -> configparser.ConfigParser:
+    """Return the sections of a unit; without *strict* a key may be there again, and the last one counts."""
+    parser = configparser.ConfigParser(interpolation=None, delimiters="=", comment_prefixes="#", strict=strict)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.read_string(path.read_text(), str(path))
+    return parser
 
 
 @pytest.fixture
@@ -40,11 +48,28 @@ def test_unit_allows_cgroups_and_lets_running_chains_end(unit: configparser.Conf
     assert int(service["TimeoutStopSec"]) > LAST_CALLS
 
 
+def test_metrics_are_served_on_loopback_without_capabilities(installed: Path) -> None:
+    service = read_unit(METRICS, strict=False)["Service"]
+    program, *arguments = service["ExecStart"].split()
+    assert (installed / program.lstrip("/")).resolve().name == "nri"
+    assert arguments[:2] == ["metrics", "--listen"]
+    assert arguments[2].startswith("127.0.0.1:")
+    assert not {"User", "DynamicUser", "PrivateUsers"} & set(service)  # the socket is root's
+    expected = {
+        "CapabilityBoundingSet": "",
+        "NoNewPrivileges": "yes",
+        "TemporaryFileSystem": "/run",
+        "BindReadOnlyPaths": "/run/nri",
+        "ProtectSystem": "strict",
+        "IPAddressDeny": "any",
+        "IPAddressAllow": "localhost",
+    }
+    assert {name: service[name] for name in expected} == expected
+
+
 # Tenths of systemd's scale, in which 100 is no protection. Most of what is left to the bridge is root, the network
 # and the cgroups.
-@pytest.mark.parametrize(
-    ("path", "exposure"), [(UNIT, 50), (DEPLOY / "monitoring/nri-metrics.service", 20)], ids=["bridge", "metrics"]
-)
+@pytest.mark.parametrize(("path", "exposure"), [(UNIT, 50), (METRICS, 20)], ids=["bridge", "metrics"])
 def test_systemd_accepts_the_units(tmp_path: Path, path: Path, exposure: int) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not installed (Debian's package systemd)")

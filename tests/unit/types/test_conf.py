@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from nri.skel import fields
-from nri.skel import fields as skel_fields
 from nri.types import DecodeError
 from nri.types.conf import Conf
 from nri.types.table import ANYTHING, FLAG, Key, Rule, Table, array, text, words
@@ -117,7 +116,7 @@ def test_conf_made_by_hand_has_exactly_its_fields() -> None:
 def test_items_are_fields_confs_or_rules() -> None:
     class Listing(Conf):
         inner: tuple[Inner, ...] = fields.array(Inner, "confs")
-        cpus: dict[str, frozenset[int]] = skel_fields.mapping(skel_fields.cpus(), "CPU lists", default={})
+        cpus: dict[str, frozenset[int]] = fields.mapping(fields.cpus(), "CPU lists", default={})
         words: tuple[str, ...] = fields.array(words("a"), "a rule", default=[])
 
     conf = Listing.from_value({"inner": [{"lowWater": 2}, {}], "cpus": {"x": "0-1"}, "words": ["a"]})
