@@ -255,6 +255,8 @@ def test_removal_hands_a_thing_over_to_the_plugin_that_removes() -> None:
     rdt = linux(intelRdt={"closID": "a"})
     with pytest.raises(AdjustError, match=r"^adjust\.linux\.intelRdt\.closID: already removed by the plugin b"):
         merged(rdt, linux(intelRdt={"remove": True}), rdt)
+    with pytest.raises(AdjustError, match=r"^adjust\.linux\.intelRdt\.closID: already set by the plugin a"):
+        merged(rdt, linux(intelRdt={"remove": False, "closID": "b"}))
     with pytest.raises(AdjustError, match=r"^adjust\.linux\.namespaces user: already set by the plugin a"):
         merged(linux(namespaces=[{"type": "user", "remove": True}]), linux(namespaces=[{"type": "user"}]))
 
