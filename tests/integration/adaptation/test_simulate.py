@@ -69,6 +69,15 @@ def test_made_up_values_can_be_chosen() -> None:
     assert first == again != other
 
 
+def test_a_conflict_of_the_plugins_of_a_folder_is_shown(tmp_path: Path) -> None:
+    for name in ("10-one", "20-two"):
+        install(tmp_path / "plugins", name, SETTER + SERVE)
+    ran = simulate(tmp_path / "plugins")
+    assert ran.status == 1
+    conflict = 'CreateContainer fails: plugins "20-two" and "10-one" both tried to set Annotations a'
+    assert conflict in " ".join(ran.stdout.split())
+
+
 def test_an_error_is_shown_and_is_exit_status_1(tmp_path: Path) -> None:
     failing = (
         STUB.replace("from nri", "from nri.errors import NRIError\nfrom nri", 1)
