@@ -71,6 +71,8 @@ WRONG: list[tuple[Any, str]] = [
         in_linux(namespaces=[{"type": "pid", "remove": True}, {"type": "pid"}]),
         ".linux.namespaces[1].type: found the string 'pid' again, expected it once",
     ),
+    ({"mounts": {"/d": {"options": ["bind"]}}}, f".mounts./d.source: found the string '', {BIND}"),
+    (in_linux(oomScoreAdj=1.0), ".linux.oomScoreAdj: found the number 1.0, expected an integer"),
     (in_resources(cpu={"shares": True}), ".linux.resources.cpu.shares: found the boolean true, expected an integer"),
     (
         in_resources(unified={"../x": "1"}),

@@ -162,6 +162,7 @@ def test_very_many_mistakes_are_listed_up_to_the_limit(entries: list[Any]) -> No
     ("path", "text"),
     [
         (("a", 0, "b", 1, 2), "a[0].b[1][2]"),
+        (("$schema",), "$schema"),
         (("x-a", "b.c", "", "d\n"), "x-a['b.c'][''][" + repr("d\n") + "]"),
         (("k" * 61,), "['" + "k" * 39 + "…" + "k" * 15 + "' (63 characters)]"),
     ],

@@ -42,6 +42,8 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], bool, str]] = [
     ({"labels": {"app": {"equals": ["db", "web"]}}}, {}, True, ""),
     ({"labels": {"app": {"equals": "db"}}}, {}, False, 'label "app": found "web", expected db'),
     ({"labels": {"none": {"equals": ""}}}, {}, False, 'label "none": missing, expected ""'),
+    ({"labels": {"empty": {"equals": ""}}}, {}, True, ""),
+    ({"labels": {"none": {"present": False}}}, {}, True, ""),
     ({"labels": {"app": {"equals": "db"}}}, {"labels": None}, True, 'label "app" not known'),
     ({"labels": {"app": {"equals": "web"}, "b": {"present": True}}}, {}, False, 'label "b": missing, expected it'),
     ({"labels": {"app": {"present": False}}}, {}, False, 'label "app": found "web", expected none'),

@@ -149,6 +149,7 @@ MISTAKES: list[tuple[type[JSONObject], str, str]] = [
     (ConfigList, '{"plugins":[{"states":"x"}]}', "plugins[0].states: found the string 'x', expected an array of"),
     (ConfigList, '{"plugins":[{"states":[1]}]}', "plugins[0].states[0]: found the number 1, expected a string"),
     (ConfigList, '{"plugins":[{"timeout":"1s"}]}', "plugins[0].timeout: found the string '1s', expected a number"),
+    (ConfigList, '{"plugins":[{"timeout":true}]}', "plugins[0].timeout: found the boolean true, expected a number"),
 ]
 
 

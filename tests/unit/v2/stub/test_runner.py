@@ -339,6 +339,8 @@ LAUNCHED = {NAME_VARIABLE: "launched", INDEX_VARIABLE: "20"}
         (LAUNCHED, "/opt/nri/plugins/30-file", {"name": "given", "index": "40"}, "20-launched"),
         ({}, "/opt/nri/plugins/30-file", {"name": "given", "index": "40"}, "40-given"),
         ({NAME_VARIABLE: "", INDEX_VARIABLE: ""}, "30-file", {}, "30-file"),
+        ({NAME_VARIABLE: "launched"}, "30-file", {}, "30-launched"),
+        ({}, "30-file", {"index": "40"}, "40-file"),
         ({}, "plugin", {"name": "a.B_c+d-9", "index": "00"}, "00-a.B_c+d-9"),
         ({}, "30-with-more-dashes", {}, "30-with-more-dashes"),
     ],
@@ -353,6 +355,7 @@ def test_identity_comes_from_environment_options_or_name(
     ("executable", "given", "missing"),
     [
         ("3-file", {}, "name and index"),
+        ("30-", {}, "name and index"),
         ("30-dir/file", {}, "name and index"),
         ("plugin", {"name": "given"}, "index"),
         ("plugin", {"index": "40"}, "name"),

@@ -207,6 +207,7 @@ def test_mask_follows_the_handlers_that_the_runtime_knows(connect: Connect) -> N
         ({api.Event.RUN_POD_SANDBOX, "StartContainer"}, {api.Event.RUN_POD_SANDBOX, api.Event.START_CONTAINER}),
         (iter([1, 6, 6]), {api.Event.RUN_POD_SANDBOX, api.Event.START_CONTAINER}),
         (None, set(plugin_module.HANDLERS)),
+        (frozenset(), set(plugin_module.HANDLERS)),
     ],
 )
 def test_plugin_is_subscribed_to_chosen_or_all_events(connect: Connect, choice: Any, expected: set[int]) -> None:
@@ -234,6 +235,7 @@ KNOWN = ", ".join(events.BY_RPC)
             "RunPodSandbox",
             "configure returned 'RunPodSandbox', expected a collection of events such as ['CreateContainer']",
         ),
+        (9, "configure returned 9, expected a collection of events such as ['CreateContainer']"),
     ],
 )
 def test_a_choice_that_cannot_be_kept_refuses_the_configuration(
