@@ -1,6 +1,6 @@
 """What ``kubectl kustomize`` makes of the features that deploy/kubernetes uses, for machines without kubectl.
 
-Any other feature is an error. ConfigMaps' names have no hash.
+Any other feature is an error. Names have no hash and no suffix, and images and namespaces stay as they are.
 """
 
 from __future__ import annotations
@@ -45,14 +45,6 @@ def _with_kustomization(folder: Path, objects: list[Object]) -> list[Object]:
         assert label.keys() == {"pairs", "includeSelectors"} and label["includeSelectors"] is True
         for each in objects:
             _label(each, label["pairs"])
-    _suffix(objects, spec.get("nameSuffix", ""))
-    for each in objects:
-        if "namespace" in spec:
-            each["metadata"]["namespace"] = spec["namespace"]
-    for image in spec.get("images", []):
-        for container in [container for each in objects for container in _containers(each)]:
-            if container["image"] == image["name"]:
-                container["image"] = f"{image['newName']}:{image['newTag']}"
     return objects
 
 
@@ -89,21 +81,3 @@ def _label(each: Object, pairs: dict[str, str]) -> None:
     if each["kind"] == "DaemonSet":
         each["spec"]["selector"]["matchLabels"].update(pairs)
         each["spec"]["template"]["metadata"]["labels"].update(pairs)
-
-
-def _suffix(objects: list[Object], suffix: str) -> None:
-    known = {each["metadata"]["name"] for each in objects if each["kind"] == "ConfigMap"}
-    for each in objects:
-        each["metadata"]["name"] += suffix
-        for volume in [*_pod(each).get("volumes", [])]:
-            if volume.get("configMap", {}).get("name") in known:
-                volume["configMap"]["name"] += suffix
-
-
-def _pod(each: Object) -> dict[str, Any]:
-    pod: dict[str, Any] = each.get("spec", {}).get("template", {}).get("spec", {})
-    return pod
-
-
-def _containers(each: Object) -> list[dict[str, Any]]:
-    return [*_pod(each).get("initContainers", []), *_pod(each).get("containers", [])]
