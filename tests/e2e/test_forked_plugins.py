@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,88 +18,58 @@ from tests.e2e import ROOT
 from tests.support.processes import is_running
 from tests.support.waiting import SOON, wait_until
 
+DIST = ROOT / "dist/nri"
 OPENAT = ("257", "56")  # on x86-64 and arm64
 STATE = {"ociVersion": "1.0.2", "id": "web", "status": "created", "pid": 0}
 OCI = {"ociVersion": "1.0.2", "annotations": {"qos.class": "ls"}, "linux": {"cgroupsPath": "/web"}}
 
 
-class Site:
-    """A folder with a compiled ``nri``, plugins of its build, which block when they read ``mounts``, and a bundle."""
-
-    def __init__(self, root: Path) -> None:
-        self.root, self.lib, self.bin = root, root / "lib", root / "bin"
-        self.mounts = root / "mounts"
-        os.mkfifo(self.mounts)
-        for folder in ("lib", "bin", "resource.d", "bundle"):
-            (root / folder).mkdir()
-        dist = ROOT / "dist/nri"
-        (self.lib / "_internal").symlink_to(dist / "_internal")
-        for name in ("nri", "clearcfs", "konfine"):
-            shutil.copy2(dist / name, self.lib)
-            (self.bin / name).symlink_to(f"../lib/{name}")
-        (root / "bundle/config.json").write_text(json.dumps(OCI))
-        self.running: list[subprocess.Popen[bytes]] = []
-
-    def configure(self, *plugins: str, **conf: Any) -> None:
-        """Have a chain of these plugins."""
-        entries = [{"type": plugin, "conf": {"mountinfo": str(self.mounts), **conf}} for plugin in plugins]
-        (self.root / "resource.d/10.conf").write_text(json.dumps({"version": "0.1", "plugins": entries}))
-
-    def make_foreign(self, plugin: str) -> None:
-        """Put a copy in the place of the link, so that it is started."""
-        (self.bin / plugin).unlink()
-        shutil.copy2(self.lib / plugin, self.bin)
-        if not (self.bin / "_internal").exists():
-            (self.bin / "_internal").symlink_to(self.lib / "_internal")
-
-    def start(self, *words: str) -> subprocess.Popen[bytes]:
-        """The hook, with the container's state on its stdin."""
-        options = ["--conf-dir", str(self.root / "resource.d"), "--bin-dir", str(self.bin), *words]
-        pipe = subprocess.PIPE
-        process = subprocess.Popen(
-            [str(self.lib / "nri"), "hook", "create", *options],
-            stdin=pipe,
-            stdout=pipe,
-            stderr=pipe,
-            env={"PATH": "/bin", "TZ": "UTC", "SECRET": "x"},
-        )
-        assert process.stdin is not None
-        process.stdin.write(json.dumps(STATE | {"bundle": str(self.root / "bundle")}).encode())
-        process.stdin.close()
-        process.stdin = None
-        self.running.append(process)
-        return process
-
-
 @pytest.fixture
-def site(binaries: Path, tmp_path: Path) -> Iterator[Site]:
-    site = Site(tmp_path)
-    yield site
-    for process in site.running:
-        with process:
-            process.kill()
+def site(binaries: Path, tmp_path: Path) -> Path:
+    """A folder with a compiled ``nri``, a plugin of its build that blocks when it reads ``mounts``, and a bundle."""
+    os.mkfifo(tmp_path / "mounts")
+    for folder in ("lib", "bin", "resource.d", "bundle"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "lib/_internal").symlink_to(DIST / "_internal")
+    for name in ("nri", "clearcfs"):
+        shutil.copy2(DIST / name, tmp_path / "lib")
+    (tmp_path / "bin/clearcfs").symlink_to("../lib/clearcfs")
+    (tmp_path / "bundle/config.json").write_text(json.dumps(OCI))
+    entry = {"type": "clearcfs", "conf": {"mountinfo": str(tmp_path / "mounts")}}
+    (tmp_path / "resource.d/10.conf").write_text(json.dumps({"version": "0.1", "plugins": [entry]}))
+    return tmp_path
 
 
-def plugins_of(hook: subprocess.Popen[bytes]) -> dict[str, int]:
-    """The processes of plugins by their names. A child of the hook has its own name when it is as good as started."""
+@contextmanager
+def running(site: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """The hook, which is killed at the end, and the pid of its plugin, which has opened the FIFO."""
+    words = ["hook", "create", "--conf-dir", str(site / "resource.d"), "--bin-dir", str(site / "bin")]
+    pipe, environment = subprocess.PIPE, {"PATH": "/bin", "TZ": "UTC", "SECRET": "x"}
+    with subprocess.Popen(
+        [str(site / "lib/nri"), *words], stdin=pipe, stdout=pipe, stderr=pipe, env=environment
+    ) as hook:
+        try:
+            assert hook.stdin is not None
+            hook.stdin.write(json.dumps(STATE | {"bundle": str(site / "bundle")}).encode())
+            hook.stdin.close()
+            assert wait_until(lambda: blocked(hook), SOON), hook.poll()
+            yield hook, blocked(hook)
+        finally:
+            hook.kill()
+
+
+def blocked(hook: subprocess.Popen[bytes]) -> int:
+    """The pid of the plugin, when it opens the FIFO; 0 before. It has its own name when it is as good as started."""
     try:
-        children = Path(f"/proc/{hook.pid}/task/{hook.pid}/children").read_text().split()
-        names = {Path(f"/proc/{pid}/comm").read_text().strip(): int(pid) for pid in children}
+        for pid in Path(f"/proc/{hook.pid}/task/{hook.pid}/children").read_text().split():
+            process = Path(f"/proc/{pid}")
+            is_asleep = "State:\tS" in (process / "status").read_text()
+            opens = (process / "syscall").read_text().split()[0] in OPENAT
+            if (process / "comm").read_text() == "clearcfs\n" and is_asleep and opens:
+                return int(pid)
     except OSError:
-        return {}
-    return {name: pid for name, pid in names.items() if name not in ("nri", "nri-watchdog")}
-
-
-def blocked(hook: subprocess.Popen[bytes], plugin: str) -> int:
-    """The pid of a plugin, when it opens the FIFO."""
-
-    def opens() -> bool:
-        pid = plugins_of(hook).get(plugin)
-        is_asleep = pid is not None and "State:\tS" in Path(f"/proc/{pid}/status").read_text()
-        return is_asleep and Path(f"/proc/{pid}/syscall").read_text().split()[0] in OPENAT
-
-    assert wait_until(opens, SOON), hook.poll()
-    return plugins_of(hook)[plugin]
+        pass  # one has ended
+    return 0
 
 
 def program_of(pid: int) -> str:
@@ -127,43 +97,25 @@ def facts(pid: int, hook: subprocess.Popen[bytes]) -> dict[str, Any]:
     }
 
 
-def test_a_forked_plugin_looks_as_a_started_one(site: Site) -> None:
-    site.configure("clearcfs")
-    hook = site.start()
-    pid = blocked(hook, "clearcfs")
-    own = facts(pid, hook)
-    assert program_of(pid) == "nri"
-    hook.kill()
+def test_a_forked_plugin_looks_as_a_started_one(site: Path) -> None:
+    with running(site) as (hook, pid):
+        own = facts(pid, hook)
+        assert program_of(pid) == "nri"
+    assert wait_until(lambda: not is_running(pid), SOON)
 
-    site.make_foreign("clearcfs")
-    hook = site.start()
-    pid = blocked(hook, "clearcfs")
-    assert program_of(pid) == "clearcfs"
-    assert own == facts(pid, hook)
+    (site / "bin/clearcfs").unlink()  # a copy in another folder is started
+    shutil.copy2(DIST / "clearcfs", site / "bin")
+    (site / "bin/_internal").symlink_to(DIST / "_internal")
+    with running(site) as (hook, pid):
+        assert program_of(pid) == "clearcfs"
+        assert own == facts(pid, hook)
     assert own["descriptors"] == {"0": "pipe", "1": "pipe", "2": "pipe", "3": "pipe"}  # skel's copy of stdout is 3
-
-
-@pytest.mark.parametrize("how", ["killed", "late"])
-def test_no_end_of_the_hook_leaves_a_plugin(site: Site, how: str) -> None:
-    site.configure("konfine", "clearcfs")
-    hook = site.start(*(["--deadline", "4"] if how == "late" else []))
-    blocked(hook, "konfine")
-    pids = plugins_of(hook).values()
-    if how == "killed":
-        hook.kill()
-    _, stderr = hook.communicate(timeout=SOON)
-    assert wait_until(lambda: not any(map(is_running, pids)), SOON)
-    if how == "killed":
-        assert (hook.returncode, stderr) == (-signal.SIGKILL, b"")
-    else:
-        assert hook.returncode == 1
-        assert b"not done within 4 s: plugin konfine: killed: no result after " in stderr
 
 
 def test_every_plugin_has_the_mark_of_the_build(binaries: Path) -> None:
     plugins = ("clearcfs", "konfine", "logger", "device-injector", "hook-injector", "ulimit-adjuster", "qos")
     marks = {
-        name: build_mark.decode((ROOT / "dist/nri" / name).read_bytes()[-build_mark.SIZE :])
+        name: build_mark.decode((DIST / name).read_bytes()[-build_mark.SIZE :])
         for name in (*plugins, "nri", "v1bridge")
     }
     assert len({build for build, _ in marks.values()} - {""}) == 1

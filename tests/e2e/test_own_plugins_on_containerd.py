@@ -108,17 +108,6 @@ def test_pod_not_allowed_gets_nothing(
     assert wait_until(lambda: log(containerd).count("ignored=") >= 3)  # an event is logged after its answer
 
 
-def test_a_mistake_keeps_the_container_from_being_created(containerd: Containerd, cri: Cri, asking: Asking) -> None:
-    wrong = asking.annotations | {
-        "devices.noderesource.dev/container.app": DEVICE.replace("minor: 3", "minor: three")
-    }
-    pod = cri.run_pod("web", labels=SHOP, annotations=wrong)
-    with pytest.raises(grpc.RpcError) as refused:
-        create(cri, pod)
-    expected = "devices.noderesource.dev/container.app[0].minor: found the string 'three', expected an integer"
-    assert f"plugin device-injector: {expected}" in refused.value.details()
-
-
 def test_a_cdi_device_is_resolved_by_a_runtime_that_can(containerd: Containerd, cri: Cri) -> None:
     device = {"path": "/dev/one", "hostPath": "/dev/null"}
     specification = {
