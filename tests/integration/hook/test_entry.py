@@ -113,9 +113,7 @@ OTHER_NAMESPACE = {"namespaces": ["other"]}
         (OF_CONTAINERD, {}, [{"namespaces": ["shop"]}, TEAM_X, {"runtimeHandler": ["kata"]}], [OTHER_NAMESPACE]),
         (OF_CONTAINERD, {}, [{"sandbox": False}], [{"sandbox": True}]),
         ({}, {}, [OTHER_NAMESPACE, {"labels": {"app": {"equals": "x"}}}], [TEAM_X, {"sandbox": True}]),
-        ({"team": "x"}, {}, [TEAM_X], []),
-        ({"team": "y"}, {}, [], [TEAM_X]),
-        ({}, {"team": "x"}, [TEAM_X], []),
+        ({"team": "y"}, {"team": "x"}, [TEAM_X], []),
     ],
 )
 def test_runs_unless_known_facts_fail(
