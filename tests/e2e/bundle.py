@@ -19,6 +19,14 @@ from harness.containerd import cgroups, image
 from harness.containerd.enclosure import Enclosure
 
 
+def nri_hooks(log: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return the hooks of a config.json that run the installed command; crun discards a hook's stderr."""
+    return {
+        name: [{"path": "/opt/nri/lib/nri", "args": ["nri", "hook", state, "--log-file", str(log)]}]
+        for name, state in (("createRuntime", "create"), ("poststop", "delete"))
+    }
+
+
 @dataclass(frozen=True, kw_only=True)
 class Bundle:
     """A bundle's directory, the id its container gets, and the container's `cgroupsPath`."""

@@ -105,25 +105,6 @@ def test_missed_containers_are_served_late_once(containerd: Containerd, tmp_path
     assert {state for state, _ in ends} == {"delete"}
 
 
-def test_a_create_that_a_kill_has_cut_off_is_repeated(containerd: Containerd, tmp_path: Path) -> None:
-    keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
-    script(containerd, "slow", f"cat >/dev/null; : > {tmp_path}/begun; sleep 100")
-    configure(containerd)
-    with containerd.cri() as cri:
-        with bridge(containerd):
-            container = create(cri, cri.run_pod("web"))
-            configure(containerd, {"type": "slow"})
-            starting = threading.Thread(target=cri.start, args=(container,))
-            starting.start()
-            until((tmp_path / "begun").exists, "the plugin to run", SOON)
-            kill(containerd)
-            starting.join()  # containerd goes on without the bridge
-        configure(containerd, {"type": "keeper"})
-        with bridge(containerd):
-            until(keeper.requests, "the late create", SOON)
-            assert [(each["id"], each["late"]) for each in keeper.requests()] == [(container, True)]
-
-
 def test_container_with_a_missed_setup_is_refused(containerd: Containerd, tmp_path: Path) -> None:
     StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
     configure(containerd, {"type": "keeper", "states": ["setup"]})

@@ -11,7 +11,7 @@ import pytest
 from harness.containerd import cgroups, image
 from harness.containerd.enclosure import CommandFailedError, Enclosure
 from tests.e2e import ROOT
-from tests.e2e.bundle import Bundle, Runtime, empty_hybrid, enclosed
+from tests.e2e.bundle import Bundle, Runtime, empty_hybrid, enclosed, nri_hooks
 
 pytestmark = pytest.mark.runtime
 
@@ -60,12 +60,7 @@ def crun(need: Callable[..., None], installed: Path) -> Iterator[Runtime]:
 
 
 def bundle(crun: Runtime, cgroups_path: str | None) -> Bundle:
-    log = ["--log-file", str(crun.enclosure.root / LOG)]
-    hooks = {
-        "createRuntime": [{"path": NRI, "args": ["nri", "hook", "create", *log]}],
-        "poststop": [{"path": NRI, "args": ["nri", "hook", "delete", *log]}],
-    }
-    web = crun.bundle("web", hooks=hooks, annotations={"qos.class": "ls"})
+    web = crun.bundle("web", hooks=nri_hooks(crun.enclosure.root / LOG), annotations={"qos.class": "ls"})
     config = json.loads((web.path / "config.json").read_text())
     config["linux"] |= {"cgroupsPath": cgroups_path, "resources": {}}
     (web.path / "config.json").write_text(json.dumps(config))

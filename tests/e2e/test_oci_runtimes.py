@@ -9,7 +9,7 @@ import pytest
 
 from harness.containerd import cgroups
 from harness.containerd.enclosure import CommandFailedError
-from tests.e2e.bundle import Bundle, Runtime, enclosed
+from tests.e2e.bundle import Bundle, Runtime, enclosed, nri_hooks
 from tests.e2e.standin import StandIn
 
 pytestmark = pytest.mark.runtime
@@ -100,25 +100,18 @@ def test_poststop_hook_runs_when_the_container_is_deleted(runtime: Runtime, tmp_
 
 # `nri hook`, compiled, as such a hook
 
-NRI = "/opt/nri/lib/nri"
-CLEARCFS = {"type": "clearcfs"}
-
 
 def with_hooks(runtime: Runtime, installed: Path, log: Path) -> Bundle:
     """A bundle of the class ls, which runs the installed command when it is created and deleted."""
     runtime.enclosure.install(installed)
-    words = ["--log-file", str(log)]  # crun discards a hook's stderr
-    hooks = {
-        "createRuntime": [{"path": NRI, "args": ["nri", "hook", "create", *words]}],
-        "poststop": [{"path": NRI, "args": ["nri", "hook", "delete", *words]}],
-    }
+    hooks = nri_hooks(log)
     return runtime.bundle("web", hooks=hooks, annotations={"qos.class": "ls"}, cpu_quota=50_000, cpu_period=100_000)
 
 
 def test_the_chain_is_run_for_create_and_for_delete(runtime: Runtime, installed: Path, tmp_path: Path) -> None:
     web = with_hooks(runtime, installed, tmp_path / "hook.log")
     kept = StandIn(runtime.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
-    runtime.enclosure.configure(CLEARCFS, {"type": "keeper", "conf": {"a": [0, 1]}})
+    runtime.enclosure.configure({"type": "clearcfs"}, {"type": "keeper", "conf": {"a": [0, 1]}})
 
     runtime.create(web)
     pid = runtime.state(web)["pid"]

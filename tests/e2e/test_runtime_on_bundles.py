@@ -38,10 +38,6 @@ def plugin(runtime: Runtime, tmp_path: Path) -> StandIn:
     return stand_in(runtime.enclosure, tmp_path / "kept")
 
 
-def set_options(node: Runtime, **options: Any) -> None:
-    (node.enclosure.etc_nri / "runtime.json").write_text(json.dumps(options))
-
-
 def command(runtime: Runtime, *words: str | Path) -> list[str | Path]:
     """A command line of the runtime, for the enclosure."""
     return [runtime.program, "--root", runtime.enclosure.root / "state", *words]
@@ -251,7 +247,7 @@ def test_an_id_that_is_taken_does_not_cost_the_other_its_plugins(runtime: Runtim
 @both
 def test_a_plugin_that_hangs_is_killed_in_time(runtime: Runtime) -> None:
     hang(runtime.enclosure)
-    set_options(runtime, deadline=1.5)
+    (runtime.enclosure.etc_nri / "runtime.json").write_text('{"deadline": 1.5}')
     with pytest.raises(CommandFailedError) as refused:
         runtime.create(runtime.bundle("web"))
     assert "create web: not done within 1.5 s: plugin hanging: killed" in refused.value.stderr
