@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from typing import BinaryIO, TextIO
 
     from nri.hook.arguments import Arguments
-    from nri.process.deadline import Deadline
 
 
 def main(arguments: Arguments, started: float) -> int:

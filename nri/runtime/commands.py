@@ -145,10 +145,10 @@ def run(call: Invocation) -> int:
     if chains.wants(State.SETUP, asked=request(State.SETUP, id_, spec)):
         set_up(call, chains, id_, file)
         spec = spec_from_oci(file.config)
-    log = f"{file.path}.nri-{os.getpid()}.log"
+    log = os.memfd_create("hook", os.MFD_CLOEXEC)  # in the bundle, a link could take its place
     try:
         if chains.wants(State.CREATE, asked=request(State.CREATE, id_, spec)):
-            file.write(_with_hook(file.config, call, log))
+            file.write(_with_hook(file.config, call, f"/proc/{os.getpid()}/fd/{log}"))
         status = call.real.run(call.line.words)
     except NRIError:
         call.undo_chain(chains, id_, spec)
@@ -219,18 +219,9 @@ def _own_program() -> tuple[tuple[str, list[str]], list[str]]:
     return (sys.executable, [sys.executable, "-c", code]), [f"PYTHONPATH={os.pathsep.join(sys.path)}"]
 
 
-def _report_hook(call: Invocation, log: str) -> None:
+def _report_hook(call: Invocation, log: int) -> None:
     """Report what the hook has written: runc shows a hook's stderr, crun discards it."""
-    try:
-        with open(log, encoding="utf-8", errors="replace") as file:
-            said = file.read(_MAX_SAID)
-        os.unlink(log)
-    except FileNotFoundError:
-        return  # the hook had nothing to say
-    except OSError as error:
-        call.report.note(f"what the plugins said cannot be read: {log}: {error.strerror}")
-        return
-    for line in said.splitlines():
+    for line in os.pread(log, _MAX_SAID, 0).decode("utf-8", "replace").splitlines():
         text = line.partition(" ")[2]  # after the time
         if text.startswith("nri hook create"):
             call.report.error(text.partition(": ")[2])

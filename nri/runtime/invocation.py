@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from nri.runtime.options import WrapperOptions
     from nri.runtime.real import Real
     from nri.runtime.report import Report
-    from nri.types.v1 import Request
 
 ANSWERS_WITHIN = 30.0
 """Seconds for a command of the real runtime that is a call of our own."""
