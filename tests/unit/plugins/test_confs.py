@@ -87,6 +87,7 @@ CONFS: dict[type[skel.Plugin], Confs] = {
             for text in ("0% of limit", "101% of limit", "050% of limit", "5%", "5% of quota", "x% of limit", "")
         ),
         ({"env": {"A": {"annotation": "a", "items": "x[].y"}}}, ""),
+        ({"env": {"A": {}}}, "conf.env.A.annotation: missing, expected a string that is not empty"),
         ({"env": {"A=": {"annotation": "a"}}}, "conf.env: found the key 'A=', expected a name without '='"),
     ],
     HookInjector: [

@@ -168,6 +168,7 @@ def test_pod_that_is_not_allowed_counts_as_one_that_did_not_ask(allow: Any, labe
 REFUSED = {
     "devices.nri.io/pod": [
         ("- &a [x]\n- *a", ": line 1 column 3: found an anchor or alias"),
+        ("[" * 1000, ": line 1 column 17: nested too deep"),
         ('[{"path": "/a", "path": "/b"}]', ": found the key 'path' again, expected it once"),
         ('[{"path": "/a", "Path": "/b"}]', "[0]: found the key 'Path' again, expected it once"),
         ("path: /dev/null", ": found an object, expected an array"),

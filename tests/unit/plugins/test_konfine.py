@@ -1,5 +1,6 @@
 """konfine: to which CPUs it confines a container, whose word counts, and what it refuses."""
 
+import errno
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from nri.cgroups import parse_cpus
 from nri.plugins.konfine import ANNOTATION, Konfine
+from nri.testing import CgroupTree, Pod, invoke
 from tests.unit.plugins.running import CONTAINER, KINDS, POD, Node
 from tests.unit.types.mutations import values
 
@@ -81,6 +83,17 @@ def test_cpus_that_are_right_are_not_written_again(node: Node) -> None:
     assert node.tree.written == {}
     assert node.fine({"systemReserved": [0, 1]}) == {"cpus": "2-7"}
     assert node.fine({"systemReserved": [0]}, state="update")["cpus"] == node.cpus() == "1-7"
+
+
+def test_refused_write_is_an_error_with_the_kernels_answer() -> None:
+    web = Pod().container("web")
+    with CgroupTree("v1") as tree:
+        tree.add(web)
+        tree.refuse("web/cpuset.cpus", errno.EBUSY)
+        result = invoke(Konfine(), web.request("create", conf={"systemReserved": [0]}))
+    file = f"{tree.directory('web', 'cpuset')}/cpuset.cpus"
+    assert result.error.startswith(f"cannot write '1-7' to {file}: Device or resource busy (EBUSY)")
+    assert tree.written == {}
 
 
 def test_container_with_its_parents_cpus_keeps_following_them(v2: Node) -> None:

@@ -59,6 +59,19 @@ def test_annotation_never_proves_a_namespace() -> None:
     assert (metadata["cpus"], metadata["ignored"]) == ("0-7", f"{ANNOTATION}: allow.cpus {NOT_KNOWN}")
 
 
+def test_each_ignored_annotation_is_reported() -> None:
+    node = Node(Konfine())
+    annotations = {ANNOTATION: "2-3", "qos.class": "system"}
+    conf = {"systemReserved": "0", "allow": {"class": False, "cpus": ["team-a"]}}
+    assert node.fine(conf, annotations=annotations, labels=TEAM_B)["ignored"] == (
+        f"qos.class: allow.class {NOBODY}; {ANNOTATION}: allow.cpus {NOT_FOR_B}"
+    )
+    assert node.fine(conf, annotations=annotations, labels=TEAM_A) == {
+        "cpus": "2-3",
+        "ignored": f"qos.class: allow.class {NOBODY}",
+    }
+
+
 def test_message_is_short_and_printable_for_any_pod_name() -> None:
     for name, conf, start in (
         (
