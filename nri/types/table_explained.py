@@ -33,9 +33,7 @@ def refusal(rule: Rule, value: object, where: str, limit: int = FIRST) -> Decode
 
 
 def why(rule: Rule, value: object) -> str:
-    """Return the fault in *value* as a whole, with the right values; "" if it is accepted."""
-    if rule.accepts(value):
-        return ""
+    """Return the fault in *value*, which is not accepted, as a whole, with the right values."""
     if rule.explain is not None and _is_of(rule, value):
         return rule.explain(value)
     keywords = rule.keywords

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from tests.support.host import Host
 
-PATIENCE = 10.0
-"""Seconds of a wait that always passes in a test without its fault: short, as all of it is waited for until then."""
 
 POD = "/kubepods/burstable/pod0a1b"
 CONTAINER = f"{POD}/redis"

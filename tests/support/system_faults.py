@@ -10,16 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-ERRORS = [
-    errno.EMFILE,
-    errno.ENFILE,
-    errno.ENOMEM,
-    errno.EAGAIN,
-    errno.ENOSPC,
-    errno.EIO,
-    errno.EINTR,
-]
-
 
 def name_of(number: object) -> str | None:
     """Return the name for a test's id."""

@@ -49,6 +49,7 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], bool, str]] = [
     ({"labels": {"app": {"present": False}}}, {}, False, 'label "app": found "web", expected none'),
     ({"annotations": {"team": {"equals": "a*b"}}}, {"annotations": {"team": "axb"}}, False, '"axb", expected a*b'),
     ({"annotations": {"team": {"pattern": "*x*"}}}, {}, False, 'annotation "team": found "a*b", expected *x*'),
+    ({"annotations": {"team": {"pattern": "*a*a*"}}}, {}, False, 'annotation "team": found "a*b", expected *a*a*'),
     ({"annotations": {"team": {"pattern": ["x*", "a*"], "present": True}}}, {}, True, ""),
     ({"annotations": {"none": {"pattern": "*", "present": False}}}, {}, False, "missing, expected * and none"),
     ({"annotations": {"team": {"present": True}}}, {"annotations": None}, True, 'annotation "team" not known'),

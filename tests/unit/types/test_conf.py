@@ -9,7 +9,7 @@ from nri.types import DecodeError
 from nri.types.conf import Conf
 from nri.types.table import ANYTHING, FLAG, Key, Rule, Table, array, text, words
 from nri.types.table_explained import faults as faults_of
-from nri.types.table_explained import path_text, why
+from nri.types.table_explained import path_text
 from nri.types.table_explained import schema as schema_of
 
 
@@ -138,7 +138,6 @@ def test_a_rule_of_ones_own_says_what_is_wrong() -> None:
         (path_text(path), wrong) for path, wrong, _ in faults_of(Table(Key("a", array(even))), {"a": [2, 3, "4"]})
     ]
     assert faults == [("a[1]", "3 is odd"), ("a[2]", "found the string '4', expected an integer")]
-    assert why(even, 2) == ""
     assert schema_of(Table(Key("a", ANYTHING), nulls=True))["properties"] == {"a": {}}
 
 

@@ -222,6 +222,24 @@ def test_connection_for_which_there_is_no_descriptor_is_made_again(
     runtime.close()
 
 
+def test_one_that_is_refused_tries_again_and_says_so_once(
+    start: Start, listen: Listen, caplog: pytest.LogCaptureFixture
+) -> None:
+    listener = listen()
+    runner, *_ = start()
+    for _ in range(3):
+        runtime = listener.accept(refuse=lambda: NRIError("not you"))
+        until(runtime.is_closed)
+    listener.accept().start()
+    until(lambda: len(runner.plugin.synchronizations) == 1)
+    assert warnings(caplog) == [
+        (
+            "not accepted at nri.sock: the runtime did not register 42-tester: UNKNOWN: not you; "
+            "retrying until a runtime accepts the connection"
+        )
+    ]
+
+
 def test_pauses_grow_while_the_runtime_goes_away_early(
     start: Start, listen: Listen, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
