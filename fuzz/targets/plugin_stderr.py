@@ -34,7 +34,7 @@ def check(data: bytes) -> None:
 
 def _take(pieces: list[bytes], limit: int) -> tuple[list[str], str]:
     lines: list[str] = []
-    taker = Lines(limit, lines.append)
+    taker = Lines(lines.append, limit)
     for piece in pieces:
         taker.feed(piece)
     taker.finish()

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
     from nri.adaptation import Outcome, Runtime
     from nri.adaptation.lifecycle import LifecycleEvent
-    from nri.process.conversation import Output
+    from nri.client.invoker import Log
+    from nri.process.conversation import Output, Stop
 
 STATES = ("setup", "resize", "update")
 """The states beside ``create`` and ``delete`` of a plugin without an entry, unless it says which it acts on."""
@@ -304,9 +305,10 @@ class _Shown(DirectInvoker):
         super().__init__(bin_dirs, check_owner=False)
         self._record, self._on_asked = record, on_asked
 
-    def run(self, path: str, plugin: str, request: bytes, deadline: float, **options: Any) -> Output:
+    def run(
+        self, path: str, plugin: str, request: bytes, deadline: float, log: Log, stop: Stop | None = None
+    ) -> Output:
         lines: list[str] = []
-        log = options.pop("log")
 
         def both(line: str) -> None:
             lines.append(line)
@@ -314,7 +316,7 @@ class _Shown(DirectInvoker):
 
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._record)
-        output = super().run(path, plugin, request, deadline, log=both, **options)
+        output = super().run(path, plugin, request, deadline, both, stop)
         try:
             with open(self._record, encoding="utf-8") as file:
                 writes = [tuple(json.loads(line)) for line in file]

@@ -115,7 +115,6 @@ class Client:
     :param invoker: finds and runs the plugins; by default a :class:`DirectInvoker`.
     :param timeout: seconds for a plugin whose entry has no ``timeout``.
     :param failure_policy: ``fail`` or ``ignore``, for a plugin whose entry has no ``failurePolicy``.
-    :param max_output: bytes of stdout that a plugin may write, and bytes of its stderr that are logged.
     """
 
     def __init__(
@@ -125,10 +124,9 @@ class Client:
         *,
         timeout: float = DEFAULT_TIMEOUT,
         failure_policy: str = "fail",
-        max_output: int = MAX_OUTPUT,
     ) -> None:
         self.config, self.invoker = config, invoker or DirectInvoker()
-        self.timeout, self.failure_policy, self.max_output = timeout, failure_policy, max_output
+        self.timeout, self.failure_policy = timeout, failure_policy
 
     def invoke(
         self,
@@ -255,7 +253,7 @@ class Client:
         step.seconds = time.monotonic() - started
 
     def _ask(self, step: Step, deadline: float | None, log: Log, stop: Stop | None) -> Result:
-        plugin, limit = step.plugin.type, self.max_output
+        plugin = step.plugin.type
         seconds = step.plugin.timeout or self.timeout
         until = time.monotonic() + seconds
         if deadline is not None and deadline < until:
@@ -270,17 +268,17 @@ class Client:
             log(plugin, line)
 
         try:
-            output = self.invoker.run(step.binary, plugin, step.request, until, max_output=limit, log=say, stop=stop)
+            output = self.invoker.run(step.binary, plugin, step.request, until, say, stop)
         except BrokenOffError as error:
             reason = f"it could not be waited for or read: {error.strerror}"
             raise PluginError(plugin, reason, killed=True) from error
         except OSError as error:
             raise PluginError(plugin, unstartable.explain(step.binary, error)) from error
         step.stdout = output.stdout
-        return _result(plugin, step.binary, output, seconds, limit)
+        return _result(plugin, step.binary, output, seconds)
 
 
-def _result(plugin: str, binary: str, output: Output, seconds: float, max_output: int) -> Result:
+def _result(plugin: str, binary: str, output: Output, seconds: float) -> Result:
     """Return the plugin's result.
 
     :raises PluginError: if the output holds an error or no valid result, or the process failed.
@@ -293,7 +291,7 @@ def _result(plugin: str, binary: str, output: Output, seconds: float, max_output
     if output.stopped == "stop":
         raise PluginError(plugin, f"{STOPPED}{stderr}", killed=True)
     if output.stopped:
-        fault = f"it wrote more than {max_output} bytes to stdout, expected one result"
+        fault = f"it wrote more than {MAX_OUTPUT} bytes to stdout, expected one result"
         raise PluginError(plugin, fault + stderr, killed=True)
     ending = output.ending
     also = f"; {ending}" if ending else ""

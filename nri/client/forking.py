@@ -19,7 +19,7 @@ import time
 from nri import build_mark
 from nri.client.invoker import DirectInvoker
 from nri.process import children
-from nri.process.conversation import Asked, Conversation, Lines
+from nri.process.conversation import Asked, Conversation
 from nri.process.spawn import PLUGIN_ENVIRONMENT, SIGNALS, Pipes, close_others
 from nri.process_name import set_name
 
@@ -45,25 +45,16 @@ class ForkingInvoker(DirectInvoker):
     """
 
     def run(
-        self,
-        path: str,
-        plugin: str,
-        request: bytes,
-        deadline: float,
-        *,
-        max_output: int,
-        log: Log,
-        stop: Stop | None = None,
+        self, path: str, plugin: str, request: bytes, deadline: float, log: Log, stop: Stop | None = None
     ) -> Output:
         """Run it in a forked process if it is of this build, else start it."""
         main = own_plugin(path)
         if main is None:
-            return super().run(path, plugin, request, deadline, max_output=max_output, log=log, stop=stop)
+            return super().run(path, plugin, request, deadline, log, stop)
         started = time.monotonic()
         with Pipes() as pipes:
             pid = _fork(main, plugin, pipes.theirs)
-        lines = Lines(max_output, log)
-        output = Conversation(Asked(pid), pipes.ours, request, lines, max_output, stop=stop).run(deadline)
+        output = Conversation(Asked(pid), pipes.ours, request, log, stop=stop).run(deadline)
         output.seconds = time.monotonic() - started
         return output
 

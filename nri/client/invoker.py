@@ -54,20 +54,11 @@ class Invoker:
         return True
 
     def run(
-        self,
-        path: str,
-        plugin: str,
-        request: bytes,
-        deadline: float,
-        *,
-        max_output: int,
-        log: Log,
-        stop: Stop | None = None,
+        self, path: str, plugin: str, request: bytes, deadline: float, log: Log, stop: Stop | None = None
     ) -> Output:
         """Run ``path`` as ``plugin invoke`` with ``request`` on its stdin.
 
         :param deadline: when the process is killed, a time of :func:`time.monotonic`.
-        :param max_output: bytes of stdout beyond which the process is killed.
         :param log: called with each line of its stderr.
         :param stop: ends it before its deadline.
         :raises OSError: if it cannot be started; BrokenOffError if it was started and could not be read.
@@ -91,18 +82,10 @@ class DirectInvoker(Invoker):
         return find(plugin, self.bin_dirs, check_owner=self.check_owner)
 
     def run(
-        self,
-        path: str,
-        plugin: str,
-        request: bytes,
-        deadline: float,
-        *,
-        max_output: int,
-        log: Log,
-        stop: Stop | None = None,
+        self, path: str, plugin: str, request: bytes, deadline: float, log: Log, stop: Stop | None = None
     ) -> Output:
         """Run it as :func:`nri.process.conversation.launch` does."""
-        return launch(path, [plugin, "invoke"], request, deadline, max_output=max_output, log=log, stop=stop)
+        return launch(path, [plugin, "invoke"], request, deadline, log=log, stop=stop)
 
 
 def find(plugin_type: str, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_owner: bool = True) -> str:

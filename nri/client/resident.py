@@ -29,7 +29,7 @@ from nri.background import in_background
 from nri.client.invoker import DirectInvoker, PluginError
 from nri.places import DEFAULT_BIN_DIRS
 from nri.process.children import SIGKILL, await_end, has_exited, kill_group, pidfd_or_none
-from nri.process.conversation import MAX_LINE, Asked, Conversation, Lines, Output, launch, readable, unread
+from nri.process.conversation import MAX_LINE, Asked, Conversation, Output, launch, readable, unread
 from nri.process.spawn import Pipes, pipe, spawn
 from nri.types import gojson
 from nri.types.gojson import shorten
@@ -165,7 +165,7 @@ class Resident:
             self.receive()
         self.is_alive = self.is_alive and (self._is_ready or time.monotonic() < self._ready_by)
 
-    def ask(self, request: bytes, deadline: float, lines: Lines, max_output: int, stop: Stop | None = None) -> Output:
+    def ask(self, request: bytes, deadline: float, log: Log, stop: Stop | None = None) -> Output:
         """Have it answer a request, when it is ready.
 
         :raises NotBegunError: when the request must be run by another process.
@@ -185,7 +185,7 @@ class Resident:
         try:
             asked = _AskedResident(self, stdin)
             pause = BEGUN_WITHIN, asked.kill_if_unread
-            conversation = Conversation(asked, pipes.ours, request, lines, max_output, stop=stop, meanwhile=pause)
+            conversation = Conversation(asked, pipes.ours, request, log, stop=stop, meanwhile=pause)
             output = conversation.run(deadline)
         finally:
             os.close(stdin)
@@ -341,15 +341,7 @@ class Residents(DirectInvoker):
             self._changed.wait_for(lambda: not any(file.is_starting for file in self._files.values()), within)
 
     def run(
-        self,
-        path: str,
-        plugin: str,
-        request: bytes,
-        deadline: float,
-        *,
-        max_output: int,
-        log: Log,
-        stop: Stop | None = None,
+        self, path: str, plugin: str, request: bytes, deadline: float, log: Log, stop: Stop | None = None
     ) -> Output:
         """Ask the resident if there is one that waits, else start a process for the request."""
         file = self._look(path, plugin)
@@ -358,13 +350,13 @@ class Residents(DirectInvoker):
             try:
                 if resident.is_ready():
                     _logger.debug("%s: its resident answers this request", plugin)
-                    return resident.ask(request, deadline, Lines(max_output, log), max_output, stop)
+                    return resident.ask(request, deadline, log, stop)
             except NotBegunError:
                 pass
             finally:
                 self._give_back(path, file)
         _logger.debug("%s: starting a process for this request", plugin)
-        return launch(path, [plugin, "invoke"], request, deadline, max_output=max_output, log=log, stop=stop)
+        return launch(path, [plugin, "invoke"], request, deadline, log=log, stop=stop)
 
     def acts_on(self, plugin: str, state: str) -> bool:
         """Return False if the plugin's executable, unchanged, has said that it does not act on this state."""

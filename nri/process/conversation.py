@@ -38,7 +38,7 @@ MAX_LINE = 4096  # bytes of one line, and of the end of stderr that an error car
 _LINE_COST = 64  # bytes that each line adds to its own: logging a million empty lines is much work
 
 MAX_OUTPUT = 1024 * 1024
-"""Bytes of stdout, and of logged stderr, by default."""
+"""Bytes of stdout, and of logged stderr, of one request."""
 
 _BUSY_RETRY = 0.01  # seconds between attempts to run a file that is being written
 
@@ -53,7 +53,6 @@ def launch(
     stdin: bytes,
     deadline: float,
     *,
-    max_output: int = MAX_OUTPUT,
     log: Log,
     stop: Stop | None = None,
 ) -> Output:
@@ -67,7 +66,7 @@ def launch(
     """
     started = time.monotonic()
     pid, pipes = start(path, argv, deadline)
-    output = Conversation(Asked(pid), pipes, stdin, Lines(max_output, log), max_output, stop=stop).run(deadline)
+    output = Conversation(Asked(pid), pipes, stdin, log, stop=stop).run(deadline)
     output.seconds = time.monotonic() - started
     return output
 
@@ -197,7 +196,7 @@ class Conversation:
 
     :param pipes: our ends of stdin, stdout and stderr, non-blocking.
     :param data: the bytes for stdin.
-    :param limit: bytes of stdout at most.
+    :param log: called with each line of its stderr.
     :param stop: ends the exchange before its deadline.
     :param meanwhile: seconds, and a function that is called once if nothing happens for so long.
     """
@@ -207,8 +206,7 @@ class Conversation:
         asked: Asked,
         pipes: Sequence[int],
         data: bytes,
-        lines: Lines,
-        limit: int,
+        log: Log,
         *,
         stop: Stop | None = None,
         meanwhile: tuple[float, Callable[[], None]] | None = None,
@@ -216,7 +214,7 @@ class Conversation:
         self._asked = asked
         self._stdin, self._stdout, self._stderr = pipes
         self._left = memoryview(data)
-        self._limit, self._lines, self._meanwhile = limit, lines, meanwhile
+        self._lines, self._meanwhile = Lines(log), meanwhile
         self._written = bytearray()  # what was read from stdout
         self._open = set(pipes)
         self._poll = select.poll()
@@ -251,7 +249,7 @@ class Conversation:
             self._meanwhile = None  # it may refer to the owner of this object
             for fd in self._open:
                 os.close(fd)
-        if len(self._written) > self._limit:
+        if len(self._written) > MAX_OUTPUT:
             output.stopped = output.stopped or "output"
         self._lines.finish()
         output.stdout = bytes(self._written)
@@ -286,7 +284,7 @@ class Conversation:
                     self._ends.unregister(fd)
             if not self._asked.ends and self._asked.has_ended():
                 return ""
-            if len(self._written) > self._limit:
+            if len(self._written) > MAX_OUTPUT:
                 return "output"
 
     def _wait(self, left: float) -> list[tuple[int, int]]:
@@ -328,7 +326,7 @@ class Conversation:
             if not (self._read(self._stdout) | self._read(self._stderr)):
                 return
         left = self._unread(self._stdout)
-        while left > 0 and len(self._written) <= self._limit:
+        while left > 0 and len(self._written) <= MAX_OUTPUT:
             left -= self._read(self._stdout) or left
         left, give_up = self._unread(self._stderr), give_up_at(deadline)
         while left > 0 and time.monotonic() < give_up:
@@ -371,9 +369,9 @@ def unread(fd: int) -> int:
 
 
 class Lines:
-    """Cuts stderr into lines for a log, of ``limit`` bytes at most, and keeps its end. ``log`` gets lines escaped."""
+    """Cuts stderr into lines for a log, and keeps its end. ``log`` gets lines escaped, of ``limit`` bytes at most."""
 
-    def __init__(self, limit: int, log: Log) -> None:
+    def __init__(self, log: Log, limit: int = MAX_OUTPUT) -> None:
         self._log, self._left = log, limit
         self._line = self._end = b""
 

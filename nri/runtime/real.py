@@ -136,12 +136,11 @@ class Real:
         :param deadline: a time of :func:`time.monotonic`, when it is killed.
         :raises NRIError: if it cannot be run.
         """
-        from nri.process.conversation import MAX_OUTPUT, Asked, Conversation, Lines, start
+        from nri.process.conversation import Asked, Conversation, start
 
         try:
             pid, pipes = start(self.path, [self.path, *words], deadline, self._environment, is_plugin=False)
-            lines = Lines(MAX_OUTPUT, lambda line: None)
-            return Conversation(Asked(pid), pipes, stdin, lines, MAX_OUTPUT).run(deadline)
+            return Conversation(Asked(pid), pipes, stdin, lambda line: None).run(deadline)
         except OSError as error:
             raise self._not_run(error) from error
 

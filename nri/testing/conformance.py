@@ -27,11 +27,9 @@ from nri.adjust.document import read_adjust, read_updates
 from nri.client.unstartable import explain
 from nri.errors import NRIError, escape
 from nri.process.conversation import (
-    MAX_OUTPUT,
     Asked,
     BrokenOffError,
     Conversation,
-    Lines,
     Output,
     readable,
     start,
@@ -346,9 +344,8 @@ class Trial:
             raise BrokenRuleError("an executable that can be started", explain(self._path, error)) from None
 
     def _converse(self, asked: Asked, pipes: list[int], stdin: bytes) -> Output:
-        lines = Lines(MAX_OUTPUT, lambda line: None)
         try:
-            return Conversation(asked, pipes, stdin, lines, MAX_OUTPUT).run(time.monotonic() + self._timeout)
+            return Conversation(asked, pipes, stdin, lambda line: None).run(time.monotonic() + self._timeout)
         except BrokenOffError as error:
             raise BrokenRuleError("a run that can be watched", f"{error.strerror}, while it ran") from None
 

@@ -171,7 +171,7 @@ def run(invoker: DirectInvoker, plugin: str, request: bytes) -> tuple[Any, ...]:
     """Return all that can be seen of a request."""
     lines: list[str] = []
     until = time.monotonic() + SOON
-    output = invoker.run(invoker.find(plugin), plugin, request, until, max_output=1 << 20, log=lines.append)
+    output = invoker.run(invoker.find(plugin), plugin, request, until, lines.append)
     log = [re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME", line) for line in lines]
     return output.stdout, output.status, output.stopped, log
 

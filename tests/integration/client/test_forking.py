@@ -111,7 +111,7 @@ def test_failing_system_call_leaves_nothing(monkeypatch: pytest.MonkeyPatch, cal
     with monkeypatch.context() as patch:
         patch.setattr(os, call, fail)
         with pytest.raises(BlockingIOError):
-            invoker.run("/bin/x", "x", b"", time.monotonic() + SOON, max_output=1, log=print)
+            invoker.run("/bin/x", "x", b"", time.monotonic() + SOON, print)
     assert open_fds() == before
     assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == mask
     assert not children.lock.locked()

@@ -11,7 +11,7 @@ import pytest
 from nri.client import ChainError
 from nri.process import conversation
 from nri.process.children import has_exited
-from nri.process.conversation import MAX_LINE, Lines
+from nri.process.conversation import MAX_LINE
 from tests.support.host import Host, plugin, request
 from tests.support.processes import has_zombie
 from tests.support.waiting import SOON, wait_until
@@ -70,12 +70,14 @@ def test_invalid_result_is_quoted_in_one_short_line(host: Host, written: str, me
     assert len(run.failure) < 500
 
 
-def test_result_above_the_limit_is_too_long(host: Host) -> None:
+def test_result_above_the_limit_is_too_long(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     text = '{"plugin":"' + "x" * 99_987 + '"}'
-    assert Run(host, ["write", text], ["nothing"], max_output=100_000).plugin == "x" * 99_987
-    killed = "plugin noop: killed: it wrote more than {} bytes to stdout, expected one result"
-    assert Run(host, ["write", text], ["nothing"], max_output=99_999).failure == killed.format(99_999)
-    assert Run(host, ["flood", 1]).failure == killed.format(1048576)
+    killed = "plugin noop: killed: it wrote more than 1048576 bytes to stdout, expected one result"
+    assert Run(host, ["flood", 1]).failure == killed
+    monkeypatch.setattr(conversation, "MAX_OUTPUT", 100_000)
+    assert Run(host, ["write", text], ["nothing"]).plugin == "x" * 99_987
+    monkeypatch.setattr(conversation, "MAX_OUTPUT", 99_999)
+    assert Run(host, ["write", text], ["nothing"]).failure == killed
 
 
 def test_result_in_parts_and_what_follows_it_are_read(host: Host) -> None:
@@ -99,19 +101,21 @@ def filled(fd: int, last: str) -> list[list[Any]]:
 
 
 def test_end_of_an_enlarged_pipe_is_read(host: Host) -> None:
-    run = Run(host, *filled(1, RESULT), ["nothing"], unread=True, max_output=PIPE)
+    run = Run(host, *filled(1, RESULT), ["nothing"], unread=True)
     assert (run.failure, run.plugin) == ("", "noop")
     run = Run(host, *filled(2, "why"), ["exit", 3], unread=True)
     assert run.failure.endswith("; the end of its stderr: why")
 
 
-def test_limit_holds_for_an_enlarged_pipe(host: Host) -> None:
+def test_limit_holds_for_an_enlarged_pipe(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     length = PIPE - 65536 + len(RESULT)
     result_first = [["write", RESULT], *filled(1, ""), ["nothing"]]
-    assert Run(host, *result_first, unread=True, max_output=length).failure == ""
-    run = Run(host, *result_first, unread=True, max_output=length - 1)
-    killed = f"plugin noop: killed: it wrote more than {length - 1} bytes to stdout, expected one result"
-    assert run.failure == f"{killed}; the end of its stderr: start"
+    monkeypatch.setattr(conversation, "MAX_OUTPUT", length)
+    assert Run(host, *result_first, unread=True).failure == ""
+    monkeypatch.setattr(conversation, "MAX_OUTPUT", length - 1)
+    run = Run(host, *result_first, unread=True)
+    assert run.failure.startswith("plugin noop: killed: it wrote more than ")
+    assert run.failure.endswith(" bytes to stdout, expected one result; the end of its stderr: start")
 
 
 def test_result_in_a_pipe_of_packets_is_read(host: Host) -> None:
@@ -139,8 +143,7 @@ def test_pipe_that_is_refilled_all_the_time_is_not_read_for_ever(monkeypatch: py
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "read", read)
-        lines, limit = Lines(conversation.MAX_OUTPUT, lambda _line: None), conversation.MAX_OUTPUT
-        output = conversation.Conversation(conversation.Asked(pid), pipes, b"", lines, limit).run(deadline)
+        output = conversation.Conversation(conversation.Asked(pid), pipes, b"", lambda _line: None).run(deadline)
     os.close(writer)
     assert len(reads) > 1
     assert output.stdout.startswith(b"first\n")

@@ -59,8 +59,6 @@ class FakeInvoker(Invoker):
         plugin: str,
         request: bytes,
         deadline: float,
-        *,
-        max_output: int,
         log: Callable[[str], None],
         stop: Any = None,
     ) -> Output:

@@ -21,7 +21,7 @@ TOO_LONG = "(the rest of its stderr is too long, and is left out)"
 def test_lines_are_logged_however_they_are_cut(data: bytes, logged: list[str], tail: str) -> None:
     for parts in every_way(data):
         found: list[str] = []
-        lines = Lines(10_000, found.append)
+        lines = Lines(found.append, 10_000)
         for part in parts:
             lines.feed(part)
         lines.finish()
@@ -30,7 +30,7 @@ def test_lines_are_logged_however_they_are_cut(data: bytes, logged: list[str], t
 
 def test_long_line_is_cut() -> None:
     found: list[str] = []
-    lines = Lines(1_000_000, found.append)
+    lines = Lines(found.append, 1_000_000)
     for part in (b"x" * 300_000, b"y\nnext\n", b"z" * MAX_LINE + b"end"):
         lines.feed(part)
     lines.finish()
@@ -40,7 +40,7 @@ def test_long_line_is_cut() -> None:
 
 def test_log_is_limited_in_bytes_plus_64_for_each_line() -> None:
     found: list[str] = []
-    lines = Lines(100, found.append)
+    lines = Lines(found.append, 100)
     lines.feed(b"x" * 35 + b"\n")
     assert found == ["x" * 35]
     lines.feed(b"begun")
