@@ -20,7 +20,7 @@ from nri.adaptation.launched import parse_name
 from nri.authoring.source import SourceError, about, content, entry_beside, find, is_v2_source
 from nri.cgroups import Mounts
 from nri.cgroups.paths import expand
-from nri.client import DirectInvoker
+from nri.client import Invoker
 from nri.config.entries import ConfigList, PluginEntry, is_type_name
 from nri.errors import NRIError
 from nri.testing import CgroupTree
@@ -298,7 +298,7 @@ def _install(sources: Sequence[str], conf: Any, folder: str, cgroups: Cgroups, r
     return entries
 
 
-class _Shown(DirectInvoker):
+class _Shown(Invoker):
     """Runs plugins as on a node, and shows what each was asked and has answered."""
 
     def __init__(self, bin_dirs: Sequence[str], record: str, on_asked: Callable[[Asked], None]) -> None:

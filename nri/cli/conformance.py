@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from nri.cli import options, output
-from nri.client import DirectInvoker
+from nri.client import Invoker
 from nri.config.entries import is_type_name
 from nri.errors import NRIError, escape
 from nri.places import DEFAULT_BIN_DIRS
@@ -20,7 +20,7 @@ def _find(binary: str, bin_dirs: tuple[str, ...]) -> str:
     """Return the absolute path of the executable: a path, or a type in one of the directories."""
     if is_type_name(binary) and not os.path.isfile(binary):
         try:
-            return os.path.abspath(DirectInvoker(bin_dirs, check_owner=False).find(binary))
+            return os.path.abspath(Invoker(bin_dirs, check_owner=False).find(binary))
         except NRIError as error:
             raise click.UsageError(str(error)) from None
     if not os.path.isfile(binary):

@@ -9,7 +9,7 @@ import click
 
 from nri.cli import options, output
 from nri.cli.check import Checked
-from nri.client import DirectInvoker
+from nri.client import Invoker
 from nri.doctor import FAULT, NOTE, OK, UNSEEN, Node, examine
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def doctor(as_json: bool) -> None:
 
 
 def _checks(settings: BridgeOptions) -> Callable[[PluginEntry], Checked]:
-    invoker = DirectInvoker(settings.bin_dirs, check_owner=settings.check_owner)
+    invoker = Invoker(settings.bin_dirs, check_owner=settings.check_owner)
     return lambda plugin: Checked(plugin, invoker, settings.conf_file)
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import click
 
 from nri import config, trust
-from nri.client import DirectInvoker
+from nri.client import Invoker
 from nri.config.entries import DEFAULT_TIMEOUT, MAX_TIMEOUT, ConfigList
 from nri.errors import NRIError, escape
 from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
@@ -92,9 +92,9 @@ class Host(NamedTuple):
         return config.load(self.conf_dir, self.conf_file, check_owner=self.check_owner)
 
     @property
-    def invoker(self) -> DirectInvoker:
+    def invoker(self) -> Invoker:
         """The invoker for the plugins in these directories."""
-        return DirectInvoker(self.bin_dirs, check_owner=self.check_owner)
+        return Invoker(self.bin_dirs, check_owner=self.check_owner)
 
 
 def host(command: Callable[..., Any]) -> Callable[..., Any]:

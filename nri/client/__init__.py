@@ -10,7 +10,7 @@ container's start and waits for every import here, so this package imports neith
 """
 
 from nri.client.chain import ChainError, Client, Sandbox, Step, Task, results_of
-from nri.client.invoker import DirectInvoker, Invoker, PluginError, find
+from nri.client.invoker import Invoker, PluginError
 from nri.client.oci import read_config, spec_from_oci
 from nri.places import DEFAULT_BIN_DIRS
 
@@ -18,13 +18,11 @@ __all__ = [
     "DEFAULT_BIN_DIRS",
     "ChainError",
     "Client",
-    "DirectInvoker",
     "Invoker",
     "PluginError",
     "Sandbox",
     "Step",
     "Task",
-    "find",
     "read_config",
     "results_of",
     "spec_from_oci",

@@ -18,7 +18,7 @@ from __future__ import annotations
 import time
 
 from nri.client import unstartable
-from nri.client.invoker import DirectInvoker, PluginError
+from nri.client.invoker import Invoker, PluginError
 from nri.client.oci import spec_from_oci
 from nri.config.entries import DEFAULT_TIMEOUT
 from nri.errors import NRIError
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from nri.adjust import Changes
-    from nri.client.invoker import Invoker
     from nri.config.entries import ConfigList, PluginEntry
     from nri.process.conversation import Output, Stop
 
@@ -112,7 +111,7 @@ class Client:
     """Runs the plugins of a host configuration. One client serves any number of events, from any thread.
 
     :param config: the host configuration, as :func:`nri.config.load` returns it.
-    :param invoker: finds and runs the plugins; by default a :class:`DirectInvoker`.
+    :param invoker: finds and runs the plugins; by default a :class:`Invoker`.
     :param timeout: seconds for a plugin whose entry has no ``timeout``.
     :param failure_policy: ``fail`` or ``ignore``, for a plugin whose entry has no ``failurePolicy``.
     """
@@ -125,7 +124,7 @@ class Client:
         timeout: float = DEFAULT_TIMEOUT,
         failure_policy: str = "fail",
     ) -> None:
-        self.config, self.invoker = config, invoker or DirectInvoker()
+        self.config, self.invoker = config, invoker or Invoker()
         self.timeout, self.failure_policy = timeout, failure_policy
 
     def invoke(

@@ -17,7 +17,7 @@ import sys
 import time
 
 from nri import build_mark
-from nri.client.invoker import DirectInvoker
+from nri.client.invoker import Invoker
 from nri.process import children
 from nri.process.conversation import Asked, Conversation
 from nri.process.spawn import PLUGIN_ENVIRONMENT, SIGNALS, Pipes, close_others
@@ -37,11 +37,11 @@ _STATEFUL = ("atexit", "logging", "multiprocessing", "random", "threading")
 _IGNORED = (_signal.SIGPIPE, _signal.SIGXFSZ)  # by the interpreter, at its start
 
 
-class ForkingInvoker(DirectInvoker):
+class ForkingInvoker(Invoker):
     """Forks for a plugin of this build, and starts any other.
 
     For a process with one thread that does nothing but run chains: a lock that another thread holds would never be
-    released in the child. The parameters are those of :class:`DirectInvoker`.
+    released in the child. The parameters are those of :class:`Invoker`.
     """
 
     def run(

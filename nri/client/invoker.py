@@ -40,14 +40,15 @@ class PluginError(NRIError):
 
 
 class Invoker:
-    """The interface of all invokers, like CNI's ``invoke.Exec``. A test implements it without processes."""
+    """Finds executables, and starts a process for each request. Others derive from it, as CNI's ``invoke.Exec``.
 
-    def find(self, plugin: str) -> str:
-        """Return the path of the executable of the type ``plugin``.
+    :param bin_dirs: the directories of the executables; the first executable found is run.
+    :param check_owner: refuse an executable that users other than root and the caller can write to.
+    """
 
-        :raises PluginError: if no file of that name can be run.
-        """
-        raise NotImplementedError
+    def __init__(self, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_owner: bool = True) -> None:
+        self.bin_dirs = tuple(bin_dirs)
+        self.check_owner = check_owner
 
     def acts_on(self, plugin: str, state: str) -> bool:
         """Return whether the type ``plugin`` is to be run for a state: unless it is known to do nothing."""
@@ -63,69 +64,46 @@ class Invoker:
         :param stop: ends it before its deadline.
         :raises OSError: if it cannot be started; BrokenOffError if it was started and could not be read.
         """
-        raise NotImplementedError
-
-
-class DirectInvoker(Invoker):
-    """Starts a process for each request.
-
-    :param bin_dirs: the directories of the executables; the first executable found is run.
-    :param check_owner: refuse an executable that users other than root and the caller can write to.
-    """
-
-    def __init__(self, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_owner: bool = True) -> None:
-        self.bin_dirs = tuple(bin_dirs)
-        self.check_owner = check_owner
-
-    def find(self, plugin: str) -> str:
-        """As :func:`nri.client.find`."""
-        return find(plugin, self.bin_dirs, check_owner=self.check_owner)
-
-    def run(
-        self, path: str, plugin: str, request: bytes, deadline: float, log: Log, stop: Stop | None = None
-    ) -> Output:
-        """Run it as :func:`nri.process.conversation.launch` does."""
         return launch(path, [plugin, "invoke"], request, deadline, log=log, stop=stop)
 
+    def find(self, plugin: str) -> str:
+        """Return the path of the executable of a type: the first one in the directories.
 
-def find(plugin_type: str, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_owner: bool = True) -> str:
-    """Return the path of the executable of ``plugin_type``: the first one in ``bin_dirs``.
-
-    :param check_owner: as for a :class:`DirectInvoker`.
-    :raises PluginError: if no executable is found; the error names each file of that name that cannot be run. Also if
-        the first executable is refused; no other directory is searched then, as it may have replaced a trusted one.
-    """
-    if not is_type_name(plugin_type):
-        expected = "letters, digits and . _ -, beginning with a letter or digit"
-        raise PluginError(shorten(plugin_type), f"is not the name of a plugin; expected {expected}")
-    unusable = []
-    for directory in bin_dirs:
-        path = f"{directory}/{plugin_type}"
-        try:
-            status = os.stat(path)
-        except FileNotFoundError:
+        :raises PluginError: if no executable is found; the error names each file of that name that cannot be run.
+            Also if the first executable is refused; no other directory is searched then, as it may have replaced a
+            trusted one.
+        """
+        if not is_type_name(plugin):
+            expected = "letters, digits and . _ -, beginning with a letter or digit"
+            raise PluginError(shorten(plugin), f"is not the name of a plugin; expected {expected}")
+        unusable = []
+        for directory in self.bin_dirs:
+            path = f"{directory}/{plugin}"
             try:
-                unusable.append(f"{path} is a link to {os.readlink(path)}, which does not exist")
-            except OSError:
-                pass  # not a link, or removed a moment ago
-            continue
-        except OSError as error:
-            unusable.append(f"{path} cannot be looked at: {error.strerror}")
-            continue
-        mode = status.st_mode
-        if mode & 0o170000 != 0o100000:
-            unusable.append(f"{path} is {filekind.describe(mode)}; expected an executable file")
-        elif not os.access(path, os.X_OK):
-            unusable.append(f"{path} is not executable{_why_not(path, mode)}")
-        else:
-            if check_owner and (wrong := _distrust(path, status)):
-                raise PluginError(plugin_type, f"not run: {wrong}")
-            return path
-    if unusable:
-        raise PluginError(plugin_type, f"not run: {'; '.join(unusable)}")
-    raise PluginError(
-        plugin_type, f"not found: no such executable in {', '.join(bin_dirs) or 'an empty list of directories'}"
-    )
+                status = os.stat(path)
+            except FileNotFoundError:
+                try:
+                    unusable.append(f"{path} is a link to {os.readlink(path)}, which does not exist")
+                except OSError:
+                    pass  # not a link, or removed a moment ago
+                continue
+            except OSError as error:
+                unusable.append(f"{path} cannot be looked at: {error.strerror}")
+                continue
+            mode = status.st_mode
+            if mode & 0o170000 != 0o100000:
+                unusable.append(f"{path} is {filekind.describe(mode)}; expected an executable file")
+            elif not os.access(path, os.X_OK):
+                unusable.append(f"{path} is not executable{_why_not(path, mode)}")
+            else:
+                if self.check_owner and (wrong := _distrust(path, status)):
+                    raise PluginError(plugin, f"not run: {wrong}")
+                return path
+        if unusable:
+            raise PluginError(plugin, f"not run: {'; '.join(unusable)}")
+        raise PluginError(
+            plugin, f"not found: no such executable in {', '.join(self.bin_dirs) or 'an empty list of directories'}"
+        )
 
 
 def _why_not(path: str, mode: int) -> str:

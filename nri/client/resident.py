@@ -26,7 +26,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from nri.background import in_background
-from nri.client.invoker import DirectInvoker, PluginError
+from nri.client.invoker import Invoker, PluginError
 from nri.places import DEFAULT_BIN_DIRS
 from nri.process.children import SIGKILL, await_end, has_exited, kill_group, pidfd_or_none
 from nri.process.conversation import MAX_LINE, Asked, Conversation, Output, launch, readable, unread
@@ -301,10 +301,10 @@ class _File:
         self.standing = self.standing._replace(state="failed", reason=reason)
 
 
-class Residents(DirectInvoker):
+class Residents(Invoker):
     """Asks the plugins that have opted in as residents, and starts any other. Any thread may call its methods.
 
-    The parameters are those of :class:`nri.client.DirectInvoker`.
+    The parameters are those of :class:`nri.client.Invoker`.
     """
 
     def __init__(self, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_owner: bool = True) -> None:

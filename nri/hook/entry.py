@@ -14,7 +14,7 @@ import os
 import select
 
 from nri import config, trust
-from nri.client import ChainError, Client, DirectInvoker, Sandbox, Task, read_config, spec_from_oci
+from nri.client import ChainError, Client, Invoker, Sandbox, Task, read_config, spec_from_oci
 from nri.client.forking import ForkingInvoker
 from nri.client.oci import sandbox_id_in
 from nri.client.oci_state import EXPECTED, MAX_STATE, OCIState
@@ -101,7 +101,7 @@ class _Hook:
         self._reporter.log_file = _absolute(arguments.log_file) if arguments.log_file else ""
         bin_dirs = [_absolute(directory) for directory in arguments.bin_dirs]
         deadline.doing = f"it was reading the configuration, {arguments.conf_dir} or {arguments.conf_file}"
-        invoker = ForkingInvoker if self._has_own_process else DirectInvoker
+        invoker = ForkingInvoker if self._has_own_process else Invoker
         client = Client(
             config.load(arguments.conf_dir, arguments.conf_file, check_owner=arguments.check_owner),
             invoker(bin_dirs, check_owner=arguments.check_owner),

@@ -19,7 +19,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from nri.background import in_background
-from nri.client import ChainError, Client, DirectInvoker
+from nri.client import ChainError, Client, Invoker
 from nri.client.chain import STOPPED
 from nri.client.resident import Residents
 from nri.config.entries import ConfigList
@@ -153,7 +153,7 @@ class Chains:
             made = self._made = configuration, options, self._keep_residents(configuration, options)
         invoker = self._given or self.residents
         if self._given is None and (is_late or not options.resident):
-            invoker = DirectInvoker(options.bin_dirs, check_owner=options.check_owner)
+            invoker = Invoker(options.bin_dirs, check_owner=options.check_owner)
         if without_containerds:
             configuration = ConfigList(version=configuration.version, plugins=made[2])
         return Client(configuration, invoker, timeout=options.plugin_timeout, failure_policy=options.failure_policy)

@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness import machines
-from nri.client import DirectInvoker
+from nri.client import Invoker
 from nri.client.resident import Residents
 from nri.testing.cgroup_files import CgroupFiles
 from nri.types.v1 import Request, Spec
@@ -167,7 +167,7 @@ def request_of(step: Step, world: World) -> bytes:
     return request.to_json()
 
 
-def run(invoker: DirectInvoker, plugin: str, request: bytes) -> tuple[Any, ...]:
+def run(invoker: Invoker, plugin: str, request: bytes) -> tuple[Any, ...]:
     """Return all that can be seen of a request."""
     lines: list[str] = []
     until = time.monotonic() + SOON
@@ -176,7 +176,7 @@ def run(invoker: DirectInvoker, plugin: str, request: bytes) -> tuple[Any, ...]:
     return output.stdout, output.status, output.stopped, log
 
 
-def outcomes(invoker: DirectInvoker, world: World, sequence: list[Step]) -> list[Any]:
+def outcomes(invoker: Invoker, world: World, sequence: list[Step]) -> list[Any]:
     """Return all that can be seen of a sequence, in a new world."""
     world.make()
     found: list[Any] = []
@@ -200,7 +200,7 @@ def residents(binaries: Path) -> Iterator[Residents]:
 
 def test_same_answers(binaries: Path, residents: Residents, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "nri.client")
-    world, spawned = World(tmp_path / "world"), DirectInvoker([str(binaries)])
+    world, spawned = World(tmp_path / "world"), Invoker([str(binaries)])
     residents.prepare(SOON)
 
     @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nri.client import Client, DirectInvoker, Step, results_of
+from nri.client import Client, Invoker, Step, results_of
 from nri.config.entries import ConfigList, PluginEntry
 from nri.types.v1 import Request, Result, Spec
 from tests.support.processes import command_lines
@@ -77,7 +77,7 @@ class Host:
     ) -> HostClient:
         """A client for these plugins."""
         dirs = bin_dirs or [str(self.bin)]
-        invoker = residents or DirectInvoker(dirs, check_owner=check_owner)
+        invoker = residents or Invoker(dirs, check_owner=check_owner)
         return HostClient(Client(ConfigList(plugins=plugins), invoker, **{"timeout": SOON, **options}), log)
 
     def configure(self, *plugins: PluginEntry, name: str = "10-test.conf") -> None:

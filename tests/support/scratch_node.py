@@ -8,7 +8,7 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 from nri.cli.check import Checked
-from nri.client import DirectInvoker
+from nri.client import Invoker
 from nri.doctor import FAULT, Finding, Node, examine
 from nri.doctor.node import Findings
 from tests.support import status_documents as documents
@@ -139,7 +139,7 @@ class ScratchNode:
 
     def examine(self) -> tuple[Findings, list[str]]:
         def checks(options: Any) -> Any:
-            invoker = DirectInvoker([f"{self.root}{each}" for each in options.bin_dirs])
+            invoker = Invoker([f"{self.root}{each}" for each in options.bin_dirs])
             return lambda entry: Checked(entry, invoker, "")
 
         if self.status is None:

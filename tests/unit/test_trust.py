@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nri import trust
-from nri.client import PluginError, find
+from nri.client import Invoker, PluginError
 from nri.config import ConfigError, load
 
 EVIL = 4711
@@ -87,7 +87,7 @@ class Place:
     def find(self, *, check_owner: bool = True) -> str:
         """The error without the places; "" where it is found."""
         try:
-            find("noop", [str(self.root / "nowhere"), str(self.root / "bin")], check_owner=check_owner)
+            Invoker([str(self.root / "nowhere"), str(self.root / "bin")], check_owner=check_owner).find("noop")
         except PluginError as error:
             return error.reason.replace(str(self.root), "")
         return ""
@@ -169,9 +169,9 @@ def test_untrusted_plugin_is_not_skipped_for_another(place: Place) -> None:
     (second / "noop").symlink_to(place.plugin)
     open_to_all(second)
     with pytest.raises(PluginError, match="not run: "):
-        find("noop", [str(second), str(place.root / "bin")])
+        Invoker([str(second), str(place.root / "bin")]).find("noop")
     with pytest.raises(PluginError, match="not run: "):
-        find("noop", [str(second)])
+        Invoker([str(second)]).find("noop")
 
 
 def test_the_single_file_and_its_directory_are_judged(place: Place) -> None:

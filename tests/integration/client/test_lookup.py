@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from nri.client import ChainError, PluginError, find
+from nri.client import ChainError, Invoker, PluginError
 from nri.process import conversation
 from tests.support.host import Host, plugin, request
 
@@ -38,10 +38,10 @@ def test_first_executable_of_the_directories_is_run(host: Host) -> None:
     dirs = [str(host.root / "missing"), str(host.bin), str(second)]
     host.install("noop", into=second)
     (host.bin / "noop").mkdir()
-    assert find("noop", dirs) == f"{second}/noop"
+    assert Invoker(dirs).find("noop") == f"{second}/noop"
     (host.bin / "noop").rmdir()
     host.install("noop")
-    assert find("noop", dirs) == f"{host.bin}/noop"
+    assert Invoker(dirs).find("noop") == f"{host.bin}/noop"
 
 
 # The name
@@ -50,7 +50,7 @@ def test_first_executable_of_the_directories_is_run(host: Host) -> None:
 def test_type_is_a_plain_file_name(host: Host) -> None:
     for name in ("a", "A0", "10-noop", "a.b_c-d", "x" * 255):
         host.install(name)
-        assert find(name, [str(host.bin)]) == f"{host.bin}/{name}"
+        assert Invoker([str(host.bin)]).find(name) == f"{host.bin}/{name}"
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_type_is_a_plain_file_name(host: Host) -> None:
 )
 def test_other_names_are_refused(host: Host, name: str) -> None:
     with pytest.raises(PluginError, match="is not the name of a plugin; expected letters, digits and") as caught:
-        find(name, [str(host.bin)])
+        Invoker([str(host.bin)]).find(name)
     assert len(str(caught.value)) < 300
 
 

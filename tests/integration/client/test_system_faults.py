@@ -138,10 +138,10 @@ def run(code: str, *words: str) -> str:
 def test_few_free_descriptors_serve_or_fail_and_leak_none(host: Host) -> None:
     code = """
 import os, resource, sys
-from nri.client import ChainError, Client, DirectInvoker
+from nri.client import ChainError, Client, Invoker
 from nri.config.entries import ConfigList, PluginEntry
 from nri.types.v1 import Request
-client = Client(ConfigList(plugins=[PluginEntry(type="noop", timeout=100)]), DirectInvoker([sys.argv[1]]))
+client = Client(ConfigList(plugins=[PluginEntry(type="noop", timeout=100)]), Invoker([sys.argv[1]]))
 def serve():
     try:
         client.invoke(Request(state="create", id="x"), "create")

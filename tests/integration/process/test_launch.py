@@ -83,7 +83,7 @@ def left():
     return [fd for fd in closed if os.path.exists(f"/proc/self/fd/{{fd}}")]
 for fd in closed:
     os.close(int(fd))
-from nri.client import Client, DirectInvoker
+from nri.client import Client, Invoker
 from nri.config.entries import ConfigList, PluginEntry
 from nri.process.spawn import prepare_process
 from nri.process.spawn import pipe
@@ -92,7 +92,7 @@ ends = pipe()
 found = [min(ends) > 2, any(map(os.get_inheritable, ends)), left()]
 plugin = PluginEntry(type="noop", conf={{"do": [["stderr", "said\\n"], ["echo"]]}})
 lines = []
-client = Client(ConfigList(plugins=[plugin]), DirectInvoker([{str(host.bin)!r}]))
+client = Client(ConfigList(plugins=[plugin]), Invoker([{str(host.bin)!r}]))
 steps = client.invoke(Request(state="create", id="x"), "create", log=lambda *line: lines.append(line))
 found += [sorted(steps[0].result.extra["echo"]["fds"]), lines, left()]
 prepare_process()

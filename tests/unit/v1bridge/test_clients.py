@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from nri.client import DirectInvoker
+from nri.client import Invoker
 from nri.client.resident import Residents
 from nri.config.entries import ConfigList, PluginEntry
 from nri.v1bridge import chains as module
@@ -79,12 +79,12 @@ def test_residents_get_each_configuration_once(conf: Path, residents: list[Noted
 def test_residents_come_and_go_with_the_options(conf: Path, residents: list[Noted]) -> None:
     configure(conf, PluginEntry(type="a"))
     chains = served(options(conf, resident=False))
-    assert isinstance(chains.client().invoker, DirectInvoker)
+    assert isinstance(chains.client().invoker, Invoker)
     assert [each.kept for each in residents] == [[[]]]
     chains.use(options(conf))
     assert chains.residents is chains.client().invoker
     assert residents[0].kept[1:] == [[("a", True)]]
-    assert type(chains.client(is_late=True).invoker) is DirectInvoker  # the residents are free for events
+    assert type(chains.client(is_late=True).invoker) is Invoker  # the residents are free for events
     chains.use(options(conf, bin_dirs=("/other",)))
     assert chains.residents is chains.client().invoker
     assert [each.is_closed for each in residents] == [True, False]
