@@ -140,12 +140,6 @@ class CgroupFiles:
             return file.read().strip()
 
 
-def make_process(proc: object, pid: int, memberships: str) -> None:
-    """Write ``PID/cgroup`` below *proc*, a directory in place of /proc."""
-    os.makedirs(f"{proc}/{pid}")
-    write(f"{proc}/{pid}/cgroup", memberships)
-
-
 def escape(point: str) -> str:
     """Escape a path as mountinfo does."""
     for sign in "\\ \t\n#":

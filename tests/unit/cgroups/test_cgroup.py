@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from nri.cgroups import Cgroup, CgroupError, GoneError, Mounts, find
-from nri.testing.cgroup_files import make_process, write
-from tests.unit.cgroups.trees import PATH, Tree
+from nri.testing.cgroup_files import write
+from tests.unit.cgroups.trees import PATH, Tree, make_process
 
 
 def test_missing_cgroup_is_reported(tree: Tree) -> None:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from nri.cgroups import Cgroup, CgroupError, CgroupPathError, GoneError
 from nri.cgroups.paths import MAX_PATH, expand
-from nri.testing.cgroup_files import make_process, write
-from tests.unit.cgroups.trees import PATH, POD, SCOPE, SCOPED, Tree
+from nri.testing.cgroup_files import write
+from tests.unit.cgroups.trees import PATH, POD, SCOPE, SCOPED, Tree, make_process
 
 KNOBS = {"cpu.max": "100000 100000\n", "cpu.cfs_quota_us": "1\n", "cpuset.cpus": "1\n", "pids.max": "1\n"}
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from nri.cgroups import Cgroup, CgroupError, GoneError, Mounts, find, knobs
 from nri.cgroups.paths import is_named_after
-from nri.testing.cgroup_files import CgroupFiles, make_process
+from nri.testing.cgroup_files import CgroupFiles
 from tests.support.system_faults import Failing, name_of
+from tests.unit.cgroups.trees import make_process
 
 ID = "1f0c"
 OWN = [f"/{ID}", f"/machine/libpod-{ID}", f"/system.slice/crun-{ID}.scope", f"/a/{ID}.scope", f"/x/my-engine-{ID}"]

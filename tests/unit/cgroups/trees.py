@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from nri.cgroups import Cgroup, Mounts, Systemd, find
-from nri.testing.cgroup_files import KNOBS, CgroupFiles
+from nri.testing.cgroup_files import KNOBS, CgroupFiles, write
 
 POD = "/kubepods/burstable/pod1-2"
 PATH = f"{POD}/abc"
@@ -83,3 +83,9 @@ class Tree(CgroupFiles):
                 with open(f"{directory}/{name}", encoding="ascii") as file:
                     found[f"{directory}/{name}"] = file.read()
         return found
+
+
+def make_process(proc: object, pid: int, memberships: str) -> None:
+    """Write ``PID/cgroup`` below *proc*, a directory in place of /proc."""
+    os.makedirs(f"{proc}/{pid}")
+    write(f"{proc}/{pid}/cgroup", memberships)
