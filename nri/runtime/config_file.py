@@ -18,8 +18,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    Identity = tuple[int, int, int, int]
-
 
 class ConfigFile:
     """The file at *path*, as it was read when this was made.
@@ -72,8 +70,6 @@ class ConfigFile:
                     file.write(document)
                     os.fchown(fd, self._status.st_uid, self._status.st_gid)
                     os.fchmod(fd, self._status.st_mode & 0o7777)
-                    file.flush()
-                    status = os.fstat(fd)
                 self._require_unchanged()
                 os.rename(temporary, path)
             except BaseException:
@@ -81,7 +77,7 @@ class ConfigFile:
                 raise
         except OSError as error:
             raise NRIError(f"{self._where}: cannot be replaced: {error.strerror}") from error
-        self._status, self._document = status, document
+        self._document = document
 
     def _end_of_links(self) -> str:
         """Return the path of the file itself, which must be safe to replace if a link leads to it."""
@@ -93,8 +89,7 @@ class ConfigFile:
         return end
 
     def _require_unchanged(self) -> None:
-        status, document = self._read()
-        if _identity(status) != _identity(self._status) or document != self._document:
+        if self._read()[1] != self._document:
             raise NRIError(
                 f"{self._where}: another program has changed it meanwhile, expected the file as it was read"
             )
@@ -102,7 +97,3 @@ class ConfigFile:
     def _read(self) -> tuple[os.stat_result, bytes]:
         with open(self.path, "rb", opener=open_regular) as file:
             return os.fstat(file.fileno()), file.read(MAX_CONFIG + 1)
-
-
-def _identity(status: os.stat_result) -> Identity:
-    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
