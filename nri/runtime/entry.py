@@ -7,6 +7,7 @@ modules that it imports. The options are read only if their file exists.
 from __future__ import annotations
 
 import os
+import sys
 
 from nri.errors import NRIError
 from nri.places import RUNTIME_OPTIONS_FILE
@@ -15,11 +16,10 @@ from nri.runtime.real import Real, find
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import NoReturn, TextIO
+    from collections.abc import Callable, Sequence
+    from typing import NoReturn
 
     from nri.runtime.options import WrapperOptions
-    from nri.runtime.report import Report
 
 PREFIX = "nri-"
 """The beginning of the names that this program may be called by; the rest is the real runtime's name."""
@@ -30,8 +30,6 @@ def main(argv: Sequence[str], options_file: str = RUNTIME_OPTIONS_FILE) -> int:
 
     :param argv: the words with the program's name; ``nri-runc`` is for runc, and so on.
     """
-    import sys
-
     name = os.path.basename(argv[0])
     wanted = name.removeprefix(PREFIX)
     line = CommandLine(argv[1:])
@@ -39,32 +37,26 @@ def main(argv: Sequence[str], options_file: str = RUNTIME_OPTIONS_FILE) -> int:
     try:
         options = None
         if runs_chain or os.path.lexists(options_file):
-            options = _load(options_file)
+            from nri.runtime.options import load
+
+            options = load(options_file)
         real = Real(find(options.runtime or wanted if options else wanted, argv[0]))
         if options is None or not (runs_chain or options.fault):
             real.execute(line.words)
     except NRIError as error:
-        return _fail(name, line, sys.stderr, str(error))
-    return _run(name, line, real, options, sys.stderr)
+        from nri.runtime.report import Report
+
+        Report(name, line, sys.stderr, is_crun="crun" in name).error(str(error))
+        return 1
+    return _run(name, line, real, options)
 
 
-def _load(path: str) -> WrapperOptions:
-    from nri.runtime import options
+def _run(name: str, line: CommandLine, real: Real, options: WrapperOptions) -> int:
+    import _signal  # type: ignore[import-not-found] # the signal module would import enum
 
-    return options.load(path)
-
-
-def _fail(name: str, line: CommandLine, stderr: TextIO | None, reason: str) -> int:
     from nri.runtime.report import Report
 
-    Report(name, line, stderr, is_crun="crun" in name).error(reason)
-    return 1
-
-
-def _run(name: str, line: CommandLine, real: Real, options: WrapperOptions, stderr: TextIO | None) -> int:
-    from nri.runtime.report import Report
-
-    report = Report(name, line, stderr, is_crun=real.is_crun)
+    report = Report(name, line, sys.stderr, is_crun=real.is_crun)
     report.log_file = options.log_file
     try:
         if options.fault:
@@ -73,30 +65,16 @@ def _run(name: str, line: CommandLine, real: Real, options: WrapperOptions, stde
                 return 1
             report.note(options.fault)
             real.execute(line.words)
-        return _run_chain(line, real, options, report)
+        from nri.runtime import commands
+        from nri.runtime.invocation import Invocation
+
+        if _signal.getsignal(_signal.SIGINT) != _signal.SIG_IGN:
+            _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+        run: Callable[[Invocation], int] = getattr(commands, line.command, commands.freeze)
+        return run(Invocation(line, real, options, report))
     except (NRIError, OSError) as error:
         report.error(*str(error).split("\n"))
         return 1
-
-
-def _run_chain(line: CommandLine, real: Real, options: WrapperOptions, report: Report) -> int:
-    import _signal  # type: ignore[import-not-found] # the signal module would import enum
-
-    from nri.runtime.invocation import Invocation
-
-    if _signal.getsignal(_signal.SIGINT) != _signal.SIG_IGN:
-        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
-    call = Invocation(line, real, options, report)
-    from nri.runtime import commands
-
-    run = {
-        "create": commands.create,
-        "run": commands.run,
-        "restore": commands.restore,
-        "update": commands.update,
-        "delete": commands.delete,
-    }
-    return run.get(line.command, commands.freeze)(call)
 
 
 def end(status: int) -> NoReturn:
