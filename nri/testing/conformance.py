@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from nri.adjust.document import read_adjust, read_updates
+from nri.adjust import AdjustError
 from nri.client.unstartable import explain
 from nri.errors import NRIError, escape
 from nri.process.conversation import (
@@ -35,10 +35,11 @@ from nri.process.conversation import (
     start,
 )
 from nri.process.spawn import PLUGIN_ENVIRONMENT
+from nri.testing.invoking import take_changes
 from nri.testing.pods import Pod
 from nri.types import DecodeError, gojson
 from nri.types.gojson import describe, shorten
-from nri.types.v1 import STATES, VERSION, State
+from nri.types.v1 import STATES, VERSION, Request, Result, State
 
 __all__ = [
     "CHECKS",
@@ -417,29 +418,15 @@ def _result_keys(trial: Trial) -> None:
             raise BrokenRuleError('"metadata" with an object of strings', shown)
 
 
-_CHANGES = {
-    "cgroupsPath": (State.SETUP,),
-    "adjust": (State.SETUP,),
-    "updates": (State.SETUP, State.RESIZE, State.DELETE),
-}
-
-
 @_rule("changes", "adjust", "Changes have the form that hosts demand, in answer to states that allow them")
 def _changes(trial: Trial) -> None:
     for state, result in trial.results.items():
-        for key, states in _CHANGES.items():
-            if result.get(key) and state not in states:
-                where = f'"{key}" only in answer to {", ".join(states)}'
-                raise BrokenRuleError(where, f'"{key}" in answer to {state}')
-        if not isinstance(path := result.get("cgroupsPath") or "", str):
-            raise BrokenRuleError('"cgroupsPath" with a string', describe(path))
+        if not any(result.get(key) for key in ("cgroupsPath", "adjust", "updates")):
+            continue
         try:
-            if result.get("adjust") is not None:
-                read_adjust(result["adjust"])
-            if result.get("updates") is not None:
-                read_updates(result["updates"])
-        except DecodeError as error:
-            raise BrokenRuleError("changes with a valid form", f"in answer to {state}: {error}") from None
+            take_changes(Request.from_value(trial.request(state), "request"), Result.from_value(result, "result"))
+        except (AdjustError, DecodeError) as error:
+            raise BrokenRuleError("changes that a host takes", f"in answer to {state}: {error}") from None
 
 
 @_rule("every-state", "states", "Every state of the contract is answered")

@@ -117,12 +117,18 @@ def _judged(who: str, document: bytes, result: Result, stderr: str) -> Result:
     """Return the result if a host takes the changes that it asks for."""
     if not result.error and (result.adjust or result.updates or result.cgroups_path):
         try:
-            request = Request.from_json(document)
-            config = oci_from_spec(request.spec or spec_from_oci({}))
-            Changes(Abilities(""), config).take(result.plugin, request, result)
+            take_changes(Request.from_json(document), result)
         except (AdjustError, DecodeError) as error:
             raise AssertionError(_failed(who, f"asks for changes that a host refuses: {error}", stderr)) from error
     return result
+
+
+def take_changes(request: Request, result: Result) -> None:
+    """Take the changes that a result asks for, as a host does that can apply them all.
+
+    :raises nri.adjust.AdjustError: it refuses them; or DecodeError, if they have another form.
+    """
+    Changes(Abilities(""), oci_from_spec(request.spec or spec_from_oci({}))).take(result.plugin, request, result)
 
 
 def _failed(who: str, ending: str, stderr: str) -> str:
