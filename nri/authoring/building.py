@@ -19,7 +19,7 @@ import nri
 from nri.adaptation import Runtime
 from nri.authoring import packing
 from nri.authoring.packing import remove_rpaths
-from nri.authoring.source import SourceError, about, content, entry_beside, find, is_v2_source, run
+from nri.authoring.source import SourceError, about, ask, content, entry_beside, find, is_v2_source, run
 from nri.build import install
 from nri.client.resident import try_resident
 from nri.config.entries import TYPE_PATTERN, PluginEntry
@@ -119,7 +119,7 @@ def _look_at(script: str, conf: Any, asked: Request | None) -> Built:
     if conf is None:
         entry, _ = entry_beside(script, said["type"])
         conf = None if entry is None else entry.conf
-    schema = _json([sys.executable, script], "schema")
+    schema = ask([sys.executable, script], "schema")
     if conf is not None:
         for fault in check_conf(PluginEntry(type=said["type"], conf=conf), schema):
             raise SourceError(f"the conf of {said['type']}: {fault.path.partition('].')[2]}: {fault.message}")
@@ -186,10 +186,10 @@ def _try(executable: str, plugin: Built, say: Callable[[str], None]) -> None:
     if plugin.is_v2:
         _try_v2(executable, plugin.name)
         return
-    answer = _json([executable], "version")
+    answer = ask([executable], "version")
     if not isinstance(answer, dict) or answer.get("type") != plugin.name:
         raise SourceError(f"{plugin.name} version: found {gojson.describe(answer)}, expected type {plugin.name!r}")
-    _json([executable], "schema")
+    ask([executable], "schema")
     if reason := try_resident(executable, plugin.name):
         raise SourceError(f"{plugin.name} serve: {reason}; change what it does when it is loaded, or remove resident")
     for request in plugin.requests:
@@ -216,16 +216,6 @@ def _answer(command: Sequence[str], name: str, request: Request) -> str:
         remedy = "import it with an import statement, and install it for the Python that builds"
         raise SourceError(f"{name} invoke: {result.error}: the executable lacks it; {remedy}")
     return result.error
-
-
-def _json(command: Sequence[str], verb: str) -> Any:
-    output, lines = run(command, verb)
-    try:
-        return gojson.loads(output.stdout)
-    except ValueError as error:
-        said = f" ({lines[-1]})" if lines else ""
-        ending = output.ending or "no JSON"
-        raise SourceError(f"{os.path.basename(command[-1])} {verb}: found {ending}{said}, expected JSON") from error
 
 
 def _try_v2(executable: str, name: str) -> None:

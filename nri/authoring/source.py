@@ -83,19 +83,28 @@ def about(script: str) -> dict[str, Any]:
 
     :raises SourceError: it is no plugin of v0.1, or cannot be loaded.
     """
-    output, lines = run([sys.executable, script], "version")
-    try:
-        value = gojson.loads(output.stdout) if output.status == 0 else None
-    except ValueError:
-        value = None
+    value = ask([sys.executable, script], "version")
     if not isinstance(value, dict) or "nri" not in value:
-        said = f" ({lines[-1]})" if lines else ""
-        shown = output.ending or "other output"
-        raise SourceError(f"{script}: no plugin: asked for 'version', it gave {shown}{said}, expected JSON")
+        raise SourceError(f"{script} version: found {gojson.describe(value)}, expected what nri.skel answers")
     if not is_type_name(value.get("type")):
         shown = gojson.describe(value.get("type"))
         raise SourceError(f"{script}: its type: found {shown}, expected a name such as 'batch'")
     return value
+
+
+def ask(command: Sequence[str], verb: str) -> Any:
+    """Return the JSON that a plugin answers to a verb; the command is as for :func:`run`.
+
+    :raises SourceError: it answers none.
+    """
+    output, lines = run(command, verb)
+    try:
+        if output.ending:
+            raise ValueError
+        return gojson.loads(output.stdout)
+    except ValueError as error:
+        said = f" ({lines[-1]})" if lines else ""
+        raise SourceError(f"{command[-1]} {verb}: found {output.ending or 'no JSON'}{said}, expected JSON") from error
 
 
 def run(command: Sequence[str], verb: str, stdin: bytes = b"") -> tuple[Output, list[str]]:

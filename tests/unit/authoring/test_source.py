@@ -38,9 +38,9 @@ def test_a_path_without_one_plugin_is_refused(
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("def f(:", r"no plugin: .* exit status 1 \(SyntaxError: "),
+        ("def f(:", r"a.py version: found exit status 1 \(SyntaxError: "),
         ("import nowhere", r"exit status 1 \(ModuleNotFoundError: No module named 'nowhere'\), expected JSON"),
-        ("print('{}')", "asked for 'version', it gave other output, expected JSON"),
+        ("print('{}')", "a.py version: found an object, expected what nri.skel answers"),
         (PLUGIN % "../a", r"its type: found the string '\.\./a', expected a name such as 'batch'"),
         (
             "import time; time.sleep(60)",
