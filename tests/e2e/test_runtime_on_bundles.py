@@ -14,7 +14,7 @@ from harness.containerd import cgroups
 from harness.containerd.enclosure import SYSTEM_PATH, CommandFailedError
 from tests.e2e import hang
 from tests.e2e.bundle import Bundle, Runtime, enclosed
-from tests.e2e.standin import StandIn, stand_in
+from tests.e2e.standin import LISTED, StandIn, stand_in
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.runtime
@@ -285,12 +285,15 @@ def test_in_a_user_namespace_it_refuses_with_a_sentence(runtime: Runtime, plugin
 
 @both
 def test_a_container_runs_in_the_foreground_with_its_plugins(runtime: Runtime, plugin: StandIn) -> None:
+    runtime.enclosure.configure({"type": "standin", "states": LISTED, "failurePolicy": "ignore"})
     plugin.answer_with("setup", {"adjust": {"env": {"FROM": "plugin"}}})
+    plugin.fail_with("nope")
     web = runtime.bundle("web", command=["/bin/sh", "-c", "echo $FROM; exit 7"])
     before = (web.path / "config.json").read_text()
     with pytest.raises(CommandFailedError) as ended:
         runtime.run(web)
     assert (ended.value.code, ended.value.stdout) == (7, "plugin\n")
+    assert ended.value.stderr.count("standin: failed, ignored (failurePolicy: ignore): nope") == 2  # create, delete
     assert plugin.states("web") == ["setup", "create", "delete"]
     assert plugin.requests()[1]["pid"] > 0
     assert (web.path / "config.json").read_text() == before
