@@ -174,7 +174,7 @@ def test_event_in_progress_and_hash_shown(host: Host, bridge: BridgeProcess, run
         document = status_of(path)
         now = document["inProgress"]
         assert (now["event"], now["name"]) == ("StartContainer", "default/web/app")
-        assert now["seconds"] > 0
+        assert now["seconds"] > 0 < now["allowed"]  # liveness compares them
         (host.root / "go").touch()
     assert wait_until(lambda: status_of(path)["inProgress"] is None)
     assert wait_until(lambda: f" info configuration: slow hash={document['configuration']['hash']}\n" in bridge.log)
