@@ -17,7 +17,6 @@ import json
 import os
 import secrets
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -232,6 +231,7 @@ class Trial:
         self.conf = {} if conf is None else {"conf": conf}
         self._given, self._annotations, self._timeout = request, annotations or {}, timeout
         self._mark, self._numbers = secrets.token_hex(8), itertools.count(1)
+        self._last, self.sent = "", 0  # the mark of the last run, and the bytes that it has read
         self.fault: BrokenRuleError | None = None
         self.life: dict[str, Output] = {}
         self.results: dict[str, dict[str, Any]] = {}
@@ -268,9 +268,26 @@ class Trial:
             spec |= {key: item for key, item in sent["spec"].items() if key not in spec}
         return value | more
 
-    def invoke(self, value: Any, stdout: int | None = None) -> Output:
-        """Run ``TYPE invoke`` with a request, a JSON value or bytes, on its stdin."""
-        return self.run("invoke", stdin=value if isinstance(value, bytes) else encode(value), stdout=stdout)
+    def invoke(self, value: Any, stdout: int | None = None, asks: type[Asked] = Asked) -> Output:
+        """Run ``TYPE invoke`` with a request, a JSON value or bytes, on its stdin; return its output.
+
+        :param stdout: as for :func:`nri.process.conversation.start`.
+        :raises BrokenRuleError: if it cannot be started or watched.
+        """
+        stdin = value if isinstance(value, bytes) else encode(value)
+        self._last = f"{self._mark}.{next(self._numbers)}"
+        deadline = time.monotonic() + self._timeout
+        try:
+            environment = {**PLUGIN_ENVIRONMENT, MARK: self._last}
+            pid, pipes = start(self._path, [self.type, "invoke"], deadline, environment, stdout=stdout)
+            asked = asks(pid)
+            output = Conversation(asked, pipes, stdin, lambda line: None).run(deadline)
+        except BrokenOffError as error:
+            raise BrokenRuleError("a run that can be watched", f"{error.strerror}, while it ran") from None
+        except OSError as error:
+            raise BrokenRuleError("an executable that can be started", explain(self._path, error)) from None
+        self.sent = asked.sent
+        return output
 
     def answer(self, value: Any) -> dict[str, Any]:
         """Return the result that a request, a JSON value or bytes, gets.
@@ -289,66 +306,27 @@ class Trial:
             shown = f"the error {shorten(repr(error))} in answer to {label}{hint}"
             raise BrokenRuleError("a result without error", shown)
 
-    def run(self, *words: str, stdin: bytes = b"", stdout: int | None = None) -> Output:
-        """Run the plugin, and return its output.
-
-        :param words: those of its command line after the type.
-        :param stdout: as for :func:`nri.process.conversation.start`.
-        :raises BrokenRuleError: if it cannot be started or watched.
-        """
-        pid, pipes = self._start(words, stdout)
-        return self._converse(Asked(pid), pipes, stdin)
-
-    def leaves_unread(self, stdin: bytes) -> bool:
-        """Run ``TYPE invoke`` with more than a pipe holds; return whether the plugin ends without having read it."""
-        pid, pipes = self._start(["invoke"])
-        asked = Asked(pid)
-        self._converse(asked, pipes, stdin)
-        return asked.sent < len(stdin)
-
-    def left_behind(self, stdin: bytes) -> list[str]:
-        """Run ``TYPE invoke``, and kill no group at its end; return the names of the processes that run on."""
-        mark = secrets.token_hex(8)
-        environment = {**PLUGIN_ENVIRONMENT, MARK: mark}
-        command = [self.type, "invoke"]
-        try:
-            with suppress(subprocess.TimeoutExpired):
-                subprocess.run(
-                    command,
-                    executable=self._path,
-                    input=stdin,
-                    env=environment,
-                    timeout=self._timeout,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    check=False,
-                )
-            for _ in range(LOOKS):
-                if _marked(mark):
-                    time.sleep(GRACE)
-                    return [*_marked(mark).values()]
-                time.sleep(0.005)
-            return []
-        finally:
-            _end_all(mark)
+    def left_behind(self, value: Any) -> list[str]:
+        """Send a request, and kill no group at the end; return the names of the processes that run on."""
+        self.invoke(value, asks=_Spared)
+        for _ in range(LOOKS):
+            if _marked(self._last):
+                time.sleep(GRACE)
+                return [*_marked(self._last).values()]
+            time.sleep(0.005)
+        return []
 
     def end(self) -> None:
         """Kill all processes that the runs have left."""
         _end_all(self._mark)
 
-    def _start(self, words: Iterable[str], stdout: int | None = None) -> tuple[int, list[int]]:
-        environment = {**PLUGIN_ENVIRONMENT, MARK: self._mark}
-        try:
-            deadline = time.monotonic() + self._timeout
-            return start(self._path, [self.type, *words], deadline, environment, stdout=stdout)
-        except OSError as error:
-            raise BrokenRuleError("an executable that can be started", explain(self._path, error)) from None
 
-    def _converse(self, asked: Asked, pipes: list[int], stdin: bytes) -> Output:
-        try:
-            return Conversation(asked, pipes, stdin, lambda line: None).run(time.monotonic() + self._timeout)
-        except BrokenOffError as error:
-            raise BrokenRuleError("a run that can be watched", f"{error.strerror}, while it ran") from None
+class _Spared(Asked):
+    """A process whose group is not killed when it has ended by itself."""
+
+    def kill(self) -> None:
+        if not self.has_ended():
+            super().kill()
 
 
 def encode(value: object) -> bytes:
@@ -357,12 +335,12 @@ def encode(value: object) -> bytes:
 
 
 def _marked(mark: str) -> dict[int, str]:
-    """Return the processes whose environment has the mark, with their names."""
+    """Return the processes whose environment has a mark that begins so, with their names."""
     names = {}
     for pid in [int(name) for name in os.listdir("/proc") if name.isdigit()]:
         try:
             with open(f"/proc/{pid}/environ", "rb") as environment, open(f"/proc/{pid}/comm", "rb") as name:
-                if f"{MARK}={mark}".encode() in environment.read().split(b"\0"):
+                if f"\0{MARK}={mark}".encode() in b"\0" + environment.read():
                     names[pid] = escape(readable(name.read().rstrip(b"\n")))
         except OSError:
             continue  # another user's, or it has ended
@@ -544,7 +522,9 @@ _answered("large", "running-a-plugin", "A request of several 100 KiB is answered
 @_rule("broken", "exit-status", "What is empty, no JSON, or cut off is reported on stderr, and the exit status is 1")
 def _broken(trial: Trial) -> None:
     whole = encode(trial.request(State.CREATE))
-    if trial.leaves_unread(encode(_large(trial))):
+    large = encode(_large(trial))
+    trial.invoke(large)
+    if trial.sent < len(large):
         raise NotJudgedError("it leaves its stdin unread, as it may")
     texts = (b"", b"nonsense\n", b"\x00\xff\x00", b'{"state": create}')
     stdins = {f"{text!r} on stdin": text for text in texts}
@@ -574,7 +554,7 @@ def _full_stdout(trial: Trial) -> None:
 @_rule("leaves-nothing", "running-a-plugin", "No process runs on when the plugin has ended")
 def _leaves_nothing(trial: Trial) -> None:
     for state in (State.CREATE, State.DELETE):
-        if names := trial.left_behind(encode(trial.request(state))):
+        if names := trial.left_behind(trial.request(state)):
             raise BrokenRuleError("no process", f"{', '.join(names)}, running on after {state}")
 
 
