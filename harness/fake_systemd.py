@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -51,7 +52,7 @@ class FakeSystemd:
         self._path = run / socket_name
         self._path.parent.mkdir(exist_ok=True)
         self._listener = socket.socket(socket.AF_UNIX)
-        self._peer: socket.socket | None = None
+        self._peers: list[tuple[socket.socket, threading.Thread]] = []
         self._thread = threading.Thread(target=self._serve)
 
     def __enter__(self) -> Self:
@@ -62,9 +63,11 @@ class FakeSystemd:
 
     def __exit__(self, *_: object) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
-        if (peer := self._peer) is not None:
-            peer.shutdown(socket.SHUT_RDWR)
         self._thread.join()
+        for peer, thread in self._peers:
+            with suppress(OSError):  # it is closed
+                peer.shutdown(socket.SHUT_RDWR)
+            thread.join()
         self._listener.close()
 
     def add_unit(self, path: str, quota: int | None = None) -> None:
@@ -80,17 +83,12 @@ class FakeSystemd:
                 peer, _ = self._listener.accept()
             except OSError:
                 return
-            with peer:
-                self._peer = peer
-                try:
-                    self._talk(peer)
-                except OSError:
-                    continue
-                finally:
-                    self._peer = None
+            thread = threading.Thread(target=self._talk, args=(peer,))
+            self._peers.append((peer, thread))
+            thread.start()
 
     def _talk(self, peer: socket.socket) -> None:
-        with peer.makefile("rb") as lines:
+        with suppress(OSError), peer, peer.makefile("rb") as lines:
             _require(lines.read(1) == b"\0")
             _require(lines.readline().startswith(b"AUTH EXTERNAL "))
             peer.sendall(b"OK 0123456789abcdef0123456789abcdef\r\n")

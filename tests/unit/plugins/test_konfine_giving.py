@@ -2,7 +2,6 @@
 
 import errno
 import os
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -396,28 +395,13 @@ def path_of(name: str, **_: object) -> str:
 
 
 class SlowSystemd(FakeSystemd):
-    """Serves each connection in a thread, and takes its time for each change."""
+    """Takes its time for each change."""
 
     seconds = 0.0
 
     def set_properties(self, message: Any) -> Any:
         time.sleep(self.seconds)
         return super().set_properties(message)
-
-    def _serve(self) -> None:
-        while True:
-            try:
-                peer, _ = self._listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve_one, args=(peer,), daemon=True).start()
-
-    def _serve_one(self, peer: Any) -> None:
-        with peer:
-            try:
-                self._talk(peer)
-            except OSError:
-                pass
 
 
 @pytest.mark.parametrize("state", ["create", "setup"])
