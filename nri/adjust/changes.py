@@ -91,7 +91,7 @@ class Changes:
         :raises DecodeError: it does not keep the rules.
         :raises AdjustError: the runtime cannot do it, or another plugin has set the same.
         """
-        adjust = {} if result.adjust is None else read_adjust(result.adjust)
+        adjust = read_adjust(result.adjust)
         updates = [] if result.updates is None else read_updates(result.updates)
         if adjust and request.state != State.SETUP:
             raise AdjustError(f"adjust: found it in answer to {request.state}, expected it in answer to setup alone")

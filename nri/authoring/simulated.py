@@ -95,14 +95,11 @@ def sort(paths: Sequence[str], *, is_v2: bool) -> Plugins:
         else:
             file = find(path) if os.path.isdir(path) or path.endswith(".py") else os.path.abspath(path)
             name = os.path.splitext(os.path.basename(file))[0]
-            if not os.access(file, os.R_OK if file.endswith(".py") else os.X_OK):
+            is_source = file.endswith(".py")
+            if not os.access(file, os.R_OK if is_source else os.X_OK):
                 raise SourceError(f"{path}: found no executable, expected a plugin or a folder of *.conf")
             is_named = _is_numbered(name)
-            if (
-                (file.endswith(".py") and is_v2_source(content(file)))
-                or is_named
-                or (is_v2 and not file.endswith(".py"))
-            ):
+            if (is_v2_source(content(file)) if is_source else is_v2) or is_named:
                 number = f"{len(plugins.v2):02d}"
                 plugins.v2.append((*parse_name(name if is_named else f"{number}-{name}"), file))
             else:

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from nri import config
@@ -98,13 +99,11 @@ def ask(command: Sequence[str], verb: str) -> Any:
     :raises SourceError: it answers none.
     """
     output, lines = run(command, verb)
-    try:
-        if output.ending:
-            raise ValueError
-        return gojson.loads(output.stdout)
-    except ValueError as error:
-        said = f" ({lines[-1]})" if lines else ""
-        raise SourceError(f"{command[-1]} {verb}: found {output.ending or 'no JSON'}{said}, expected JSON") from error
+    if not output.ending:
+        with suppress(ValueError):
+            return gojson.loads(output.stdout)
+    said = f" ({lines[-1]})" if lines else ""
+    raise SourceError(f"{command[-1]} {verb}: found {output.ending or 'no JSON'}{said}, expected JSON")
 
 
 def run(command: Sequence[str], verb: str, stdin: bytes = b"") -> tuple[Output, list[str]]:

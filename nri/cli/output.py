@@ -24,9 +24,9 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     if not lines:
         return
     widths = [max(len(line[column]) for line in [list(header), *lines]) for column in range(len(header))]
-    for number, line in enumerate([list(header), *lines]):
+    for index, line in enumerate([list(header), *lines]):
         text = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        click.secho(text, bold=number == 0)
+        click.secho(text, bold=index == 0)
 
 
 WIDTH = 80

@@ -356,7 +356,7 @@ class Residents(Invoker):
             finally:
                 self._give_back(path, file)
         _logger.debug("%s: starting a process for this request", plugin)
-        return launch(path, [plugin, "invoke"], request, deadline, log=log, stop=stop)
+        return super().run(path, plugin, request, deadline, log, stop)
 
     def acts_on(self, plugin: str, state: str) -> bool:
         """Return False if the plugin's executable, unchanged, has said that it does not act on this state."""

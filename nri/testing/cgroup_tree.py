@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 KINDS = ("v1", "v2", "hybrid")
 _OWN = "/system.slice/containerd.service"
+_PUT = knobs.put
 
 
 class CgroupTree:
@@ -68,14 +69,13 @@ class CgroupTree:
         self._replaced: list[tuple[Any, str, Any]] = []
 
     def __enter__(self) -> Self:
-        if hasattr(knobs.put, "__self__"):
+        if knobs.put is not _PUT:
             raise RuntimeError("a CgroupTree is active already: expected one at a time")
         slurp, init = knobs.slurp, units.Systemd.__init__
 
         def systemd(self_: units.Systemd, run: str = units.RUN) -> None:
             init(self_, self.run if run == units.RUN else run)  # no test talks to the machine's systemd
 
-        self._put = knobs.put
         replacements = (
             (knobs, "slurp", lambda path, *options: slurp(self._locate(path), *options)),
             (knobs, "put", self._write),
@@ -225,7 +225,7 @@ class CgroupTree:
     def _write(self, path: str, data: bytes) -> int:
         mount = next((mount for mount in self._mounts if path.startswith(f"{mount}/")), "")
         if not mount or not os.path.exists(path):
-            return self._put(path, data)
+            return _PUT(path, data)
         if not data:
             return 0  # such a write does not reach the file's parser
         directory, knob = os.path.split(path)
