@@ -21,7 +21,7 @@ MIN_SHARES, MAX_SHARES = 2, 262144
 """The kernel's bounds of cpu.shares (kernel/sched/sched.h); it takes any number, and stores the nearest of these."""
 
 MIN_BLKIO = 10
-"""The bounds of blkio.weight as runtimes know them. BFQ accepts 1 as well."""
+"""The least blkio.weight that runtimes know. BFQ accepts 1 as well."""
 
 
 def weight_of_shares(shares: int) -> int:

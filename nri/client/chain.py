@@ -111,7 +111,7 @@ class Client:
     """Runs the plugins of a host configuration. One client serves any number of events, from any thread.
 
     :param config: the host configuration, as :func:`nri.config.load` returns it.
-    :param invoker: finds and runs the plugins; by default a :class:`Invoker`.
+    :param invoker: finds and runs the plugins; by default an :class:`Invoker`.
     :param timeout: seconds for a plugin whose entry has no ``timeout``.
     :param failure_policy: ``fail`` or ``ignore``, for a plugin whose entry has no ``failurePolicy``.
     """

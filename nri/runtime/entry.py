@@ -70,6 +70,7 @@ def _run(name: str, line: CommandLine, real: Real, options: WrapperOptions) -> i
 
         if _signal.getsignal(_signal.SIGINT) != _signal.SIG_IGN:
             _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+        # freeze: pause and resume
         run: Callable[[Invocation], int] = getattr(commands, line.command, commands.freeze)
         return run(Invocation(line, real, options, report))
     except (NRIError, OSError) as error:

@@ -1,4 +1,4 @@
-"""What nri.v2.stub and its page offer to authors of v2 plugins, beside a real containerd 1.7 and 2.x.
+"""Plugins of nri.v2.stub, and the examples of its page, on a real containerd 1.7 and 2.x.
 
 Most plugins run in the test's process: it connects to the socket in the runtime's mount namespace, and gives the stub
 the connections.

@@ -5,9 +5,9 @@ write to such a file runs programs as root on the node, so only root's files cou
 
 Conditions are decided as by podman (``When.Match`` in its pkg/hooks/1.0.0). Patterns are the operator's, what they
 are matched with is the pod's. A pattern with repeats inside of repeats can take for ever on a text that was made for
-it, and :mod:`re` cannot be stopped. So a forked process matches, and has little time for all of a container's hooks;
-what it has not decided then counts as met, as does a text that is too long to be matched: in this way a pod avoids
-no hook, and gets none that it could not have by another name.
+it, and :mod:`re` cannot be stopped. So a forked process matches, and has little time for all of a container's hooks.
+A condition that is undecided then, or has too long a text, counts as met: a pod must not avoid a hook in this way.
+The pod gains nothing by it: another name would have got it the same hook.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ _CLASSES = {
 
 
 class Subject:
-    """What conditions look at of a container."""
+    """The parts of a container that conditions are about."""
 
     def __init__(self, spec: Spec | None) -> None:
         self.annotations = spec.annotations if spec is not None else {}

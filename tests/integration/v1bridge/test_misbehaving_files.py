@@ -53,7 +53,7 @@ def noted(site: Site) -> Noted:
 
 
 def seen_during(edit: Callable[[], None], site: Site, noted: Noted) -> list[list[str]]:
-    """What is noted for each container that starts during edits."""
+    """Start containers during edits; return the notes of each."""
     seen = []
     with ThreadPoolExecutor(1) as pool:
         edits = pool.submit(edit)

@@ -95,7 +95,7 @@ def refused_configuration(node: ScratchNode) -> None:
     node.status["configuration"] |= {"valid": False, "faults": ["10.conf: type: found 'hunter2', expected a name"]}
 
 
-# A change to a node on which nothing is wrong; the code of the fault that is then found, its text, what mends it.
+# A change to a healthy node; then of the fault that doctor finds: its code, its text and its remedy.
 STATES: list[tuple[Callable[[ScratchNode], object], str, str, str]] = [
     (
         lambda node: node.write(CONFIG, MAINTAINED.replace("false", "true")),

@@ -204,8 +204,8 @@ def test_a_pod_that_is_gone_is_forgotten() -> None:
     memory.resize(PodSandbox(id="6efd"), resources(7))
     memory.forget(PodSandbox(id="6efd"))
     memory.forget(PodSandbox(id="6efd"))
-    said = PodSandbox(id="6efd", annotations={"a": "b"})
-    assert memory.complete(said) is memory.resized(said) is said
+    pod = PodSandbox(id="6efd", annotations={"a": "b"})
+    assert memory.complete(pod) is memory.resized(pod) is pod
     assert len(memory) == 0
 
 
