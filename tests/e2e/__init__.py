@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.containerd.cri import Cri
 from harness.containerd.enclosure import HANGING, Enclosure
 from harness.containerd.instance import Containerd
-from tests.support.waiting import SOON, until
+from tests.support.waiting import until
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -55,7 +55,7 @@ def beside(containerd: Containerd, plugin: Path, text: str, ready: str) -> Itera
         command = containerd.enclosure.command([plugin])
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out) as process:
             try:
-                until(lambda: ready in said.read_text(), "the plugin to be ready", SOON)
+                until(lambda: ready in said.read_text(), "the plugin to be ready")
                 yield said
             finally:
                 process.kill()

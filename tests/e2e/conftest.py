@@ -15,7 +15,7 @@ from harness.containerd.bridged import LOG, configure, connected, log, prepared
 from harness.containerd.cri import Cri
 from harness.containerd.enclosure import SYSTEM_PATH
 from harness.containerd.instance import Containerd, Release
-from tests.support.waiting import SOON, until
+from tests.support.waiting import until
 
 ROOT = Path(__file__).parent.parent.parent
 CACHE = ROOT / ".cache/containerd"
@@ -127,7 +127,7 @@ def shared_containerd(containerd_v2: Release, installed: Path) -> Iterator[Conta
     """The same for the tests of a module."""
     with Containerd(release=containerd_v2, prepare=prepared(installed)) as containerd:
         # Before 1.7.26 containerd does not synchronize a bridge that it launches.
-        until(lambda: connected(containerd) == 1 or containerd.release.version < (1, 7, 26), "the bridge", SOON)
+        until(lambda: connected(containerd) == 1 or containerd.release.version < (1, 7, 26), "the bridge")
         yield containerd
 
 

@@ -15,7 +15,7 @@ from harness.containerd.enclosure import CommandFailedError
 from harness.containerd.instance import Containerd, Release
 from tests.e2e import hang, live
 from tests.e2e.standin import StandIn
-from tests.support.waiting import SOON, until, wait_until
+from tests.support.waiting import until, wait_until
 
 pytestmark = pytest.mark.runtime
 
@@ -35,7 +35,7 @@ def test_next_event_after_a_cancelled_call_is_served(containerd: Containerd, cri
     with containerd.cri() as kubelet:
         cancelled = threading.Thread(target=start)
         cancelled.start()
-        until(begun.exists, "the plugin", SOON)
+        until(begun.exists, "the plugin")
     cancelled.join()
     cri.start(second)
 
@@ -85,7 +85,7 @@ def test_a_launched_bridge_is_well_and_says_what_it_did_to_a_pod(fresh_container
     with fresh_containerd.cri() as cri:
         pod = cri.run_pod("web", annotations={"qos.class": "ls"})
         cri.start(create(cri, pod))
-        until(lambda: status("--check").startswith("well: connected to containerd "), "a bridge that is well", SOON)
+        until(lambda: status("--check").startswith("well: connected to containerd "), "a bridge that is well")
         page = status()
         assert max(len(line) for line in page.splitlines()) <= 80
         assert "StartContainer" in page

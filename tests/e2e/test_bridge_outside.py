@@ -36,7 +36,7 @@ def bridge(containerd: Containerd) -> Iterator[subprocess.Popen[bytes]]:
     before = connected(containerd)
     with outside(containerd) as bridge:
         try:
-            until(lambda: connected(containerd) > before, "the bridge to be synchronized", SOON)
+            until(lambda: connected(containerd) > before, "the bridge to be synchronized")
             yield bridge
         finally:
             kill(containerd)
@@ -76,7 +76,7 @@ def test_missed_containers_are_served_late_once(containerd: Containerd, tmp_path
         assert steps() == expected
         with bridge(containerd) as second:
             expected += [("create", missed, True), ("create", app, True)]
-            until(lambda: steps() == expected, "the late creates", SOON)
+            until(lambda: steps() == expected, "the late creates")
             cri.start(waiting)
             expected += [("create", waiting, False)]
             assert steps() == expected
@@ -89,7 +89,7 @@ def test_missed_containers_are_served_late_once(containerd: Containerd, tmp_path
             synchronized = connected(containerd)
             containerd.stop()
             containerd.start()
-            until(lambda: connected(containerd) > synchronized, "the bridge to be synchronized again", SOON)
+            until(lambda: connected(containerd) > synchronized, "the bridge to be synchronized again")
             assert second.poll() is None
         with bridge(containerd), containerd.cri() as again:
             again.stop_pod(missed)
@@ -131,7 +131,7 @@ def test_container_with_a_missed_setup_is_refused(containerd: Containerd, tmp_pa
                 return [(each["id"], each["state"], each["plugin"]) for each in page["withoutPlugins"]]
 
             # What was missed is looked at when the configuration has not changed for a second.
-            assert until(listed, "the entry of the running container", SOON) == [(running, "setup", "keeper")]
+            assert until(listed, "the entry of the running container") == [(running, "setup", "keeper")]
 
 
 # containerd that is killed
@@ -147,11 +147,11 @@ def test_containerd_killed_under_load(containerd: Containerd, tmp_path: Path) ->
                 load.wait_for_more(2)
                 containerd.kill()
                 containerd.start()
-                until(lambda: connected(containerd) == restart + 1, "the bridge to be synchronized", SOON)  # noqa: B023
+                until(lambda: connected(containerd) == restart + 1, "the bridge to be synchronized")  # noqa: B023
                 load.mark()
                 load.wait_for_more(3)
         assert process.poll() is None
-        until(lambda: not _plugins(containerd), "the plugins to end", SOON)
+        until(lambda: not _plugins(containerd), "the plugins to end")
 
     told = {request["id"] for request in keeper.requests() if request["state"] == "create"}
     assert len(load.marked) >= 2 * 2
@@ -188,7 +188,7 @@ class Load:
     def wait_for_more(self, count: int) -> None:
         """Wait until so many more have started."""
         goal = self._started + count
-        until(lambda: self._started >= goal, f"{count} pods to start", SOON)
+        until(lambda: self._started >= goal, f"{count} pods to start")
         self._is_marked = False
 
     def _run(self) -> None:

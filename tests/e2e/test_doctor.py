@@ -15,7 +15,7 @@ from harness.containerd.bridged import configure, prepared
 from harness.containerd.enclosure import CommandFailedError
 from harness.containerd.instance import Containerd, Release
 from tests.e2e import ROOT
-from tests.support.waiting import SOON, wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.runtime
 
@@ -84,7 +84,7 @@ def test_node_with_a_launched_bridge_is_well(bridged: Containerd) -> None:
     name = f"containerd {version(bridged.release)}"
     assert f"{name}: the bridge, launched as /opt/nri/plugins/10-v1bridge" in texts(found, "way")
     assert f"{name} listens on /var/run/nri/nri.sock" in texts(found, "socket")
-    assert wait_until(lambda: diagnose(bridged)["log"], SOON)  # it has a thread of its own
+    assert wait_until(lambda: diagnose(bridged)["log"])  # it has a thread of its own
 
 
 def test_nri_that_is_off_is_found(bridged: Containerd) -> None:

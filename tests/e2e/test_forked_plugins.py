@@ -16,7 +16,7 @@ import pytest
 from nri import build_mark
 from tests.e2e import ROOT
 from tests.support.processes import is_running
-from tests.support.waiting import SOON, wait_until
+from tests.support.waiting import wait_until
 
 DIST = ROOT / "dist/nri"
 OPENAT = ("257", "56")  # on x86-64 and arm64
@@ -52,7 +52,7 @@ def running(site: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
             assert hook.stdin is not None
             hook.stdin.write(json.dumps(STATE | {"bundle": str(site / "bundle")}).encode())
             hook.stdin.close()
-            assert wait_until(lambda: blocked(hook), SOON), hook.poll()
+            assert wait_until(lambda: blocked(hook)), hook.poll()
             yield hook, blocked(hook)
         finally:
             hook.kill()
@@ -101,7 +101,7 @@ def test_a_forked_plugin_looks_as_a_started_one(site: Path) -> None:
     with running(site) as (hook, pid):
         own = facts(pid, hook)
         assert program_of(pid) == "nri"
-    assert wait_until(lambda: not is_running(pid), SOON)
+    assert wait_until(lambda: not is_running(pid))
 
     (site / "bin/clearcfs").unlink()  # a copy in another folder is started
     shutil.copy2(DIST / "clearcfs", site / "bin")

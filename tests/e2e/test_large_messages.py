@@ -14,7 +14,7 @@ from harness.containerd.bridged import configure, connected, create, log, outsid
 from harness.containerd.instance import Containerd, Release
 from tests.e2e import beside
 from tests.e2e.standin import StandIn
-from tests.support.waiting import SOON, until
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.runtime
 
@@ -91,7 +91,7 @@ def test_more_than_4_mib_of_pods_are_synchronized(containerd_v2: Release, instal
             cri.run_pod(f"large-{number}", annotations={"large": "x" * 400_000})
         with outside(containerd) as bridge:
             try:
-                until(lambda: connected(containerd) == 1, "the bridge to be synchronized", SOON)
+                until(lambda: connected(containerd) == 1, "the bridge to be synchronized")
                 last = cri.run_pod("last")
             finally:
                 bridge.kill()

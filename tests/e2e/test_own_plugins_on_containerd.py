@@ -14,7 +14,7 @@ from harness.containerd.instance import Containerd
 from nri.plugins.konfine import EXCLUSIVE
 from nri.v2.api.runtimes import nri_version
 from tests.e2e import unreserved
-from tests.support.waiting import SOON, until, wait_until
+from tests.support.waiting import until, wait_until
 
 pytestmark = pytest.mark.runtime
 
@@ -83,7 +83,7 @@ def test_a_pod_that_is_allowed_has_what_it_asks_for(containerd: Containerd, cri:
     (process / "root/dev/nri-null").write_text("gone")
     assert (process / "root/data/file").read_text() == "seen"
     assert open_files(process) == ["77", "99"]
-    assert wait_until(asking.trace.exists, 5)
+    assert wait_until(asking.trace.exists)
     assert json.loads(asking.trace.read_text())["status"] == "creating"
     assert [change["plugin"] for change in asking.changes()] == [
         "device-injector",
@@ -225,7 +225,7 @@ def test_wrong_annotations_leave_the_reserved_cpu(
             line for line in log(containerd).splitlines() if "info answered state=" in line and container[:12] in line
         ]
 
-    until(lambda: len(lines()) == 2, "the lines of create and update", SOON)  # each is logged after its answer
+    until(lambda: len(lines()) == 2, "the lines of create and update")  # each is logged after its answer
     assert all(" konfine.ignored=" in line and line.isprintable() and len(line) < 1500 for line in lines())
 
 
@@ -238,4 +238,4 @@ def test_other_namespaces_get_no_reserved_cpu_and_no_quota(containerd: Container
         assert knob(containerd, container, "cpu.cfs_quota_us") == "50000"
         assert knob(containerd, container, "cpuset.cpus") == unreserved()
     why = "qos.class: allow.class is not for the namespace shop"
-    until(lambda: why in log(containerd), "the line of the event", SOON)
+    until(lambda: why in log(containerd), "the line of the event")

@@ -166,7 +166,7 @@ def test_the_compiled_plugins_set_limits_and_hooks_and_log(podman: Podman, tmp_p
     podman("unpause", container)
     assert not trace.exists()
     podman.remove(container)
-    assert wait_until(trace.exists, 5)
+    assert wait_until(trace.exists)
     logged = [json.loads(line) for line in log.read_text().splitlines()]
     assert [each["state"] for each in logged] == ["setup", "create", "pause", "delete"]
     assert [change["plugin"] for change in logged[0]["changes"]] == ["ulimit-adjuster", "hook-injector"]

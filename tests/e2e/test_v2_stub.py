@@ -100,7 +100,7 @@ def test_only_the_chosen_events_arrive(bare: Containerd) -> None:
     everything = Listening()
     with connected(bare, "10", choosing), connected(bare, "20", everything), bare.cri() as cri:
         live(cri, create)
-        until(lambda: "remove_pod_sandbox" in everything.arrived, "the end of the pod", SOON)
+        until(lambda: "remove_pod_sandbox" in everything.arrived, "the end of the pod")
     assert choosing.arrived == ["create_container", "stop_container", "remove_pod_sandbox"]
     assert [each for each in everything.arrived if each in LIFE] == LIFE
 
@@ -155,7 +155,7 @@ def test_the_logger_of_the_page_tells_a_pods_life(bare: Containerd, tmp_path: Pa
     with beside(bare, tmp_path / "10-logger", found[1], "are there") as said:  # its name tells who it is
         with bare.cri() as cri:
             live(cri, create)
-        until(lambda: "is gone" in said.read_text(), "the end of the pod", SOON)
+        until(lambda: "is gone" in said.read_text(), "the end of the pod")
     assert said.read_text().splitlines() == [
         "configured by containerd with ''",
         "0 pods and 0 containers are there",

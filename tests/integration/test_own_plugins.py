@@ -76,7 +76,7 @@ def own(binaries: Path, tmp_path: Path) -> Iterator[OwnNode]:
 
 
 def test_all_plugins_of_the_build_are_residents_with_their_names(own: OwnNode) -> None:
-    assert wait_until(own.is_ready, SOON), own.log()
+    assert wait_until(own.is_ready), own.log()
     residents = own.residents()
     assert sorted(residents) == sorted(own.types)
     assert {name(pid) for pid in residents.values()} == {each[:15] for each in own.types}
@@ -87,9 +87,9 @@ def test_all_plugins_of_the_build_are_residents_with_their_names(own: OwnNode) -
 
 
 def test_a_replaced_executable_gets_a_resident_of_its_own(own: OwnNode) -> None:
-    assert wait_until(own.is_ready, SOON), own.log()
+    assert wait_until(own.is_ready), own.log()
     before = own.residents()["logger"]
     shutil.copy2(own.binaries / "logger", own.binaries / "logger.new")
     (own.binaries / "logger.new").rename(own.binaries / "logger")
-    assert wait_until(lambda: own.is_ready() and own.residents().get("logger") not in (None, before), SOON)
+    assert wait_until(lambda: own.is_ready() and own.residents().get("logger") not in (None, before))
     assert not is_running(before)

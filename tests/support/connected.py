@@ -12,7 +12,7 @@ from nri.v2.mux import ClosedError, Job, Mux, Receiver
 from nri.v2.ttrpc import RPCClient, RPCServer, codec
 from nri.v2.ttrpc.server import unary
 from nri.v2.ttrpc.ttrpc_pb2 import Request, Response
-from tests.support.waiting import TIMEOUT
+from tests.support.waiting import SOON
 
 SERVICE = "test.Service"
 
@@ -49,7 +49,7 @@ def running(*ends: Mux) -> Iterator[None]:
         for end in ends:
             end.close("the test is over")
         for thread in threads:
-            thread.join(TIMEOUT)
+            thread.join(SOON)
             assert not thread.is_alive()
 
 
@@ -90,7 +90,7 @@ class PeerByHand:
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
-        self.sock.settimeout(TIMEOUT)
+        self.sock.settimeout(SOON)
         self._frames, self._decoder = FrameDecoder(), codec.MessageDecoder()
         self._found: list[codec.MessageFrame | codec.Oversized] = []
 

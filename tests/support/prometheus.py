@@ -130,7 +130,7 @@ def _start(place: Path, configuration: Path) -> tuple[subprocess.Popen[bytes], i
 
 
 def _comes_up(child: subprocess.Popen[bytes], port: int) -> bool:
-    until(lambda: child.poll() is not None or _is_ready(port), "a server", SOON)
+    until(lambda: child.poll() is not None or _is_ready(port), "a server")
     return child.poll() is None
 
 

@@ -12,7 +12,7 @@ from nri.v2.frames import PLUGIN_SERVICE, RUNTIME_SERVICE
 from nri.v2.mux import Mux
 from nri.v2.ttrpc import RPCClient, RPCServer
 from nri.v2.ttrpc.server import unary
-from tests.support.waiting import TIMEOUT
+from tests.support.waiting import SOON
 
 NEW: dict[str, Any] = {"NRI_version": "v0.12.2", "registration_timeout": 5000, "request_timeout": 2500}
 """Fields that a runtime with NRI 0.12 adds to its ConfigureRequest."""
@@ -37,7 +37,7 @@ class Runtime:
 
     def configure(self, config: str = "", **rest: Any) -> int:
         """Wait until the plugin has registered, and configure it; returns the mask of its events."""
-        assert self.registered.wait(TIMEOUT), "the plugin did not register"
+        assert self.registered.wait(SOON), "the plugin did not register"
         request = api.ConfigureRequest(config=config, runtime_name="fake", runtime_version="1.2", **rest)
         response: api.ConfigureResponse = self.call("Configure", request, api.ConfigureResponse)
         return response.events
@@ -53,7 +53,7 @@ class Runtime:
         self.synchronize()
         return mask
 
-    def event(self, event: int, request: Any = None, timeout: float = TIMEOUT) -> Any:
+    def event(self, event: int, request: Any = None, timeout: float = SOON) -> Any:
         """Send an event by its own call, as from NRI 0.12 on."""
         method = events.BY_EVENT[event]
         return self.call(method.rpc, request or method.request(), method.response, timeout=timeout)
@@ -63,7 +63,7 @@ class Runtime:
         response: api.Empty = self.call("StateChange", api.StateChangeEvent(event=event, **parts), api.Empty)
         return response
 
-    def call(self, method: str, request: Any, response: Any, timeout: float = TIMEOUT) -> Any:
+    def call(self, method: str, request: Any, response: Any, timeout: float = SOON) -> Any:
         return self._client.call(PLUGIN, method, request, response, timeout=timeout)
 
     def is_closed(self) -> bool:
@@ -71,7 +71,7 @@ class Runtime:
 
     def close(self) -> None:
         self._mux.close("the runtime ends")
-        self._thread.join(TIMEOUT)
+        self._thread.join(SOON)
         assert not self._thread.is_alive()
 
     def _register(self, request: api.RegisterPluginRequest, call: Any) -> api.Empty:

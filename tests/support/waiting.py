@@ -11,9 +11,6 @@ if TYPE_CHECKING:
 SOON = 60.0
 """Seconds that are more than enough for a short operation, and much less than a hang."""
 
-TIMEOUT = 60.0
-"""Seconds after which a missing event counts as absent."""
-
 
 def wait_until(condition: Callable[[], object], seconds: float = SOON) -> bool:
     """Wait until ``condition`` holds; return whether it held in time."""
@@ -25,9 +22,9 @@ def wait_until(condition: Callable[[], object], seconds: float = SOON) -> bool:
     return True
 
 
-def until(condition: Callable[[], Any], what: str = "the condition", seconds: float = TIMEOUT) -> Any:
+def until(condition: Callable[[], Any], what: str = "the condition") -> Any:
     """Wait until ``condition`` holds, and return its value; fail when it does not hold in time."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + SOON
     while not (value := condition()):
         assert time.monotonic() < end, f"{what} was never met"
         time.sleep(0.002)

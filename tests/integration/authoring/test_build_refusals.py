@@ -96,9 +96,9 @@ def test_an_interrupted_build_leaves_no_file_and_no_process(folder: Path) -> Non
         [*COMMAND, "build", "plugin.py"], cwd=folder, env=environment, stderr=subprocess.PIPE
     ) as building:
         works = "dist/.nri-build-*/work"
-        until(lambda: any(any(each.iterdir()) for each in folder.glob(works)), "PyInstaller at work", SOON)
+        until(lambda: any(any(each.iterdir()) for each in folder.glob(works)), "PyInstaller at work")
         building.send_signal(signal.SIGTERM)
         _, stderr = building.communicate(timeout=SOON)
     assert (building.returncode, b"Traceback" in stderr) == (128 + signal.SIGTERM, False)
     assert os.listdir(folder / "dist") == []
-    until(lambda: not [line for _, line in command_lines() if str(folder).encode() in line], "their end", SOON)
+    until(lambda: not [line for _, line in command_lines() if str(folder).encode() in line], "their end")

@@ -15,7 +15,7 @@ from nri.doctor import engines
 from tests.integration.cli.running import SOURCE, command
 from tests.support.cgroup_node import install_own
 from tests.support.host import Host, plugin
-from tests.support.waiting import SOON, wait_until
+from tests.support.waiting import wait_until
 
 PLUGINS = ("nri.plugins.clearcfs", "nri.plugins.konfine")
 INVOKE = "    def invoke(self, request):\n        return request.new_result(self.type)\n"
@@ -328,7 +328,7 @@ def test_reason_for_no_resident_is_a_note(host: Host, name: str, monkeypatch: py
     assert entry["note"].startswith(f"{path} is started for each request: {reason}" if reason else "")
     assert bool(entry["note"]) == bool(reason)
     assert entry["version"] is not None
-    assert wait_until(lambda: not host.processes(), SOON)
+    assert wait_until(lambda: not host.processes())
 
 
 def test_a_plugin_that_must_not_be_a_resident_is_not_tried(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,9 +69,9 @@ def test_signal_runs_no_handler_of_the_host_in_it(script: Path, watchdog: bool) 
     script.write_text(f"import os, time\nopen({str(pid_file)!r}, 'w').write(str(os.getpid()))\ntime.sleep(1000)\n")
     with start_host(script, watchdog=watchdog) as process:
         assert process.stdout is not None
-        assert wait_until(lambda: pid_file.exists() and pid_file.read_text() != "", SOON)
+        assert wait_until(lambda: pid_file.exists() and pid_file.read_text() != "")
         pid = int(pid_file.read_text())
-        assert wait_until(lambda: is_asleep(pid), SOON)
+        assert wait_until(lambda: is_asleep(pid))
         os.kill(pid, signal.SIGHUP)
         done = json.loads(process.stdout.readline())
     assert (done["status"], done["stderr"]) == (-signal.SIGHUP, "")
@@ -90,13 +90,13 @@ def test_watchdog_ends_it_when_the_host_is_killed(script: Path, tmp_path: Path) 
     )
     with start_host(script, watchdog=True) as process:
         assert process.stdout is not None
-        assert wait_until(lambda: marker.exists() and len(marker.read_text().split()) == 2, SOON)
+        assert wait_until(lambda: marker.exists() and len(marker.read_text().split()) == 2)
         pid, same = marker.read_text().split()
         assert pid == same
         assert is_running(int(pid))
         process.kill()
         process.stdout.read()  # until none of them holds it
-    assert wait_until(lambda: not is_running(int(pid)), SOON)
+    assert wait_until(lambda: not is_running(int(pid)))
 
 
 @pytest.mark.parametrize("call", ["fork", "pipe2", "set_blocking"])

@@ -16,7 +16,7 @@ from harness.processes import name
 from tests.integration.hook.running import ended, give, hanging, make_hang, start
 from tests.support.host import Host, plugin
 from tests.support.processes import has_zombie, is_running
-from tests.support.waiting import SOON, wait_until
+from tests.support.waiting import wait_until
 
 PR_SET_CHILD_SUBREAPER = 36
 BY_A_RUNTIME, IN_A_SHELL = None, 0
@@ -39,8 +39,8 @@ def test_hook_ended_by_a_signal_leaves_no_plugin(host: Host, group: int | None, 
     pids = hanging(host)
     process.send_signal(number)
     assert ended(process) == (-number, "")
-    assert wait_until(lambda: not any(map(is_running, pids)), SOON)
-    assert wait_until(lambda: not host.processes(), SOON)
+    assert wait_until(lambda: not any(map(is_running, pids)))
+    assert wait_until(lambda: not host.processes())
     for bystander in bystanders:
         assert bystander.poll() is None
         bystander.kill()
@@ -106,4 +106,4 @@ def test_failed_plugin_leaves_no_child_in_another_group(host: Host) -> None:
     status, stderr = ended(process)
     assert status == 0
     assert "nri: hanging: failed, ignored " in stderr
-    assert wait_until(lambda: not host.processes(), SOON)
+    assert wait_until(lambda: not host.processes())

@@ -18,7 +18,7 @@ from tests.support.metrics_process import running
 from tests.support.pods import container, pod
 from tests.support.prometheus import PrometheusServer
 from tests.support.runtime import Runtime
-from tests.support.waiting import SOON, until
+from tests.support.waiting import until
 
 BROKEN = "#!/bin/sh\necho no such device >&2\nexit 3\n"
 MENDED = "#!/bin/sh\necho '{}'\n"
@@ -62,13 +62,13 @@ def load(runtime: Runtime) -> Iterator[None]:
 
 def until_fired(server: PrometheusServer, name: str) -> dict[str, str]:
     """Wait for an alert, which was pending before; return its description and labels."""
-    (alert,) = until(lambda: server.alerts(name), f"{name} firing", SOON)
-    until(lambda: server.has_been_pending(name), f"{name} pending before", SOON)
+    (alert,) = until(lambda: server.alerts(name), f"{name} firing")
+    until(lambda: server.has_been_pending(name), f"{name} pending before")
     return {**alert["labels"], **alert["annotations"]}
 
 
 def until_cleared(server: PrometheusServer, name: str) -> None:
-    until(lambda: not server.alerts(name), f"{name} cleared", SOON)
+    until(lambda: not server.alerts(name), f"{name} cleared")
 
 
 def test_alerts_fire_and_clear(host: Host, bridge: BridgeProcess, tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_alerts_fire_and_clear(host: Host, bridge: BridgeProcess, tmp_path: Path
         bridge.accept().start()
         until_cleared(server, "NRIBridgeGone")
         others = 'ALERTS{alertname=~"NRIConfiguration.*|NRIPluginFailing.*"}'
-        until(lambda: not server.query(others), "no other alert", SOON)
+        until(lambda: not server.query(others), "no other alert")
 
 
 def check_expressions(server: PrometheusServer) -> None:
@@ -119,10 +119,10 @@ def check_expressions(server: PrometheusServer) -> None:
     ]
     selectors = {found[0] for expression in expressions for found in prometheus.SELECTOR.finditer(expression)}
     for selector in sorted(selectors):
-        until(lambda: server.query(f"last_over_time({selector}[10m])"), selector, SOON)  # noqa: B023
+        until(lambda: server.query(f"last_over_time({selector}[10m])"), selector)  # noqa: B023
     for expression in expressions:
         server.query(expression)
     conditional = {title for title, panel in shown.items() if any(" > 0" in expression for expression in panel)}
     for title in shown.keys() - conditional:
         for expression in shown[title]:
-            until(lambda: server.query(expression), f"{title}: {expression}", SOON)  # noqa: B023
+            until(lambda: server.query(expression), f"{title}: {expression}")  # noqa: B023

@@ -157,7 +157,7 @@ def test_children_of_a_plugin_end_with_it(host: Host, end: list[Any]) -> None:
     pid_file = host.root / "pid"
     (step,) = steps(host, [["child", str(pid_file)], end])
     assert (step.error is None) == (end == ["answer"])
-    assert wait_until(lambda: not is_running(int(pid_file.read_text())), SOON)
+    assert wait_until(lambda: not is_running(int(pid_file.read_text())))
 
 
 def test_daemon_that_holds_stdout_open_is_not_waited_for(host: Host) -> None:

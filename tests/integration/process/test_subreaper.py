@@ -21,7 +21,7 @@ from tests.support.waiting import SOON, wait_until
 def sleeping() -> subprocess.Popen[bytes]:
     """Start a process that sleeps; wait for its name, which the kernel sets a moment after Popen returns."""
     process = subprocess.Popen(["/bin/sleep", "1000"])
-    assert wait_until(lambda: Path(f"/proc/{process.pid}/comm").read_text() == "sleep\n", SOON)
+    assert wait_until(lambda: Path(f"/proc/{process.pid}/comm").read_text() == "sleep\n")
     return process
 
 

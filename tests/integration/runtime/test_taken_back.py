@@ -59,7 +59,7 @@ def test_restored_container_is_deleted_if_nri_runc_is_killed(runtime: Runtime) -
     with hanging_in_a_plugin(runtime, *RESTORE) as process:
         process.kill()
         process.wait(SOON)
-        assert wait_until(lambda: any("delete" in words for words in runtime.words()), SOON)
+        assert wait_until(lambda: any("delete" in words for words in runtime.words()))
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
@@ -72,7 +72,7 @@ def test_second_signal_does_not_stop_the_deletion(runtime: Runtime, number: sign
         process.send_signal(number)
         wait_until(lambda: not is_running(pid), 3)  # which must not happen
         (runtime.real.parent / "go").touch()
-        assert wait_until((runtime.real.parent / "deleted").exists, SOON)
+        assert wait_until((runtime.real.parent / "deleted").exists)
 
 
 def test_container_below_a_relative_root_is_deleted(runtime: Runtime) -> None:

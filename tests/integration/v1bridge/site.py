@@ -176,7 +176,7 @@ class Site(Attached):
                 lambda: self.bridge._chains.residents.standing(path).state == "ready", 1
             )
 
-        assert wait_until(is_ready, SOON)
+        assert wait_until(is_ready)
         return set(self.host.processes())
 
     def served(self) -> list[int]:

@@ -83,7 +83,7 @@ def without_files(host: Host, way: str) -> Iterator[adaptation.Runtime]:
     install(host, way)
     host.configure(entry(way))
     with launched(host, program(host), log_file=f"{host.root}/log", resident=way == "warm") as runtime:
-        assert wait_until((host.root / "closed").exists, SOON)
+        assert wait_until((host.root / "closed").exists)
         yield runtime
         loads_nothing(host)
         assert runtime.plugins == ["10-v1bridge"]
@@ -98,7 +98,7 @@ def test_any_broken_configuration_is_explained(host: Host) -> None:
             before = log.stat().st_size
             broken.write_bytes(document if isinstance(document, bytes) else str(document).encode())
             assert start_error(runtime) == ""
-            assert wait_until(lambda: kept in log.read_bytes()[before:], SOON), document  # noqa: B023
+            assert wait_until(lambda: kept in log.read_bytes()[before:]), document  # noqa: B023
             assert b"cannot be explained" not in log.read_bytes()[before:]
             broken.unlink()
         assert start_error(runtime) == ""
@@ -141,8 +141,8 @@ def test_one_from_outside_finds_another_runtime_and_ends(host: Host) -> None:
     try:
         for _ in range(2):
             with listening(adaptation.Runtime(request_timeout=SOON), path) as runtime:
-                assert wait_until(lambda: runtime.plugins, SOON)
-                assert wait_until((host.root / "closed").exists, SOON)
+                assert wait_until(lambda: runtime.plugins)
+                assert wait_until((host.root / "closed").exists)
                 runtime.start_container(pod(), container())
         process.send_signal(signal.SIGTERM)
         assert process.communicate(timeout=SOON)[1] == b""

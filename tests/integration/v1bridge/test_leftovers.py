@@ -69,7 +69,7 @@ def in_background(runtime: Runtime, id_: str) -> threading.Thread:
 
 
 def pids_in(file: Path, count: int) -> list[int]:
-    assert wait_until(lambda: file.exists() and len(file.read_text().split()) == count, SOON)
+    assert wait_until(lambda: file.exists() and len(file.read_text().split()) == count)
     return [int(pid) for pid in file.read_text().split()]
 
 
@@ -103,7 +103,7 @@ def test_killed_bridge_leaves_no_process_and_no_signal_ends_its_watchdog(
     runtime = serve(bridge, how)
     start_container(runtime)
     if resident:
-        assert wait_until(lambda: len(residents(host)) > 0, SOON)
+        assert wait_until(lambda: len(residents(host)) > 0)
         start_container(runtime)
     asking = in_background(runtime, "hang")
     hang = pids_in(pids, 2)
@@ -122,11 +122,11 @@ def test_watchdog_in_a_shell_spares_the_session(host: Host, bridge: BridgeProces
     runtime = serve(bridge, "in a shell")
     bystanders = [subprocess.Popen(["sleep", "1000"], process_group=group) for group in (None, 0)]
     asking = in_background(runtime, "first")
-    assert wait_until((host.root / "begun").exists, SOON)
+    assert wait_until((host.root / "begun").exists)
     watchdog = watchdog_of(bridge)
     bridge.signal(signal.SIGKILL)
     bridge.wait()
-    assert wait_until(lambda: not is_running(watchdog), SOON)
+    assert wait_until(lambda: not is_running(watchdog))
     asking.join(SOON)
     assert host.processes() == []
     for bystander in bystanders:  # and this test's own process is alive to say so
@@ -155,7 +155,7 @@ def test_child_of_a_running_plugin_is_spared(host: Host, bridge: BridgeProcess) 
     runtime = serve(bridge, "launched")
     asking = in_background(runtime, "first")
     (daemon,) = pids_in(pids, 1)
-    assert wait_until((host.root / "begun").exists, SOON)
+    assert wait_until((host.root / "begun").exists)
     # Another event, without a plugin, that ends while the first is at work.
     request = api.PostUpdateContainerRequest(pod=pod(), container=container())
     runtime.event(api.Event.POST_UPDATE_CONTAINER, request, timeout=SOON)

@@ -51,7 +51,7 @@ def outside(host: Host, command: list[str], stderr: Ends) -> Iterator[adaptation
             stderr=stderr.fd,
         )
         try:
-            assert wait_until(lambda: runtime.plugins, SOON)
+            assert wait_until(lambda: runtime.plugins)
             chatty(host)
             assert start_error(runtime) == ""
             yield runtime
@@ -76,7 +76,7 @@ def says(stderr: Ends, *texts: str) -> str:
         said.append(stderr.read())
         return all(text in "".join(said) for text in texts)
 
-    assert wait_until(are_there, SOON), "".join(said)
+    assert wait_until(are_there), "".join(said)
     return "".join(said)
 
 

@@ -198,11 +198,11 @@ def test_of_two_upgrades_at_once_each_keeps_its_folder(upgrades: Upgrades, tmp_p
     )
     script = waiting + (TOOLS / "install-lib").read_text()
     first = start("sh", "-c", script, TOOLS / "install-lib", slow, upgrades.nri)
-    assert wait_until((tmp_path / "made").exists, SOON)
+    assert wait_until((tmp_path / "made").exists)
     upgrades.build("1.2.3", "two")
     second = start(TOOLS / "install-lib", upgrades.dist, upgrades.nri)
     try:
-        assert wait_until(lambda: second.poll() is not None or is_waiting_for_a_lock(second.pid), SOON)
+        assert wait_until(lambda: second.poll() is not None or is_waiting_for_a_lock(second.pid))
     finally:
         (tmp_path / "go").touch()
         assert (first.wait(SOON), second.wait(SOON)) == (0, 0)
@@ -292,6 +292,6 @@ def test_rollback_names_a_bridge_of_the_newer_version(upgrades: Upgrades, start:
     second = upgrades.nri / upgrades.install()
     start(upgrades.lib / "nri", "1000")
     bridge = start("bash", "-c", f"exec -a 'nri bridge' {upgrades.lib}/nri 1000")
-    assert wait_until(lambda: os.path.samefile(f"/proc/{bridge.pid}/exe", upgrades.lib / "nri"), SOON)
+    assert wait_until(lambda: os.path.samefile(f"/proc/{bridge.pid}/exe", upgrades.lib / "nri"))
     running = [line for line in upgrades.rollback() if line.startswith("running")]
     assert running == [f"running   {second}/nri bridge (process {bridge.pid}): restart what runs it"]

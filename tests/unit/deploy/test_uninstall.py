@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.installing import BRIDGE, DEPLOY, build, run, sleeper, source, tree
-from tests.support.waiting import SOON, wait_until
+from tests.support.waiting import wait_until
 
 EMPTY = {"etc": "(empty)", "opt": "(empty)", "usr/local/bin": "(empty)"}
 ENGINES = {
@@ -184,7 +184,7 @@ def test_only_a_running_bridge_is_named(node: Node, start: Start) -> None:
     )
     for process in (bridge, check):
         exe = f"/proc/{process.pid}/exe"
-        assert wait_until(lambda exe=exe: os.readlink(exe) == str(folder / "nri"), SOON)  # type: ignore[misc]
+        assert wait_until(lambda exe=exe: os.readlink(exe) == str(folder / "nri"))  # type: ignore[misc]
     running = [line for line in node.refusal().splitlines() if line.startswith("running")]
     assert running == [f"running   {folder}/nri bridge (process {bridge.pid}): stop what runs it"]
 

@@ -77,7 +77,7 @@ def runs(caplog: pytest.LogCaptureFixture) -> Iterator[Runs]:
 
 
 def ended(runs: Runs) -> None:
-    until(lambda: not threads(), "the end of the threads", SOON)
+    until(lambda: not threads(), "the end of the threads")
 
 
 def test_of_one_pod_one_after_the_other(runs: Runs) -> None:
@@ -91,7 +91,7 @@ def test_two_hundred_pods_are_served_a_few_at_a_time(runs: Runs) -> None:
     ids = [f"p{number}" for number in range(200)]
     runs.held = {"p0", "p1", "p2", "p3"}
     runs.start(*ids)
-    until(lambda: len(runs.steps) == module.THREADS, "all threads to be at work", SOON)
+    until(lambda: len(runs.steps) == module.THREADS, "all threads to be at work")
     runs.late.start()
     assert len(threads()) == module.THREADS
     runs.let("p0", "p1", "p2", "p3")
@@ -125,9 +125,9 @@ def test_waiting_for_a_retry_delays_no_other(runs: Runs, monkeypatch: pytest.Mon
     monkeypatch.setattr(module, "PAUSES", (0.0, 60.0))
     runs.failing = {"a": KeyError("gone")}
     runs.start("a")
-    until(lambda: "end a" in runs.steps, "the first try", SOON)
+    until(lambda: "end a" in runs.steps, "the first try")
     runs.start("b")
-    until(lambda: "end b" in runs.steps, "the other", 30)
+    until(lambda: "end b" in runs.steps, "the other")
     runs.late.drop()
 
 
@@ -135,7 +135,7 @@ def test_one_that_is_tried_again_may_be_withdrawn_or_dropped(runs: Runs, monkeyp
     monkeypatch.setattr(module, "PAUSES", (0.0, 1000.0))
     runs.failing = {"a": KeyError("gone"), "b": KeyError("gone")}
     runs.start("a", "b")
-    until(lambda: {"end a", "end b"} <= {*runs.steps} and not runs.late._running, "the first tries", SOON)
+    until(lambda: {"end a", "end b"} <= {*runs.steps} and not runs.late._running, "the first tries")
     assert runs.late.withdraw("a", None, lambda: None)
     assert runs.late.counts()["waiting"] == 1
     runs.late.drop()
@@ -149,7 +149,7 @@ def test_withdrawn_or_dropped_late_create_is_not_retried(runs: Runs, monkeypatch
     runs.failing = {id_: KeyError("gone") for id_ in "abc"}
     runs.held = {*"abc"}
     runs.start("a", "b", "c")
-    until(lambda: len(runs.steps) == 3, "all to begin", SOON)
+    until(lambda: len(runs.steps) == 3, "all to begin")
     assert not runs.late.withdraw("a", time.monotonic(), lambda: runs.steps.append("delete a"))
     runs.late.begin("b")
     runs.late.drop()
@@ -165,7 +165,7 @@ def test_one_that_is_found_again_while_it_runs_is_tried_then(runs: Runs, monkeyp
     runs.failing = {"a": KeyError("gone")}
     runs.held = {"a"}
     runs.start("a")
-    until(lambda: runs.steps, "it to begin", SOON)
+    until(lambda: runs.steps, "it to begin")
     runs.late.drop()
     runs.start("a")
     runs.let("a")
@@ -176,7 +176,7 @@ def test_one_that_is_found_again_while_it_runs_is_tried_then(runs: Runs, monkeyp
 def test_delete_that_cannot_wait_runs_after_it(runs: Runs) -> None:
     runs.held = {"a"}
     runs.start("a")
-    until(lambda: runs.steps, "the begin", SOON)
+    until(lambda: runs.steps, "the begin")
     go = threading.Event()
 
     def delete() -> None:
@@ -185,7 +185,7 @@ def test_delete_that_cannot_wait_runs_after_it(runs: Runs) -> None:
 
     assert not runs.late.withdraw("a", time.monotonic(), delete)
     runs.let("a")
-    until(lambda: "end a" in runs.steps, "the end", SOON)
+    until(lambda: "end a" in runs.steps, "the end")
     assert not runs.late.wait_until_idle(0)
     go.set()
     assert runs.late.wait_until_idle(SOON)
@@ -196,7 +196,7 @@ def test_no_late_create_beside_or_after_an_events_create(runs: Runs) -> None:
     runs.late.begin("a")  # the runtime has disconnected the bridge, and synchronizes again
     runs.late.begin("b")
     runs.start("a", "b", "c")
-    until(lambda: "end c" in runs.steps, "the end of the other", SOON)
+    until(lambda: "end c" in runs.steps, "the end of the other")
     runs.record.add("a")
     runs.late.end("a")
     runs.late.end("b")  # it has failed

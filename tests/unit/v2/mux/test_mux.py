@@ -14,7 +14,7 @@ from nri.v2 import mux
 from nri.v2.frames import encode
 from nri.v2.mux import ClosedError, Job, Mux, Receiver, inherited_socket
 from tests.support.connected import Recorder, running
-from tests.support.waiting import TIMEOUT, until
+from tests.support.waiting import SOON, until
 
 Pair = tuple[socket.socket, socket.socket]
 
@@ -158,11 +158,11 @@ def test_deferred_work_runs_once_when_it_is_quiet(pair: Pair) -> None:
     assert done == ["test-reader"]
 
 
-@pytest.mark.parametrize(("within", "ends"), [(0.0, False), (TIMEOUT, True)])
+@pytest.mark.parametrize(("within", "ends"), [(0.0, False), (SOON, True)])
 def test_deferred_work_runs_in_time_or_at_the_end(
     pair: Pair, monkeypatch: pytest.MonkeyPatch, within: float, ends: bool
 ) -> None:
-    monkeypatch.setattr(mux, "QUIET", TIMEOUT)
+    monkeypatch.setattr(mux, "QUIET", SOON)
     monkeypatch.setattr(mux, "QUIET_WITHIN", within)
     done: list[bool] = []
     ours = Mux(pair[1])
@@ -231,13 +231,13 @@ def test_waiting_jobs_are_dropped_at_the_end(pair: Pair) -> None:
 
     def hang() -> None:
         began.set()
-        assert release.wait(TIMEOUT)
+        assert release.wait(SOON)
         done.append("hang")
 
     end = attached(pair[1], Asking({b"h": hang, b"n": lambda: done.append("next")}))
     with running(end):
         peer(pair, b"hn")
-        assert began.wait(TIMEOUT)
+        assert began.wait(SOON)
         end.close("it is enough")
         release.set()
     assert done == ["hang"]

@@ -19,7 +19,7 @@ from nri.v2.mux import ClosedError
 from nri.v2.stub import runner as runner_module
 from nri.v2.ttrpc import Call
 from tests.support.runtime import Runtime
-from tests.support.waiting import TIMEOUT, until, until_there_are
+from tests.support.waiting import SOON, until, until_there_are
 
 
 class Plugin(stub.V2Plugin):
@@ -47,7 +47,7 @@ class Listener:
 
     def __init__(self, path: str, backlog: int = 8) -> None:
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(TIMEOUT)
+        self.sock.settimeout(SOON)
         self.sock.bind(path)
         self.sock.listen(backlog)
         self.path = path
@@ -105,7 +105,7 @@ def start(path: str) -> Iterator[Start]:
     yield make
     for runner, thread in made:
         runner.stop()
-        thread.join(TIMEOUT)
+        thread.join(SOON)
         assert not thread.is_alive()
 
 
@@ -123,7 +123,7 @@ def test_launched_plugin_serves_its_socket_and_ends_with_it(start: Start) -> Non
     runtime.event(api.Event.RUN_POD_SANDBOX, api.RunPodSandboxRequest(pod={"id": "pod-1"}))
     assert runner.plugin.pods == ["pod-1"]
     runtime.close()
-    thread.join(TIMEOUT)
+    thread.join(SOON)
     assert [str(reason) for reason in reasons] == ["the peer closed the connection"]
     assert runner.runtime.name == "fake"
 
@@ -139,7 +139,7 @@ def test_given_socket_goes_before_that_of_the_environment(monkeypatch: pytest.Mo
     assert plugin.synchronizations == [0]
     assert runtime.registration.plugin_name == "given"
     runtime.close()
-    serving.join(TIMEOUT)
+    serving.join(SOON)
     assert not serving.is_alive()
     assert ours.fileno() == -1
 
@@ -254,7 +254,7 @@ def test_pauses_grow_while_the_runtime_goes_away_early(
         runtime.configure()
         runtime.close()
     runtime = listener.accept()
-    assert runtime.registered.wait(TIMEOUT)
+    assert runtime.registered.wait(SOON)
     said = [text.rpartition(" in ")[2] for text in caplog.messages if "; next attempt in " in text]
     assert said == ["0.01 s", "0.02 s", "0.04 s", "0.08 s", "0.08 s", "0.08 s"]
 
@@ -276,7 +276,7 @@ def test_stopping_ends_it_in_every_phase(
         until(runtime.is_closed)
     elif listener is not None and phase != "connected":
         runtime = listener.accept()
-        assert runtime.registered.wait(TIMEOUT)
+        assert runtime.registered.wait(SOON)
         if phase == "configured":
             runtime.configure()
         elif phase == "serving":
@@ -284,7 +284,7 @@ def test_stopping_ends_it_in_every_phase(
     else:
         until(lambda: runner._session)
     runner.stop()
-    thread.join(TIMEOUT)
+    thread.join(SOON)
     assert not thread.is_alive()
     if phase in ("registered", "configured", "serving"):
         assert [str(reason) for reason in reasons] == ["the plugin was stopped"]
@@ -313,7 +313,7 @@ def test_one_that_is_stopped_while_it_connects_does_not_serve(
     monkeypatch.setattr(runner_module, "Session", connected)
     runner, thread, reasons = start()
     listen()
-    thread.join(TIMEOUT)
+    thread.join(SOON)
     assert not thread.is_alive()
     assert [str(reason) for reason in reasons] == ["the plugin was stopped"]
 
@@ -324,7 +324,7 @@ def test_updates_go_to_the_runtime_that_there_is(start: Start, listen: Listen) -
     runtime = listener.accept()
     runtime.start()
     gone = api.ContainerUpdate(container_id="gone")
-    assert runner.update_containers([gone], timeout=TIMEOUT) == [gone]
+    assert runner.update_containers([gone], timeout=SOON) == [gone]
     listener.close()
     until(lambda: runner._session is None)
     with pytest.raises(NRIError, match=r"^not connected to a runtime$"):
@@ -341,7 +341,7 @@ def test_no_descriptor_and_no_thread_is_left(start: Start, listen: Listen) -> No
         until_there_are(number + 1, runner.plugin.synchronizations)
         runtime.close()
     runner.stop()
-    thread.join(TIMEOUT)
+    thread.join(SOON)
     until(lambda: len(os.listdir("/proc/self/fd")) <= before)
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("register-")]
 

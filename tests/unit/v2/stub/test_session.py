@@ -17,7 +17,7 @@ from nri.v2.stub import plugin as plugin_module
 from nri.v2.stub import session as session_module
 from nri.v2.ttrpc import Call, Code, StatusError
 from tests.support.runtime import NEW, Runtime
-from tests.support.waiting import TIMEOUT, until
+from tests.support.waiting import SOON, until
 
 IDENTITY = stub.Identity(name="tester", index="42")
 POD = api.PodSandbox(id="pod-1", name="web")
@@ -95,7 +95,7 @@ def connect() -> Iterator[Connect]:
     yield make
     for _session, thread, runtime in made:
         runtime.close()
-        thread.join(TIMEOUT)
+        thread.join(SOON)
         assert not thread.is_alive()
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("register-42-tester")]
 
@@ -113,7 +113,7 @@ def test_a_plugin_is_configured_with_what_the_runtime_says(
 ) -> None:
     plugin = subscribed("run_pod_sandbox")
     session, runtime = connect(plugin)
-    assert runtime.registered.wait(TIMEOUT)
+    assert runtime.registered.wait(SOON)
     assert session.runtime is None
     assert runtime.registration == api.RegisterPluginRequest(
         plugin_name="tester", plugin_idx="42", NRI_version=session_module.NRI_VERSION
@@ -150,17 +150,17 @@ def test_end_of_the_connection_waits_for_a_running_hook(connect: Connect) -> Non
 
     def after_synchronize() -> None:
         begun.set()
-        assert closed.wait(TIMEOUT)
+        assert closed.wait(SOON)
         seen.append(ended.wait(0.1))  # that it does not come can only be seen by waiting
 
     plugin.after_synchronize = after_synchronize
     plugin.disconnected = ended.set
     _, runtime = connect(plugin)
     runtime.start()
-    assert begun.wait(TIMEOUT)
+    assert begun.wait(SOON)
     runtime.close()
     closed.set()
-    assert ended.wait(TIMEOUT)
+    assert ended.wait(SOON)
     assert seen == [False]
 
 
@@ -184,9 +184,9 @@ def test_no_hook_follows_the_end_of_the_connection(connect: Connect) -> None:
 
     asking = threading.Thread(target=ask)
     asking.start()
-    assert begun.wait(TIMEOUT)
+    assert begun.wait(SOON)
     runtime.close()
-    asking.join(TIMEOUT)
+    asking.join(SOON)
     until(lambda: session.reason)
     assert seen == ["disconnected"]
 
@@ -359,12 +359,12 @@ def test_handler_may_update_containers_and_has_time_kept(connect: Connect) -> No
     class Updating(stub.V2Plugin):
         def run_pod_sandbox(self, request: Any, call: Call) -> None:
             kept.append((call.deadline or 0) - (call.answer_by or 0))
-            connected[0].update_containers([api.ContainerUpdate(container_id="gone")], timeout=TIMEOUT)
+            connected[0].update_containers([api.ContainerUpdate(container_id="gone")], timeout=SOON)
 
     session, runtime = connect(Updating())
     connected.append(session)
     runtime.start()
-    runtime.event(api.Event.RUN_POD_SANDBOX, timeout=TIMEOUT)
+    runtime.event(api.Event.RUN_POD_SANDBOX, timeout=SOON)
     assert [update.container_id for update in runtime.updates] == ["gone"]
     assert kept == [pytest.approx(0.05)]
 

@@ -14,7 +14,7 @@ from nri.v2.mux import Mux
 from nri.v2.ttrpc import MAX_DATA, Call, Code, RPCClient, RPCServer, StatusError, codec
 from nri.v2.ttrpc.ttrpc_pb2 import Response
 from tests.support.connected import SERVICE, Wire, call, echo, methods, running, serving
-from tests.support.waiting import TIMEOUT, until
+from tests.support.waiting import SOON, until
 
 Reply = Callable[..., None]
 
@@ -111,7 +111,7 @@ def test_client_gives_up_and_drops_a_late_answer() -> None:
     client = client_of(act)
     with pytest.raises(StatusError, match=r"^DEADLINE_EXCEEDED: Echo: no answer within 0\.05 s$"):
         call(client, "Echo", timeout=0.05)
-    assert call(client, "Echo", timeout=TIMEOUT).name == "mine"
+    assert call(client, "Echo", timeout=SOON).name == "mine"
     assert streams == [1, 3]
 
 
@@ -159,12 +159,12 @@ def test_closed_connection_ends_calls_and_waits_for_the_handler() -> None:
         callers = [threading.Thread(target=ask) for _ in range(3)]
         for caller in callers:
             caller.start()
-        assert serving_now.wait(TIMEOUT)
+        assert serving_now.wait(SOON)
         until(lambda: len(client._pending) == 3)
         mux.close("we have seen enough")
         for caller in callers:
-            caller.join(TIMEOUT)
-        assert told.wait(TIMEOUT)
+            caller.join(SOON)
+        assert told.wait(SOON)
     assert errors == ["we have seen enough"] * 3
     with pytest.raises(NRIError, match=r"^we have seen enough$"):
         call(client, "Hang")

@@ -13,7 +13,7 @@ from nri.v2.ttrpc import MAX_DATA, Call, Code, RPCServer, StatusError, codec
 from nri.v2.ttrpc.codec import MessageFrame
 from nri.v2.ttrpc.ttrpc_pb2 import Request, Response
 from tests.support.connected import SERVICE, Wire, by_hand, call, echo, methods, serving
-from tests.support.waiting import TIMEOUT, until
+from tests.support.waiting import SOON, until
 
 
 @pytest.mark.raw
@@ -33,7 +33,7 @@ def test_hanging_handler_is_answered_for_and_cancelled() -> None:
 
     def hang(request: PodSandbox, call: Call) -> PodSandbox:
         calls.append(call)
-        assert release.wait(TIMEOUT)
+        assert release.wait(SOON)
         finished.set()
         return request
 
@@ -45,7 +45,7 @@ def test_hanging_handler_is_answered_for_and_cancelled() -> None:
         assert time.monotonic() - started >= 0.3
         assert not calls[0].is_abandoned
         release.set()  # its result is discarded
-        assert finished.wait(TIMEOUT)
+        assert finished.wait(SOON)
         peer.request(3)
         assert peer.answer()[:2] == (3, 0)
 
@@ -59,7 +59,7 @@ def test_hanging_handler_is_answered_for_after_a_long_job_that_nobody_waited_for
         return request
 
     def hang(request: PodSandbox, call: Call) -> PodSandbox:
-        assert release.wait(TIMEOUT)
+        assert release.wait(SOON)
         return request
 
     for _ in range(3):
@@ -69,7 +69,7 @@ def test_hanging_handler_is_answered_for_after_a_long_job_that_nobody_waited_for
             assert peer.answer()[:2] == (1, 0)
             time.sleep(6 * RELIEVED_AFTER)  # it is done, and the relief waits for input
             peer.request(3, "Hang", timeout_nano=200_000_000)
-            peer.sock.settimeout(TIMEOUT / 4)
+            peer.sock.settimeout(SOON / 4)
             try:
                 assert peer.answer()[:2] == (3, Code.DEADLINE_EXCEEDED)
             finally:
@@ -126,7 +126,7 @@ def test_failure_of_a_handler_becomes_its_status(caplog: pytest.LogCaptureFixtur
     with serving(methods(Echo=echo, **dict.fromkeys(failures, fail))) as client:
         for method, (_, code, message) in failures.items():
             with pytest.raises(StatusError) as caught:
-                call(client, method, timeout=TIMEOUT)
+                call(client, method, timeout=SOON)
             assert (caught.value.code, caught.value.message) == (code, message)
         assert call(client, "Echo", "alive").name == "alive"
     logged = [f"{method} failed" for method in ("Bug", "Nothing", "Mute", "Exit", "Long")]
@@ -188,7 +188,7 @@ def test_next_call_means_that_the_last_was_abandoned() -> None:
         abandoned = threading.Event()
         call.on_abandoned = abandoned.set
         began.set()
-        assert abandoned.wait(TIMEOUT)
+        assert abandoned.wait(SOON)
         calls.append(call)
         return request
 
@@ -198,7 +198,7 @@ def test_next_call_means_that_the_last_was_abandoned() -> None:
 
     with by_hand(methods(Hang=hang, Note=note), one_at_a_time=True) as peer:
         peer.request(1, "Hang")
-        assert began.wait(TIMEOUT)
+        assert began.wait(SOON)
         peer.request(3, "Note")
         assert [peer.answer()[0] for _ in range(2)] == [1, 3]
         peer.request(5, "Note")
