@@ -16,6 +16,7 @@ line that gets through says so, and the status does.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import logging
 import os
@@ -69,45 +70,6 @@ _PLAIN = re.compile(r"[^\s\"=\\]+")
 Make = Callable[[], logging.Handler]
 
 
-class _Sink:
-    """A place for lines, which is opened when the first one comes."""
-
-    def __init__(self, name: str, make: Make, formatter: logging.Formatter) -> None:
-        self.name = name
-        self._make, self._formatter = make, formatter
-        self._handler: logging.Handler | None = None
-        self._again_at = 0.0
-        self.fault = ""
-        """Why it has not taken its last line."""
-
-    def take(self, record: logging.LogRecord) -> bool:
-        """Write a line; return whether it was taken. This may block."""
-        if time.monotonic() < self._again_at:
-            return False
-        try:
-            if self._handler is None:
-                self._handler = self._make()
-                self._handler.setFormatter(self._formatter)
-                setattr(self._handler, "handleError", _reraise)  # noqa: B010 - which counts the line
-            self._handler.handle(record)
-        except Exception as error:
-            self.fault = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
-            self._again_at = time.monotonic() + AGAIN_AFTER
-            self.close()
-            return False
-        self.fault = ""
-        return True
-
-    def close(self) -> None:
-        """Close it. What it has not written is lost."""
-        handler, self._handler = self._handler, None
-        if handler is not None:
-            try:
-                handler.close()
-            except OSError:
-                pass
-
-
 class Log(logging.Handler):
     """The handler of all loggers of ``nri`` in a bridge's process. Until :meth:`use`, lines wait in the queue."""
 
@@ -117,16 +79,20 @@ class Log(logging.Handler):
         """The number of lines that were lost."""
         self.to: str | None = None
         """The sink that has taken the last line; None before the first."""
+        self.sinks: dict[str, Make] = {}
         self._queue: queue.SimpleQueue[logging.LogRecord | None] = queue.SimpleQueue()
-        self._sinks: list[_Sink] = []
-        self._reported = 0  # of `lost`
-        self._why = ""
-        self._faults: dict[str, str] = {}  # by name of a sink, as they were reported
+        self._why = ""  # the last line was lost
         self._thread: threading.Thread | None = None
+        # Of the writer alone:
+        self._reported = 0  # of `lost`
+        self._open: dict[str, logging.Handler] = {}  # by the sink's name, as all that follow
+        self._again_at: dict[str, float] = {}
+        self._faults: dict[str, str] = {}  # why it has not taken its last line
+        self._complained: dict[str, str] = {}  # the faults that the log has
 
-    def use(self, sinks: list[_Sink]) -> None:
-        """Write to these sinks from now on, and start the writer."""
-        self._sinks = sinks
+    def use(self, sinks: dict[str, Make]) -> None:
+        """Write to the first of these sinks that takes a line from now on, and start the writer."""
+        self.sinks = sinks
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._run, name="log", daemon=True)
             self._thread.start()
@@ -155,36 +121,48 @@ class Log(logging.Handler):
 
     def _run(self) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # other threads handle signals
-        used: list[_Sink] = []
+        used = self.sinks
         while (record := self._queue.get()) is not None:
-            if self._sinks is not used:
-                _close(used)
-                used = self._sinks
-            lost = self.lost
-            if lost > self._reported:
-                text = f"{lost - self._reported} lines before this one are lost: {self._why}"
-                if self._write(used, _complaint(text)):
-                    self._reported = lost
-            if not self._write(used, record):
-                self._lose("; ".join([f"{sink.name}: {sink.fault}" for sink in used]) or "nothing takes the log")
-        _close(used)
+            if self.sinks is not used:
+                self._close(*used)
+                used = self.sinks
+                self._again_at.clear()
+            if not any(self._write(name, make, record) for name, make in used.items()):
+                reasons = [f"{name}: {self._faults[name]}" for name in used]
+                self._lose("; ".join(reasons) or "nothing takes the log")
+        self._close(*used)
 
-    def _write(self, sinks: list[_Sink], record: logging.LogRecord) -> bool:
-        """Give a line to the first sink that takes it, after why those before it do not."""
-        for number, sink in enumerate(sinks):
-            for other in [other for other in sinks[:number] if self._faults.get(other.name) != other.fault]:
-                if sink.take(_complaint(f"the log cannot be written to {other.name}: {other.fault}")):
-                    self._faults[other.name] = other.fault
-            if sink.take(record):
-                self._faults.pop(sink.name, None)
-                self.to = sink.name
-                return True
-        return False
+    def _write(self, name: str, make: Make, record: logging.LogRecord) -> bool:
+        """Give a line to a sink, after what the log lacks; return whether it was taken. This may block."""
+        if time.monotonic() < self._again_at.get(name, 0.0):
+            return False
+        try:
+            if name not in self._open:
+                self._open[name] = make()
+                setattr(self._open[name], "handleError", _reraise)  # noqa: B010 - which counts the line
+            handler = self._open[name]
+            if (lost := self.lost) > self._reported:
+                handler.handle(_complaint(f"{lost - self._reported} lines before this one are lost: {self._why}"))
+                self._reported = lost
+            for other, fault in self._faults.items():
+                if other != name and self._complained.get(other) != fault:
+                    handler.handle(_complaint(f"the log cannot be written to {other}: {fault}"))
+                    self._complained[other] = fault
+            handler.handle(record)
+        except Exception as error:
+            self._faults[name] = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
+            self._again_at[name] = time.monotonic() + AGAIN_AFTER
+            self._close(name)
+            return False
+        self._faults.pop(name, None)
+        self._complained.pop(name, None)
+        self.to = name
+        return True
 
-
-def _close(sinks: list[_Sink]) -> None:
-    for sink in sinks:
-        sink.close()
+    def _close(self, *names: str) -> None:
+        for handler in [self._open.pop(name) for name in names if name in self._open]:
+            with contextlib.suppress(OSError):  # what it has not written is lost
+                handler.close()
 
 
 _log = Log()
@@ -221,30 +199,36 @@ def destination() -> tuple[str | None, int]:
 
 def drain() -> None:
     """Write what waits, for a bounded time: the process ends."""
-    if not _log._sinks:  # a runtime has never passed the options
+    if not _log.sinks:  # a runtime has never passed the options
         _log.use(_sinks(BridgeOptions(), launched=True))
     _log.drain()
     atexit.unregister(logging.shutdown)  # it would wait for a sink that blocks
 
 
-def _sinks(options: BridgeOptions, *, launched: bool) -> list[_Sink]:
-    plain, stamped = TextFormatter(stamped=False), TextFormatter(stamped=True)
-    sinks = []
+def _sinks(options: BridgeOptions, *, launched: bool) -> dict[str, Make]:
+    """Return what makes the handler of each sink, in their order."""
+    sinks: dict[str, Make] = {}
     if options.log_file:
-        sinks.append(_Sink(options.log_file, lambda: _PrivateFile(options.log_file), stamped))
+        sinks[options.log_file] = lambda: _stamped(_PrivateFile(options.log_file))
     if launched or _is_journal():
-        sinks.append(_Sink("syslog", _syslog, plain))
+        sinks["syslog"] = _syslog
     if launched:
         path = beside(options.record_file, ".log")
         if options.record_file == DEFAULT_RECORD_FILE:  # another record is another bridge's
             path = f"{DIRECTORY}/{os.path.basename(path)}"
-        sinks.append(_Sink(path, lambda: _own_file(path), stamped))
-    return sinks if _is_discarded() else [*sinks, _Sink("stderr", _Stderr, stamped)]
+        sinks[path] = lambda: _stamped(_own_file(path))
+    return sinks if _is_discarded() else sinks | {"stderr": lambda: _stamped(_Stderr())}
+
+
+def _stamped(handler: logging.Handler) -> logging.Handler:
+    handler.setFormatter(TextFormatter(stamped=True))
+    return handler
 
 
 def _syslog() -> logging.Handler:
     handler = SysLogHandler(SYSLOG, SysLogHandler.LOG_DAEMON)  # which does not fail without a socket
     handler.ident, handler.append_nul = f"{IDENTIFIER}[{os.getpid()}]: ", False
+    handler.setFormatter(TextFormatter(stamped=False))
     try:
         handler.socket.getpeername()  # type: ignore[attr-defined]
     except OSError:
