@@ -89,7 +89,7 @@ KINDS = (
         '{"weights": {"low": 50}, "namespaces": ["default"]}',
     ),
     _kind("container", "--adjusts container", '{"env": {"GREETING": "hello"}}'),
-    Kind("v2", "--v2", "nri simulate dist/@module@/@module@"),
+    Kind("v2", "--v2", "nri simulate --v2 dist/@module@/@module@"),
 )
 
 _NAMES = {

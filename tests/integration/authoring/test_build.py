@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 from nri.authoring.packing import elf_files
+from nri.cli.new import KINDS
 from nri.client.resident import about
 from nri.config.entries import PluginEntry
 from tests.integration.authoring.authored import Built, answer
@@ -37,9 +38,12 @@ def test_an_error_about_the_made_up_container_is_a_note(built: Built) -> None:
     assert "beta: create of a made-up container: ValueError: {'cpus': '2-3'}\n" in built.ran.stderr
 
 
-def test_a_v2_plugin_is_started_as_a_runtime_does(built: Built) -> None:
-    ran = inside("simulate", str(built.result / "20-gamma"), "--json")
-    assert [row["output"] for row in ran.json if row["event"] == "RunPodSandbox"] == [["web-0"]]
+def test_a_v2_plugin_is_started_as_a_runtime_does(built: Built, tmp_path: Path) -> None:
+    (tmp_path / "gamma").symlink_to(built.result / "20-gamma")
+    (words,) = [kind.check.split()[1:-1] for kind in KINDS if kind.template == "v2"]
+    for executable, options in ((built.result / "20-gamma", ["simulate"]), (tmp_path / "gamma", words)):
+        ran = inside(*options, str(executable), "--json")
+        assert [row["output"] for row in ran.json if row["event"] == "RunPodSandbox"] == [["web-0"]]
 
 
 def test_nri_check_finds_nothing_wrong_with_it(built: Built, host: Host) -> None:
