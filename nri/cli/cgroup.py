@@ -6,7 +6,6 @@ import click
 
 from nri.cgroups import CgroupError, Mounts, find
 from nri.cli import options, output
-from nri.errors import NRIError
 
 CONTROLLERS = ("cpu", "cpuset", "memory", "io", "pids", "hugetlb")
 
@@ -14,11 +13,10 @@ CONTROLLERS = ("cpu", "cpuset", "memory", "io", "pids", "hugetlb")
 @click.command()
 @click.argument("request_file", metavar="REQUEST")
 @click.option("--controller", type=click.Choice(CONTROLLERS), help="Print the directory for this one alone.")
-@click.option("--pod", "is_of_pod", is_flag=True, help="The cgroup above it: the pod's, on Kubernetes.")
 @options.path("--mountinfo", default="/proc/self/mountinfo", help="Mounts, which tell where the cgroups are.")
 @options.as_json
 @options.plain_errors
-def cgroup(request_file: str, controller: str | None, is_of_pod: bool, mountinfo: str, as_json: bool) -> None:
+def cgroup(request_file: str, controller: str | None, mountinfo: str, as_json: bool) -> None:
     """Print the directories of a container's cgroup.
 
     It is found in v1 and v2, with any driver. REQUEST is a JSON file with the request that a plugin gets; - for
@@ -33,11 +31,6 @@ def cgroup(request_file: str, controller: str | None, is_of_pod: bool, mountinfo
     request = options.read_request(request_file)
     path = request.spec.cgroups_path if request.spec is not None else ""
     cgroup_ = find(path, request.pid, request.id, mounts=Mounts.read(mountinfo))
-    if is_of_pod:
-        parent = cgroup_.parent()
-        if parent is None:
-            raise NRIError(f"{cgroup_.directory(controller or 'cpu')} is in the root cgroup, expected one of a pod")
-        cgroup_ = parent
     directories = {}
     for name in (controller,) if controller else CONTROLLERS:
         try:

@@ -1,4 +1,4 @@
-"""The group of all commands, and ``nri completion``. Another command's module is imported when the command runs."""
+"""The group of all commands. A command's module is imported when the command runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ COMMANDS = {
     "build": "Build executables of plugins.",
     "cgroup": "Print the directories of a container's cgroup.",
     "check": "Check the host configuration and its plugins.",
-    "completion": "Print the shell code that completes nri's commands and options.",
     "conformance": "Check that a plugin in any language keeps the contract.",
     "doctor": "Find what is wrong with this node.",
     "hook": "Run the chain as a hook of an OCI runtime.",
@@ -26,7 +25,7 @@ COMMANDS = {
     "simulate": "Try plugins on made-up pods, without a container runtime.",
     "status": "Print how the bridge of this node is, and its plugins.",
 }
-"""The commands with their texts in ``nri --help``. Each but completion is a module here, with a click command."""
+"""The commands with their texts in ``nri --help``. Each is a module here, with a click command."""
 
 
 class Commands(click.Group):
@@ -38,8 +37,8 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command of that name, or None."""
-        if cmd_name in self.commands or cmd_name not in COMMANDS:
-            return super().get_command(ctx, cmd_name)
+        if cmd_name not in COMMANDS:
+            return None
         try:
             command: click.Command = getattr(importlib.import_module(f"nri.cli.{cmd_name}"), cmd_name)
         except ModuleNotFoundError as error:
@@ -72,21 +71,3 @@ def nri(ctx: click.Context) -> None:
     """
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":  # https://no-color.org
         ctx.color = False
-
-
-@nri.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> None:
-    """Print the shell code that completes nri's commands and options.
-
-    \b
-    Examples:
-      nri completion bash > /etc/bash_completion.d/nri
-      nri completion fish > ~/.config/fish/completions/nri.fish
-    """
-    from click.shell_completion import get_completion_class
-
-    completer = get_completion_class(shell)
-    if completer is None:
-        raise click.UsageError(f"click has no completion for {shell}")
-    click.echo(completer(nri, {}, "nri", "_NRI_COMPLETE").source())

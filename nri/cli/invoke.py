@@ -29,7 +29,6 @@ from nri.types.v1 import Request
 @click.option("--spec", "spec_file", metavar="FILE", help="OCI config.json from which the request is made.")
 @click.option("--id", "container", metavar="ID", help="Id of the container, with --spec.")
 @click.option("--pid", type=click.IntRange(min=0), help="Pid of the container's init process, with --spec.")
-@click.option("--sandbox-id", metavar="ID", help="Id of the pod sandbox.")
 @click.option(
     "--annotation", "annotations", multiple=True, metavar="KEY=VALUE", help="Add an annotation to the spec."
 )
@@ -46,7 +45,6 @@ def invoke(
     spec_file: str | None,
     container: str | None,
     pid: int | None,
-    sandbox_id: str | None,
     annotations: tuple[str, ...],
     labels: tuple[str, ...],
     dry_run: bool,
@@ -84,10 +82,7 @@ def invoke(
     if more := options.pairs("--annotation", annotations):
         spec = request.spec or spec_from_oci({})
         request = request.replace(spec=spec.replace(annotations={**spec.annotations, **more}))
-    request = request.replace(
-        sandbox_id=request.sandbox_id if sandbox_id is None else sandbox_id,
-        labels={**request.labels, **options.pairs("--label", labels)},
-    )
+    request = request.replace(labels={**request.labels, **options.pairs("--label", labels)})
     places = host._replace(bin_dirs=tuple(map(os.path.abspath, host.bin_dirs)))  # prepare_process() changes directory
     client = Client(places.load(), places.invoker, timeout=timeout)
     if not as_json:

@@ -115,7 +115,6 @@ def check(
     binary: str | os.PathLike[str],
     *,
     conf: Any = None,
-    plugin_type: str = "",
     request: Mapping[str, Any] | None = None,
     annotations: Mapping[str, str] | None = None,
     timeout: float = TIMEOUT,
@@ -126,14 +125,13 @@ def check(
     Runs the executable some 50 times: see docs/testing.md. When it returns, none of these processes runs.
 
     :param conf: the plugin conf of the requests, a JSON value; None for none.
-    :param plugin_type: the plugin's type; by default the name of the file.
     :param request: what the requests are made of, a JSON object such as ``nri invoke`` takes; by default one about a
         container that does not exist. The plugin acts on the container of this one.
     :param annotations: in addition to those of the request.
     :param timeout: seconds for each run.
     :param checks: some of :data:`CHECKS`; all by default.
     """
-    trial = Trial(binary, conf, plugin_type, request, annotations, timeout)
+    trial = Trial(binary, conf, request, annotations, timeout)
     try:
         trial.prepare()
         return [_judged(rule, trial) for rule in checks or CHECKS]
@@ -221,13 +219,12 @@ class Trial:
         self,
         binary: str | os.PathLike[str],
         conf: Any,
-        plugin_type: str,
         request: Mapping[str, Any] | None,
         annotations: Mapping[str, str] | None,
         timeout: float,
     ) -> None:
         self._path = os.path.abspath(binary)
-        self.type = plugin_type or os.path.basename(self._path)
+        self.type = os.path.basename(self._path)
         self.conf = {} if conf is None else {"conf": conf}
         self._given, self._annotations, self._timeout = request, annotations or {}, timeout
         self._mark, self._numbers = secrets.token_hex(8), itertools.count(1)

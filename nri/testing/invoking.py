@@ -23,30 +23,25 @@ if TYPE_CHECKING:
     from nri.testing.cgroup_tree import CgroupTree
     from nri.types.v1 import Result
 
-    Asked = Request | Mapping[str, Any] | bytes | str
-
-UNSET: Any = object()
-"""Stands for an argument that was not given, where None is a value."""
+    Asked = Request | Mapping[str, Any]
 
 TIMEOUT = 10.0
 """Seconds that an executable has for a request, as on a node."""
 
 
-def invoke(plugin: skel.Plugin, request: Asked, *, conf: Any = UNSET) -> Result:
+def invoke(plugin: skel.Plugin, request: Asked) -> Result:
     """Return a plugin's result for a request, as :func:`nri.skel.main` would write it.
 
     The request goes through JSON and :func:`nri.skel.run`, so an exception becomes the result's ``error`` and a wrong
     request is refused. The plugin's stderr, with the traceback of an exception, is written to this process's. The
     changes that the result asks for are judged as a host judges them, which can apply them all.
 
-    :param request: a :class:`Request`, its JSON, or the decoded JSON.
-    :param conf: the plugin's conf, in place of the request's; None for none.
+    :param request: a :class:`Request`, or its decoded JSON.
     :raises AssertionError: the plugin wrote no result, or asks for changes that every host refuses; the message has
         its stderr.
-    :raises DecodeError: *request* is a text that gets a *conf*, and is not JSON.
     """
     stdout, stderr = io.BytesIO(), io.StringIO()
-    document = _document(request, conf)
+    document = _document(request)
     status = skel.run(plugin, [plugin.type, "invoke"], io.BytesIO(document), stdout, stderr)
     said, who = stderr.getvalue(), f"plugin {plugin.type!r}"
     sys.stderr.write(said)
@@ -54,13 +49,12 @@ def invoke(plugin: skel.Plugin, request: Asked, *, conf: Any = UNSET) -> Result:
     return _judged(who, document, result, said)
 
 
-def run(executable: str | os.PathLike[str], request: Asked, *, conf: Any = UNSET, timeout: float = TIMEOUT) -> Result:
+def run(executable: str | os.PathLike[str], request: Asked, *, timeout: float = TIMEOUT) -> Result:
     """Return the result of an executable for a request: a process under the contract, started as a node's host does.
 
     It gets ``TYPE invoke`` as arguments, where TYPE is the file's name, and the environment of plugins on a node.
 
     :param request: as for :func:`invoke`.
-    :param conf: as for :func:`invoke`.
     :param timeout: seconds until it is killed, with its children.
     :raises AssertionError: it failed in the sense of docs/spec.md, other than by an ``error`` in its result; the
         message has its exit status and the end of its stderr.
@@ -68,7 +62,7 @@ def run(executable: str | os.PathLike[str], request: Asked, *, conf: Any = UNSET
     path = os.path.abspath(executable)
     name = os.path.basename(path)
     lines: list[str] = []
-    document = _document(request, conf)
+    document = _document(request)
     try:
         output = launch(path, [name, "invoke"], document, time.monotonic() + timeout, log=lines.append)
     except BrokenOffError as error:
@@ -85,21 +79,8 @@ def run(executable: str | os.PathLike[str], request: Asked, *, conf: Any = UNSET
     return _judged(path, document, result, said)
 
 
-def _document(request: Asked, conf: Any) -> bytes:
-    if isinstance(request, Request):
-        return (request if conf is UNSET else request.replace(conf=conf)).to_json()
-    if isinstance(request, bytes | str):
-        document = request.encode() if isinstance(request, str) else request
-        if conf is UNSET:
-            return document
-        value = gojson.loads(document)
-        if not isinstance(value, dict):
-            raise TypeError(f"the request is {gojson.describe(value)}, expected an object: it is to get a conf")
-        request = value
-    elif conf is UNSET:
-        return gojson.dumps(dict(request))
-    given = {key: item for key, item in request.items() if key != "conf"}
-    return gojson.dumps(given if conf is None else {"conf": conf, **given})
+def _document(request: Asked) -> bytes:
+    return request.to_json() if isinstance(request, Request) else gojson.dumps(dict(request))
 
 
 def _result(who: str, stdout: bytes, stderr: str, ending: str) -> Result:

@@ -103,7 +103,7 @@ def node(tmp_path: Path) -> Path:
     executable(tools / "python", f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" "$@"\n')
     places = {"--conf-dir": "etc/nri/resource.d", "--conf-file": "etc/nri/conf.json", "--bin-dir": "opt/nri/bin"}
     # The verbs that have no such options.
-    others = "completion*|simulate*|bridge*|metrics*|build*|conformance*|doctor*|new*|runtime*|status*"
+    others = "simulate*|bridge*|metrics*|build*|conformance*|doctor*|new*|runtime*|status*"
     cases = [
         f'case "$verb $*" in [!-]*{name}*|{others}|-*) ;; *) set -- "{name}={node}/{place}" "$@" ;; esac\n'
         for name, place in places.items()

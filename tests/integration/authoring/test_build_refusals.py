@@ -27,7 +27,6 @@ SCHEMA = 'conf_schema = {"properties": {"cpus": {"type": "string"}}}'
         (plugin("a"), ("--conf", "{"), 2, "Invalid value for '--conf': it is not JSON: "),
         (plugin("a"), ("--name", "../x"), 1, "--name: found '../x', expected a name such as 'batch'"),
         (plugin("a"), ("plugin.py",), 1, "{file}: its type 'a' is that of another plugin of this build"),
-        (plugin("a"), ("--request", "/dev/null"), 1, "/dev/null: the document is empty"),
         (plugin("plugin"), ("--output", "."), 1, "plugin exists and is no result of nri build; move it away"),
         (plugin("a"), ("--output", "/proc/nri"), 1, "/proc/nri: No such file or directory; expected a folder in"),
     ],

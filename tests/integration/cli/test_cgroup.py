@@ -22,7 +22,7 @@ def run(tree: CgroupTree, *words: object) -> Ran:
 
 
 @pytest.mark.parametrize(("kind", "driver"), [("v1", "cgroupfs"), ("v2", "systemd"), ("hybrid", "systemd")])
-def test_the_directories_of_a_container_and_its_pod_are_printed(tmp_path: Path, kind: str, driver: str) -> None:
+def test_the_directories_of_a_container_are_printed(tmp_path: Path, kind: str, driver: str) -> None:
     web = Pod(cgroup_driver=driver).container("web")
     tree = CgroupTree(kind, driver=driver)
     tree.add(web)
@@ -34,7 +34,6 @@ def test_the_directories_of_a_container_and_its_pod_are_printed(tmp_path: Path, 
     }
     assert run(tree, file).stdout.splitlines()[1].split() == ["cpu", tree.directory("web")]
     assert run(tree, file, "--controller", "memory").stdout == f"{tree.directory('web', 'memory')}\n"
-    assert run(tree, file, "--controller", "cpu", "--pod").stdout == f"{tree.directory('pod')}\n"
 
 
 def test_container_without_a_cgroup_is_an_error(tmp_path: Path) -> None:
@@ -45,8 +44,3 @@ def test_container_without_a_cgroup_is_an_error(tmp_path: Path) -> None:
         ran = run(tree, file, *words)
         assert (ran.status, ran.stdout) == (1, "")
         assert web.cgroup in ran.stderr
-    file.write_text(json.dumps({"id": "web", "spec": {"cgroupsPath": "/web"}}))
-    tree.make("/web")
-    ran = run(tree, file, "--pod")
-    assert (ran.status, ran.stdout) == (1, "")
-    assert "is in the root cgroup, expected one of a pod" in ran.stderr

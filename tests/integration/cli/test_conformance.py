@@ -26,6 +26,11 @@ def run(*words: str | Path, cwd: Path | None = None) -> Ran:
     return inside("conformance", *map(str, words), cwd=cwd)
 
 
+def answers_create(ran: Ran) -> bool:
+    assert ran.stderr == ""
+    return "ok    exit-0 " in ran.stdout
+
+
 def test_a_plugin_that_conforms(tmp_path: Path) -> None:
     ran = run(page_examples.c(tmp_path))
     assert (ran.status, ran.stderr) == (0, "")
@@ -36,15 +41,16 @@ def test_a_plugin_that_conforms(tmp_path: Path) -> None:
 
 
 def test_a_rule_that_is_broken_is_explained(web: Path) -> None:
-    ran = run(web, "-k", "broken")
+    ran = run("./web", cwd=web.parent)
     assert (ran.status, ran.stderr) == (1, "")
-    assert ran.stdout.splitlines() == [
+    lines = ran.stdout.splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith("FAIL  broken "))
+    assert [*lines[first : first + 4], lines[-1]] == [
         "FAIL  broken            What is empty, no JSON, or cut off is reported on stderr, and the exit status is 1",
         "      expected exit status 1, and the reason on stderr",
         f"      found    exit status 0, and nothing on stderr, for b'' on stdin; stdout: '{ANSWER}\\n'",
         "      docs/spec.md#exit-status",
-        "",
-        "1 check: 0 hold, 1 fail: it does not conform",
+        f"{len(CHECKS)} checks: {len(CHECKS) - 1} hold, 1 fail: it does not conform",
     ]
 
 
@@ -65,28 +71,15 @@ def test_json_has_every_check(web: Path) -> None:
     assert "b'' on stdin" in checks["broken"]["found"]
 
 
-def test_types_are_looked_up_and_paths_are_relative(web: Path) -> None:
-    assert run("web", "--bin-dir", "/nonexistent", "--bin-dir", web.parent, "-k", "exit-0").status == 0
-    assert run("./web", "-k", "exit-0", cwd=web.parent).status == 0
-
-
-def test_a_file_may_have_another_name_than_the_type(web: Path) -> None:
-    other = web.with_name("web-1.2")
-    web.rename(other)
-    assert run(other, "-k", "result-keys").status == 1
-    assert run(other, "-k", "result-keys", "--type", "web").status == 0
-
-
 def test_requests_have_an_annotation_and_are_made_of_a_file(host: Host) -> None:
     web = host.script(
         "web", "#!/bin/sh\nrequest=$(cat)\ncase $request in *batch*) exit 4 ;; esac\n" + f"echo '{ANSWER}'\n"
     )
     request = host.root / "request.json"
     request.write_text('{"version":"0.1","state":"create","id":"a","spec":{"annotations":{"class":"batch"}}}')
-    assert run(web, "-k", "exit-0").status == 0
+    assert answers_create(run(web))
     for words in (["--annotation", "class=batch"], ["--request", request.name]):
-        assert run(web, "-k", "exit-0", *words, cwd=host.root).status == 1
-        assert run(web, "-k", "exit-0", *words, cwd=host.root).stderr == ""
+        assert not answers_create(run(web, *words, cwd=host.root))
 
 
 def test_a_conf_is_json_or_a_file(host: Host) -> None:
@@ -94,23 +87,21 @@ def test_a_conf_is_json_or_a_file(host: Host) -> None:
     conf = host.root / "conf.json"
     conf.write_text('{"classes": "ls"}')
     for value in (conf, conf.read_text()):
-        assert run(picky, "-k", "exit-0", "--conf", value).status == 0
-    assert run(picky, "-k", "exit-0").status == 1
+        assert answers_create(run(picky, "--conf", value))
+    assert not answers_create(run(picky))
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["./nothing"], "found no file ./nothing, expected an executable or the type of a plugin"),
-        (["nothing"], "nothing: not found: no such executable in /opt/nri/bin"),
+        (["./nothing"], "found no file ./nothing, expected a plugin's executable"),
         (["./text"], "./text is not executable: chmod +x"),
         (["./web", "--conf", "nothing.json"], "nothing.json cannot be read: No such file or directory; expected a"),
         (["./web", "--conf", "a\0b"], "cannot be read: embedded null byte"),
         (["./web", "--conf", "{"], "it is not JSON: line 1 column 2"),
         (["./web", "--conf", "./web"], "./web is not JSON: line 1 column 1"),
         (["./web", "--conf", "/dev/zero"], "/dev/zero has more than 1048576 bytes"),
-        (["./web", "-k", "unheard of"], "no check has 'unheard of' in its id or title"),
-        (["./a type", "-k", "verb"], "'a type' is no type of a plugin; give its type with --type"),
+        (["./a type"], "./a type: its name is no type of a plugin: letters, digits and . _ -"),
     ],
 )
 def test_a_wrong_command_line_runs_nothing(web: Path, words: list[str], said: str) -> None:

@@ -54,18 +54,18 @@ def test_request_comes_from_a_file_or_stdin(host: Host) -> None:
 
 
 def test_a_request_is_made_from_a_spec(host: Host) -> None:
-    ran = invoke(host, *from_spec(host), "--pid", "7", "--sandbox-id", "pod", "--label", "a=b=c", "--json")
+    ran = invoke(host, *from_spec(host), "--pid", "7", "--label", "a=b=c", "--json")
     seen = sent(ran)
-    assert (seen["id"], seen["pid"], seen["sandboxID"], seen["labels"]) == ("redis", 7, "pod", {"a": "b=c"})
+    assert (seen["id"], seen["pid"], seen["labels"]) == ("redis", 7, {"a": "b=c"})
     assert seen["spec"]["cgroupsPath"] == "/kubepods/podabc/redis"
 
 
 @pytest.mark.parametrize("origin", [from_request, from_spec])
-def test_annotations_labels_and_sandbox_are_added(host: Host, origin: Any) -> None:
-    words = ["--annotation", "qos.class=be", "--annotation", "x=", "--label", "app=r", "--sandbox-id", "p2"]
+def test_annotations_and_labels_are_added(host: Host, origin: Any) -> None:
+    words = ["--annotation", "qos.class=be", "--annotation", "x=", "--label", "app=r"]
     seen = sent(invoke(host, *origin(host), *words, "--json"))
     assert seen["spec"]["annotations"] == {"qos.class": "be", "x": ""}
-    assert (seen["labels"], seen["sandboxID"]) == ({"app": "r"}, "p2")
+    assert seen["labels"] == {"app": "r"}
 
 
 def test_results_are_shown_as_a_table(host: Host) -> None:

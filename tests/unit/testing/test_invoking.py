@@ -38,23 +38,10 @@ def fail(request: Request) -> Result:
     raise KeyError("max")
 
 
-@pytest.mark.parametrize(
-    ("request_", "options", "conf"),
-    [
-        (REQUEST, {}, "{'a': 1}"),
-        (REQUEST, {"conf": None}, "None"),
-        (REQUEST.to_value(), {}, "{'a': 1}"),
-        (REQUEST.to_value(), {"conf": [2]}, "[2]"),
-        (REQUEST.to_json(), {}, "{'a': 1}"),
-        (REQUEST.to_json(), {"conf": None}, "None"),
-        (REQUEST.to_json().decode(), {"conf": [2]}, "[2]"),
-    ],
-)
-def test_a_request_of_any_form_is_sent_with_another_conf_or_its_own(
-    request_: Any, options: dict[str, Any], conf: str
-) -> None:
-    result = invoke(Scripted(echo), request_, **options)
-    assert (result.error, result.metadata) == ("", {"conf": conf, "state": "create"})
+@pytest.mark.parametrize("request_", [REQUEST, REQUEST.to_value()])
+def test_a_request_of_either_form_is_sent(request_: Any) -> None:
+    result = invoke(Scripted(echo), request_)
+    assert (result.error, result.metadata) == ("", {"conf": "{'a': 1}", "state": "create"})
 
 
 def test_an_exception_is_an_error_and_its_traceback_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,7 +81,7 @@ def test_changes_that_some_runtime_applies_are_taken() -> None:
 
 def test_without_a_result_the_plugins_stderr_is_in_the_failure() -> None:
     for request, message in (
-        (b"{", "the request on stdin: "),
+        ({"state": 7}, "request.state: "),
         ({"state": "create", "id": "web", "pid": "7"}, "request.pid: found the string '7', expected an integer"),
     ):
         with pytest.raises(AssertionError) as caught:
@@ -102,8 +89,6 @@ def test_without_a_result_the_plugins_stderr_is_in_the_failure() -> None:
         no_result = "plugin 'scripted' wrote no result; exit status 1\nits stderr:\nscripted: "
         assert str(caught.value).startswith(no_result)
         assert message in str(caught.value)
-    with pytest.raises(TypeError, match="the request is an array, expected an object"):
-        invoke(Scripted(echo), "[]", conf=1)
 
 
 # As a process
