@@ -16,7 +16,6 @@ import itertools
 import json
 import os
 import secrets
-import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -25,6 +24,7 @@ from typing import Any, NamedTuple
 from nri.adjust import AdjustError
 from nri.client.unstartable import explain
 from nri.errors import NRIError, escape
+from nri.process.children import stat_fields
 from nri.process.conversation import (
     Asked,
     BrokenOffError,
@@ -33,7 +33,6 @@ from nri.process.conversation import (
     readable,
     start,
 )
-from nri.process.spawn import PLUGIN_ENVIRONMENT
 from nri.testing.invoking import take_changes
 from nri.testing.pods import Pod
 from nri.types import DecodeError, gojson
@@ -57,14 +56,8 @@ HOLDS, FAILS, NOT_JUDGED = "holds", "fails", "not judged"
 TIMEOUT = 10.0
 """Seconds for each run of the plugin: the default deadline of a host."""
 
-MARK = "NRI_CONFORMANCE"
-"""The variable that every run of a plugin has beside those of the contract; its descendants inherit it."""
-
 GRACE = 0.5
 """Seconds that a process may take to end after the plugin's: it does not continue to work."""
-
-LOOKS = 4
-"""Looks in a row without a process after which there is none: one that is within execve(2) has no environment."""
 
 _WORDS = {HOLDS: "ok", FAILS: "FAIL", NOT_JUDGED: "-"}
 
@@ -122,7 +115,7 @@ def check(
 ) -> list[CheckOutcome]:
     """Check that an executable keeps the contract; return the outcome of each check, in order.
 
-    Runs the executable some 50 times: see docs/testing.md. When it returns, none of these processes runs.
+    Runs the executable some 50 times: see docs/testing.md.
 
     :param conf: the plugin conf of the requests, a JSON value; None for none.
     :param request: what the requests are made of, a JSON object such as ``nri invoke`` takes; by default one about a
@@ -132,11 +125,8 @@ def check(
     :param checks: some of :data:`CHECKS`; all by default.
     """
     trial = Trial(binary, conf, request, annotations, timeout)
-    try:
-        trial.prepare()
-        return [_judged(rule, trial) for rule in checks or CHECKS]
-    finally:
-        trial.end()
+    trial.prepare()
+    return [_judged(rule, trial) for rule in checks or CHECKS]
 
 
 def _judged(check: Check, trial: Trial) -> CheckOutcome:
@@ -213,6 +203,7 @@ class Trial:
     :ivar fault: why an ordinary ``create`` is not answered; then nothing else is tried.
     :ivar life: each state with the output for its request, in the order of a life.
     :ivar results: each state whose request was answered, with its result.
+    :ivar last: the process of the last run.
     """
 
     def __init__(
@@ -227,8 +218,8 @@ class Trial:
         self.type = os.path.basename(self._path)
         self.conf = {} if conf is None else {"conf": conf}
         self._given, self._annotations, self._timeout = request, annotations or {}, timeout
-        self._mark, self._numbers = secrets.token_hex(8), itertools.count(1)
-        self._last, self.sent = "", 0  # the mark of the last run, and the bytes that it has read
+        self._prefix, self._numbers = f"nri-conformance-{secrets.token_hex(8)}", itertools.count(1)
+        self.last = _Watched(0)
         self.fault: BrokenRuleError | None = None
         self.life: dict[str, Output] = {}
         self.results: dict[str, dict[str, Any]] = {}
@@ -249,7 +240,7 @@ class Trial:
     def new_id(self) -> str:
         """Return an id that no other request has. A given request keeps its own."""
         given = (self._given or {}).get("id")
-        return given if isinstance(given, str) and given else f"nri-conformance-{self._mark}-{next(self._numbers)}"
+        return given if isinstance(given, str) and given else f"{self._prefix}-{next(self._numbers)}"
 
     def request(self, state: str, container: str = "", **more: Any) -> dict[str, Any]:
         """Return a request as a host writes it, with more keys; of a new container if none is named."""
@@ -265,26 +256,22 @@ class Trial:
             spec |= {key: item for key, item in sent["spec"].items() if key not in spec}
         return value | more
 
-    def invoke(self, value: Any, stdout: int | None = None, asks: type[Asked] = Asked) -> Output:
+    def invoke(self, value: Any, stdout: int | None = None) -> Output:
         """Run ``TYPE invoke`` with a request, a JSON value or bytes, on its stdin; return its output.
 
         :param stdout: as for :func:`nri.process.conversation.start`.
         :raises BrokenRuleError: if it cannot be started or watched.
         """
         stdin = value if isinstance(value, bytes) else encode(value)
-        self._last = f"{self._mark}.{next(self._numbers)}"
         deadline = time.monotonic() + self._timeout
         try:
-            environment = {**PLUGIN_ENVIRONMENT, MARK: self._last}
-            pid, pipes = start(self._path, [self.type, "invoke"], deadline, environment, stdout=stdout)
-            asked = asks(pid)
-            output = Conversation(asked, pipes, stdin, lambda line: None).run(deadline)
+            pid, pipes = start(self._path, [self.type, "invoke"], deadline, stdout=stdout)
+            self.last = _Watched(pid)
+            return Conversation(self.last, pipes, stdin, lambda line: None).run(deadline)
         except BrokenOffError as error:
             raise BrokenRuleError("a run that can be watched", f"{error.strerror}, while it ran") from None
         except OSError as error:
             raise BrokenRuleError("an executable that can be started", explain(self._path, error)) from None
-        self.sent = asked.sent
-        return output
 
     def answer(self, value: Any) -> dict[str, Any]:
         """Return the result that a request, a JSON value or bytes, gets.
@@ -303,27 +290,24 @@ class Trial:
             shown = f"the error {shorten(repr(error))} in answer to {label}{hint}"
             raise BrokenRuleError("a result without error", shown)
 
-    def left_behind(self, value: Any) -> list[str]:
-        """Send a request, and kill no group at the end; return the names of the processes that run on."""
-        self.invoke(value, asks=_Spared)
-        for _ in range(LOOKS):
-            if _marked(self._last):
-                time.sleep(GRACE)
-                return [*_marked(self._last).values()]
-            time.sleep(0.005)
-        return []
 
-    def end(self) -> None:
-        """Kill all processes that the runs have left."""
-        _end_all(self._mark)
+class _Watched(Asked):
+    """A process that ends by itself, and may leave others in its session.
 
+    :ivar left: their names, :data:`GRACE` after its end.
+    """
 
-class _Spared(Asked):
-    """A process whose group is not killed when it has ended by itself."""
+    left: Sequence[str] = ()
 
-    def kill(self) -> None:
-        if not self.has_ended():
-            super().kill()
+    def finish(self, stopped: str, give_up: float) -> int:
+        """End what is left, and note it."""
+        until = time.monotonic() + GRACE
+        while not stopped and (names := _others(self.pid)):
+            if time.monotonic() > until:
+                self.left = names
+                break
+            time.sleep(0.02)
+        return super().finish(stopped, give_up)
 
 
 def encode(value: object) -> bytes:
@@ -331,26 +315,16 @@ def encode(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-def _marked(mark: str) -> dict[int, str]:
-    """Return the processes whose environment has a mark that begins so, with their names."""
-    names = {}
-    for pid in [int(name) for name in os.listdir("/proc") if name.isdigit()]:
-        try:
-            with open(f"/proc/{pid}/environ", "rb") as environment, open(f"/proc/{pid}/comm", "rb") as name:
-                if f"\0{MARK}={mark}".encode() in b"\0" + environment.read():
-                    names[pid] = escape(readable(name.read().rstrip(b"\n")))
-        except OSError:
-            continue  # another user's, or it has ended
+def _others(session: int) -> list[str]:
+    """Return the names of the processes in a session, but for its leader and those that have ended."""
+    names = []
+    for pid in [name for name in os.listdir("/proc") if name.isdigit() and int(name) != session]:
+        with suppress(OSError):  # it has ended
+            fields = stat_fields(pid)
+            if int(fields[3]) == session and fields[0] not in (b"Z", b"X"):
+                with open(f"/proc/{pid}/comm", "rb") as name:
+                    names.append(readable(name.read().rstrip(b"\n")))
     return names
-
-
-def _end_all(mark: str) -> None:
-    for _ in range(100):  # one may fork while its siblings are killed
-        if not (running := _marked(mark)):
-            return
-        for pid in running:
-            with suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
 
 
 # The rules, in the order of a report
@@ -521,7 +495,7 @@ def _broken(trial: Trial) -> None:
     whole = encode(trial.request(State.CREATE))
     large = encode(_large(trial))
     trial.invoke(large)
-    if trial.sent < len(large):
+    if trial.last.sent < len(large):
         raise NotJudgedError("it leaves its stdin unread, as it may")
     texts = (b"", b"nonsense\n", b"\x00\xff\x00", b'{"state": create}')
     stdins = {f"{text!r} on stdin": text for text in texts}
@@ -551,8 +525,9 @@ def _full_stdout(trial: Trial) -> None:
 @_rule("leaves-nothing", "running-a-plugin", "No process runs on when the plugin has ended")
 def _leaves_nothing(trial: Trial) -> None:
     for state in (State.CREATE, State.DELETE):
-        if names := trial.left_behind(trial.request(state)):
-            raise BrokenRuleError("no process", f"{', '.join(names)}, running on after {state}")
+        trial.invoke(trial.request(state))
+        if trial.last.left:
+            raise BrokenRuleError("no process", f"{', '.join(trial.last.left)}, running on after {state}")
 
 
 CHECKS: tuple[Check, ...] = tuple(_CHECKS)

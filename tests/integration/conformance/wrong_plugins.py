@@ -75,7 +75,7 @@ answer "$@\"""",
     "full-stdout": 'out=$(right "$@") || exit; printf "%s\\n" "$out" 2>/dev/null; exit 0',
     "leaves-nothing": """right "$@"
 status=$?
-setsid sleep 1000 >/dev/null 2>&1 </dev/null &
+sleep 1000 >/dev/null 2>&1 </dev/null &
 exit $status""",
     "changes: elsewhere": edits('/metadata/s/}$/,"adjust":{"args":["x"]}}/'),
     "changes: form": edits_for("""*'"state":"setup"'*extensions*""", 's/}$/,"adjust":{"nonsense":1}}/'),
