@@ -130,15 +130,9 @@ def _look_at(script: str, conf: Any) -> Built:
 def _pack(plugins: Sequence[Built], name: str, work: str) -> str:
     """Run PyInstaller; return the folder with the executables."""
     sources = os.path.dirname(os.path.dirname(os.path.abspath(nri.__file__)))
-    parts = [
-        {
-            "name": built.name,
-            "script": built.script,
-            "pathex": [os.path.dirname(built.script), sources],
-            "excludes": (),
-        }
-        for built in plugins
-    ]
+    parts: list[dict[str, Any]] = [{"name": built.name, "script": built.script, "excludes": ()} for built in plugins]
+    for part in parts:
+        part["pathex"] = [os.path.dirname(part["script"]), sources]
     with open(f"{work}/plugins.spec", "w", encoding="utf-8") as file:
         file.write(_SPEC.format(parts=parts, name=name))
     path = os.pathsep.join([sources, *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -148,17 +142,8 @@ def _pack(plugins: Sequence[Built], name: str, work: str) -> str:
         "PYTHONPATH": path,
         "PYINSTALLER_CONFIG_DIR": f"{work}/cache",
     }
-    command = [
-        sys.executable,
-        "-m",
-        "PyInstaller",
-        "--noconfirm",
-        "--log-level",
-        "WARN",
-        "--workpath",
-        f"{work}/work",
-    ]
-    command += ["--distpath", f"{work}/dist", f"{work}/plugins.spec"]
+    command = [sys.executable, "-m", "PyInstaller", "--noconfirm", "--log-level", "WARN"]
+    command += ["--workpath", f"{work}/work", "--distpath", f"{work}/dist", f"{work}/plugins.spec"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, errors="replace")
     if done.returncode or not os.path.isdir(f"{work}/dist/{name}"):
         end = " | ".join(done.stderr.strip().splitlines()[-5:])

@@ -26,18 +26,8 @@ NEVER_USED = (
 NOT_IN_PLUGINS = (
     *NEVER_USED,
     *("inspect", "pkgutil", "dataclasses", "argparse", "ctypes", "email", "hashlib", "http", "logging", "pathlib"),
-    *("_ssl", "ssl"),
-    *(
-        "pickle",
-        "random",
-        "socket",
-        "statistics",
-        "subprocess",
-        "tempfile",
-        "threading",
-        "urllib",
-        "zipfile",
-    ),
+    *("pickle", "random", "socket", "_ssl", "ssl", "statistics", "subprocess", "tempfile", "threading", "urllib"),
+    "zipfile",
     *("click", "jsonschema", "google", "nri.config", "nri.client", "nri.hook", "nri.runtime", "nri.cli"),
 )
 """Modules that no plugin of this project needs. linecache and tokenize are not among them: a plugin that fails prints

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from typing import Any
 
@@ -24,7 +23,6 @@ from nri.errors import NRIError, escape
 from nri.places import DEFAULT_CONF_DIR
 from nri.process.conversation import Output, launch
 from nri.types import DecodeError, gojson
-from nri.types.table_explained import path_text
 from nri.types.v1 import Request, State
 
 ANSWER_WITHIN = 10.0
@@ -42,7 +40,6 @@ _HARMLESS = Request(state="nri-check", id="nri-check")
 
 _OF_PODS = ("labels", "annotations")
 _UNKNOWN_TO_HOOKS = {"labels": "labels", "runtimeHandler": "runtime handlers"}
-_REGULAR_EXPRESSION = re.compile(r"\.\*|^\^|\$$|\\|\[.*\]|\(.*\)")
 
 
 def notes_on_condition(plugin: PluginEntry, containerds_file: str) -> list[str]:
@@ -56,15 +53,6 @@ def notes_on_condition(plugin: PluginEntry, containerds_file: str) -> list[str]:
         notes.append(
             ": containerd runs the plugins of this file itself, for all containers (1.6) or all sandboxes (2.x)"
         )
-    rules = [((of, key), rule) for of in _OF_PODS for key, rule in when.get(of, {}).items()]
-    for path, rule in rules:
-        place, given = f".{path_text(path)}: ", rule.get("pattern", [])
-        if rule.get("present") is False and rule.keys() > {"present"}:
-            notes.append(f"{place}never met: what is not present has no value")
-        for pattern in [given] if isinstance(given, str) else given:
-            if _REGULAR_EXPRESSION.search(pattern):
-                doubt = f"{gojson.shorten(repr(pattern))} looks like a regular expression"
-                notes.append(f"{place}{doubt}; only * is special in a pattern")
     asked = [key for key in when if key in _OF_PODS]
     if asked and when.keys() <= {*_OF_PODS, "sandbox", "unknown"}:
         means = "so the author of a pod decides whether the plugin runs"

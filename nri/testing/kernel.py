@@ -19,8 +19,6 @@ from nri.cgroups.knob_table import TABLE
 from nri.cgroups.knob_values import DefaultWeight, Numbers, number
 from nri.testing.cgroup_files import UNLIMITED
 
-_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-
 _VALUES = {
     (name, version): (file.values, knob.can_be_written)
     for knob in TABLE.values()
@@ -64,7 +62,7 @@ def written(file: str, text: str, at: Surroundings) -> str:
     try:
         if file in (quota.KNOB[at.version], quota.PERIOD_V1):
             return _bandwidth(file, text, at)
-        item = values.parse(_bytes(text))
+        item = values.parse(text)
     except ValueError:
         refuse(errno.EINVAL)
     if isinstance(values, Numbers):
@@ -78,12 +76,6 @@ def written(file: str, text: str, at: Surroundings) -> str:
     if isinstance(values, DefaultWeight):
         return f"default {item}" if at.version == 2 else text
     return UNLIMITED if values.word(item) == "-1" else values.word(values.stored(item))
-
-
-def _bytes(text: str) -> str:
-    """Return a number without its unit, which the kernel takes for sizes: ``1M``."""
-    digits, unit = text[:-1], text[-1:].lower()
-    return str(int(digits) * _UNITS[unit]) if unit in _UNITS and digits.isdigit() else text
 
 
 def _numbers(file: str, numbers: frozenset[int], at: Surroundings) -> str:

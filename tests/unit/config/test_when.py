@@ -139,11 +139,6 @@ NOTES: list[tuple[dict[str, Any], list[str]]] = [
         ["depends on labels and annotations alone", "nri hook and nri-runc do not know labels; what is"],
     ),
     ({"namespaces": ["a"], "runtimeHandler": ["x"]}, ["when: nri hook and nri-runc do not know runtime handlers;"]),
-    (
-        {"namespaces": ["a"], "annotations": {"a.b": {"pattern": "web.*"}}},
-        ["annotations['a.b']: 'web.*' looks like a regular expression; only * is special"],
-    ),
-    ({"namespaces": ["a"], "annotations": {"b": {"present": False, "pattern": "x*"}}}, ["b: never met: what is not"]),
 ]
 
 

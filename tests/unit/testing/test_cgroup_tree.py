@@ -154,7 +154,6 @@ SHOWN = {
         ("cpuset.cpus", "3,1-2\n", "1-3"),
         ("cpu.max", "20000", "20000 100000"),
         ("cpu.max", "max 50000", "max 50000"),
-        ("memory.high", "1M", "1048576"),
         ("memory.high", "5000", "4096"),
         ("memory.high", "max", "max"),
         ("io.weight", "200", "default 200"),
