@@ -20,8 +20,12 @@ from nri.places import DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from nri.config.entries import PluginEntry
+    from typing import TypeVar
 
+    from nri.config.entries import PluginEntry
+    from nri.types.conf import Conf
+
+    Options = TypeVar("Options", bound=Conf)
     Files = dict[str, tuple[PluginEntry, ...]]
 
 SUFFIX = ".conf"
@@ -242,6 +246,28 @@ def read(path: str, *, check_owner: bool = False) -> bytes:
     if len(document) > MAX_SIZE:
         raise _fault(path, f"found more than {MAX_SIZE} bytes, expected a file of JSON of at most that many")
     return document
+
+
+def read_options(path: str, kind: type[Options]) -> tuple[Options, list[str]]:
+    """Return the options in a file, with the defaults for those that are wrong, and its faults.
+
+    :param kind: their class, without required fields.
+    :raises FileNotFoundError: when neither a file nor a symlink has that name.
+    """
+    try:
+        text = str(read(path), "utf-8")
+        if wrong := trust.judge_path(path, os.stat(path)):
+            return kind(), [wrong]
+    except FileNotFoundError:
+        raise
+    except ConfigError as error:
+        return kind(), [str(fault) for fault in error.faults]
+    except OSError as error:
+        return kind(), [f"{path}: cannot be looked at: {error.strerror}, expected a file of JSON"]
+    except UnicodeDecodeError as error:
+        return kind(), [f"{path}: is not UTF-8: {error.reason}, expected a file of JSON"]
+    options, faults = kind.of_text(text)
+    return options, [f"{path}: {fault}" for fault in faults]
 
 
 def list_files(conf_dir: str) -> list[str]:

@@ -87,16 +87,9 @@ HOST_CONFIG = Table(
 
 def parse(document: bytes) -> object:
     """Return the value of a valid configuration; None for one that is not valid."""
-    duplicates = []
-
-    def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        value = dict(pairs)
-        if len(value) != len(pairs):
-            duplicates.append(value)
-        return value
-
+    twice: list[str] = []
     try:
-        value = gojson.loads(str(document, "utf-8"), unique)
+        value = gojson.loads(str(document, "utf-8"), twice)
     except ValueError:  # not UTF-8, or a DecodeError
         return None
-    return value if not duplicates and HOST_CONFIG.accepts(value) else None
+    return value if not twice and HOST_CONFIG.accepts(value) else None

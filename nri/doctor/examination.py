@@ -176,7 +176,7 @@ class _Examination:
         launched = [f"{directory}/10-v1bridge.conf", f"{directory}/v1bridge.conf"] if self._launched else []
         for path in [*named, *([] if self._outside else launched), OUTSIDE_OPTIONS]:
             try:
-                self._options, faults = BridgeOptions.read(self.node.read(path))
+                self._options, faults = BridgeOptions.of_text(self.node.read(path))
             except FileNotFoundError:
                 continue
             except OSError as error:

@@ -93,7 +93,7 @@ def _document(text: str, where: str) -> Any:
     if text.lstrip()[:1] in ("{", "["):
         twice: list[str] = []
         try:
-            value = gojson.loads(text, lambda pairs: _object(pairs, twice))
+            value = gojson.loads(text, twice)
         except DecodeError:
             pass  # a list or mapping of YAML can begin in the same way
         else:
@@ -111,15 +111,6 @@ def _document(text: str, where: str) -> Any:
 def again(key: str) -> str:
     """Return the fault of a key that one object has twice."""
     return f"found the key {shorten(repr(key))} again, expected it once"
-
-
-def _object(pairs: list[tuple[str, object]], twice: list[str]) -> dict[str, object]:
-    members: dict[str, object] = {}
-    for key, value in pairs:
-        if key in members:
-            twice.append(key)
-        members[key] = value
-    return members
 
 
 def _as_wanted(rule: Rule, value: Any, where: str) -> Any:

@@ -6,21 +6,14 @@ another file: an engine hands its own environment down, and in some of them a co
 
 from __future__ import annotations
 
-import os
-
-from nri import trust
-from nri.config import ConfigError, host_fields
+from nri.config import host_fields
 from nri.config.entries import DEFAULT_TIMEOUT
-from nri.config.loading import read
+from nri.config.loading import read_options
 from nri.config.validate import SECONDS
 from nri.places import RUNTIME_OPTIONS_FILE
-from nri.types import fields, gojson
+from nri.types import fields
 from nri.types.conf import Conf
 from nri.types.table import text
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Self
 
 DEFAULT_DEADLINE = 30.0
 """Seconds for the whole chain of one state. The kubelet waits two minutes for a runtime, podman and docker longer."""
@@ -62,13 +55,6 @@ class WrapperOptions(
     fault: str = ""
     """Why the file cannot be used, "" if it can be; then the options that are right are here all the same."""
 
-    @classmethod
-    def faulty(cls, fault: str) -> Self:
-        """Return the defaults, for a file that cannot be used."""
-        made = cls()
-        made.__dict__["fault"] = fault
-        return made
-
 
 def load(path: str = RUNTIME_OPTIONS_FILE) -> WrapperOptions:
     """Return the options in a file; the defaults if there is none.
@@ -76,32 +62,8 @@ def load(path: str = RUNTIME_OPTIONS_FILE) -> WrapperOptions:
     Nothing is raised, since some commands must work in any case: :attr:`WrapperOptions.fault` has what is wrong.
     """
     try:
-        document = read(path, check_owner=True)
-        for directory in trust.directories(path):
-            if wrong := trust.judge(os.stat(directory)):
-                return WrapperOptions.faulty(f"{directory} {wrong}")
+        options, faults = read_options(path, WrapperOptions)
     except FileNotFoundError:
         return WrapperOptions()
-    except ConfigError as error:
-        return WrapperOptions.faulty("; ".join(map(str, error.faults)))
-    except OSError as error:
-        return WrapperOptions.faulty(f"{path}: cannot be looked at: {error.strerror}, expected a file of JSON")
-    return _parse(document, path)
-
-
-def _parse(document: bytes, path: str) -> WrapperOptions:
-    repeated: list[str] = []
-
-    def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        names = [name for name, _ in pairs]
-        repeated.extend(name for name in dict(pairs) if names.count(name) > 1)
-        return dict(pairs)
-
-    try:
-        value = gojson.loads(str(document, "utf-8"), unique) if document.strip() else {}
-    except ValueError as error:  # not UTF-8, or a DecodeError
-        return WrapperOptions.faulty(f"{path}: {error}")
-    made, faults = WrapperOptions.of_right(value)
-    faults += [f"{gojson.shorten(repr(name))} is there more than once" for name in repeated]
-    made.__dict__["fault"] = "; ".join([f"{path}: {fault}" for fault in faults])
-    return made
+    options.__dict__["fault"] = "; ".join(faults)
+    return options

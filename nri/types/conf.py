@@ -14,6 +14,7 @@ is its name in camel case: ``max_size`` is ``maxSize``. A field without a defaul
 
 from __future__ import annotations
 
+from nri.types import DecodeError, gojson
 from nri.types.table import SCHEMA_KEY, Key, Table
 
 TYPE_CHECKING = False
@@ -125,13 +126,19 @@ class Conf:
         return cls._of(read)
 
     @classmethod
-    def of_right(cls, value: object) -> tuple[Self, list[str]]:
-        """Return the conf of the right keys of a JSON value, with the defaults for the rest, and its first faults.
+    def of_text(cls, text: str) -> tuple[Self, list[str]]:
+        """Return the conf of the right keys of a JSON text, with the defaults for the rest, and its first faults.
 
-        For a class without required fields.
+        A blank text is an object without keys. For a class without required fields.
         """
+        twice: list[str] = []
+        try:
+            value = gojson.loads(text, twice) if text.strip() else {}
+        except DecodeError as error:
+            return cls(), [f"is not JSON: {error}"]
+        repeated = [f"found the key {gojson.shorten(repr(key))} again, expected it once" for key in twice]
         if cls.table.accepts(value):
-            return cls.of_accepted(value), []  # type: ignore[arg-type] # it is a dictionary
+            return cls.of_accepted(value), repeated  # type: ignore[arg-type] # it is a dictionary
         from itertools import islice
 
         from nri.types.table_explained import faults, path_text
@@ -139,7 +146,9 @@ class Conf:
         listed = islice(faults(cls.table, value), MAX_FAULTS)
         messages = [": ".join(filter(None, (path_text(path), wrong))) for path, wrong, _ in listed]
         items = value.items() if isinstance(value, dict) else ()
-        return cls.of_accepted({key: item for key, item in items if cls.table.accepts({key: item})}), messages
+        return cls.of_accepted(
+            {key: item for key, item in items if cls.table.accepts({key: item})}
+        ), messages + repeated
 
     @classmethod
     def _of(cls, read: dict[str, Any]) -> Self:

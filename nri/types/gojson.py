@@ -84,11 +84,10 @@ _make_scanner, _encode = _make_codec()
 _scan = _make_scanner(_Context())
 
 
-def loads(document: bytes | bytearray | memoryview | str, pairs_hook: PairsHook | None = None) -> object:
+def loads(document: bytes | bytearray | memoryview | str, twice: list[str] | None = None) -> object:
     """Return the value of a JSON document: dict, list, str, int, float, bool or None.
 
-    :param pairs_hook: makes the value of an object from its keys and values, as in ``json.loads``: the only way to
-        see duplicate keys.
+    :param twice: gets the keys that an object has twice; without it the last one counts, as for Go.
     :raises DecodeError: with the line and column where the document is not JSON.
     """
     if not isinstance(document, str):
@@ -97,9 +96,17 @@ def loads(document: bytes | bytearray | memoryview | str, pairs_hook: PairsHook 
         text = document if document.isascii() else _mend_text(document)
     start = 0
     scan = _scan
-    if pairs_hook is not None:
+    if twice is not None:
+
+        def members(pairs: list[tuple[str, object]]) -> dict[str, object]:
+            value = dict(pairs)
+            if len(value) < len(pairs):
+                seen: set[str] = set()
+                twice.extend([key for key, _ in pairs if key in seen or seen.add(key)])  # type: ignore[func-returns-value]
+            return value
+
         context = _Context()
-        context.object_pairs_hook = pairs_hook
+        context.object_pairs_hook = members
         scan = _make_scanner(context)
     try:
         while text[start] in _WHITESPACE:
@@ -124,7 +131,7 @@ def loads(document: bytes | bytearray | memoryview | str, pairs_hook: PairsHook 
             raise
         import json.decoder  # noqa: F401
 
-        return loads(document, pairs_hook)
+        return loads(document, twice)
     except ValueError as error:
         raise _syntax_error(text, error) from None
     if text.count("[") + text.count("{") > MAX_DEPTH and _depth(value) > MAX_DEPTH:

@@ -13,7 +13,7 @@ events omit.
 """
 
 from nri.v1bridge.bridge import Bridge
-from nri.v1bridge.options import BridgeOptions, OptionsError
+from nri.v1bridge.options import BridgeOptions
 from nri.v1bridge.serving import serve
 
-__all__ = ["Bridge", "BridgeOptions", "OptionsError", "serve"]
+__all__ = ["Bridge", "BridgeOptions", "serve"]

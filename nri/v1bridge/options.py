@@ -9,14 +9,9 @@ from __future__ import annotations
 from nri.config import host_fields
 from nri.config.entries import DEFAULT_TIMEOUT
 from nri.config.validate import SECONDS
-from nri.errors import NRIError
 from nri.places import DEFAULT_RECORD_FILE
-from nri.types import DecodeError, fields, gojson
+from nri.types import fields
 from nri.types.conf import Conf
-
-
-class OptionsError(NRIError):
-    """The bridge options cannot be used; the message names the key, what was found, and what would be right."""
 
 
 class BridgeOptions(
@@ -24,7 +19,10 @@ class BridgeOptions(
     title="Options of the bridge",
     description="The file of `nri bridge --config`, or /etc/nri/conf.d/10-v1bridge.conf: docs/configuration.md.",
 ):
-    """The bridge options, with the default of each that is not given."""
+    """The bridge options, with the default of each that is not given or wrong.
+
+    containerd 1.7 ends when a plugin does not accept its configuration; a misspelt key must not take a node down.
+    """
 
     conf_dir: str = host_fields.CONF_DIR
     conf_file: str = host_fields.CONF_FILE
@@ -56,28 +54,3 @@ class BridgeOptions(
         default="info",
         description="lowest level that is logged; an event is info, or error if a plugin failed",
     )
-
-    @classmethod
-    def parse(cls, document: str) -> BridgeOptions:
-        """Return the options of a JSON text; "" (or blanks) means no options.
-
-        :raises OptionsError: with all faults.
-        """
-        options, faults = cls.read(document)
-        if faults:
-            raise OptionsError(f"bridge options: {'; '.join(faults)}")
-        return options
-
-    @classmethod
-    def read(cls, document: str) -> tuple[BridgeOptions, list[str]]:
-        """Return the valid options of a JSON text, with the defaults for the rest, and the faults.
-
-        containerd 1.7 ends when a plugin does not accept its configuration; a misspelt key must not take a node down.
-        """
-        if not document.strip():
-            return cls(), []
-        try:
-            value = gojson.loads(document)
-        except DecodeError as error:
-            return cls(), [f"they are not JSON: {error}"]
-        return cls.of_right(value)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from nri import peer, trust
 from nri.build import describe
+from nri.config.loading import read_options
 from nri.errors import NRIError, escape
 from nri.places import beside
 from nri.process.libc_spawn import spawn_unlocked
@@ -25,7 +26,7 @@ from nri.process_name import set_name
 from nri.v1bridge import ahead  # noqa: F401
 from nri.v1bridge import log as bridge_log
 from nri.v1bridge.bridge import Bridge
-from nri.v1bridge.options import BridgeOptions, OptionsError
+from nri.v1bridge.options import BridgeOptions
 from nri.v1bridge.status import CONNECTING
 from nri.v2 import stub
 from nri.v2.api.names import SOCKET_VARIABLE
@@ -91,7 +92,7 @@ def _serve(path: str, index: str, options: BridgeOptions, *, launched: bool, has
     locks = [] if launched else [InstanceLock(beside(options.record_file, ".lock"))]
 
     def adopt(text: str) -> BridgeOptions:
-        options, faults = BridgeOptions.read(text)
+        options, faults = BridgeOptions.of_text(text)
         begin_log(options)
         for fault in faults:
             log.error("bridge options: %s; the default is used instead", fault)
@@ -158,18 +159,14 @@ def _end(runner: stub.Runner, bridge: Bridge, locks: Sequence[InstanceLock], ove
 
 
 def _read(path: str) -> BridgeOptions:
+    """Return the options in a file, whose owner is judged whatever its ``checkOwner`` says."""
     try:
-        with open(path, encoding="utf-8") as file:
-            # Regardless of checkOwner, which a file that other users can write could switch off itself.
-            if wrong := trust.judge_path(path, os.fstat(file.fileno())):
-                raise OptionsError(f"bridge options: {wrong}")
-            return BridgeOptions.parse(file.read(1024 * 1024))
-    except OptionsError as error:
-        raise OptionsError(f"{path}: {error}") from None
-    except OSError as error:
-        raise OptionsError(f"{path}: cannot be read: {error.strerror}; expected the bridge options") from error
-    except UnicodeDecodeError as error:
-        raise OptionsError(f"{path}: is not UTF-8: {error.reason}; expected the bridge options") from None
+        options, faults = read_options(path, BridgeOptions)
+    except FileNotFoundError:
+        faults = [f"{path}: does not exist, expected the bridge options"]
+    if faults:
+        raise NRIError("; ".join(faults))
+    return options
 
 
 GRACE = 8.0

@@ -37,7 +37,7 @@ def test_registered_node_is_as_after_make_install(node: Path, image: Path) -> No
     assert links(node / "opt/nri") == links(image / "opt/nri")
     assert {file.name for file in (node / "opt/nri/lib").iterdir()} == set(BINARIES)
     assert all(path.exists() for path in (node / "opt/nri").rglob("*"))
-    assert BridgeOptions.parse((node / OPTIONS).read_text()).log_level == "info"
+    assert BridgeOptions.of_text((node / OPTIONS).read_text())[0].log_level == "info"
     assert [file.name for file in (node / "etc/nri/conf.d").iterdir()] == ["10-v1bridge.conf"]
 
     refused = install_node("outside", node, image, check=False)
@@ -97,7 +97,7 @@ def test_uninstallation_restores_earlier_bridge_options(node: Path, image: Path)
     options.write_text('{"logLevel": "debug"}')
     for _ in range(2):
         install_node("register", node, image)
-        assert BridgeOptions.parse(options.read_text()).log_level == "info"
+        assert BridgeOptions.of_text(options.read_text())[0].log_level == "info"
     install_node("uninstall", node, image)
     assert tree(node / "etc") == {"nri/conf.d/10-v1bridge.conf": '{"logLevel": "debug"}'}
 

@@ -56,7 +56,7 @@ def test_every_option_is_read(file: Path) -> None:
         ('{"runtime": "../runc"}', "runtime: found the string '../runc', expected an absolute path, or the name"),
         ('{"binDirs": []}', "binDirs: found 0 items, expected at least 1"),
         ('{"failurePolicy": "pass"}', "failurePolicy: found the string 'pass', expected one of fail, ignore"),
-        ('{"timeout": 1, "timeout": 2}', "'timeout' is there more than once"),
+        ('{"timeout": 1, "timeout": 2}', "found the key 'timeout' again, expected it once"),
     ],
 )
 def test_a_fault_is_named_and_the_rest_is_read(file: Path, text: str, fault: str) -> None:
