@@ -8,6 +8,11 @@ class NRIError(Exception):
     """An error whose message is meant for people: it names the thing, what was found, and what would be right."""
 
 
+def reason_of(error: Exception) -> str:
+    """Return the text of an error; that of an OSError without its number and file, which the caller names."""
+    return str(getattr(error, "strerror", None) or error)
+
+
 def escape(text: str) -> str:
     """Return ``text`` for one line of a log or terminal, with control characters and lone surrogates escaped."""
     if text.isprintable():

@@ -39,7 +39,6 @@ MAX_TEXT = 4096
 """Characters of a text that are printed; a longer one takes textwrap a time that grows with its square."""
 
 _GAP = "  "
-_UNITS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
 
 
 def wrapped(text: str, first: str = "", then: str | None = None) -> list[str]:
@@ -79,14 +78,6 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 def _row(name: str, cells: Sequence[str], widths: Sequence[int]) -> str:
     return _GAP.join([name, *[cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]]).rstrip()
-
-
-def number(value: int) -> str:
-    """Return a count in at most six characters."""
-    for size, unit in _UNITS:
-        if value >= size:
-            return f"{value / size:.3g}{unit}" if value < 999.5 * size else f"{value / size:.0f}{unit}"
-    return str(value)
 
 
 def date(seconds: float) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from nri.cli import options, output
-from nri.cli.output import date, labelled, milliseconds, number, quantile, since, table, wrapped
+from nri.cli.output import date, labelled, milliseconds, quantile, since, table, wrapped
 from nri.errors import escape
 from nri.status import client
 from nri.status.judging import CONNECTED, OUTCOMES, WELL, Verdict, judge
@@ -74,11 +73,6 @@ def status(as_json: bool, check: bool, alive: bool, pod: tuple[str, str] | None,
 MAX_FAULTS, MAX_FILES, MAX_WITHOUT = 10, 5, 20
 """Faults, files, and containers without their plugins that are shown; the others are counted."""
 
-MAX_SHOWN = 600
-"""Characters that are shown of a text of a plugin; ``--json`` has the others."""
-
-_TOLD = ("plugin", "version", "metadata", "error")
-
 
 def page(document: dict[str, Any], verdict: Verdict) -> list[str]:
     """Return the lines of a status: the verdict first.
@@ -140,7 +134,7 @@ def _configuration(configuration: dict[str, Any], now: float) -> Iterator[str]:
 def _plugins(document: dict[str, Any]) -> Iterator[str]:
     rows = []
     for plugin in document["plugins"]:
-        counts = [number(sum([runs[outcome] for runs in plugin["runs"].values()])) for outcome in OUTCOMES]
+        counts = [str(sum([runs[outcome] for runs in plugin["runs"].values()])) for outcome in OUTCOMES]
         resident = escape(plugin["resident"]["state"][:8])[:8]  # a later bridge may have other words
         times = [quantile(plugin["seconds"], share) for share in (0.5, 0.99)]
         rows.append([plugin["type"], resident, *counts, *times])
@@ -169,7 +163,7 @@ def _without(document: dict[str, Any]) -> Iterator[str]:
 def _events(document: dict[str, Any]) -> Iterator[str]:
     rows = []
     for event in document["events"]:
-        counts = [number(event[key]) for key in ("answered", "errors", "late", "nearDeadline")]
+        counts = [str(event[key]) for key in ("answered", "errors", "late", "nearDeadline")]
         times = [quantile(event["seconds"], 0.5), quantile(event["seconds"], 0.99), quantile(event["waiting"], 0.99)]
         rows.append([event["event"], *counts, *times])
     header = ("EVENT", "ANSWERED", "ERRORS", "LATE", "NEAR", "MEDIAN", "P99", "WAIT P99")
@@ -202,29 +196,8 @@ def _exchange(exchange: dict[str, Any]) -> Iterator[str]:
     yield from wrapped(f"{date(exchange['time'])} {exchange['state']}{event} of {subject}{late}, {took}", "", "  ")
     yield from wrapped(f"id {exchange['id']}", "  ")
     if exchange["error"]:
-        yield from wrapped(_short(f"the runtime was answered: {exchange['error']}"), "  ", "    ")
+        yield from wrapped(f"the runtime was answered: {exchange['error']}", "  ", "    ")
     for part in exchange["plugins"]:
         yield from wrapped(f"{part['plugin']}: {part['outcome']}, {milliseconds(part['seconds'])}", "  ", "    ")
-        for line in [part["error"]] if part["error"] else _result(part["result"]):
-            yield from wrapped(_short(line), "    ", "      ")
-
-
-def _result(text: str | None) -> list[str]:
-    """Return what a plugin wrote: its metadata, and the other keys that say what it did."""
-    if text is None:
-        return []
-    try:
-        result = json.loads(text)
-        metadata = result.get("metadata") or {}
-        lines = [f"{key} = {_value(value)}" for key, value in metadata.items()]
-        return lines + [f"{key}: {_value(value)}" for key, value in result.items() if key not in _TOLD and value]
-    except (ValueError, AttributeError, RecursionError):
-        return [f"result, cut or not JSON: {text}"]
-
-
-def _value(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}… ({len(text)} characters: see --json)"
+        for key in [key for key in ("request", "result", "error") if part[key]]:
+            yield from wrapped(f"{key} {part[key]}", "    ", "      ")

@@ -22,7 +22,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from nri import trust
-from nri.errors import NRIError, bounded, escape
+from nri.errors import NRIError, bounded, escape, reason_of
 from nri.filekind import describe
 from nri.v1bridge.ledger import MAX_ERROR, split_name
 
@@ -269,7 +269,7 @@ class Record:
         try:
             result = function()
         except (OSError, NRIError) as error:
-            reason = str(error) if isinstance(error, NRIError) else error.strerror or str(error)
+            reason = reason_of(error)
             if reason != self._reported:
                 self._reported = reason
                 means = "which containers have had their create is known only until the bridge ends"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from nri import peer, trust
 from nri.build import describe
 from nri.config.loading import read_options
-from nri.errors import NRIError, escape
+from nri.errors import NRIError, escape, reason_of
 from nri.places import beside
 from nri.process.libc_spawn import spawn_unlocked
 from nri.process.spawn import prepare_process, use
@@ -257,8 +257,7 @@ class InstanceLock:
         except BlockingIOError:
             pass
         except (OSError, NRIError) as error:
-            reason = str(error) if isinstance(error, NRIError) else error.strerror or str(error)
-            log.info("no lock keeps a second bridge away: %s: %s", self._path, escape(reason))
+            log.info("no lock keeps a second bridge away: %s: %s", self._path, escape(reason_of(error)))
             return True
         finally:
             if fd >= 0:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from nri import __commit__, __date__, __version__, peer, trust
 from nri.background import in_background
 from nri.client import PluginError
-from nri.errors import NRIError, escape
+from nri.errors import NRIError, escape, reason_of
 from nri.types import DecodeError, gojson
 from nri.v1bridge.log import destination
 from nri.v2.api.runtimes import nri_version
@@ -209,8 +209,7 @@ class StatusSocket:
             try:
                 listener = _listen(path)
             except (OSError, NRIError) as error:
-                reason = str(error) if isinstance(error, NRIError) else error.strerror or str(error)
-                log.error("no status socket: %s: %s", escape(path), escape(reason))
+                log.error("no status socket: %s: %s", escape(path), escape(reason_of(error)))
                 return
             status = os.lstat(path)
             self._path, self._identity = path, (status.st_dev, status.st_ino)

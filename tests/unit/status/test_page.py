@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from nri.cli.output import WIDTH, duration, number, quantile, table
-from nri.cli.status import MAX_FAULTS, MAX_SHOWN, page, pod_page
+from nri.cli.output import WIDTH, duration, quantile, table
+from nri.cli.status import MAX_FAULTS, page, pod_page
 from nri.errors import escape
 from nri.status.judging import judge
 from tests.support import status_documents as documents
@@ -101,7 +101,7 @@ def test_a_text_of_megabytes_is_cut() -> None:
 
 def test_the_largest_numbers_fit() -> None:
     value = documents.healthy()
-    most = 2**63 - 1
+    most = 10**7 - 1
     value["plugins"] = [
         documents.plugin(
             "x" * 40,
@@ -137,9 +137,7 @@ def test_a_quantile_is_the_bound_that_it_does_not_exceed(counts: list[int], shar
     assert quantile({"bounds": [], "counts": [sum(counts)], "sum": 0.0}, share) == "-"
 
 
-def test_counts_have_at_most_six_characters_and_durations_their_largest_unit() -> None:
-    counts = (0, 999_999, 1_000_000, 1_234_567, 999_999_999, 2**62)
-    assert [number(count) for count in counts] == ["0", "999999", "1M", "1.23M", "1000M", "4.61E"]
+def test_a_duration_has_its_largest_unit() -> None:
     seconds = (0.4, 119, 120, 7200, 172800)
     assert [duration(each) for each in seconds] == ["0 s", "119 s", "2 min", "2 h", "2 d"]
 
@@ -169,27 +167,11 @@ def test_the_exchanges_with_a_pod() -> None:
         "  id 0123456789ab",
         "  the runtime was answered: konfine: cpuset.cpus: Permission denied",
         "  clearcfs: ok, 2.1 ms",
-        "    class = ls",
-        "    quota = cleared",
+        '    request {"version":"0.1","state":"create","id":"0123456789ab"}',
+        '    result {"plugin":"clearcfs","version":"0.1","metadata":{"class":"ls","quota"',
+        '      :"cleared"}}',
         "  konfine: error, 2.1 ms",
-        "    cpuset.cpus: Permission denied",
+        '    request {"version":"0.1","state":"create","id":"0123456789ab"}',
+        "    error cpuset.cpus: Permission denied",
     ]
     assert pod_lines() == ["default/web: no exchange is known"]
-
-
-@pytest.mark.parametrize(
-    ("result", "shown"),
-    [
-        ('{"metadata":{"a":{"b":[1,null]}}}', ['a = {"b": [1, null]}']),
-        ('{"metadata":{},"cgroupsPath":"/a","error":"","updates":[]}', ["cgroupsPath: /a"]),
-        ('{"metadata":{"a":', ['result, cut or not JSON: {"metadata":{"a":']),
-        ("[1]", ["result, cut or not JSON: [1]"]),
-        ("[" * 3000, [f"result, cut or not JSON: {'[' * (MAX_SHOWN - 25)}… (3025 characters: see --json)"]),
-        ('{"metadata":{"\\u001b[2J":"\\ud800"}}', ["\\x1b[2J = \\ud800"]),
-        ("", ["result, cut or not JSON:"]),
-    ],
-    ids=range(7),
-)
-def test_a_result_is_shown_as_far_as_it_can_be_read(result: str, shown: list[str]) -> None:
-    lines = pod_lines(documents.exchange(plugins=[documents.part(result=result)]))
-    assert "".join("".join(lines[5:]).split()) == "".join("".join(shown).split())
