@@ -1,7 +1,7 @@
 """The mark at the end of each executable of a build: the build, and the module that the executable runs.
 
 The executables of one build share a folder, and ``nri hook`` may run the plugins of its own build without starting
-them (:mod:`nri.client.own_build`). After half an upgrade a folder may have executables of two builds, so each carries
+them (:mod:`nri.client.forking`). After half an upgrade a folder may have executables of two builds, so each carries
 its mark in itself. A program that rewrites an executable, such as ``strip``, drops it; then nothing is known of it.
 """
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import errno
 import os
 
+from nri.errors import NRIError
+
 MAX_LINKS = 40
 """Links on the way of one path at most, the same as in the kernel."""
 
@@ -71,6 +73,17 @@ def judge_path(path: str, status: os.stat_result) -> str:
         if wrong := judge(os.stat(directory)):
             return f"{directory} {wrong}"
     return ""
+
+
+def make_private(directory: str) -> None:
+    """Make a directory with mode 0700, with those above it, if it is not there.
+
+    :raises NRIError: it is there, and others can write to it.
+    :raises OSError: it cannot be made or looked at.
+    """
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    if wrong := judge_path(directory, os.stat(directory)):
+        raise NRIError(wrong)
 
 
 def directories(path: str, plain: set[str] | None = None) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from nri import filekind, trust
+from nri import files, trust
 from nri.config.entries import is_type_name
 from nri.errors import NRIError, escape
 from nri.places import DEFAULT_BIN_DIRS
@@ -92,7 +92,7 @@ class Invoker:
                 continue
             mode = status.st_mode
             if mode & 0o170000 != 0o100000:
-                unusable.append(f"{path} is {filekind.describe(mode)}; expected an executable file")
+                unusable.append(f"{path} is {files.describe(mode)}; expected an executable file")
             elif not os.access(path, os.X_OK):
                 unusable.append(f"{path} is not executable{_why_not(path, mode)}")
             else:

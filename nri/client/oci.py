@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import stat
-
-from nri import filekind
+from nri import files
 from nri.errors import escape
 from nri.types import DecodeError, gojson
 from nri.types.jsonobject import mismatch, string, string_map
@@ -28,9 +25,10 @@ def read_config(path: str, *, must_be_file: bool = False) -> dict[str, Any]:
     """
     where = escape(path)
     try:
-        with open(path, "rb", opener=open_regular if must_be_file else None) as file:
-            document = file.read(MAX_CONFIG + 1)
-        return parse_config(document)
+        if must_be_file:
+            return parse_config(files.read_regular(path, MAX_CONFIG)[0])
+        with open(path, "rb") as file:
+            return parse_config(file.read(MAX_CONFIG + 1))
     except DecodeError as error:
         raise DecodeError(f"{where}: {error}") from error
     except OSError as error:
@@ -50,26 +48,6 @@ def parse_config(document: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise mismatch(value, "the document", "an object")
     return value
-
-
-def open_regular(path: str, flags: int) -> int:
-    """Open a regular file without blocking: an opener for :func:`open`.
-
-    :raises DecodeError: if it is anything else.
-    """
-    _require_regular(os.stat(path).st_mode)  # before opening: the error for a socket does not name its kind
-    fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
-    try:
-        _require_regular(os.fstat(fd).st_mode)
-    except DecodeError:
-        os.close(fd)
-        raise
-    return fd
-
-
-def _require_regular(mode: int) -> None:
-    if not stat.S_ISREG(mode):
-        raise DecodeError(f"is {filekind.describe(mode)}, expected a regular file")
 
 
 SANDBOX_ID_KEYS = (

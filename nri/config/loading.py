@@ -12,7 +12,7 @@ import os
 import stat
 import time
 
-from nri import filekind, trust
+from nri import files, trust
 from nri.config.entries import ConfigList
 from nri.config.faults import ConfigError, Fault
 from nri.config.validate import parse
@@ -233,18 +233,13 @@ def read(path: str, *, check_owner: bool = False) -> bytes:
     :raises ConfigError: when it is not a regular file, cannot be read, is too big, or others can write to it.
     """
     try:
-        _require_regular(path, os.stat(path).st_mode)
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-        with open(descriptor, "rb") as file:
-            status = os.fstat(descriptor)
-            _require_regular(path, status.st_mode)
-            if check_owner and (wrong := trust.judge(status)):
-                raise _fault(path, trust.at_end(path) + wrong)
-            document = file.read(MAX_SIZE + 1)
+        document, status = files.read_regular(path, MAX_SIZE)
+    except files.UnfitFileError as error:
+        raise _fault(path, str(error.strerror)) from None
     except OSError as error:
         raise _refusal(path, error, "a file of JSON that can be read") from None
-    if len(document) > MAX_SIZE:
-        raise _fault(path, f"found more than {MAX_SIZE} bytes, expected a file of JSON of at most that many")
+    if check_owner and (wrong := trust.judge(status)):
+        raise _fault(path, trust.at_end(path) + wrong)
     return document
 
 
@@ -365,11 +360,6 @@ def _load_file(path: str, *, check_owner: bool) -> tuple[PluginEntry, ...]:
         raise ConfigError([InvalidFile(file=path, document=document)])
     plugins = ConfigList.from_value(value, path).plugins
     return tuple([plugin.replace(source=path, source_index=index) for index, plugin in enumerate(plugins)])
-
-
-def _require_regular(path: str, mode: int) -> None:
-    if not stat.S_ISREG(mode):
-        raise _fault(path, f"found {filekind.describe(mode)}, expected a file of JSON")
 
 
 def _refusal(path: str, error: OSError, expected: str) -> Exception:

@@ -474,7 +474,7 @@ class _Examination:
         if where == "the journal":
             text = self.node.run("journalctl", "-t", IDENTIFIER, "-n", str(LINES), "--no-pager", "-q")
         else:
-            text = self.node.read(where, is_end=True)
+            text = self.node.end(where)
         return [line for line in text.splitlines() if line.strip() and (is_own or IDENTIFIER in line)]
 
     def _text(self, path: str) -> str:

@@ -9,7 +9,7 @@ import stat
 import time
 from typing import Any, NamedTuple
 
-from nri import trust
+from nri import files, trust
 from nri.errors import escape
 from nri.process.conversation import launch
 from nri.types.gojson import shorten
@@ -108,22 +108,21 @@ class Node:
     def __init__(self, root: str = "") -> None:
         self.root = root
 
-    def read(self, path: str, *, is_end: bool = False) -> str:
-        """Return the text of a regular file, or of its end.
+    def read(self, path: str) -> str:
+        """Return the text of a regular file.
+
+        :raises OSError: it can't be read, or has more than :data:`MAX_FILE`, half of which would be judged wrongly.
+        """
+        return files.read_regular(self.root + path, MAX_FILE)[0].decode("utf-8", "replace")
+
+    def end(self, path: str) -> str:
+        """Return the end of a log.
 
         :raises OSError: it can't be read.
         """
-        fd = os.open(self.root + path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-        with open(fd, "rb") as file:
-            status = os.fstat(fd)
-            if not stat.S_ISREG(status.st_mode):
-                raise OSError(errno.EINVAL, "it is no regular file", path)
-            if is_end:
-                file.seek(max(0, status.st_size - MAX_END))
-            data = file.read(MAX_FILE + 1)
-            if len(data) > MAX_FILE:  # half of a table or a configuration would be judged wrongly
-                raise OSError(errno.EFBIG, f"found more than {MAX_FILE >> 20} MiB, expected less", path)
-            return data.decode("utf-8", "replace")
+        with open(os.open(self.root + path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY), "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - MAX_END))
+            return file.read(MAX_END).decode("utf-8", "replace")
 
     def names(self, path: str) -> list[str]:
         """Return the sorted names in a directory, [] if it does not exist.

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 
-from nri import trust
-from nri.client.oci import MAX_CONFIG, open_regular, parse_config
+from nri import files, trust
+from nri.client.oci import MAX_CONFIG, parse_config
 from nri.errors import NRIError, escape
 from nri.types import DecodeError, gojson
 
@@ -30,7 +30,7 @@ class ConfigFile:
         self.path = path
         self._where = escape(path)
         try:
-            self._status, self._document = self._read()
+            self._document, self._status = self._read()
             self.config: dict[str, Any] = parse_config(self._document)
         except DecodeError as error:
             raise DecodeError(f"{self._where}: {error}") from error
@@ -60,21 +60,8 @@ class ConfigFile:
             self._original = None
 
     def _replace(self, document: bytes) -> None:
-        temporary = ""
         try:
-            path = self._end_of_links()
-            temporary = f"{path}.nri-{os.getpid()}"
-            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            try:
-                with open(fd, "wb") as file:
-                    file.write(document)
-                    os.fchown(fd, self._status.st_uid, self._status.st_gid)
-                    os.fchmod(fd, self._status.st_mode & 0o7777)
-                self._require_unchanged()
-                os.rename(temporary, path)
-            except BaseException:
-                os.unlink(temporary)
-                raise
+            os.close(files.replace(self._end_of_links(), document, self._finish))
         except OSError as error:
             raise NRIError(f"{self._where}: cannot be replaced: {error.strerror}") from error
         self._document = document
@@ -88,12 +75,14 @@ class ConfigFile:
             raise NRIError(f"{self._where}: is a link and not replaced: {escape(wrong)}")
         return end
 
-    def _require_unchanged(self) -> None:
-        if self._read()[1] != self._document:
+    def _finish(self, fd: int) -> None:
+        """Give the new file the owner and mode of the old one, if that is the one which was read."""
+        os.fchown(fd, self._status.st_uid, self._status.st_gid)
+        os.fchmod(fd, self._status.st_mode & 0o7777)
+        if self._read()[0] != self._document:
             raise NRIError(
                 f"{self._where}: another program has changed it meanwhile, expected the file as it was read"
             )
 
-    def _read(self) -> tuple[os.stat_result, bytes]:
-        with open(self.path, "rb", opener=open_regular) as file:
-            return os.fstat(file.fileno()), file.read(MAX_CONFIG + 1)
+    def _read(self) -> tuple[bytes, os.stat_result]:
+        return files.read_regular(self.path, MAX_CONFIG)

@@ -19,7 +19,7 @@ from _socket import AF_UNIX, SO_SNDTIMEO, SOCK_STREAM, SOL_SOCKET, socket
 
 from nri import peer, trust
 from nri.errors import NRIError, bounded, escape
-from nri.filekind import describe
+from nri.files import describe
 from nri.places import DEFAULT_RECORD_FILE, beside
 
 TYPE_CHECKING = False

@@ -21,9 +21,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from nri import trust
+from nri import files, trust
 from nri.errors import NRIError, bounded, escape, reason_of
-from nri.filekind import describe
 from nri.v1bridge.ledger import MAX_ERROR, split_name
 
 if TYPE_CHECKING:
@@ -46,7 +45,6 @@ SPARE = 5_000
 _Key = tuple[str, str, str | None]
 _ID = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
-_NEW = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 
 log = logging.getLogger("nri.v1bridge")
 
@@ -231,36 +229,21 @@ class Record:
     def _require_file(self) -> None:
         mode = os.lstat(self._path).st_mode
         if not stat.S_ISREG(mode):  # such as /dev/null, which a rename would replace
-            raise NRIError(f"it is {describe(mode)}, expected a regular file")
+            raise NRIError(f"it is {files.describe(mode)}, expected a regular file")
 
     def _rewrite(self) -> None:
-        """Replace the file by one with the ids in memory: a temporary file and a rename.
+        """Replace the file by one with what is in memory.
 
         :raises OSError: it cannot be written; the old file stays.
         :raises NRIError: others can write to its directory, or the path is something else's.
         """
-        directory = os.path.dirname(self._path)
-        os.makedirs(directory, mode=0o700, exist_ok=True)
-        if wrong := trust.judge_path(directory, os.stat(directory)):
-            raise NRIError(wrong)
+        trust.make_private(os.path.dirname(self._path))
         with contextlib.suppress(FileNotFoundError):
             self._require_file()
-        part = f"{self._path}.part"
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(part)
-        fd = os.open(part, _NEW, 0o600)
-        try:
-            lines = [line for id_ in self._ids if _ID.fullmatch(line := os.fsencode(id_))]
-            entries = [{"id": id_, "setup": plugins} for id_, plugins in self._setups.items()]
-            lines += [json.dumps(entry).encode() for entry in (*entries, *self._without.values())]
-            data = b"".join([line + b"\n" for line in lines])
-            while data:
-                data = data[os.write(fd, data) :]
-            os.rename(part, self._path)
-        except BaseException:
-            os.close(fd)
-            os.unlink(part)
-            raise
+        lines = [line for id_ in self._ids if _ID.fullmatch(line := os.fsencode(id_))]
+        entries = [{"id": id_, "setup": plugins} for id_, plugins in self._setups.items()]
+        lines += [json.dumps(entry).encode() for entry in (*entries, *self._without.values())]
+        fd = files.replace(self._path, b"".join([line + b"\n" for line in lines]))
         self._close()
         self._fd, self._lines = fd, len(lines)
 

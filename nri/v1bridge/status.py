@@ -334,9 +334,7 @@ def _listen(path: str) -> socket.socket:
     :raises NRIError: others can write to the directory.
     """
     directory, name = os.path.split(path)
-    os.makedirs(directory, mode=0o700, exist_ok=True)
-    if wrong := trust.judge_path(directory, os.stat(directory)):
-        raise NRIError(wrong)
+    trust.make_private(directory)
     part = f"{name}.part"
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     at = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -20,6 +20,7 @@ import time
 
 from nri import trust
 from nri.errors import NRIError, escape
+from nri.files import UnfitFileError, read_regular
 from nri.types import DecodeError, gojson
 from nri.types.gojson import describe, shorten
 from nri.types.jsonobject import fold
@@ -109,7 +110,10 @@ def read_file(path: str) -> HookFile:
     """
     shown = escape(shorten(path, 200))
     try:
-        value = gojson.loads(_content(path, shown))
+        document, status = read_regular(path, MAX_FILE)
+        if wrong := trust.judge_path(path, status):
+            raise NRIError(escape(wrong))
+        value = gojson.loads(document)
         if not isinstance(value, dict):
             raise DecodeError(f"found {describe(value)}, expected an object")
         hook_file: HookFile = _known(_FILE, value)
@@ -121,23 +125,11 @@ def read_file(path: str) -> HookFile:
             raise DecodeError(f"when: no condition, expected one of {', '.join(_WHEN.keys)}")
     except DecodeError as error:
         raise NRIError(f"{shown}: {str(error).removeprefix('.')}") from error
+    except UnfitFileError as error:
+        raise NRIError(f"{shown}: {error.strerror}") from error
     except OSError as error:
         raise NRIError(f"{shown}: cannot be read: {error.strerror}; expected a file with a hook") from error
     return hook_file
-
-
-def _content(path: str, shown: str) -> bytes:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-    with open(fd, "rb") as file:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise NRIError(f"{shown}: is not a regular file; expected a file with a hook")
-        if wrong := trust.judge_path(path, status):
-            raise NRIError(escape(wrong))
-        content = file.read(MAX_FILE + 1)
-    if len(content) > MAX_FILE:
-        raise DecodeError(f"found more than {MAX_FILE} bytes, expected a hook")
-    return content
 
 
 def _known(rule: Rule, value: Any) -> Any:

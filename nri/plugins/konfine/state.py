@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 
-from nri import trust
+from nri import files, trust
 from nri.cgroups.paths import is_pod
 from nri.cgroups.topology import Topology, online_cpus
 from nri.errors import NRIError
@@ -38,7 +38,6 @@ MAX_FILE = 16 * 1024 * 1024
 """Bytes of the file; 500 containers on 256 CPUs take 150 KiB."""
 
 _BOOT = "/proc/sys/kernel/random/boot_id"
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class State:
@@ -67,9 +66,7 @@ class State:
         import fcntl
 
         try:
-            os.makedirs(self.directory, mode=0o700, exist_ok=True)
-            if wrong := trust.judge_path(self.directory, os.stat(self.directory)):
-                raise NRIError(wrong)
+            trust.make_private(self.directory)
             self._lock = os.open(f"{self.directory}/{LOCK}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX)  # the host's deadline bounds it
             self.load()
@@ -155,14 +152,7 @@ class State:
             return
         path = f"{self.directory}/{FILE}"
         try:
-            fd = os.open(f"{path}.part", _NEW, 0o600)
-            try:
-                left = document
-                while left:
-                    left = left[os.write(fd, left) :]
-            finally:
-                os.close(fd)
-            os.rename(f"{path}.part", path)
+            os.close(files.replace(path, document))
         except OSError as error:
             raise NRIError(f"{path}: {error.strerror}; expected to be able to replace it") from error
         self._read = document

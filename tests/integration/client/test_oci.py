@@ -82,9 +82,12 @@ def test_config_json_that_cannot_be_read_is_named(host: Host) -> None:
 
 
 IRREGULAR: dict[str, tuple[Callable[[Path], object], str]] = {
-    "FIFO": (os.mkfifo, "is a FIFO, expected a regular file"),
-    "device": (lambda path: path.symlink_to("/dev/zero"), "is a character device, expected a regular file"),
-    "socket": (lambda path: os.mknod(path, stat.S_IFSOCK), "is a socket, expected a regular file"),
+    "FIFO": (os.mkfifo, "cannot be read: found a FIFO, expected a regular file"),
+    "device": (
+        lambda path: path.symlink_to("/dev/zero"),
+        "cannot be read: found a character device, expected a regular file",
+    ),
+    "socket": (lambda path: os.mknod(path, stat.S_IFSOCK), "cannot be read: found a socket, expected a regular file"),
     "link to itself": (lambda path: path.symlink_to(path), "cannot be read: Too many levels of symbolic links"),
 }
 
@@ -106,7 +109,7 @@ def test_file_that_becomes_a_fifo_is_refused(tmp_path: Path, monkeypatch: pytest
     regular = os.stat(__file__)
     with monkeypatch.context() as patch:
         patch.setattr(os, "stat", lambda _path: regular)
-        with pytest.raises(DecodeError, match="is a FIFO, expected a regular file"):
+        with pytest.raises(DecodeError, match="cannot be read: found a FIFO, expected a regular file"):
             read_config(str(path), must_be_file=True)
     assert open_fds() == before
 

@@ -88,7 +88,8 @@ def test_config_json_that_is_a_fifo_is_not_waited_for(host: Host) -> None:
     os.mkfifo(config)
     process = start(host)
     give(process, host.state())
-    assert ended(process) == (1, f"nri hook create redis: {config}: is a FIFO, expected a regular file\n")
+    reason = "cannot be read: found a FIFO, expected a regular file"
+    assert ended(process) == (1, f"nri hook create redis: {config}: {reason}\n")
 
 
 @pytest.mark.parametrize("writes_much", [False, True], ids=["the reason", "a plugin's lines"])

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from nri import files
 from nri.config import ConfigError, ConfigList, Fault, PluginEntry, load, load_files
 from nri.config.loading import MAX_SIZE
 from nri.v1bridge import configuration as bridge
@@ -128,10 +129,10 @@ def make_socket(path: str) -> None:
 
 
 NO_FILES = [
-    (os.mkdir, "found a directory, expected a file of JSON"),
-    (os.mkfifo, "found a FIFO, expected a file of JSON"),
-    (make_socket, "found a socket, expected a file of JSON"),
-    (lambda path: os.symlink("/dev/null", path), "found a character device, expected a file of JSON"),
+    (os.mkdir, "found a directory, expected a regular file"),
+    (os.mkfifo, "found a FIFO, expected a regular file"),
+    (make_socket, "found a socket, expected a regular file"),
+    (lambda path: os.symlink("/dev/null", path), "found a character device, expected a regular file"),
     (lambda path: os.symlink("nowhere", path), "found a symlink to 'nowhere', which does not exist"),
     (lambda path: os.symlink(path, path), "cannot be read: too many levels of symbolic links"),
 ]
@@ -152,8 +153,8 @@ def test_file_that_became_a_fifo_does_not_block(host: Host, monkeypatch: pytest.
     looked_at = os.stat(host.path("a.conf"))
     os.unlink(host.path("a.conf"))
     os.mkfifo(host.path("a.conf"))
-    monkeypatch.setattr(os, "stat", lambda path: looked_at)
-    assert host.fault().message == "found a FIFO, expected a file of JSON"
+    monkeypatch.setattr(os, "stat", lambda path, **_: looked_at)
+    assert host.fault().message == "found a FIFO, expected a regular file"
 
 
 def test_file_removed_after_the_listing_is_skipped(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,7 +210,7 @@ def test_verdict_comes_at_once_and_the_explanation_later(host: Host, monkeypatch
         load_files(host.conf_dir, "/nonexistent")
     assert [str(fault) for fault in verdict.value.faults] == [
         f"{host.path('10.conf')}:1:1: (document): is not a valid configuration; `nri check` says what is wrong",
-        f"{host.path('20.conf')}:1:1: (document): found a directory, expected a file of JSON",
+        f"{host.path('20.conf')}:1:1: (document): found a directory, expected a regular file",
     ]
     first, second = verdict.value.explained().faults
     assert first.message.startswith("expecting property name")
@@ -242,7 +243,7 @@ def test_a_call_that_fails_is_a_fault_that_names_the_file(
     before = open_fds()
     failing = Failing(os, call, errno.EMFILE)
     with monkeypatch.context() as patch:
-        patch.setattr(loading, "os", failing)
+        patch.setattr(files if path else loading, "os", failing)
         with pytest.raises(ConfigError) as raised:
             load_files(host.conf_dir, host.conf_file)
     assert failing.failed == 1

@@ -485,7 +485,7 @@ def test_a_file_that_is_too_large_is_not_judged_by_its_beginning(node: ScratchNo
     os.truncate(node.path("/etc/large"), MAX_FILE)
     assert len(Node(str(node.root)).read("/etc/large")) == MAX_FILE
     os.truncate(node.path("/etc/large"), MAX_FILE + 1)
-    with pytest.raises(OSError, match="found more than 32 MiB, expected less") as raised:
+    with pytest.raises(OSError, match="found more than 33554432 bytes, expected fewer") as raised:
         Node(str(node.root)).read("/etc/large")
     assert raised.value.errno == errno.EFBIG
 

@@ -218,7 +218,7 @@ def test_file_that_is_no_hook_is_refused(hooks: Hooks) -> None:
         (b"", "the document is empty, expected JSON"),
         (b"null", "found null, expected an object"),
         (b'{"version": "1.0.0",}', "line 1 column 2"),
-        (b" " * (1024 * 1024 + 1), "found more than 1048576 bytes, expected a hook"),
+        (b" " * (1024 * 1024 + 1), "found more than 1048576 bytes, expected fewer"),
     ):
         path.write_bytes(content)
         assert hooks.error().startswith(f"{path}: {message}")
@@ -241,7 +241,7 @@ def test_untrusted_file_directory_or_program_is_refused(hooks: Hooks) -> None:
 
 def test_path_that_is_no_file_is_refused_and_never_blocks(hooks: Hooks) -> None:
     os.mkfifo(hooks.usr / "a.json")
-    assert hooks.error() == f"{hooks.usr}/a.json: is not a regular file; expected a file with a hook"
+    assert hooks.error() == f"{hooks.usr}/a.json: found a FIFO, expected a regular file"
     (hooks.usr / "a.json").unlink()
     (hooks.usr / "a.json").symlink_to("gone")
     assert hooks.error().startswith(f"{hooks.usr}/a.json: cannot be read: No such file")

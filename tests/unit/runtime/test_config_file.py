@@ -94,7 +94,7 @@ def test_a_wrong_or_unreadable_configuration_is_named(path: Path, tmp_path: Path
     for name, wrong in (
         ("config.json", "config.json: the document: found an array, expected an object"),
         ("missing", "missing: cannot be read: No such file"),
-        ("fifo", "is a FIFO, expected a regular file"),
+        ("fifo", "cannot be read: found a FIFO, expected a regular file"),
         ("\0", "cannot be read: embedded null byte"),
     ):
         with pytest.raises(NRIError, match=wrong):

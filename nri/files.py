@@ -1,0 +1,81 @@
+"""Files that others can put something else in place of: read without blocking, and replaced in one step."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_NEW = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+
+_KINDS = {
+    stat.S_IFREG: "a regular file",
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a character device",
+    stat.S_IFBLK: "a block device",
+    stat.S_IFLNK: "a link",
+}
+
+
+class UnfitFileError(OSError):
+    """A path that leads to another kind of file, or to a longer one, than is read; ``strerror`` says so."""
+
+
+def describe(mode: int) -> str:
+    """Return the kind of a file with this ``st_mode``, for example ``a FIFO``."""
+    return _KINDS.get(stat.S_IFMT(mode), "something that is no file")
+
+
+def read_regular(path: str, limit: int) -> tuple[bytes, os.stat_result]:
+    """Return the content of a regular file, and its status.
+
+    :param limit: its bytes at most.
+    :raises UnfitFileError: it is no regular file, or longer.
+    :raises OSError: it cannot be read.
+    """
+    _require_regular(path, os.stat(path).st_mode)  # before opening: the error for a socket does not name its kind
+    fd = os.open(path, _READ)
+    with open(fd, "rb") as file:
+        status = os.fstat(fd)
+        _require_regular(path, status.st_mode)
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise UnfitFileError(errno.EFBIG, f"found more than {limit} bytes, expected fewer", path)
+    return data, status
+
+
+def _require_regular(path: str, mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        raise UnfitFileError(errno.EINVAL, f"found {describe(mode)}, expected a regular file", path)
+
+
+def replace(path: str, data: bytes, finish: Callable[[int], object] = lambda fd: None) -> int:
+    """Replace a file, or make it, with mode 0600: readers see the old content or the new, never a part.
+
+    :param finish: called with the new file's descriptor before it takes the name.
+    :returns: the descriptor, which appends.
+    :raises OSError: it cannot be written; the old file stays.
+    """
+    part = f"{path}.{os.getpid()}.part"
+    try:
+        os.unlink(part)  # of an earlier process with this pid, which was killed
+    except FileNotFoundError:
+        pass
+    fd = os.open(part, _NEW, 0o600)
+    try:
+        while data:
+            data = data[os.write(fd, data) :]
+        finish(fd)
+        os.rename(part, path)
+    except BaseException:
+        os.close(fd)
+        os.unlink(part)
+        raise
+    return fd
