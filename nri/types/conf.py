@@ -137,6 +137,8 @@ class Conf:
         except DecodeError as error:
             return cls(), [f"is not JSON: {error}"]
         repeated = [f"found the key {gojson.shorten(repr(key))} again, expected it once" for key in twice]
+        if repeated and isinstance(value, dict):
+            value = {key: item for key, item in value.items() if key not in twice}
         if cls.table.accepts(value):
             return cls.of_accepted(value), repeated  # type: ignore[arg-type] # it is a dictionary
         from itertools import islice

@@ -97,9 +97,9 @@ def test_a_document_that_is_not_an_object_is_one_fault(text: str, fault: str) ->
 
 
 def test_valid_options_count_beside_wrong_ones() -> None:
-    text = '{"logLevel": "x", "logLevle": "info", "pluginTimeout": 1, "pluginTimeout": 2}'
+    text = '{"logLevel": "x", "logLevle": "info", "pluginTimeout": 1, "pluginTimeout": 2, "resident": false}'
     options, faults = BridgeOptions.of_text(text)
-    assert options == BridgeOptions(plugin_timeout=2)
+    assert options == BridgeOptions(resident=False)
     assert faults == [
         "logLevle: unknown key, did you mean logLevel?",
         "logLevel: found the string 'x', expected one of debug, info, warning, error",
