@@ -80,6 +80,11 @@ def _row(name: str, cells: Sequence[str], widths: Sequence[int]) -> str:
     return _GAP.join([name, *[cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]]).rstrip()
 
 
+def number(value: int) -> str:
+    """Return a count in at most seven characters."""
+    return str(value) if value < 10**7 else f"{min(value, 10**99):.1e}"
+
+
 def date(seconds: float) -> str:
     """Return a time in UTC."""
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))

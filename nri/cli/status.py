@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nri.cli import options, output
-from nri.cli.output import date, labelled, milliseconds, quantile, since, table, wrapped
+from nri.cli.output import date, labelled, milliseconds, number, quantile, since, table, wrapped
 from nri.errors import escape
 from nri.status import client
 from nri.status.judging import CONNECTED, OUTCOMES, WELL, Verdict, judge
@@ -134,7 +134,7 @@ def _configuration(configuration: dict[str, Any], now: float) -> Iterator[str]:
 def _plugins(document: dict[str, Any]) -> Iterator[str]:
     rows = []
     for plugin in document["plugins"]:
-        counts = [str(sum([runs[outcome] for runs in plugin["runs"].values()])) for outcome in OUTCOMES]
+        counts = [number(sum([runs[outcome] for runs in plugin["runs"].values()])) for outcome in OUTCOMES]
         resident = escape(plugin["resident"]["state"][:8])[:8]  # a later bridge may have other words
         times = [quantile(plugin["seconds"], share) for share in (0.5, 0.99)]
         rows.append([plugin["type"], resident, *counts, *times])
@@ -163,7 +163,7 @@ def _without(document: dict[str, Any]) -> Iterator[str]:
 def _events(document: dict[str, Any]) -> Iterator[str]:
     rows = []
     for event in document["events"]:
-        counts = [str(event[key]) for key in ("answered", "errors", "late", "nearDeadline")]
+        counts = [number(event[key]) for key in ("answered", "errors", "late", "nearDeadline")]
         times = [quantile(event["seconds"], 0.5), quantile(event["seconds"], 0.99), quantile(event["waiting"], 0.99)]
         rows.append([event["event"], *counts, *times])
     header = ("EVENT", "ANSWERED", "ERRORS", "LATE", "NEAR", "MEDIAN", "P99", "WAIT P99")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nri.cli.output import WIDTH, duration, quantile, table
+from nri.cli.output import WIDTH, duration, number, quantile, table
 from nri.cli.status import MAX_FAULTS, page, pod_page
 from nri.errors import escape
 from nri.status.judging import judge
@@ -101,7 +101,7 @@ def test_a_text_of_megabytes_is_cut() -> None:
 
 def test_the_largest_numbers_fit() -> None:
     value = documents.healthy()
-    most = 10**7 - 1
+    most = 2**63 - 1
     value["plugins"] = [
         documents.plugin(
             "x" * 40,
@@ -137,7 +137,8 @@ def test_a_quantile_is_the_bound_that_it_does_not_exceed(counts: list[int], shar
     assert quantile({"bounds": [], "counts": [sum(counts)], "sum": 0.0}, share) == "-"
 
 
-def test_a_duration_has_its_largest_unit() -> None:
+def test_counts_have_at_most_seven_characters_and_durations_their_largest_unit() -> None:
+    assert [number(count) for count in (0, 9_999_999, 10_000_000, 2**62)] == ["0", "9999999", "1.0e+07", "4.6e+18"]
     seconds = (0.4, 119, 120, 7200, 172800)
     assert [duration(each) for each in seconds] == ["0 s", "119 s", "2 min", "2 h", "2 d"]
 
