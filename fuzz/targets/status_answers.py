@@ -123,7 +123,7 @@ _EXCHANGE = {
     "error": "e",
     "plugins": [_PART],
 }
-_EXCHANGES = {"protocol": 1, "namespace": "a", "name": "b", "exchanges": [_EXCHANGE], "forgotten": 1}
+_EXCHANGES = {"protocol": 1, "name": "a/b", "exchanges": [_EXCHANGE], "forgotten": 1}
 
 JSON = True
 SEEDS = (

@@ -82,7 +82,7 @@ def _row(name: str, cells: Sequence[str], widths: Sequence[int]) -> str:
 
 def number(value: int) -> str:
     """Return a count in at most seven characters."""
-    return str(value) if value < 10**7 else f"{min(value, 10**99):.1e}"
+    return str(value) if 0 <= value < 10**7 else f"{min(abs(value), 10**99):.1e}"
 
 
 def date(seconds: float) -> str:

@@ -16,17 +16,11 @@ from nri.status.probe import probe
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MAX_NAME = 253
-"""Characters of a namespace and of a pod's name: the limit of Kubernetes."""
 
-
-def _pod(context: click.Context, option: click.Parameter, value: str | None) -> tuple[str, str] | None:
-    if value is None:
-        return None
-    namespace, _, name = value.partition("/")
-    if not (0 < len(namespace) <= MAX_NAME and 0 < len(name) <= MAX_NAME) or "/" in name:
-        raise click.BadParameter(f"found {value[:MAX_NAME]!r}, expected NAMESPACE/NAME", context, option)
-    return namespace, name
+def _pod(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    if value is not None and [bool(part) for part in value.split("/")] != [True, True]:
+        raise click.BadParameter(f"found {value[:253]!r}, expected NAMESPACE/NAME", context, option)
+    return value
 
 
 @click.command()
@@ -38,7 +32,7 @@ def _pod(context: click.Context, option: click.Parameter, value: str | None) -> 
 )
 @options.path("--socket", default=client.DEFAULT_STATUS_SOCKET, metavar="PATH", help="The bridge's status socket.")
 @options.plain_errors
-def status(as_json: bool, check: bool, alive: bool, pod: tuple[str, str] | None, socket: str) -> None:
+def status(as_json: bool, check: bool, alive: bool, pod: str | None, socket: str) -> None:
     """Print how the bridge of this node is, and its plugins.
 
     Where no bridge runs, `nri check` says whether the configuration is valid and each plugin can run.
@@ -59,7 +53,7 @@ def status(as_json: bool, check: bool, alive: bool, pod: tuple[str, str] | None,
         click.echo(verdict.line)
         raise click.exceptions.Exit(verdict.code)
     try:
-        document = client.status(socket) if pod is None else client.exchanges(*pod, socket)
+        document = client.status(socket) if pod is None else client.exchanges(pod, socket)
         if as_json:
             output.print_json(document)
         else:
@@ -182,7 +176,7 @@ def pod_page(document: dict[str, Any]) -> list[str]:
     exchanges, forgotten = document["exchanges"], document["forgotten"]
     count = f"{len(exchanges)} exchange{'s' if len(exchanges) != 1 else ''}" if exchanges else "no exchange is known"
     old = f"; {forgotten} older ones of all pods are forgotten" if forgotten else ""
-    lines = wrapped(f"{document['namespace']}/{document['name']}: {count}{old}")
+    lines = wrapped(f"{document['name']}: {count}{old}")
     for exchange in exchanges:
         lines += ["", *_exchange(exchange)]
     return lines

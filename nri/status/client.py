@@ -61,11 +61,9 @@ def status(path: str = DEFAULT_STATUS_SOCKET, timeout: float = TIMEOUT) -> dict[
     return ask(path, {"get": "status"}, timeout)
 
 
-def exchanges(
-    namespace: str, name: str, path: str = DEFAULT_STATUS_SOCKET, timeout: float = TIMEOUT
-) -> dict[str, Any]:
-    """Return the last exchanges with a pod, as :func:`status` returns the status."""
-    return ask(path, {"get": "pod", "namespace": namespace, "name": name}, timeout)
+def exchanges(pod: str, path: str = DEFAULT_STATUS_SOCKET, timeout: float = TIMEOUT) -> dict[str, Any]:
+    """Return the last exchanges with a pod, ``NAMESPACE/NAME``, as :func:`status` returns the status."""
+    return ask(path, {"get": "pod", "name": pod}, timeout)
 
 
 def unusable(path: str, error: BaseException) -> AskError:

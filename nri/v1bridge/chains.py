@@ -197,7 +197,8 @@ class Chains:
         if self._comparison is not comparison:
             return  # the connection has ended
         self._comparison = None
-        self._begin_waiting(comparison.counted() if comparison.missed else "")
+        missed = sum(map(len, comparison.missed))
+        self._begin_waiting(f"{missed} pods and containers" if missed else "")
 
     def _begin_waiting(self, who: str) -> None:
         """Begin with the late creates that wait, if the plugins are to run for them.

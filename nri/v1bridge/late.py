@@ -249,13 +249,6 @@ class Found(NamedTuple):
     unproven: dict[str, list[Missed]]
     """By id, the sandboxes without a ``create`` that may be ready or stopped."""
 
-    def counted(self) -> str:
-        """Return the numbers of those that were missed, for the log: ``3 sandboxes and 5 containers``."""
-        sandboxes = sum(missed.request.is_sandbox for pod in self.missed for missed in pod)
-        return (
-            f"{_of(sandboxes, 'sandbox', 'es')} and {_of(sum(map(len, self.missed)) - sandboxes, 'container', 's')}"
-        )
-
 
 def find_missed(pods: Sequence[api.PodSandbox], containers: Sequence[api.Container], done: Container[str]) -> Found:
     """Return the sandboxes and containers that live and are not among the ids of those that are *done*.
@@ -293,7 +286,3 @@ def find_missed(pods: Sequence[api.PodSandbox], containers: Sequence[api.Contain
 def _of_container(pod: api.PodSandbox, container: api.Container) -> Missed:
     request = requests.of_container(pod, container, State.CREATE).replace(late=True)
     return Missed(request, requests.name_of(pod, container))
-
-
-def _of(number: int, noun: str, ending: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else ending}"

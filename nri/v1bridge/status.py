@@ -40,9 +40,6 @@ CONNECTED, CONNECTING = "connected", "connecting"
 PROTOCOL = 1
 """The number of the protocol; it changes when a key gets another meaning."""
 
-MAX_NAME = 253
-"""Characters of a namespace and of a pod's name: the limit of Kubernetes."""
-
 SECONDS = 5.0
 """Seconds that a connection has."""
 
@@ -52,7 +49,7 @@ CLIENTS = 64
 MAX_REQUEST = 4096
 """Bytes of a request."""
 
-_EXPECTED = '{"get": "status"} or {"get": "pod", "namespace": "default", "name": "web"}'
+_EXPECTED = '{"get": "status"} or {"get": "pod", "name": "default/web"}'
 
 
 log = logging.getLogger("nri.v1bridge")
@@ -101,9 +98,9 @@ class Status:
             raise QuestionError(f"found {gojson.describe(question)}, expected {_EXPECTED}")
         if question.get("get") == "status":
             return self._whole()
-        if question.get("get") == "pod":
-            return self._of_pod(_name(question, "namespace"), _name(question, "name"))
-        raise QuestionError(f"get: found {gojson.describe(question.get('get'))}, expected {_EXPECTED}")
+        if question.get("get") == "pod" and isinstance(question.get("name"), str):
+            return self._of_pod(question["name"])
+        raise QuestionError(f"found another request, expected {_EXPECTED}")
 
     def _whole(self) -> bytes:
         client = self._chains.client()  # as an event does it, so that a broken file is noticed without one
@@ -127,11 +124,11 @@ class Status:
                 }
             )
 
-    def _of_pod(self, namespace: str, name: str) -> bytes:
-        head: dict[str, Any] = {"protocol": PROTOCOL, "namespace": namespace, "name": name}
+    def _of_pod(self, name: str) -> bytes:
+        head: dict[str, Any] = {"protocol": PROTOCOL, "name": name}
         self._chains.note_runs()
         with self._ledger.lock:
-            kept, head["forgotten"] = self._ledger.exchanges(f"{namespace}/{name}"), self._ledger.forgotten
+            kept, head["forgotten"] = self._ledger.exchanges(name), self._ledger.forgotten
         exchanges = [
             json.dumps(exchange) for exchange in kept
         ]  # one at a time, as encoding holds up the event thread
@@ -169,13 +166,6 @@ class Status:
             "resident": {"state": standing.state, "reason": standing.reason or None},
             **self._ledger.runs(plugin, binary or ""),
         }
-
-
-def _name(question: dict[str, Any], key: str) -> str:
-    value = question.get(key)
-    if not isinstance(value, str) or not 0 < len(value) <= MAX_NAME:
-        raise QuestionError(f"{key}: found {gojson.describe(value)}, expected 1 to {MAX_NAME} characters")
-    return value
 
 
 def refusal(error: str) -> bytes:

@@ -89,7 +89,7 @@ def test_a_launched_bridge_is_well_and_says_what_it_did_to_a_pod(fresh_container
         page = status()
         assert max(len(line) for line in page.splitlines()) <= 80
         assert "StartContainer" in page
-        until(lambda: "quota = 50000/100000" in status("--pod", "default/web"))
+        until(lambda: '"quota":"50000/100000"' in "".join(status("--pod", "default/web").split()))
 
 
 def test_hanging_plugin_is_killed_in_time(containerd_v2: Release, installed: Path, tmp_path: Path) -> None:

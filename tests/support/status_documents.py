@@ -186,8 +186,7 @@ def pod(*exchanges: dict[str, Any], forgotten: int = 0) -> dict[str, Any]:
     """The exchanges with the pod default/web."""
     return {
         "protocol": 1,
-        "namespace": "default",
-        "name": "web",
+        "name": "default/web",
         "exchanges": list(exchanges),
         "forgotten": forgotten,
     }

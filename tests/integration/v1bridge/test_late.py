@@ -83,7 +83,7 @@ def test_missed_pod_and_container_are_served_late_once(bridge: BridgeProcess) ->
     assert has_steps(bridge, OF_POD, OF_CONTAINER)
     assert [request["late"] for request in bridge.node.kept] == [True, True]
     assert says(bridge, "late: create succeeded for 2, failed for 0, in ")
-    began = "late: 1 sandbox and 1 container have had no create; running create for them"
+    began = "late: 2 pods and containers have had no create; running create for them"
     assert f"warning {began}\n" in bridge.log
     line = "info late: it has had no create state=create container=default/web/app id=1f92 late=true"
     assert f"{line}\n" in bridge.log
@@ -239,7 +239,7 @@ def test_late_creates_that_are_off_run_nothing_and_are_counted(host: Host, bridg
     bridge.changes["lateCreate"] = False
     runtime = connected(bridge, pod(), containers=[RUNNING])
     why = 'no plugin runs for them ("lateCreate": false)'
-    assert says(bridge, f"warning late: 1 sandbox and 1 container have had no create; {why}\n")
+    assert says(bridge, f"warning late: 2 pods and containers have had no create; {why}\n")
     start_container(runtime)
     assert bridge.node.steps == [OF_CONTAINER]
     assert "1f92\n" in (host.root / "v1bridge.record").read_text()
@@ -248,7 +248,7 @@ def test_late_creates_that_are_off_run_nothing_and_are_counted(host: Host, bridg
 def test_without_plugins_everything_counts_as_served(host: Host, bridge: BridgeProcess) -> None:
     host.configure()
     runtime = connected(bridge, pod(), containers=[RUNNING])
-    assert says(bridge, "info late: 1 sandbox and 1 container have had no create; no plugin is configured for them\n")
+    assert says(bridge, "info late: 2 pods and containers have had no create; no plugin is configured for them\n")
     assert wait_until(lambda: (host.root / "v1bridge.record").read_text() == "6efd\n1f92\n")
     host.configure(bridge.node.keeper())
     runtime.close()

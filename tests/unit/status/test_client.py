@@ -51,8 +51,8 @@ def test_status_is_what_the_bridge_answers_also_with_keys_of_a_later_version(pat
 def test_the_exchanges_with_a_pod_are_asked_by_its_names(path: Path) -> None:
     answer = documents.pod(documents.exchange(), forgotten=3)
     with serving(path, answer) as server:
-        assert client.exchanges("default", "web", str(path)) == answer
-    assert json.loads(server.requests[0]) == {"get": "pod", "namespace": "default", "name": "web"}
+        assert client.exchanges("default/web", str(path)) == answer
+    assert json.loads(server.requests[0]) == {"get": "pod", "name": "default/web"}
 
 
 def test_a_path_may_be_longer_than_the_address_of_a_socket(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_probe_and_a_scrape_of_such_a_document_say_why(path: Path) -> None:
 
 def test_a_request_longer_than_the_bridge_reads_is_not_sent(path: Path) -> None:
     with serving(path, {}) as server, pytest.raises(AskError, match="expected at most 4096"):
-        client.exchanges("default", "x" * 5000, str(path))
+        client.exchanges("x" * 5000, str(path))
     assert server.requests == []
 
 
