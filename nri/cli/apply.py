@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import fcntl
-import filecmp
 import os
 import shutil
 import tempfile
@@ -65,10 +64,6 @@ def _apply(host: options.Host, directory: str, conf_dir: str, sets: str) -> None
                 click.echo(escape(f"note: {note}"), err=True)
             if not names:
                 raise NRIError(f'{directory} has no *.conf; for no plugins, write one with "plugins": []')
-            if current and _is_same(new, conf_dir, names):
-                shutil.rmtree(new)
-                click.echo(escape(f"in use already: {' '.join(names)}"))
-                return
             content = _check(host, new, directory)
             moved_to = _exchange(new, conf_dir, sets)
         except BaseException:
@@ -96,12 +91,6 @@ def _locked(sets: str) -> Iterator[None]:
 
 def _is_ours(conf_dir: str, sets: str) -> bool:
     return os.path.islink(conf_dir) and os.path.dirname(os.path.realpath(conf_dir)) == os.path.realpath(sets)
-
-
-def _is_same(new: str, conf_dir: str, names: list[str]) -> bool:
-    if sorted(os.listdir(conf_dir)) != sorted(names):
-        return False
-    return filecmp.cmpfiles(new, conf_dir, names, shallow=False)[0] == names
 
 
 def _copied(directory: str, new: str) -> list[str]:
