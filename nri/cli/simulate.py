@@ -316,7 +316,7 @@ class _Skipped(logging.Handler):
         self._put = put
 
     def emit(self, record: logging.LogRecord) -> None:
-        for key, reason in getattr(record, "fields", {}).items():
+        for key, reason in getattr(record, "fields", ()):
             if key.startswith("skipped_"):
                 self._put(key.removeprefix("skipped_"), reason)
 

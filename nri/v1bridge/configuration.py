@@ -147,7 +147,7 @@ class Configuration:
         self._place = os.path.realpath(self._source.conf_dir)
         if is_news:
             self._hash = read.content_hash()
-            log.info("configuration: %s", self._names(), extra={"fields": {"hash": self._hash}})
+            log.info("configuration: %s", self._names(), extra={"fields": [("hash", self._hash)]})
 
     def _names(self) -> str:
         """Return the types of the plugins in use, for the log."""

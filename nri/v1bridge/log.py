@@ -5,9 +5,7 @@ launched, syslog at ``/dev/log`` (where journald listens as well), a file that k
 that is /dev/null, as runtimes have it. Any other bridge logs to stderr, or to syslog if its stderr is the journal:
 there each line has its priority.
 
-Each text stays within its field, each record in its line. A record has its fields in ``fields``. One of them can be
-``plugins``: a list of the plugins of an event, each an object with ``plugin``, ``outcome``, ``ms``, and ``metadata``
-or ``error``.
+Each text stays within its field, each record in its line. A record has its fields in ``fields``, as pairs.
 
 A sink that blocks stops the writer, never an event: when the queue is full, lines are lost, and counted. The next
 line that gets through says so, and the status does.
@@ -27,7 +25,7 @@ import signal
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from logging.handlers import RotatingFileHandler, SysLogHandler, WatchedFileHandler
 from typing import TYPE_CHECKING, Any
 
@@ -316,29 +314,13 @@ class TextFormatter(logging.Formatter):
         text = record.getMessage()
         if record.exc_info:
             text += " | " + self.formatException(record.exc_info).replace("\n", " | ")
-        pairs = "".join([f" {key}={_quoted(value)}" for key, value in _flat(getattr(record, "fields", {}))])
+        pairs = "".join([f" {key}={_quoted(str(value))}" for key, value in getattr(record, "fields", ())])
         line = escape(f"{record.levelname.lower()} {text}{pairs}")
         return f"{_stamp(record)} {line}" if self._stamped else line
 
 
 def _stamp(record: logging.LogRecord) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
-
-
-def _flat(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Give the fields with plain values; the metadata of plugins have keys with a dot: ``konfine.cpus``."""
-    for key, value in fields.items():
-        if key != "plugins":
-            yield key, str(value).lower() if isinstance(value, bool) else str(value)
-    plugins = fields.get("plugins", ())
-    if not plugins:
-        return
-    yield "plugins", ", ".join([f"{plugin['plugin']} {plugin['outcome']} {plugin['ms']}ms" for plugin in plugins])
-    for plugin in plugins:
-        for key, value in plugin.get("metadata", {}).items():
-            yield f"{_quoted(plugin['plugin'])}.{_quoted(key)}", value
-    if errors := [f"{plugin['plugin']}: {plugin['error']}" for plugin in plugins if "error" in plugin]:
-        yield "error", "; ".join(errors)
 
 
 def _quoted(value: str) -> str:
@@ -376,11 +358,11 @@ class EventLog:
         :param seconds: the time that they have; None if only their timeouts apply.
         """
         if log.isEnabledFor(logging.DEBUG):
-            left: dict[str, Any] = {} if seconds is None else {"ms_left": round(seconds * 1000)}
+            left = [] if seconds is None else [("ms_left", round(seconds * 1000))]
             names = ",".join([plugin.type for plugin in client.chain(request.state, request)]) or "none"
             reasons = client.skipped(request.state, request)
-            skipped = {f"skipped_{plugin}": reason for plugin, reason in reasons.items()}
-            log.debug("event", extra=_about(name, request, chain=names, **left, **skipped))
+            skipped = [(f"skipped_{plugin}", reason) for plugin, reason in reasons.items()]
+            log.debug("event", extra=_about(name, request, ("chain", names), *left, *skipped))
         return EventLines(self, request, name)
 
     def said(self, request: Request, name: str, plugin: str, lines: list[str]) -> None:
@@ -391,7 +373,7 @@ class EventLog:
             self._counts[plugin] = begun, count + len(lines)
         for line in lines[: max(0, LINES - count)]:
             # Not as the message, which could imitate one of the event's lines.
-            log.warning("says", extra=_about(name, request, plugin=plugin, line=shorten(line, MAX_TEXT)))
+            log.warning("says", extra=_about(name, request, ("plugin", plugin), ("line", shorten(line, MAX_TEXT))))
 
     def report(self, *, is_last: bool = False) -> None:
         """Log how many lines were left out of each plugin whose minute is over.
@@ -406,7 +388,7 @@ class EventLog:
             left_out = {plugin: self._counts.pop(plugin)[1] - LINES for plugin in over}
         for plugin, lines in left_out.items():
             if lines > 0:
-                log.warning("left out", extra={"fields": {"plugin": plugin, "lines": lines}})
+                log.warning("left out", extra={"fields": [("plugin", plugin), ("lines", lines)]})
 
 
 class EventLines:
@@ -453,27 +435,22 @@ class EventLines:
         level = logging.ERROR if error or failed else logging.INFO if steps else logging.DEBUG
         if not log.isEnabledFor(level):
             return
-        fields: dict[str, Any] = {"ms": round(seconds * 1000, 1)}
+        pairs: list[tuple[str, object]] = [("ms", round(seconds * 1000, 1))]
+        errors, keys = [], MAX_METADATA // (len(steps) or 1) or 1
         if steps:
-            fields["plugins"] = [self._part(step, MAX_METADATA // len(steps) or 1, failed) for step in steps]
-        if error and not failed:
-            fields["error"] = shorten(error, MAX_TEXT)
+            parts = [f"{step.plugin.type} {step.outcome} {round(step.seconds * 1000, 1)}ms" for step in steps]
+            pairs.append(("plugins", ", ".join(parts)))
+        for step in steps:
+            name = step.plugin.type
+            if step.error is not None:
+                errors.append(f"{name}: {shorten(step.error.reason, max(MAX_TEXT // failed, MAX_VALUE))}")
+            elif step.result is not None:
+                for key, value in [*step.result.metadata.items()][:keys]:
+                    pairs.append((f"{_quoted(name)}.{_quoted(shorten(key, MAX_VALUE))}", shorten(value, MAX_VALUE)))
+        if errors or error:
+            pairs.append(("error", "; ".join(errors) or shorten(error, MAX_TEXT)))
         message = "failed" if error else "ignored" if failed else "answered"
-        log.log(level, message, extra=_about(self.name, self.request, **fields))
-
-    def _part(self, step: Step, keys: int, failed: int) -> dict[str, Any]:
-        """Return the part of a plugin: at most so many keys of its metadata, and its share of the errors' length."""
-        part: dict[str, Any] = {
-            "plugin": step.plugin.type,
-            "outcome": step.outcome,
-            "ms": round(step.seconds * 1000, 1),
-        }
-        if step.error is not None:
-            part["error"] = shorten(step.error.reason, max(MAX_TEXT // failed, MAX_VALUE))
-        elif step.result is not None and step.result.metadata:
-            pairs = list(step.result.metadata.items())[:keys]
-            part["metadata"] = {shorten(key, MAX_VALUE): shorten(value, MAX_VALUE) for key, value in pairs}
-        return part
+        log.log(level, message, extra=_about(self.name, self.request, *pairs))
 
 
 def late_line(name: str, request: Request, error: str, *, is_final: bool = True) -> None:
@@ -484,13 +461,13 @@ def late_line(name: str, request: Request, error: str, *, is_final: bool = True)
     """
     if error:
         message = f"late create failed: {'it runs without its plugins' if is_final else 'trying again'}"
-        log.error(message, extra=_about(name, request, error=shorten(error, MAX_TEXT)))
+        log.error(message, extra=_about(name, request, ("error", shorten(error, MAX_TEXT))))
     else:
         log.info("late: it has had no create", extra=_about(name, request))
 
 
-def _about(name: str, request: Request, **fields: Any) -> dict[str, Any]:
+def _about(name: str, request: Request, *pairs: tuple[str, object]) -> dict[str, Any]:
     """Return the ``extra`` of a record about a pod or container."""
     kind = "pod" if request.is_sandbox else "container"
-    late = {"late": True} if request.late else {}
-    return {"fields": {"state": str(request.state), kind: name, "id": request.id[:12], **late, **fields}}
+    late = [("late", "true")] if request.late else []
+    return {"fields": [("state", request.state), (kind, name), ("id", request.id[:12]), *late, *pairs]}

@@ -112,10 +112,10 @@ def test_failed_late_create_is_tried_three_times(
     assert [runs.steps.count(f"end {id_}") for id_ in "abc"] == [3, 3, 1]
     assert caplog.text.count("late create failed: trying again") == 4
     failed = [line for line in caplog.records if line.levelno == logging.ERROR and "it runs without" in line.message]
-    fields = [line.fields for line in failed]  # type: ignore[attr-defined]
+    fields = [dict(line.fields) for line in failed]  # type: ignore[attr-defined]
     assert [(each["container"], each["late"], each["error"]) for each in fields] == [
-        ("default/web/a", True, "plugin x: no"),
-        ("default/web/b", True, "KeyError: 'gone'"),
+        ("default/web/a", "true", "plugin x: no"),
+        ("default/web/b", "true", "KeyError: 'gone'"),
     ]
     assert "late: create succeeded for 1, failed for 2, in " in caplog.text
     assert {*runs.record._ids} == {"c"}
