@@ -49,6 +49,8 @@ class Bridge(stub.V2Plugin):
     :param invoker: runs the plugins; by default they are executables, found and run as the options say.
     :param is_alone: waits at most so many seconds for the end of another bridge of the node; returns whether there is
         none.
+    :ivar chains: runs the chains.
+    :ivar status: what the status socket answers.
     """
 
     optional_events = frozenset({api.Event.UPDATE_POD_SANDBOX, api.Event.POST_UPDATE_POD_SANDBOX})
@@ -65,9 +67,9 @@ class Bridge(stub.V2Plugin):
     ) -> None:
         self._adopt, self._launched = adopt, launched
         self._ledger = Ledger([events.BY_EVENT[event].rpc for event in handlers(self)])
-        self._chains = Chains(options, self._ledger, subreaper, invoker, is_alone)
-        self._status = Status(self._chains, self._ledger)
-        self._status_socket = StatusSocket(self._status.answer)
+        self.chains = Chains(options, self._ledger, subreaper, invoker, is_alone)
+        self.status = Status(self.chains, self._ledger)
+        self._status_socket = StatusSocket(self.status.answer)
         self._pods = requests.Pods()
         self._is_told = True  # what exists, or the log has that it is not
         self._abilities = requests.BridgeAbilities("this runtime", (0, 2))
@@ -75,21 +77,21 @@ class Bridge(stub.V2Plugin):
     def configure(self, config: str, runtime: RuntimeInfo) -> None:
         """Take the options and the runtime's identity. Refuse nothing: see :meth:`BridgeOptions.read`."""
         if self._adopt is not None:
-            self._chains.use(self._adopt(config))
+            self.chains.use(self._adopt(config))
         elif config.strip():
             log.warning("ignoring the options that the runtime hands over: those of --config apply")
         major = re.match(r"v?([0-9]{1,4})\.", runtime.version)
         runs_pods = runtime.name == "containerd" and major is not None and int(major[1]) >= 2
         self._abilities = requests.abilities(runtime)
-        self._status.configured(runtime)
+        self.status.configured(runtime)
         self._is_told = False
         log.info("serving %s %s", escape(runtime.name), escape(runtime.version))
         if self._launched:
-            self.announce(CONNECTED)
+            self.status.is_in(CONNECTED)
             self.open_status()
         within = min(PLUGINS_WITHIN, (runtime.request_timeout or PLUGINS_WITHIN * 4) / 4)
         is_crio = runtime.name == "cri-o"
-        self._chains.configure(runtime_runs_pods=runs_pods, refuses_starts=not is_crio, within=within)
+        self.chains.configure(runtime_runs_pods=runs_pods, refuses_starts=not is_crio, within=within)
 
     def synchronize(
         self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]
@@ -97,21 +99,21 @@ class Bridge(stub.V2Plugin):
         """Remember the existing pods, and find those that started while no bridge was connected."""
         self._pods.replace(pods)
         self._is_told = True
-        self._status.synchronized()
+        self.status.synchronized()
         log.info("synchronized: %d pods, %d containers", len(pods), len(containers))
-        self._chains.synchronize(pods, containers)
+        self.chains.synchronize(pods, containers)
         return None
 
     def after_synchronize(self) -> None:
         """Begin with the late creates: the runtime does not wait for them."""
-        self.announce(CONNECTED)
-        self._chains.configuration.explain()
-        self._chains.start()
+        self.status.is_in(CONNECTED)
+        self.chains.configuration.explain()
+        self.chains.start()
 
     def disconnected(self) -> None:
         """Begin no more late creates."""
-        self._chains.stop()
-        self.announce(CONNECTING)
+        self.chains.stop()
+        self.status.is_in(CONNECTING)
 
     def run_pod_sandbox(self, request: api.RunPodSandboxRequest, call: Call) -> None:
         """Run ``create`` for the sandbox."""
@@ -148,7 +150,7 @@ class Bridge(stub.V2Plugin):
 
     def start_container(self, request: api.StartContainerRequest, call: Call) -> None:
         """Run ``create`` for the container."""
-        self._chains.prove(request.pod.id, call)
+        self.chains.prove(request.pod.id, call)
         self._run_container(request.pod, request.container, State.CREATE, call)
 
     def update_container(self, request: api.UpdateContainerRequest, call: Call) -> api.UpdateContainerResponse | None:
@@ -170,17 +172,6 @@ class Bridge(stub.V2Plugin):
         self._run_container(request.pod, request.container, State.DELETE, call, changes)
         return api.StopContainerResponse(update=requests.updates(changes)) if changes else None
 
-    def stop_late_creates(self) -> None:
-        """Begin no more late creates: the bridge is about to end."""
-        self._chains.stop(for_good=True)
-
-    def wait_until_idle(self, timeout: float) -> bool:
-        """Wait until no chain is running and the log has all faults of the configuration, at most *timeout* seconds.
-
-        Return whether no chain is running.
-        """
-        return self._chains.wait_until_idle(timeout)
-
     def answered(self, call: Call) -> None:
         """Count the event. Say once that the runtime has not said what exists."""
         if not self._is_told:
@@ -190,19 +181,15 @@ class Bridge(stub.V2Plugin):
 
     def open_status(self) -> None:
         """Answer at the status socket, in a thread of its own."""
-        self._status_socket.open(beside(self._chains.options.record_file, ".sock"))
-
-    def announce(self, state: str) -> None:
-        """Note the state of the bridge for its status."""
-        self._status.is_in(state)
+        self._status_socket.open(beside(self.chains.options.record_file, ".sock"))
 
     def close(self) -> None:
         """Close the record's file, end the residents, and answer no more: no event follows."""
         self._status_socket.close()
-        self._chains.close()
+        self.chains.close()
 
     def _run_sandbox(self, pod: api.PodSandbox, state: State, call: Call, changes: Changes | None = None) -> None:
-        self._chains.run(requests.of_pod(pod, state), requests.name_of(pod), call, changes)
+        self.chains.run(requests.of_pod(pod, state), requests.name_of(pod), call, changes)
 
     def _run_container(
         self,
@@ -215,7 +202,7 @@ class Bridge(stub.V2Plugin):
         pod = self._pods.complete(_identified(pod, "pod"))
         _identified(container, "container")
         request = requests.of_container(pod, container, state)
-        self._chains.run(request, requests.name_of(pod, container), call, changes)
+        self.chains.run(request, requests.name_of(pod, container), call, changes)
 
 
 def _identified(message: Identified, kind: str) -> Identified:

@@ -121,11 +121,11 @@ def _serve(path: str, index: str, options: BridgeOptions, *, launched: bool, has
     if launched:
         runner.run()
     elif locks[0].stand_by():
-        bridge.announce(CONNECTING)
+        bridge.status.is_in(CONNECTING)
         bridge.open_status()
         runner.run()
     over.set()
-    if not bridge.wait_until_idle(LAST_CALLS):  # a late create may be running
+    if not bridge.chains.wait_until_idle(LAST_CALLS):  # a late create may be running
         log.warning(STILL_RUNNING)
     bridge.close()
     for lock in locks:
@@ -148,7 +148,7 @@ def _limit_heaps() -> None:
 
 def _end(runner: stub.Runner, bridge: Bridge, locks: Sequence[InstanceLock], over: threading.Event) -> None:
     log.info("ending: %s", signal.Signals(signal.sigwait(ENDING)).name)
-    bridge.stop_late_creates()
+    bridge.chains.stop(for_good=True)
     for lock in locks:
         lock.stop()
     runner.stop(grace=LAST_CALLS)

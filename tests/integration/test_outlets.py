@@ -193,7 +193,7 @@ def test_bridge_logs_and_answers_in_lines_of_its_own(host: Host, says: Any) -> N
                 event()
             except StatusError as error:
                 assert_fit(error.message)
-        assert node.bridge.wait_until_idle(SOON)
+        assert node.bridge.chains.wait_until_idle(SOON)
     assert_fit(path.read_bytes().decode())
 
 

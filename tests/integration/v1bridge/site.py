@@ -173,7 +173,7 @@ class Site(Attached):
 
         def is_ready() -> bool:
             return self.start() == "" and wait_until(
-                lambda: self.bridge._chains.residents.standing(path).state == "ready", 1
+                lambda: self.bridge.chains.residents.standing(path).state == "ready", 1
             )
 
         assert wait_until(is_ready)

@@ -97,7 +97,7 @@ def test_event_without_an_id_is_refused(host: Host, node: Node) -> None:
     assert node.kept == []
     node.run_pod()
     assert node.steps == [("create", "6efd")]
-    assert node.bridge.wait_until_idle(0)
+    assert node.bridge.chains.wait_until_idle(0)
 
 
 # Where a container's cgroup is to be
@@ -154,7 +154,7 @@ def test_last_cgroups_path_counts_as_it_is(host: Host, node: Node, path: str) ->
 
 def test_cgroups_path_is_ignored_after_the_creation(host: Host, node: Node) -> None:
     mover(host, "/../bad")
-    node.bridge._chains._record.add_setup("1f92", ["mover0"])
+    node.bridge.chains._record.add_setup("1f92", ["mover0"])
     node.start()
     node.update()
     node.stop()

@@ -186,7 +186,7 @@ def test_delete_that_waits_for_a_late_create_is_refused_in_time(
     assert node.steps == []
     (host.root / "go").touch()
     assert wait_until(lambda: node.steps == [OF_CONTAINER, ("delete", "1f92")])
-    assert node.bridge.wait_until_idle(SOON)
+    assert node.bridge.chains.wait_until_idle(SOON)
 
 
 def test_delete_runs_after_a_late_create(host: Host, bridge: BridgeProcess) -> None:
@@ -228,7 +228,7 @@ def test_late_creates_do_not_begin_when_the_connection_has_ended(host: Host, nod
     node.bridge.synchronize([pod()], [])
     node.bridge.disconnected()
     node.bridge.after_synchronize()
-    assert node.bridge.wait_until_idle(SOON)
+    assert node.bridge.chains.wait_until_idle(SOON)
     assert node.steps == []
 
 
@@ -443,11 +443,11 @@ def test_a_late_create_that_fails_before_its_first_plugin_is_listed(
     node.bridge.after_synchronize()
 
     def reasons() -> list[tuple[str, str]]:
-        return [(each["id"], each["why"]) for each in node.bridge._chains.describe()["withoutPlugins"]]
+        return [(each["id"], each["why"]) for each in node.bridge.chains.describe()["withoutPlugins"]]
 
     why = "the late create has failed: MemoryError: "
     assert wait_until(lambda: reasons() == [("6efd", why), ("1f92", why)])
-    assert node.bridge.wait_until_idle(SOON)
+    assert node.bridge.chains.wait_until_idle(SOON)
 
 
 @pytest.mark.usefixtures("no_memory")
@@ -457,5 +457,5 @@ def test_a_start_that_cri_o_makes_in_spite_of_an_error_is_listed(host: Host, nod
         node.runtime(name, "1.31.0")
         with pytest.raises(MemoryError):
             node.start()
-        without = node.bridge._chains.describe()["withoutPlugins"]
+        without = node.bridge.chains.describe()["withoutPlugins"]
         assert bool(without) != refuses

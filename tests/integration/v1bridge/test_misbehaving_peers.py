@@ -150,7 +150,7 @@ def test_runtime_that_stops_reading_stops_no_chain(host: Host, impatient: None, 
             answers.append(threads.submit(ask, connected, 3 * AMPLE))
             assert wait_until(lambda: is_over() or begun.read_text().count("\n") >= number, 2 * AMPLE)  # noqa: B023
         (host.root / "go").touch()
-        assert connected.bridge.wait_until_idle(SOON)
+        assert connected.bridge.chains.wait_until_idle(SOON)
         assert wait_until(is_over)
     finally:
         gate.set()

@@ -110,9 +110,9 @@ def test_a_chain_goes_on_to_its_end_when_the_runtime_is_gone(host: Host, connect
         connected.fake.close()
     with pytest.raises(NRIError, match=r"closed|ends"):
         answer.result()
-    assert not connected.bridge.wait_until_idle(0)
+    assert not connected.bridge.chains.wait_until_idle(0)
     (host.root / "go").touch()
-    assert connected.bridge.wait_until_idle(SOON)
+    assert connected.bridge.chains.wait_until_idle(SOON)
     assert connected.steps == [("create", "1f92")]
 
 

@@ -212,7 +212,7 @@ def test_plugins_of_containerd_2_are_skipped_for_late_sandboxes(shared: Path, no
     node.bridge.synchronize([pod()], [container(state=api.ContainerState.CONTAINER_RUNNING)])
     node.bridge.after_synchronize()
     assert wait_until(lambda: node.steps == [("create", "1f92")])
-    assert node.bridge.wait_until_idle(SOON)
+    assert node.bridge.chains.wait_until_idle(SOON)
 
 
 # BridgeOptions that a runtime hands over
