@@ -234,8 +234,6 @@ def read(path: str, *, check_owner: bool = False) -> bytes:
     """
     try:
         document, status = files.read_regular(path, MAX_SIZE)
-    except files.UnfitFileError as error:
-        raise _fault(path, str(error.strerror)) from None
     except OSError as error:
         raise _refusal(path, error, "a file of JSON that can be read") from None
     if check_owner and (wrong := trust.judge(status)):
@@ -250,18 +248,17 @@ def read_options(path: str, kind: type[Options]) -> tuple[Options, list[str]]:
     :raises FileNotFoundError: when neither a file nor a symlink has that name.
     """
     try:
-        text = str(read(path), "utf-8")
-        if wrong := trust.judge_path(path, os.stat(path)):
+        document, status = files.read_regular(path, MAX_SIZE)
+        if wrong := trust.judge_path(path, status):
             return kind(), [wrong]
-    except FileNotFoundError:
-        raise
-    except ConfigError as error:
-        return kind(), [str(fault) for fault in error.faults]
+        options, faults = kind.of_text(str(document, "utf-8"))
     except OSError as error:
-        return kind(), [f"{path}: cannot be looked at: {error.strerror}, expected a file of JSON"]
+        refusal = _refusal(path, error, "a file of JSON that can be read")
+        if refusal is error:  # there is none
+            raise
+        return kind(), [str(refusal)]
     except UnicodeDecodeError as error:
         return kind(), [f"{path}: is not UTF-8: {error.reason}, expected a file of JSON"]
-    options, faults = kind.of_text(text)
     return options, [f"{path}: {fault}" for fault in faults]
 
 
@@ -370,6 +367,8 @@ def _refusal(path: str, error: OSError, expected: str) -> Exception:
         except OSError:
             return error
         return _fault(path, f"found a symlink to {target!r}, which does not exist, expected {expected}")
+    if isinstance(error, files.UnfitFileError):
+        return _fault(path, str(error.strerror))
     reason = (error.strerror or str(error)).lower()
     return _fault(path, f"cannot be read: {reason}, expected {expected}")
 

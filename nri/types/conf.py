@@ -148,9 +148,8 @@ class Conf:
         listed = islice(faults(cls.table, value), MAX_FAULTS)
         messages = [": ".join(filter(None, (path_text(path), wrong))) for path, wrong, _ in listed]
         items = value.items() if isinstance(value, dict) else ()
-        return cls.of_accepted(
-            {key: item for key, item in items if cls.table.accepts({key: item})}
-        ), messages + repeated
+        right = {key: item for key, item in items if cls.table.accepts({key: item})}
+        return cls.of_accepted(right), messages + repeated
 
     @classmethod
     def _of(cls, read: dict[str, Any]) -> Self:

@@ -100,9 +100,11 @@ def loads(document: bytes | bytearray | memoryview | str, twice: list[str] | Non
 
         def members(pairs: list[tuple[str, object]]) -> dict[str, object]:
             value = dict(pairs)
-            if len(value) < len(pairs):
-                seen: set[str] = set()
-                twice.extend([key for key, _ in pairs if key in seen or seen.add(key)])  # type: ignore[func-returns-value]
+            seen: set[str] = set()
+            for key, _ in pairs if len(value) < len(pairs) else ():
+                if key in seen:
+                    twice.append(key)
+                seen.add(key)
             return value
 
         context = _Context()

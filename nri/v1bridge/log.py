@@ -79,7 +79,7 @@ class Log(logging.Handler):
         """The sink that has taken the last line; None before the first."""
         self.sinks: dict[str, Make] = {}
         self._queue: queue.SimpleQueue[logging.LogRecord | None] = queue.SimpleQueue()
-        self._why = ""  # the last line was lost
+        self._why = ""  # why the last one was lost
         self._thread: threading.Thread | None = None
         # Of the writer alone:
         self._reported = 0  # of `lost`
