@@ -53,6 +53,7 @@ class Bridge(stub.V2Plugin):
     :ivar status: what the status socket answers.
     """
 
+    late_events = True  # CRI-O starts a container all the same, and what has ended must be given back
     optional_events = frozenset({api.Event.UPDATE_POD_SANDBOX, api.Event.POST_UPDATE_POD_SANDBOX})
 
     def __init__(

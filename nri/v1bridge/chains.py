@@ -329,12 +329,15 @@ class Chains:
         :raises StatusError: a plugin has failed.
         """
         call.afterwards.append(self._tidy)
-        self._in_progress = name, call
+        self._in_progress, was_late = (name, call), call.is_late
         try:
             self._run(request, name, call, changes)
         except Exception as error:
             if request.state == State.CREATE and not request.is_sandbox and not self._refuses_starts:
                 self._note_not_run(request, name, "the runtime starts it all the same", error)
+                if was_late and self.options.late_create:
+                    self._late.put([[Missed(request.replace(late=True), name)]])
+                    call.afterwards.append(self._late.start)
             raise
         finally:
             self._in_progress = None
@@ -348,10 +351,12 @@ class Chains:
         return {"event": call.event, "name": escape(name), "seconds": round(seconds, 3), "allowed": allowed}
 
     def _run(self, request: Request, name: str, call: Call, changes: Changes | None) -> None:
-        if call.is_abandoned and request.state in REFUSABLE:
+        if (call.is_abandoned or call.is_late) and request.state in REFUSABLE:
             log.warning("%s: nri v0.1: %s: not started: %s", escape(name), request.state, STOPPED)
             raise StatusError(Code.ABORTED, f"nri v0.1: {request.state}: not started: {STOPPED}")
         deadline = None if call.deadline is None else call.deadline - MARGIN
+        if deadline is not None and call.is_late:  # as much time as it would have had: other events wait
+            deadline += time.monotonic() - call.received
         if request.state == State.CREATE:
             self._create(request, name, deadline, call)
         elif request.state == State.DELETE:

@@ -111,6 +111,10 @@ class V2Plugin:
     optional_events: frozenset[int] = frozenset()
     """Events that the plugin handles and can do without: no warning if the runtime does not have them."""
 
+    late_events = False
+    """True if handlers are also called for events that an earlier one has held up until their deadline. The runtime
+    has got an error by then: ``call.is_late`` is true, and the response is dropped."""
+
     def configure(self, config: str, runtime: RuntimeInfo) -> Iterable[int | str] | None:
         """Take the configuration: the text of a file, or "" without one. An exception refuses the configuration.
 

@@ -52,6 +52,7 @@ class Session:
             early=ANSWER_EARLY,
             max_request=MAX_REQUEST,
             one_at_a_time=True,
+            has_late=plugin.late_events,
             answered=self._answered,
         )
         self._pods: list[api.PodSandbox] = []

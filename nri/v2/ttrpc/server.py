@@ -91,6 +91,7 @@ class RPCServer(Receiver):
     :param max_request: bytes of the longest request that is accepted; by default :data:`nri.v2.ttrpc.MAX_DATA`.
     :param one_at_a_time: the client makes a call when the one before has returned: if that is not answered, the
         client has abandoned it.
+    :param has_late: handlers also get calls that were answered for them while they waited: ``is_late`` is true then.
     :param answered: called with each call after its answer, in the thread of its handler. It must not raise.
     """
 
@@ -102,11 +103,12 @@ class RPCServer(Receiver):
         early: float = 0.0,
         max_request: int | None = None,
         one_at_a_time: bool = False,
+        has_late: bool = False,
         answered: Callable[[Call], object] | None = None,
     ) -> None:
         self._channel, self._answered = channel, answered
         self._handlers = handlers
-        self._early, self._is_one_at_a_time = early, one_at_a_time
+        self._early, self._is_one_at_a_time, self._has_late = early, one_at_a_time, has_late
         self._max_request = codec.MAX_DATA if max_request is None else max_request
         self._decoder = codec.MessageDecoder(self._max_request)
         self._last_stream = -1
@@ -200,7 +202,7 @@ class RPCServer(Receiver):
     def _serve(self, handler: MethodHandler, payload: bytes, call: Call) -> None:
         try:
             call.begun = time.monotonic()
-            if call.stream in self._calls:  # it was not answered while it waited
+            if call.stream in self._calls or (self._has_late and not self._closed):
                 response = self._handle(handler, payload, call)
                 if self._take(call):
                     self._respond(call.stream, response)

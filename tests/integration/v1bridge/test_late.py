@@ -22,7 +22,7 @@ from tests.integration.v1bridge.bridge_process import (
     stop_container,
 )
 from tests.support.host import Host, plugin
-from tests.support.node import Node
+from tests.support.node import Node, call
 from tests.support.pods import container, pod
 from tests.support.runtime import Runtime
 from tests.support.waiting import SOON, wait_until
@@ -459,3 +459,30 @@ def test_a_start_that_cri_o_makes_in_spite_of_an_error_is_listed(host: Host, nod
             node.start()
         without = node.bridge.chains.describe()["withoutPlugins"]
         assert bool(without) != refuses
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_a_start_that_cri_o_has_given_up_gets_a_late_create(host: Host, is_on: bool) -> None:
+    node = Node(host, late_create=is_on)
+    host.configure(node.keeper(states=["update"]))
+    node.runtime("cri-o", "1.31.0")
+    late = call()
+    late.is_late = True  # an earlier event has held it up until its deadline
+    request = api.StartContainerRequest(pod=pod(), container=container())
+    with pytest.raises(StatusError, match="not started"):
+        node.bridge.start_container(request, late)
+    assert (node.steps, len(node.bridge.chains.describe()["withoutPlugins"])) == ([], 1)
+    for function in late.afterwards:
+        function()
+    if is_on:
+        assert wait_until(lambda: not node.bridge.chains.describe()["withoutPlugins"])
+    assert [(kept["state"], kept.get("late")) for kept in node.kept] == ([("create", True)] if is_on else [])
+
+
+def test_an_end_that_the_runtime_has_given_up_still_reaches_the_plugins(host: Host, node: Node) -> None:
+    host.configure(node.keeper())
+    node.runtime()
+    late = call(SOON)
+    late.is_late, late.received, late.deadline = True, late.received - SOON, late.received
+    node.bridge.stop_container(api.StopContainerRequest(pod=pod(), container=container()), late)
+    assert node.steps == [("delete", "1f92")]

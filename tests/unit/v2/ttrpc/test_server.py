@@ -216,9 +216,15 @@ def test_only_the_last_of_calls_at_once_begins() -> None:
     assert found == [True, True, False]
 
 
-def test_expired_call_does_not_reach_its_handler() -> None:
+@pytest.mark.parametrize("has_late", [False, True])
+def test_expired_call_reaches_a_handler_of_late_calls_alone(has_late: bool) -> None:
     served, wire = [], Wire()
-    server = RPCServer(wire, methods(Echo=lambda request, call: served.append(call)))
+
+    def note(request: Any, call: Call) -> Any:
+        served.append(call.is_late)
+        return request
+
+    server = RPCServer(wire, methods(Echo=note), has_late=has_late)
     request = Request(service=SERVICE, method="Echo", timeout_nano=1)
     (job,) = server.receive(codec.encode(1, codec.REQUEST, request.SerializeToString()))
     due = server.due()
@@ -227,7 +233,7 @@ def test_expired_call_does_not_reach_its_handler() -> None:
     server.expire()
     until(lambda: wire.sent)
     job()
-    assert served == []
+    assert served == [True] * has_late
     (answer,) = codec.MessageDecoder().feed(b"".join(wire.sent))
     assert isinstance(answer, MessageFrame)
     assert Response.FromString(answer.data).status.code == Code.DEADLINE_EXCEEDED
