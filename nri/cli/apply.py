@@ -47,13 +47,16 @@ def apply(host: options.Host, directory: str, sets: str) -> None:
     conf_dir = os.path.abspath(host.conf_dir)
     sets = os.path.abspath(sets or os.path.join(os.path.dirname(conf_dir), "sets"))
     try:
-        _apply(host, directory, conf_dir, sets)
+        done = _apply(host, directory, conf_dir, sets)
     except OSError as error:
-        path = error.filename or sets
-        raise NRIError(f"{path}: {error.strerror or error}; expected a directory that this user can change") from None
+        path = error.filename2 or error.filename or sets
+        raise NRIError(f"cannot be applied: {path}: {error.strerror or error}") from None
+    for line in done:
+        click.echo(escape(line))
 
 
-def _apply(host: options.Host, directory: str, conf_dir: str, sets: str) -> None:
+def _apply(host: options.Host, directory: str, conf_dir: str, sets: str) -> list[str]:
+    """Apply the files; return what was done."""
     os.makedirs(sets, mode=0o755, exist_ok=True)
     with _locked(sets):
         current = os.path.basename(os.path.realpath(conf_dir)) if _is_ours(conf_dir, sets) else ""
@@ -70,12 +73,11 @@ def _apply(host: options.Host, directory: str, conf_dir: str, sets: str) -> None
             if os.path.realpath(conf_dir) != os.path.realpath(new):
                 shutil.rmtree(new)
             raise
-        if moved_to:  # said when all is done: what cannot be printed must not leave the node without a configuration
-            click.echo(escape(f"moved {conf_dir} to {moved_to}"))
         for name in os.listdir(sets):
             if name not in (os.path.basename(new), current):
                 shutil.rmtree(os.path.join(sets, name), ignore_errors=True)
-        click.echo(escape(f"now in use: {' '.join(names)}, hash {content}"))
+        moved = [f"moved {conf_dir} to {moved_to}"] if moved_to else []
+        return [*moved, f"now in use: {' '.join(names)}, hash {content}"]
 
 
 @contextmanager
@@ -138,7 +140,7 @@ def _check(host: options.Host, new: str, directory: str) -> str:
         checked = [Checked(plugin, host.invoker, host.conf_file) for plugin in loaded.plugins]
         faults = [fault for entry in checked for fault in entry.faults]
         for note in [note for entry in checked for note in entry.notes]:
-            click.echo(escape(f"note: {note}"), err=True)
+            click.echo(escape(f"note: {note.replace(f'{new}/', f'{directory}/')}"), err=True)
     except config.ConfigError as error:
         faults = [*error.faults]
     if faults:
@@ -149,22 +151,29 @@ def _check(host: options.Host, new: str, directory: str) -> str:
 
 def _exchange(new: str, conf_dir: str, sets: str) -> str:
     """Make *conf_dir* a link to *new*; return the place that what the node had there was moved to, "" for none."""
-    part = os.path.join(sets, ".part")
-    with suppress(FileNotFoundError):
-        os.unlink(part)
-    os.symlink(os.path.relpath(os.path.realpath(new), os.path.realpath(os.path.dirname(conf_dir))), part)
-    before = ""
+    above, part, before = os.path.dirname(conf_dir), os.path.join(sets, ".part"), ""
     if os.path.lexists(conf_dir) and not _is_ours(conf_dir, sets):
         before = os.path.join(os.path.dirname(sets), "before", os.path.basename(conf_dir))
         if os.path.lexists(before):
             both = f"found {conf_dir}, which `nri apply` has not made, and an earlier one, {before}"
             raise NRIError(f"{both}; remove one of them")
         os.makedirs(os.path.dirname(before), mode=0o755, exist_ok=True)
+    with suppress(FileNotFoundError):
+        os.unlink(part)
+    os.symlink(os.path.relpath(os.path.realpath(new), os.path.realpath(above)), part)
+    if before and os.path.islink(conf_dir):  # the rename below takes its place
+        target = os.readlink(conf_dir)
+        is_relative = not os.path.isabs(target)
+        target = os.path.relpath(os.path.join(above, target), os.path.dirname(before)) if is_relative else target
+        os.symlink(target, before)
+    elif before:
         os.rename(conf_dir, before)  # the bridge uses missing files for one second more
     try:
         os.rename(part, conf_dir)
     except BaseException:
         if before and not os.path.lexists(conf_dir):
             os.rename(before, conf_dir)
+        elif before:
+            os.unlink(before)
         raise
     return before

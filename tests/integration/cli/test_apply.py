@@ -104,6 +104,17 @@ def test_the_directory_that_was_there_is_kept_once(host: Host, new: Path) -> Non
     assert done.stderr.endswith(f"and an earlier one, {host.root}/before/resource.d; remove one of them\n")
 
 
+def test_a_link_that_was_there_leads_to_the_same_directory_afterwards(host: Host, new: Path) -> None:
+    host.configure_text(TWO, name="05.conf")
+    host.conf.rename(host.root / "mine")
+    host.conf.symlink_to("mine")
+    assert apply(host, new).status == 0
+    assert plugins(host) == ["a"]
+    assert (host.root / "before/resource.d/05.conf").read_text() == TWO
+    assert apply(host, host.root / "before/resource.d").status == 0
+    assert plugins(host) == ["b"]
+
+
 @pytest.mark.parametrize("last", [1, 2])
 def test_config_map_exchanged_during_the_copy(
     host: Host, new: Path, monkeypatch: pytest.MonkeyPatch, last: int
@@ -136,7 +147,7 @@ def test_a_directory_that_cannot_be_changed_is_named(host: Host, new: Path) -> N
     done = apply(host, new)
     assert (done.status, done.stderr) == (
         1,
-        f"{host.root}/sets: File exists; expected a directory that this user can change\n",
+        f"cannot be applied: {host.root}/sets: File exists\n",
     )
 
 
