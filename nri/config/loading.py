@@ -252,6 +252,8 @@ def read_options(path: str, kind: type[Options]) -> tuple[Options, list[str]]:
         if wrong := trust.judge_path(path, status):
             return kind(), [wrong]
         options, faults = kind.of_text(str(document, "utf-8"))
+        if not document.strip():
+            faults = ["is empty, expected a JSON object, such as {}"]
     except OSError as error:
         refusal = _refusal(path, error, "a file of JSON that can be read")
         if refusal is error:  # there is none

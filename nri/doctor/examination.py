@@ -34,7 +34,7 @@ from nri.status import AskError, NoBridgeError, judge, status
 from nri.status.client import UNUSABLE, unusable
 from nri.status.judging import CONNECTED
 from nri.types.gojson import shorten
-from nri.v1bridge.log import IDENTIFIER
+from nri.v1bridge.log import DIRECTORY, IDENTIFIER
 from nri.v1bridge.options import BridgeOptions
 
 if TYPE_CHECKING:
@@ -146,6 +146,10 @@ class _Examination:
         for process in self._outside:
             self._add(OK, "outside", f"process {process.pid} runs from outside")
         self._read_options(serving)
+        records = {self._record_of(process) for process in self._outside if process.is_here}
+        if len(records) > 1:
+            text = f"{len(self._outside)} bridges with different recordFiles run: every plugin runs twice"
+            self._add(FAULT, "two-bridges", text, "end all but one; pgrep -a v1bridge")
         for engine in [engine for engine in serving if engine.nri and engine.accepts and engine.pid]:
             self._look_at_socket(engine)
 
@@ -176,15 +180,23 @@ class _Examination:
         launched = [f"{directory}/10-v1bridge.conf", f"{directory}/v1bridge.conf"] if self._launched else []
         for path in [*named, *([] if self._outside else launched), OUTSIDE_OPTIONS]:
             try:
-                self._options, faults = BridgeOptions.of_text(self.node.read(path))
+                self._options, faults = BridgeOptions.of_text(self.node.read(path, errors="strict"))
             except FileNotFoundError:
                 continue
+            except UnicodeDecodeError:
+                text = f"{path} is not UTF-8: a runtime can't pass it on; containerd 1.7 ends, 2.x drops the bridge"
+                self._add(FAULT, "options", text, f"correct {path}")
+                return
             except OSError as error:
                 self._add(FAULT, "options", reason(error), f"correct {path}")
                 continue
             for fault in faults:
                 self._add(FAULT, "options", f"{path}: {without_values(fault)}", f"correct {path}")
             return
+
+    def _record_of(self, process: Process) -> str:
+        """Return the recordFile of a bridge: bridges with the same one stand by for each other."""
+        return BridgeOptions.of_text(self._text(process.option("--config")))[0].record_file
 
     def _look_at_socket(self, engine: Engine) -> None:
         if not stat.S_ISSOCK(self.node.mode(engine.socket)):
@@ -376,8 +388,13 @@ class _Examination:
         elif self.node.mode(WANTED):
             self._add(FAULT, "not-running", f"{SERVICE} is enabled, and no bridge runs: {why}", self._restart())
         elif self._launched and launching:
+            names = [os.path.basename(path) for path in self._launched]
+            running = [process for process in self._processes if os.path.basename(process.arguments[0]) in names]
             text = f"{launching[0].about} should have launched {self._launched[0]}, and no bridge runs: {why}"
-            self._add(FAULT, "not-running", text, launching[0].restart)
+            if running:
+                text = f"process {running[0].pid} is a bridge, and {why}: its socket was removed, or can't be made"
+            fix = launching[0].restart + (f"; look at recordFile, {self._options.record_file}" if running else "")
+            self._add(FAULT, "not-answering" if running else "not-running", text, fix)
         else:
             self._add(OK, "none", "no bridge runs")
 
@@ -447,10 +464,15 @@ class _Examination:
 
     def last_lines(self) -> None:
         """The end of the bridge's log, and what SELinux or AppArmor has denied."""
-        name = self._options.log_file or (self._log_file if self._log_file.startswith("/var/") else "")
-        for where in [name] if name else ("the journal", "/var/log/syslog", "/var/log/messages"):
+        wanted, used = self._options.log_file, self._log_file
+        if wanted and used not in ("", wanted):
+            self._add(FAULT, "log-file", f"the log goes to {used}: it can't be written to {wanted}", f"df {wanted}")
+        files = dict.fromkeys([used, wanted, f"{DIRECTORY}/v1bridge.log"])
+        own = [path for path in files if path.startswith("/")]
+        places = own[:1] if used.startswith("/") else [*own, "the journal", "/var/log/syslog", "/var/log/messages"]
+        for where in places if used != "syslog" else places[len(own) :]:
             try:
-                lines = self._lines_of(where, is_own=bool(name))[-LINES:]
+                lines = self._lines_of(where, is_own=where in own)[-LINES:]
             except FileNotFoundError:
                 continue
             except OSError as error:
@@ -461,7 +483,7 @@ class _Examination:
                 self.log = [escape(shorten(without_secrets(line.replace("\t", " ")), MAX_LINE)) for line in lines]
                 break
         else:
-            self._add(NOTE, "no-lines", f"no line of {IDENTIFIER} in {name or 'the journal, nor in syslog'}")
+            self._add(NOTE, "no-lines", f"no line of {IDENTIFIER} in {', '.join(places)}")
         try:
             kernel = self.node.run("journalctl", "-k", "-n", str(KERNEL_LINES), "-o", "cat", "--no-pager", "-q")
         except OSError:

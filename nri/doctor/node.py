@@ -108,12 +108,12 @@ class Node:
     def __init__(self, root: str = "") -> None:
         self.root = root
 
-    def read(self, path: str) -> str:
+    def read(self, path: str, *, errors: str = "replace") -> str:
         """Return the text of a regular file.
 
         :raises OSError: it can't be read, or has more than :data:`MAX_FILE`, half of which would be judged wrongly.
         """
-        return files.read_regular(self.root + path, MAX_FILE)[0].decode("utf-8", "replace")
+        return files.read_regular(self.root + path, MAX_FILE)[0].decode("utf-8", errors)
 
     def end(self, path: str) -> str:
         """Return the end of a log.
@@ -243,7 +243,7 @@ def without_values(message: str) -> str:
     """Return a message about a configuration without the value that was found; what was expected stays."""
     if _FOUND.search(message):
         return _FOUND.sub(rf"found a value {HIDDEN}\1", message)
-    return message if re.search(r"unknown key|missing", message) else _QUOTED.sub(HIDDEN, message)
+    return message if re.search(r"unknown key|missing|is given twice", message) else _QUOTED.sub(HIDDEN, message)
 
 
 def without_secrets(line: str) -> str:

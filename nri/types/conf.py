@@ -136,7 +136,7 @@ class Conf:
             value = gojson.loads(text, twice) if text.strip() else {}
         except DecodeError as error:
             return cls(), [f"is not JSON: {error}"]
-        repeated = [f"found the key {gojson.shorten(repr(key))} again, expected it once" for key in twice]
+        repeated = [f"{gojson.shorten(repr(key))} is given twice, expected it once" for key in twice]
         if repeated and isinstance(value, dict):
             value = {key: item for key, item in value.items() if key not in twice}
         if cls.table.accepts(value):

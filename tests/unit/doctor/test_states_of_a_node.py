@@ -298,6 +298,51 @@ STATES: list[tuple[Callable[[ScratchNode], object], str, str, str]] = [
 ]
 
 
+def test_options_that_a_runtime_cannot_pass_on_are_found(node: ScratchNode) -> None:
+    node.well().write("/etc/nri/conf.d/10-v1bridge.conf", b'{"x-why": "caf\xe9"}')
+    (fault,) = node.faults()
+    assert (fault.code, fault.fix) == ("options", "correct /etc/nri/conf.d/10-v1bridge.conf")
+    assert "is not UTF-8: a runtime can't pass it on" in fault.text
+
+
+def test_a_launched_bridge_whose_socket_is_gone_runs(node: ScratchNode) -> None:
+    node.well().process(812, LAUNCHED)
+    node.status = None
+    (fault,) = node.faults()
+    assert (fault.code, fault.text.partition(",")[0]) == ("not-answering", "process 812 is a bridge")
+    assert fault.fix == f"{RESTART}; look at recordFile, /run/nri/v1bridge.record"
+
+
+@pytest.mark.parametrize("record", ["/run/nri/v1bridge.record", "/run/other.record"])
+def test_two_bridges_from_outside_stand_by_for_each_other_if_they_have_one_record(
+    node: ScratchNode, record: str
+) -> None:
+    outside(node.well())
+    node.write("/etc/other.json", f'{{"recordFile": "{record}"}}')
+    node.process(813, "/opt/nri/lib/nri", "bridge", "--config", "/etc/other.json")
+    assert [fault.code for fault in node.faults() if fault.code == "two-bridges"] == (
+        ["two-bridges"] if record == "/run/other.record" else []
+    )
+
+
+def test_a_log_file_that_cannot_be_written_is_found_and_the_log_shown(node: ScratchNode) -> None:
+    node.well().write("/etc/nri/conf.d/10-v1bridge.conf", '{"logFile": "/proc/nope/x"}')
+    node.status["log"]["to"] = "/var/log/nri/v1bridge.log"
+    node.write("/var/log/nri/v1bridge.log", "one\ntwo\n")
+    (fault,) = node.faults()
+    assert (fault.code, fault.text) == (
+        "log-file",
+        "the log goes to /var/log/nri/v1bridge.log: it can't be written to /proc/nope/x",
+    )
+    assert node.examine()[1] == ["one", "two"]
+
+
+def test_the_log_of_a_bridge_that_has_ended_is_shown(node: ScratchNode) -> None:
+    node.well().write("/var/log/nri/v1bridge.log", "the last line\n")
+    node.status = None
+    assert node.examine()[1] == ["the last line"]
+
+
 def test_nothing_is_wrong_with_a_node_that_is_well(node: ScratchNode) -> None:
     found, _ = node.well().examine()
     assert [finding for finding in found if finding.level in ("fault", "unseen")] == []

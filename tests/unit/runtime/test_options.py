@@ -27,7 +27,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_without_options_there_are_the_defaults(file: Path) -> None:
-    for text in (None, "", "{}", '{"runtime": null}', '{"x-note": "hello"}', '{"$schema": "file:///a"}'):
+    for text in (None, "{}", '{"runtime": null}', '{"x-note": "hello"}', '{"$schema": "file:///a"}'):
         if text is not None:
             file.write_text(text)
         options = load(str(file))
@@ -48,6 +48,7 @@ def test_every_option_is_read(file: Path) -> None:
     ("text", "fault"),
     [
         ("{", "found the end of the document"),
+        ("", "is empty, expected a JSON object"),
         ("[]", "found an array, expected an object"),
         ('{"deadlin": 3}', "deadlin: unknown key, did you mean deadline?"),
         ('{"$schema": 5}', "$schema: found the number 5, expected a string"),
@@ -56,7 +57,7 @@ def test_every_option_is_read(file: Path) -> None:
         ('{"runtime": "../runc"}', "runtime: found the string '../runc', expected an absolute path, or the name"),
         ('{"binDirs": []}', "binDirs: found 0 items, expected at least 1"),
         ('{"failurePolicy": "pass"}', "failurePolicy: found the string 'pass', expected one of fail, ignore"),
-        ('{"timeout": 1, "timeout": 2}', "found the key 'timeout' again, expected it once"),
+        ('{"timeout": 1, "timeout": 2}', "'timeout' is given twice, expected it once"),
     ],
 )
 def test_a_fault_is_named_and_the_rest_is_read(file: Path, text: str, fault: str) -> None:

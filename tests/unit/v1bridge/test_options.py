@@ -103,5 +103,5 @@ def test_valid_options_count_beside_wrong_ones() -> None:
     assert faults == [
         "logLevle: unknown key, did you mean logLevel?",
         "logLevel: found the string 'x', expected one of debug, info, warning, error",
-        "found the key 'pluginTimeout' again, expected it once",
+        "'pluginTimeout' is given twice, expected it once",
     ]
