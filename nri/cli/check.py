@@ -23,7 +23,7 @@ from nri.errors import NRIError, escape
 from nri.places import DEFAULT_CONF_DIR
 from nri.process.conversation import Output, launch
 from nri.types import DecodeError, gojson
-from nri.types.v1 import Request, State
+from nri.types.v1 import CHECK, Request, State
 
 ANSWER_WITHIN = 10.0
 """Seconds that a plugin has for each answer."""
@@ -35,7 +35,7 @@ HOOK_INJECTOR = "hook-injector"
 TRACEBACK = "Traceback (most recent call last):"
 """The first line that Python writes for an exception."""
 
-_HARMLESS = Request(state="nri-check", id="nri-check")
+_HARMLESS = Request(state=CHECK, id=CHECK)
 """A request of a state that means nothing to a plugin: docs/spec.md has it answer."""
 
 _OF_PODS = ("labels", "annotations")
@@ -105,6 +105,11 @@ class Checked:
             self.conf = "any"
             return
         wrong = check_conf(plugin, schema)
+        if not wrong and isinstance(states, list) and states:  # it acts on none else, and so it does not act on this
+            result, _ = self._ask(self.binary, "invoke", [])
+            if isinstance(result, dict) and result.get("error"):  # no schema has all of its rules
+                refusal = f"{plugin.type} refuses it: {gojson.shorten(str(result['error']), 300)}"
+                wrong = (fault_at(plugin, "conf", refusal),)
         self.faults += wrong
         self.conf = "wrong" if wrong else "right"
         if not wrong and (note := openness_note(plugin, schema)):

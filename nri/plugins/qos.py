@@ -18,7 +18,7 @@ from nri.skel.scopes import container_name
 from nri.types import DecodeError, gojson
 from nri.types.gojson import describe, shorten
 from nri.types.oci_values import VARIABLE
-from nri.types.table import FLAG, Key, Map, Table, either, number, text
+from nri.types.table import FLAG, Key, Map, Rule, Table, either, number, text
 from nri.types.v1 import State
 
 TYPE_CHECKING = False
@@ -32,22 +32,21 @@ if TYPE_CHECKING:
 KEYS = ("koordinator.sh/qosClass", "koordinator.sh/priority-class")
 """The labels or annotations that have a container's class by default; the first one that it has counts."""
 
-_SHARES = ("% of limit", "% of request")
+
+def _share(*of: str) -> Rule:
+    """Return the rule for a share of one of these, such as ``80% of limit``."""
+
+    def is_share(value: str) -> bool:
+        head = next((value.removesuffix(end) for end in [f"% of {whole}" for whole in of] if value.endswith(end)), "")
+        return head.isascii() and head.isdigit() and 0 < int(head[:4]) <= 100 and head[0] != "0"
+
+    pattern = rf"^([1-9][0-9]?|100)% of ({'|'.join(of)})(?![\s\S])"
+    return text(matches=is_share, pattern=pattern, expected=f'a share such as "80% of {of[0]}"')
 
 
-def _is_share(value: str) -> bool:
-    head = next((value.removesuffix(end) for end in _SHARES if value.endswith(end)), "")
-    return head.isascii() and head.isdigit() and 0 < int(head[:4]) <= 100 and head[0] != "0"
-
-
-_SHARE = text(
-    matches=_is_share,
-    pattern=r"^([1-9][0-9]?|100)% of (limit|request)(?![\s\S])",
-    expected='a share such as "80% of limit" or "50% of request"',
-)
 _BYTES = either(
     number(0, 2**63 - 1, whole=True, expected="a number of bytes"),
-    _SHARE,
+    _share("limit", "request"),
     expected='a number of bytes, or a share such as "80% of limit"',
 )
 _KNOBS = Table(
@@ -57,7 +56,7 @@ _KNOBS = Table(
         "cpu.max.burst",
         either(
             number(0, 2**44 - 1, whole=True, expected="a number of microseconds"),
-            _SHARE,
+            _share("limit"),
             expected='a number of microseconds, or a share of the quota such as "50% of limit"',
         ),
     ),
@@ -270,7 +269,7 @@ class _Writer:
         if not isinstance(given, str):
             return given
         share, _, of = given.partition("% of ")
-        if name == "cpu.max.burst":
+        if name == "cpu.max.burst":  # the rule takes a share of the limit alone
             quota = self._attempt(lambda: cgroup.read("cpu.max"), name)
             whole = None if quota is None else quota.quota_us
         elif of == "limit":

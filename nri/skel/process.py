@@ -14,7 +14,7 @@ from errno import EAGAIN
 from nri.errors import NRIError, escape
 from nri.skel.plugin import NO_INVOKE, Plugin
 from nri.types import DecodeError, EncodeError, gojson
-from nri.types.v1 import EXTENSIONS, MAX_REQUEST, STATES, VERSION, Request, Result
+from nri.types.v1 import CHECK, EXTENSIONS, MAX_REQUEST, STATES, VERSION, Request, Result, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -150,12 +150,15 @@ def _invoke(plugin: Plugin, request: Request, verb: str, stderr: Any, unexpected
         shown = gojson.describe(result)
         return _failure(plugin, request, f"invoke returned {shown}; expected request.new_result({plugin.type!r})")
     if result.adjust and request.extensions.get("adjust", 0) < 1:
+        if request.state != State.SETUP:
+            reason = f"found adjust in answer to {request.state}, expected it in answer to setup alone"
+            return _failure(plugin, request, reason)
         names = ", ".join(map(str, result.adjust)) if isinstance(result.adjust, dict) else ""
         asked = gojson.shorten(names) or gojson.describe(result.adjust)
         return _failure(
             plugin,
             request,
-            f"{plugin.type}: the request lacks the extension adjust: this host would drop what is asked for "
+            f"the request lacks the extension adjust: this host would drop what is asked for "
             f"({asked}); expected a host that applies changes",
         )
     return result
@@ -171,6 +174,8 @@ def answer_of(plugin: Plugin, request: Request) -> Any:
     if reason := _wrong_states(plugin):
         raise NRIError(reason)
     if plugin.acts_on and request.state not in plugin.acts_on and not _why_not(plugin):
+        if request.state == CHECK and plugin.conf_class is not None:
+            plugin.conf_class.from_value(request.conf)
         return request.new_result(plugin.type)
     if plugin.grants and request.undecided:
         reason = f'"when": {request.undecided}; "unknown": "run" in it would let {plugin.type} work all the same'

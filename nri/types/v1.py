@@ -181,6 +181,10 @@ class Result(JSONObject):
         return value
 
 
+CHECK = "nri-check"
+"""A state that means nothing to a plugin. One of :mod:`nri.skel` says whether it accepts the conf of the request."""
+
+
 class Request(JSONObject):
     """The request that a plugin receives."""
 

@@ -83,15 +83,26 @@ class Sharing:
         return frozenset().union(*own, *[cpus for name, cpus in pools.items() if name != but])
 
     def wanted(self, entry: Entry) -> Set:
-        """Return the CPUs that a container is to have."""
+        """Return the CPUs that a container is to have.
+
+        :raises NoRoomError: the conf leaves it none.
+        """
         if entry["kind"] == "exclusive":
             cpus = parse_cpus(entry["cpus"])
             return (cpus & self.topology.online) or cpus
         if entry["kind"] == "pool":
-            return self.fixed.get(entry["pool"]) or parse_cpus(self.state.pools.get(entry["pool"], ""))
-        taken = self.taken()
-        within = parse_cpus(entry["within"]) & self.topology.online - self.topology.isolated
-        return (within - taken) or (self.usable - taken)
+            cpus = self.fixed.get(entry["pool"]) or parse_cpus(self.state.pools.get(entry["pool"], ""))
+            where = f"the pool {entry['pool']}"
+        else:
+            taken = self.taken()
+            within = parse_cpus(entry["within"]) & self.topology.online - self.topology.isolated
+            cpus = (within - taken) or (self.usable - taken)
+            where = f"the containers that share CPUs, beside {render_cpus(taken) or 'none'} of pools and single ones"
+        if not cpus:
+            has = render_cpus(self.topology.online)
+            fix = "expected conf.pools and conf.systemReserved to leave some"
+            raise NoRoomError(f"no CPU is left for {where}: the node has {has}; {fix}")
+        return cpus
 
     def choose(self, count: int, within: Set) -> Set:
         """Return *count* CPUs of *within* that the request's container can have alone.

@@ -119,6 +119,21 @@ def test_a_wrong_conf_is_named_with_file_line_and_column(host: Host) -> None:
     assert "wrong" in ran.stdout
 
 
+def test_a_conf_that_its_schema_accepts_and_the_plugin_refuses_is_a_fault(host: Host) -> None:
+    body = """    acts_on = ('create',)
+    class conf_class(skel.Conf):
+        cpus: frozenset = skel.fields.cpus('x')
+    def invoke(self, request, conf):
+        raise AssertionError('it acts')"""
+    host.script("mine", skel_plugin(body))
+    host.configure(PluginEntry(type="mine", conf={"cpus": "3-1"}))
+    (message,) = faults(host)
+    assert message.startswith("mine refuses it: conf.cpus: ")
+    assert "reversed" in message
+    host.configure(PluginEntry(type="mine", conf={"cpus": "1-3"}))
+    assert command(host, "check").status == 0
+
+
 def test_setting_open_to_every_pod_is_a_note(host: Host) -> None:
     for module in PLUGINS:
         host.compiled(module)

@@ -130,7 +130,7 @@ def test_only_a_container_that_is_set_up_is_adjusted() -> None:
 def test_host_that_would_drop_the_adjustment_gets_an_error() -> None:
     said = {"devices.nri.io": json.dumps([NULL])}
     message = error(PLUGIN, said, EVERYTHING, extensions=None)
-    assert message.startswith("device-injector: the request lacks the extension adjust: this host would drop")
+    assert message.startswith("the request lacks the extension adjust: this host would drop")
     assert run(PLUGIN, said, extensions=None).error == ""
     assert run(PLUGIN, {}, EVERYTHING, extensions=None).error == ""
 

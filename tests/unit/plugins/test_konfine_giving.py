@@ -230,6 +230,18 @@ def test_pool_without_a_free_cpu_refuses_the_container(v2: GivingNode) -> None:
     assert v2.refusal("b", annotations={"qos.class": "more"}) == "the pool more has no CPU, and no other one is free"
 
 
+def test_pools_that_leave_no_cpu_are_named(v2: GivingNode) -> None:
+    v2.conf["pools"] = [{"name": "all", "cpus": "0-99", "classes": ["ls"]}]
+    assert v2.refusal("a", annotations={"qos.class": "be"}) == (
+        "no CPU is left for the containers that share CPUs, beside 0-7 of pools and single ones: the node has 0-7; "
+        "expected conf.pools and conf.systemReserved to leave some"
+    )
+    v2.conf["pools"] = [{"name": "far", "cpus": "99", "classes": ["ls"]}]
+    assert v2.refusal("b", annotations={"qos.class": "ls"}).startswith(
+        "no CPU is left for the pool far: the node has 0-7"
+    )
+
+
 # The record
 
 

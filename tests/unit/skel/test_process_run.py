@@ -251,9 +251,12 @@ def test_help_and_schema_are_made_of_the_conf_class() -> None:
 
 def test_a_change_that_this_host_would_drop_is_an_error() -> None:
     plugin = Fake(lambda request: request.new_result("fake", adjust={"oomScoreAdj": 1}))
-    error = Process(plugin, "invoke").result["error"]
-    assert error.startswith("fake: the request lacks the extension adjust: this host would drop what is asked for")
+    setup = REQUEST.replace(b"create", b"setup")
+    error = Process(plugin, "invoke", stdin=setup).result["error"]
+    assert error.startswith("the request lacks the extension adjust: this host would drop what is asked for")
     assert "(oomScoreAdj)" in error
+    error = Process(plugin, "invoke").result["error"]
+    assert error == "found adjust in answer to create, expected it in answer to setup alone"
     known = REQUEST.replace(b"null", b'null,"extensions":{"adjust":1}')
     assert Process(plugin, "invoke", stdin=known).result["adjust"] == {"oomScoreAdj": 1}
 
@@ -261,7 +264,7 @@ def test_a_change_that_this_host_would_drop_is_an_error() -> None:
 @pytest.mark.parametrize(("asked", "shown"), [(True, "(the boolean true)"), ({1: 2}, "(1)")])
 def test_a_change_of_another_type_is_an_error_as_well(asked: Any, shown: str) -> None:
     plugin = Fake(lambda request: request.new_result("fake", adjust=asked))
-    ran = Process(plugin, "invoke")
+    ran = Process(plugin, "invoke", stdin=REQUEST.replace(b"create", b"setup"))
     assert ran.status == 0
     assert shown in ran.result["error"]
 
