@@ -23,7 +23,7 @@ from nri.authoring.source import SourceError, about, ask, content, entry_beside,
 from nri.build import install
 from nri.client.resident import try_resident
 from nri.config.entries import TYPE_PATTERN, PluginEntry
-from nri.config.plugin_conf import check_conf
+from nri.config.plugin_conf import UNCHECKED, check_conf
 from nri.testing import Pod
 from nri.types import gojson
 from nri.types.v1 import Result
@@ -118,8 +118,8 @@ def _look_at(script: str, conf: Any) -> Built:
         entry, _ = entry_beside(script, said["type"])
         conf = None if entry is None else entry.conf
     schema = ask([sys.executable, script], "schema")
-    if conf is not None:
-        for fault in check_conf(PluginEntry(type=said["type"], conf=conf), schema):
+    for fault in check_conf(PluginEntry(type=said["type"], conf=conf), schema):
+        if conf is not None or fault.message.startswith(UNCHECKED):
             raise SourceError(f"the conf of {said['type']}: {fault.path.partition('].')[2]}: {fault.message}")
     container = Pod("nri-build").container("nri-build")
     states = [str(state) for state in said.get("states") or ("create",)]
@@ -204,7 +204,13 @@ def _try_v2(executable: str, name: str) -> None:
     index, _, rest = name.partition("-")
     identity = (index, rest) if re.fullmatch("[0-9]{2}", index) and rest else ("10", name)
     errors: list[object] = []
-    with Runtime(plugins=[(*identity, executable)], on_exchange=lambda exchange: errors.append(exchange.error)):
+    lines: list[str] = []
+    with Runtime(
+        plugins=[(*identity, executable)],
+        on_exchange=lambda exchange: errors.append(exchange.error),
+        on_output=lambda _, line: lines.append(line),
+    ):
         pass
     if any(errors):
-        raise SourceError(f"{name}: the embedded runtime cannot start it: {next(filter(None, errors))}")
+        said = f"; its last line: {lines[-1]}" if lines else ""
+        raise SourceError(f"{name}: the embedded runtime cannot start it: {next(filter(None, errors))}{said}")

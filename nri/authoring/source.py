@@ -102,8 +102,10 @@ def ask(command: Sequence[str], verb: str) -> Any:
     if not output.ending:
         with suppress(ValueError):
             return gojson.loads(output.stdout)
-    said = f" ({lines[-1]})" if lines else ""
-    raise SourceError(f"{command[-1]} {verb}: found {output.ending or 'no JSON'}{said}, expected JSON")
+    place = next((line.strip() for line in reversed(lines) if line.lstrip().startswith('File "')), "")
+    said = f" ({lines[-1]}{place and f', {place}'})" if lines else ""
+    expected = "expected JSON" if output.ending else "expected what skel.main() prints: is it called?"
+    raise SourceError(f"{command[-1]} {verb}: found {output.ending or 'no JSON'}{said}, {expected}")
 
 
 def run(command: Sequence[str], verb: str, stdin: bytes = b"") -> tuple[Output, list[str]]:
@@ -121,7 +123,8 @@ def run(command: Sequence[str], verb: str, stdin: bytes = b"") -> tuple[Output, 
         raise SourceError(f"{command[0]} can't be started: {error.strerror}") from error
     if output.stopped:
         reason = f"no answer within {ANSWER_WITHIN:g} s" if output.stopped == "deadline" else "it wrote too much"
-        raise SourceError(f"{command[-1]} {verb}: killed: {reason}; work belongs into invoke()")
+        advice = "" if verb == "invoke" else "; work belongs into invoke()"
+        raise SourceError(f"{command[-1]} {verb}: killed: {reason}{advice}")
     return output, lines
 
 

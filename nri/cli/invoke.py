@@ -86,8 +86,10 @@ def invoke(
     places = host._replace(bin_dirs=tuple(map(os.path.abspath, host.bin_dirs)))  # prepare_process() changes directory
     client = Client(places.load(), places.invoker, timeout=timeout)
     if not as_json:
-        for plugin, reason in client.skipped(state, client.request(request, state)).items():
-            click.echo(escape(f"# {plugin} does not run: {reason}"))
+        for plugin, reason in client.skipped(state, client.request(request, state)):
+            several = [entry.type for entry in client.config.plugins].count(plugin.type) > 1
+            entry = f" ({plugin.source}: plugins[{plugin.source_index}])" if several else ""
+            click.echo(escape(f"# {plugin.type}{entry} does not run: {reason}"))
         if not client.chain(state):
             click.echo(f"no plugin is configured for {state}")
     spec = request.spec or spec_from_oci({})
@@ -151,7 +153,8 @@ def _print_step(step: Step) -> None:
         if step.stdout:
             click.echo(f"  stdout: {readable(step.stdout[:4096])}")
         click.echo(f"  error: {escape(step.error.reason)}")
-    sys.stdout.flush()
+    if sys.stdout:  # None if the caller has closed it
+        sys.stdout.flush()
 
 
 def _step_value(step: Step) -> dict[str, Any]:

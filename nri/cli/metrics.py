@@ -111,8 +111,9 @@ def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
-    elif ":" in host:
-        raise NRIError(f"{text}: found an IPv6 address without brackets, expected [ADDRESS]:PORT")
+    elif set(host) & set(":/*["):
+        shown = text[:MAX_LABEL]
+        raise NRIError(f"{shown}: found no address, expected HOST:PORT, [IPv6]:PORT or :PORT, as 0.0.0.0:10753")
     if not (port.isascii() and port.isdigit() and len(port) <= 5) or int(port) > 65535:
         found = f"{text[:MAX_LABEL]}: found the port {port[:MAX_LABEL]!r}"
         raise NRIError(f"{found}, expected HOST:PORT or :PORT, with a port up to 65535")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import keyword
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -50,13 +51,16 @@ def new(name: str, reads: str | None, writes: str | None, adjusts: str | None, i
     if kind is None:
         kinds = ", ".join([kind.option for kind in KINDS if kind.option])
         raise click.UsageError(f"a plugin starts from one kind: expected one of {kinds}")
-    names = make(name, kind, directory)
+    names = make(name, kind, directory or ".")
     click.echo(
-        f"made {directory}/{name}: {', '.join(names)}" if directory != "." else f"made {name}: {', '.join(names)}"
+        f"made {directory}/{name}: {', '.join(names)}"
+        if directory not in ("", ".")
+        else f"made {name}: {', '.join(names)}"
     )
 
 
-TAKEN = frozenset({"nri", "click", "conftest", "google", "jsonschema", "pytest", "setup", "test", "yaml"})
+_TOOLS = ("iniconfig", "mypy", "packaging", "pluggy", "pygments", "pytest")
+TAKEN = frozenset(("nri", "click", "conftest", "google", "jsonschema", "setup", "test", "yaml", *_TOOLS))
 """Names of modules, beside those of the standard library, that a plugin's module would hide."""
 
 
@@ -111,11 +115,15 @@ def make(name: str, kind: Kind, directory: str) -> list[str]:
     place = os.path.join(directory, name)
     if os.path.lexists(place):
         raise NewPluginError(f"{place} exists: expected a name for which there is no file or folder yet")
-    words = {"check": kind.check, "name": name, "class": class_name(name), "module": module_name(name)}
+    texts = _texts(kind.template)
+    used = {word for text in texts.values() for word in re.findall(r"\w+", text)}
+    class_ = class_name(name)
+    class_ = f"{class_}Plugin" if class_ in used else class_
+    words = {"check": kind.check, "name": name, "class": class_, "module": module_name(name)}
     made = ""
     try:
         made = tempfile.mkdtemp(prefix=f".{name[:40]}-", dir=directory)
-        names = [_fill(text, made, words) for text in _texts(kind.template).items()]
+        names = [_fill(text, made, words) for text in texts.items()]
         os.chmod(made, 0o777 & ~_umask())
         os.rename(made, place)
     except OSError as error:

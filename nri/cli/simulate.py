@@ -55,7 +55,12 @@ _shown = functools.partial(click.option, show_default=True)
 @_shown("--cgroups", default="v2", type=_CGROUPS, help="Plain files for source files, or the node's own cgroups.")
 @_shown("--runtime", default="containerd:2.1", metavar="NAME:VERSION", help="The runtime's name and version.")
 @options.path("--bin-dir", "bin_dirs", multiple=True, default=DEFAULT_BIN_DIRS, metavar="DIR", help="For *.conf.")
-@click.option("--config-dir", metavar="DIR", help="Configuration of v2 plugins: NN-name.conf in DIR, else name.conf.")
+@click.option(
+    "--config-dir",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False),
+    help="Configuration of v2 plugins: NN-name.conf in DIR, else name.conf.",
+)
 @click.option("--v2", "is_v2", is_flag=True, help="Executables that are not called NN-name are v2 plugins.")
 @options.seconds("--timeout", default=2.0, help="Time that a v2 plugin, or a whole chain, has to answer.")
 @click.option("--watch", is_flag=True, help="Again at every save.")

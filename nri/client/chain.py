@@ -174,7 +174,8 @@ class Client:
                 results.append(step.result)
             elif step.error is not None:
                 if step.is_ignored:
-                    log(plugin.type, f"failed, ignored (failurePolicy: ignore): {step.error.reason}")
+                    ignored = f"{state} of {request.id} failed, ignored (failurePolicy: ignore)"
+                    log(plugin.type, f"{ignored}: {step.error.reason}")
                     continue
                 errors.append(step.error)
                 if state != State.DELETE:
@@ -216,17 +217,17 @@ class Client:
                 raise ChainError([PluginError(plugin.type, f"not run: when: found {contradiction}; {expected}")], ())
         return [(plugin, "") for plugin, _ in judged] if state == State.DELETE else judged
 
-    def skipped(self, state: str, request: Request) -> dict[str, str]:
-        """Return the plugins whose condition keeps them from running for ``state``, each with the reason."""
-        plugins = [plugin for plugin in self.config.plugins if plugin.wants(state) and plugin.when is not None]
-        if not plugins:
-            return {}
+    def skipped(self, state: str, request: Request) -> list[tuple[PluginEntry, str]]:
+        """Return the entries whose condition keeps them from running for ``state``, each with the reason."""
+        entries = [entry for entry in self.config.plugins if entry.wants(state) and entry.when is not None]
+        if not entries:
+            return []
         from nri.client.facts import facts_of
 
         facts = facts_of(request)
-        return {
-            entry.type: entry.when.explain(facts) for entry in plugins if entry.when and not entry.when.accepts(facts)
-        }
+        return [
+            (entry, entry.when.explain(facts)) for entry in entries if entry.when and not entry.when.accepts(facts)
+        ]
 
     def request(self, request_or_task: Request | Task, state: str, sandbox: Sandbox | None = None) -> Request:
         """Return the request for the plugins, without ``conf`` and the results of the chain.

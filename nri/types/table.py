@@ -81,7 +81,8 @@ def text(
         return isinstance(value, str) and shortest <= len(value) <= most and (matches is None or matches(value))
 
     keywords = {"type": "string", "minLength": shortest or None, "maxLength": longest, "pattern": pattern}
-    return Rule(str, accepts, expected or ("a string that is not empty" if shortest else "a string"), keywords)
+    long = f"a string of at least {shortest} characters" if shortest > 1 else "a string that is not empty"
+    return Rule(str, accepts, expected or (long if shortest else "a string"), keywords)
 
 
 def number(

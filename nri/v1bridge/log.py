@@ -361,7 +361,7 @@ class EventLog:
             left = [] if seconds is None else [("ms_left", round(seconds * 1000))]
             names = ",".join([plugin.type for plugin in client.chain(request.state, request)]) or "none"
             reasons = client.skipped(request.state, request)
-            skipped = [(f"skipped_{plugin}", reason) for plugin, reason in reasons.items()]
+            skipped = [(f"skipped_{plugin.type}", reason) for plugin, reason in reasons]
             log.debug("event", extra=_about(name, request, ("chain", names), *left, *skipped))
         return EventLines(self, request, name)
 

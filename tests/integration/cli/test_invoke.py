@@ -240,6 +240,15 @@ def test_it_says_which_would_not_run_for_a_request_and_why(host: Host) -> None:
     assert lines(host, "resize") == ["no plugin is configured for resize"]
 
 
+def test_each_entry_of_a_plugin_that_does_not_run_is_named(host: Host) -> None:
+    host.configure(*[plugin("noop", when={"namespaces": [name]}) for name in ("a", "b", "default")])
+    file = f"{host.conf}/10-test.conf"
+    assert lines(host, "create") == [
+        f'# noop ({file}: plugins[0]) does not run: namespace "default", expected a',
+        f'# noop ({file}: plugins[1]) does not run: namespace "default", expected b',
+    ]
+
+
 def test_plugins_run_whose_condition_holds(host: Host) -> None:
     host.configure(
         plugin("noop", ["echo"], when={"labels": {"app": {"equals": "web"}}}),

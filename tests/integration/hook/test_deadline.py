@@ -32,7 +32,9 @@ def test_plugin_is_killed_at_the_deadline_and_none_started_after(host: Host) -> 
     host.configure(plugin("hanging", failure_policy="ignore"), plugin("hanging"))
     ran = Ran(host, deadline=1.0)
     ignored, last = ran.stderr.splitlines()
-    assert ignored.startswith("nri: hanging: failed, ignored (failurePolicy: ignore): killed: no result after ")
+    assert ignored.startswith(
+        "nri: hanging: create of redis failed, ignored (failurePolicy: ignore): killed: no result after "
+    )
     assert last == "nri hook create redis: not done within 1 s: plugin hanging: not started: no time is left"
     assert ran.status == 1
 

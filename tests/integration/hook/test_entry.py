@@ -222,7 +222,7 @@ def test_timeout_and_failure_policy_of_the_command_line(host: Host) -> None:
     host.configure(plugin("noop", ["hang"]))
     assert failure(host, timeout=0.2) == "nri hook create redis: plugin noop: killed: no result after 0.2 s"
     ran = Ran(host, timeout=0.2, failure_policy="ignore")
-    ignored = "nri: noop: failed, ignored (failurePolicy: ignore): killed: no result after 0.2 s\n"
+    ignored = "nri: noop: create of redis failed, ignored (failurePolicy: ignore): killed: no result after 0.2 s\n"
     assert (ran.status, ran.stderr) == (0, ignored)
 
 
@@ -267,7 +267,7 @@ def test_plugin_and_configuration_writable_by_others_are_refused(host: Host) -> 
     host.configure(plugin("noop", failure_policy="ignore"))
     ran = Ran(host)
     assert ran.status == 0
-    assert "nri: noop: failed, ignored (failurePolicy: ignore): not run: " in ran.stderr
+    assert "nri: noop: create of redis failed, ignored (failurePolicy: ignore): not run: " in ran.stderr
     (host.conf / "10-test.conf").chmod(0o666)
     assert f"{host.conf}/10-test.conf:1:1: (document): is writable by others (mode 0666, owner " in failure(host)
 

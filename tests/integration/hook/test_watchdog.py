@@ -105,5 +105,5 @@ def test_failed_plugin_leaves_no_child_in_another_group(host: Host) -> None:
     give(process, host.state())
     status, stderr = ended(process)
     assert status == 0
-    assert "nri: hanging: failed, ignored " in stderr
+    assert "nri: hanging: create of redis failed, ignored " in stderr
     assert wait_until(lambda: not host.processes())

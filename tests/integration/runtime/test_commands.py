@@ -218,7 +218,7 @@ def test_a_failure_that_the_options_ignore_is_noted(runtime: Runtime) -> None:
     for words in (CREATE, ("run", "--bundle", "bundle", "web")):
         done = runtime.run(*words, cwd=runtime.host.root)
         assert done.returncode == 0
-        assert "noop: failed, ignored (failurePolicy: ignore): no" in done.stderr
+        assert " of web failed, ignored (failurePolicy: ignore): no" in done.stderr
     assert not [words for words in runtime.words() if "delete" in words]
 
 

@@ -33,6 +33,18 @@ def test_options_choose_the_kind_and_the_files_are_named(tmp_path: Path) -> None
     assert ", 10-a-b.conf, README.md, a_b.py, pyproject.toml, test_a_b.py\n" in made.stdout
 
 
+def test_a_class_hides_no_name_of_its_template(tmp_path: Path) -> None:
+    for name, template in (
+        ("state", "annotations"),
+        ("KEY", "annotations"),
+        ("pod", "annotations"),
+        ("any", "container"),
+    ):
+        make(name, next(kind for kind in KINDS if kind.template == template), str(tmp_path))
+        (text,) = [path.read_text() for path in (tmp_path / name).glob("*.py") if not path.name.startswith("test_")]
+        assert f"class {class_name(name)}Plugin(" in text
+
+
 def test_files_have_the_format_of_ruff_for_any_name(tmp_path: Path) -> None:
     rules = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]
     for kind in KINDS:

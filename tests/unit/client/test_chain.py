@@ -17,7 +17,7 @@ from nri.types.v1 import Request, Result, Spec
 from tests.unit.client.fake_invoker import FakeInvoker, client, entries, output
 
 NO = output({"error": "no"})
-IGNORED = "failed, ignored (failurePolicy: ignore): "
+IGNORED = "create of redis failed, ignored (failurePolicy: ignore): "
 
 
 def request(**changes: Any) -> Request:

@@ -84,7 +84,7 @@ def test_ignored_conflict_drops_the_whole_result() -> None:
     assert invoker.requests[2]["spec"]["annotations"] == {"k": "v"}
     assert asked.adjust == {"env": {"A": "1"}, "annotations": {"b": "2"}}
     assert asked.updates == {}
-    assert lines == [("b", f"failed, ignored (failurePolicy: ignore): {CONFLICT}")]
+    assert lines == [("b", f"setup of self failed, ignored (failurePolicy: ignore): {CONFLICT}")]
 
 
 @pytest.mark.parametrize(("state", "key"), [("setup", "adjust"), ("delete", "updates")])
