@@ -28,7 +28,7 @@ from nri.places import DEFAULT_BIN_DIRS
 from nri.skel.scopes import CONTAINER_NAME_KEYS
 from nri.v2 import api
 from nri.v2.api import events
-from nri.v2.api.runtimes import nri_version
+from nri.v2.api.runtimes import listed
 from nri.v2.ttrpc import StatusError
 
 if TYPE_CHECKING:
@@ -115,6 +115,9 @@ def simulate(
     from nri.authoring import simulated
 
     name, _, version = runtime.partition(":")
+    nri = listed(name, version)
+    if nri is None:
+        raise click.BadParameter(f"found {runtime!r}, expected containerd:1.7 or later, or cri-o:1.26 or later")
     template = PodTemplate(
         annotations=options.pairs("--annotation", annotations),
         labels=options.pairs("--label", labels),
@@ -133,12 +136,12 @@ def simulate(
     with tempfile.TemporaryDirectory(prefix="nri-simulate-") as place:
         embedded = Runtime(
             name,
-            version or "0",
+            version,
             plugins=[
                 (index, kind, simulated.launchable(path, f"{index}-{kind}", place)) for index, kind, path in given.v2
             ],
             config_dir=config_dir,
-            nri_version=nri_version(name, version),
+            nri_version=nri,
             request_timeout=timeout,
             on_exchange=timeline.exchange,
             on_output=timeline.line,

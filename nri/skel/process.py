@@ -212,6 +212,9 @@ def _why_not(plugin: Plugin) -> str:
 
 def _wrong_states(plugin: Plugin) -> str:
     acts_on: Any = plugin.acts_on
+    uses: Any = getattr(plugin, "uses", ())
+    if isinstance(uses, str):
+        return f"class {type(plugin).__name__}: uses: found {uses!r}, expected a tuple of modules: uses = ({uses!r},)"
     for state in (acts_on,) if isinstance(acts_on, str) else acts_on or ():  # a text would be taken for its letters
         if isinstance(acts_on, str) or state not in STATES:
             expected = f"expected a tuple of some of {', '.join(STATES)}: acts_on = (State.CREATE,)"

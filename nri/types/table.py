@@ -100,6 +100,8 @@ def number(
     kind: type | tuple[type, ...] = int if whole else (int, float)
     least = float("-inf") if low is None else low
     most = float("inf") if high is None else high
+    if least > most:
+        raise ValueError(f"found the bounds {low} to {high}, expected the lower one first")
 
     def accepts(value: Any) -> bool:
         if not isinstance(value, kind) or value is True or value is False:

@@ -72,7 +72,11 @@ def nri_version(name: str, version: str, sent: str = "") -> Version:
         match = _NRI.match(sent)
         sent_version = (int(match[1]), int(match[2])) if match else (0, 0)
         return sent_version if sent_version > (0, 0) else SENDS_VERSION
+    return listed(name, version) or UNKNOWN
+
+
+def listed(name: str, version: str) -> Version | None:
+    """Return the version of the NRI of a runtime in :data:`RELEASES`; None if it is not there, or older."""
     match = _RUNTIME.match(version)
     release = (int(match[1]), int(match[2]), int(match[3] or 0)) if match else (0, 0, 0)
-    versions = [nri for first, nri in RELEASES.get(name, ()) if first <= release]
-    return versions[-1] if versions else UNKNOWN
+    return next((nri for first, nri in reversed(RELEASES.get(name, ())) if first <= release), None)

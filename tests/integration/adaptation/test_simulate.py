@@ -102,7 +102,16 @@ def test_a_plugin_whose_file_has_no_index_gets_its_place(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     "words",
-    [[], ["x", "--timeout", "nan"], ["x", "--cpus", "nan"], ["x", "--cpus", "1e300"], ["x", "--memory", "1" * 30]],
+    [
+        [],
+        ["x", "--runtime", "containerd:1.6.20"],
+        ["x", "--runtime", "crio:1.35"],
+        ["x", "--config-dir", "/nonexistent"],
+        ["x", "--timeout", "nan"],
+        ["x", "--cpus", "nan"],
+        ["x", "--cpus", "1e300"],
+        ["x", "--memory", "1" * 30],
+    ],
 )
 def test_a_wrong_command_line_is_status_2(words: list[str]) -> None:
     assert simulate(*words).status == 2

@@ -175,6 +175,10 @@ class ActsOnText(Fake):
     acts_on = State.CREATE  # type: ignore[assignment] # without its comma
 
 
+class UsesText(Fake):
+    uses = "json"  # type: ignore[assignment] # without its comma
+
+
 class ActsOnWrong(Fake):
     acts_on = (State.CREATE, "crate")
 
@@ -187,6 +191,7 @@ UNFIT: dict[str, tuple[Any, str]] = {
     "nothing": (Nothing(), f"class Nothing {NO_INVOKE}"),
     "no plugin": (NoPlugin(), f"class NoPlugin {NO_INVOKE}"),
     "a text": (ActsOnText(), f"class ActsOnText: acts_on: found 'create', {SOME}"),
+    "a module": (UsesText(), "class UsesText: uses: found 'json', expected a tuple of modules: uses = ('json',)"),
     "no state": (ActsOnWrong(), f"class ActsOnWrong: acts_on: found 'crate', {SOME}"),
     "a class": (Fake, "found the class Fake, expected an object of it: skel.main(Fake())"),
 }

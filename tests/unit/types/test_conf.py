@@ -148,3 +148,8 @@ def test_a_rule_that_cannot_keep_its_word_is_refused() -> None:
         text(pattern="a")
     with pytest.raises(TypeError, match=r"^expected "):
         array(FLAG, unique=True)
+
+
+def test_bounds_that_no_number_is_between_are_refused() -> None:
+    with pytest.raises(ValueError, match="found the bounds 5 to 1"):
+        fields.integer("how much", 5, 1)
