@@ -355,7 +355,10 @@ class _Examination:
 
     def _look_at_status(self, document: dict[str, Any]) -> None:
         bridge = document["bridge"]
-        self._log_file = str(document["log"]["to"] or "")
+        self._log_file, wanted = str(document["log"]["to"] or ""), bridge["options"].get("logFile")
+        if wanted and self._log_file not in ("", wanted):
+            text = f"the log goes to {self._log_file}: it can't be written to {wanted}"
+            self._add(FAULT, "log-file", text, f"df {wanted}; correct logFile, or make room")
         self._add(OK, "answers", f"process {bridge['pid']} is v1bridge {bridge['version']}: {bridge['state']}")
         if (bridge["version"], bridge["commit"] or "") != (__version__, __commit__):
             text = f"it is v1bridge {bridge['version']} (commit {bridge['commit'] or 'unknown'}), and this is nri"
@@ -464,10 +467,8 @@ class _Examination:
 
     def last_lines(self) -> None:
         """The end of the bridge's log, and what SELinux or AppArmor has denied."""
-        wanted, used = self._options.log_file, self._log_file
-        if wanted and used not in ("", wanted):
-            self._add(FAULT, "log-file", f"the log goes to {used}: it can't be written to {wanted}", f"df {wanted}")
-        files = dict.fromkeys([used, wanted, f"{DIRECTORY}/v1bridge.log"])
+        used = self._log_file
+        files = dict.fromkeys([used, self._options.log_file, f"{DIRECTORY}/v1bridge.log"])
         own = [path for path in files if path.startswith("/")]
         places = own[:1] if used.startswith("/") else [*own, "the journal", "/var/log/syslog", "/var/log/messages"]
         for where in places if used != "syslog" else places[len(own) :]:

@@ -326,7 +326,7 @@ def test_two_bridges_from_outside_stand_by_for_each_other_if_they_have_one_recor
 
 
 def test_a_log_file_that_cannot_be_written_is_found_and_the_log_shown(node: ScratchNode) -> None:
-    node.well().write("/etc/nri/conf.d/10-v1bridge.conf", '{"logFile": "/proc/nope/x"}')
+    node.well().status["bridge"]["options"] = {"logFile": "/proc/nope/x"}
     node.status["log"]["to"] = "/var/log/nri/v1bridge.log"
     node.write("/var/log/nri/v1bridge.log", "one\ntwo\n")
     (fault,) = node.faults()
