@@ -31,7 +31,7 @@ PROGRAMS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin
 
 HIDDEN = "(not shown)"
 
-_FOUND = re.compile(r"found .*?(, expected |$)", re.DOTALL)
+_FOUND = re.compile(r"found (?!an? [a-zA-Z ]+, expected a regular file).*?(, expected |$)", re.DOTALL)
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _SECRET = re.compile(
     r"(?i)(\b[\w.-]*(?:passw|token|secret|credential|private|api_?-?key|auth|cookie|bearer|passphrase)[\w.-]*[\"']?)"

@@ -174,11 +174,12 @@ class Bridge(stub.V2Plugin):
         return api.StopContainerResponse(update=requests.updates(changes)) if changes else None
 
     def answered(self, call: Call) -> None:
-        """Count the event. Say once that the runtime has not said what exists."""
+        """Count the event, and look after the status socket. Say once that the runtime has not said what exists."""
         if not self._is_told:
             self._is_told = True
             log.warning("not synchronized: what started before this bridge is not known, and gets no late create")
         self._ledger.answered(call)
+        self._status_socket.renew()
 
     def open_status(self) -> None:
         """Answer at the status socket, in a thread of its own."""

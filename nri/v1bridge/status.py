@@ -193,7 +193,7 @@ class StatusSocket:
     def open(self, path: str) -> None:
         """Answer at ``path`` from now on. The log has the reason if that cannot be."""
         with self._lock:
-            if path == self._path and self._wake is not None:
+            if path == self._path and self._wake is not None and os.path.lexists(path):
                 return
             self._close()
             try:
@@ -209,6 +209,11 @@ class StatusSocket:
                 listener.close()
                 theirs.close()
                 self._close()
+
+    def renew(self) -> None:
+        """Answer again if the socket was removed. One that another bridge has put there is left alone."""
+        if self._wake is not None and not os.path.lexists(self._path):
+            self.open(self._path)
 
     def close(self) -> None:
         """Answer no more, and remove the socket."""

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import threading
 from collections.abc import Iterator
@@ -107,6 +108,22 @@ def test_a_socket_that_was_left_behind_is_replaced(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["moved.sock"]
     second.close()
     assert not (tmp_path / "moved.sock").exists()
+
+
+def test_a_socket_that_was_removed_is_made_again(tmp_path: Path) -> None:
+    path = tmp_path / "run/v1bridge.sock"
+    answering, other = StatusSocket(answer), StatusSocket(answer)
+    answering.renew()
+    answering.open(str(path))
+    shutil.rmtree(path.parent)
+    answering.renew()
+    assert told(path, b"next\n") == b"got next"
+    other.open(str(path))
+    inode = path.stat().st_ino
+    answering.renew()
+    assert path.stat().st_ino == inode
+    other.close()
+    answering.close()
 
 
 def test_without_a_place_the_log_has_the_reason(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
