@@ -24,6 +24,12 @@ SCHEMA = 'conf_schema = {"properties": {"cpus": {"type": "string"}}}'
     [
         ("import nowhere", (), 1, "exit status 1 (ModuleNotFoundError: No module named 'nowhere', File "),
         (plugin("a", more=SCHEMA), ("--conf", '{"cpus": 2}'), 1, "the conf of a: conf.cpus: found the number 2"),
+        (
+            plugin("a", more='conf_schema = "{}"'),
+            (),
+            1,
+            "cannot be checked against the plugin's schema: it is no JSON",
+        ),
         (plugin("a"), ("--conf", "{"), 2, "Invalid value for '--conf': it is not JSON: "),
         (plugin("a"), ("--name", "../x"), 1, "--name: found '../x', expected a name such as 'batch'"),
         (plugin("a"), ("plugin.py",), 1, "{file}: its type 'a' is that of another plugin of this build"),

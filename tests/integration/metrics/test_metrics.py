@@ -102,7 +102,7 @@ def test_many_peers_that_ask_for_nothing_or_slowly_keep_no_other_from_asking(tmp
         assert len(list(Path(f"/proc/{metrics.child.pid}/task").iterdir())) < most
 
 
-@pytest.mark.parametrize("address", ["a..b:80", f"{'a' * 70}:80", f":{'1' * 5000}"])
+@pytest.mark.parametrize("address", ["[::1]", "*:80", "http://a:80", "a..b:80", f"{'a' * 70}:80", f":{'1' * 5000}"])
 def test_an_address_that_is_none_is_one_line(bridge: Path, address: str) -> None:
     done = process("metrics", "--socket", str(bridge), "--listen", address)
     assert (done.status, done.stdout, done.stderr.count("\n")) == (1, "", 1)

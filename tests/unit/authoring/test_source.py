@@ -43,6 +43,7 @@ def test_a_path_without_one_plugin_is_refused(
             "import nowhere",
             r"exit status 1 \(ModuleNotFoundError: No module named 'nowhere', File .*a.py\", line 1, in",
         ),
+        ("import nri.skel", r"a.py version: found no JSON, expected what skel.main\(\) prints: is it called\?"),
         ("print('{}')", "a.py version: found an object, expected what nri.skel answers"),
         (PLUGIN % "../a", r"its type: found the string '\.\./a', expected a name such as 'batch'"),
         (
