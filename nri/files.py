@@ -30,7 +30,7 @@ class UnfitFileError(OSError):
 
 def describe(mode: int) -> str:
     """Return the kind of a file with this ``st_mode``, for example ``a FIFO``."""
-    return _KINDS.get(stat.S_IFMT(mode), "something that is no file")
+    return _KINDS.get(stat.S_IFMT(mode), "a file of an unknown kind")
 
 
 def read_regular(path: str, limit: int) -> tuple[bytes, os.stat_result]:

@@ -158,7 +158,7 @@ def _invoke(plugin: Plugin, request: Request, verb: str, stderr: Any, unexpected
         return _failure(
             plugin,
             request,
-            f"the request lacks the extension adjust: this host would drop what is asked for "
+            "the request lacks the extension adjust: this host would drop what is asked for "
             f"({asked}); expected a host that applies changes",
         )
     return result
