@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable
 
 from nri.adaptation.errors import AdaptationError
-from nri.errors import escape
+from nri.errors import escape, reason_of
 from nri.process.children import end_child, has_exited, kill_group
 from nri.process.spawn import spawn
 from nri.v2.api import names
@@ -65,7 +65,7 @@ class LaunchedPlugin:
             self.sock.close()
             if self._printed >= 0:
                 os.close(self._printed)
-            raise AdaptationError(f"{path} can't be started: {error.strerror or error}") from error
+            raise AdaptationError(f"{path} can't be started: {reason_of(error)}") from error
         finally:
             theirs.close()
             for fd in {null, output}:

@@ -20,7 +20,7 @@ from nri import config
 from nri.cli import options
 from nri.cli.check import Checked
 from nri.config.loading import unread
-from nri.errors import NRIError, escape
+from nri.errors import NRIError, escape, reason_of
 
 ATTEMPTS = 5
 """How often a directory is copied that is exchanged meanwhile."""
@@ -50,7 +50,7 @@ def apply(host: options.Host, directory: str, sets: str) -> None:
         done = _apply(host, directory, conf_dir, sets)
     except OSError as error:
         path = error.filename2 or error.filename or sets
-        raise NRIError(f"cannot be applied: {path}: {error.strerror or error}") from None
+        raise NRIError(f"cannot be applied: {path}: {reason_of(error)}") from None
     for line in done:
         click.echo(escape(line))
 

@@ -37,7 +37,7 @@ def main() -> None:
         if code is not None:
             sys.exit(code)
     from nri.cli.commands import nri
-    from nri.errors import escape
+    from nri.errors import escape, reason_of
 
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # its encoding may lack characters of a plugin's text
@@ -46,7 +46,7 @@ def main() -> None:
         nri(prog_name="nri")
     except OSError as error:  # of stdout: the commands report those of their files
         where = f"{error.filename}: " if error.filename else ""
-        print(escape(f"nri: {where}{error.strerror or error}"), file=sys.stderr, flush=True)
+        print(escape(f"nri: {where}{reason_of(error)}"), file=sys.stderr, flush=True)
         os._exit(1)  # the interpreter would write the rest again, and fail
 
 

@@ -16,6 +16,7 @@ from nri import files, trust
 from nri.config.entries import ConfigList
 from nri.config.faults import ConfigError, Fault
 from nri.config.validate import parse
+from nri.errors import reason_of
 from nri.places import DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
 
 TYPE_CHECKING = False
@@ -331,7 +332,7 @@ def _leading_to(conf_dir: str, faults: list[Fault], plain: set[str]) -> list[str
 
 
 def _not_followed(error: OSError) -> str:
-    reason = (error.strerror or str(error)).lower()
+    reason = reason_of(error).lower()
     return f"cannot be followed to its end: {reason}, expected a path of at most {trust.MAX_LINKS} links"
 
 
@@ -346,7 +347,7 @@ def _of_directories(directories: list[str]) -> list[Fault]:
         except FileNotFoundError:
             continue  # it does not exist, or no longer exists
         except OSError as error:
-            wrong = f"cannot be looked at: {(error.strerror or str(error)).lower()}, expected a directory"
+            wrong = f"cannot be looked at: {reason_of(error).lower()}, expected a directory"
         if wrong and key not in faults:
             faults[key] = Fault(file=directory, message=wrong)
     return [*faults.values()]
@@ -371,7 +372,7 @@ def _refusal(path: str, error: OSError, expected: str) -> Exception:
         return _fault(path, f"found a symlink to {target!r}, which does not exist, expected {expected}")
     if isinstance(error, files.UnfitFileError):
         return _fault(path, str(error.strerror))
-    reason = (error.strerror or str(error)).lower()
+    reason = reason_of(error).lower()
     return _fault(path, f"cannot be read: {reason}, expected {expected}")
 
 

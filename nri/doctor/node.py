@@ -10,7 +10,7 @@ import time
 from typing import Any, NamedTuple
 
 from nri import files, trust
-from nri.errors import escape
+from nri.errors import escape, reason_of
 from nri.process.conversation import launch
 from nri.types.gojson import shorten
 
@@ -218,7 +218,7 @@ class Node:
 
 def reason(error: OSError) -> str:
     """Return what could not be looked at, and why."""
-    why = (error.strerror or str(error)).lower()
+    why = reason_of(error).lower()
     return f"{error.filename}: {why}" if error.filename else why
 
 

@@ -26,7 +26,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from nri.errors import NRIError
+from nri.errors import NRIError, reason_of
 from nri.v2.frames import FrameDecoder, ProtocolError, encode
 
 RELIEVED_AFTER = 0.02
@@ -198,7 +198,7 @@ class Mux:
                 self._socket.sendall(data)
             except OSError as error:
                 stalled = isinstance(error, BlockingIOError)
-                reason = f"it took nothing for {SEND_TIMEOUT} s" if stalled else error.strerror or str(error)
+                reason = f"it took nothing for {SEND_TIMEOUT} s" if stalled else reason_of(error)
             else:
                 return
         raise self.close(f"sending to the peer failed: {reason}").with_traceback(None)
@@ -271,7 +271,7 @@ class Mux:
         except ProtocolError as error:
             self.close(f"the peer broke the protocol: {error}")
         except OSError as error:
-            self.close(f"reading failed: {error.strerror or error}")
+            self.close(f"reading failed: {reason_of(error)}")
         except Exception:  # the bytes that were read are lost
             log.exception("what was read could not be handled")
             self.close("what was read could not be handled")

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nri.errors import NRIError, escape
+from nri.errors import NRIError, escape, reason_of
 from nri.places import DEFAULT_SOCKET
 from nri.v2.api import ContainerUpdate
 from nri.v2.api.names import SOCKET_VARIABLE
@@ -84,7 +84,7 @@ class Runner:
                     sock.close()
                     raise
             except OSError as error:
-                failure = f"no runtime at {self._path}: {error.strerror or error}"
+                failure = f"no runtime at {self._path}: {reason_of(error)}"
             else:
                 reason = self._serve(session)
                 failure = "" if session.synchronized else f"not accepted at {self._path}: {reason}"
@@ -161,7 +161,7 @@ def _given(sock: Any) -> socket.socket:
     try:
         sock.getpeername()
     except OSError as error:
-        raise NRIError(f"the given socket is not connected: {error.strerror or error}") from error
+        raise NRIError(f"the given socket is not connected: {reason_of(error)}") from error
     return sock
 
 
