@@ -163,8 +163,8 @@ def _exchange(new: str, conf_dir: str, sets: str) -> str:
     os.symlink(os.path.relpath(os.path.realpath(new), os.path.realpath(above)), part)
     if before and os.path.islink(conf_dir):  # the rename below takes its place
         target = os.readlink(conf_dir)
-        is_relative = not os.path.isabs(target)
-        target = os.path.relpath(os.path.join(above, target), os.path.dirname(before)) if is_relative else target
+        if not os.path.isabs(target):
+            target = os.path.relpath(os.path.join(above, target), os.path.dirname(before))
         os.symlink(target, before)
     elif before:
         os.rename(conf_dir, before)  # the bridge uses missing files for one second more

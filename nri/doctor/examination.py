@@ -470,8 +470,12 @@ class _Examination:
         used = self._log_file
         files = dict.fromkeys([used, self._options.log_file, f"{DIRECTORY}/v1bridge.log"])
         own = [path for path in files if path.startswith("/")]
-        places = own[:1] if used.startswith("/") else [*own, "the journal", "/var/log/syslog", "/var/log/messages"]
-        for where in places if used != "syslog" else places[len(own) :]:
+        places = ["the journal", "/var/log/syslog", "/var/log/messages"]
+        if used.startswith("/"):
+            places = [used]
+        elif used != "syslog":
+            places = own + places
+        for where in places:
             try:
                 lines = self._lines_of(where, is_own=where in own)[-LINES:]
             except FileNotFoundError:
