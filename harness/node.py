@@ -65,7 +65,7 @@ class BridgeNode:
             "confDir": str(self.conf_dir),
             "binDirs": [str(folder) for folder in bin_dirs],
             "logFile": str(self.log_file),
-            "recordFile": str(scratch / "v1bridge.record"),
+            "recordDir": str(scratch / "v1bridge.record"),
             **(options or {}),
         }
         (scratch / f"conf.d/{PLUGIN}.conf").write_text(json.dumps(document))

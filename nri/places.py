@@ -18,10 +18,10 @@ RUNTIME_OPTIONS_FILE = "/etc/nri/runtime.json"
 DEFAULT_SOCKET = "/var/run/nri/nri.sock"
 """Socket on which a runtime accepts v2 plugins."""
 
-DEFAULT_RECORD_FILE = "/run/nri/v1bridge.record"
+DEFAULT_RECORD_DIR = "/run/nri/v1bridge.record"
 """The bridge's record of containers that have had their create; below /run, so that no reboot leaves it there."""
 
 
-def beside(record_file: str, ending: str) -> str:
-    """Return the path of another file of the bridge, such as ``/run/nri/v1bridge.lock``."""
-    return record_file.removesuffix(".record") + ending
+def beside(record_dir: str, ending: str) -> str:
+    """Return the path of a file of the bridge beside its record, such as ``/run/nri/v1bridge.lock``."""
+    return record_dir.removesuffix(".record") + ending

@@ -78,10 +78,13 @@ def judge_path(path: str, status: os.stat_result) -> str:
 def make_private(directory: str) -> None:
     """Make a directory with mode 0700, with those above it, if it is not there.
 
-    :raises NRIError: it is there, and others can write to it.
+    :raises NRIError: it is no directory, or others can write to it.
     :raises OSError: it cannot be made or looked at.
     """
-    os.makedirs(directory, mode=0o700, exist_ok=True)
+    try:
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+    except FileExistsError as error:
+        raise NRIError(f"{error.filename} is no directory") from None
     if wrong := judge_path(directory, os.stat(directory)):
         raise NRIError(wrong)
 

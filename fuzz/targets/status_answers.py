@@ -99,7 +99,7 @@ _STATUS = {
     "withoutPlugins": [
         {"id": "a", "pod": "a/b", "container": None, "plugin": None, "state": "create", "since": 1, "why": "e"}
     ],
-    "record": {"file": "/a", "fault": None},
+    "record": {"directory": "/a", "fault": None},
     "inProgress": {"event": "StartContainer", "name": "a/b/c", "seconds": 1.5, "allowed": 2},
     "log": {"to": None, "lost": 0},
 }

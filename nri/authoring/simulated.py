@@ -250,7 +250,7 @@ def bridged(
         conf_dir=conf_dir,
         conf_file=f"{place}/none",
         bin_dirs=tuple(bin_dirs),
-        record_file=f"{place}/record",
+        record_dir=f"{place}/record",
         resident=False,
         late_create=False,
         check_owner=False,  # they are the author's own

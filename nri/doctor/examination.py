@@ -148,7 +148,7 @@ class _Examination:
         self._read_options(serving)
         records = {self._record_of(process) for process in self._outside if process.is_here}
         if len(records) > 1:
-            text = f"{len(self._outside)} bridges with different recordFiles run: every plugin runs twice"
+            text = f"{len(self._outside)} bridges with different recordDirs run: every plugin runs twice"
             self._add(FAULT, "two-bridges", text, "end all but one; pgrep -a v1bridge")
         for engine in [engine for engine in serving if engine.nri and engine.accepts and engine.pid]:
             self._look_at_socket(engine)
@@ -195,8 +195,8 @@ class _Examination:
             return
 
     def _record_of(self, process: Process) -> str:
-        """Return the recordFile of a bridge: bridges with the same one stand by for each other."""
-        return BridgeOptions.of_text(self._text(process.option("--config")))[0].record_file
+        """Return the recordDir of a bridge: bridges with the same one stand by for each other."""
+        return BridgeOptions.of_text(self._text(process.option("--config")))[0].record_dir
 
     def _look_at_socket(self, engine: Engine) -> None:
         if not stat.S_ISSOCK(self.node.mode(engine.socket)):
@@ -342,7 +342,7 @@ class _Examination:
 
     def status(self) -> None:
         """The status of the bridge; without an answer, whether one is expected."""
-        path = self.node.root + beside(self._options.record_file, ".sock")
+        path = self.node.root + beside(self._options.record_dir, ".sock")
         try:
             self._look_at_status(status(path))
         except UNUSABLE as error:
@@ -396,7 +396,7 @@ class _Examination:
             text = f"{launching[0].about} should have launched {self._launched[0]}, and no bridge runs: {why}"
             if running:
                 text = f"process {running[0].pid} is a bridge, and {why}: its socket was removed, or can't be made"
-            fix = launching[0].restart + (f"; look at recordFile, {self._options.record_file}" if running else "")
+            fix = launching[0].restart + (f"; look at recordDir, {self._options.record_dir}" if running else "")
             self._add(FAULT, "not-answering" if running else "not-running", text, fix)
         else:
             self._add(OK, "none", "no bridge runs")
@@ -418,7 +418,7 @@ class _Examination:
             self._judge(path, is_program=os.path.dirname(path) in programs)
         for directory in programs:
             self._look_at_file_system(directory, os.ST_NOEXEC, "noexec", "is mounted noexec: nothing in it can run")
-        run = os.path.dirname(options.record_file)
+        run = os.path.dirname(options.record_dir)
         self._look_at_file_system(run, os.ST_RDONLY, "read-only", "is read-only: the bridge can't keep its record")
         try:
             space = os.statvfs(node.root + run)

@@ -20,7 +20,7 @@ from _socket import AF_UNIX, SO_SNDTIMEO, SOCK_STREAM, SOL_SOCKET, socket
 from nri import peer, trust
 from nri.errors import NRIError, bounded, escape
 from nri.files import describe
-from nri.places import DEFAULT_RECORD_FILE, beside
+from nri.places import DEFAULT_RECORD_DIR, beside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 PROTOCOL = 1
 """The number of the protocol that is spoken here."""
 
-DEFAULT_STATUS_SOCKET = beside(DEFAULT_RECORD_FILE, ".sock")
-"""Where the bridge answers, unless its option ``recordFile`` names another place."""
+DEFAULT_STATUS_SOCKET = beside(DEFAULT_RECORD_DIR, ".sock")
+"""Where the bridge answers, unless its option ``recordDir`` names another place."""
 
 TIMEOUT = 5.0
 """Seconds for connection, request and answer together; as many as the bridge gives a client."""

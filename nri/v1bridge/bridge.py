@@ -183,10 +183,10 @@ class Bridge(stub.V2Plugin):
 
     def open_status(self) -> None:
         """Answer at the status socket, in a thread of its own."""
-        self._status_socket.open(beside(self.chains.options.record_file, ".sock"))
+        self._status_socket.open(beside(self.chains.options.record_dir, ".sock"))
 
     def close(self) -> None:
-        """Close the record's file, end the residents, and answer no more: no event follows."""
+        """End the residents, and answer no more: no event follows."""
         self._status_socket.close()
         self.chains.close()
 

@@ -132,7 +132,7 @@ class Chains:
         """
         self._runtime_runs_pods, self._refuses_starts = runtime_runs_pods, refuses_starts
         self._was_alone = self._is_alone(0.0)
-        self._record.load(self.options.record_file)
+        self._record.load(self.options.record_dir)
         self.client()
         self.residents.prepare(within)
 
@@ -189,8 +189,6 @@ class Chains:
         time.sleep(after)
         if not self._was_alone:
             self._is_alone(ALONE_WITHIN)
-            if self._comparison is comparison:
-                self._record.load(self.options.record_file)  # with what the other bridge has done meanwhile
         self._begin(comparison)
 
     def _begin(self, comparison: Found) -> None:
@@ -318,8 +316,7 @@ class Chains:
         self._record.retry()
 
     def close(self) -> None:
-        """Close the file of the record, and end the residents."""
-        self._record.close()
+        """End the residents."""
         self.residents.close()
 
     def run(self, request: Request, name: str, call: Call, changes: Changes | None = None) -> None:
@@ -529,6 +526,5 @@ class Chains:
             self.configuration.explain()
             self.note_runs()
             self._log.report()
-            self._record.tidy()
             if self._late.is_due:
                 self._late.start()

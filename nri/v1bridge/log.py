@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 from nri import trust
 from nri.errors import escape
-from nri.places import DEFAULT_RECORD_FILE, beside
+from nri.places import DEFAULT_RECORD_DIR, beside
 from nri.types.gojson import shorten
 from nri.v1bridge.options import BridgeOptions
 
@@ -211,8 +211,8 @@ def _sinks(options: BridgeOptions, *, launched: bool) -> dict[str, Make]:
     if launched or _is_journal():
         sinks["syslog"] = _syslog
     if launched:
-        path = beside(options.record_file, ".log")
-        if options.record_file == DEFAULT_RECORD_FILE:  # another record is another bridge's
+        path = beside(options.record_dir, ".log")
+        if options.record_dir == DEFAULT_RECORD_DIR:  # another record is another bridge's
             path = f"{DIRECTORY}/{os.path.basename(path)}"
         sinks[path] = lambda: _stamped(_own_file(path))
     return sinks if _is_discarded() else sinks | {"stderr": lambda: _stamped(_Stderr())}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from nri.config import host_fields
 from nri.config.entries import DEFAULT_TIMEOUT
 from nri.config.validate import SECONDS
-from nri.places import DEFAULT_RECORD_FILE
+from nri.places import DEFAULT_RECORD_DIR
 from nri.types import fields
 from nri.types.conf import Conf
 
@@ -41,10 +41,10 @@ class BridgeOptions(
         "run a late create for containers that started without the bridge; false: they are logged and listed",
         default=True,
     )
-    record_file: str = fields.path(
-        "record of containers that have had their create (mode 0600); lock (.lock) and status socket (.sock) are "
-        "beside it. It must outlive the bridge but not a reboot: keep it below /run",
-        default=DEFAULT_RECORD_FILE,
+    record_dir: str = fields.path(
+        "directory of the record of containers that have had their create; lock (.lock) and status socket (.sock) "
+        "are beside it. It must outlive the bridge but not a reboot: keep it below /run",
+        default=DEFAULT_RECORD_DIR,
     )
     log_file: str = fields.path(
         "file that the log is appended to (mode 0600); lines that it cannot take go to the default place", default=""

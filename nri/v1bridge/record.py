@@ -1,22 +1,19 @@
 """The record: which sandboxes and containers have had their ``create``, and which run without their plugins.
 
-It is in memory, and in a file that outlives the bridge but not the machine. A line is appended with one write: the id
-whose ``create`` ended without an error; or a JSON object, which has the plugins whose ``setup`` did, or is an entry
-of ``withoutPlugins`` in docs/status.md. An id is written after its chain has succeeded, so a bridge that is killed
-meanwhile leaves a container that counts as one without it. The file is read with suspicion: it is bounded, belongs to
-root or to our user, and is no link; other lines are ignored. A file that cannot be read counts as empty, and one that
-cannot be written is reported once, and in the status; neither is ever the error of an event.
+It is in memory, and in a directory that outlives the bridge but not the machine. An id whose ``create`` has ended
+without an error has an empty file, ``ID.created``; a bridge that is killed meanwhile leaves a container that counts
+as one without it. ``ID.notes`` has the plugins whose ``setup`` has run, and the id's ``withoutPlugins``, as
+docs/status.md has them. Only root and our user can write to the directory. One that cannot be used is reported once,
+and in the status; it is never the error of an event.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import logging
 import os
 import re
-import stat
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -26,12 +23,9 @@ from nri.errors import NRIError, bounded, escape, reason_of
 from nri.v1bridge.ledger import MAX_ERROR, split_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterable
 
     from nri.types.v1 import Request
-
-MAX_SIZE = 16 * 1024 * 1024
-"""Bytes of a file that is read. It has 65 for each container, and is rewritten when most of them are gone."""
 
 MAX_IDS = 100_000
 """Ids that are remembered; beyond that the oldest one is forgotten. A node has some thousands."""
@@ -39,74 +33,58 @@ MAX_IDS = 100_000
 MAX_WITHOUT = 1000
 """Pods and containers that run without their plugins; beyond that the oldest one is forgotten."""
 
-SPARE = 5_000
-"""Lines of ids that are forgotten, beyond which the file is rewritten."""
+MAX_NOTES = 1024 * 1024
+"""Bytes of the notes of one id."""
 
-_Key = tuple[str, str, str | None]
-_ID = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
-_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+_NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,199})\.(created|notes)")
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 log = logging.getLogger("nri.v1bridge")
 
 
 class Record:
-    """The ids that have had their ``create``. Any thread may call all methods; none raises for the file's sake.
+    """The ids that have had their ``create``. Any thread may call all methods; none raises for the directory's sake.
 
-    Before the first :meth:`load` there is no file, and ids are only in memory.
+    Before the first :meth:`load` there is no directory, and ids are only in memory.
     """
 
     def __init__(self) -> None:
-        self._path = ""
-        self._ids: dict[str, None] = {}  # in the order of their creates
-        self._setups: dict[str, list[str]] = {}  # types of plugins, by id
-        self._without: dict[_Key, dict[str, Any]] = {}
-        self._fd = -1
-        self._lines = 0
-        self._reported = self.fault = ""
+        self._directory = ""
+        self._created: dict[str, None] = {}  # in the order of their creates
+        self._notes: dict[str, dict[str, Any]] = {}  # by id, as in the files
+        self._unwritten: dict[str, None] = {}  # files that may not be as the two above have them
+        self.fault = ""
+        """Why the directory cannot be used."""
         self._lock = threading.Lock()
 
-    def __len__(self) -> int:
-        return len(self._ids)
-
     def __contains__(self, id_: object) -> bool:
-        return id_ in self._ids
+        """Return whether an id has had its ``create``, perhaps by another bridge, which is about to end."""
+        name = f"{id_}.created"
+        return id_ in self._created or (_NAME.fullmatch(name) is not None and os.path.lexists(self._path(name)))
 
-    def load(self, path: str) -> None:
-        """Use the file at ``path``: add its ids to those in memory, and append to it from now on.
-
-        Another bridge may have replaced the file since it was opened, so the bridge calls this for each connection.
-        """
+    def load(self, directory: str) -> None:
+        """Use this directory from now on, and add what is in it to what is in memory."""
         with self._lock:
-            self._path = path
-            self._close()
-            lines = (self._attempt("read", self._read) or b"").split(b"\n")[:-1]  # the last one may be half of an id
-            self._ids = _ids(lines) | self._ids
-            entries = [entry for line in lines if line.startswith(b"{") and (entry := _entry(line))]
-            self._setups = {entry["id"]: entry["setup"] for entry in entries if "setup" in entry} | self._setups
-            self._without = {_key(entry): entry for entry in entries if "setup" not in entry} | self._without
-            self._bound()
-            self._attempt("written", self._rewrite)
+            self._directory = directory
+            self._attempt(self._load)
 
     def add(self, id_: str) -> None:
         """Note that ``create`` ended without an error for the sandbox or container."""
         with self._lock:
-            if id_ in self._ids:
-                return
-            self._ids[id_] = None
-            self._bound()
-            if _ID.fullmatch(os.fsencode(id_)):
-                self._put(id_)
+            if id_ not in self._created:
+                self._created[id_] = None
+                self._put(f"{id_}.created")
+                self._bound(self._created)
 
     def add_setup(self, id_: str, plugins: list[str]) -> None:
         """Note the plugins that a container's ``setup`` has asked, or left out for their conditions."""
         with self._lock:
-            self._setups[id_] = plugins
-            self._bound()
-            self._put(json.dumps({"id": id_, "setup": plugins}))
+            self._note(id_)["setup"] = plugins
+            self._put(f"{id_}.notes")
 
     def setups(self, id_: str) -> list[str]:
         """Return the plugins of :meth:`add_setup`."""
-        return self._setups.get(id_, [])
+        return list(self._notes[id_]["setup"]) if id_ in self._notes else []
 
     def runs_without(self, name: str, request: Request, reason: str, plugin: str | None = None) -> None:
         """Note that a pod or container runs without a plugin; the first reason counts.
@@ -125,174 +103,132 @@ class Record:
             "since": round(time.time(), 3),
             "why": bounded(escape(reason), MAX_ERROR),
         }
-        key = _key(entry)
         with self._lock:
-            if not any(other == key or (plugin is None and other[:2] == key[:2]) for other in self._without):
-                self._without[key] = entry
-                self._bound()
-                self._put(json.dumps(entry))
+            entries = self._note(request.id)["without"]
+            known = [other["plugin"] for other in entries if other["state"] == entry["state"]]
+            if plugin not in known and (plugin is not None or not known):
+                entries.append(entry)
+                self._put(f"{request.id}.notes")
+                listed = [notes["without"] for notes in self._notes.values() if notes["without"]]
+                if sum(map(len, listed)) > MAX_WITHOUT:
+                    oldest = listed[0].pop(0)
+                    self._put(f"{oldest['id']}.notes")
 
     def has_run(self, request: Request, plugins: Collection[str]) -> None:
         """Note which plugins have done what was to be done for a pod or container."""
         with self._lock:
-            done = {(request.id, str(request.state), plugin) for plugin in (None, *plugins)}
-            self._drop_without(lambda key: key in done)
+            if entries := self._notes.get(request.id, {}).get("without"):
+                done = {(str(request.state), plugin) for plugin in (None, *plugins)}
+                entries[:] = [entry for entry in entries if (entry["state"], entry["plugin"]) not in done]
+                self._put(f"{request.id}.notes")
 
     def describe(self) -> dict[str, Any]:
         """Return what the status says of the record, and of what runs without plugins: docs/status.md."""
         with self._lock:
-            record = {"file": self._path or None, "fault": self.fault or None}
-            return {"record": record, "withoutPlugins": [*self._without.values()]}
+            entries = [entry for notes in self._notes.values() for entry in notes["without"]]
+            record = {"directory": self._directory or None, "fault": self.fault or None}
+        return {"record": record, "withoutPlugins": sorted(entries, key=lambda entry: entry["since"])}
 
     def retry(self) -> None:
-        """Write the file again if it could not be written."""
+        """Write again what could not be written."""
         if self.fault:
             with self._lock:
-                self._attempt("written", self._rewrite)
+                self._put()
 
     def discard(self, id_: str) -> None:
-        """Forget an id: its ``delete`` has run. Its line remains until the file is rewritten."""
+        """Forget an id: its ``delete`` has run."""
         with self._lock:
-            self._ids.pop(id_, None)
-            self._setups.pop(id_, None)
-            self._drop_without(lambda key: key[0] == id_)
+            self._forget([id_])
 
     def keep(self, existing: Collection[str]) -> None:
-        """Forget all ids but the *existing* ones, and rewrite the file."""
+        """Forget all ids but the *existing* ones."""
         with self._lock:
-            self._ids = {id_: None for id_ in self._ids if id_ in existing}
-            self._setups = {id_: plugins for id_, plugins in self._setups.items() if id_ in existing}
-            self._without = {key: entry for key, entry in self._without.items() if key[0] in existing}
-            if self._path:
-                self._attempt("written", self._rewrite)
+            self._forget((self._created.keys() | self._notes.keys()).difference(existing))
 
-    def tidy(self) -> None:
-        """Rewrite the file if most of its lines are forgotten ids. It needs no answer's time."""
-        if self._lines <= 2 * (len(self._ids) + len(self._setups)) + SPARE or self._fd < 0:
-            return
-        with self._lock:
-            self._attempt("written", self._rewrite)
+    def _note(self, id_: str) -> dict[str, Any]:
+        notes = self._notes.setdefault(id_, {"setup": [], "without": []})
+        self._bound(self._notes)
+        return notes
 
-    def close(self) -> None:
-        """Close the file; the ids stay in memory."""
-        with self._lock:
-            self._close()
+    def _bound(self, table: dict[str, Any]) -> None:
+        if len(table) > MAX_IDS:
+            self._forget([next(iter(table))])
 
-    def _bound(self) -> None:
-        _drop_oldest(self._ids, MAX_IDS)
-        _drop_oldest(self._setups, MAX_IDS)
-        _drop_oldest(self._without, MAX_WITHOUT)
+    def _forget(self, ids: Iterable[str]) -> None:
+        names = [f"{id_}.created" for id_ in ids if self._created.pop(id_, self) is None]
+        self._put(*names, *[f"{id_}.notes" for id_ in ids if self._notes.pop(id_, None)])
 
-    def _drop_without(self, is_over: Callable[[_Key], bool]) -> None:
-        """Drop entries; the file is rewritten, as a bridge that is not synchronized would find them again."""
-        left = {key: entry for key, entry in self._without.items() if not is_over(key)}
-        if len(left) < len(self._without):
-            self._without = left
-            if self._path:
-                self._attempt("written", self._rewrite)
+    def _put(self, *names: str) -> None:
+        """Have files as the memory has them, and those that could not be written before."""
+        if self._directory:
+            self._unwritten.update(dict.fromkeys(names))
+            self._attempt(self._write)
 
-    def _put(self, line: str) -> None:
-        if self.fault and self._path:  # the file lacks lines before this one, and may end in half of one
-            self._attempt("written", self._rewrite)
-        elif self._fd >= 0:
-            self._attempt("written", lambda: self._append(line))
+    def _load(self) -> None:
+        self._unwritten = dict.fromkeys(self._names())
+        trust.make_private(self._directory)
+        for name in sorted(os.listdir(self._directory)):
+            if (match := _NAME.fullmatch(name)) is None:
+                continue
+            if match[2] == "created":
+                self._created.setdefault(match[1])
+            elif match[1] not in self._notes and (notes := _read(self._path(name), match[1])):
+                self._notes[match[1]] = notes
+        self._write()
 
-    def _append(self, line: str) -> None:
-        if os.fstat(self._fd).st_nlink == 0:  # another bridge has replaced the file: one of both is about to end
-            self._ids = _ids(self._read().split(b"\n")[:-1]) | self._ids
-            self._bound()
-            self._rewrite()
-            return
-        data = line.encode() + b"\n"
-        if os.write(self._fd, data) < len(data):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        self._lines += 1
-
-    def _read(self) -> bytes:
-        """Return the content of the file, "" if there is none.
-
-        :raises OSError: it cannot be opened or read.
-        :raises NRIError: it is not a file that can be relied on.
-        """
+    def _write(self) -> None:
+        if self.fault:
+            trust.make_private(self._directory)
         try:
-            self._require_file()
-            with open(os.open(self._path, _READ), "rb") as file:
-                if wrong := trust.judge_path(self._path, os.fstat(file.fileno())):
-                    raise NRIError(wrong)
-                data = file.read(MAX_SIZE + 1)
-        except FileNotFoundError:
-            return b""
-        if len(data) > MAX_SIZE:
-            raise NRIError(f"it has more than {MAX_SIZE} bytes, expected fewer")
-        return data
+            self._write_files()
+        except FileNotFoundError:  # the directory was removed
+            trust.make_private(self._directory)
+            self._unwritten = dict.fromkeys(self._names())
+            self._write_files()
 
-    def _require_file(self) -> None:
-        mode = os.lstat(self._path).st_mode
-        if not stat.S_ISREG(mode):  # such as /dev/null, which a rename would replace
-            raise NRIError(f"it is {files.describe(mode)}, expected a regular file")
+    def _write_files(self) -> None:
+        for name in [*self._unwritten]:
+            if (match := _NAME.fullmatch(name)) is not None:  # other ids stay in memory
+                self._write_file(self._path(name), match[1], match[2])
+            del self._unwritten[name]
 
-    def _rewrite(self) -> None:
-        """Replace the file by one with what is in memory.
+    def _write_file(self, path: str, id_: str, kind: str) -> None:
+        if kind == "created" and id_ in self._created:
+            os.close(os.open(path, _NEW, 0o600))
+        elif kind == "notes" and id_ in self._notes:
+            os.close(files.replace(path, json.dumps(self._notes[id_]).encode()))
+        else:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
 
-        :raises OSError: it cannot be written; the old file stays.
-        :raises NRIError: others can write to its directory, or the path is something else's.
-        """
-        trust.make_private(os.path.dirname(self._path))
-        with contextlib.suppress(FileNotFoundError):
-            self._require_file()
-        lines = [line for id_ in self._ids if _ID.fullmatch(line := os.fsencode(id_))]
-        entries = [{"id": id_, "setup": plugins} for id_, plugins in self._setups.items()]
-        lines += [json.dumps(entry).encode() for entry in (*entries, *self._without.values())]
-        fd = files.replace(self._path, b"".join([line + b"\n" for line in lines]))
-        self._close()
-        self._fd, self._lines = fd, len(lines)
+    def _names(self) -> list[str]:
+        return [f"{id_}.created" for id_ in self._created] + [f"{id_}.notes" for id_ in self._notes]
 
-    def _attempt(self, done: str, function: Callable[[], bytes | None]) -> bytes | None:
-        """Return the function's result, None if it fails; log a failure once until it changes or is over."""
+    def _path(self, name: str) -> str:
+        return f"{self._directory}/{name}"
+
+    def _attempt(self, function: Callable[[], object]) -> None:
+        """Call a function; log a failure once until it changes or is over."""
         try:
-            result = function()
+            function()
         except (OSError, NRIError) as error:
-            reason = reason_of(error)
-            if reason != self._reported:
-                self._reported = reason
-                means = "which containers have had their create is known only until the bridge ends"
-                self.fault = f"the record {self._path} cannot be {done}: {escape(reason)}"
-                log.warning("%s; %s", self.fault, means)
-            return None
-        if done == "written":
-            self._reported = self.fault = ""
-        return result
-
-    def _close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-        self._fd = -1
+            fault = f"the record {self._directory} cannot be used: {escape(reason_of(error))}"
+            if fault != self.fault:
+                self.fault = fault
+                log.warning("%s; which containers have had their create is known only until the bridge ends", fault)
+        else:
+            self.fault = ""
 
 
-def _ids(lines: list[bytes]) -> dict[str, None]:
-    return {line.decode(): None for line in lines if _ID.fullmatch(line)}
-
-
-def _drop_oldest(table: dict[Any, Any], most: int) -> None:
-    while len(table) > most:
-        del table[next(iter(table))]
-
-
-def _key(entry: dict[str, Any]) -> _Key:
-    return entry["id"], entry["state"], entry["plugin"]
-
-
-def _entry(line: bytes) -> dict[str, Any] | None:
-    """Return what a line of the file has of ``setup`` or ``withoutPlugins``, None if it has neither."""
+def _read(path: str, id_: str) -> dict[str, Any] | None:
+    """Return the notes in a file, None if it does not have them; another build may have written it."""
     try:
-        entry = json.loads(line)
-        if "setup" in entry:
-            names = [entry["id"], *entry["setup"]]
-            return {"id": names[0], "setup": names[1:]} if all(isinstance(text, str) for text in names) else None
-        texts = {key: entry[key] for key in ("id", "pod", "state", "why")}
-        maybe = {key: entry[key] for key in ("container", "plugin")}
-        since = float(entry["since"])
-    except (ValueError, TypeError, LookupError, RecursionError):
+        notes = json.loads(files.read_regular(path, MAX_NOTES)[0])
+        plugins, entries = [str(plugin) for plugin in notes["setup"]], []
+        for entry in notes["without"]:
+            texts = {key: str(entry[key]) for key in ("pod", "state", "why")}
+            maybe = {key: None if entry[key] is None else str(entry[key]) for key in ("container", "plugin")}
+            entries.append({"id": id_, **texts, **maybe, "since": float(entry["since"])})
+    except (OSError, ValueError, TypeError, LookupError, RecursionError):
         return None
-    is_right = all(isinstance(text, str) for text in [*texts.values(), *filter(None, maybe.values())])
-    return {**texts, **maybe, "since": since} if is_right else None
+    return {"setup": plugins, "without": entries}

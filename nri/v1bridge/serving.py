@@ -89,7 +89,7 @@ def _serve(path: str, index: str, options: BridgeOptions, *, launched: bool, has
         if not options.check_owner:
             log.warning('%s ("checkOwner": false)', trust.UNCHECKED)
 
-    locks = [] if launched else [InstanceLock(beside(options.record_file, ".lock"))]
+    locks = [] if launched else [InstanceLock(beside(options.record_dir, ".lock"))]
 
     def adopt(text: str) -> BridgeOptions:
         options, faults = BridgeOptions.of_text(text)
@@ -97,7 +97,7 @@ def _serve(path: str, index: str, options: BridgeOptions, *, launched: bool, has
         for fault in faults:
             log.error("bridge options: %s; the default is used instead", fault)
         if not locks:  # launched, and configured for the first time
-            locks.append(InstanceLock(beside(options.record_file, ".lock")))
+            locks.append(InstanceLock(beside(options.record_dir, ".lock")))
             locks[0].take_in_background()
         return options
 

@@ -55,7 +55,7 @@ class Node:
         """`nri bridge`; gives what it has logged, as a node's root would have it."""
         file, log = self.root / "v1bridge.json", self.root / "log"
         places = {"confDir": str(self.conf.parent), "binDirs": [str(self.bin)]}
-        file.write_text(json.dumps({**places, "recordFile": f"{self.root}/v1bridge.record"} | settings))
+        file.write_text(json.dumps({**places, "recordDir": f"{self.root}/v1bridge.record"} | settings))
         command = [sys.executable, "-c", BRIDGE, "bridge", "--socket", self.socket, "--config", str(file)]
         with log.open("w") as stderr, subprocess.Popen(command, cwd=ROOT, stderr=stderr) as process:
             try:

@@ -27,7 +27,7 @@ def call(seconds: float = SOON) -> Call:
 def bridge_options(host: Host, **changes: Any) -> BridgeOptions:
     """BridgeOptions that keep the bridge on this host."""
     places = {"conf_dir": str(host.conf), "conf_file": f"{host.root}/conf.json", "bin_dirs": (str(host.bin),)}
-    places["record_file"] = f"{host.root}/v1bridge.record"
+    places["record_dir"] = f"{host.root}/v1bridge.record"
     return BridgeOptions(**{**places, "plugin_timeout": SOON, **changes})
 
 

@@ -89,7 +89,7 @@ def healthy(**changes: Any) -> dict[str, Any]:
         "plugins": [plugin("clearcfs"), plugin("konfine", source="/etc/nri/resource.d/20-konfine.conf")],
         "events": [event("RunPodSandbox"), event("StartContainer"), event("StopPodSandbox")],
         "lateCreates": {"waiting": 0, "running": 0, "succeeded": 0, "failed": 0},
-        "record": {"file": "/run/nri/v1bridge.record", "fault": None},
+        "record": {"directory": "/run/nri/v1bridge.record", "fault": None},
         "withoutPlugins": [],
         "inProgress": None,
         "log": {"to": "the journal", "lost": 0},

@@ -25,7 +25,7 @@ SOURCE = str(Path(__file__).parents[3])
 START = """
 import os
 from nri import places
-places.DEFAULT_RECORD_FILE = os.path.abspath("v1bridge.record")
+places.DEFAULT_RECORD_DIR = os.path.abspath("v1bridge.record")
 from nri.v1bridge import log
 log.SYSLOG = "/nonexistent"
 log.DIRECTORY = os.path.abspath("var-log")
@@ -63,7 +63,7 @@ class BridgeProcess:
     def settings(self, **changes: Any) -> str:
         host = self.host
         places = {"confDir": str(host.conf), "confFile": f"{host.root}/conf.json", "binDirs": [str(host.bin)]}
-        files = {"logFile": str(self.log_file), "recordFile": str(host.root / "v1bridge.record")}
+        files = {"logFile": str(self.log_file), "recordDir": str(host.root / "v1bridge.record")}
         return json.dumps({**places, **files, "pluginTimeout": SOON, **changes})
 
     @property

@@ -88,9 +88,8 @@ def test_plugins_do_not_inherit_the_lock(host: Host, bridge: BridgeProcess) -> N
     started = descendants(bridge.pid)
     assert len(started) >= 3  # a watchdog, the resident, and the plugin
     files = {os.path.basename(target) for each in started for target in open_files(each)}
-    assert not files & {"v1bridge.lock", "v1bridge.record"}
-    own = {os.path.basename(target) for target in open_files(bridge.pid)}
-    assert own >= {"v1bridge.lock", "v1bridge.record"}
+    assert "v1bridge.lock" not in files
+    assert "v1bridge.lock" in [os.path.basename(target) for target in open_files(bridge.pid)]
     runtime.close()
     threads.shutdown()
     assert lost.exception() is not None

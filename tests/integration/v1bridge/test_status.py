@@ -291,7 +291,7 @@ def test_no_socket_in_a_directory_that_others_can_write_to(host: Host, bridge: B
     folder = host.folder("open")
     os.chmod(folder, 0o777)
     launched = bridge.launch()
-    launched.start(config=bridge.settings(recordFile=str(folder / "v1bridge.record")))
+    launched.start(config=bridge.settings(recordDir=str(folder / "v1bridge.record")))
     start_container(launched)
     assert not (folder / "v1bridge.sock").exists()
     assert wait_until(

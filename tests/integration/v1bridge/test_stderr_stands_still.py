@@ -41,7 +41,7 @@ def outside(host: Host, command: list[str], stderr: Ends) -> Iterator[adaptation
     """A runtime with a bridge from outside whose log is its stderr, and which ends in time at SIGTERM."""
     host.folder("resource.d")
     places = {"confDir": str(host.conf), "confFile": f"{host.root}/none", "binDirs": [str(host.bin)]}
-    (host.root / "settings.json").write_text(json.dumps(places | {"recordFile": f"{host.root}/v1bridge.record"}))
+    (host.root / "settings.json").write_text(json.dumps(places | {"recordDir": f"{host.root}/v1bridge.record"}))
     with listening(adaptation.Runtime(request_timeout=SOON), f"{host.root}/nri.sock") as runtime:
         process = subprocess.Popen(
             [*command, "--socket", f"{host.root}/nri.sock", "--config", f"{host.root}/settings.json"],

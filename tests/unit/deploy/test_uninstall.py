@@ -115,7 +115,7 @@ def test_files_of_others_and_changed_files_stay_and_are_named(node: Node) -> Non
         "etc/nri/conf.json": "{}",
         "etc/nri/v1bridge.json": "{}",
         "etc/nri/runtime.json": "{}",
-        "run/nri/v1bridge.record": "",
+        "run/nri/v1bridge.record/a.created": "",
         "var/log/nri/v1bridge.log": "",
         unit: "",
         hook: (DEPLOY / "hooks.d/10-nri-create.json").read_text(),

@@ -310,7 +310,7 @@ def test_a_launched_bridge_whose_socket_is_gone_runs(node: ScratchNode) -> None:
     node.status = None
     (fault,) = node.faults()
     assert (fault.code, fault.text.partition(",")[0]) == ("not-answering", "process 812 is a bridge")
-    assert fault.fix == f"{RESTART}; look at recordFile, /run/nri/v1bridge.record"
+    assert fault.fix == f"{RESTART}; look at recordDir, /run/nri/v1bridge.record"
 
 
 @pytest.mark.parametrize("record", ["/run/nri/v1bridge.record", "/run/other.record"])
@@ -318,7 +318,7 @@ def test_two_bridges_from_outside_stand_by_for_each_other_if_they_have_one_recor
     node: ScratchNode, record: str
 ) -> None:
     outside(node.well())
-    node.write("/etc/other.json", f'{{"recordFile": "{record}"}}')
+    node.write("/etc/other.json", f'{{"recordDir": "{record}"}}')
     node.process(813, "/opt/nri/lib/nri", "bridge", "--config", "/etc/other.json")
     assert [fault.code for fault in node.faults() if fault.code == "two-bridges"] == (
         ["two-bridges"] if record == "/run/other.record" else []

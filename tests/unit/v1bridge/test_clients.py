@@ -96,14 +96,13 @@ def test_record_is_read_again_if_another_bridge_was_at_work_when_it_was_read(con
     alone = threading.Event()
     file = tmp_path / "run/record"
     chains = Chains(
-        options(conf, record_file=str(file)), Ledger(), None, None, lambda within: alone.wait(min(within, SOON))
+        options(conf, record_dir=str(file)), Ledger(), None, None, lambda within: alone.wait(min(within, SOON))
     )
     chains.configure(runtime_runs_pods=False, refuses_starts=True, within=0.0)
     chains.synchronize([], [])
     other = Record()
     other.load(str(file))
     other.add("x")
-    other.close()
     alone.set()
     chains.start()
     assert wait_until(lambda: chains._comparison is None)

@@ -99,7 +99,7 @@ def test_a_reader_of_syslog_that_was_restarted_is_found_again(
     syslog: socket.socket, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(bridge_log, "AGAIN_AFTER", 0.0)
-    bridge_log.set_up(BridgeOptions(record_file="/dev/null/x.record"), launched=True)
+    bridge_log.set_up(BridgeOptions(record_dir="/dev/null/x.record"), launched=True)
     logging.getLogger("nri").info("one")
     assert syslog.recv(4096).endswith(b" one")
     syslog.close()
@@ -180,7 +180,7 @@ def test_a_line_that_would_go_to_dev_null_is_lost_and_counted(
 
 
 def test_log_file_is_beside_the_record(bare: Path, tmp_path: Path, nri_logger: logging.Logger) -> None:
-    bridge_log.set_up(BridgeOptions(record_file=f"{tmp_path}/run/other.record"), launched=True)
+    bridge_log.set_up(BridgeOptions(record_dir=f"{tmp_path}/run/other.record"), launched=True)
     nri_logger.info("one")
     assert ends(tmp_path / "run/other.log")[-1] == "one"
     assert list(bare.iterdir()) == []
@@ -207,7 +207,7 @@ def test_links_fifos_and_untrusted_directories_are_not_used(
     folder, target = bare / "nri", tmp_path / "target"
 
     def is_refused() -> bool:
-        bridge_log.set_up(BridgeOptions(record_file=f"{folder}/v1bridge.record"), launched=True)
+        bridge_log.set_up(BridgeOptions(record_dir=f"{folder}/v1bridge.record"), launched=True)
         nri_logger.info("x")
         written()
         return capfd.readouterr().err.endswith(" info x\n") and used() == "stderr"

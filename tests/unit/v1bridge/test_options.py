@@ -16,7 +16,7 @@ GOOD = [
     ("resident", False, "resident", False),
     ("checkOwner", False, "check_owner", False),
     ("lateCreate", False, "late_create", False),
-    ("recordFile", "/run/other", "record_file", "/run/other"),
+    ("recordDir", "/run/other", "record_dir", "/run/other"),
     ("logFile", "/var/log/nri.log", "log_file", "/var/log/nri.log"),
     ("logLevel", "debug", "log_level", "debug"),
 ]
@@ -34,7 +34,7 @@ BAD = [
     ("resident", 1, "resident: found the number 1, expected true or false"),
     ("checkOwner", 0, "checkOwner: found the number 0, expected true or false"),
     ("lateCreate", "true", "lateCreate: found the string 'true', expected true or false"),
-    ("recordFile", "run/nri", f"recordFile: found the string 'run/nri', {PATH}"),
+    ("recordDir", "run/nri", f"recordDir: found the string 'run/nri', {PATH}"),
     ("logLevel", "trace", "logLevel: found the string 'trace', expected one of debug, info, warning, error"),
 ]
 

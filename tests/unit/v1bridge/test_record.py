@@ -1,10 +1,9 @@
-"""The record of containers that have had their create, and a file that it cannot rely on."""
+"""The record of containers that have had their create, and a directory that it cannot rely on."""
 
-import errno
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -21,48 +20,38 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def loaded(path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], Record]]:
+def loaded(path: Path, caplog: pytest.LogCaptureFixture) -> Callable[[], Record]:
     """Make records of the path, as bridges do that are started one after the other."""
     caplog.set_level(logging.INFO, "nri.v1bridge")
-    made: list[Record] = []
 
     def make() -> Record:
-        made.append(Record())
-        made[-1].load(str(path))
-        return made[-1]
+        made = Record()
+        made.load(str(path))
+        return made
 
-    yield make
-    for each in made:
-        each.close()
+    return make
 
 
-def lines(path: Path) -> list[str]:
-    return path.read_text().splitlines()
-
-
-def write(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
+def names(path: Path) -> list[str]:
+    return sorted(os.listdir(path))
 
 
 def test_discarded_and_missing_ids_are_forgotten(path: Path, loaded: Callable[[], Record]) -> None:
     record = loaded()
     for each in ("aaa", "bbb", "aaa", "ccc"):
         record.add(each)
-    assert lines(path) == ["aaa", "bbb", "ccc"]
+    assert names(path) == ["aaa.created", "bbb.created", "ccc.created"]
     record.discard("aaa")
     assert "aaa" not in record
     record.discard("never")
     record.keep({"bbb", "other"})
     assert "ccc" not in record
-    assert lines(path) == ["bbb"]
     record.add("ddd")
-    assert lines(path) == ["bbb", "ddd"]
     again = loaded()
-    assert ["aaa" in again, "bbb" in again, "ddd" in again, len(again)] == [False, True, True, 2]
-    assert [each.name for each in path.parent.iterdir()] == [path.name]
-    assert path.stat().st_mode & 0o7777 == 0o600
-    assert path.parent.stat().st_mode & 0o7777 == 0o700
+    assert [each in again for each in ("aaa", "bbb", "ccc", "ddd")] == [False, True, False, True]
+    assert names(path) == ["bbb.created", "ddd.created"]
+    assert (path / "bbb.created").stat().st_mode & 0o7777 == 0o600
+    assert path.stat().st_mode & 0o7777 == 0o700
 
 
 def missed(id_: str, state: str = "create") -> Request:
@@ -100,35 +89,51 @@ def test_ids_without_plugins_are_known_to_the_next_bridge(path: Path, loaded: Ca
     assert [each[0] for each in without(again)] == [each[0] for each in without(loaded())] == ["bbb"]
     again.keep(["ccc"])
     assert without(again) == without(loaded()) == []
+    assert names(path) == []
 
 
-def test_invalid_entries_are_ignored_and_the_oldest_beyond_the_limit_are_forgotten(
+def test_files_of_others_are_ignored_and_stay(path: Path, loaded: Callable[[], Record]) -> None:
+    entry = {"pod": "p", "container": None, "plugin": None, "state": "create", "since": 1, "why": "w"}
+    right = {"setup": ["x"], "without": [entry]}
+    wrong = [[], {"setup": ["a"]}, {"setup": 1, "without": []}, right | {"without": [entry | {"since": "x"}]}]
+    path.mkdir(parents=True)
+    texts = ["{", "", "[" * 20_000, *map(json.dumps, wrong)]
+    for number, text in enumerate(texts):
+        (path / f"wrong{number}.notes").write_text(text)
+    (path / "right.notes").write_text(json.dumps(right))
+    os.mkfifo(path / "fifo.notes")
+    for each in ("README", "-a.created", "b c.created", ".created"):
+        (path / each).touch()
+    before = names(path)
+    record = loaded()
+    assert without(record) == [("right", "create", None, "w")]
+    assert [record.setups("right"), record.setups("wrong0")] == [["x"], []]
+    record.keep({"right"})
+    assert names(path) == before
+
+
+def test_the_oldest_beyond_the_limits_are_forgotten(
     path: Path, loaded: Callable[[], Record], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entry = {"id": "a", "pod": "p", "container": None, "plugin": None, "state": "create", "since": 1, "why": "w"}
-    wrong = [entry | {"id": 1}, entry | {"plugin": 1}, entry | {"since": "x"}, {"id": "a"}, []]
-    wrong += [{"setup": ["a"]}, {"id": "a", "setup": 1}, {"id": 1, "setup": []}, {"id": "a", "setup": [1]}]
-    lines = [json.dumps(each) for each in (*wrong, entry | {"id": "right"})]
-    write(path, "\n".join([*lines, "{", '{"id": ' * 20_000, ""]).encode())
     monkeypatch.setattr(module, "MAX_WITHOUT", 2)
     monkeypatch.setattr(module, "MAX_IDS", 3)
     record = loaded()
-    assert [each[0] for each in without(record)] == ["right"]
     for id_ in "xyz":
         record.runs_without("default/web", missed(id_), "off")
-    assert [each[0] for each in without(record)] == ["y", "z"]
+    assert [each[0] for each in without(record)] == [each[0] for each in without(loaded())] == ["y", "z"]
     for each in "abcd":
         record.add(each)
         record.add_setup(each, ["x"])
     assert [each in record for each in "abcd"] == [bool(record.setups(each)) for each in "abcd"]
-    assert ["a" in record, "b" in record, "d" in record, len(record)] == [False, True, True, 3]
+    assert ["a" in record, "b" in record, "d" in record, len(names(path))] == [False, True, True, 6]
 
 
-def test_before_the_first_load_there_is_no_file() -> None:
+def test_before_the_first_load_there_is_no_directory() -> None:
     record = Record()
     record.runs_without("default/web", missed("aaa"), "off")
     record.discard("aaa")
-    assert record.describe() == {"record": {"file": None, "fault": None}, "withoutPlugins": []}
+    assert "bbb" not in record
+    assert record.describe() == {"record": {"directory": None, "fault": None}, "withoutPlugins": []}
 
 
 def test_setup_is_known_by_itself(loaded: Callable[[], Record]) -> None:
@@ -140,166 +145,106 @@ def test_setup_is_known_by_itself(loaded: Callable[[], Record]) -> None:
     assert [again.setups("aaa"), "aaa" in again, again.setups("bbb")] == [["x", "y"], False, []]
     assert loaded().setups("aaa") == ["x", "y"]
     again.discard("aaa")
-    again.keep({"aaa", "bbb"})
     assert again.setups("aaa") == loaded().setups("aaa") == []
 
 
-def test_memory_stays_when_a_file_is_read_again(path: Path, loaded: Callable[[], Record], tmp_path: Path) -> None:
+def test_memory_goes_to_another_directory(path: Path, loaded: Callable[[], Record], tmp_path: Path) -> None:
     record = loaded()
     record.add("aaa")
-    write(path, b"bbb\n")  # by another bridge
-    record.load(str(path))
-    assert ["aaa" in record, "bbb" in record] == [True, True]
-    other = tmp_path / "other"
-    record.load(str(other))
-    record.add("ccc")
-    assert lines(other) == ["bbb", "aaa", "ccc"]
-
-
-def test_lines_that_are_no_ids_are_ignored(path: Path, loaded: Callable[[], Record]) -> None:
-    write(path, b"aaa\n\n \x00\xff\n../x\nb b\n-c\n" + b"d" * 1000 + b"\nbbb\nto")
-    record = loaded()
-    assert ["aaa" in record, "bbb" in record] == [True, True]
-    assert len(record) == 2  # not `to`, which may be the beginning of an id
-    record.add("ccc")
-    assert "ccc" in loaded()
-    record.add("e e")
-    assert "e e" in record
-    assert "e e" not in loaded()
-
-
-@pytest.mark.parametrize("kind", ["link", "directory", "FIFO"])
-def test_path_that_is_no_file_counts_as_empty_and_stays(
-    path: Path, loaded: Callable[[], Record], caplog: pytest.LogCaptureFixture, tmp_path: Path, kind: str
-) -> None:
-    write(tmp_path / "target", b"aaa\n")
-    path.parent.mkdir(parents=True)
-    make: dict[str, Callable[[], object]] = {
-        "link": lambda: path.symlink_to(tmp_path / "target"),
-        "directory": path.mkdir,
-        "FIFO": lambda: os.mkfifo(path),
-    }
-    make[kind]()
-    record = loaded()
+    record.add_setup("aaa", ["x"])
+    record.load(str(tmp_path / "other"))
     record.add("bbb")
-    record.keep({"bbb"})
-    assert ["aaa" in record, "bbb" in record] == [False, True]
-    assert lines(tmp_path / "target") == ["aaa"]
-    assert not path.is_file() or path.is_symlink()
-    (message,) = caplog.messages
-    reason = f"it is a {kind}, expected a regular file; which containers"
-    assert message.startswith(f"the record {path} cannot be read: {reason}")
+    assert names(tmp_path / "other") == ["aaa.created", "aaa.notes", "bbb.created"]
+    assert names(path) == ["aaa.created", "aaa.notes"]
+
+
+@pytest.mark.parametrize("id_", ["e e", "../x", "x" * 300, "", "a\0b", "\udce9"])
+def test_ids_that_are_no_names_are_in_memory_alone(path: Path, loaded: Callable[[], Record], id_: str) -> None:
+    record = loaded()
+    record.add(id_)
+    record.add_setup(id_, ["x"])
+    assert id_ in record
+    assert [id_ in loaded(), record.describe()["record"]["fault"]] == [False, None]
+    assert names(path) == []
 
 
 @pytest.mark.parametrize(
-    ("mode", "size", "reason"),
+    ("spoil", "reason"),
     [
-        (0o666, 4, "is writable by others (mode 0666"),
-        (0o600, module.MAX_SIZE + 1, f"it has more than {module.MAX_SIZE} bytes"),
+        (lambda path: path.write_text("aaa\n"), "{path} is no directory"),
+        (os.mkfifo, "{path} is no directory"),
+        (lambda path: path.symlink_to("nowhere"), "{path} is no directory"),
+        (lambda path: (path.mkdir(), path.chmod(0o777)), "{path} is writable by others (mode 0777"),
+        (lambda path: path.parent.chmod(0o777), "{path.parent} is writable by others (mode 0777"),
     ],
+    ids=["file", "FIFO", "link", "mode", "parent"],
 )
-def test_untrusted_or_long_file_counts_as_empty(
-    path: Path, loaded: Callable[[], Record], caplog: pytest.LogCaptureFixture, mode: int, size: int, reason: str
-) -> None:
-    write(path, b"aaa\n")
-    os.truncate(path, size)
-    path.chmod(mode)
-    record = loaded()
-    assert len(record) == 0
-    assert f"the record {path} cannot be read: " in caplog.text
-    assert reason in caplog.text
-    record.add("bbb")
-    assert lines(path) == ["bbb"]
-    assert path.stat().st_mode & 0o7777 == 0o600
-
-
-@pytest.mark.parametrize("is_refused", [False, True])
-def test_untrusted_directory_keeps_the_record_in_memory(
+def test_what_cannot_be_relied_on_stays_and_keeps_the_record_in_memory(
     path: Path,
     loaded: Callable[[], Record],
     caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-    is_refused: bool,
+    spoil: Callable[[Path], object],
+    reason: str,
 ) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
     path.parent.mkdir(parents=True)
-    path.parent.chmod(0o777)
-    if is_refused:
-        monkeypatch.setattr(os, "makedirs", refuse)
+    spoil(path)
+    before = (os.lstat(path).st_ino, os.lstat(path).st_mode) if os.path.lexists(path) else None
     record = loaded()
     record.add("aaa")
+    record.add("bbb")
     record.keep({"aaa"})
-    assert "aaa" in record
-    assert [*path.parent.iterdir()] == []
-    reason = "Permission denied" if is_refused else f"{path.parent} is writable by others"
-    assert caplog.text.count(f"the record {path} cannot be written: {reason}") == 1
+    assert ["aaa" in record, "bbb" in record] == [True, False]
+    assert [*path.parent.glob("*/aaa*")] == []
+    after = os.lstat(path)
+    assert before in (None, (after.st_ino, after.st_mode))
+    (message,) = caplog.messages
+    assert message.startswith(f"the record {path} cannot be used: {reason.format(path=path)}")
 
 
-def test_failed_write_is_logged_once_and_the_id_is_kept(
-    path: Path, loaded: Callable[[], Record], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+def test_a_write_that_failed_is_made_up_for(
+    path: Path, loaded: Callable[[], Record], caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(fd: int, data: bytes) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    record, real = loaded(), os.write
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "write", fail)
-        record.add("aaa")
-        record.add("bbb")
-        record.keep({"aaa", "bbb"})
-        assert ["aaa" in record, "bbb" in record] == [True, True]
-        fault = record.describe()["record"]["fault"]
-        patch.setattr(os, "write", lambda fd, data: real(fd, data[:2]))
-        record.add("half")
+    record = loaded()
+    record.add("before")
+    path.rename(path.with_name("aside"))
+    path.touch()  # opening a file in it fails
+    record.add("aaa")
+    record.discard("before")
+    record.add_setup("aaa", ["x"])
+    fault = f"the record {path} cannot be used: {path} is no directory"
+    assert record.describe()["record"] == {"directory": str(path), "fault": fault}
     means = "which containers have had their create is known only until the bridge ends"
-    assert fault == f"the record {path} cannot be written: No space left on device"
-    assert caplog.messages == [f"the record {path} cannot be written: No space left on device; {means}"]
-    assert [each.name for each in path.parent.iterdir()] == [path.name]
-    record.add("ccc")
-    assert lines(path) == ["aaa", "bbb", "half", "ccc"]  # what could not be written comes with the next line
+    assert caplog.messages[1:] == [f"{fault}; {means}"]  # the first one: Not a directory
+    path.unlink()
+    path.with_name("aside").rename(path)
+    record.retry()
     assert record.describe()["record"]["fault"] is None
-    record.keep({"aaa", "ccc"})
-    assert lines(path) == ["aaa", "ccc"]
-    assert record.describe()["record"] == {"file": str(path), "fault": None}
+    assert names(path) == ["aaa.created", "aaa.notes"]
 
 
-def test_file_of_mostly_old_ids_is_rewritten(
-    path: Path, loaded: Callable[[], Record], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "SPARE", 3)
+def test_a_removed_directory_is_made_again(path: Path, loaded: Callable[[], Record]) -> None:
     record = loaded()
-    record.add("stays")
-    for number in range(10):
-        record.add(f"id{number}")
-        record.discard(f"id{number}")
-    assert len(lines(path)) == 11
-    record.tidy()
-    assert lines(path) == ["stays"]
-    inode = path.stat().st_ino
-    record.tidy()
-    assert path.stat().st_ino == inode
+    record.add("aaa")
+    record.add_setup("aaa", ["x"])
+    path.rename(path.with_name("aside"))
+    record.add("bbb")
+    assert names(path) == ["aaa.created", "aaa.notes", "bbb.created"]
 
 
-def test_many_threads_lose_no_id(path: Path, loaded: Callable[[], Record]) -> None:
+def test_many_threads_lose_no_id(loaded: Callable[[], Record]) -> None:
     record = loaded()
-
-    def add(name: str) -> None:
-        for number in range(200):
-            record.add(f"{name}{number}")
-
+    ids = [f"{name}{number}" for name in "abcd" for number in range(200)]
     with ThreadPoolExecutor(4) as threads:
-        done = threads.map(add, "abcd")
-        record.keep({f"{name}{number}" for name in "abcd" for number in range(200)})
+        done = threads.map(record.add, ids)
+        record.keep(ids)
     list(done)
-    assert len(loaded()) == 800
+    again = loaded()
+    assert all(id_ in again for id_ in ids)
 
 
-def test_neither_of_two_bridges_forgets_what_the_other_one_has_done(path: Path, loaded: Callable[[], Record]) -> None:
+def test_neither_of_two_bridges_forgets_what_the_other_one_has_done(loaded: Callable[[], Record]) -> None:
     before, record = loaded(), loaded()
     before.add("aaa")
     record.add("bbb")
-    before.add("ccc")
-    assert lines(path) == ["aaa", "bbb", "ccc"]
-    assert "aaa" in loaded()
+    record.keep({"aaa", "bbb"})
+    assert ["aaa" in record, "bbb" in before, "aaa" in loaded()] == [True, True, True]
