@@ -101,7 +101,7 @@ _STATUS = {
     ],
     "record": {"directory": "/a", "fault": None},
     "inProgress": {"event": "StartContainer", "name": "a/b/c", "seconds": 1.5, "allowed": 2},
-    "log": {"to": None, "lost": 0},
+    "log": {"to": None, "lost": 0, "fault": None},
 }
 _PART = {
     "plugin": "clearcfs",

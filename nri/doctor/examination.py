@@ -102,7 +102,7 @@ class _Examination:
         self._in_file: list[str] = []  # the same, in conf.json
         self._not_roots: list[str] = []  # files and directories that others can change
         self._is_valid = True
-        self._log_file = ""
+        self._log = ""  # the place that it goes to
 
     def _add(self, level: str, code: str, text: str, fix: str = "") -> None:
         self.findings.add(level, code, text, fix)
@@ -355,10 +355,7 @@ class _Examination:
 
     def _look_at_status(self, document: dict[str, Any]) -> None:
         bridge = document["bridge"]
-        self._log_file, wanted = str(document["log"]["to"] or ""), bridge["options"].get("logFile")
-        if wanted and self._log_file not in ("", wanted):
-            text = f"the log goes to {self._log_file}: it can't be written to {wanted}"
-            self._add(FAULT, "log-file", text, f"df {wanted}; correct logFile, or make room")
+        self._log = str(document["log"]["to"])
         self._add(OK, "answers", f"process {bridge['pid']} is v1bridge {bridge['version']}: {bridge['state']}")
         if (bridge["version"], bridge["commit"] or "") != (__version__, __commit__):
             text = f"it is v1bridge {bridge['version']} (commit {bridge['commit'] or 'unknown'}), and this is nri"
@@ -467,17 +464,13 @@ class _Examination:
 
     def last_lines(self) -> None:
         """The end of the bridge's log, and what SELinux or AppArmor has denied."""
-        used = self._log_file
-        files = dict.fromkeys([used, self._options.log_file, f"{DIRECTORY}/v1bridge.log"])
-        own = [path for path in files if path.startswith("/")]
-        places = ["the journal", "/var/log/syslog", "/var/log/messages"]
-        if used.startswith("/"):
-            places = [used]
-        elif used != "syslog":
-            places = own + places
+        own = self._log or self._options.log_file or f"{DIRECTORY}/v1bridge.log"
+        places = [own] if own.startswith("/") else []
+        if not self._log.startswith("/"):
+            places += ["the journal", "/var/log/syslog", "/var/log/messages"]
         for where in places:
             try:
-                lines = self._lines_of(where, is_own=where in own)[-LINES:]
+                lines = self._lines_of(where, is_own=where == own)[-LINES:]
             except FileNotFoundError:
                 continue
             except OSError as error:

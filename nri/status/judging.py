@@ -73,6 +73,8 @@ def judge(document: dict[str, Any]) -> Verdict:
         reasons += _of_plugin(plugin)
     if document["record"]["fault"] is not None:
         reasons.append(document["record"]["fault"])
+    if document["log"]["fault"] is not None:
+        reasons.append(f"the log cannot be written to {document['log']['to']}: {document['log']['fault']}")
     if reasons:
         return Verdict(DEGRADED, reasons)
     runtime, count = document["runtime"], len(document["plugins"])

@@ -1,14 +1,13 @@
 """The bridge's log: one writer thread behind a bounded queue.
 
-A line goes to the first of the sinks that takes it: the file of ``logFile``; then, for a bridge that a runtime
-launched, syslog at ``/dev/log`` (where journald listens as well), a file that keeps its own size, and stderr, unless
-that is /dev/null, as runtimes have it. Any other bridge logs to stderr, or to syslog if its stderr is the journal:
-there each line has its priority.
+All lines go to one place: the file of ``logFile``; for a bridge that a runtime launched, syslog at ``/dev/log``,
+where journald listens as well, or a file that keeps its own size if there is none; for any other bridge, stderr, or
+syslog if its stderr is the journal: there each line has its priority.
 
 Each text stays within its field, each record in its line. A record has its fields in ``fields``, as pairs.
 
-A sink that blocks stops the writer, never an event: when the queue is full, lines are lost, and counted. The next
-line that gets through says so, and the status does.
+A place that blocks, is full or is gone stops the writer, never an event: it tries again until the line is taken. When
+the queue is full, lines are lost, and counted. The next line that gets through says so, and the status does.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ import queue
 import re
 import select
 import signal
-import stat
 import threading
 import time
 from collections.abc import Callable
@@ -30,7 +28,7 @@ from logging.handlers import RotatingFileHandler, SysLogHandler, WatchedFileHand
 from typing import TYPE_CHECKING, Any
 
 from nri import trust
-from nri.errors import escape
+from nri.errors import escape, reason_of
 from nri.places import DEFAULT_RECORD_DIR, beside
 from nri.types.gojson import shorten
 from nri.v1bridge.options import BridgeOptions
@@ -61,11 +59,12 @@ DRAINED_WITHIN = 0.5
 """Seconds that the writer has for them when the bridge ends."""
 
 AGAIN_AFTER = 1.0
-"""Seconds after which a sink that has not taken a line is tried again."""
+"""Seconds after which a line that was not taken is tried again."""
 
 _PLAIN = re.compile(r"[^\s\"=\\]+")
 
-Make = Callable[[], logging.Handler]
+Place = tuple[str, Callable[[], logging.Handler]]
+"""``syslog``, ``stderr`` or the path of a file, and what opens it."""
 
 
 class Log(logging.Handler):
@@ -73,24 +72,21 @@ class Log(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
+        self.place: Place = ("", logging.NullHandler)
         self.lost = 0
         """The number of lines that were lost."""
-        self.to: str | None = None
-        """The sink that has taken the last line; None before the first."""
-        self.sinks: dict[str, Make] = {}
+        self.fault = ""
+        """Why the line that the writer has is not taken."""
         self._queue: queue.SimpleQueue[logging.LogRecord | None] = queue.SimpleQueue()
         self._why = ""  # why the last one was lost
-        self._thread: threading.Thread | None = None
-        # Of the writer alone:
         self._reported = 0  # of `lost`
-        self._open: dict[str, logging.Handler] = {}  # by the sink's name, as all that follow
-        self._again_at: dict[str, float] = {}
-        self._faults: dict[str, str] = {}  # why it has not taken its last line
-        self._complained: dict[str, str] = {}  # the faults that the log has
+        self._is_ending = threading.Event()
+        self._thread: threading.Thread | None = None
 
-    def use(self, sinks: dict[str, Make]) -> None:
-        """Write to the first of these sinks that takes a line from now on, and start the writer."""
-        self.sinks = sinks
+    def use(self, place: Place) -> None:
+        """Write to this place from now on."""
+        self.place = place
+        self._is_ending.clear()
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._run, name="log", daemon=True)
             self._thread.start()
@@ -103,12 +99,13 @@ class Log(logging.Handler):
             self._lose(f"{type(error).__name__}: {error}")
             return
         if self._queue.qsize() >= MAX_LINES:
-            self._lose("the log takes no more")
+            self._lose(self.fault or "the log takes no more")
         else:
             self._queue.put(record)
 
     def drain(self) -> None:
         """Wait until all lines are written, at most :data:`DRAINED_WITHIN`; no line follows."""
+        self._is_ending.set()
         self._queue.put(None)
         if self._thread is not None:
             self._thread.join(DRAINED_WITHIN)
@@ -119,55 +116,52 @@ class Log(logging.Handler):
 
     def _run(self) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # other threads handle signals
-        used = self.sinks
-        while (record := self._queue.get()) is not None:
-            if self.sinks is not used:
-                self._close(*used)
-                used = self.sinks
-                self._again_at.clear()
-            if not any(self._write(name, make, record) for name, make in used.items()):
-                reasons = [f"{name}: {self._faults[name]}" for name in used]
-                self._lose("; ".join(reasons) or "nothing takes the log")
-        self._close(*used)
+        place: Place | None = None
+        handler: logging.Handler | None = None
+        record = self._queue.get()
+        while record is not None:
+            try:
+                if handler is None or place is not self.place:
+                    _close(handler)
+                    place, handler = self.place, None
+                    handler = _opened(place)
+                if (lost := self.lost) > self._reported:
+                    text = f"{lost - self._reported} lines before this one are lost: {self._why}"
+                    handler.handle(logging.LogRecord("nri", logging.WARNING, "", 0, text, None, None))
+                    self._reported = lost
+                handler.handle(record)
+            except Exception as error:
+                self.fault = reason_of(error)
+                _close(handler)
+                handler = None
+                if not self._is_ending.wait(AGAIN_AFTER):
+                    continue
+                self._lose(self.fault)
+            else:
+                self.fault = ""
+            record = self._queue.get()
+        _close(handler)
 
-    def _write(self, name: str, make: Make, record: logging.LogRecord) -> bool:
-        """Give a line to a sink, after what the log lacks; return whether it was taken. This may block."""
-        if time.monotonic() < self._again_at.get(name, 0.0):
-            return False
-        try:
-            if name not in self._open:
-                self._open[name] = make()
-                setattr(self._open[name], "handleError", _reraise)  # noqa: B010 - which counts the line
-            handler = self._open[name]
-            if (lost := self.lost) > self._reported:
-                handler.handle(_complaint(f"{lost - self._reported} lines before this one are lost: {self._why}"))
-                self._reported = lost
-            for other, fault in self._faults.items():
-                if other != name and self._complained.get(other) != fault:
-                    handler.handle(_complaint(f"the log cannot be written to {other}: {fault}"))
-                    self._complained[other] = fault
-            handler.handle(record)
-        except Exception as error:
-            self._faults[name] = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
-            self._again_at[name] = time.monotonic() + AGAIN_AFTER
-            self._close(name)
-            return False
-        self._faults.pop(name, None)
-        self._complained.pop(name, None)
-        self.to = name
-        return True
 
-    def _close(self, *names: str) -> None:
-        for handler in [self._open.pop(name) for name in names if name in self._open]:
-            with contextlib.suppress(OSError):  # what it has not written is lost
-                handler.close()
+def _opened(place: Place) -> logging.Handler:
+    name, make = place
+    handler = make()
+    handler.setFormatter(TextFormatter(stamped=name != "syslog"))
+    setattr(handler, "handleError", _reraise)  # noqa: B010 - the line is tried again
+    return handler
+
+
+def _close(handler: logging.Handler | None) -> None:
+    if handler is not None:
+        with contextlib.suppress(OSError):  # what it has not written is lost
+            handler.close()
 
 
 _log = Log()
 
 
 def set_up(options: BridgeOptions, *, launched: bool, is_final: bool = True) -> None:
-    """Send the records of all ``nri`` loggers to the sinks that the options name.
+    """Send the records of all ``nri`` loggers to the place that the options name.
 
     :param launched: a runtime launched the bridge; its stderr is discarded.
     :param is_final: False if the runtime has yet to pass the options: lines wait for them.
@@ -177,7 +171,7 @@ def set_up(options: BridgeOptions, *, launched: bool, is_final: bool = True) -> 
     logger.propagate = False
     logger.handlers[:] = [_log]
     if is_final:
-        _log.use(_sinks(options, launched=launched))
+        _log.use(_place(options, launched=launched))
 
 
 def take_tracebacks() -> None:
@@ -187,52 +181,35 @@ def take_tracebacks() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTTOU,))
 
 
-def destination() -> tuple[str | None, int]:
-    """Return where the log goes, and the number of lines that it has lost since the bridge was started.
-
-    :returns: ``syslog``, ``stderr`` or the path of a file; None before the first line is written.
-    """
-    return _log.to, _log.lost
+def describe() -> dict[str, Any]:
+    """Return what the status says of the log: docs/status.md."""
+    return {"to": _log.place[0] or None, "lost": _log.lost, "fault": _log.fault or None}
 
 
 def drain() -> None:
     """Write what waits, for a bounded time: the process ends."""
-    if not _log.sinks:  # a runtime has never passed the options
-        _log.use(_sinks(BridgeOptions(), launched=True))
+    if not _log.place[0]:  # a runtime has never passed the options
+        _log.use(_place(BridgeOptions(), launched=True))
     _log.drain()
-    atexit.unregister(logging.shutdown)  # it would wait for a sink that blocks
+    atexit.unregister(logging.shutdown)  # it would wait for a place that blocks
 
 
-def _sinks(options: BridgeOptions, *, launched: bool) -> dict[str, Make]:
-    """Return what makes the handler of each sink, in their order."""
-    sinks: dict[str, Make] = {}
+def _place(options: BridgeOptions, *, launched: bool) -> Place:
     if options.log_file:
-        sinks[options.log_file] = lambda: _stamped(_PrivateFile(options.log_file))
-    if launched or _is_journal():
-        sinks["syslog"] = _syslog
-    if launched:
-        path = beside(options.record_dir, ".log")
-        if options.record_dir == DEFAULT_RECORD_DIR:  # another record is another bridge's
-            path = f"{DIRECTORY}/{os.path.basename(path)}"
-        sinks[path] = lambda: _stamped(_own_file(path))
-    return sinks if _is_discarded() else sinks | {"stderr": lambda: _stamped(_Stderr())}
-
-
-def _stamped(handler: logging.Handler) -> logging.Handler:
-    handler.setFormatter(TextFormatter(stamped=True))
-    return handler
+        return options.log_file, lambda: _PrivateFile(options.log_file)
+    if (launched or _is_journal()) and os.path.exists(SYSLOG):
+        return "syslog", _syslog
+    if not launched:
+        return "stderr", _Stderr
+    path = beside(options.record_dir, ".log")
+    if options.record_dir == DEFAULT_RECORD_DIR:  # another record is another bridge's
+        path = f"{DIRECTORY}/{os.path.basename(path)}"
+    return path, lambda: _own_file(path)
 
 
 def _syslog() -> logging.Handler:
-    handler = SysLogHandler(SYSLOG, SysLogHandler.LOG_DAEMON)  # which does not fail without a socket
+    handler = SysLogHandler(SYSLOG, SysLogHandler.LOG_DAEMON)
     handler.ident, handler.append_nul = f"{IDENTIFIER}[{os.getpid()}]: ", False
-    handler.setFormatter(TextFormatter(stamped=False))
-    try:
-        handler.socket.getpeername()  # type: ignore[attr-defined]
-    except OSError:
-        handler.close()
-        os.stat(SYSLOG)  # a better error, if there is no socket
-        raise
     return handler
 
 
@@ -250,12 +227,7 @@ class _Stderr(logging.Handler):
 
 def _own_file(path: str) -> logging.Handler:
     """Return the handler of a file that keeps its own size; nothing else rotates it. Root alone can read it."""
-    directory = os.path.dirname(path)
-    os.makedirs(directory, mode=0o700, exist_ok=True)
-    status = os.lstat(directory)
-    wrong = trust.judge(status) if stat.S_ISDIR(status.st_mode) else "is no directory"
-    if wrong:
-        raise PermissionError(1, f"its directory {wrong}")
+    trust.make_private(os.path.dirname(path))
     return _PrivateRotatingFile(path, maxBytes=MAX_BYTES, backupCount=OLD_FILES)
 
 
@@ -277,14 +249,6 @@ class _PrivateRotatingFile(_Private, RotatingFileHandler):
     flags = _Private.flags | os.O_NOFOLLOW
 
 
-def _is_discarded() -> bool:
-    """Return whether descriptor 2 is /dev/null, as a runtime starts a plugin: a line there is lost."""
-    try:
-        return os.fstat(2).st_rdev == os.makedev(1, 3)
-    except OSError:
-        return True
-
-
 def _is_journal() -> bool:
     """Return whether descriptor 2 is a stream to the journal."""
     try:
@@ -292,10 +256,6 @@ def _is_journal() -> bool:
     except OSError:
         return False
     return os.environ.get(STREAM) == f"{status.st_dev}:{status.st_ino}"
-
-
-def _complaint(text: str) -> logging.LogRecord:
-    return logging.LogRecord("nri.v1bridge", logging.WARNING, "", 0, text, None, None)
 
 
 def _reraise(_record: logging.LogRecord) -> None:

@@ -46,9 +46,7 @@ class BridgeOptions(
         "are beside it. It must outlive the bridge but not a reboot: keep it below /run",
         default=DEFAULT_RECORD_DIR,
     )
-    log_file: str = fields.path(
-        "file that the log is appended to (mode 0600); lines that it cannot take go to the default place", default=""
-    )
+    log_file: str = fields.path("file that the log is appended to (mode 0600)", default="")
     log_level: str = fields.choice(
         *("debug", "info", "warning", "error"),
         default="info",

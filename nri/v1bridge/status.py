@@ -22,7 +22,7 @@ from nri.background import in_background
 from nri.client import PluginError
 from nri.errors import NRIError, escape, reason_of
 from nri.types import DecodeError, gojson
-from nri.v1bridge.log import destination
+from nri.v1bridge.log import describe as log_of
 from nri.v2.api.runtimes import nri_version
 
 if TYPE_CHECKING:
@@ -108,7 +108,6 @@ class Status:
         configuration.explain()
         self._chains.retry_record()
         self._chains.note_runs()
-        to, lost = destination()
         with self._ledger.lock:
             return _encoded(
                 {
@@ -120,7 +119,7 @@ class Status:
                     "plugins": [self._plugin(plugin, client.invoker) for plugin in client.config.plugins],
                     "events": self._ledger.events(),
                     **self._chains.describe(),
-                    "log": {"to": to, "lost": lost},
+                    "log": log_of(),
                 }
             )
 

@@ -92,7 +92,7 @@ def healthy(**changes: Any) -> dict[str, Any]:
         "record": {"directory": "/run/nri/v1bridge.record", "fault": None},
         "withoutPlugins": [],
         "inProgress": None,
-        "log": {"to": "the journal", "lost": 0},
+        "log": {"to": "syslog", "lost": 0, "fault": None},
     }
     return {**value, **changes}
 

@@ -325,15 +325,12 @@ def test_two_bridges_from_outside_stand_by_for_each_other_if_they_have_one_recor
     )
 
 
-def test_a_log_file_that_cannot_be_written_is_found_and_the_log_shown(node: ScratchNode) -> None:
-    node.well().status["bridge"]["options"] = {"logFile": "/proc/nope/x"}
-    node.status["log"]["to"] = "/var/log/nri/v1bridge.log"
-    node.write("/var/log/nri/v1bridge.log", "one\ntwo\n")
+def test_a_log_that_cannot_be_written_is_found_and_its_end_shown(node: ScratchNode) -> None:
+    node.well().status["log"] |= {"to": "/var/log/x.log", "fault": "No space left on device"}
+    node.write("/var/log/x.log", "one\ntwo\n")
     (fault,) = node.faults()
-    assert (fault.code, fault.text) == (
-        "log-file",
-        "the log goes to /var/log/nri/v1bridge.log: it can't be written to /proc/nope/x",
-    )
+    text = "the log cannot be written to /var/log/x.log: No space left on device"
+    assert (fault.code, fault.text) == ("degraded", text)
     assert node.examine()[1] == ["one", "two"]
 
 
@@ -434,7 +431,8 @@ def test_the_end_of_the_log_has_no_secrets(node: ScratchNode, source: str) -> No
     elif source == "syslog":
         node.write("/var/log/syslog", f"Nov 22 node1 sshd: another\n{line}\n")
     else:
-        node.write("/etc/nri/conf.d/10-v1bridge.conf", '{"logFile": "/var/log/nri.log"}')
+        assert node.status is not None
+        node.status["log"]["to"] = "/var/log/nri.log"
         node.write("/var/log/nri.log", f"{line}\n")
     (shown,) = node.examine()[1]
     assert shown == without_secrets(line)

@@ -66,6 +66,10 @@ def test_outcomes_are_those_of_the_bridge() -> None:
             "degraded: the record /a cannot be written: b",
         ),
         (
+            with_part("log", to="/a", fault="Is a directory"),
+            "degraded: the log cannot be written to /a: Is a directory",
+        ),
+        (
             with_plugin(resident={"state": "failed", "reason": "a thread"}),
             "degraded: clearcfs: started for each request: a thread",
         ),

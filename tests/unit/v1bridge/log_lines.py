@@ -19,7 +19,7 @@ STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 def written() -> None:
     """Wait until all lines are written."""
     bridge_log.drain()
-    bridge_log._log.use(bridge_log._log.sinks)
+    bridge_log._log.use(bridge_log._log.place)
 
 
 class Log:
