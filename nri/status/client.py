@@ -35,8 +35,8 @@ DEFAULT_STATUS_SOCKET = beside(DEFAULT_RECORD_DIR, ".sock")
 TIMEOUT = 5.0
 """Seconds for connection, request and answer together; as many as the bridge gives a client."""
 
-MAX_ASKED, MAX_ANSWER = 4096, 32 * 1024 * 1024
-"""Bytes of a request and of an answer. The exchanges that a bridge keeps, 4 MiB, can be six times that as JSON."""
+MAX_ANSWER = 32 * 1024 * 1024
+"""Bytes of an answer. The exchanges that a bridge keeps, 4 MiB, can be six times that as JSON."""
 
 UNUSABLE = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, OSError)
 """The errors of a reader of a document that is not as documented."""
@@ -58,12 +58,12 @@ def status(path: str = DEFAULT_STATUS_SOCKET, timeout: float = TIMEOUT) -> dict[
 
     :raises AskError: see :func:`ask`.
     """
-    return ask(path, {"get": "status"}, timeout)
+    return ask(path, "", timeout)
 
 
 def exchanges(pod: str, path: str = DEFAULT_STATUS_SOCKET, timeout: float = TIMEOUT) -> dict[str, Any]:
     """Return the last exchanges with a pod, ``NAMESPACE/NAME``, as :func:`status` returns the status."""
-    return ask(path, {"get": "pod", "name": pod}, timeout)
+    return ask(path, pod, timeout)
 
 
 def unusable(path: str, error: BaseException) -> AskError:
@@ -75,17 +75,15 @@ def unusable(path: str, error: BaseException) -> AskError:
     return AskError(f"{path}: the answer cannot be used ({reason}): use the nri of the bridge's version")
 
 
-def ask(path: str, request: dict[str, Any], timeout: float = TIMEOUT) -> dict[str, Any]:
-    """Send one request to the socket at ``path``; return the answer.
+def ask(path: str, pod: str, timeout: float = TIMEOUT) -> dict[str, Any]:
+    """Ask at the socket at ``path``; return the answer.
 
     :param timeout: seconds for all of it.
     :raises NoBridgeError: no process listens.
     :raises AskError: the socket or its owner is not to be trusted; no answer in time; an answer that is too long, not
-        JSON, of another protocol, or an error.
+        JSON, or of another protocol.
     """
-    line = json.dumps(request).encode() + b"\n"
-    if len(line) > MAX_ASKED:
-        raise AskError(f"{path}: the request has {len(line)} bytes, expected at most {MAX_ASKED}")
+    line = pod.encode("utf-8", "replace") + b"\n"
     until = time.monotonic() + timeout
     connection = _connect(path, timeout)
     try:
@@ -182,12 +180,10 @@ def read(answer: bytes, path: str) -> dict[str, Any]:
         raise AskError(f"{path}: the answer is not JSON, or not whole: {len(answer)} bytes, {shown!r}…") from None
     if not isinstance(value, dict):
         raise AskError(f"{path}: the answer is not a JSON object")
-    protocol, error = value.get("protocol"), value.get("error")
+    protocol = value.get("protocol")
     if not isinstance(protocol, int) or isinstance(protocol, bool) or protocol != PROTOCOL:
         shown = _described(protocol)
         raise AskError(f"{path}: found protocol {shown}, expected {PROTOCOL}: use the nri of the bridge's version")
-    if error is not None:
-        raise AskError(f"{path}: the bridge answers: {_described(error)}")
     return value
 
 

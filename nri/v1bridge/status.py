@@ -1,27 +1,26 @@
 """The status of a bridge, at the status socket: docs/status.md describes protocol and documents.
 
-One thread answers one request for each connection. No client can hold up the bridge, or another client: nothing
-blocks, a connection has :data:`SECONDS`, and if there are too many, the oldest one is dropped.
+Each client has a thread for a bounded time, and none can hold up an event, or another client.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import json
 import logging
 import os
-import selectors
 import socket
 import threading
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from nri import __commit__, __date__, __version__, peer, trust
 from nri.background import in_background
 from nri.client import PluginError
 from nri.errors import NRIError, escape, reason_of
-from nri.types import DecodeError, gojson
 from nri.v1bridge.log import describe as log_of
 from nri.v2.api.runtimes import nri_version
 
@@ -41,22 +40,15 @@ PROTOCOL = 1
 """The number of the protocol; it changes when a key gets another meaning."""
 
 SECONDS = 5.0
-"""Seconds that a connection has."""
+"""Seconds that a client has for its request, and then for its answer."""
 
 CLIENTS = 64
-"""Connections at a time."""
+"""Clients at a time; a later one takes the place of the oldest."""
 
 MAX_REQUEST = 4096
 """Bytes of a request."""
 
-_EXPECTED = '{"get": "status"} or {"get": "pod", "name": "default/web"}'
-
-
 log = logging.getLogger("nri.v1bridge")
-
-
-class QuestionError(NRIError):
-    """A request that the status socket does not know."""
 
 
 class Status:
@@ -85,22 +77,9 @@ class Status:
         """Note the state of the bridge: :data:`CONNECTED` or :data:`CONNECTING`."""
         self._state = state
 
-    def answer(self, line: bytes) -> bytes:
-        """Return the answer to a request.
-
-        :raises QuestionError: the request is not one of those in docs/status.md.
-        """
-        try:
-            question = gojson.loads(line)
-        except DecodeError as error:
-            raise QuestionError(f"found no JSON ({error}), expected {_EXPECTED}") from None
-        if not isinstance(question, dict):
-            raise QuestionError(f"found {gojson.describe(question)}, expected {_EXPECTED}")
-        if question.get("get") == "status":
-            return self._whole()
-        if question.get("get") == "pod" and isinstance(question.get("name"), str):
-            return self._of_pod(question["name"])
-        raise QuestionError(f"found another request, expected {_EXPECTED}")
+    def answer(self, pod: str) -> bytes:
+        """Return the exchanges with a pod, ``NAMESPACE/NAME``; for "" the status."""
+        return self._of_pod(pod) if pod else self._whole()
 
     def _whole(self) -> bytes:
         client = self._chains.client()  # as an event does it, so that a broken file is noticed without one
@@ -109,19 +88,18 @@ class Status:
         self._chains.retry_record()
         self._chains.note_runs()
         with self._ledger.lock:
-            return _encoded(
-                {
-                    "protocol": PROTOCOL,
-                    "time": time.time(),
-                    "bridge": self._bridge(),
-                    "runtime": {**self._runtime, "connections": self._connections},
-                    "configuration": configuration.describe(),
-                    "plugins": [self._plugin(plugin, client.invoker) for plugin in client.config.plugins],
-                    "events": self._ledger.events(),
-                    **self._chains.describe(),
-                    "log": log_of(),
-                }
-            )
+            document = {
+                "protocol": PROTOCOL,
+                "time": time.time(),
+                "bridge": self._bridge(),
+                "runtime": {**self._runtime, "connections": self._connections},
+                "configuration": configuration.describe(),
+                "plugins": [self._plugin(plugin, client.invoker) for plugin in client.config.plugins],
+                "events": self._ledger.events(),
+                **self._chains.describe(),
+                "log": log_of(),
+            }
+            return json.dumps(document).encode() + b"\n"
 
     def _of_pod(self, name: str) -> bytes:
         head: dict[str, Any] = {"protocol": PROTOCOL, "name": name}
@@ -167,32 +145,23 @@ class Status:
         }
 
 
-def refusal(error: str) -> bytes:
-    """Return the answer to a request that cannot be answered."""
-    return _encoded({"protocol": PROTOCOL, "error": error})
-
-
-def _encoded(value: object) -> bytes:
-    return json.dumps(value).encode() + b"\n"
-
-
 class StatusSocket:
     """Answers at a Unix socket. All methods may be called from any thread.
 
-    :param answer: returns the answer to a request, or raises an NRIError.
+    :param answer: see :meth:`Status.answer`.
     """
 
-    def __init__(self, answer: Callable[[bytes], bytes]) -> None:
+    def __init__(self, answer: Callable[[str], bytes]) -> None:
         self._answer = answer
         self._lock = threading.Lock()
         self._path = ""
         self._identity: tuple[int, int] | None = None  # device and inode of our socket
-        self._wake: socket.socket | None = None
+        self._listener: socket.socket | None = None
 
     def open(self, path: str) -> None:
         """Answer at ``path`` from now on. The log has the reason if that cannot be."""
         with self._lock:
-            if path == self._path and self._wake is not None and os.path.lexists(path):
+            if path == self._path and self._listener is not None and os.path.lexists(path):
                 return
             self._close()
             try:
@@ -201,17 +170,15 @@ class StatusSocket:
                 log.error("no status socket: %s: %s", escape(path), escape(reason_of(error)))
                 return
             status = os.lstat(path)
-            self._path, self._identity = path, (status.st_dev, status.st_ino)
-            self._wake, theirs = socket.socketpair()
-            if reason := in_background(functools.partial(self._serve, listener, theirs), "status"):
+            self._path, self._identity, self._listener = path, (status.st_dev, status.st_ino), listener
+            if reason := in_background(functools.partial(self._serve, listener), "status"):
                 log.error("no status socket: %s", reason)
-                listener.close()
-                theirs.close()
                 self._close()
+                listener.close()
 
     def renew(self) -> None:
         """Answer again if the socket was removed. One that another bridge has put there is left alone."""
-        if self._wake is not None and not os.path.lexists(self._path):
+        if self._listener is not None and not os.path.lexists(self._path):
             self.open(self._path)
 
     def close(self) -> None:
@@ -220,10 +187,10 @@ class StatusSocket:
             self._close()
 
     def _close(self) -> None:
-        if self._wake is None:
+        if self._listener is None:
             return
-        self._wake.close()  # ends the thread
-        self._wake = None
+        self._listener.shutdown(socket.SHUT_RDWR)  # ends the thread
+        self._listener = None
         try:
             status = os.lstat(self._path)
             if (status.st_dev, status.st_ino) == self._identity:
@@ -231,94 +198,36 @@ class StatusSocket:
         except OSError:
             pass  # another bridge's, or removed
 
-    def _serve(self, listener: socket.socket, stop: socket.socket) -> None:
-        clients: list[_Client] = []  # the oldest first
-        with listener, stop, selectors.DefaultSelector() as selector:
-            selector.register(stop, selectors.EVENT_READ)
-            selector.register(listener, selectors.EVENT_READ)
+    def _serve(self, listener: socket.socket) -> None:
+        clients: deque[socket.socket] = deque()
+        with listener:
             while True:
-                left = max(0.0, clients[0].until - time.monotonic()) if clients else None
-                for key, _ in selector.select(left):
-                    if key.fileobj is stop:
-                        for client in clients:
-                            client.sock.close()
+                try:
+                    client, _ = listener.accept()
+                except OSError as error:
+                    if error.errno == errno.EINVAL:  # it was shut down
                         return
-                    if key.fileobj is listener:
-                        if (sock := _accepted(listener)) is not None:
-                            clients.append(_Client(sock))
-                            selector.register(sock, selectors.EVENT_READ, clients[-1])
-                    elif key.data.go_on(self._answered):
-                        selector.modify(key.fileobj, key.data.waits_for, key.data)
-                    else:
-                        key.data.until = 0.0
-                for client in clients[:-CLIENTS]:
-                    client.until = 0.0
-                now = time.monotonic()
-                for client in [client for client in clients if client.until <= now]:
-                    clients.remove(client)
-                    selector.unregister(client.sock)
-                    client.sock.close()
+                    time.sleep(0.05)  # no descriptor is left, and the connection stays in the queue
+                    continue
+                clients.append(client)
+                if len(clients) > CLIENTS:
+                    with contextlib.suppress(OSError):  # it has had its answer
+                        clients.popleft().shutdown(socket.SHUT_RDWR)
+                converse = functools.partial(self._converse, client)
+                if in_background(converse, "status-client"):  # no thread is left
+                    converse()
 
-    def _answered(self, line: bytes) -> bytes:
-        try:
-            return self._answer(line)
-        except NRIError as error:
-            return refusal(str(error))
-        except (Exception, SystemExit):  # PyInstaller raises the latter when its files are gone
-            log.exception("unexpected error")
-            return b""
-
-
-class _Client:
-    """One connection."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self.sock = sock
-        self.until = time.monotonic() + SECONDS
-        self.waits_for = selectors.EVENT_READ
-        self._received = b""
-        self._rest = memoryview(b"")  # of the answer
-
-    def go_on(self, answer: Callable[[bytes], bytes]) -> bool:
-        """Read the request, or write the answer; return whether there is more to do."""
-        try:
-            if self.waits_for == selectors.EVENT_READ:
-                return self._receive(answer)
-            self._rest = self._rest[self.sock.send(self._rest) :]
-            return bool(self._rest)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False  # the client is gone
-
-    def _receive(self, answer: Callable[[bytes], bytes]) -> bool:
-        data = self.sock.recv(MAX_REQUEST + 1)
-        self._received += data
-        line, newline, _ = self._received.partition(b"\n")
-        if len(line) > MAX_REQUEST:
-            text = refusal(f"found more than {MAX_REQUEST} bytes, expected a line with a request")
-        elif not newline and data:
-            return True  # the rest of the line comes
-        elif not line.strip():
-            return False
-        else:
-            text = answer(line)
-        self.waits_for, self._rest = selectors.EVENT_WRITE, memoryview(text)
-        return bool(text)
-
-
-def _accepted(listener: socket.socket) -> socket.socket | None:
-    """Return the next connection of a client that may ask, if there is one."""
-    try:
-        sock, _ = listener.accept()
-    except OSError:
-        time.sleep(0.05)  # no descriptor is left, and the connection stays in the queue
-        return None
-    if not peer.is_trusted(peer.credentials(sock)[1]):
-        sock.close()
-        return None
-    sock.setblocking(False)
-    return sock
+    def _converse(self, client: socket.socket) -> None:
+        with client, contextlib.suppress(OSError):  # the client is gone, or too slow
+            client.settimeout(SECONDS)
+            if not peer.is_trusted(peer.credentials(client)[1]) or not (request := client.recv(MAX_REQUEST)):
+                return
+            try:
+                answer = self._answer(request.decode("utf-8", "replace").strip())
+            except (Exception, SystemExit):  # PyInstaller raises the latter when its files are gone
+                log.exception("unexpected error")
+                return
+            client.sendall(answer)
 
 
 def _listen(path: str) -> socket.socket:
@@ -339,7 +248,6 @@ def _listen(path: str) -> socket.socket:
         listener.bind(f"/proc/self/fd/{at}/{part}")
         os.chmod(part, 0o600, dir_fd=at)  # before it listens, so no client can have connected
         listener.listen(CLIENTS)
-        listener.setblocking(False)
         os.rename(part, name, src_dir_fd=at, dst_dir_fd=at)
     except BaseException:
         listener.close()

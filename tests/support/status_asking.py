@@ -46,12 +46,12 @@ def told(path: Path, line: bytes) -> bytes:
         return rest_of(sock)
 
 
-def ask(path: Path, **question: str) -> dict[str, Any]:
-    """The answer to a question, decoded."""
-    answer: dict[str, Any] = json.loads(told(path, json.dumps(question).encode() + b"\n"))
+def ask(path: Path, pod: str = "") -> dict[str, Any]:
+    """The answer about a pod, or the status, decoded."""
+    answer: dict[str, Any] = json.loads(told(path, pod.encode() + b"\n"))
     return answer
 
 
 def status_of(path: Path) -> dict[str, Any]:
     """The status."""
-    return ask(path, get="status")
+    return ask(path)

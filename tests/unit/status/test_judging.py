@@ -87,7 +87,7 @@ def test_outcomes_are_those_of_the_bridge() -> None:
         ),
         (with_plugin(problem="a", last={"setup": "ignored", "create": "error"}), "degraded: clearcfs: a"),
     ],
-    ids=range(17),
+    ids=range(18),
 )
 def test_a_status_is_judged_by_what_is_now(document: dict[str, Any], line: str) -> None:
     verdict = judge(document)
