@@ -74,7 +74,7 @@ def page(document: dict[str, Any], verdict: Verdict) -> list[str]:
     :param document: of :func:`nri.status.client.status`.
     """
     lines = wrapped(verdict.line) if verdict.code == WELL else [verdict.word]
-    for reason in verdict.faults:
+    for reason in verdict.reasons if verdict.code != WELL else ():
         lines += wrapped(reason, "- ")
     for part in (_facts, _plugins, _errors, _without, _events):
         if part_lines := list(part(document)):

@@ -24,7 +24,6 @@ from nri.doctor.node import (
     reason,
     same_path,
     without_secrets,
-    without_values,
 )
 from nri.errors import escape
 from nri.places import CONTAINERD_CONF_FILE, DEFAULT_SOCKET, RUNTIME_OPTIONS_FILE, beside
@@ -32,7 +31,7 @@ from nri.process import watchdog
 from nri.runtime.options import load as load_runtime_options
 from nri.status import AskError, NoBridgeError, judge, status
 from nri.status.client import UNUSABLE, unusable
-from nri.status.judging import CONNECTED
+from nri.status.judging import CONNECTED, WELL
 from nri.types.gojson import shorten
 from nri.v1bridge.log import DIRECTORY, IDENTIFIER
 from nri.v1bridge.options import BridgeOptions
@@ -54,7 +53,8 @@ LINES, KERNEL_LINES, MAX_NAMES = 20, 5000, 1000
 
 _NAME = re.compile(r"\d\d-.")
 _DENIED = re.compile(r"(?:apparmor=\"DENIED\"|avc: +denied).*(?:nri|v1bridge)", re.IGNORECASE)
-_OF_PLUGIN = re.compile(r"(?:; the end of its stderr:|; it wrote |: its last \w+(?: and \w+)* failed:).*", re.DOTALL)
+_OF_PLUGIN = re.compile(r"(?:; the end of its stderr:|; it wrote ).*", re.DOTALL)
+_HOLDER = re.compile(r'\("([^"]*)",pid=(\d+)')
 
 
 def examine(
@@ -191,7 +191,7 @@ class _Examination:
                 self._add(FAULT, "options", reason(error), f"correct {path}")
                 continue
             for fault in faults:
-                self._add(FAULT, "options", f"{path}: {without_values(fault)}", f"correct {path}")
+                self._add(FAULT, "options", f"{path}: {fault}", f"correct {path}")
             return
 
     def _record_of(self, process: Process) -> str:
@@ -203,23 +203,27 @@ class _Examination:
             text = f"{engine.about} has NRI on, and {engine.socket} is no socket: it was not restarted since"
             self._add(FAULT, "no-socket", text, engine.restart)
             return
-        listeners = self.node.listeners(engine.socket, engine.pid, self._processes)
-        if listeners is None:
-            self._add(OK, "socket", f"{engine.socket} of {engine.about} exists")
-        elif any(process.pid == engine.pid for process in listeners):
-            self._add(OK, "socket", f"{engine.about} listens on {engine.socket}")
-        elif listeners:
-            text = (
-                f"process {listeners[0].pid} ({listeners[0].name}) listens on {engine.socket}, and not {engine.about}"
-            )
+        holders = self._holders(engine.socket)
+        if holders and engine.pid not in holders:
+            pid, name = next(iter(holders.items()))
+            text = f"process {pid} ({name}) listens on {engine.socket}, and not {engine.about}"
             self._add(FAULT, "other-listener", text, f"end that process; {engine.restart}")
         else:
-            self._add(FAULT, "no-socket", f"no process listens on {engine.socket} any more", engine.restart)
+            self._add(OK, "socket", f"{engine.about} listens on {engine.socket}")
         for process in [process for process in self._outside if process.is_here]:
             wanted = process.option("--socket") or DEFAULT_SOCKET
             if same_path(wanted) != same_path(engine.socket):
                 text = f"process {process.pid} connects to {wanted}, and {engine.about} listens on {engine.socket}"
                 self._add(FAULT, "other-socket", text, f"start the bridge with --socket {engine.socket}")
+
+    def _holders(self, path: str) -> dict[int, str]:
+        """Return the processes that listen on a socket, with their names; connecting would disturb them."""
+        try:
+            lines = self.node.run("ss", "-Hxlp").replace(" /var/run/", " /run/").splitlines()
+        except OSError:
+            return {}  # such as: it is not installed
+        wanted = f" {same_path(path)} "
+        return {int(pid): name for line in lines if wanted in line for name, pid in _HOLDER.findall(line)}
 
     def configuration(self) -> None:
         """The findings of ``nri check``, without the values that it quotes."""
@@ -232,10 +236,10 @@ class _Examination:
             alone = {file: files[file]} if file in files else load_files("", file, check_owner=False)
         except ConfigError as error:
             self._is_valid = False
-            for fault in error.faults:
-                for item in fault.explain(20):
-                    message = without_values(item.message) if isinstance(fault, InvalidFile) else item.message
-                    text = f"{item.file.removeprefix(root)}:{item.line}:{item.column}: {item.path}: {message}"
+            for wrong in error.faults:
+                for item in wrong.explain(20):
+                    what = "is not valid" if isinstance(wrong, InvalidFile) else item.message
+                    text = f"{item.file.removeprefix(root)}:{item.line}:{item.column}: {item.path}: {what}"
                     self._add(FAULT, "invalid", text, "nri check shows what was found; correct the file")
             return
         self._in_file = [plugin.type for plugins in alone.values() for plugin in plugins]
@@ -246,17 +250,14 @@ class _Examination:
             checked = check(entry)
             for fault in [fault for fault in checked.faults if not self._is_of_owner(fault.message)]:
                 where = f"{fault.file.removeprefix(root)}:{fault.line}:{fault.column}: {fault.path}"
-                message = (
-                    without_values(fault.message) if ".conf" in fault.path else _OF_PLUGIN.sub("", fault.message)
-                )
+                message = "is not valid" if ".conf" in fault.path else _OF_PLUGIN.sub("", fault.message)
                 self._add(FAULT, "plugin", f"{where}: {message}", "nri check shows what was found")
             for note in checked.notes:
                 self._add(NOTE, "plugin", _OF_PLUGIN.sub("", note))
             if not checked.faults:
                 self._add(OK, "plugin", f"{entry.type}: version {checked.version or 'unknown'}")
         if fault_ := load_runtime_options(root + RUNTIME_OPTIONS_FILE).fault:
-            text = without_values(fault_.removeprefix(root))
-            self._add(FAULT, "runtime-options", text, f"correct {RUNTIME_OPTIONS_FILE}")
+            self._add(FAULT, "runtime-options", fault_.removeprefix(root), f"correct {RUNTIME_OPTIONS_FILE}")
 
     def ways(self) -> None:
         """The programs that run the plugins: none, or two for the same containers."""
@@ -362,8 +363,8 @@ class _Examination:
             self._add(NOTE, "old-bridge", f"{text} {build.describe()}: it was not restarted since", self._restart())
         codes = {finding.code for finding in self.findings if finding.level == FAULT}
         is_known = codes & {"invalid", "plugin", "not-roots"}
-        for fault in judge(document).faults:
-            text = without_values(_OF_PLUGIN.sub(": its last run failed", fault))
+        verdict = judge(document)
+        for text in verdict.causes if verdict.code != WELL else ():
             if is_known:
                 self._add(NOTE, "degraded", text)
             elif bridge["state"] != CONNECTED:

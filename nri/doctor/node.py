@@ -21,7 +21,7 @@ MAX_TEXT, MAX_LINE = 2000, 500
 """Characters of a finding, and of a line of the log."""
 
 MAX_FILE, MAX_END = 32 * 1024 * 1024, 1024 * 1024
-"""Bytes of a file, such as /proc/net/unix of a large node, and of the end of a log."""
+"""Bytes of a file, and of the end of a log."""
 
 WITHIN = 10.0
 """Seconds that a program has."""
@@ -31,8 +31,6 @@ PROGRAMS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin
 
 HIDDEN = "(not shown)"
 
-_FOUND = re.compile(r"found (?!an? [a-zA-Z ]+, expected a regular file).*?(, expected |$)", re.DOTALL)
-_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _SECRET = re.compile(
     r"(?i)(\b[\w.-]*(?:passw|token|secret|credential|private|api_?-?key|auth|cookie|bearer|passphrase)[\w.-]*[\"']?)"
     r"(\s*[=:]\s*|\s+)(?:(?:bearer|basic)\s+)?(\"[^\"]*\"?|'[^']*'?|[^\s,;\"']+)"
@@ -156,30 +154,6 @@ class Node:
                 processes.append(Process(pid, arguments, program, name, not ours or not theirs or ours == theirs))
         return processes
 
-    def listeners(self, path: str, engine: int, processes: list[Process]) -> list[Process] | None:
-        """Return which of the processes listen on a socket, by the kernel's tables: connecting would disturb them.
-
-        None if they can't be told: without /proc, or in another network namespace than the engine's process, whose
-        sockets are in another table.
-        """
-        if self._link(f"/proc/{engine}/ns/net") != self._link("/proc/self/ns/net"):
-            return None
-        try:
-            lines = [line.split(maxsplit=7) for line in self.read("/proc/net/unix").splitlines()[1:]]
-        except OSError:
-            return None
-        listening = [row for row in lines if len(row) == 8 and row[3] == "00010000"]  # __SO_ACCEPTCON
-        sockets = {f"socket:[{row[6]}]" for row in listening if same_path(row[7]) == same_path(path)}
-        listeners = []
-        for process in processes if sockets else []:
-            try:
-                descriptors = self.names(f"/proc/{process.pid}/fd")
-            except OSError:
-                return None  # such as another user's
-            if any(self._link(f"/proc/{process.pid}/fd/{fd}") in sockets for fd in descriptors):
-                listeners.append(process)
-        return listeners
-
     def find(self, program: str) -> str:
         """Return the path of a program, "" if there is none."""
         paths = [f"{directory}/{program}" for directory in PROGRAMS]
@@ -237,13 +211,6 @@ def table(value: Any, *keys: str) -> dict[str, Any]:
 def texts(value: object) -> list[str]:
     """Return the strings in a list; [] for anything else."""
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
-
-
-def without_values(message: str) -> str:
-    """Return a message about a configuration without the value that was found; what was expected stays."""
-    if _FOUND.search(message):
-        return _FOUND.sub(rf"found a value {HIDDEN}\1", message)
-    return message if re.search(r"unknown key|missing|is given twice", message) else _QUOTED.sub(HIDDEN, message)
 
 
 def without_secrets(line: str) -> str:

@@ -33,12 +33,13 @@ class Verdict:
 
     :ivar code: :data:`WELL`, :data:`DEGRADED` or :data:`NO_BRIDGE`.
     :ivar reasons: why it is not well; a sentence of what is there if it is.
+    :ivar causes: the same without what plugins and files say, which may quote values.
     """
 
-    __slots__ = ("code", "reasons")
+    __slots__ = ("causes", "code", "reasons")
 
-    def __init__(self, code: int, reasons: list[str]) -> None:
-        self.code, self.reasons = code, reasons
+    def __init__(self, code: int, reasons: list[str], causes: list[str] | None = None) -> None:
+        self.code, self.reasons, self.causes = code, reasons, reasons if causes is None else causes
 
     @property
     def word(self) -> str:
@@ -50,33 +51,28 @@ class Verdict:
         """The verdict with its reasons, in one line that is fit for a terminal."""
         return bounded(escape(f"{self.word}: {'; '.join(self.reasons)}"), MAX_LINE)
 
-    @property
-    def faults(self) -> list[str]:
-        """The reasons why it is not well."""
-        return [] if self.code == WELL else self.reasons
-
 
 def judge(document: dict[str, Any]) -> Verdict:
     """Return the verdict on a status as :func:`nri.status.client.status` returns it."""
-    reasons = []
+    reasons: list[tuple[str, str]] = []  # each cause with its details
     if document["bridge"]["state"] != CONNECTED:
-        reasons.append("the bridge looks for its runtime")
+        reasons.append(("the bridge looks for its runtime", ""))
     elif hangs := why_it_hangs(document):
-        reasons.append(hangs)
+        reasons.append((hangs, ""))
     configuration = document["configuration"]
     if not configuration["valid"]:
         faults = configuration["faults"]
         used = "the last valid one is in use" if configuration["since"] is not None else "no plugin can run"
         others = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        reasons.append(f"the configuration is not valid, {used}{': ' + faults[0] + others if faults else ''}")
+        reasons.append((f"the configuration is not valid, {used}", f": {faults[0]}{others}" if faults else ""))
     for plugin in document["plugins"]:
         reasons += _of_plugin(plugin)
     if document["record"]["fault"] is not None:
-        reasons.append(document["record"]["fault"])
+        reasons.append((document["record"]["fault"], ""))
     if document["log"]["fault"] is not None:
-        reasons.append(f"the log cannot be written to {document['log']['to']}: {document['log']['fault']}")
+        reasons.append((f"the log cannot be written to {document['log']['to']}: {document['log']['fault']}", ""))
     if reasons:
-        return Verdict(DEGRADED, reasons)
+        return Verdict(DEGRADED, [cause + details for cause, details in reasons], [cause for cause, _ in reasons])
     runtime, count = document["runtime"], len(document["plugins"])
     name = f"{runtime['name'] or 'a runtime'} {runtime['version'] or ''}".rstrip()
     return Verdict(WELL, [f"connected to {name}, {count or 'no'} plugin{'s' if count != 1 else ''}"])
@@ -90,15 +86,15 @@ def why_it_hangs(document: dict[str, Any]) -> str:
     return ""
 
 
-def _of_plugin(plugin: dict[str, Any]) -> list[str]:
+def _of_plugin(plugin: dict[str, Any]) -> list[tuple[str, str]]:
     name, resident, error = plugin["type"], plugin["resident"], plugin["lastError"]
     reasons = []
     if plugin["problem"] is not None:
-        reasons.append(f"{name}: {plugin['problem']}")
+        reasons.append((f"{name}: {plugin['problem']}", ""))
     if resident["state"] == "failed":
-        reasons.append(f"{name}: started for each request: {resident['reason'] or 'no reason is known'}")
+        reasons.append((f"{name}: started for each request", f": {resident['reason'] or 'no reason is known'}"))
     failed = [state for state, outcome in plugin["last"].items() if outcome != "ok"]
     if failed and plugin["problem"] is None:
-        reason = f": {error['error']}" if error is not None and error["error"] and error["state"] in failed else ""
-        reasons.append(f"{name}: its last {' and '.join(failed)} failed{reason}")
+        details = f": {error['error']}" if error is not None and error["error"] and error["state"] in failed else ""
+        reasons.append((f"{name}: its last {' and '.join(failed)} failed", details))
     return reasons

@@ -166,7 +166,7 @@ STATES: list[tuple[Callable[[ScratchNode], object], str, str, str]] = [
     (
         refused_configuration,
         "degraded",
-        "the configuration is not valid, the last valid one is in use: 10.conf: type: found a value (not shown), ",
+        "the configuration is not valid, the last valid one is in use",
         "nri status; nri status --pod NAMESPACE/NAME shows its error",
     ),
     (
@@ -254,15 +254,15 @@ STATES: list[tuple[Callable[[ScratchNode], object], str, str, str]] = [
         "chmod 0755 /opt/nri/plugins/20-other",
     ),
     (
-        lambda node: node.write("/etc/nri/conf.d/10-v1bridge.conf", '{"logLevel": "hunter2"}'),
+        lambda node: node.write("/etc/nri/conf.d/10-v1bridge.conf", '{"logLevel": "loud"}'),
         "options",
-        "/etc/nri/conf.d/10-v1bridge.conf: logLevel: found a value (not shown), expected one of debug, ",
+        "/etc/nri/conf.d/10-v1bridge.conf: logLevel: found the string 'loud', expected one of debug, ",
         "correct /etc/nri/conf.d/10-v1bridge.conf",
     ),
     (
         lambda node: node.write(PLUGINS, '{"version": "0.1", "plugins": [{"type": 7}]}'),
         "invalid",
-        f"{PLUGINS}:1:41: plugins[0].type: found a value (not shown), expected a file name",
+        f"{PLUGINS}:1:41: plugins[0].type: is not valid",
         "nri check shows what was found; correct the file",
     ),
     (
@@ -286,7 +286,7 @@ STATES: list[tuple[Callable[[ScratchNode], object], str, str, str]] = [
     (
         lambda node: node.write("/etc/nri/runtime.json", '{"deadline": "soon"}'),
         "runtime-options",
-        "/etc/nri/runtime.json: deadline: found a value (not shown), expected ",
+        "/etc/nri/runtime.json: deadline: found the string 'soon', expected ",
         "correct /etc/nri/runtime.json",
     ),
     (
@@ -447,25 +447,21 @@ def test_a_daemon_that_sees_other_files_is_not_judged_by_these(node: ScratchNode
     assert finding.level == "unseen"
 
 
-def test_a_socket_of_another_network_namespace_is_not_in_our_table(node: ScratchNode) -> None:
-    node.well().link("/proc/self/ns/net", "net:[1]")
-    node.link("/proc/700/ns/net", "net:[2]")
-    node.write("/proc/net/unix", "Num RefCount Protocol Flags Type St Inode Path\n")
-    assert node.faults() == []
-    assert [each.text for each in node.found("socket")] == ["/var/run/nri/nri.sock of containerd 1.7.24 exists"]
+def test_a_listener_that_cannot_be_seen_is_no_fault(node: ScratchNode) -> None:
+    """It is in another network namespace, or ``ss`` is not installed."""
+    other_listener(node.well())
+    for text in ("#!/bin/sh\necho\n", "#!/bin/sh\nexit 1\n"):
+        node.write("/usr/bin/ss", text, 0o755)
+        assert node.faults() == []
 
 
-def test_a_node_with_many_processes_sockets_and_mounts_is_seen_whole(node: ScratchNode) -> None:
-    node.well()
-    unix, mounts = node.path("/proc/net/unix"), node.path("/proc/self/mountinfo")
-    node.write(
-        "/proc/net/unix", "0000: 00000003 00000000 00000000 0001 03 9 /run/other\n" * 40_000 + unix.read_text()
-    )
+def test_a_node_with_many_processes_and_mounts_is_seen_whole(node: ScratchNode) -> None:
+    mounts = node.well().path("/proc/self/mountinfo")
     node.write("/proc/self/mountinfo", "31 23 0:27 / /mnt rw - tmpfs tmpfs rw\n" * 40_000 + mounts.read_text())
     for pid in range(1001, 2101):  # names that come before 700
         node.path(f"/proc/{pid}").mkdir()
     assert node.faults() == []
-    assert [each.text for each in node.found("socket")] == ["containerd 1.7.24 listens on /var/run/nri/nri.sock"]
+    assert node.found("socket")
 
 
 def test_pods_without_plugins_and_unknown_pods_are_notes(node: ScratchNode) -> None:
@@ -523,7 +519,6 @@ def test_a_fifo_in_place_of_a_file_is_not_waited_for(node: ScratchNode) -> None:
 
 
 def test_a_file_that_is_too_large_is_not_judged_by_its_beginning(node: ScratchNode) -> None:
-    """Such as /proc/net/unix, in whose second half the runtime's socket may be."""
     node.write("/etc/large", "")
     os.truncate(node.path("/etc/large"), MAX_FILE)
     assert len(Node(str(node.root)).read("/etc/large")) == MAX_FILE

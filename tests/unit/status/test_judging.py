@@ -93,7 +93,8 @@ def test_a_status_is_judged_by_what_is_now(document: dict[str, Any], line: str) 
     verdict = judge(document)
     assert verdict.line == line
     assert verdict.code == (WELL if line.startswith("well") else DEGRADED)
-    assert verdict.faults == ([] if verdict.code == WELL else verdict.reasons)
+    assert all(reason.startswith(cause) for reason, cause in zip(verdict.reasons, verdict.causes, strict=True))
+    assert "no quota" not in repr(verdict.causes)  # what a plugin has said
 
 
 def test_a_line_is_one_line_and_short_with_any_reasons() -> None:
