@@ -18,7 +18,6 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from nri.background import in_background
 from nri.client import ChainError, Client, Invoker
 from nri.client.chain import STOPPED
 from nri.client.resident import Residents
@@ -178,25 +177,17 @@ class Chains:
 
     def start(self) -> None:
         """Begin with the queued late creates, once no file is being edited and no other bridge is at work."""
-        if (comparison := self._comparison) is None:
-            return
-        left = self.configuration.settles_in()
-        can_begin = not left and self._was_alone
-        if can_begin or in_background(functools.partial(self._begin_later, comparison, left), "settle"):
-            self._begin(comparison)
-
-    def _begin_later(self, comparison: Found, after: float) -> None:
-        time.sleep(after)
-        if not self._was_alone:
-            self._is_alone(ALONE_WITHIN)
-        self._begin(comparison)
+        if self._comparison is not None:
+            self._late.start(functools.partial(self._begin, self._comparison))
 
     def _begin(self, comparison: Found) -> None:
-        if self._comparison is not comparison:
-            return  # the connection has ended
-        self._comparison = None
-        missed = sum(map(len, comparison.missed))
-        self._begin_waiting(f"{missed} pods and containers" if missed else "")
+        time.sleep(self.configuration.settles_in())
+        if not self._was_alone:
+            self._is_alone(ALONE_WITHIN)
+        if self._comparison is comparison:  # the connection has not ended
+            self._comparison = None
+            missed = sum(map(len, comparison.missed))
+            self._begin_waiting(f"{missed} pods and containers" if missed else "")
 
     def _begin_waiting(self, who: str) -> None:
         """Begin with the late creates that wait, if the plugins are to run for them.
@@ -225,7 +216,7 @@ class Chains:
         if who:
             log.log(level, "late: %s have had no create; %s", who, means)
         if is_known:
-            self._late.start()
+            self._late.work()
         else:
             self._await_configuration()
 
@@ -235,17 +226,14 @@ class Chains:
             self._record.runs_without(missed.name, missed.request, "there was no valid configuration when it started")
         with self._lock:
             is_begun, self._is_awaiting = self._is_awaiting, True
-        if not is_begun and in_background(self._until_known, "configuration"):
-            self._is_awaiting = False  # no thread is left; the next one that starts tries again
-
-    def _until_known(self) -> None:
+        if is_begun:
+            return
         while not self.configuration.is_known and not self._is_ending:
             time.sleep(AGAIN_AFTER)
             self.client()
         self._is_awaiting = False
-        if self._is_ending:
-            return
-        self._begin_waiting("those that started without a valid configuration" if self._late.waiting() else "")
+        if not self._is_ending:
+            self._begin_waiting("those that started without a valid configuration" if self._late.waiting() else "")
 
     def _take_missed(self) -> Sequence[Missed]:
         """Withdraw all late creates; return those that wait."""
@@ -382,7 +370,7 @@ class Chains:
                 self._record.add(request.id)
             else:
                 self._late.put([[Missed(request.replace(late=True), name)]])
-                self._await_configuration()
+                self._late.start(self._await_configuration)
         finally:
             self._late.end(request.id)
 
@@ -526,5 +514,4 @@ class Chains:
             self.configuration.explain()
             self.note_runs()
             self._log.report()
-            if self._late.is_due:
-                self._late.start()
+            self._late.start_due()

@@ -60,8 +60,7 @@ class LateCreates:
         self._running: dict[str, list[Callable[[], object]]] = {}  # what is to run after each
         self._events: set[str] = set()  # whose create runs for an event
         self._succeeded, self._failed = 0, 0
-        self.is_due = False
-        """True if no thread could be started for what is queued."""
+        self._due: list[Callable[[], object]] = []  # for which no thread could be started
 
     def put(self, pods: Iterable[Sequence[Missed]]) -> None:
         """Queue sandboxes and containers, by pod; :meth:`start` begins with them."""
@@ -71,17 +70,21 @@ class LateCreates:
                 self._queue.append(pod)
                 self._pending.update([(missed.request.id, missed) for missed in pod])
 
-    def start(self) -> None:
-        """Begin with what is queued, in threads of their own; without a thread it stays queued."""
-        with self._lock:
-            pods, self._queue = self._queue, []
-        was_due, self.is_due = self.is_due, False
-        if pods and (reason := in_background(functools.partial(self._work, pods), "late")):
-            with self._lock:
-                self._queue[:0] = pods
-            self.is_due = True
-            if not was_due:
+    def start(self, work: Callable[[], object] | None = None) -> None:
+        """Begin with what is queued, in a thread of its own; without a thread, :meth:`start_due` tries again.
+
+        :param work: what the thread does instead of :meth:`work`.
+        """
+        work = work or self.work
+        if reason := in_background(work, "late"):
+            if not self._due:
                 log.error("late: %s; trying again after each event", reason)
+            self._due.append(work)
+
+    def start_due(self) -> None:
+        """Begin with what could not begin without a thread."""
+        if self._due and not in_background(self._due[0], "late"):
+            del self._due[0]
 
     def drop(self) -> None:
         """Drop what has not begun, and say so; what has begun is not tried again."""
@@ -99,7 +102,7 @@ class LateCreates:
             taken = self._waiting()
             self._queue.clear()
             self._pending.clear()
-            self.is_due = False
+            self._due.clear()
             self._changed.notify_all()
         return taken
 
@@ -145,10 +148,10 @@ class LateCreates:
         with self._lock:
             return self._changed.wait_for(lambda: not self._running, timeout)
 
-    def _waiting(self) -> list[Missed]:
-        return [missed for id_, missed in self._pending.items() if id_ not in self._running]
-
-    def _work(self, pods: Sequence[Sequence[Missed]]) -> None:
+    def work(self) -> None:
+        """Run what is queued, in this thread and others."""
+        with self._lock:
+            pods, self._queue = self._queue, []
         begun, succeeded, failed = time.monotonic(), self._succeeded, self._failed
         for attempt, pause in enumerate(PAUSES, 1):
             with self._lock:
@@ -166,6 +169,9 @@ class LateCreates:
         if succeeded or failed:
             level, took = logging.WARNING if failed else logging.INFO, time.monotonic() - begun
             log.log(level, "late: create succeeded for %d, failed for %d, in %.1f s", succeeded, failed, took)
+
+    def _waiting(self) -> list[Missed]:
+        return [missed for id_, missed in self._pending.items() if id_ not in self._running]
 
     def _withdraw(self, id_: str) -> None:
         if self._pending.pop(id_, None):

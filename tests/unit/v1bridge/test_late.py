@@ -232,11 +232,10 @@ def test_without_a_thread_they_stay_queued_until_there_is_one(
     with no_threads(monkeypatch):
         runs.late.start()
         runs.late.start()
+        runs.late.start_due()
     assert caplog.text.count("late: a thread cannot be started: can't start new thread; trying again") == 1
-    assert runs.late.is_due
     assert runs.late.counts()["waiting"] == 1
-    runs.late.start()
-    assert not runs.late.is_due
+    runs.late.start_due()
     assert wait_until(lambda: "a" in runs.record and not threads())
 
 
@@ -248,7 +247,9 @@ def test_what_is_queued_after_a_drop_is_not_due(runs: Runs, monkeypatch: pytest.
         runs.late.start()
     runs.late.drop()
     runs.put("b")
-    assert not runs.late.is_due
+    runs.late.start_due()
+    ended(runs)
+    assert runs.steps == []
 
 
 # What is missed: what lives and was not served, of what runtimes synchronize with
