@@ -18,7 +18,7 @@ import click
 
 from nri import config
 from nri.cli import options
-from nri.cli.check import Checked
+from nri.cli.check import check_host
 from nri.config.loading import unread
 from nri.errors import NRIError, escape, reason_of
 
@@ -135,18 +135,13 @@ def _check(host: options.Host, new: str, directory: str) -> str:
     :raises NRIError: all its faults, in the files of the directory that it was copied from.
     """
     new_host = host._replace(conf_dir=new, conf_file=os.path.join(new, "none"))
-    try:
-        loaded = new_host.load()
-        checked = [Checked(plugin, host.invoker, host.conf_file) for plugin in loaded.plugins]
-        faults = [fault for entry in checked for fault in entry.faults]
-        for note in [note for entry in checked for note in entry.notes]:
-            click.echo(escape(f"note: {note.replace(f'{new}/', f'{directory}/')}"), err=True)
-    except config.ConfigError as error:
-        faults = [*error.faults]
+    checked, faults = check_host(new_host)
+    for note in [note for entry in checked for note in entry.notes]:
+        click.echo(escape(f"note: {note.replace(f'{new}/', f'{directory}/')}"), err=True)
     if faults:
         listed = "\n".join([str(fault) for fault in faults]).replace(f"{new}/", f"{directory}/")
         raise NRIError(f"{listed}\nnothing has changed")
-    return loaded.content_hash()
+    return new_host.load().content_hash()
 
 
 def _exchange(new: str, conf_dir: str, sets: str) -> str:

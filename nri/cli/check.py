@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import Any
 
@@ -191,6 +192,15 @@ class Checked:
         return entry | value | {"faults": faults, "note": "; ".join(self.notes)}
 
 
+def check_host(host: options.Host) -> tuple[list[Checked], tuple[Fault, ...]]:
+    """Return the entries of a host configuration, and its faults with theirs; no entry if it is not valid."""
+    try:
+        checked = [Checked(plugin, host.invoker, host.conf_file) for plugin in host.load().plugins]
+    except config.ConfigError as error:
+        return [], error.faults
+    return checked, tuple(fault for entry in checked for fault in entry.faults)
+
+
 @click.command()
 @options.host
 @options.as_json
@@ -211,17 +221,11 @@ def check(host: options.Host, as_json: bool, hash_only: bool) -> None:
       nri check --json | jq '.faults'
       nri check --hash
     """
-    try:
-        loaded = host.load()
-        plugins = loaded.plugins
-        faults: tuple[Fault, ...] = ()
-        if hash_only:
-            click.echo(loaded.content_hash())
+    if hash_only:
+        with contextlib.suppress(config.ConfigError):  # its faults follow
+            click.echo(host.load().content_hash())
             return
-    except config.ConfigError as error:
-        plugins, faults = (), error.faults
-    checked = [Checked(plugin, host.invoker, host.conf_file) for plugin in plugins]
-    faults += tuple(fault for entry in checked for fault in entry.faults)
+    checked, faults = check_host(host)
     notes = [note for note, _ in unread(host.conf_dir, is_standard=host.conf_dir == DEFAULT_CONF_DIR)]
     if as_json:
         listed = [entry.to_value() for entry in checked]

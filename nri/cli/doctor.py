@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from nri.cli import options, output
-from nri.cli.check import Checked
-from nri.client import Invoker
+from nri.cli.check import Checked, check_host
 from nri.doctor import FAULT, NOTE, OK, UNSEEN, Node, examine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    from nri.config.entries import PluginEntry
+    from nri.config import Fault
     from nri.doctor import Finding
     from nri.v1bridge.options import BridgeOptions
 
@@ -38,7 +37,7 @@ def doctor(as_json: bool) -> None:
 
     Exit status: 1 if something is wrong.
     """
-    examined, log = examine(Node(), _checks)
+    examined, log = examine(Node(), _check)
     if as_json:
         findings = [finding._asdict() | {"fix": finding.fix or None} for finding in examined]
         output.print_json({"ok": examined.is_well, "time": int(time.time()), "findings": findings, "log": log})
@@ -48,9 +47,8 @@ def doctor(as_json: bool) -> None:
     raise click.exceptions.Exit(0 if examined.is_well else 1)
 
 
-def _checks(settings: BridgeOptions) -> Callable[[PluginEntry], Checked]:
-    invoker = Invoker(settings.bin_dirs, check_owner=settings.check_owner)
-    return lambda plugin: Checked(plugin, invoker, settings.conf_file)
+def _check(settings: BridgeOptions) -> tuple[list[Checked], tuple[Fault, ...]]:
+    return check_host(options.Host(settings.conf_dir, settings.conf_file, settings.bin_dirs, settings.check_owner))
 
 
 def _page(findings: list[Finding], log: list[str]) -> Iterator[tuple[str, str | None]]:

@@ -86,9 +86,7 @@ class Host(NamedTuple):
     check_owner: bool
 
     def load(self) -> ConfigList:
-        """Load the host configuration. Warn on stderr if owners are not checked."""
-        if not self.check_owner:
-            click.echo(f"warning: {trust.UNCHECKED} (--no-check-owner)", err=True)
+        """Load the host configuration."""
         return config.load(self.conf_dir, self.conf_file, check_owner=self.check_owner)
 
     @property
@@ -98,12 +96,17 @@ class Host(NamedTuple):
 
 
 def host(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for the paths of configuration and plugins, and for the check of their owners."""
+    """Add the options for the paths of configuration and plugins, and for the check of their owners.
+
+    Without that check there is a warning on stderr.
+    """
 
     @functools.wraps(command)
     def wrapped(
         *args: Any, conf_dir: str, conf_file: str, bin_dirs: tuple[str, ...], no_check_owner: bool, **kwargs: Any
     ) -> Any:
+        if no_check_owner:
+            click.echo(f"warning: {trust.UNCHECKED} (--no-check-owner)", err=True)
         return command(*args, host=Host(conf_dir, conf_file, bin_dirs, not no_check_owner), **kwargs)
 
     for option in reversed(_HOST):

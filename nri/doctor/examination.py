@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from nri import __commit__, __version__, build, trust
 from nri.cgroups import CgroupError, Mounts
-from nri.config import ConfigError, load_files
-from nri.config.loading import InvalidFile, unread
+from nri.config import ConfigError, load
+from nri.config.loading import unread
 from nri.doctor import engines
 from nri.doctor.engines import PLUGIN_CONF_DIR, PLUGIN_DIR
 from nri.doctor.node import (
@@ -39,9 +39,11 @@ from nri.v1bridge.options import BridgeOptions
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from nri.config.entries import PluginEntry
+    from nri.config import Fault
     from nri.doctor.engines import Engine
     from nri.doctor.node import Node, Process
+
+    Check = Callable[[BridgeOptions], tuple[Sequence[Any], tuple[Fault, ...]]]
 
 SERVICE = "nri-v1bridge.service"
 WANTED = f"/etc/systemd/system/multi-user.target.wants/{SERVICE}"
@@ -59,12 +61,12 @@ _HOLDER = re.compile(r'\("([^"]*)",pid=(\d+)')
 
 def examine(
     node: Node,
-    check: Callable[[BridgeOptions], Callable[[PluginEntry], Any]],
+    check: Check,
 ) -> tuple[Findings, list[str]]:
     """Return all findings about a node, and the last lines of the bridge's log.
 
-    :param check: returns, for the options of the bridge, what asks a plugin as ``nri check`` does: its ``faults``,
-        ``notes`` and ``version``.
+    :param check: returns, for the options of the bridge, what ``nri check`` finds: the ``plugin`` entries with their
+        ``faults``, ``notes`` and ``version``; and all faults.
     """
     examination = _Examination(node, check)
     for subject, look in (
@@ -89,7 +91,7 @@ def examine(
 class _Examination:
     """One run; each method is a subject, and uses what those before it have found."""
 
-    def __init__(self, node: Node, check: Callable[[BridgeOptions], Callable[[PluginEntry], Any]]) -> None:
+    def __init__(self, node: Node, check: Check) -> None:
         self.node, self._check = node, check
         self.findings = Findings()
         self.log: list[str] = []
@@ -231,31 +233,26 @@ class _Examination:
         directory, file = root + options.conf_dir, root + options.conf_file
         for note in unread(directory, is_standard=options.conf_dir == BridgeOptions().conf_dir):
             self._add(NOTE, "unread", *[item.replace(root, "") if root else item for item in note])
+        checked, faults = self._check(options)
+        entries = [entry.plugin for entry in checked]
+        self._is_valid = bool(checked) or not faults
+        self._in_directory = [plugin.type for plugin in entries if plugin.source != file]
         try:
-            files = load_files(directory, file, check_owner=False)  # files() judges owners
-            alone = {file: files[file]} if file in files else load_files("", file, check_owner=False)
+            self._in_file = [plugin.type for plugin in load("", file, check_owner=options.check_owner).plugins]
         except ConfigError as error:
-            self._is_valid = False
-            for wrong in error.faults:
-                for item in wrong.explain(20):
-                    what = "is not valid" if isinstance(wrong, InvalidFile) else item.message
-                    text = f"{item.file.removeprefix(root)}:{item.line}:{item.column}: {item.path}: {what}"
-                    self._add(FAULT, "invalid", text, "nri check shows what was found; correct the file")
-            return
-        self._in_file = [plugin.type for plugins in alone.values() for plugin in plugins]
-        entries = [plugin for plugins in files.values() for plugin in plugins]
-        self._in_directory = [] if list(files) == [file] else [plugin.type for plugin in entries]
-        check = self._check(options)
-        for entry in entries:
-            checked = check(entry)
-            for fault in [fault for fault in checked.faults if not self._is_of_owner(fault.message)]:
-                where = f"{fault.file.removeprefix(root)}:{fault.line}:{fault.column}: {fault.path}"
-                message = "is not valid" if ".conf" in fault.path else _OF_PLUGIN.sub("", fault.message)
-                self._add(FAULT, "plugin", f"{where}: {message}", "nri check shows what was found")
-            for note in checked.notes:
+            faults = (*faults, *error.faults)
+        for fault in [fault for fault in faults if not self._is_of_owner(fault)]:
+            is_quoted = not checked or ".conf" in fault.path
+            message = "it is not valid" if is_quoted else _OF_PLUGIN.sub("", fault.message)
+            where = f"{fault.file.removeprefix(root)}:{fault.line}:{fault.column}: {fault.path}"
+            self._add(
+                FAULT, "plugin" if checked else "invalid", f"{where}: {message}", "nri check shows what was found"
+            )
+        for entry in checked:
+            for note in entry.notes:
                 self._add(NOTE, "plugin", _OF_PLUGIN.sub("", note))
-            if not checked.faults:
-                self._add(OK, "plugin", f"{entry.type}: version {checked.version or 'unknown'}")
+            if not entry.faults:
+                self._add(OK, "plugin", f"{entry.plugin.type}: version {entry.version or 'unknown'}")
         if fault_ := load_runtime_options(root + RUNTIME_OPTIONS_FILE).fault:
             self._add(FAULT, "runtime-options", fault_.removeprefix(root), f"correct {RUNTIME_OPTIONS_FILE}")
 
@@ -449,9 +446,10 @@ class _Examination:
                 self._not_roots.append(name)
                 self._add(FAULT, "not-roots", f"{name} {wrong}: it is not used", fix)
 
-    def _is_of_owner(self, message: str) -> bool:
-        """Return whether a fault of a plugin has a cause that has its finding."""
-        return any(f"{self.node.root}{name} " in message for name in self._not_roots)
+    def _is_of_owner(self, fault: Fault) -> bool:
+        """Return whether a fault has a cause that has its finding."""
+        root = self.node.root
+        return any(f"{root}{name}" == fault.file or f"{root}{name} " in fault.message for name in self._not_roots)
 
     def _look_at_file_system(self, path: str, flag: int, code: str, text: str) -> None:
         try:

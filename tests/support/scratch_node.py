@@ -7,10 +7,11 @@ import os
 import socket
 from typing import TYPE_CHECKING, Any
 
-from nri.cli.check import Checked
-from nri.client import Invoker
+from nri.cli.check import check_host
+from nri.cli.options import Host
 from nri.doctor import FAULT, Finding, Node, examine
 from nri.doctor.node import Findings
+from nri.v1bridge import BridgeOptions
 from tests.support import status_documents as documents
 from tests.support.status_server import serving
 
@@ -137,14 +138,14 @@ class ScratchNode:
     # What is found
 
     def examine(self) -> tuple[Findings, list[str]]:
-        def checks(options: Any) -> Any:
-            invoker = Invoker([f"{self.root}{each}" for each in options.bin_dirs])
-            return lambda entry: Checked(entry, invoker, "")
+        def check(options: BridgeOptions) -> Any:
+            places = [f"{self.root}{each}" for each in (options.conf_dir, options.conf_file, *options.bin_dirs)]
+            return check_host(Host(places[0], places[1], tuple(places[2:]), check_owner=True))
 
         if self.status is None:
-            return examine(Node(str(self.root)), checks)
+            return examine(Node(str(self.root)), check)
         with serving(self.path("/run/nri/v1bridge.sock"), self.status):
-            return examine(Node(str(self.root)), checks)
+            return examine(Node(str(self.root)), check)
 
     def faults(self) -> list[Finding]:
         return [finding for finding in self.examine()[0] if finding.level == FAULT]

@@ -262,8 +262,8 @@ STATES: list[tuple[Callable[[ScratchNode], object], str, str, str]] = [
     (
         lambda node: node.write(PLUGINS, '{"version": "0.1", "plugins": [{"type": 7}]}'),
         "invalid",
-        f"{PLUGINS}:1:41: plugins[0].type: is not valid",
-        "nri check shows what was found; correct the file",
+        f"{PLUGINS}:1:41: plugins[0].type: it is not valid",
+        "nri check shows what was found",
     ),
     (
         lambda node: node.path("/opt/nri/bin/clearcfs").unlink(),
