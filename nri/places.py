@@ -23,5 +23,5 @@ DEFAULT_RECORD_DIR = "/run/nri/v1bridge.record"
 
 
 def beside(record_dir: str, ending: str) -> str:
-    """Return the path of a file of the bridge beside its record, such as ``/run/nri/v1bridge.lock``."""
+    """Return the path of a file of the bridge beside its record, such as ``/run/nri/v1bridge.sock``."""
     return record_dir.removesuffix(".record") + ending

@@ -42,8 +42,8 @@ class BridgeOptions(
         default=True,
     )
     record_dir: str = fields.path(
-        "directory of the record of containers that have had their create; lock (.lock) and status socket (.sock) "
-        "are beside it. It must outlive the bridge but not a reboot: keep it below /run",
+        "directory of the record of containers that have had their create (mode 0700); the status socket (.sock) is "
+        "beside it. It must outlive the bridge but not a reboot: keep it below /run",
         default=DEFAULT_RECORD_DIR,
     )
     log_file: str = fields.path("file that the log is appended to (mode 0600)", default="")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import fcntl
 import logging
 import os
 import signal
 import socket
-import stat
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -89,7 +87,7 @@ def _serve(path: str, index: str, options: BridgeOptions, *, launched: bool, has
         if not options.check_owner:
             log.warning('%s ("checkOwner": false)', trust.UNCHECKED)
 
-    locks = [] if launched else [InstanceLock(beside(options.record_dir, ".lock"))]
+    locks = [] if launched else [InstanceLock(options.record_dir)]
 
     def adopt(text: str) -> BridgeOptions:
         options, faults = BridgeOptions.of_text(text)
@@ -97,7 +95,7 @@ def _serve(path: str, index: str, options: BridgeOptions, *, launched: bool, has
         for fault in faults:
             log.error("bridge options: %s; the default is used instead", fault)
         if not locks:  # launched, and configured for the first time
-            locks.append(InstanceLock(beside(options.record_dir, ".lock")))
+            locks.append(InstanceLock(options.record_dir))
             locks[0].take_in_background()
         return options
 
@@ -175,8 +173,6 @@ GRACE = 8.0
 POLL = 0.2
 """Seconds between two attempts."""
 
-_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
-
 
 class InstanceLock:
     """The lock that one bridge of a node holds, since two connected bridges run every plugin twice.
@@ -184,16 +180,16 @@ class InstanceLock:
     A bridge from outside takes it before it connects, and stands by while another one holds it. A bridge that a
     runtime launches must register at once, so it takes the lock in the background, and the log has an error if that
     takes longer than another bridge needs for its end. The kernel releases the lock when the process ends. The
-    descriptor is closed in children. Without the lock's file, such as for another user than root, the bridge goes on.
-    The file may be removed under a bridge, so the next one also looks whether another process listens on the status
+    descriptor is closed in children. Without a lock, such as for another user than root, the bridge goes on. The
+    directory may be removed under a bridge, so the next one also looks whether another process listens on the status
     socket beside it.
 
-    :param path: the lock's file; it is made if it is not there, and stays.
+    :param directory: that of the record, which is locked.
     :param grace: see :data:`GRACE`.
     """
 
-    def __init__(self, path: str, grace: float = GRACE) -> None:
-        self._path, self._grace = path, grace
+    def __init__(self, directory: str, grace: float = GRACE) -> None:
+        self._directory, self._grace = directory, grace
         self._fd = -1
         self._is_ending = threading.Event()
         self.is_held = threading.Event()
@@ -213,7 +209,7 @@ class InstanceLock:
     def take_in_background(self) -> None:
         """Take the lock, now or when the other bridge ends; report another one that stays."""
         if not self._take():
-            threading.Thread(target=self._watch, name="instance-lock", daemon=True).start()
+            threading.Thread(target=self._watch, args=(self._holder(),), name="instance-lock", daemon=True).start()
 
     def stop(self) -> None:
         """Take it no more: the bridge ends."""
@@ -226,19 +222,19 @@ class InstanceLock:
             os.close(self._fd)
             self._fd = -1
 
-    def _watch(self) -> None:
+    def _watch(self, other: str) -> None:
         report_at, is_reported = time.monotonic() + self._grace, False
         while not self._is_ending.wait(POLL) and not self._take():
             if not is_reported and time.monotonic() >= report_at:
                 is_reported = True
                 means = "every plugin runs twice as long as both are connected; keep one of them"
                 about = "runs on this node, beside this one, which the runtime has launched"
-                log.error("%s %s: %s", self._holder(), about, means)
+                log.error("%s %s: %s", other, about, means)
         if is_reported and not self._is_ending.is_set():
             log.info("the other bridge has ended")
 
     def _take(self) -> bool:
-        """Return whether no other bridge holds the lock: true if we hold it, or if no lock file can be created."""
+        """Return whether no other bridge holds the lock: true if we hold it, or if none can be made."""
         if self._try():
             self.is_held.set()
         return self.is_held.is_set()
@@ -250,14 +246,11 @@ class InstanceLock:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if not self._other():
                 self._fd, fd = fd, -1
-                with contextlib.suppress(OSError):  # the disk is full; only the other bridge's log is poorer
-                    os.ftruncate(self._fd, 0)
-                    os.pwrite(self._fd, b"%d\n" % os.getpid(), 0)
                 return True
         except BlockingIOError:
             pass
         except (OSError, NRIError) as error:
-            log.info("no lock keeps a second bridge away: %s: %s", self._path, escape(reason_of(error)))
+            log.info("no lock keeps a second bridge away: %s: %s", self._directory, escape(reason_of(error)))
             return True
         finally:
             if fd >= 0:
@@ -265,28 +258,20 @@ class InstanceLock:
         return False
 
     def _open(self) -> int:
-        """Return a descriptor of the lock's file.
+        """Return a descriptor of the directory.
 
         :raises OSError: it cannot be made or opened.
-        :raises NRIError: other users could lock it, and so keep every bridge away.
+        :raises NRIError: other users could lock it, and so keep every bridge away, or write to it.
         """
-        os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
-        fd = os.open(self._path, _FLAGS, 0o600)
-        try:
-            status = os.fstat(fd)
-            if not stat.S_ISREG(status.st_mode) or status.st_mode & 0o077:
-                raise NRIError(f"it has mode {status.st_mode & 0o7777:04o}, expected a regular file of mode 0600")
-            if wrong := trust.judge_path(self._path, status):
-                raise NRIError(wrong)
-        except BaseException:
-            os.close(fd)
-            raise
-        return fd
+        trust.make_private(self._directory)
+        if (mode := os.stat(self._directory).st_mode & 0o7777) & 0o077:
+            raise NRIError(f"it has mode {mode:04o}, expected 0700")
+        return os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def _other(self) -> int:
         """Return the pid of another process that listens on the status socket, -1 if it is hidden, 0 if none does."""
         try:
-            fd = os.open(f"{self._path.removesuffix('.lock')}.sock", os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+            fd = os.open(beside(self._directory, ".sock"), os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
                 with socket.socket(socket.AF_UNIX) as connection:
                     connection.settimeout(POLL)
@@ -299,11 +284,5 @@ class InstanceLock:
         return 0 if pid == os.getpid() or not peer.is_trusted(user) else pid or -1
 
     def _holder(self) -> str:
-        pid = self._other()
-        if pid <= 0:  # it does not listen yet, or we do in its place
-            try:
-                with open(self._path, encoding="ascii") as file:
-                    pid = int(file.read(32))
-            except (OSError, ValueError):
-                return "another bridge"
-        return f"the bridge with pid {pid}"
+        pid = self._other()  # none if it does not listen yet
+        return f"the bridge with pid {pid}" if pid > 0 else "another bridge"

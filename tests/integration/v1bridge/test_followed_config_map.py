@@ -217,7 +217,7 @@ def test_an_uninstallation_leaves_the_node_as_it_was(node: FollowedNode, what: s
     run, logs = node.root / "run/nri", node.root / "var/log/nri"
     for folder in (run, logs):
         folder.mkdir(parents=True)
-    for name in ("nri.sock", "v1bridge.record", "v1bridge.lock", "v1bridge.sock"):
+    for name in ("nri.sock", "v1bridge.record", "v1bridge.sock"):
         (run / name).touch()
     for name in ("v1bridge.log", "v1bridge.log.1", "v1bridge.log.2"):
         (logs / name).touch()

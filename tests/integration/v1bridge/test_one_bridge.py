@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from concurrent.futures import ThreadPoolExecutor
 
@@ -30,7 +31,7 @@ def test_second_bridge_stands_by_until_the_first_one_ends(
 ) -> None:
     runtime = bridge.serve()
     if lock_is_removed:
-        (host.root / "v1bridge.lock").unlink()
+        shutil.rmtree(host.root / "v1bridge.record")
     second.outside()
     said = f"info standing by: the bridge with pid {bridge.pid} serves this node; connecting when it ends\n"
     assert wait_until(lambda: said in second.log)
@@ -88,8 +89,8 @@ def test_plugins_do_not_inherit_the_lock(host: Host, bridge: BridgeProcess) -> N
     started = descendants(bridge.pid)
     assert len(started) >= 3  # a watchdog, the resident, and the plugin
     files = {os.path.basename(target) for each in started for target in open_files(each)}
-    assert "v1bridge.lock" not in files
-    assert "v1bridge.lock" in [os.path.basename(target) for target in open_files(bridge.pid)]
+    assert "v1bridge.record" not in files
+    assert "v1bridge.record" in [os.path.basename(target) for target in open_files(bridge.pid)]
     runtime.close()
     threads.shutdown()
     assert lost.exception() is not None

@@ -18,7 +18,7 @@ from tests.support.waiting import SOON, wait_until
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "run/nri/v1bridge.lock"
+    return tmp_path / "run/nri/v1bridge.record"
 
 
 @pytest.fixture
@@ -46,19 +46,19 @@ def test_launched_bridge_with_an_ended_predecessor_logs_nothing(
     first.release()
     assert wait_until(lambda: second._fd >= 0)
     assert caplog.records == []
-    assert path.stat().st_mode & 0o7777 == 0o600
+    assert path.stat().st_mode & 0o7777 == 0o700
 
 
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (lambda path: path.touch(0o604), "it has mode 0604, expected a regular"),
-        (lambda path: path.symlink_to("target"), "Too many levels of symbolic links"),
-        (Path.mkdir, "Is a directory"),
+        (Path.mkdir, "it has mode 0755, expected 0700"),
+        (lambda path: (path.mkdir(), path.chmod(0o777)), "{path} is writable by others"),
+        (Path.touch, "{path} is no directory"),
     ],
-    ids=["others could lock it", "link", "directory"],
+    ids=["others could lock it", "others could write to it", "file"],
 )
-def test_a_file_that_cannot_be_relied_on_is_not_used(
+def test_a_directory_that_cannot_be_relied_on_is_not_used(
     path: Path,
     lock: Callable[..., InstanceLock],
     caplog: pytest.LogCaptureFixture,
@@ -68,7 +68,7 @@ def test_a_file_that_cannot_be_relied_on_is_not_used(
     path.parent.mkdir(parents=True)
     make(path)
     assert lock().stand_by()
-    assert f"no lock keeps a second bridge away: {path}: {reason}" in caplog.text
+    assert f"no lock keeps a second bridge away: {path}: {reason.format(path=path)}" in caplog.text
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
@@ -81,7 +81,7 @@ def test_without_permission_it_goes_on_without(
     monkeypatch.setattr(os, "makedirs", refuse)
     assert lock().stand_by()
     lock().take_in_background()
-    assert caplog.text.count("v1bridge.lock: Permission denied") == 2
+    assert caplog.text.count("v1bridge.record: Permission denied") == 2
     assert {line.levelname for line in caplog.records} == {"INFO"}
 
 
@@ -109,7 +109,7 @@ def test_a_bridge_whose_lock_was_removed_is_waited_for(
             listener.bind("v1bridge.sock")
             listener.listen()
             assert lock().stand_by()  # it is our own
-            path.unlink()
+            path.rmdir()
             monkeypatch.setattr("nri.v1bridge.serving.peer.credentials", lambda _: (pid, user))
             second = pool.submit(lock().stand_by)
             assert bool(wait([second], 0.1 if is_bridge else SOON).not_done) == is_bridge
