@@ -16,6 +16,7 @@ import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 from prometheus_client import CollectorRegistry, generate_latest, start_http_server
@@ -108,16 +109,14 @@ def _report(line: str) -> None:
 
 def _address(text: str) -> tuple[str, int]:
     """Return host and port of ``HOST:PORT``, ``[IPv6]:PORT``, ``:PORT`` or ``PORT``, which is loopback."""
-    host, _, port = text.rpartition(":")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif set(host) & set(":/*["):
-        shown = text[:MAX_LABEL]
-        raise NRIError(f"{shown}: found no address, expected HOST:PORT, [IPv6]:PORT or :PORT, as 0.0.0.0:10753")
-    if not (port.isascii() and port.isdigit() and len(port) <= 5) or int(port) > 65535:
-        found = f"{text[:MAX_LABEL]}: found the port {port[:MAX_LABEL]!r}"
-        raise NRIError(f"{found}, expected HOST:PORT or :PORT, with a port up to 65535")
-    return host or LOOPBACK, int(port)
+    try:
+        parts = urlsplit(f"//{text}" if ":" in text else f"//:{text}")
+        host, port = parts.hostname or LOOPBACK, parts.port
+    except ValueError:
+        port = None
+    if port is None or host == "*" or f"//{parts.netloc}" != parts.geturl():
+        raise NRIError(f"{text[:MAX_LABEL]}: found no address, expected HOST:PORT, [IPv6]:PORT or :PORT up to 65535")
+    return host, port
 
 
 class BridgeCollector(Collector):

@@ -83,15 +83,13 @@ def page(document: dict[str, Any], verdict: Verdict) -> list[str]:
 
 
 def _facts(document: dict[str, Any]) -> Iterator[str]:
-    now, bridge, late, record = (document[key] for key in ("time", "bridge", "lateCreates", "record"))
+    now, bridge, late = (document[key] for key in ("time", "bridge", "lateCreates"))
     build = ", ".join([text for text in (bridge["commit"], bridge["date"]) if text])
     started = f"pid {bridge['pid']}, started {since(bridge['started'], now)}"
     yield from labelled("bridge", bridge["version"] + (f" ({build})" if build else ""), started)
     yield from labelled("runtime", *_runtime(document["runtime"], bridge["state"], now))
     yield from labelled("configuration", *_configuration(document["configuration"], now))
     yield from labelled("late creates", ", ".join([f"{count} {state}" for state, count in late.items()]))
-    if record["fault"] is not None:
-        yield from labelled("record", record["fault"])
     yield from labelled("log", f"to {document['log']['to'] or 'nowhere'}; {document['log']['lost']} lines lost")
 
 

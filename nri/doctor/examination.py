@@ -371,12 +371,9 @@ class _Examination:
         if bridge["state"] == CONNECTED and not document["runtime"]["synchronized"]:
             text = "the runtime has not said what exists: what started before this bridge may run without its plugins"
             self._add(NOTE, "not-synchronized", text, "start these containers anew")
-        without, lost = {entry["id"] for entry in document["withoutPlugins"]}, document["log"]["lost"]
-        if without:
+        if without := {entry["id"] for entry in document["withoutPlugins"]}:
             text = f"{len(without)} pods and containers run without their plugins, or without one of them"
             self._add(NOTE, "without", text, "nri status names them; start them anew")
-        if lost:
-            self._add(NOTE, "lost", f"the log has lost {lost} lines")
 
     def _without_bridge(self, why: str) -> None:
         launching = [engine for engine in self._engines if engine.serves and engine.pid and engine.nri]
@@ -386,13 +383,8 @@ class _Examination:
         elif self.node.mode(WANTED):
             self._add(FAULT, "not-running", f"{SERVICE} is enabled, and no bridge runs: {why}", self._restart())
         elif self._launched and launching:
-            names = [os.path.basename(path) for path in self._launched]
-            running = [process for process in self._processes if os.path.basename(process.arguments[0]) in names]
-            text = f"{launching[0].about} should have launched {self._launched[0]}, and no bridge runs: {why}"
-            if running:
-                text = f"process {running[0].pid} is a bridge, and {why}: its socket was removed, or can't be made"
-            fix = launching[0].restart + (f"; look at recordDir, {self._options.record_dir}" if running else "")
-            self._add(FAULT, "not-answering" if running else "not-running", text, fix)
+            text = f"{launching[0].about} should have launched {self._launched[0]}, and no bridge answers: {why}"
+            self._add(FAULT, "not-running", text, launching[0].restart)
         else:
             self._add(OK, "none", "no bridge runs")
 
@@ -412,16 +404,16 @@ class _Examination:
         for path in dict.fromkeys(paths):
             self._judge(path, is_program=os.path.dirname(path) in programs)
         for directory in programs:
-            self._look_at_file_system(directory, os.ST_NOEXEC, "noexec", "is mounted noexec: nothing in it can run")
+            if (system := node.file_system(directory)) and system.f_flag & os.ST_NOEXEC:
+                fix = f"mount -o remount,exec its file system; findmnt -T {directory}"
+                self._add(FAULT, "noexec", f"{directory} is mounted noexec: nothing in it can run", fix)
         run = os.path.dirname(options.record_dir)
-        self._look_at_file_system(run, os.ST_RDONLY, "read-only", "is read-only: the bridge can't keep its record")
-        try:
-            space = os.statvfs(node.root + run)
-            if space.f_blocks and (not space.f_bavail or (space.f_files and not space.f_favail)):
-                text = f"{run} is full: the bridge can't keep its record, so a restart runs create again"
-                self._add(FAULT, "full", text, f"df {run}; remove what fills it")
-        except OSError:
-            pass  # it does not exist as long as no bridge has run
+        system, means = node.file_system(run), "the bridge can't keep its record, so a restart runs create again"
+        if system and system.f_flag & os.ST_RDONLY:
+            fix = f"mount -o remount,rw its file system; findmnt -T {run}"
+            self._add(FAULT, "read-only", f"{run} is read-only: {means}", fix)
+        elif system and system.f_blocks and (not system.f_bavail or (system.f_files and not system.f_favail)):
+            self._add(FAULT, "full", f"{run} is full: {means}", f"df {run}; remove what fills it")
         if all(finding.subject != self.findings.subject for finding in self.findings):
             self._add(OK, "trusted", "only root can change what runs here")
 
@@ -450,16 +442,6 @@ class _Examination:
         """Return whether a fault has a cause that has its finding."""
         root = self.node.root
         return any(f"{root}{name}" == fault.file or f"{root}{name} " in fault.message for name in self._not_roots)
-
-    def _look_at_file_system(self, path: str, flag: int, code: str, text: str) -> None:
-        try:
-            if os.statvfs(self.node.root + path).f_flag & flag:
-                option = {"noexec": "exec", "read-only": "rw"}[code]
-                self._add(
-                    FAULT, code, f"{path} {text}", f"mount -o remount,{option} its file system; findmnt -T {path}"
-                )
-        except OSError:
-            pass  # it does not exist
 
     def last_lines(self) -> None:
         """The end of the bridge's log, and what SELinux or AppArmor has denied."""

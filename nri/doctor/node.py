@@ -139,6 +139,13 @@ class Node:
         except (OSError, ValueError):
             return 0
 
+    def file_system(self, path: str) -> os.statvfs_result | None:
+        """Return the state of the file system that a path is in; None if it does not exist."""
+        try:
+            return os.statvfs(self.root + path)
+        except OSError:
+            return None
+
     def processes(self) -> list[Process]:
         """Return all processes that have a command line, and that we can see."""
         ours = self._link("/proc/self/ns/mnt")

@@ -182,16 +182,9 @@ def read(answer: bytes, path: str) -> dict[str, Any]:
         raise AskError(f"{path}: the answer is not a JSON object")
     protocol = value.get("protocol")
     if not isinstance(protocol, int) or isinstance(protocol, bool) or protocol != PROTOCOL:
-        shown = _described(protocol)
+        shown = bounded(escape(str(protocol)), 128)
         raise AskError(f"{path}: found protocol {shown}, expected {PROTOCOL}: use the nri of the bridge's version")
     return value
-
-
-def _described(value: object) -> str:
-    """Return a value of an answer for a message; it may be anything."""
-    if value is None:
-        return "null"
-    return bounded(str(value), 1024) if isinstance(value, str | int | float) else type(value).__name__
 
 
 def _refuse(word: str) -> NoReturn:

@@ -265,6 +265,9 @@ def _reraise(_record: logging.LogRecord) -> None:
 class TextFormatter(logging.Formatter):
     """``TIME LEVEL MESSAGE key=value …``; without the time for syslog and the journal, which add one."""
 
+    converter = time.gmtime  # type: ignore[assignment]
+    default_time_format, default_msec_format = "%Y-%m-%dT%H:%M:%S", "%s.%03dZ"
+
     def __init__(self, *, stamped: bool) -> None:
         super().__init__()
         self._stamped = stamped
@@ -276,11 +279,7 @@ class TextFormatter(logging.Formatter):
             text += " | " + self.formatException(record.exc_info).replace("\n", " | ")
         pairs = "".join([f" {key}={_quoted(str(value))}" for key, value in getattr(record, "fields", ())])
         line = escape(f"{record.levelname.lower()} {text}{pairs}")
-        return f"{_stamp(record)} {line}" if self._stamped else line
-
-
-def _stamp(record: logging.LogRecord) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
+        return f"{self.formatTime(record)} {line}" if self._stamped else line
 
 
 def _quoted(value: str) -> str:

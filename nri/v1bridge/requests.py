@@ -8,7 +8,7 @@ pod's start, and the new ones are in UpdatePodSandbox.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from nri.adjust import NRIAbilities
 from nri.cgroups.paths import expand
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 MAX_PODS = 20_000
 """Pods that are remembered; beyond that the oldest one is forgotten. A node has some hundreds."""
-
-Fact = TypeVar("Fact")
 
 
 def of_pod(pod: PodSandbox, state: str) -> Request:
@@ -145,7 +143,9 @@ class Pods:
         kept.annotations.MergeFrom(pod.annotations)
         if pod.HasField("linux"):
             kept.linux.CopyFrom(pod.linux)
-        _put(self._pods, pod.id, kept)
+        self._pods[pod.id] = kept
+        if len(self._pods) > MAX_PODS:
+            self.forget(next(iter(self._pods.values())))
 
     def forget(self, pod: PodSandbox) -> None:
         """Forget a pod that was removed."""
@@ -154,7 +154,9 @@ class Pods:
 
     def resize(self, pod: PodSandbox, resources: LinuxResources) -> None:
         """Remember the resources that an update of ``pod`` asks for, until :meth:`resized`."""
-        _put(self._resizes, pod.id, resources)
+        self._resizes[pod.id] = resources
+        if len(self._resizes) > MAX_PODS:
+            del self._resizes[next(iter(self._resizes))]
 
     def resized(self, pod: PodSandbox) -> PodSandbox:
         """Return ``pod`` with its missing facts, and with the resources of its update, if they are known."""
@@ -185,13 +187,6 @@ def _fill(linux: LinuxPodSandbox, remembered: LinuxPodSandbox) -> None:
         linux.namespaces.extend(remembered.namespaces)
     if not linux.HasField("resources") and remembered.HasField("resources"):
         linux.resources.CopyFrom(remembered.resources)
-
-
-def _put(facts: dict[str, Fact], id_: str, fact: Fact) -> None:
-    """Remember a fact about a pod; the oldest ones are forgotten beyond :data:`MAX_PODS`."""
-    facts[id_] = fact
-    while len(facts) > MAX_PODS:
-        del facts[next(iter(facts))]
 
 
 class BridgeAbilities(NRIAbilities):

@@ -77,7 +77,7 @@ def test_a_socket_that_a_killed_bridge_has_left_is_no_bridge(path: Path) -> None
         (b"\xff\xfe", "not JSON"),
         (b"[" * 100_000, "not JSON"),
         (b"[]", "not a JSON object"),
-        (b"{}", "found protocol null, expected 1"),
+        (b"{}", "found protocol None, expected 1"),
         (b'{"protocol": 2}', "found protocol 2, expected 1: use the nri of the bridge's version"),
         (b'{"protocol": true}', "found protocol True, expected 1"),
         (b'{"protocol": "' + b"x" * 9999 + b'"}', "found protocol xxx"),
