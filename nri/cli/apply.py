@@ -11,8 +11,7 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, suppress
 
 import click
 
@@ -58,7 +57,10 @@ def apply(host: options.Host, directory: str, sets: str) -> None:
 def _apply(host: options.Host, directory: str, conf_dir: str, sets: str) -> list[str]:
     """Apply the files; return what was done."""
     os.makedirs(sets, mode=0o755, exist_ok=True)
-    with _locked(sets):
+    with ExitStack() as stack:
+        lock = os.open(sets, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        stack.callback(os.close, lock)
+        fcntl.flock(lock, fcntl.LOCK_EX)  # so that no other `nri apply` removes what this one makes
         current = os.path.basename(os.path.realpath(conf_dir)) if _is_ours(conf_dir, sets) else ""
         new = tempfile.mkdtemp(dir=sets)
         try:
@@ -78,17 +80,6 @@ def _apply(host: options.Host, directory: str, conf_dir: str, sets: str) -> list
                 shutil.rmtree(os.path.join(sets, name), ignore_errors=True)
         moved = [f"moved {conf_dir} to {moved_to}"] if moved_to else []
         return [*moved, f"now in use: {' '.join(names)}, hash {content}"]
-
-
-@contextmanager
-def _locked(sets: str) -> Iterator[None]:
-    """Hold a lock, so that no other ``nri apply`` removes what this one makes."""
-    fd = os.open(sets, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(fd)
 
 
 def _is_ours(conf_dir: str, sets: str) -> bool:

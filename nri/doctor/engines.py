@@ -7,6 +7,7 @@ oci-hooks(5).
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import os
 import re
@@ -82,23 +83,23 @@ def look(node: Node, processes: list[Process], findings: Findings) -> list[Engin
     """Return the engines in use: what runs, podman and docker; if no runtime runs, what is installed."""
     engines: list[Engine] = []
     runtimes = (("containerd", "containerd", _containerd), ("CRI-O", "crio", _crio))
+    installed = []
     for name, program, read in runtimes:
         running = [process for process in processes if _is_daemon(process, program)]
-        for process in [process for process in running if not process.is_here]:
+        for process in running:
+            if process.is_here:
+                path = process.program.partition(" (deleted)")[0] or program  # "deleted": it was replaced
+                engines.append(read(node, path, process, findings))
+                continue
             text = f"{name}, process {process.pid}: it sees other files than this command"
-            findings.add(
-                UNSEEN, "elsewhere", text, "run this command on the host: nsenter -t 1 -m /opt/nri/lib/nri doctor"
-            )
-        for process in [process for process in running if process.is_here]:
-            path = process.program.partition(" (deleted)")[0] or node.find(program)  # "deleted": it was replaced
-            engines.append(read(node, path, _version(node, path, program, findings), process, findings))
-        path = node.find(program)
-        if path and not running:
-            findings.add(NOTE, "not-running", f"{name} is installed ({path}) and does not run")
+            fix = "run this command on the host: nsenter -t 1 -m /opt/nri/lib/nri doctor"
+            findings.add(UNSEEN, "elsewhere", text, fix)
+        if path := node.find(program):
+            installed.append((read, path))
+            if not running:
+                findings.add(NOTE, "not-running", f"{name} is installed ({path}) and does not run")
     if not any(engine.serves for engine in engines):
-        for _, program, read in runtimes:
-            if path := node.find(program):
-                engines.append(read(node, path, _version(node, path, program, findings), None, findings))
+        engines += [read(node, path, None, findings) for read, path in installed]
     if node.find("podman"):
         engines.append(_podman(node, findings))
     if node.find("dockerd"):
@@ -118,12 +119,13 @@ def _is_daemon(process: Process, program: str) -> bool:
     return os.path.basename(process.arguments[0]) == program and not _OTHER_COMMANDS & set(process.arguments[1:])
 
 
-def _version(node: Node, path: str, name: str, findings: Findings) -> tuple[int, ...]:
+def _said(node: Node, findings: Findings, *command: str, name: str = "") -> str:
+    """Return what a program prints, "" if it cannot be run."""
     try:
-        return _numbers(node.run(path or name, "--version", name=name))
+        return node.run(*command, name=name)
     except OSError as error:
-        findings.add(UNSEEN, "version", reason(error))
-        return ()
+        findings.add(UNSEEN, "unseen", f"`{name or command[0]} {command[1]}`: {reason(error)}")
+        return ""
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -137,26 +139,25 @@ def _toml(path: str, text: str, findings: Findings) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError):
-        findings.add(UNSEEN, "unreadable", f"{path}: it is not TOML")
+        findings.add(UNSEEN, "unseen", f"{path}: it is not TOML")
         return {}
 
 
-def _containerd(
-    node: Node, program: str, version: tuple[int, ...], process: Process | None, findings: Findings
-) -> Engine:
+def _containerd(node: Node, program: str, process: Process | None, findings: Findings) -> Engine:
     """Read ``containerd config dump``, which has all that the file imports, and the defaults."""
+    version = _numbers(_said(node, findings, program, "--version", name="containerd"))
     main = (process.option("--config", "-c") if process is not None else "") or CONTAINERD_CONFIG
     restart = "systemctl restart containerd"
     text, is_refused = "", False
     try:
         option = ("--config", main) if node.mode(main) else ()
-        text = node.run(program or "containerd", *option, "config", "dump", name="containerd")
+        text = node.run(program, *option, "config", "dump", name="containerd")
     except ChildProcessError:
         is_refused = True
         refusal = f"containerd refuses {main}: `{program} --config {main} config dump` says why"
         findings.add(FAULT, "refused", refusal, f"correct {main}; {restart}")
     except OSError as error:
-        findings.add(UNSEEN, "dump", f"{reason(error)}; the settings are those in {main} alone")
+        findings.add(UNSEEN, "unseen", f"{reason(error)}; the settings are those in {main} alone")
         with contextlib.suppress(OSError):
             text = node.read(main)
     document = _toml(main, text, findings)
@@ -190,24 +191,20 @@ def _containerd(
     )
 
 
-def _crio(node: Node, program: str, version: tuple[int, ...], process: Process | None, findings: Findings) -> Engine:
+def _crio(node: Node, program: str, process: Process | None, findings: Findings) -> Engine:
     """Read ``crio config``, where a line of a setting that has its default is a comment."""
     file, restart = "/etc/crio/crio.conf.d/99-nri.conf", "systemctl restart crio"
     options: list[str] = []
     for long, short in (("--config", "-c"), ("--config-dir", "-d")):
         if process is not None and (value := process.option(long, short)):
             options += [long, value]
-    text = ""
-    try:
-        text = node.run(program or "crio", *options, "config", name="crio")
-    except OSError as error:
-        findings.add(UNSEEN, "unreadable", f"`crio config` does not say how NRI is set: {reason(error)}")
+    text = _said(node, findings, program, *options, "config", name="crio")
     nri = dict(_CRIO_KEY.findall(text))
     runtime = table(_toml("crio config", text, findings), "crio", "runtime")
     programs = [table(handler).get("runtime_path") for handler in table(runtime, "runtimes").values()]
     return Engine(
         "CRI-O",
-        version,
+        _numbers(_said(node, findings, program, "--version", name="crio")),
         process.pid if process is not None else 0,
         nri["enable_nri"] == "true" if "enable_nri" in nri else None,
         accepts=nri.get("nri_disable_connections") != "true",
@@ -239,11 +236,11 @@ def _docker(node: Node, findings: Findings) -> Engine:
 
 def _told(node: Node, findings: Findings, *command: str) -> dict[str, Any]:
     """Return the JSON object that a program prints, {} if it does not."""
+    said = _said(node, findings, *command)
     try:
-        return table(json.loads(node.run(*command)))
-    except (OSError, ValueError, RecursionError) as error:
-        why = reason(error) if isinstance(error, OSError) else "it is not JSON"
-        findings.add(UNSEEN, "unreadable", f"`{' '.join(command[:2])}` does not say which runtime is used: {why}")
+        return table(json.loads(said or "{}"))
+    except (ValueError, RecursionError):
+        findings.add(UNSEEN, "unseen", f"`{' '.join(command[:2])}` prints no JSON")
         return {}
 
 
@@ -256,15 +253,9 @@ def hook_files(node: Node, directories: Any) -> tuple[str, ...]:
     """Return the files of OCI hooks that run ``nri hook``."""
     files = []
     for directory in directories:
-        try:
-            paths = [f"{directory}/{name}" for name in node.names(directory) if name.endswith(".json")]
-        except OSError:
-            continue
-        for path in paths:
-            try:
-                hook = table(json.loads(node.read(path)), "hook")
-            except (OSError, ValueError, RecursionError):
-                continue  # the engine's own affair
-            if os.path.basename(str(hook.get("path"))) == "nri" and "hook" in texts(hook.get("args"))[:2]:
-                files.append(path)
+        for path in sorted(glob.glob(f"{glob.escape(node.root + directory)}/*.json")):
+            with contextlib.suppress(OSError, ValueError, RecursionError):  # what is wrong is the engine's own affair
+                hook = table(json.loads(node.read(path.removeprefix(node.root))), "hook")
+                if os.path.basename(str(hook.get("path"))) == "nri" and "hook" in texts(hook.get("args"))[:2]:
+                    files.append(path.removeprefix(node.root))
     return tuple(files)

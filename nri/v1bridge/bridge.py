@@ -72,7 +72,6 @@ class Bridge(stub.V2Plugin):
         self.status = Status(self.chains, self._ledger)
         self._status_socket = StatusSocket(self.status.answer)
         self._pods = requests.Pods()
-        self._is_told = True  # what exists, or the log has that it is not
         self._abilities = requests.BridgeAbilities("this runtime", (0, 2))
 
     def configure(self, config: str, runtime: RuntimeInfo) -> None:
@@ -85,7 +84,6 @@ class Bridge(stub.V2Plugin):
         runs_pods = runtime.name == "containerd" and major is not None and int(major[1]) >= 2
         self._abilities = requests.abilities(runtime)
         self.status.configured(runtime)
-        self._is_told = False
         log.info("serving %s %s", escape(runtime.name), escape(runtime.version))
         if self._launched:
             self.status.is_in(CONNECTED)
@@ -99,7 +97,6 @@ class Bridge(stub.V2Plugin):
     ) -> Sequence[api.ContainerUpdate] | None:
         """Remember the existing pods, and find those that started while no bridge was connected."""
         self._pods.replace(pods)
-        self._is_told = True
         self.status.synchronized()
         log.info("synchronized: %d pods, %d containers", len(pods), len(containers))
         self.chains.synchronize(pods, containers)
@@ -174,10 +171,7 @@ class Bridge(stub.V2Plugin):
         return api.StopContainerResponse(update=requests.updates(changes)) if changes else None
 
     def answered(self, call: Call) -> None:
-        """Count the event, and look after the status socket. Say once that the runtime has not said what exists."""
-        if not self._is_told:
-            self._is_told = True
-            log.warning("not synchronized: what started before this bridge is not known, and gets no late create")
+        """Count the event, and look after the status socket."""
         self._ledger.answered(call)
         self._status_socket.renew()
 

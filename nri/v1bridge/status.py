@@ -85,7 +85,6 @@ class Status:
         client = self._chains.client()  # as an event does it, so that a broken file is noticed without one
         configuration = self._chains.configuration
         configuration.explain()
-        self._chains.retry_record()
         self._chains.note_runs()
         with self._ledger.lock:
             document = {
@@ -106,9 +105,7 @@ class Status:
         self._chains.note_runs()
         with self._ledger.lock:
             kept, head["forgotten"] = self._ledger.exchanges(name), self._ledger.forgotten
-        exchanges = [
-            json.dumps(exchange) for exchange in kept
-        ]  # one at a time, as encoding holds up the event thread
+        exchanges = [json.dumps(exchange) for exchange in kept]  # each by itself: encoding holds up the event thread
         return f'{json.dumps(head)[:-1]}, "exchanges": [{", ".join(exchanges)}]}}\n'.encode()
 
     def _bridge(self) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def test_an_older_runtimes_state_changes_are_the_same_events(host: Host, connect
     connected.fake.state_change(api.Event.REMOVE_POD_SANDBOX, pod=api.PodSandbox(id="6efd"))
     assert connected.steps == [("create", "6efd"), ("create", "1f92"), ("update", "1f92"), ("delete", "6efd")]
     assert connected.kept[-1]["pid"] == 4711
-    assert len(connected.bridge._pods) == 0
+    assert len(connected.bridge._pods._pods) == 0
 
 
 def test_a_chain_goes_on_to_its_end_when_the_runtime_is_gone(host: Host, connected: Connected) -> None:
@@ -127,6 +127,6 @@ def test_many_sessions_and_events_leave_nothing(host: Host) -> None:
             ask(node)
             node.fake.state_change(api.Event.REMOVE_POD_SANDBOX, pod=pod())
         node.close()
-        assert len(node.bridge._pods) == 0
+        assert len(node.bridge._pods._pods) == 0
     # Those that other tests have left may end meanwhile.
     assert wait_until(lambda: threading.active_count() <= before)

@@ -81,10 +81,9 @@ def test_a_socket_that_a_killed_bridge_has_left_is_no_bridge(path: Path) -> None
         (b'{"protocol": 2}', "found protocol 2, expected 1: use the nri of the bridge's version"),
         (b'{"protocol": true}', "found protocol True, expected 1"),
         (b'{"protocol": "' + b"x" * 9999 + b'"}', "found protocol xxx"),
-        (b'{"protocol": 1, "time": NaN}', "not JSON"),
         (b'{"protocol": 1, "time": ' + b"9" * 5000 + b"}", "not JSON"),
     ],
-    ids=range(12),
+    ids=range(11),
 )
 def test_an_answer_that_cannot_be_used_is_refused_with_the_reason(path: Path, answer: bytes, why: str) -> None:
     with serving(path, answer):
