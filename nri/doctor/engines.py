@@ -7,7 +7,6 @@ oci-hooks(5).
 from __future__ import annotations
 
 import contextlib
-import glob
 import json
 import os
 import re
@@ -251,11 +250,16 @@ def _ours(programs: list[Any]) -> tuple[str, ...]:
 
 def hook_files(node: Node, directories: Any) -> tuple[str, ...]:
     """Return the files of OCI hooks that run ``nri hook``."""
-    files = []
+    files: list[str] = []
     for directory in directories:
-        for path in sorted(glob.glob(f"{glob.escape(node.root + directory)}/*.json")):
-            with contextlib.suppress(OSError, ValueError, RecursionError):  # what is wrong is the engine's own affair
-                hook = table(json.loads(node.read(path.removeprefix(node.root))), "hook")
-                if os.path.basename(str(hook.get("path"))) == "nri" and "hook" in texts(hook.get("args"))[:2]:
-                    files.append(path.removeprefix(node.root))
+        with contextlib.suppress(OSError):
+            files += [path for name in node.names(directory) if _runs_hook(node, path := f"{directory}/{name}")]
     return tuple(files)
+
+
+def _runs_hook(node: Node, path: str) -> bool:
+    try:
+        hook = table(json.loads(node.read(path)) if path.endswith(".json") else {}, "hook")
+    except (OSError, ValueError, RecursionError):
+        return False  # the engine's own affair
+    return os.path.basename(str(hook.get("path"))) == "nri" and "hook" in texts(hook.get("args"))[:2]
