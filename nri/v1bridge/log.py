@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import json
 import logging
 import os
@@ -28,7 +29,7 @@ from logging.handlers import RotatingFileHandler, SysLogHandler, WatchedFileHand
 from typing import TYPE_CHECKING, Any
 
 from nri import trust
-from nri.errors import escape, reason_of
+from nri.errors import NRIError, escape, reason_of
 from nri.places import DEFAULT_RECORD_DIR, beside
 from nri.types.gojson import shorten
 from nri.v1bridge.options import BridgeOptions
@@ -134,7 +135,8 @@ class Log(logging.Handler):
                 self.fault = reason_of(error)
                 _close(handler)
                 handler = None
-                if not self._is_ending.wait(AGAIN_AFTER):
+                is_of_line = not isinstance(error, OSError | NRIError) or getattr(error, "errno", 0) == errno.EMSGSIZE
+                if not is_of_line and not self._is_ending.wait(AGAIN_AFTER):
                     continue
                 self._lose(self.fault)
             else:

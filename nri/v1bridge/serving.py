@@ -234,28 +234,23 @@ class InstanceLock:
             log.info("the other bridge has ended")
 
     def _take(self) -> bool:
-        """Return whether no other bridge holds the lock: true if we hold it, or if none can be made."""
-        if self._try():
-            self.is_held.set()
-        return self.is_held.is_set()
-
-    def _try(self) -> bool:
+        """Return whether no other bridge holds the lock: we do from now on, or none can be made."""
         fd = -1
         try:
             fd = self._open()
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not self._other():
-                self._fd, fd = fd, -1
-                return True
+            if self._other():
+                return False
+            self._fd, fd = fd, -1
         except BlockingIOError:
-            pass
+            return False
         except (OSError, NRIError) as error:
             log.info("no lock keeps a second bridge away: %s: %s", self._directory, escape(reason_of(error)))
-            return True
         finally:
             if fd >= 0:
                 os.close(fd)
-        return False
+        self.is_held.set()
+        return True
 
     def _open(self) -> int:
         """Return a descriptor of the directory.

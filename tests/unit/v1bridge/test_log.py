@@ -104,6 +104,14 @@ def test_with_long_texts_a_line_is_a_datagram(syslog: socket.socket) -> None:
     assert b"info answered state=create" in syslog.recv(999_999)
 
 
+def test_a_line_that_is_too_long_for_syslog_holds_up_no_other(syslog: socket.socket) -> None:
+    bridge_log.set_up(BridgeOptions(), launched=True)
+    logging.getLogger("nri").info("x" * 9_000_000)
+    logging.getLogger("nri").info("two")
+    assert syslog.recv(9999).endswith(b"warning 1 lines before this one are lost: Message too long")
+    assert syslog.recv(9999).endswith(b"info two")
+
+
 def test_a_reader_of_syslog_that_was_restarted_is_found_again(
     syslog: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
