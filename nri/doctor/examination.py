@@ -14,17 +14,7 @@ from nri.config import ConfigError, load
 from nri.config.loading import unread
 from nri.doctor import engines
 from nri.doctor.engines import PLUGIN_CONF_DIR, PLUGIN_DIR
-from nri.doctor.node import (
-    FAULT,
-    MAX_LINE,
-    NOTE,
-    OK,
-    UNSEEN,
-    Findings,
-    reason,
-    same_path,
-    without_secrets,
-)
+from nri.doctor.node import FAULT, MAX_LINE, NOTE, OK, UNSEEN, Findings, reason, same_path, without_secrets
 from nri.errors import escape
 from nri.places import CONTAINERD_CONF_FILE, DEFAULT_SOCKET, RUNTIME_OPTIONS_FILE, beside
 from nri.process import watchdog
@@ -59,10 +49,7 @@ _OF_PLUGIN = re.compile(r"(?:; the end of its stderr:|; it wrote ).*", re.DOTALL
 _HOLDER = re.compile(r'\("([^"]*)",pid=(\d+)')
 
 
-def examine(
-    node: Node,
-    check: Check,
-) -> tuple[Findings, list[str]]:
+def examine(node: Node, check: Check) -> tuple[Findings, list[str]]:
     """Return all findings about a node, and the last lines of the bridge's log.
 
     :param check: returns, for the options of the bridge, what ``nri check`` finds: the ``plugin`` entries with their
@@ -94,6 +81,7 @@ class _Examination:
     def __init__(self, node: Node, check: Check) -> None:
         self.node, self._check = node, check
         self.findings = Findings()
+        self._add = self.findings.add
         self.log: list[str] = []
         self._processes: list[Process] = []
         self._engines: list[Engine] = []
@@ -105,9 +93,6 @@ class _Examination:
         self._not_roots: list[str] = []  # files and directories that others can change
         self._is_valid = True
         self._log = ""  # the place that it goes to
-
-    def _add(self, level: str, code: str, text: str, fix: str = "") -> None:
-        self.findings.add(level, code, text, fix)
 
     def versions(self) -> None:
         """This build, Python, the kernel, the distribution, cgroups."""
@@ -211,7 +196,7 @@ class _Examination:
             text = f"process {pid} ({name}) listens on {engine.socket}, and not {engine.about}"
             self._add(FAULT, "other-listener", text, f"end that process; {engine.restart}")
         else:
-            self._add(OK, "socket", f"{engine.about} listens on {engine.socket}")
+            self._add(OK, "socket", f"{engine.about} has the socket {engine.socket}")
         for process in [process for process in self._outside if process.is_here]:
             wanted = process.option("--socket") or DEFAULT_SOCKET
             if same_path(wanted) != same_path(engine.socket):

@@ -83,7 +83,7 @@ def test_node_with_a_launched_bridge_is_well(bridged: Containerd) -> None:
     assert faults(found) == []
     name = f"containerd {version(bridged.release)}"
     assert f"{name}: the bridge, launched as /opt/nri/plugins/10-v1bridge" in texts(found, "way")
-    assert f"{name} listens on /var/run/nri/nri.sock" in texts(found, "socket")
+    assert f"{name} has the socket /var/run/nri/nri.sock" in texts(found, "socket")
     assert wait_until(lambda: diagnose(bridged)["log"])  # it has a thread of its own
 
 
