@@ -230,9 +230,8 @@ class _Examination:
             is_quoted = not checked or ".conf" in fault.path
             message = "it is not valid" if is_quoted else _OF_PLUGIN.sub("", fault.message)
             where = f"{fault.file.removeprefix(root)}:{fault.line}:{fault.column}: {fault.path}"
-            self._add(
-                FAULT, "plugin" if checked else "invalid", f"{where}: {message}", "nri check shows what was found"
-            )
+            code = "plugin" if checked else "invalid"
+            self._add(FAULT, code, f"{where}: {message}", "nri check shows what was found")
         for entry in checked:
             for note in entry.notes:
                 self._add(NOTE, "plugin", _OF_PLUGIN.sub("", note))
@@ -338,7 +337,7 @@ class _Examination:
 
     def _look_at_status(self, document: dict[str, Any]) -> None:
         bridge = document["bridge"]
-        self._log = str(document["log"]["to"])
+        self._log = str(document["log"]["to"] or "")
         self._add(OK, "answers", f"process {bridge['pid']} is v1bridge {bridge['version']}: {bridge['state']}")
         if (bridge["version"], bridge["commit"] or "") != (__version__, __commit__):
             text = f"it is v1bridge {bridge['version']} (commit {bridge['commit'] or 'unknown'}), and this is nri"
