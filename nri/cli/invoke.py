@@ -152,7 +152,7 @@ def _print_step(step: Step) -> None:
     if step.error is not None:
         if step.stdout:
             click.echo(f"  stdout: {readable(step.stdout[:4096])}")
-        click.echo(f"  error: {escape(step.error.reason)}")
+        click.echo(f"  {'ignored' if step.is_ignored else 'error'}: {escape(step.error.reason)}")
     if sys.stdout:  # None if the caller has closed it
         sys.stdout.flush()
 

@@ -143,9 +143,9 @@ class Client:
 
         :param request_or_task: a task, or a request whose conf and version are replaced.
         :param deadline: a time of :func:`time.monotonic` for the whole chain; the timeout of a plugin is cut to it.
-        :param log: called with a plugin's type and a line: of its stderr, or an error that is ignored. By default the
-            lines go to the logger ``nri.client``.
-        :param on_step: called as each plugin ends, to show progress.
+        :param log: called with a plugin's type and a line: of its stderr, or without *on_step* an error that is
+            ignored. By default the lines go to the logger ``nri.client``.
+        :param on_step: called as each plugin ends.
         :param changes: takes what the results ask for; None for a host that can apply nothing. For ``setup`` its
             configuration is what the plugins see.
         :param stop: ends the plugin that runs; no other is started.
@@ -173,13 +173,13 @@ class Client:
             if step.result is not None:
                 results.append(step.result)
             elif step.error is not None:
-                if step.is_ignored:
+                if not step.is_ignored:
+                    errors.append(step.error)
+                    if state != State.DELETE:
+                        break
+                elif on_step is None:
                     ignored = f"{state} of {request.id} failed, ignored (failurePolicy: ignore)"
                     log(plugin.type, f"{ignored}: {step.error.reason}")
-                    continue
-                errors.append(step.error)
-                if state != State.DELETE:
-                    break
         if errors:
             raise ChainError(errors, steps)
         return steps

@@ -355,22 +355,17 @@ class EventLog:
 class EventLines:
     """The log of one event, for the thread that runs its plugins."""
 
-    __slots__ = ("_lines", "_log", "_noted", "_plugin", "name", "request", "steps")
+    __slots__ = ("_lines", "_log", "_plugin", "name", "request", "steps")
 
     def __init__(self, event_log: EventLog, request: Request, name: str) -> None:
         self.steps: list[Step] = []
         """The plugins that have run."""
         self.request, self.name = request, name
         self._log = event_log
-        self._noted = 0  # steps after which a line has come
         self._plugin, self._lines = "", list[str]()  # what the plugin that runs has written
 
     def says(self, plugin: str, line: str) -> None:
-        """Take a line that a plugin wrote to stderr, or one about it."""
-        if self._noted < len(self.steps):
-            self._noted = len(self.steps)
-            if self.steps[-1].is_ignored:
-                return  # the chain's note that this failure is ignored: the event's line has it
+        """Take a line that a plugin wrote to stderr."""
         self._plugin = plugin
         self._lines.append(line)
 

@@ -68,19 +68,6 @@ def test_an_event_without_plugins_is_a_line_at_debug_only(log: Log) -> None:
     ]
 
 
-def test_that_a_failure_is_ignored_is_no_line_of_its_own(log: Log) -> None:
-    log.set_up()
-    lines = EventLog().begin(request(), CONTAINER, Client(ConfigList()), None)
-    lines.step(step(error="x", policy="ignore"))
-    lines.says("konfine", "failed, ignored (failurePolicy: ignore): x")
-    lines.says("konfine", "of the next plugin")
-    lines.step(step(error="x"))
-    lines.says("konfine", "of the one after that")
-    lines.end(0.1, "")
-    said = [line for line in log.lines if " says " in line]
-    assert [fields(line)[-1][1] for line in said] == ["of the next plugin", "of the one after that"]
-
-
 EVIL = [
     "a\r\n2026-01-01T00:00:00.000Z info ok",
     "\x1b[2J\x1b]0;title\x07\x00",
