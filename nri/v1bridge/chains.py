@@ -108,7 +108,6 @@ class Chains:
         self._unproven: dict[str, list[Missed]] = {}
         self._is_ending = self._is_awaiting = False  # a valid configuration, for what has started without one
         self._runtime_runs_pods, self._refuses_starts = False, True
-        self._was_alone = True  # when the record was read
         self._in_progress: tuple[str, Call] | None = None  # the name of the pod or container, and the event
 
     def use(self, options: BridgeOptions) -> None:
@@ -130,7 +129,6 @@ class Chains:
         :param within: seconds that the residents have to be ready.
         """
         self._runtime_runs_pods, self._refuses_starts = runtime_runs_pods, refuses_starts
-        self._was_alone = self._is_alone(0.0)
         self._record.load(self.options.record_dir)
         self.client()
         self.residents.prepare(within)
@@ -182,8 +180,7 @@ class Chains:
 
     def _begin(self, comparison: Found) -> None:
         time.sleep(self.configuration.settles_in())
-        if not self._was_alone:
-            self._is_alone(ALONE_WITHIN)
+        self._is_alone(ALONE_WITHIN)
         if self._comparison is comparison:  # the connection has not ended
             self._comparison = None
             missed = sum(map(len, comparison.missed))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,6 @@ from nri.v1bridge import chains as module
 from nri.v1bridge.chains import Chains
 from nri.v1bridge.ledger import Ledger
 from nri.v1bridge.options import BridgeOptions
-from nri.v1bridge.record import Record
-from tests.support.waiting import SOON, wait_until
 from tests.unit.v1bridge.configured import loading
 
 
@@ -89,22 +86,3 @@ def test_residents_come_and_go_with_the_options(conf: Path, residents: list[Note
     assert chains.residents is chains.client().invoker
     assert [each.is_closed for each in residents] == [True, False]
     assert residents[1].bin_dirs == ("/other",)
-
-
-def test_record_is_read_again_if_another_bridge_was_at_work_when_it_was_read(conf: Path, tmp_path: Path) -> None:
-    """That one may end while the files settle: it is not asked for then, but what it has done counts."""
-    alone = threading.Event()
-    file = tmp_path / "run/record"
-    chains = Chains(
-        options(conf, record_dir=str(file)), Ledger(), None, None, lambda within: alone.wait(min(within, SOON))
-    )
-    chains.configure(runtime_runs_pods=False, refuses_starts=True, within=0.0)
-    chains.synchronize([], [])
-    other = Record()
-    other.load(str(file))
-    other.add("x")
-    alone.set()
-    chains.start()
-    assert wait_until(lambda: chains._comparison is None)
-    assert "x" in chains._record
-    chains.close()
