@@ -20,8 +20,7 @@ from nri import build_mark
 from nri.client.invoker import Invoker
 from nri.process import children
 from nri.process.conversation import Asked, Conversation
-from nri.process.spawn import PLUGIN_ENVIRONMENT, SIGNALS, Pipes, close_others
-from nri.process_name import set_name
+from nri.process.spawn import PLUGIN_ENVIRONMENT, SIGNALS, Pipes, close_others, set_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,11 +1,14 @@
-"""Converts an OCI ``config.json`` to the :class:`nri.types.v1.Spec` that plugins see, as Go's createSpec does."""
+"""What OCI runtimes write: the ``config.json`` of a container, and its state.
+
+Of the first the :class:`nri.types.v1.Spec` is made that plugins see, as Go's createSpec does.
+"""
 
 from __future__ import annotations
 
 from nri import files
 from nri.errors import escape
 from nri.types import DecodeError, gojson
-from nri.types.jsonobject import mismatch, string, string_map
+from nri.types.jsonobject import integer, mismatch, string, string_map
 from nri.types.v1 import Spec
 
 TYPE_CHECKING = False
@@ -123,3 +126,38 @@ def _object(value: object, where: str) -> dict[str, Any] | None:
     if value is None or isinstance(value, dict):
         return value
     raise mismatch(value, where, "an object")
+
+
+MAX_STATE = 1024 * 1024
+"""Bytes of a state that are accepted; a real one has some thousands."""
+
+EXPECTED = "expected what an OCI runtime writes"
+
+
+class OCIState:
+    """A container's state, as runtimes write it for hooks and in answer to ``state`` (OCI specification, "State").
+
+    :param source: where the document comes from, for messages.
+    :raises DecodeError: if the document is not a valid state.
+    """
+
+    def __init__(self, document: bytes, source: str = "on stdin") -> None:
+        try:
+            if len(document) > MAX_STATE:
+                raise DecodeError(f"found more than {MAX_STATE} bytes")
+            value = gojson.loads(document)
+            if not isinstance(value, dict):
+                raise mismatch(value, "the document", "an object")
+            self.id = string(value.get("id"), "id")
+            self.pid = integer(value.get("pid"), "pid")
+            self.bundle = string(value.get("bundle"), "bundle")
+            status = value.get("status")
+            self.status = status if isinstance(status, str) else ""  # a hook does not need it
+            self.annotations = string_map(value.get("annotations"), "annotations")
+            for key in ("id", "bundle"):
+                if not value.get(key):
+                    raise DecodeError(f"{key}: found nothing, expected the container's")
+            if not self.bundle.startswith("/"):
+                raise DecodeError(f"bundle: found {self.bundle!r}, expected an absolute path")
+        except DecodeError as error:
+            raise DecodeError(f"the container's state {source}: {error}; {EXPECTED}") from None

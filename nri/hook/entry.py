@@ -16,8 +16,7 @@ import select
 from nri import config, trust
 from nri.client import ChainError, Client, Invoker, Sandbox, Task, read_config, spec_from_oci
 from nri.client.forking import ForkingInvoker
-from nri.client.oci import sandbox_id_in
-from nri.client.oci_state import EXPECTED, MAX_STATE, OCIState
+from nri.client.oci import EXPECTED, MAX_STATE, OCIState, sandbox_id_in
 from nri.errors import NRIError
 from nri.process import watchdog
 from nri.process.deadline import Deadline

@@ -28,6 +28,8 @@ SIGNALS = tuple([number for number in range(1, 65) if number not in (9, 19, 32, 
 Python ignores SIGPIPE and SIGXFSZ, and our caller may ignore any. SIGKILL and SIGSTOP cannot be ignored; C libraries
 reserve 32 to 34. (``signal.valid_signals`` would import enum.)"""
 
+_NAME_SIZE = 15  # bytes of a process's name; the kernel cuts what is longer
+
 
 def spawn(
     path: str,
@@ -194,3 +196,15 @@ def prepare_process() -> None:
     os.chdir("/")
     os.umask(0o022)
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
+def set_name(name: str | bytes) -> None:
+    """Give this process a name (proc_pid_comm(5)). Nothing depends on it, so a failure is ignored."""
+    try:
+        comm = os.open("/proc/self/comm", os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(comm, os.fsencode(name)[:_NAME_SIZE])
+        finally:
+            os.close(comm)
+    except OSError:
+        pass

@@ -13,8 +13,7 @@ import os
 
 from nri.process import children
 from nri.process.children import SIGKILL, stat_fields
-from nri.process.spawn import above_standard_files, close_others, pipe
-from nri.process_name import set_name
+from nri.process.spawn import above_standard_files, close_others, pipe, set_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ import time
 from nri import config
 from nri.client import ChainError, Client
 from nri.client.forking import ForkingInvoker
-from nri.client.oci import read_config, sandbox_id_in, spec_from_oci
-from nri.client.oci_state import OCIState
+from nri.client.oci import OCIState, read_config, sandbox_id_in, spec_from_oci
 from nri.errors import NRIError, escape
 from nri.process import watchdog
 from nri.process.deadline import Deadline

@@ -18,9 +18,8 @@ from nri.config.loading import read_options
 from nri.errors import NRIError, escape, reason_of
 from nri.places import beside
 from nri.process.libc_spawn import spawn_unlocked
-from nri.process.spawn import prepare_process, use
+from nri.process.spawn import prepare_process, set_name, use
 from nri.process.subreaper import Subreaper
-from nri.process_name import set_name
 from nri.v1bridge import ahead  # noqa: F401
 from nri.v1bridge import log as bridge_log
 from nri.v1bridge.bridge import Bridge
