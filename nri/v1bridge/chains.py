@@ -196,20 +196,19 @@ class Chains:
         has_plugins = client.config.plugins
         if not self.options.late_create:
             means = 'no plugin runs for them ("lateCreate": false)'
-            for missed in self._take_missed():
-                if has_plugins or not self.configuration.is_known:
-                    reason = 'it started without the bridge ("lateCreate": false)'
-                    self._record.runs_without(missed.name, missed.request, reason)
+            self._unproven = {}
+            note = functools.partial(self._runs_without, why='it started without the bridge ("lateCreate": false)')
+            self._late.take(note if has_plugins or not self.configuration.is_known else lambda _: None)
         elif not self.configuration.is_known:
             means, level = "no plugin runs for them before there is a valid configuration", logging.ERROR
             is_known = False
         elif not has_plugins:
             means, level = "no plugin is configured for them", logging.INFO
-            for missed in self._take_missed():
-                self._record.add(missed.request.id)
+            self._unproven = {}
+            self._late.take(lambda missed: self._record.add(missed.request.id))
         else:
-            for missed in self._late.waiting():
-                self._note_missed_setup(missed.request, missed.name, self._missed_setup(missed.request, client))
+            missed_setup = self._missed_setup
+            self._late.note(lambda of: self._note_missed_setup(of.request, of.name, missed_setup(of.request, client)))
         if who:
             log.log(level, "late: %s have had no create; %s", who, means)
         if is_known:
@@ -219,8 +218,8 @@ class Chains:
 
     def _await_configuration(self) -> None:
         """List what runs without a valid configuration, and run its late creates as soon as there is one."""
-        for missed in self._late.waiting():
-            self._record.runs_without(missed.name, missed.request, "there was no valid configuration when it started")
+        why = "there was no valid configuration when it started"
+        self._late.note(functools.partial(self._runs_without, why=why))
         with self._lock:
             is_begun, self._is_awaiting = self._is_awaiting, True
         if is_begun:
@@ -230,12 +229,11 @@ class Chains:
             self.client()
         self._is_awaiting = False
         if not self._is_ending:
-            self._begin_waiting("those that started without a valid configuration" if self._late.waiting() else "")
+            is_waited_for = self._late.counts()["waiting"]
+            self._begin_waiting("those that started without a valid configuration" if is_waited_for else "")
 
-    def _take_missed(self) -> Sequence[Missed]:
-        """Withdraw all late creates; return those that wait."""
-        self._unproven = {}
-        return self._late.take()
+    def _runs_without(self, missed: Missed, why: str) -> None:
+        self._record.runs_without(missed.name, missed.request, why)
 
     def _note_missed_setup(self, request: Request, name: str, plugins: Sequence[PluginEntry]) -> None:
         for plugin in plugins:

@@ -88,23 +88,29 @@ class LateCreates:
 
     def drop(self) -> None:
         """Drop what has not begun, and say so; what has begun is not tried again."""
-        if dropped := len(self.take()):
+        if dropped := self.take(lambda _: None):
             log.warning("late: dropped %d that have not begun; the next synchronization finds them again", dropped)
 
-    def waiting(self) -> list[Missed]:
-        """Return what has not begun."""
+    def note(self, note: Callable[[Missed], object]) -> None:
+        """Call a function with each that has not begun. None is withdrawn meanwhile: what is noted is there."""
         with self._lock:
-            return self._waiting()
+            for missed in self._waiting():
+                note(missed)
 
-    def take(self) -> Sequence[Missed]:
-        """Drop what has not begun, and return it; what has begun is not tried again."""
+    def take(self, note: Callable[[Missed], object]) -> int:
+        """Drop what has not begun, after a call as in :meth:`note`; return how many these were.
+
+        What has begun is not tried again.
+        """
         with self._lock:
             taken = self._waiting()
+            for missed in taken:
+                note(missed)
             self._queue.clear()
             self._pending.clear()
             self._due.clear()
             self._changed.notify_all()
-        return taken
+        return len(taken)
 
     def begin(self, id_: str) -> None:
         """Note that ``create`` runs for an event: there is no late one of this id before :meth:`end`."""

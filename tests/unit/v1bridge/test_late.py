@@ -213,6 +213,27 @@ def test_events_create_replaces_a_waiting_late_one(runs: Runs) -> None:
     assert runs.steps == []
 
 
+def test_what_is_noted_of_one_that_waits_comes_before_its_end(runs: Runs) -> None:
+    """A ``delete`` withdraws it, and then forgets what was noted."""
+    withdrawn = threading.Event()
+
+    def note(each: Missed) -> None:
+        ending.start()
+        withdrawn.wait(0.1)  # which it cannot be yet
+        runs.steps.append(f"noted {each.request.id}")
+
+    def end() -> None:
+        runs.late.withdraw("a", None, lambda: None)
+        withdrawn.set()
+        runs.steps.append("withdrawn")
+
+    ending = threading.Thread(target=end)
+    runs.put("a")
+    runs.late.note(note)
+    ending.join()
+    assert runs.steps == ["noted a", "withdrawn"]
+
+
 @contextmanager
 def no_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No thread can be started meanwhile."""
