@@ -7,38 +7,11 @@ from typing import Any
 
 import pytest
 
-from nri.v1bridge import Bridge, BridgeOptions
 from nri.v2 import api
-from nri.v2.stub.plugin import handlers
 from nri.v2.ttrpc import Code, StatusError
 from tests.support.host import Host, plugin
 from tests.support.node import Node, call
 from tests.support.pods import container, pod
-
-# Which plugins, with what
-
-
-@pytest.mark.parametrize(
-    ("states", "expected"),
-    [
-        (["setup", "update"], "create 6efd, setup 1f92, create 1f92, update 1f92, delete 1f92, delete 6efd"),
-        (["setup", "pause"], "create 6efd, setup 1f92, create 1f92, delete 1f92, delete 6efd"),
-        (["update", "resume"], "create 6efd, create 1f92, update 1f92, delete 1f92, delete 6efd"),
-    ],
-)
-def test_life_of_a_pod_in_states_of_v01(host: Host, node: Node, states: list[str], expected: str) -> None:
-    host.configure(node.keeper(states=states))
-    node.live()
-    assert ", ".join(f"{state} {id_}" for state, id_ in node.steps) == expected
-
-
-def test_bridge_subscribes_to_what_it_needs_and_nothing_else() -> None:
-    events = (
-        "RUN_POD_SANDBOX STOP_POD_SANDBOX REMOVE_POD_SANDBOX UPDATE_POD_SANDBOX POST_UPDATE_POD_SANDBOX "
-        "CREATE_CONTAINER START_CONTAINER UPDATE_CONTAINER POST_UPDATE_CONTAINER STOP_CONTAINER"
-    )
-    assert set(handlers(Bridge(BridgeOptions()))) == {getattr(api.Event, name) for name in events.split()}
-
 
 # What the bridge remembers of pods, for events that omit it
 
@@ -118,11 +91,9 @@ def mover(host: Host, *paths: str, **options: Any) -> None:
     ("path", "why"),
     [
         ("/a/../../b", "'..'"),
-        ("/a\0\nb", "control character"),
         ("relative/path", "is relative, expected one that begins with '/'"),
-        ("/x" * 3000, "longer than 4096 bytes"),
     ],
-    ids=range(4),
+    ids=range(2),
 )
 def test_invalid_path_is_refused(
     host: Host, node: Node, caplog: pytest.LogCaptureFixture, path: str, why: str

@@ -73,30 +73,6 @@ def test_requests_of_older_states_are_as_before(host: Host, node: Node) -> None:
         assert not {"process", "mounts", "hooks", "linux"} & set(seen["spec"])
 
 
-@pytest.mark.parametrize(
-    ("value", "why"),
-    [
-        ({"env": {"A": "2"}}, "adjust.env A: already set by the plugin a"),
-        (
-            {"linux": {"memoryPolicy": {"mode": "MPOL_LOCAL"}}},
-            "adjust.linux.memoryPolicy: containerd 2.2.1 has NRI 0.11",
-        ),
-    ],
-)
-def test_impossible_change_is_refused_as_a_whole(host: Host, node: Node, value: Any, why: str) -> None:
-    first = asking(host, "a", "setup", value={"env": {"A": "1"}})
-    host.configure(first, asking(host, "b", "setup", value=value))
-    with pytest.raises(StatusError) as refused:
-        create(node)
-    assert f"nri v0.1: plugin b: {why}" in refused.value.message
-
-    host.configure(first, asking(host, "b", "setup", value=value, failure_policy="ignore"))
-    response = create(node)
-    assert response is not None
-    expected = api.ContainerAdjustment(env=[api.KeyValue(key="A", value="1")])
-    assert response.adjust == expected
-
-
 def test_changes_come_in_answer_to_their_states_alone(host: Host, node: Node) -> None:
     host.configure(asking(host, "a", "update", value={"env": {"A": "1"}}))
     with pytest.raises(StatusError, match="found it in answer to create, which this host cannot apply"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -235,11 +234,6 @@ def test_failing_plugin_degrades_until_it_succeeds(
 # The socket
 
 
-def test_a_pod_that_is_not_known_has_no_exchanges(runtime: Runtime, path: Path) -> None:
-    for name in ("a", "default/none", "[" * 4000, '\\ud800"'):
-        assert ask(path, name) == {"protocol": 1, "name": name, "forgotten": 0, "exchanges": []}
-
-
 def test_no_event_waits_for_readers(host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path) -> None:
     keeping(host, bridge)
     with connected(path) as one, connected(path):
@@ -273,18 +267,6 @@ def test_documents_have_the_documented_keys(host: Host, bridge: BridgeProcess, r
     documents = [status_of(path), ask(path, "default/web")]
     for described_, real in zip(described(), documents, strict=True):
         assert keys_of(real, ".bridge.options") == keys_of(described_, ".bridge.options")
-
-
-def test_no_socket_in_a_directory_that_others_can_write_to(host: Host, bridge: BridgeProcess) -> None:
-    folder = host.folder("open")
-    os.chmod(folder, 0o777)
-    launched = bridge.launch()
-    launched.start(config=bridge.settings(recordDir=str(folder / "v1bridge.record")))
-    start_container(launched)
-    assert not (folder / "v1bridge.sock").exists()
-    assert wait_until(
-        lambda: [line for line in bridge.log.splitlines() if "v1bridge.sock" in line and " error " in line]
-    )
 
 
 # Secrets

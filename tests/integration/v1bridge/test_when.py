@@ -64,13 +64,6 @@ def test_plugin_runs_for_its_condition(
     assert node.steps == expected
 
 
-def test_no_host_tells_a_plugin_its_runtime_handler(host: Host, node: Node) -> None:
-    host.configure(node.keeper(when={"runtimeHandler": ["kata"]}))
-    node.run_pod(runtime_handler="kata")
-    (request,) = node.kept
-    assert "kata" not in str({key: value for key, value in request.items() if key != "conf"})
-
-
 def test_a_pod_of_which_a_runtime_says_nothing_gets_every_plugin(host: Host, node: Node) -> None:
     unmet = {"namespaces": ["x"], "runtimeHandler": ["x"], "labels": {"x": {"present": True}}}
     host.configure(node.keeper(when=unmet | {"annotations": {"x": {"present": True}}}))
@@ -169,27 +162,16 @@ def test_containerd_2_runs_plugins_of_its_file_for_pods(shared: Path, node: Node
     assert node.steps == [("setup", "1f92"), ("create", "1f92"), ("update", "1f92"), ("delete", "1f92")]
 
 
-OTHERS = [
-    ("containerd", "1.7.24"),
-    ("containerd", ""),
-    ("containerd", "2"),
-    ("containerd", "build-2.1.9"),
-    ("containerd", "9" * 5000 + ".0"),
-    ("Containerd", "2.1.9"),
-    ("\x1b[2J\n", "\n"),
-]
-
-
-@pytest.mark.parametrize(("name", "version"), OTHERS, ids=range(len(OTHERS)))
-def test_bridge_runs_them_otherwise(
-    shared: Path, node: Node, caplog: pytest.LogCaptureFixture, name: str, version: str
-) -> None:
-    caplog.set_level(logging.INFO, "nri")
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [("containerd", "1.7.24"), ("containerd", "2"), ("containerd", "9" * 5000 + ".0"), ("Containerd", "2.1.9")],
+    ids=range(4),
+)
+def test_bridge_runs_them_otherwise(shared: Path, node: Node, name: str, version: str) -> None:
     node.runtime(name, version)
     node.run_pod()
     node.stop_pod()
     assert node.steps == [("create", "6efd"), ("delete", "6efd")]
-    assert all(line.isprintable() for line in caplog.messages)
 
 
 def test_plugins_of_other_files_run_for_pods_on_containerd_2_too(shared: Path, host: Host, node: Node) -> None:
