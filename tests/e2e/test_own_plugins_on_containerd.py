@@ -133,16 +133,6 @@ def test_a_cdi_device_is_resolved_by_a_runtime_that_can(containerd: Containerd, 
     assert (process / "root/dev/one").is_char_device()
 
 
-def test_a_change_that_the_runtimes_nri_lacks_is_refused(containerd: Containerd, cri: Cri) -> None:
-    configure(containerd, {"type": "device-injector", "states": ["setup"], "conf": {"allow": {"sysctl": ["shop"]}}})
-    asks = {"sysctl.noderesource.dev": '{"kernel.msgmax": 4321}'}
-    pod = cri.run_pod("web", labels=SHOP, annotations=asks)
-    with pytest.raises(grpc.RpcError) as refused:
-        create(cri, pod)
-    assert "plugin device-injector: adjust.linux.sysctl: containerd" in refused.value.details()
-    assert "which does not apply it; NRI 0.11 does" in refused.value.details()
-
-
 # Exclusive CPUs
 
 ALONE = {EXCLUSIVE: "1"}

@@ -138,40 +138,6 @@ def test_a_pod_of_podman(podman: Podman, plugin: StandIn) -> None:
         assert plugin.states(id_) == ["setup", "create", "delete"]
 
 
-def annotation(podman: Podman, key: str, value: str) -> list[str]:
-    """Return the option for an annotation. Up to version 4 podman reads it as a line of CSV."""
-    text = f"{key}={value}"
-    if int(podman("--version").split()[2].partition(".")[0]) < 5:
-        text = '"' + text.replace('"', '""') + '"'
-    return ["--annotation", text]
-
-
-def test_the_compiled_plugins_set_limits_and_hooks_and_log(podman: Podman, tmp_path: Path) -> None:
-    hooks, trace, log = tmp_path / "hooks.d", tmp_path / "trace", tmp_path / "requests.log"
-    hooks.mkdir()
-    program = {"path": "/bin/sh", "args": ["sh", "-c", f"cat >> {trace}"]}
-    document = {"version": "1.0.0", "hook": program, "when": {"always": True}, "stages": ["poststop"]}
-    (hooks / "10-trace.json").write_text(json.dumps(document))
-    podman.node.configure(
-        {"type": "ulimit-adjuster", "states": ["setup"], "conf": {"allow": {"ulimits": True}}},
-        {"type": "hook-injector", "states": ["setup"], "conf": {"dirs": [str(hooks)]}},
-        {"type": "logger", "states": ["setup", "pause"], "conf": {"file": str(log)}},
-    )
-    name = annotation(podman, "io.kubernetes.cri.container-name", "web")  # podman tells no plugin a container's name
-    wanted = "- type: nofile\n  hard: 99\n  soft: 77\n"
-    container = podman.run("-d", *name, *annotation(podman, "ulimits.noderesource.dev/container.web", wanted))
-    limits = podman("exec", container, "/bin/cat", "/proc/1/limits").splitlines()
-    assert [line.split()[3:5] for line in limits if "open files" in line] == [["77", "99"]]
-    podman("pause", container)
-    podman("unpause", container)
-    assert not trace.exists()
-    podman.remove(container)
-    assert wait_until(trace.exists)
-    logged = [json.loads(line) for line in log.read_text().splitlines()]
-    assert [each["state"] for each in logged] == ["setup", "create", "pause", "delete"]
-    assert [change["plugin"] for change in logged[0]["changes"]] == ["ulimit-adjuster", "hook-injector"]
-
-
 # The hooks of deploy/
 
 

@@ -6,31 +6,23 @@ the connections.
 
 from __future__ import annotations
 
-import re
-import shutil
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-import grpc
 import pytest
 
 from harness.containerd.bridged import SOCKET, create, knob
-from harness.containerd.enclosure import Enclosure
 from harness.containerd.instance import Containerd, Release
 from nri.v2 import api, stub
 from nri.v2.api.runtimes import nri_version
 from nri.v2.stub.plugin import HANDLERS
-from tests.e2e import ROOT, beside, live
-from tests.support.v2_template import filled, launchable
+from tests.e2e import live
 from tests.support.waiting import SOON, until
 
 pytestmark = pytest.mark.runtime
-
-PAGE = ROOT / "docs/writing-a-v2-plugin.md"
 LIFE = [
     *("run_pod_sandbox", "create_container", "post_create_container", "start_container", "post_start_container"),
     *("stop_container", "stop_pod_sandbox", "remove_container", "remove_pod_sandbox"),
@@ -128,43 +120,6 @@ def test_later_plugins_can_remove_and_replace(bare: Containerd) -> None:
     assert "/gone" not in mounts
     passes_removals_on = nri_version("containerd", ".".join(map(str, bare.release.version))) >= (0, 7)
     assert ("/dev/shm" in mounts) != passes_removals_on  # a mount of the container's own
-
-
-def test_template_works_where_the_runtime_launches_it(containerd_v2: Release, tmp_path: Path) -> None:
-    def prepare(enclosure: Enclosure) -> None:
-        (enclosure.opt_nri / "plugins").mkdir()
-        launchable(filled(tmp_path, "cpu-level"), enclosure.opt_nri / "plugins/10-cpu-level")
-        (enclosure.etc_nri / "conf.d").mkdir()
-        shutil.copy(tmp_path / "cpu-level/conf.json", enclosure.etc_nri / "conf.d/cpu-level.conf")
-
-    with Containerd(release=containerd_v2, prepare=prepare) as containerd, containerd.cri() as cri:
-        key = "level.cpu-level.example.com"
-        container = create(cri, cri.run_pod("web", annotations={key: "middle"}))
-        cri.start(container)
-        assert knob(containerd, container, "cpu.shares") == "1024"
-        assert "LEVEL=middle" in (containerd.process_of(container) / "environ").read_text().split("\0")
-        pod = cri.run_pod("wrong", annotations={key: "middling"})
-        with pytest.raises(grpc.RpcError) as refused:
-            create(cri, pod)
-        assert f"{key} is 'middling', expected one of low, middle, high" in refused.value.details()
-
-
-def test_the_logger_of_the_page_tells_a_pods_life(bare: Containerd, tmp_path: Path) -> None:
-    found = re.search(r"```python logger\.py\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert found is not None
-    with beside(bare, tmp_path / "10-logger", found[1], "are there") as said:  # its name tells who it is
-        with bare.cri() as cri:
-            live(cri, create)
-        until(lambda: "is gone" in said.read_text(), "the end of the pod")
-    assert said.read_text().splitlines() == [
-        "configured by containerd with ''",
-        "0 pods and 0 containers are there",
-        "pod web runs in default",
-        "container app is created: /bin/sleep 1000000",
-        "container app starts",
-        "container app stops",
-        "pod web is gone",
-    ]
 
 
 def test_an_update_that_nothing_asked_for_reaches_the_container(bare: Containerd) -> None:

@@ -98,10 +98,6 @@ class Answer:
     def exit(self, status: int) -> None:
         os._exit(status)
 
-    def crash(self, name: str) -> None:
-        signal.signal(signal.Signals[name], signal.SIG_DFL) if name != "SIGKILL" else None
-        os.kill(os.getpid(), signal.Signals[name])
-
     def ignore(self, name: str) -> None:
         signal.signal(signal.Signals[name], signal.SIG_IGN)
 
