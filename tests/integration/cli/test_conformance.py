@@ -9,7 +9,6 @@ import pytest
 
 from nri.testing.conformance import CHECKS
 from tests.integration.cli.running import Ran, inside
-from tests.support import page_examples
 from tests.support.host import Host
 
 ANSWER = '{"plugin":"web","version":"0.1","error":""}'
@@ -29,15 +28,6 @@ def run(*words: str | Path, cwd: Path | None = None) -> Ran:
 def answers_create(ran: Ran) -> bool:
     assert ran.stderr == ""
     return "ok    exit-0 " in ran.stdout
-
-
-def test_a_plugin_that_conforms(tmp_path: Path) -> None:
-    ran = run(page_examples.c(tmp_path))
-    assert (ran.status, ran.stderr) == (0, "")
-    lines = ran.stdout.splitlines()
-    assert lines[-1] == f"{len(CHECKS)} checks: {len(CHECKS)} hold: it conforms"
-    for each in CHECKS:
-        assert len([line for line in lines if f" {each.id} " in line]) == 1
 
 
 def test_a_rule_that_is_broken_is_explained(web: Path) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.integration.cli.running import COMMAND, SOURCE, Ran, inside, process
+from tests.integration.cli.running import COMMAND, SOURCE, inside
 from tests.support import status_documents as documents
 from tests.support.processes import MEASURED
 from tests.support.status_server import serving
@@ -18,42 +17,6 @@ from tests.support.status_server import serving
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "v1bridge.sock"
-
-
-def both_ways(*words: str) -> Ran:
-    """Run a command by click and as a process, which answers a probe without click: they agree."""
-    ours, theirs = inside("status", *words), process("status", *words)
-    assert (ours.status, ours.stdout, ours.stderr) == (theirs.status, theirs.stdout, theirs.stderr)
-    return theirs
-
-
-@pytest.mark.parametrize(
-    ("make", "status", "line"),
-    [
-        (documents.healthy, 0, "well: connected to containerd v2.1.9, 2 plugins"),
-        (documents.connecting, 1, "degraded: the bridge looks for its runtime"),
-    ],
-)
-def test_a_check_is_a_line_and_a_status(path: Path, make: Any, status: int, line: str) -> None:
-    with serving(path, make()):
-        ran = both_ways("--check", "--socket", str(path))
-    assert (ran.status, ran.stdout, ran.stderr) == (status, f"{line}\n", "")
-
-
-@pytest.mark.parametrize("answer", [b"", b'{"protocol": 9}', b"\x1b[2J"])
-def test_an_answer_that_is_no_status_counts_as_no_bridge(path: Path, answer: bytes) -> None:
-    with serving(path, answer):
-        ran = both_ways("--check", "--socket", str(path))
-        assert (ran.status, ran.stderr) == (2, "")
-        assert ran.stdout.startswith(f"no bridge: {path}: ")
-        page = inside("status", "--socket", str(path))
-    assert (page.status, page.stdout) == (1, "")
-    assert page.stderr.startswith(f"{path}: ")
-
-
-def test_a_check_without_a_bridge(path: Path) -> None:
-    ran = both_ways("--check", "--socket", str(path))
-    assert (ran.status, ran.stdout) == (2, f"no bridge: {path} does not exist\n")
 
 
 @pytest.mark.parametrize("stdout", ["closed", "full", "latin-1"])
