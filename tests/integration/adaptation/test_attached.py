@@ -11,10 +11,10 @@ import pytest
 
 from nri.adaptation import AdaptationError, Exchange, Runtime
 from nri.adaptation.lifecycle import PodTemplate
-from nri.adaptation.store import MAX_PART, parts
+from nri.adaptation.store import MAX_PART
 from nri.v2 import api, stub
 from nri.v2.ttrpc import MAX_DATA, StatusError
-from tests.support.v2_plugin import Plugin, container, pod
+from tests.support.v2_plugin import Plugin, container
 from tests.support.waiting import SOON
 
 
@@ -130,15 +130,6 @@ def test_up_to_nri_0_6_everything_comes_in_one_message() -> None:
         assert runtime.run_pod_sandbox(shape.pod()).error is None
     serving.join(SOON)
     assert not serving.is_alive()
-
-
-@pytest.mark.parametrize("count", [0, 7])
-def test_parts_are_as_full_as_they_can_be(count: int) -> None:
-    items = [container(str(number), args=["x" * 100]) for number in range(count)]
-    found = list(parts([pod()], items, limit=300))
-    assert sum(len(part.containers) for part in found) == count
-    assert [part.more for part in found] == [True] * (len(found) - 1) + [False]
-    assert len(found) <= count // 2 + 1
 
 
 def test_a_plugin_that_knows_nothing_of_parts_is_out() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nri.adaptation import AdaptationError, ConflictError, EventError, Exchange, Runtime
+from nri.adaptation import AdaptationError, EventError, Exchange, Runtime
 from nri.adaptation.lifecycle import PodTemplate, Replayer
 from nri.v2 import api
 from nri.v2.api import Event, events
@@ -227,19 +227,6 @@ def test_a_later_plugin_sees_what_an_earlier_one_has_adjusted() -> None:
     assert outcome.adjustment.linux.resources.cpu.quota.value == 5
     assert outcome.container is not None
     assert dict(outcome.container.annotations) == {"a": "1", "b": "2", "c": "3"}
-
-
-def test_two_plugins_that_set_the_same_are_in_conflict() -> None:
-    with Runtime() as runtime:
-        Plugin("10", "one", CreateContainer=adjusts(**quota(1))).connect(runtime)
-        Plugin("20", "two", CreateContainer=adjusts(**quota(2))).connect(runtime)
-        with pytest.raises(ConflictError) as caught:
-            runtime.create_container(pod(), container())
-        assert caught.value.field == "linux.resources.cpu.quota"
-        assert caught.value.plugins == ("10-one", "20-two")
-        assert str(caught.value) == 'plugins "20-two" and "10-one" both tried to set CPUQuota '
-        assert runtime.plugins == ["10-one", "20-two"]
-        assert runtime.store.containers == {}
 
 
 def test_adjustments_stay_for_the_rest_of_the_life() -> None:
