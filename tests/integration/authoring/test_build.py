@@ -6,11 +6,14 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 from nri.authoring.packing import elf_files
 from nri.cli.new import KINDS
-from nri.client.resident import about
+from nri.client.resident import about, try_resident
 from nri.config.entries import PluginEntry
 from tests.integration.authoring.authored import Built, answer
 from tests.integration.cli.running import command, inside
@@ -32,6 +35,15 @@ def test_works_moved_in_an_empty_environment_with_late_imports(built: Built, tmp
     said = answer(built.result / "alpha", "version")
     assert (said["type"], said["version"], said["resident"]) == ("alpha", "1.2", 1)
     assert about(str(built.result / "alpha"), "alpha").state == "ready"
+
+
+@pytest.mark.skipif("_socket" in sys.builtin_module_names, reason="needs a Python whose _socket is a library")
+def test_executable_that_lacks_a_module_of_residents_is_started(built: Built, tmp_path: Path) -> None:
+    shutil.copytree(built.result, tmp_path / "pair")
+    (library,) = tmp_path.rglob("_socket.*.so")
+    library.unlink()
+    assert try_resident(str(tmp_path / "pair/alpha"), "alpha") == "a module is missing in the executable: _socket"
+    assert answer(tmp_path / "pair/alpha")["plugin"] == "alpha"
 
 
 def test_an_error_about_the_made_up_container_is_a_note(built: Built) -> None:
