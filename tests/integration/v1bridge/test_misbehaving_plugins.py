@@ -229,11 +229,6 @@ SPOILT: dict[str, tuple[Callable[[Path], object], tuple[str, ...], str]] = {
     "removed": (Path.unlink, ANY, "not found: no such executable in"),
     "directory": (make_directory, ("cold",), "not run: .* is a directory; expected an executable file"),
     "mode": (lambda path: path.chmod(0o644), ("warm",), r"not run: .* is not executable \(mode 0644\); expected one"),
-    "no program": (
-        lambda path: path.write_text("print('hello')\n"),
-        ("foreign",),
-        "cannot be started: .*Exec format error; expected a program for this",
-    ),
     "empty": (
         lambda path: path.write_bytes(b""),
         ("foreign",),
