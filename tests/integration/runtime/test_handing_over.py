@@ -99,15 +99,17 @@ def test_without_options_next_to_nothing_is_imported(runtime: Runtime) -> None:
     assert loaded == {"errors", "places", "runtime", "runtime.commandline", "runtime.entry", "runtime.real"}
 
 
-def test_the_command_goes_to_the_runtime_by_its_name(runtime: Runtime) -> None:
+def test_the_command_goes_to_the_runtime_by_its_name_behind_a_link(runtime: Runtime) -> None:
     code = (
         f"import sys, nri.runtime.real as real\nreal.DIRECTORIES = ({str(runtime.real.parent)!r},)\n"
         "import nri.runtime.entry as entry\nentry.main.__defaults__ = ('/nonexistent',)\n"
         "sys.argv = {argv!r}\nfrom nri.cli.entry import main\nmain()"
     )
     runtime.script("print(words)")
+    link = runtime.host.root / "runc"
+    link.symlink_to("nri-real")
     done = subprocess.run(
-        [sys.executable, "-S", "-c", code.format(argv=["/x/nri-real", "features"])],
+        [sys.executable, "-S", "-c", code.format(argv=[str(link), "features"])],
         env=runtime.environment, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stdout == "['features']\n"

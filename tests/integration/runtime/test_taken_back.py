@@ -1,21 +1,18 @@
-"""nri-runc removes a container that its plugins did not serve, however it is ended, and is a runtime by any name."""
+"""nri-runc removes a container that its plugins did not serve, however it is ended."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.runtime.conftest import SOURCE, Runtime
-from tests.support.processes import MEASURED, is_running
+from tests.integration.runtime.conftest import Runtime
+from tests.support.processes import is_running
 from tests.support.waiting import SOON, until, wait_until
 
 RESTORE = ("restore", "--detach", "web")
@@ -86,19 +83,3 @@ def test_container_below_a_relative_root_is_deleted(runtime: Runtime) -> None:
         (call,) = until(deletes, "the deletion")
         root = call["argv"][call["argv"].index("--root") + 1]
         assert os.path.join(call["cwd"], root) == str(runtime.host.root / "state")
-
-
-@pytest.mark.runtime
-@pytest.mark.skipif(shutil.which("runc") is None, reason="runc is not installed")
-def test_link_named_runc_runs_the_runtime(tmp_path: Path) -> None:
-    (tmp_path / "nri-runc").touch()
-    (tmp_path / "runc").symlink_to("nri-runc")
-    code = f"import sys; sys.argv[0] = {str(tmp_path / 'runc')!r}; from nri.cli.entry import main; main()"
-    ran = subprocess.run(
-        [sys.executable, "-c", code, "features"],
-        env={"PYTHONPATH": SOURCE, **MEASURED},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert "ociVersionMin" in ran.stdout, ran.stderr
