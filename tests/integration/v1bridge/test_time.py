@@ -13,6 +13,7 @@ from nri.v1bridge import chains as module
 from nri.v2 import api
 from nri.v2.stub.session import ANSWER_EARLY
 from nri.v2.ttrpc import Code, StatusError
+from tests.integration.v1bridge.bridge_process import slow
 from tests.integration.v1bridge.site import Connected, ask
 from tests.support.host import Host, plugin
 from tests.support.node import Node
@@ -100,9 +101,7 @@ def test_an_older_runtimes_state_changes_are_the_same_events(host: Host, connect
 
 
 def test_a_chain_goes_on_to_its_end_when_the_runtime_is_gone(host: Host, connected: Connected) -> None:
-    script = f"#!/bin/sh\n: > {host.root}/begun\nwhile [ ! -e {host.root}/go ]; do sleep 0.01; done\necho '{{}}'\n"
-    host.script("slow", script)
-    host.configure(plugin("slow"), connected.keeper())
+    host.configure(slow(host), connected.keeper())
 
     with ThreadPoolExecutor(1) as threads:
         answer = threads.submit(ask, connected)
