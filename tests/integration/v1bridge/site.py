@@ -6,12 +6,9 @@ request).
 
 from __future__ import annotations
 
-import contextlib
-import json
 import socket
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -182,23 +179,6 @@ class Site(Attached):
     def served(self) -> list[int]:
         """The numbers of the processes that have been asked, in order."""
         return [int(pid) for pid in self.notes.read_text().split()] if self.notes.exists() else []
-
-
-@contextlib.contextmanager
-def launched(host: Host, program: str, **options: Any) -> Iterator[adaptation.Runtime]:
-    """A runtime that has launched a program as its bridge, with these options."""
-    host.script("10-v1bridge", program, into=host.folder("plugins"))
-    (host.folder("conf.d") / "10-v1bridge.conf").write_text(handed_over(bridge_options(host, **options)))
-    with adaptation.Runtime(
-        plugin_dir=f"{host.root}/plugins", config_dir=f"{host.root}/conf.d", request_timeout=SOON
-    ) as runtime:
-        yield runtime
-
-
-def handed_over(known: BridgeOptions) -> str:
-    """The options as a runtime hands them over."""
-    values = {key: getattr(known, name) for key, name in known.attributes.items()}
-    return json.dumps({key: value for key, value in values.items() if value != ""})
 
 
 # The bridge with a runtime that a test drives step by step

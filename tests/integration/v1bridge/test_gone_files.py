@@ -18,11 +18,11 @@ import pytest
 from nri import adaptation
 from nri.adaptation.lifecycle import PodTemplate, Replayer
 from nri.config.entries import PluginEntry
-from tests.integration.v1bridge.site import SOURCE, entry, handed_over, install, launched, start_error
+from tests.integration.v1bridge.bridge_process import BridgeProcess, a_bridge
+from tests.integration.v1bridge.site import SOURCE, entry, install, start_error
 from tests.integration.v1bridge.test_misbehaving_plugins import CASES, KILLED
 from tests.support.host import Host
 from tests.support.listening import listening
-from tests.support.node import bridge_options
 from tests.support.pods import container, pod
 from tests.support.waiting import SOON, wait_until
 from tests.unit.config.test_diagnostics import FAULTS
@@ -82,7 +82,12 @@ def without_files(host: Host, way: str) -> Iterator[adaptation.Runtime]:
     """A runtime that has launched such a bridge, with one plugin that is started in a certain way."""
     install(host, way)
     host.configure(entry(way))
-    with launched(host, program(host), log_file=f"{host.root}/log", resident=way == "warm") as runtime:
+    host.script("10-v1bridge", program(host), into=host.folder("plugins"))
+    settings = BridgeProcess(host).settings(logFile=f"{host.root}/log", resident=way == "warm")
+    (host.folder("conf.d") / "10-v1bridge.conf").write_text(settings)
+    with adaptation.Runtime(
+        plugin_dir=f"{host.root}/plugins", config_dir=f"{host.root}/conf.d", request_timeout=SOON
+    ) as runtime:
         assert wait_until((host.root / "closed").exists)
         yield runtime
         loads_nothing(host)
@@ -132,22 +137,18 @@ def test_pods_live_their_whole_lives(host: Host) -> None:
 
 
 def test_one_from_outside_finds_another_runtime_and_ends(host: Host) -> None:
-    path, settings_file = host.root / "nri.sock", host.root / "settings.json"
     host.install("fine", do=[])
     host.configure(PluginEntry(type="fine"))
-    settings_file.write_text(handed_over(bridge_options(host, log_file=str(host.root / "log"))))
-    command = host.script("bridge", program(host))
-    process = subprocess.Popen([command, "--socket", path, "--config", settings_file], stderr=subprocess.PIPE)
-    try:
+    command = str(host.script("bridge", program(host)))
+    with a_bridge(host) as bridge:
+        (host.root / "settings.json").write_text(bridge.settings())
+        bridge.start(command, "--socket", bridge.path, "--config", "settings.json", stderr=subprocess.PIPE)
         for _ in range(2):
-            with listening(adaptation.Runtime(request_timeout=SOON), path) as runtime:
+            with listening(adaptation.Runtime(request_timeout=SOON), bridge.path) as runtime:
                 assert wait_until(lambda: runtime.plugins)
                 assert wait_until((host.root / "closed").exists)
                 runtime.start_container(pod(), container())
-        process.send_signal(signal.SIGTERM)
-        assert process.communicate(timeout=SOON)[1] == b""
-        assert process.returncode == 0
-    finally:
-        process.kill()
-        process.wait()
+        bridge.signal(signal.SIGTERM)
+        assert bridge.wait() == 0
+        assert bridge.output()[1] == ""
     loads_nothing(host)

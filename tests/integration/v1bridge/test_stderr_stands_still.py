@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import signal
-import subprocess
 import sys
 import termios
 from collections.abc import Iterator
@@ -14,7 +12,7 @@ import pytest
 
 from nri import adaptation
 from nri.config.entries import PluginEntry
-from tests.integration.v1bridge.bridge_process import SOURCE
+from tests.integration.v1bridge.bridge_process import SOURCE, a_bridge
 from tests.integration.v1bridge.site import start_error
 from tests.support.blocked import KINDS, Ends, ends
 from tests.support.host import Host
@@ -39,27 +37,16 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 @contextlib.contextmanager
 def outside(host: Host, command: list[str], stderr: Ends) -> Iterator[adaptation.Runtime]:
     """A runtime with a bridge from outside whose log is its stderr, and which ends in time at SIGTERM."""
-    host.folder("resource.d")
-    places = {"confDir": str(host.conf), "confFile": f"{host.root}/none", "binDirs": [str(host.bin)]}
-    (host.root / "settings.json").write_text(json.dumps(places | {"recordDir": f"{host.root}/v1bridge.record"}))
-    with listening(adaptation.Runtime(request_timeout=SOON), f"{host.root}/nri.sock") as runtime:
-        process = subprocess.Popen(
-            [*command, "--socket", f"{host.root}/nri.sock", "--config", f"{host.root}/settings.json"],
-            env={"PYTHONPATH": SOURCE},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=stderr.fd,
-        )
-        try:
-            assert wait_until(lambda: runtime.plugins)
-            chatty(host)
-            assert start_error(runtime) == ""
-            yield runtime
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(SOON) == 0
-        finally:
-            process.kill()
-            process.wait()
+    runtime = adaptation.Runtime(request_timeout=SOON)
+    with a_bridge(host) as bridge, listening(runtime, bridge.path):
+        (host.root / "settings.json").write_text(bridge.settings(logFile=None))
+        bridge.start(*command, "--socket", bridge.path, "--config", "settings.json", stderr=stderr.fd)
+        assert wait_until(lambda: runtime.plugins)
+        chatty(host)
+        assert start_error(runtime) == ""
+        yield runtime
+        bridge.signal(signal.SIGTERM)
+        assert bridge.wait() == 0
 
 
 def chatty(host: Host, says: str = "seq 500") -> None:
