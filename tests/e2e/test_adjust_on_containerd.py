@@ -1,6 +1,5 @@
 """What v0.1 plugins ask for in `adjust` and `updates` is done by real containerd 1.7 and 2.x, as seen inside."""
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.containerd import image
-from harness.containerd.bridged import configure, create, knob, script
+from harness.containerd.bridged import configure, create, knob
 from harness.containerd.cri import Cri
 from harness.containerd.instance import Containerd
 from tests.e2e.standin import StandIn
@@ -20,14 +19,8 @@ NULL = {"path": "/dev/given", "type": "c", "major": 1, "minor": 3, "fileMode": 0
 
 def answering(containerd: Containerd, name: str, state: str, **result: Any) -> dict[str, Any]:
     """Install a plugin that answers a state with this result; return its entry of the configuration."""
-    answer = {"plugin": name, "version": "0.1", "error": ""}
-    path = containerd.enclosure.opt_nri / "bin" / f".{name}.json"
-    path.write_text(json.dumps(answer | result) + "\n")
-    nothing = json.dumps(answer)
-    visible = f"/opt/nri/bin/.{name}.json"
-    script(
-        containerd, name, f'case "$(cat)" in *\'"state":"{state}"\'*) cat {visible} ;; *) echo \'{nothing}\' ;; esac'
-    )
+    plugin = StandIn(containerd.enclosure.opt_nri / "bin", name, containerd.enclosure.root / name)
+    plugin.answer_with(state, result)
     return {"type": name, "states": [state]}
 
 

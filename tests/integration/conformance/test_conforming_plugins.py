@@ -5,25 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from nri.testing.conformance import CHECKS, FAILS, HOLDS, assert_conforms, check, report
 from tests.support import page_examples
+from tests.support.cgroup_node import install_own
+from tests.support.host import Host
 
 ROOT = Path(__file__).parents[3]
 PLUGINS = ("clearcfs", "konfine", "logger", "device-injector", "hook-injector", "ulimit-adjuster", "qos")
-
-
-def script(folder: Path, plugin: str) -> Path:
-    module = f"nri.plugins.{plugin.replace('-', '_')}"
-    path = folder / plugin
-    code = f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom {module} import main\nmain()\n"
-    path.write_text(f"#!{sys.executable}\n{code}")
-    path.chmod(0o755)
-    return path
 
 
 def keeps_all(path: Path) -> None:
@@ -33,8 +25,8 @@ def keeps_all(path: Path) -> None:
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
-def test_a_sample_plugin_keeps_every_rule(tmp_path: Path, plugin: str) -> None:
-    keeps_all(script(tmp_path, plugin))
+def test_a_sample_plugin_keeps_every_rule(host: Host, plugin: str) -> None:
+    keeps_all(install_own(host, plugin))
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
