@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness.containerd.bridged import configure, prepared
+from harness.containerd.bridged import configure
 from harness.containerd.enclosure import CommandFailedError
 from harness.containerd.instance import Containerd, Release
 from tests.e2e import ROOT
@@ -115,16 +115,6 @@ def test_disabled_connections_are_a_fault_without_a_bridge(bridged: Containerd) 
     assert faults(diagnose(bridged)) == []
     (bridged.enclosure.opt_nri / "plugins/10-v1bridge").unlink()
     assert faults(diagnose(bridged)) == ["no-way"]
-
-
-def test_plugins_of_conf_json_run_twice_on_containerd_2(containerd_2: Release, installed: Path) -> None:
-    with Containerd(release=containerd_2, prepare=prepared(installed), conf=None) as containerd:
-        configure(containerd, CLEARCFS)
-        conf = containerd.enclosure.etc_nri / "conf.json"
-        conf.write_text(json.dumps({"version": "0.1", "plugins": [CLEARCFS]}))
-        found = diagnose(containerd)
-    assert faults(found) == ["twice"]
-    assert fixes(found) == ["rm /etc/nri/conf.json"]
 
 
 @pytest.fixture
