@@ -124,40 +124,32 @@ def test_the_setup_state_may_move_a_containers_cgroup(containerd: Containerd, cr
 
 
 def test_a_plugin_runs_for_what_its_condition_names(containerd: Containerd, cri: Cri, tmp_path: Path) -> None:
-    kept = {}
-    plugins = []
-    for name, when in {
-        "namespace": {"namespaces": ["kube-*"]},
-        "sandbox": {"namespaces": ["shop"], "sandbox": True},
+    conditions: dict[str, dict[str, Any]] = {
+        "namespace": {"namespaces": ["sh*"]},
+        "other-namespace": {"namespaces": ["kube-*"]},
+        "sandbox": {"sandbox": True},
         "label": {"labels": {"app": {"equals": "web"}}, "sandbox": False},
         "annotation": {"annotations": {"team": {"pattern": "a*"}}},
         "handler": {"runtimeHandler": ["kata*"]},
         "default-handler": {"runtimeHandler": [""]},
-    }.items():
-        kept[name] = StandIn(containerd.enclosure.opt_nri / "bin", name, tmp_path / name)
-        plugins.append({"type": name, "when": when})
-    configure(containerd, *plugins)
+    }
+    kept = {name: StandIn(containerd.enclosure.opt_nri / "bin", name, tmp_path / name) for name in conditions}
+    configure(containerd, *[{"type": name, "when": when} for name, when in conditions.items()])
 
-    ids = {}
-    told = {"labels": {"app": "web"}, "annotations": {"team": "alpha"}}
-    said: dict[str, dict[str, Any]] = {"kube-system": {}, "shop": told}
-    for namespace, changes in said.items():
-        pod = cri.run_pod("web", namespace=namespace, **changes)
-        container = create(cri, pod)
-        cri.start(container)
-        cri.stop(container)
-        cri.stop_pod(pod)
-        ids[namespace] = (pod, container)
+    pod = cri.run_pod("web", namespace="shop", labels={"app": "web"}, annotations={"team": "alpha"})
+    container = create(cri, pod)
+    cri.start(container)
+    cri.stop(container)
+    cri.stop_pod(pod)
 
-    def pairs(namespace: str, *, pod: bool = True, container: bool = True) -> list[tuple[str, str]]:
-        about = [id_ for id_, wanted in zip(ids[namespace], (pod, container), strict=True) if wanted]
-        return [("create", id_) for id_ in about] + [("delete", id_) for id_ in reversed(about)]
-
+    of_pod, of_container = [("create", pod), ("delete", pod)], [("create", container), ("delete", container)]
+    both = [of_pod[0], *of_container, of_pod[1]]
     assert {name: [(r["state"], r["id"]) for r in keeper.requests()] for name, keeper in kept.items()} == {
-        "namespace": pairs("kube-system"),
-        "sandbox": pairs("shop", container=False),
-        "label": pairs("shop", pod=False),
-        "annotation": pairs("shop"),
+        "namespace": both,
+        "other-namespace": [],
+        "sandbox": of_pod,
+        "label": of_container,
+        "annotation": both,
         "handler": [],
-        "default-handler": pairs("kube-system") + pairs("shop"),
+        "default-handler": both,
     }
