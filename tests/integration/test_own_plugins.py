@@ -44,28 +44,17 @@ class OwnNode:
         """Start a pod, which none of the plugins changes."""
         self.node.runtime.run_pod_sandbox(api.PodSandbox(id="pod", name="web", namespace="default", uid="uid"))
 
-    def family(self) -> list[int]:
-        """Return the processes below the bridge."""
-        return descendants(self.node.pid)
-
-    def states(self) -> dict[str, tuple[str, str]]:
-        """Return the state of each plugin as a resident, and its error."""
-        plugins = client.status(str(self.root / "v1bridge.sock"))["plugins"]
-        return {each["type"]: (each["resident"]["state"], str(each["lastError"])) for each in plugins}
-
     def is_ready(self) -> bool:
         """Send an event; return whether all plugins are ready, and none has failed."""
         self.event()
-        return self.states() == dict.fromkeys(self.types, ("ready", "None"))
+        plugins = client.status(str(self.root / "v1bridge.sock"))["plugins"]
+        states = {each["type"]: (each["resident"]["state"], each["lastError"]) for each in plugins}
+        return states == dict.fromkeys(self.types, ("ready", None))
 
     def residents(self) -> dict[str, int]:
         """Return the process of each resident."""
-        lines = {pid: command_line(pid).split(b"\0") for pid in self.family()}
+        lines = {pid: command_line(pid).split(b"\0") for pid in descendants(self.node.pid)}
         return {line[0].decode(): pid for pid, line in lines.items() if line[1:2] == [b"serve"]}
-
-    def log(self) -> str:
-        """Return the bridge's log."""
-        return self.node.log_file.read_text()
 
 
 @pytest.fixture
@@ -76,18 +65,18 @@ def own(binaries: Path, tmp_path: Path) -> Iterator[OwnNode]:
 
 
 def test_all_plugins_of_the_build_are_residents_with_their_names(own: OwnNode) -> None:
-    assert wait_until(own.is_ready), own.log()
+    assert wait_until(own.is_ready), own.node.log()
     residents = own.residents()
     assert sorted(residents) == sorted(own.types)
     assert {name(pid) for pid in residents.values()} == {each[:15] for each in own.types}
     for _ in range(3):
         own.event()
     assert own.residents() == residents
-    assert "WARN" not in own.log().upper()
+    assert "WARN" not in own.node.log().upper()
 
 
 def test_a_replaced_executable_gets_a_resident_of_its_own(own: OwnNode) -> None:
-    assert wait_until(own.is_ready), own.log()
+    assert wait_until(own.is_ready), own.node.log()
     before = own.residents()["logger"]
     shutil.copy2(own.binaries / "logger", own.binaries / "logger.new")
     (own.binaries / "logger.new").rename(own.binaries / "logger")
