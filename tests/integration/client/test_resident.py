@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
-import select
 import signal
-import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -371,36 +367,6 @@ while True:
     assert node.run().metadata == {"version": "1"}
 
 
-def test_waiting_for_one_that_talks_without_end_ends_in_time(node: Node) -> None:
-    node.make_ready()
-    (file,) = node.residents._files.values()
-    talker = file.resident
-    assert talker is not None
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    talker._control.close()
-    talker._control, talker._is_ready = ours, False
-    talker._poll = select.poll()
-    talker._poll.register(ours, select.POLLIN)
-    over = threading.Event()
-
-    def talk() -> None:
-        theirs.settimeout(0.01)
-        while not over.is_set():
-            with contextlib.suppress(OSError):
-                theirs.send(b"word")
-
-    talking = [threading.Thread(target=talk) for _ in range(4)]
-    for thread in talking:
-        thread.start()
-    try:
-        assert not talker._await_ready(time.monotonic() + 0.2)
-    finally:
-        over.set()
-        for thread in talking:
-            thread.join()
-        theirs.close()
-
-
 def test_request_of_a_megabyte_arrives(node: Node) -> None:
     do = "result.extra['n'] = len(request.labels['text'])"
     before = node.make_ready()
@@ -495,6 +461,10 @@ def test_scripts_and_plugins_that_do_not_opt_in_are_no_residents(node: Node, mon
 UNFIT = {
     "ends": ("if 'serve' in sys.argv: sys.exit('no licence')", "it ends while it is loaded: no licence"),
     "hangs": ("import time\nif 'serve' in sys.argv: time.sleep(1000)", "it does not become ready"),
+    "talks": (
+        "import os\nif 'serve' in sys.argv:\n    os.fork(), os.fork()\n    while True: os.write(0, b'word')",
+        "it does not become ready",
+    ),
     "no module": ("import nri.skel\nnri.skel.Plugin.uses = ('nothing.of.it',)", "ModuleNotFoundError: No module"),
     "no copy": ("import nri.skel, threading\nnri.skel.Plugin.lock = None", ""),
 }
