@@ -20,72 +20,60 @@ def site(host: Host) -> Iterator[Site]:
     site.close()
 
 
-class Noted:
-    """Plugins that note their names, and what they have noted."""
-
-    def __init__(self, site: Site) -> None:
-        self._host = site.host
-        self._notes = site.host.root / "names"
-        self._read = 0
-
-    def install(self, *names: str) -> None:
-        for name in names:
-            text = f"#!/bin/sh\ncat >/dev/null\necho {name} >> {self._notes}\necho '{{}}'\n"
-            self._host.script(name, text)
-
-    def put(self, *names: str) -> None:
-        """In one step."""
-        entries: list[dict[str, Any]] = [{"type": name} for name in names]
-        part = self._host.root / "part"
-        part.write_text(json.dumps({"version": "0.1", "plugins": entries}))
-        part.rename(self._host.conf / "10-test.conf")
-
-    def new(self) -> list[str]:
-        """Since the last time."""
-        noted = self._notes.read_text().split() if self._notes.exists() else []
-        new, self._read = noted[self._read :], len(noted)
-        return new
+def install(site: Site, *names: str) -> None:
+    """Install plugins that note their names."""
+    for name in names:
+        site.host.script(name, f"#!/bin/sh\ncat >/dev/null\necho {name} >> {site.host.root}/names\necho '{{}}'\n")
 
 
-@pytest.fixture
-def noted(site: Site) -> Noted:
-    return Noted(site)
+def put(site: Site, *names: str) -> None:
+    """Configure these plugins in one step."""
+    entries: list[dict[str, Any]] = [{"type": name} for name in names]
+    part = site.host.root / "part"
+    part.write_text(json.dumps({"version": "0.1", "plugins": entries}))
+    part.rename(site.host.conf / "10-test.conf")
 
 
-def seen_during(edit: Callable[[], None], site: Site, noted: Noted) -> list[list[str]]:
+def noted(site: Site) -> list[str]:
+    """Start a container; return the names of the plugins that have run for it."""
+    notes = site.host.root / "names"
+    notes.write_text("")
+    assert site.start() == ""
+    return notes.read_text().split()
+
+
+def seen_during(edit: Callable[[], None], site: Site) -> list[list[str]]:
     """Start containers during edits; return the notes of each."""
     seen = []
     with ThreadPoolExecutor(1) as pool:
         edits = pool.submit(edit)
         while not edits.done():
-            assert site.start() == ""
-            seen.append(noted.new())
+            seen.append(noted(site))
     edits.result()
     assert seen
     return seen
 
 
-def test_each_event_sees_one_whole_version_of_200(site: Site, noted: Noted) -> None:
+def test_each_event_sees_one_whole_version_of_200(site: Site) -> None:
     """Each version has as many plugins as its number says, all of that number."""
     names = [[f"v{number}-{each}" for each in range(number)] for number in range(1, 5)]
-    noted.install(*[name for each in names for name in each])
-    noted.put(*names[0])
+    install(site, *[name for each in names for name in each])
+    put(site, *names[0])
 
     def edit() -> None:
         for number in range(200):
-            noted.put(*names[number % 4])
+            put(site, *names[number % 4])
 
-    assert [each for each in seen_during(edit, site, noted) if each not in names] == []
-    assert site.start() == ""
-    assert noted.new() == names[199 % 4]
+    assert [each for each in seen_during(edit, site) if each not in names] == []
+    assert noted(site) == names[199 % 4]
     assert site.keeps_the_bridge()
 
 
-def test_rewritten_file_leaves_no_pod_without_plugins(host: Host, site: Site, noted: Noted) -> None:
+def test_rewritten_file_leaves_no_pod_without_plugins(host: Host, site: Site) -> None:
     """An editor moves the old file away, and then writes the new one line by line."""
-    noted.install("a", "b")
-    noted.put("a")
-    assert (site.start(), noted.new()) == ("", ["a"])
+    install(site, "a", "b")
+    put(site, "a")
+    assert noted(site) == ["a"]
     (host.root / "conf.json").write_text(json.dumps({"version": "0.1", "plugins": [{"type": "b"}]}))
     path = host.conf / "10-test.conf"
 
@@ -98,4 +86,4 @@ def test_rewritten_file_leaves_no_pod_without_plugins(host: Host, site: Site, no
                     file.write(line)
                     file.flush()
 
-    assert [each for each in seen_during(edit, site, noted) if set(each) != {"a"}] == []
+    assert [each for each in seen_during(edit, site) if set(each) != {"a"}] == []
