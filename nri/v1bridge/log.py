@@ -125,7 +125,7 @@ class Log(logging.Handler):
                 if handler is None or place is not self.place:
                     _close(handler)
                     place, handler = self.place, None
-                    handler = _opened(place)
+                    handler = _opened(place, may_be_cut=bool(self.fault))
                 if (lost := self.lost) > self._reported:
                     text = f"{lost - self._reported} lines before this one are lost: {self._why}"
                     handler.handle(logging.LogRecord("nri", logging.WARNING, "", 0, text, None, None))
@@ -145,11 +145,18 @@ class Log(logging.Handler):
         _close(handler)
 
 
-def _opened(place: Place) -> logging.Handler:
+def _opened(place: Place, *, may_be_cut: bool) -> logging.Handler:
+    """Return the handler of a place.
+
+    :param may_be_cut: a full disk may have cut its last line.
+    """
     name, make = place
     handler = make()
     handler.setFormatter(TextFormatter(stamped=name != "syslog"))
     setattr(handler, "handleError", _reraise)  # noqa: B010 - the line is tried again
+    stream = handler.stream if may_be_cut and isinstance(handler, logging.FileHandler) else None
+    if stream is not None and os.fstat(stream.fileno()).st_size:
+        stream.write("\n")
     return handler
 
 
