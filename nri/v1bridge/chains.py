@@ -291,12 +291,12 @@ class Chains:
         return is_idle
 
     def describe(self) -> dict[str, Any]:
-        """Return what the status says of the late creates, the record and the event in progress: docs/status.md.
-
-        What the record could not write is tried again.
-        """
-        self._record.retry()
+        """Return what the status says of the late creates, the record and the event in progress: docs/status.md."""
         return {"lateCreates": self._late.counts(), **self._record.describe(), "inProgress": self._event_now()}
+
+    def retry_record(self) -> None:
+        """Write the record again if it could not be written."""
+        self._record.retry()
 
     def close(self) -> None:
         """End the residents."""

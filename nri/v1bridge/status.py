@@ -85,6 +85,7 @@ class Status:
         client = self._chains.client()  # as an event does it, so that a broken file is noticed without one
         configuration = self._chains.configuration
         configuration.explain()
+        self._chains.retry_record()  # not with the lock, which an event takes to be counted
         self._chains.note_runs()
         with self._ledger.lock:
             document = {
