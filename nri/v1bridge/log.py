@@ -132,13 +132,13 @@ class Log(logging.Handler):
                     self._reported = lost
                 handler.handle(record)
             except Exception as error:
-                self.fault = reason_of(error)
                 _close(handler)
                 handler = None
                 is_of_line = not isinstance(error, OSError | NRIError) or getattr(error, "errno", 0) == errno.EMSGSIZE
-                if not is_of_line and not self._is_ending.wait(AGAIN_AFTER):
+                self.fault = "" if is_of_line else reason_of(error)
+                if self.fault and not self._is_ending.wait(AGAIN_AFTER):
                     continue
-                self._lose(self.fault)
+                self._lose(reason_of(error))
             else:
                 self.fault = ""
             record = self._queue.get()
