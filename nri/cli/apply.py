@@ -132,7 +132,7 @@ def _check(host: options.Host, new: str, directory: str) -> str:
     if faults:
         listed = "\n".join([str(fault) for fault in faults]).replace(f"{new}/", f"{directory}/")
         raise NRIError(f"{listed}\nnothing has changed")
-    return new_host.load().content_hash()
+    return config.ConfigList(plugins=[entry.plugin for entry in checked]).content_hash()
 
 
 def _exchange(new: str, conf_dir: str, sets: str) -> str:
