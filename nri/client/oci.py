@@ -1,6 +1,6 @@
 """What OCI runtimes write: the ``config.json`` of a container, and its state.
 
-Of the first the :class:`nri.types.v1.Spec` is made that plugins see, as Go's createSpec does.
+Plugins see a part of the configuration, the :class:`nri.types.v1.Spec` that Go's createSpec makes of it.
 """
 
 from __future__ import annotations

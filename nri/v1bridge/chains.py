@@ -207,8 +207,11 @@ class Chains:
             self._unproven = {}
             self._late.take(lambda missed: self._record.add(missed.request.id))
         else:
-            missed_setup = self._missed_setup
-            self._late.note(lambda of: self._note_missed_setup(of.request, of.name, missed_setup(of.request, client)))
+
+            def note_setup(missed: Missed) -> None:
+                self._note_missed_setup(missed.request, missed.name, self._missed_setup(missed.request, client))
+
+            self._late.note(note_setup)
         if who:
             log.log(level, "late: %s have had no create; %s", who, means)
         if is_known:

@@ -100,7 +100,7 @@ class LateCreates:
     def take(self, note: Callable[[Missed], object]) -> int:
         """Drop what has not begun, after a call as in :meth:`note`; return how many these were.
 
-        What has begun is not tried again.
+        A late create that runs now ends, and is not tried again if it fails.
         """
         with self._lock:
             taken = self._waiting()

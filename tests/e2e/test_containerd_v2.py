@@ -1,7 +1,7 @@
 """containerd 1.7 and 2.x: how they treat NRI v2 plugins, and what is left in them of v0.1.
 
-Nothing of this project is tested here. These are the facts that the bridge is built on, and where the generations
-differ a test says so.
+A plugin made with `nri.v2.stub` shows the facts that the bridge is built on. Where the generations differ a test says
+so. The bridge and the plugins of this project do not take part.
 """
 
 import json
@@ -55,7 +55,7 @@ for name in HANDLERS.values():
     setattr(Keeping, name, lambda self, request, call, name=name: keep(name))
 stub.run(Keeping())
 """
-"""It keeps how it was launched and what it is told."""
+"""A v2 plugin that writes down how containerd starts it, and each call that it gets."""
 
 
 def begin(cri: Cri) -> tuple[str, str]:
@@ -87,7 +87,7 @@ def with_plugin(kept: Path) -> Callable[[Enclosure], None]:
 
 
 def told(kept: Path) -> list[list[Any]]:
-    """What the plugin has kept so far."""
+    """Return what the plugin has written down until now."""
     return [json.loads(line) for line in kept.read_text().splitlines()]
 
 
