@@ -6,10 +6,11 @@ processes ignore. The version of the machine's cgroups decides which tests of th
 tests/support/cgroup_versions.py.
 """
 
+import fcntl
 import os
 import signal
 import subprocess
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,12 @@ def binaries() -> Path:
     if done.returncode != 0:
         pytest.fail(f"tools/binaries failed:\n{done.stdout}{done.stderr}", pytrace=False)
     return root / "dist/nri"
+
+
+@pytest.fixture
+def one_gives_out_cpus() -> Iterator[None]:
+    """One test at a time gives out the machine's CPUs: konfine finds its notes on all cgroups, another test's too."""
+    lock = os.open("/run", os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    yield
+    os.close(lock)

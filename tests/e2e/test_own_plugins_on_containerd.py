@@ -150,10 +150,9 @@ def exclusive() -> dict[str, Any]:
     return {"systemReserved": others, "allow": {"exclusive": ["shop"]}}
 
 
+@pytest.mark.usefixtures("one_gives_out_cpus", "two_cpus")
 @pytest.mark.parametrize("states", [["setup", "update"], ["update"]], ids=["setup", "cgroups alone"])
-def test_container_runs_alone_until_it_stops(
-    containerd: Containerd, cri: Cri, two_cpus: None, states: list[str]
-) -> None:
+def test_container_runs_alone_until_it_stops(containerd: Containerd, cri: Cri, states: list[str]) -> None:
     configure(containerd, {"type": "konfine", "states": states, "conf": exclusive()})
     web = start(cri, "web")
     pid = int(containerd.process_of(web).name)
