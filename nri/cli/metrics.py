@@ -1,4 +1,4 @@
-"""``nri metrics``: the bridge of this node for Prometheus, as a text or over HTTP.
+"""``nri metrics``: the bridge of this node for Prometheus, as a text, a file, or over HTTP.
 
 This is a process of its own, so a scrape is never in the way of an event: each one asks the bridge at its status
 socket. docs/status.md describes that document, docs/monitoring.md the metrics. Labels are bounded: a plugin's type,
@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import click
-from prometheus_client import CollectorRegistry, generate_latest, start_http_server
+from prometheus_client import CollectorRegistry, generate_latest, start_http_server, write_to_textfile
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -51,9 +51,10 @@ Samples = Iterable[tuple[tuple[object, ...], Any]]
 
 @click.command()
 @click.option("--listen", metavar="ADDRESS", help="Serve at HOST:PORT, path /metrics. Without HOST: loopback only.")
+@options.path("--textfile", metavar="PATH", help="Write to a *.prom file of node_exporter's textfile collector.")
 @options.path("--socket", default=DEFAULT_STATUS_SOCKET, metavar="PATH", help="The bridge's status socket.")
 @options.plain_errors
-def metrics(listen: str | None, socket: str) -> None:
+def metrics(listen: str | None, textfile: str | None, socket: str) -> None:
     """Print this node's bridge as series for Prometheus.
 
     If the bridge does not answer, the only series is `nri_v1bridge_up 0`, the reason is on stderr, and the exit
@@ -63,9 +64,18 @@ def metrics(listen: str | None, socket: str) -> None:
     Examples:
       nri metrics
       nri metrics --listen :10753
+      nri metrics --textfile /var/lib/prometheus/node-exporter/nri.prom
     """
+    if listen is not None and textfile is not None:
+        raise click.UsageError("found --listen and --textfile, expected one of them")
     registry = CollectorRegistry()
     registry.register(BridgeCollector(socket, _report))
+    if textfile is not None:
+        try:
+            write_to_textfile(textfile, registry)
+        except OSError as error:
+            raise NRIError(f"{textfile} cannot be written: {error.strerror}") from error
+        return
     if listen is None:
         click.echo(generate_latest(registry), nl=False)
         return

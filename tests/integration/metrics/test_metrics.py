@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import threading
@@ -42,6 +43,25 @@ def test_no_bridge_is_an_answer_with_the_reason_beside_it(bridge: Path) -> None:
 
     assert (done.status, exposition.parse(done.stdout.encode())) == (0, exposition.of(None))
     assert done.stderr == f"nri metrics: {bridge} does not exist\n"
+
+
+def test_the_file_is_replaced_as_a_whole(tmp_path: Path, bridge: Path) -> None:
+    file = tmp_path / "nri.prom"
+    file.write_text("before")
+    with serving(bridge, status_documents.healthy()):
+        assert inside("metrics", "--socket", str(bridge), "--textfile", str(file)).status == 0
+    assert exposition.parse(file.read_bytes()) == exposition.of(status_documents.healthy())
+    inside("metrics", "--socket", str(bridge), "--textfile", str(file))
+    assert exposition.parse(file.read_bytes()) == exposition.of(None)
+    assert sorted(os.listdir(tmp_path)) == ["nri.prom", "run"]
+
+    away = tmp_path / "none/nri.prom"
+    done = inside("metrics", "--socket", str(bridge), "--textfile", str(away))
+    assert (done.status, done.stderr.splitlines()[-1]) == (
+        1,
+        f"{away} cannot be written: No such file or directory",
+    )
+    assert inside("metrics", "--listen", ANY, "--textfile", str(file)).status == 2
 
 
 def test_each_scrape_asks_the_bridge_once_and_follows_it(tmp_path: Path, bridge: Path) -> None:
