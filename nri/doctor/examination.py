@@ -9,7 +9,7 @@ import stat
 from typing import TYPE_CHECKING, Any
 
 from nri import __commit__, __version__, build, trust
-from nri.cgroups import CgroupError, Mounts
+from nri.cgroups import Mounts
 from nri.config import ConfigError, load
 from nri.config.loading import unread
 from nri.doctor import engines
@@ -69,6 +69,8 @@ def examine(node: Node, check: Check) -> tuple[Findings, list[str]]:
         examination.findings.subject = subject
         try:
             look()
+        except OSError as error:
+            examination.findings.add(UNSEEN, "unseen", reason(error))
         except Exception as error:  # the other subjects count; its text may quote a file
             text = f"nri doctor failed here: {type(error).__name__}"
             examination.findings.add(UNSEEN, "failed", text, "please report this as a bug")
@@ -101,42 +103,31 @@ class _Examination:
         self._add(OK, "kernel", f"{system.sysname} {system.release} {system.machine}")
         name = re.search(r"^PRETTY_NAME=[\"']?([^\"'\n]{1,100})", self._text("/etc/os-release"), re.MULTILINE)
         self._add(OK, "distribution", name[1] if name else "unknown distribution: no name in /etc/os-release")
-        try:
-            mounts = Mounts.parse(self._text("/proc/self/mountinfo"))
-        except CgroupError as error:
-            self._add(UNSEEN, "cgroups", f"the version of cgroups is not known: {error}")
-        else:
-            if mounts.version == "none":
-                text = "no cgroup hierarchy with controllers is mounted: plugins find no cgroup"
-                self._add(FAULT, "no-cgroups", text, "run this command on the host; mount cgroups at /sys/fs/cgroup")
-            else:
-                self._add(OK, "cgroups", f"cgroup {mounts.version}")
         if os.geteuid() != 0:
             text = f"run as user {os.geteuid()}: processes, logs and files of root are seen in part or not at all"
             self._add(UNSEEN, "not-root", text, "sudo nri doctor")
+        version = Mounts.parse(self._text("/proc/self/mountinfo")).version
+        if version == "none":
+            text = "no cgroup hierarchy with controllers is mounted: plugins find no cgroup"
+            self._add(FAULT, "no-cgroups", text, "run this command on the host; mount cgroups at /sys/fs/cgroup")
+        else:
+            self._add(OK, "cgroups", f"cgroup {version}")
 
     def engines(self) -> None:
         """containerd, CRI-O, podman and docker, and how they are set."""
-        try:
-            self._processes = self.node.processes()
-        except OSError as error:
-            self._add(UNSEEN, "processes", f"{reason(error)}: what is installed counts as in use")
+        self._processes = self.node.processes()
         self._engines = engines.look(self.node, self._processes, self.findings)
 
     def bridge(self) -> None:
         """The bridges that a runtime launches, those from outside, their options, and the runtimes' sockets."""
         serving = [engine for engine in self._engines if engine.serves]
         for directory in dict.fromkeys([engine.plugin_dir for engine in serving] or [PLUGIN_DIR]):
-            for name in self._names(directory):
+            for name in self.node.names(directory)[:MAX_NAMES]:
                 self._look_at_plugin(f"{directory}/{name}", name)
         self._outside = [process for process in self._processes if _is_bridge(process)]
         for process in self._outside:
             self._add(OK, "outside", f"process {process.pid} runs from outside")
         self._read_options(serving)
-        records = {self._record_of(process) for process in self._outside if process.is_here}
-        if len(records) > 1:
-            text = f"{len(self._outside)} bridges with different recordDirs run: every plugin runs twice"
-            self._add(FAULT, "two-bridges", text, "end all but one; pgrep -a v1bridge")
         for engine in [engine for engine in serving if engine.nri and engine.accepts and engine.pid]:
             self._look_at_socket(engine)
 
@@ -180,10 +171,6 @@ class _Examination:
             for fault in faults:
                 self._add(FAULT, "options", f"{path}: {fault}", f"correct {path}")
             return
-
-    def _record_of(self, process: Process) -> str:
-        """Return the recordDir of a bridge: bridges with the same one stand by for each other."""
-        return BridgeOptions.of_text(self._text(process.option("--config")))[0].record_dir
 
     def _look_at_socket(self, engine: Engine) -> None:
         if not stat.S_ISSOCK(self.node.mode(engine.socket)):
@@ -384,7 +371,8 @@ class _Examination:
         directories = ["/etc/nri", "/opt/nri", options.conf_dir, PLUGIN_CONF_DIR, *programs]
         paths = [*directories, CONTAINERD_CONF_FILE, RUNTIME_OPTIONS_FILE, OUTSIDE_OPTIONS]
         for directory in directories[2:]:
-            paths += [f"{directory}/{name}" for name in self._names(directory) if not name.startswith(".")]
+            names = node.names(directory)[:MAX_NAMES]
+            paths += [f"{directory}/{name}" for name in names if not name.startswith(".")]
         for path in dict.fromkeys(paths):
             self._judge(path, is_program=os.path.dirname(path) in programs)
         for directory in programs:
@@ -410,9 +398,6 @@ class _Examination:
             if os.path.islink(here):
                 text = f"{path} is a link to a file that does not exist"
                 self._add(FAULT, "dangling", text, f"install it again, or rm {path}")
-            return
-        except OSError as error:
-            self._add(UNSEEN, "status", f"{path}: {error.strerror}")
             return
         for place, at_place in judged.items():
             if wrong := trust.judge(at_place):
@@ -467,13 +452,6 @@ class _Examination:
             return self.node.read(path)
         except OSError:
             return ""
-
-    def _names(self, directory: str) -> list[str]:
-        try:
-            return self.node.names(directory)[:MAX_NAMES]
-        except OSError as error:
-            self._add(UNSEEN, "directory", reason(error))
-            return []
 
 
 def _is_bridge(process: Process) -> bool:

@@ -23,12 +23,9 @@ from nri.errors import NRIError, bounded, escape, reason_of
 from nri.v1bridge.ledger import MAX_ERROR, split_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection
 
     from nri.types.v1 import Request
-
-MAX_IDS = 100_000
-"""Ids that are remembered; beyond that the oldest one is forgotten. A node has some thousands."""
 
 MAX_WITHOUT = 1000
 """Pods and containers that run without their plugins; beyond that the oldest one is forgotten."""
@@ -50,7 +47,7 @@ class Record:
 
     def __init__(self) -> None:
         self._directory = ""
-        self._created: dict[str, None] = {}  # in the order of their creates
+        self._created: set[str] = set()
         self._notes: dict[str, dict[str, Any]] = {}  # by id, as in the files
         self._unwritten: dict[str, None] = {}  # files that may not be as the two above have them
         self.fault = ""
@@ -72,9 +69,8 @@ class Record:
         """Note that ``create`` ended without an error for the sandbox or container."""
         with self._lock:
             if id_ not in self._created:
-                self._created[id_] = None
+                self._created.add(id_)
                 self._put(f"{id_}.created")
-                self._bound(self._created)
 
     def add_setup(self, id_: str, plugins: list[str]) -> None:
         """Note the plugins that a container's ``setup`` has asked, or left out for their conditions."""
@@ -143,19 +139,14 @@ class Record:
     def keep(self, existing: Collection[str]) -> None:
         """Forget all ids but the *existing* ones."""
         with self._lock:
-            self._forget((self._created.keys() | self._notes.keys()).difference(existing))
+            self._forget((self._created | self._notes.keys()).difference(existing))
 
     def _note(self, id_: str) -> dict[str, Any]:
-        notes = self._notes.setdefault(id_, {"setup": [], "without": []})
-        self._bound(self._notes)
-        return notes
+        return self._notes.setdefault(id_, {"setup": [], "without": []})
 
-    def _bound(self, table: dict[str, Any]) -> None:
-        if len(table) > MAX_IDS:
-            self._forget([next(iter(table))])
-
-    def _forget(self, ids: Iterable[str]) -> None:
-        names = [f"{id_}.created" for id_ in ids if self._created.pop(id_, self) is None]
+    def _forget(self, ids: Collection[str]) -> None:
+        names = [f"{id_}.created" for id_ in ids if id_ in self._created]
+        self._created.difference_update(ids)
         self._put(*names, *[f"{id_}.notes" for id_ in ids if self._notes.pop(id_, None)])
 
     def _put(self, *names: str) -> None:
@@ -171,7 +162,7 @@ class Record:
             if (match := _NAME.fullmatch(name)) is None:
                 continue
             if match[2] == "created":
-                self._created.setdefault(match[1])
+                self._created.add(match[1])
             elif match[1] not in self._notes and (notes := _read(self._path(name), match[1])):
                 self._notes[match[1]] = notes
         self._write()

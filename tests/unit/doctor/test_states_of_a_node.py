@@ -305,18 +305,6 @@ def test_options_that_a_runtime_cannot_pass_on_are_found(node: ScratchNode) -> N
     assert "is not UTF-8: a runtime can't pass it on" in fault.text
 
 
-@pytest.mark.parametrize("record", ["/run/nri/v1bridge.record", "/run/other.record"])
-def test_two_bridges_from_outside_stand_by_for_each_other_if_they_have_one_record(
-    node: ScratchNode, record: str
-) -> None:
-    outside(node.well())
-    node.write("/etc/other.json", f'{{"recordDir": "{record}"}}')
-    node.process(813, "/opt/nri/lib/nri", "bridge", "--config", "/etc/other.json")
-    assert [fault.code for fault in node.faults() if fault.code == "two-bridges"] == (
-        ["two-bridges"] if record == "/run/other.record" else []
-    )
-
-
 def test_a_log_that_cannot_be_written_is_found_and_its_end_shown(node: ScratchNode) -> None:
     node.well().status["log"] |= {"to": "/var/log/x.log", "fault": "No space left on device"}
     node.write("/var/log/x.log", "one\ntwo\n")

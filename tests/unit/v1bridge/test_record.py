@@ -112,20 +112,14 @@ def test_files_of_others_are_ignored_and_stay(path: Path, loaded: Callable[[], R
     assert names(path) == before
 
 
-def test_the_oldest_beyond_the_limits_are_forgotten(
-    path: Path, loaded: Callable[[], Record], monkeypatch: pytest.MonkeyPatch
+def test_the_oldest_beyond_the_limit_are_forgotten(
+    loaded: Callable[[], Record], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_WITHOUT", 2)
-    monkeypatch.setattr(module, "MAX_IDS", 3)
     record = loaded()
     for id_ in "xyz":
         record.runs_without("default/web", missed(id_), "off")
     assert [each[0] for each in without(record)] == [each[0] for each in without(loaded())] == ["y", "z"]
-    for each in "abcd":
-        record.add(each)
-        record.add_setup(each, ["x"])
-    assert [each in record for each in "abcd"] == [bool(record.setups(each)) for each in "abcd"]
-    assert ["a" in record, "b" in record, "d" in record, len(names(path))] == [False, True, True, 6]
 
 
 def test_before_the_first_load_there_is_no_directory() -> None:
