@@ -18,9 +18,9 @@ from nri.errors import NRIError, escape
 from nri.types.gojson import shorten
 from nri.types.v1 import Request, Spec, State
 from nri.v2 import api
-from nri.v2.api import PodSandbox, from_oci
+from nri.v2.api import PodSandbox, oci
 from nri.v2.api.convert import namespaces_to_paths, resources_of, resources_to_oci
-from nri.v2.api.oci_config import container_to_oci
+from nri.v2.api.oci import container_to_oci
 from nri.v2.api.runtimes import nri_version
 
 if TYPE_CHECKING:
@@ -208,9 +208,9 @@ def abilities(runtime: RuntimeInfo) -> BridgeAbilities:
 
 def create_response(changes: Changes) -> api.CreateContainerResponse:
     """Return the answer to CreateContainer with all changes."""
-    return api.CreateContainerResponse(adjust=from_oci.adjustment(changes.adjust), update=updates(changes))
+    return api.CreateContainerResponse(adjust=oci.adjustment(changes.adjust), update=updates(changes))
 
 
 def updates(changes: Changes) -> list[api.ContainerUpdate]:
     """Return the updates of containers."""
-    return [from_oci.update(update) for update in changes.updates.values()]
+    return [oci.update(update) for update in changes.updates.values()]

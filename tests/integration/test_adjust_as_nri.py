@@ -12,7 +12,7 @@ from nri.adjust import AdjustError, Changes, NRIAbilities
 from nri.types import DecodeError
 from nri.types.v1 import Request, Result
 from nri.v2 import api
-from nri.v2.api import from_oci
+from nri.v2.api import oci
 from tests.support.merged import merge
 
 SETUP = Request(state="setup", id="ctr0")
@@ -97,7 +97,7 @@ def test_the_verdict_is_nris(adjustments: list[dict[str, Any]]) -> None:
             changes.take(plugin, SETUP, Result(plugin=plugin, adjust=adjust))
     except (AdjustError, DecodeError) as error:
         ours = str(error)
-    responses = [(p, api.CreateContainerResponse(adjust=from_oci.adjustment(adjust))) for p, adjust in named]
+    responses = [(p, api.CreateContainerResponse(adjust=oci.adjustment(adjust))) for p, adjust in named]
     try:
         merge("CreateContainer", CONTAINER, responses)
     except adaptation.EventError as error:

@@ -37,16 +37,6 @@ CPU_KEYS = {
 }
 _DEVICE = {"major": "major", "minor": "minor"}
 
-HOOK_KEYS = {
-    "prestart": "prestart",
-    "create_runtime": "createRuntime",
-    "create_container": "createContainer",
-    "start_container": "startContainer",
-    "poststart": "poststart",
-    "poststop": "poststop",
-}
-"""Field of Hooks -> key in OCI's JSON."""
-
 
 def resources_of(linux: LinuxPodSandbox | LinuxContainer) -> LinuxResources | None:
     """Return the ``resources`` of a pod's or container's ``linux``; None when they are absent."""

@@ -7,8 +7,8 @@ from google.protobuf import json_format
 
 from nri.adjust.document import read_adjust
 from nri.v2 import api
-from nri.v2.api import convert, from_oci
-from nri.v2.api.oci_config import container_to_oci
+from nri.v2.api import convert, oci
+from nri.v2.api.oci import container_to_oci
 from tests.unit.adjust.documents import ADJUST, HOOK, RESOURCES
 
 FULL = ADJUST | {"annotations": {"a": "1", "gone": None, "-taken": None, "taken": "2"}}
@@ -91,12 +91,12 @@ MESSAGE: dict[str, Any] = {
 
 
 def test_every_field_becomes_that_of_the_message() -> None:
-    message = from_oci.adjustment(read_adjust(FULL))
+    message = oci.adjustment(read_adjust(FULL))
     assert message == json_format.ParseDict(MESSAGE, api.ContainerAdjustment())
-    zero = from_oci.adjustment({"linux": {"oomScoreAdj": 0}})
+    zero = oci.adjustment({"linux": {"oomScoreAdj": 0}})
     assert zero == api.ContainerAdjustment(linux={"oom_score_adj": {}})
-    assert from_oci.adjustment({}) == api.ContainerAdjustment()
-    update = from_oci.update({"id": "b", "resources": {"cpu": {"shares": 2}}, "ignoreFailure": True})
+    assert oci.adjustment({}) == api.ContainerAdjustment()
+    update = oci.update({"id": "b", "resources": {"cpu": {"shares": 2}}, "ignoreFailure": True})
     assert (update.container_id, update.ignore_failure, update.linux.resources.cpu.shares.value) == ("b", True, 2)
 
 

@@ -1,0 +1,167 @@
+"""Convert between v2 messages and the words of the OCI runtime specification, for what plugins ask for at ``setup``.
+
+A field and its key have the same name in two spellings, but for a few. A number that a message can lack is a message
+of its own there (``OptionalInt``). What NRI has no field for is left out. In the documents ``adjust`` and ``updates``
+of a v0.1 result, whose form the caller has checked, null, and ``"remove": true`` in an element of a list, remove an
+entry; in a message its key has a mark (:mod:`nri.v2.api.removal`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from google.protobuf.message import Message
+
+from nri.v2.api.adjustment_pb2 import ContainerAdjustment, ContainerUpdate
+from nri.v2.api.container_pb2 import Container
+from nri.v2.api.convert import resources_of, resources_to_oci
+from nri.v2.api.linux_pb2 import LinuxResources
+from nri.v2.api.removal import mark, unmarked
+
+_KEYS = {
+    "CDI_devices": "cdiDevices",
+    "clos_id": "closID",
+    "default_errno": "defaultErrnoRet",
+    "disable_oom_killer": "disableOOMKiller",
+    "kernel_tcp": "kernelTCP",
+    "rdt": "intelRdt",
+    "seccomp_policy": "seccomp",
+}
+"""Fields whose key is not their name in camel case."""
+
+_WHOLE = {"LinuxDevice", "LinuxSeccompArg", "LinuxSyscall", "POSIXRlimit", "User"}
+"""Messages whose texts and numbers OCI demands, also an empty one and 0."""
+
+
+def container_to_oci(container: Container, annotations: Mapping[str, str]) -> dict[str, Any]:
+    """Return what plugins see of a container that is about to be created: no configuration to run.
+
+    :param annotations: its annotations, which may include its pod's.
+    """
+    linux = container.linux
+    process = {"args": list(container.args), "env": list(container.env), **_to_oci(container, "user", "rlimits")}
+    config: dict[str, Any] = {
+        "annotations": dict(annotations),
+        "process": process | _to_oci(linux, "oom_score_adj", "io_priority", "scheduler"),
+        "mounts": [_to_oci(mount) for mount in container.mounts],
+        "linux": {
+            "resources": resources_to_oci(resources_of(linux)),
+            "namespaces": [_to_oci(namespace) for namespace in linux.namespaces],
+            "cgroupsPath": linux.cgroups_path,
+            "devices": [_to_oci(device) for device in linux.devices],
+            **_to_oci(linux, "sysctl", "net_devices", "seccomp_policy", "rdt"),
+        },
+    }
+    hooks = _to_oci(container.hooks)
+    return config | ({"hooks": hooks} if hooks else {})
+
+
+def adjustment(adjust: dict[str, Any]) -> ContainerAdjustment:
+    """Return the adjustment of an ``adjust``."""
+    linux = dict(adjust.get("linux", {}))
+    for key, name in (("devices", "path"), ("namespaces", "type")):
+        linux[key] = [{name: mark(item[name])} if item.get("remove") else item for item in linux.get(key, [])]
+    for key, nothing in (("sysctl", ""), ("netDevices", {})):
+        linux[key] = _marked(linux.get(key, {}), nothing)
+    if "scheduler" in adjust:
+        linux["scheduler"] = adjust["scheduler"]
+    changed = {
+        "annotations": _marked(adjust.get("annotations", {}), ""),
+        "env": [{"key": key, "value": value} for key, value in _marked(adjust.get("env", {}), "").items()],
+        "mounts": [
+            {"destination": mark(unmarked(path))} if mount is None else {"destination": path} | mount
+            for path, mount in adjust.get("mounts", {}).items()
+        ],
+        "cdiDevices": [{"name": name} for name in adjust.get("cdiDevices", [])],
+        "linux": linux,
+    }
+    return ContainerAdjustment(**_from_oci(ContainerAdjustment.DESCRIPTOR, adjust | changed))
+
+
+def update(update: dict[str, Any]) -> ContainerUpdate:
+    """Return the update of an element of ``updates``."""
+    return ContainerUpdate(
+        container_id=update["id"],
+        ignore_failure=update.get("ignoreFailure", False),
+        linux={"resources": _from_oci(LinuxResources.DESCRIPTOR, update["resources"])},
+    )
+
+
+def _marked(entries: dict[str, Any], nothing: Any) -> dict[str, Any]:
+    """Return entries with the mark at the keys that null removes, and *nothing* as their values; those go first."""
+    removed = {mark(unmarked(key)): nothing for key, value in entries.items() if value is None}
+    return removed | {key: value for key, value in entries.items() if value is not None}
+
+
+class _Field:
+    """A field of a message; what its descriptor says of it, which takes long to ask for.
+
+    :ivar of: the kind of the messages in it; None for texts and numbers.
+    :ivar is_always: whether OCI demands it, also an empty text and 0.
+    """
+
+    def __init__(self, field: Any) -> None:
+        first, *more = field.name.split("_")
+        self.name = field.name
+        self.key = _KEYS.get(field.name) or first + "".join([word.capitalize() for word in more])
+        self.of = field.message_type
+        self.is_map = self.of is not None and self.of.GetOptions().map_entry
+        self.is_list = field.is_repeated and not self.is_map
+        if self.is_map:
+            self.of = self.of.fields_by_name["value"].message_type
+        self._is_optional = self.of is not None and self.of.name.startswith("Optional")
+        self._words = field.enum_type and {
+            number: word.name for number, word in field.enum_type.values_by_number.items()
+        }
+        is_one = field.message_type is None and not field.is_repeated
+        self.is_always = is_one and (self._words or field.containing_type.name in _WHOLE)
+
+    def in_message(self, item: Any) -> Any:
+        """Return the value of the message's field for the value of OCI's key."""
+        if self.of is None:
+            return item
+        if self.is_map:
+            return {key: _from_oci(self.of, each) for key, each in item.items()}
+        if self.is_list:
+            return [_from_oci(self.of, each) for each in item]
+        return {"value": item} if self._is_optional else _from_oci(self.of, item)
+
+    def in_oci(self, item: Any) -> Any:
+        """Return the value of OCI's key for that of the message's field."""
+        if self.is_map:
+            return {key: self._one(item[key]) for key in sorted(item)}
+        return [self._one(each) for each in item] if self.is_list else self._one(item)
+
+    def _one(self, item: Any) -> Any:
+        if self._is_optional:
+            value = item.value
+            return value if isinstance(value, str | int) else [*value]
+        if self.of is not None:
+            return _to_oci(item)
+        return self._words[item] if self._words else item
+
+
+@functools.cache
+def _fields(kind: Any) -> dict[str, _Field]:
+    return {field.name: _Field(field) for field in kind.fields}
+
+
+def _from_oci(kind: Any, value: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a message, without those that are empty."""
+    fields = {
+        field.name: field.in_message(value[field.key]) for field in _fields(kind).values() if field.key in value
+    }
+    return {name: item for name, item in fields.items() if item not in ({}, [])}
+
+
+def _to_oci(message: Message, *names: str) -> dict[str, Any]:
+    """Return a message, or the fields of it with these names that are set."""
+    fields = _fields(message.DESCRIPTOR)
+    given = {field.name: item for field, item in message.ListFields()}
+    return {
+        (field := fields[name]).key: field.in_oci(given[name] if name in given else getattr(message, name))
+        for name in names or fields
+        if name in given or fields[name].is_always
+    }
