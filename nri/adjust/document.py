@@ -75,87 +75,65 @@ _FILE_NAME = text(
 )
 
 
-def _table(**rules: Rule) -> Table:
-    return Table(*[Key(name, rule) for name, rule in rules.items()], nulls=True)
+def _table(*required: str, **rules: Rule) -> Table:
+    """Return a table with these keys; null stands for a missing one that is not required."""
+    return Table(*[Key(name, rule, required=name in required) for name, rule in rules.items()], nulls=True)
 
 
-def _throttles() -> Rule:
-    rates = Table(
-        Key("major", INT64, required=True), Key("minor", INT64, required=True), Key("rate", UINT64, required=True)
-    )
-    return array(rates)
-
-
-DEVICE_RULE = Table(
-    Key("allow", FLAG, required=True),
-    Key("type", text(1, 1, matches="abc".__contains__, pattern="^[abc]$", expected="a, b or c")),
-    Key("major", INT64),
-    Key("minor", INT64),
-    Key("access", ACCESS),
-    nulls=True,
+_THROTTLES = array(_table("major", "minor", "rate", major=INT64, minor=INT64, rate=UINT64))
+_WEIGHT = number(0, 1000, whole=True, expected="an integer from 0 to 1000")
+DEVICE_RULE = _table(
+    "allow",
+    allow=FLAG,
+    type=text(1, 1, matches="abc".__contains__, pattern="^[abc]$", expected="a, b or c"),
+    major=INT64,
+    minor=INT64,
+    access=ACCESS,
 )
 
-RESOURCES = Table(
-    Key(
-        "memory",
-        _table(
-            **dict.fromkeys(_MEMORY, INT64),
-            swappiness=UINT64,
-            disableOOMKiller=FLAG,
-            useHierarchy=FLAG,
-            checkBeforeUpdate=FLAG,
-        ),
+RESOURCES = _table(
+    memory=_table(
+        **dict.fromkeys(_MEMORY, INT64),
+        swappiness=UINT64,
+        disableOOMKiller=FLAG,
+        useHierarchy=FLAG,
+        checkBeforeUpdate=FLAG,
     ),
-    Key(
-        "cpu",
-        _table(
-            shares=UINT64,
-            quota=INT64,
-            burst=UINT64,
-            period=UINT64,
-            realtimeRuntime=INT64,
-            realtimePeriod=UINT64,
-            cpus=PLAIN,
-            mems=PLAIN,
-            idle=number(0, 1, whole=True, expected="0 or 1"),
-        ),
+    cpu=_table(
+        shares=UINT64,
+        quota=INT64,
+        burst=UINT64,
+        period=UINT64,
+        realtimeRuntime=INT64,
+        realtimePeriod=UINT64,
+        cpus=PLAIN,
+        mems=PLAIN,
+        idle=number(0, 1, whole=True, expected="0 or 1"),
     ),
-    Key("pids", _table(limit=INT64)),
-    Key(
-        "blockIO",
-        _table(
-            weight=number(0, 1000, whole=True, expected="an integer from 0 to 1000"),
-            leafWeight=number(0, 1000, whole=True, expected="an integer from 0 to 1000"),
-            throttleReadBpsDevice=_throttles(),
-            throttleWriteBpsDevice=_throttles(),
-            throttleReadIOPSDevice=_throttles(),
-            throttleWriteIOPSDevice=_throttles(),
-        ),
+    pids=_table(limit=INT64),
+    blockIO=_table(
+        weight=_WEIGHT,
+        leafWeight=_WEIGHT,
+        throttleReadBpsDevice=_THROTTLES,
+        throttleWriteBpsDevice=_THROTTLES,
+        throttleReadIOPSDevice=_THROTTLES,
+        throttleWriteIOPSDevice=_THROTTLES,
     ),
-    Key(
-        "hugepageLimits",
-        array(Table(Key("pageSize", _PAGE_SIZE, required=True), Key("limit", UINT64, required=True))),
+    hugepageLimits=array(_table("pageSize", "limit", pageSize=_PAGE_SIZE, limit=UINT64)),
+    network=_table(
+        classID=UINT32,
+        priorities=array(_table("name", "priority", name=WORD, priority=UINT32)),
     ),
-    Key(
-        "network",
-        _table(
-            classID=UINT32,
-            priorities=array(Table(Key("name", WORD, required=True), Key("priority", UINT32, required=True))),
-        ),
-    ),
-    Key("rdma", Map(_table(hcaHandles=UINT32, hcaObjects=UINT32), WORD)),
-    Key("unified", Map(PLAIN, _FILE_NAME)),
-    Key("devices", array(DEVICE_RULE)),
-    Key("blockioClass", PLAIN),
-    Key("rdtClass", PLAIN),
-    nulls=True,
+    rdma=Map(_table(hcaHandles=UINT32, hcaObjects=UINT32), WORD),
+    unified=Map(PLAIN, _FILE_NAME),
+    devices=array(DEVICE_RULE),
+    blockioClass=PLAIN,
+    rdtClass=PLAIN,
 )
 """``linux.resources``."""
 
 
 NAMESPACES = ("pid", "network", "mount", "ipc", "uts", "user", "cgroup", "time")
-
-_REMOVE = Key("remove", FLAG)
 
 
 def _is_rlimit(value: str) -> bool:
@@ -163,103 +141,62 @@ def _is_rlimit(value: str) -> bool:
     return name != value and name.isascii() and name.isalpha() and name.isupper()
 
 
-_HOOK = Table(
-    Key("path", PATH, required=True),
-    Key("args", array(PLAIN)),
-    Key("env", array(PLAIN)),
-    Key("timeout", number(1, 2**31 - 1, whole=True, expected="an integer of seconds, at least 1")),
-    nulls=True,
+_HOOK = _table(
+    "path",
+    path=PATH,
+    args=array(PLAIN),
+    env=array(PLAIN),
+    timeout=number(1, 2**31 - 1, whole=True, expected="an integer of seconds, at least 1"),
 )
-_MOUNT = Table(Key("type", PLAIN), Key("source", PLAIN), Key("options", array(PLAIN)), nulls=True)
-_RLIMIT = Table(
-    Key(
-        "type",
-        text(matches=_is_rlimit, pattern="^RLIMIT_[A-Z]+(?!\\n)$", expected="a name such as RLIMIT_NOFILE"),
-        required=True,
-    ),
-    Key("hard", UINT64, required=True),
-    Key("soft", UINT64, required=True),
+_MOUNT = _table(type=PLAIN, source=PLAIN, options=array(PLAIN))
+_RLIMIT_TYPE = text(matches=_is_rlimit, pattern="^RLIMIT_[A-Z]+(?!\\n)$", expected="a name such as RLIMIT_NOFILE")
+_RLIMIT = _table("type", "hard", "soft", type=_RLIMIT_TYPE, hard=UINT64, soft=UINT64)
+_DEVICE = _table(
+    "path",
+    path=PATH,
+    type=words("c", "b", "u", "p"),
+    major=INT64,
+    minor=INT64,
+    fileMode=FILE_MODE,
+    uid=UINT32,
+    gid=UINT32,
+    remove=FLAG,
 )
-_DEVICE = Table(
-    Key("path", PATH, required=True),
-    Key("type", words("c", "b", "u", "p")),
-    Key("major", INT64),
-    Key("minor", INT64),
-    Key("fileMode", FILE_MODE),
-    Key("uid", UINT32),
-    Key("gid", UINT32),
-    _REMOVE,
-    nulls=True,
+_NAMESPACE = _table("type", type=words(*NAMESPACES), path=PATH, remove=FLAG)
+_ARGUMENT = _table("index", "value", "op", index=UINT32, value=UINT64, valueTwo=UINT64, op=WORD)
+_SYSCALL = _table("names", "action", names=array(WORD, 1), action=WORD, errnoRet=UINT32, args=array(_ARGUMENT))
+_SECCOMP = _table(
+    "defaultAction",
+    defaultAction=WORD,
+    defaultErrnoRet=UINT32,
+    architectures=array(WORD),
+    flags=array(WORD),
+    listenerPath=PATH,
+    listenerMetadata=PLAIN,
+    syscalls=array(_SYSCALL),
 )
-_NAMESPACE = Table(Key("type", words(*NAMESPACES), required=True), Key("path", PATH), _REMOVE, nulls=True)
-_SYSCALL = Table(
-    Key("names", array(WORD, 1), required=True),
-    Key("action", WORD, required=True),
-    Key("errnoRet", UINT32),
-    Key(
-        "args",
-        array(
-            Table(
-                Key("index", UINT32, required=True),
-                Key("value", UINT64, required=True),
-                Key("valueTwo", UINT64),
-                Key("op", WORD, required=True),
-                nulls=True,
-            )
-        ),
-    ),
-    nulls=True,
-)
-_SECCOMP = Table(
-    Key("defaultAction", WORD, required=True),
-    Key("defaultErrnoRet", UINT32),
-    Key("architectures", array(WORD)),
-    Key("flags", array(WORD)),
-    Key("listenerPath", PATH),
-    Key("listenerMetadata", PLAIN),
-    Key("syscalls", array(_SYSCALL)),
-    nulls=True,
+_IO_PRIORITY = {"class": flags("IOPRIO_CLASS_", *IO_CLASSES), "priority": IO_PRIORITY_LEVEL}
+_INTEL_RDT = _table(
+    closID=PLAIN,
+    l3CacheSchema=PLAIN,
+    memBwSchema=PLAIN,
+    schemata=array(PLAIN),
+    enableMonitoring=FLAG,
+    remove=FLAG,
 )
 
-_LINUX = Table(
-    Key("devices", array(_DEVICE)),
-    Key("resources", RESOURCES),
-    Key("cgroupsPath", text(1, 4095, expected="a path, or SLICE:PREFIX:NAME")),
-    Key("oomScoreAdj", number(-1000, 1000, whole=True, expected="an integer from -1000 to 1000")),
-    Key("sysctl", Map(PLAIN, WORD, removable=True)),
-    Key("namespaces", array(_NAMESPACE)),
-    Key("seccomp", _SECCOMP),
-    Key(
-        "ioPriority",
-        Table(
-            Key("class", flags("IOPRIO_CLASS_", *IO_CLASSES), required=True),
-            Key("priority", IO_PRIORITY_LEVEL),
-            nulls=True,
-        ),
-    ),
-    Key(
-        "intelRdt",
-        Table(
-            Key("closID", PLAIN),
-            Key("l3CacheSchema", PLAIN),
-            Key("memBwSchema", PLAIN),
-            Key("schemata", array(PLAIN)),
-            Key("enableMonitoring", FLAG),
-            _REMOVE,
-            nulls=True,
-        ),
-    ),
-    Key("netDevices", Map(Table(Key("name", PLAIN), nulls=True), WORD, removable=True)),
-    Key(
-        "memoryPolicy",
-        Table(
-            Key("mode", MEMORY_MODE, required=True),
-            Key("nodes", PLAIN),
-            Key("flags", array(MEMORY_FLAG)),
-            nulls=True,
-        ),
-    ),
-    nulls=True,
+_LINUX = _table(
+    devices=array(_DEVICE),
+    resources=RESOURCES,
+    cgroupsPath=text(1, 4095, expected="a path, or SLICE:PREFIX:NAME"),
+    oomScoreAdj=number(-1000, 1000, whole=True, expected="an integer from -1000 to 1000"),
+    sysctl=Map(PLAIN, WORD, removable=True),
+    namespaces=array(_NAMESPACE),
+    seccomp=_SECCOMP,
+    ioPriority=_table("class", **_IO_PRIORITY),
+    intelRdt=_INTEL_RDT,
+    netDevices=Map(_table(name=PLAIN), WORD, removable=True),
+    memoryPolicy=_table("mode", mode=MEMORY_MODE, nodes=PLAIN, flags=array(MEMORY_FLAG)),
 )
 
 ADJUST = Table(
