@@ -18,10 +18,20 @@ from __future__ import annotations
 import errno
 import os
 
-from . import conversion, cpuset, knobs, quota
+from . import cpuset, knobs, quota
 from .cpulist import MAX_CPU
 from .errors import CgroupError, KnobValueError, described, quoted
-from .knob_values import DefaultWeight, Flag, Numbers, Quotas, Values
+from .knob_values import (
+    DefaultWeight,
+    Flag,
+    Numbers,
+    Quotas,
+    Values,
+    blkio_of_io_weight,
+    io_weight_of_blkio,
+    shares_of_weight,
+    weight_of_shares,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -209,10 +219,10 @@ _MEMORY_HINTS = {
 _FAIR, _MEMCG, _CPUSETS, _PIDS = "CONFIG_FAIR_GROUP_SCHED", "CONFIG_MEMCG", "CONFIG_CPUSETS", "CONFIG_CGROUP_PIDS"
 _BFQ = "CONFIG_BFQ_GROUP_IOSCHED and the module bfq"
 _BYTES, _BYTES_V1 = (Values(none=none, unit="a number of bytes", step=PAGE) for none in ("max", "-1"))
-_SHARES = Values(1, 10000, convert=(conversion.weight_of_shares, conversion.shares_of_weight))
+_SHARES = Values(1, 10000, convert=(weight_of_shares, shares_of_weight))
 _TASKS = Values(0, 4194304, "max")
 _QUOTAS, _CPUS, _NODES = Quotas(), Numbers("CPUs", MAX_CPU), Numbers("memory nodes", MAX_NODE)
-_WEIGHT_V1 = DefaultWeight(1, 10000, (conversion.io_weight_of_blkio, conversion.blkio_of_io_weight))
+_WEIGHT_V1 = DefaultWeight(1, 10000, (io_weight_of_blkio, blkio_of_io_weight))
 
 
 TABLE = {

@@ -9,7 +9,7 @@ import click
 
 from nri.cli import options
 from nri.config.entries import FAILURE_POLICIES
-from nri.hook.arguments import DEFAULT_DEADLINE
+from nri.hook import DEFAULT_DEADLINE
 
 STARTED = time.monotonic()
 

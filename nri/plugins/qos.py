@@ -253,7 +253,7 @@ class _Writer:
 
     def _write_batch(self, cgroup: Cgroup, prefix: str, batch: Batch, *, is_idle: bool) -> None:
         from nri.cgroups import Quota
-        from nri.cgroups.conversion import weight_of_shares
+        from nri.cgroups.knob_values import weight_of_shares
 
         cpu, limit = batch.resources["cpu"], batch.resources["memory"]["limit"]
         quota = Quota(cpu["quota"] if cpu["quota"] > 0 else None, cpu["period"])
@@ -349,7 +349,7 @@ class Batch:
     """
 
     def __init__(self, items: list[dict[str, Any]]) -> None:
-        from nri.cgroups.conversion import MAX_SHARES, MIN_SHARES
+        from nri.cgroups.knob_values import MAX_SHARES, MIN_SHARES
 
         requests, limits = ([item.get(name, {}) for item in items] for name in ("requests", "limits"))
         asked, most = (sum([amounts.get(CPU, 0) for amounts in kind]) for kind in (requests, limits))

@@ -10,9 +10,8 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from nri.cgroups import CpuListError, cpulist
-from nri.cgroups.conversion import weight_of_shares
 from nri.cgroups.knob_table import PAGE
-from nri.cgroups.knob_values import MOST
+from nri.cgroups.knob_values import MOST, weight_of_shares
 from nri.testing.pods import Pod, resources_of, share_of_pod
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 import pytest
 
 from nri.cgroups import CgroupError
-from nri.cgroups.conversion import io_weight_of_blkio, shares_of_weight, weight_of_shares
+from nri.cgroups.knob_values import io_weight_of_blkio, shares_of_weight, weight_of_shares
 from tests.unit.cgroups.trees import PATH, Tree
 
 

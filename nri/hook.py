@@ -1,10 +1,16 @@
-"""The hook: makes a request from the runtime's state and the bundle's configuration, and runs the chain.
+"""``nri hook STATE``: runs the chain as a hook of an OCI runtime.
+
+The runtime (runc, crun, and their callers: podman, CRI-O) runs it as createRuntime hook with ``create`` and as
+poststop hook with ``delete``, writes the container's state to its stdin, and waits. Every container's start waits for
+the imports here, so click, jsonschema and ``json`` are imported only to report an error.
 
 By the OCI specification (runtime.md, "Lifecycle"; config.md, "POSIX-platform Hooks") the state is on stdin. If a
 hook that runs before the container's process exits with another status than 0, the runtime must stop and destroy the
 container; the failure of a poststop hook is logged. Runtimes show a failed hook's stderr, so it is kept short.
 
 One deadline bounds all of it, and a hook that is killed leaves no plugin running (:mod:`nri.process.watchdog`).
+
+A valid command line is parsed here, without click; click, which has the same options, handles ``--help`` and errors.
 """
 
 from __future__ import annotations
@@ -17,19 +23,72 @@ from nri import config, trust
 from nri.client import ChainError, Client, Invoker, Sandbox, Task, read_config, spec_from_oci
 from nri.client.forking import ForkingInvoker
 from nri.client.oci import EXPECTED, MAX_STATE, OCIState, sandbox_id_in
+from nri.config.entries import DEFAULT_TIMEOUT, FAILURE_POLICIES, MAX_TIMEOUT
 from nri.errors import NRIError
+from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
 from nri.process import watchdog
 from nri.process.deadline import Deadline
 from nri.process.reporter import Reporter, descriptor
 from nri.process.spawn import prepare_process
 from nri.types import DecodeError
-from nri.types.v1 import State
+from nri.types.v1 import STATES, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import BinaryIO, TextIO
 
-    from nri.hook.arguments import Arguments
+DEFAULT_DEADLINE = 8.0
+"""Seconds for the whole hook. Configurations of podman and CRI-O usually kill a hook after 10."""
+
+_OPTIONS = {
+    f"--{name}": name.replace("-", "_")
+    for name in ("conf-dir", "conf-file", "failure-policy", "log-file", "timeout", "deadline")
+}
+_OPTIONS["--bin-dir"] = "bin_dirs"
+
+
+class Arguments:
+    """The arguments of ``nri hook``, with their defaults."""
+
+    conf_dir, conf_file, log_file = DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, ""
+    bin_dirs: tuple[str, ...] = DEFAULT_BIN_DIRS
+    check_owner, failure_policy = True, "fail"
+    timeout, deadline = DEFAULT_TIMEOUT, DEFAULT_DEADLINE
+
+    def __init__(self, state: str) -> None:
+        self.state = state
+
+
+def parse(argv: Sequence[str]) -> Arguments | None:
+    """Parse the words after ``nri hook``; return None if they are not valid."""
+    states: list[str] = []
+    given: dict[str, list[str]] = {}
+    check_owner = True
+    words = iter(argv)
+    for word in words:
+        name, equals, value = word.partition("=")
+        if word == "--no-check-owner":
+            check_owner = False
+        elif name not in _OPTIONS:
+            states.append(word)
+        elif value := value if equals else next(words, ""):
+            given.setdefault(_OPTIONS[name], []).append(value)
+        else:
+            return None
+    if len(states) != 1 or states[0] not in STATES:
+        return None
+    arguments = Arguments(states[0])
+    arguments.check_owner = check_owner
+    arguments.bin_dirs = tuple(given.pop("bin_dirs", arguments.bin_dirs))
+    try:
+        for name, values in given.items():
+            setattr(arguments, name, float(values[-1]) if name in ("timeout", "deadline") else values[-1])
+    except ValueError:
+        return None
+    if arguments.failure_policy not in FAILURE_POLICIES:
+        return None
+    return arguments if 0 < arguments.timeout <= MAX_TIMEOUT and 0 < arguments.deadline <= MAX_TIMEOUT else None
 
 
 def main(arguments: Arguments, started: float) -> int:
