@@ -52,7 +52,7 @@ def test_log_that_accepts_nothing_is_reported(
             os.write(fifo, bytes(4096))
     assert unwritten(log, capsys) == "Resource temporarily unavailable"  # and it does not block
     os.close(fifo)
-    assert unwritten(tmp_path / "nul\0", capsys).endswith("embedded null byte")
+    assert "embedded null" in unwritten(tmp_path / "nul\0", capsys)
     assert unwritten(tmp_path / "missing/log", capsys) == "No such file or directory"
     monkeypatch.setattr(os, "write", lambda _fd, data: len(data) - 1)
     assert unwritten(tmp_path / "part", capsys) == "it does not accept a whole line"
