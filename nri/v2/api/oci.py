@@ -107,7 +107,8 @@ class _Field:
         self.name = field.name
         self.key = _KEYS.get(field.name) or first + "".join([word.capitalize() for word in more])
         self.of = field.message_type
-        self.is_map = self.of is not None and self.of.GetOptions().map_entry
+        # The entry of a map is declared within its message, and nothing else is; to ask for options imports a module.
+        self.is_map = self.of is not None and self.of.containing_type is not None
         self.is_list = field.is_repeated and not self.is_map
         if self.is_map:
             self.of = self.of.fields_by_name["value"].message_type
