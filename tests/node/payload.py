@@ -52,9 +52,8 @@ def write(disk: Path, cache: Path, base: Path) -> None:
     shutil.copytree(_packages(cache), tree / "site-packages")
     container_image.write_image(tree / "image.tar")
     shutil.copy(base, tree / "base.tar")
-    subprocess.run([ROOT / "tools/deb"], check=True, stdout=subprocess.DEVNULL)
-    (package,) = (ROOT / "dist").glob("nri_*.deb")
-    shutil.copy(package, tree / "nri.deb")
+    said = subprocess.run([ROOT / "tools/deb"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    shutil.copy(ROOT / said.partition("built ")[2].partition(",")[0], tree / "nri.deb")  # dist may have older ones
     newest = releases.find((2,), cache=ROOT / ".cache/containerd", pauses=(2, 5, 20))
     shutil.copytree(newest.programs, tree / "containerd-2/bin")
     _make_disk(disk, tree, SIZE)
