@@ -20,6 +20,7 @@ LIB = Path("/opt/nri/lib")
 @pytest.fixture(scope="module")
 def containerd() -> Iterator[None]:
     """containerd 2.x, which launches what is in /opt/nri/plugins when it starts."""
+    run(TOOLS / "uninstall", "--force", "", status=None)  # what other scenarios have installed
     node.use_containerd(2)
     yield
     run(TOOLS / "uninstall", "--force", "", status=None)
@@ -38,6 +39,7 @@ def _restart() -> None:
     node.wait_for_containerd()
 
 
+@pytest.mark.core
 def test_install_upgrade_rollback_and_uninstall(containerd: None) -> None:
     said = run(TOOLS / "install", "")
     assert "installed /etc/nri/resource.d/10-konfine.conf" in said
