@@ -31,8 +31,11 @@ _KEYS = {
 }
 """Fields whose key is not their name in camel case."""
 
-_WHOLE = {"LinuxDevice", "LinuxSeccompArg", "LinuxSyscall", "POSIXRlimit", "User"}
-"""Messages whose texts and numbers OCI demands, also an empty one and 0."""
+_DEMANDED = {
+    *("LinuxDevice", "LinuxIOPriority", "LinuxSeccompArg", "LinuxSyscall", "POSIXRlimit", "User"),
+    *("Hook.path", "LinuxSeccomp.default_action", "Mount.destination"),
+}
+"""What OCI demands, also an empty text and 0: all texts and numbers of a message, or one of them."""
 
 
 def container_to_oci(container: Container, annotations: Mapping[str, str]) -> dict[str, Any]:
@@ -117,7 +120,9 @@ class _Field:
             number: word.name for number, word in field.enum_type.values_by_number.items()
         }
         is_one = field.message_type is None and not field.is_repeated
-        self.is_always = is_one and (self._words or field.containing_type.name in _WHOLE)
+        kind = field.containing_type.name
+        is_demanded = field.enum_type is not None or kind in _DEMANDED or f"{kind}.{self.name}" in _DEMANDED
+        self.is_always = is_one and is_demanded
 
     def in_message(self, item: Any) -> Any:
         """Return the value of the message's field for the value of OCI's key."""

@@ -148,6 +148,8 @@ def test_a_container_in_ocis_words_is_what_was_asked_for() -> None:
             "intelRdt": {"closID": "", "schemata": ["L3:0=f"], "enableMonitoring": False},
         },
     }
+    highest = container_to_oci(api.Container(linux={"io_priority": {"class": "IOPRIO_CLASS_RT"}}), {})
+    assert highest["process"]["ioPriority"] == {"class": "IOPRIO_CLASS_RT", "priority": 0}
     for container in (api.Container(), api.Container(id="a", linux={})):
         little = container_to_oci(container, {})
         assert little["process"] == {"args": [], "env": []}
