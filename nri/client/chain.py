@@ -25,11 +25,11 @@ from nri.errors import NRIError
 from nri.process.conversation import MAX_OUTPUT, BrokenOffError, readable
 from nri.types import DecodeError
 from nri.types.gojson import shorten
-from nri.types.v1 import EXTENSIONS, Request, Result, Spec, State
+from nri.types.v1 import EXTENSIONS, RELEASE, Request, Result, Spec, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
     from typing import Any
 
     from nri.adjust import Changes
@@ -138,6 +138,8 @@ class Client:
         on_step: Callable[[Step], None] | None = None,
         changes: Changes | None = None,
         stop: Stop | None = None,
+        previous: Callable[[PluginEntry], Result | None] | None = None,
+        only: Container[str] | None = None,
     ) -> list[Step]:
         """Run the chain for one state of a container.
 
@@ -149,6 +151,9 @@ class Client:
         :param changes: takes what the results ask for; None for a host that can apply nothing. For ``setup`` its
             configuration is what the plugins see.
         :param stop: ends the plugin that runs; no other is started.
+        :param previous: returns the last result of an entry for this container, which it gets as ``prevResult``.
+        :param only: the keys (:attr:`PluginEntry.key`) of the entries to run. Of the others the plugins after
+            them get the previous results.
         :returns: a step for each plugin that was to run, in order; :func:`results_of` takes the results from them.
         :raises ChainError: if a plugin fails; it has the steps too.
         :raises DecodeError: if the task's specification is not an OCI configuration.
@@ -159,8 +164,12 @@ class Client:
         steps = []
         errors = []
         for plugin, undecided in self.judged(state, request):
+            last = None if previous is None else previous(plugin)
+            if only is not None and plugin.key not in only:
+                results += [] if last is None else [last]
+                continue
             shown = request if changes is None else as_shown(request, changes)
-            asked = shown.replace(conf=plugin.conf, results=tuple(results), undecided=undecided)
+            asked = shown.replace(conf=plugin.conf, results=tuple(results), undecided=undecided, prev_result=last)
             step = Step(plugin, asked.to_json())
             self._run(step, deadline, log, stop)
             if step.result is not None and _asks_for_changes(step.result, changes):
@@ -193,8 +202,11 @@ class Client:
         """
         if request is not None:
             return [plugin for plugin, _ in self.judged(state, request)]
+        return self._of_state(state, state)
+
+    def _of_state(self, state: str, acts: str) -> list[PluginEntry]:
         acts_on = self.invoker.acts_on
-        return [plugin for plugin in self.config.plugins if plugin.wants(state) and acts_on(plugin.type, state)]
+        return [plugin for plugin in self.config.plugins if plugin.wants(state) and acts_on(plugin.type, acts)]
 
     def judged(self, state: str, request: Request) -> list[tuple[PluginEntry, str]]:
         """Return the plugins of :meth:`chain`, each with ``undecided`` of its request.
@@ -203,7 +215,7 @@ class Client:
 
         :raises ChainError: as :meth:`chain` does.
         """
-        plugins = self.chain(state)
+        plugins = self._of_state(state, RELEASE if request.release else state)
         if all(plugin.when is None for plugin in plugins):
             return [(plugin, "") for plugin in plugins]
         from nri.client.facts import facts_of  # only for a configuration that has conditions
@@ -216,6 +228,16 @@ class Client:
                 expected = "expected a container whose annotations agree"
                 raise ChainError([PluginError(plugin.type, f"not run: when: found {contradiction}; {expected}")], ())
         return [(plugin, "") for plugin, _ in judged] if state == State.DELETE else judged
+
+    def holding(self, request: Request) -> list[PluginEntry]:
+        """Return the entries whose condition does not keep them from a container, whatever the state."""
+        plugins = self.config.plugins
+        if all(plugin.when is None for plugin in plugins):
+            return list(plugins)
+        from nri.client.facts import facts_of
+
+        facts = facts_of(request)
+        return [plugin for plugin in plugins if plugin.when is None or plugin.when.undecided(facts) is not None]
 
     def skipped(self, state: str, request: Request) -> list[tuple[PluginEntry, str]]:
         """Return the entries whose condition keeps them from running for ``state``, each with the reason."""

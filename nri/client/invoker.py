@@ -54,6 +54,10 @@ class Invoker:
         """Return whether the type ``plugin`` is to be run for a state: unless it is known to do nothing."""
         return True
 
+    def create_suffices(self, plugin: str) -> bool:
+        """Return whether a missed ``setup`` of the type ``plugin`` is made up for by its ``create``."""
+        return False
+
     def run(
         self, path: str, plugin: str, request: bytes, deadline: float, log: Log, stop: Stop | None = None
     ) -> Output:
@@ -82,6 +86,9 @@ class Invoker:
             try:
                 status = os.stat(path)
             except FileNotFoundError:
+                if len(self.bin_dirs) > 1 and not os.path.isdir(directory):
+                    gone = f"{directory} does not exist, expected a directory, since it is named as one of plugins"
+                    raise PluginError(plugin, f"not run: {gone}") from None
                 try:
                     unusable.append(f"{path} is a link to {os.readlink(path)}, which does not exist")
                 except OSError:

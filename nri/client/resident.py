@@ -34,7 +34,7 @@ from nri.process.spawn import Pipes, pipe, spawn
 from nri.types import gojson
 from nri.types.gojson import shorten
 from nri.types.serve import CHANGED, ENDED, INVOKE, MAX_MESSAGE, READY, REFUSED, VERSION
-from nri.types.v1 import STATES
+from nri.types.v1 import RELEASE, STATES
 
 if TYPE_CHECKING:
     from nri.client.invoker import Log
@@ -91,7 +91,9 @@ class Standing(NamedTuple):
     build: str = ""
     """The version that it reports; "" if it was not asked."""
     states: frozenset[str] | None = None
-    """Those that a compiled plugin says it acts on; None if that is not known."""
+    """Those that a compiled plugin says it acts on, :data:`RELEASE` among them; None if that is not known."""
+    create_suffices: bool = False
+    """True if its ``create`` makes up for a missed ``setup``, as it says."""
 
 
 class Resident:
@@ -374,6 +376,11 @@ class Residents(Invoker):
             return True  # its run reports it
         return path not in excluding or excluding[path] != _identity(path)
 
+    def create_suffices(self, plugin: str) -> bool:
+        """Return True if the plugin's executable has said that its ``create`` makes up for a missed ``setup``."""
+        with self._changed:
+            return any(file.standing.create_suffices for file in self._files.values() if file.plugin == plugin)
+
     def tidy(self) -> None:
         """Do the work that no answer waits for: end and start residents."""
         due = []
@@ -516,15 +523,16 @@ def about(path: str, plugin: str) -> Standing:
     is_compiled, number, states = content.startswith(COMPILED), answer.get("resident"), answer.get("states")
     acts_on = None
     if is_compiled and isinstance(states, list) and all(state in STATES for state in states):
-        acts_on = frozenset(states)
+        acts_on = frozenset([*states, *([RELEASE] if answer.get("releases") is True else [])])
+    suffices = is_compiled and answer.get("createSuffices") is True
     if number is None:
-        return Standing("off", "it does not opt in (resident = True)", build, acts_on)
+        return Standing("off", "it does not opt in (resident = True)", build, acts_on, suffices)
     if number != VERSION:
         reason = f"its nri.skel has another version of serve: found {gojson.describe(number)}, expected {VERSION}"
-        return Standing("off", reason, build, acts_on)
+        return Standing("off", reason, build, acts_on, suffices)
     if not is_compiled:
         return Standing("off", "it is a script, whose code may change without its file", build)
-    return Standing("ready", build=build, states=acts_on)
+    return Standing("ready", build=build, states=acts_on, create_suffices=suffices)
 
 
 def try_resident(path: str, plugin: str) -> str:

@@ -105,9 +105,24 @@ class PluginEntry(JSONObject):
         return state in (State.CREATE, State.DELETE) or state in self.states
 
     @property
+    def key(self) -> str:
+        """The type, and a hash of all that the plugin gets of the entry: its conf, whatever the order of the keys."""
+        import hashlib
+
+        from nri.types import gojson
+
+        return f"{self.type} {hashlib.sha256(gojson.dumps(_in_order(self.conf))).hexdigest()[:12]}"
+
+    @property
     def wanted_states(self) -> list[str]:
         """The states of the contract that the plugin is run for, in the order of a container's life."""
         return [str(state) for state in STATES if self.wants(state)]
+
+
+def _in_order(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _in_order(value[key]) for key in sorted(value)}
+    return [_in_order(item) for item in value] if isinstance(value, list) else value
 
 
 def _plugins(value: object, where: str) -> tuple[PluginEntry, ...]:

@@ -36,6 +36,14 @@ class Plugin:
     """The states that the plugin acts on, as ``TYPE version`` says; others are answered with an empty result, and
     ``nri check`` reports an entry that gets none of them. Empty for a plugin that is asked in every state."""
 
+    releases: bool = False
+    """True for a plugin that gives back what it did for a container that runs on: it then gets a ``delete`` with
+    :attr:`Request.release`, whatever :attr:`acts_on` says. ``TYPE version`` prints it."""
+
+    create_suffices: bool = False
+    """True for a plugin of ``setup`` whose ``create`` does all that a missed ``setup`` would have done: such a
+    container may start. ``TYPE version`` prints it."""
+
     grants: bool = False
     """True for a plugin that extends a container, for example by a device. ``TYPE version`` prints it.
     Where the host does not know whether the condition of its entry holds, :meth:`invoke` is not called."""

@@ -173,7 +173,8 @@ def answer_of(plugin: Plugin, request: Request) -> Any:
     """
     if reason := _wrong_states(plugin):
         raise NRIError(reason)
-    if plugin.acts_on and request.state not in plugin.acts_on and not _why_not(plugin):
+    is_released = request.release and plugin.releases
+    if plugin.acts_on and request.state not in plugin.acts_on and not is_released and not _why_not(plugin):
         if request.state == CHECK and plugin.conf_class is not None:
             plugin.conf_class.from_value(request.conf)
         return request.new_result(plugin.type)
@@ -250,8 +251,13 @@ def _version(plugin: Plugin) -> str:
     about: dict[str, Any] = {"type": plugin.type, "version": plugin.version, "nri": VERSION, "extensions": EXTENSIONS}
     if plugin.acts_on:
         about["states"] = [str(state) for state in plugin.acts_on]
-    if plugin.grants:
-        about["grants"] = True
+    for key, has_it in (
+        ("releases", plugin.releases),
+        ("createSuffices", plugin.create_suffices),
+        ("grants", plugin.grants),
+    ):
+        if has_it:
+            about[key] = True
     if plugin.resident:
         about["resident"] = SERVE_VERSION
     about["build"] = describe()

@@ -71,6 +71,10 @@ def _results(value: object, where: str) -> tuple[Result, ...]:
     return objects(Result, "results", value, where)
 
 
+def _result(value: object, where: str) -> Result | None:
+    return value if value is None or isinstance(value, Result) else Result.from_value(value, where)
+
+
 class Spec(JSONObject):
     """The part of a container's OCI specification that plugins receive."""
 
@@ -181,6 +185,9 @@ class Result(JSONObject):
         return value
 
 
+RELEASE = "release"
+"""In place of a state, for plugins that act on a ``delete`` with :attr:`Request.release`."""
+
 CHECK = "nri-check"
 """A state that means nothing to a plugin. One of :mod:`nri.skel` says whether it accepts the conf of the request."""
 
@@ -189,8 +196,8 @@ class Request(JSONObject):
     """The request that a plugin receives."""
 
     __slots__ = (
-        *("conf", "extensions", "id", "labels", "late", "pid", "results", "sandbox_id", "spec", "state", "undecided"),
-        "version",
+        *("conf", "extensions", "id", "labels", "late", "pid", "prev_result", "release", "results", "sandbox_id"),
+        *("spec", "state", "undecided", "version"),
     )
 
     conf: Any
@@ -212,6 +219,11 @@ class Request(JSONObject):
     """True for a ``create`` that comes after the container's start, since no host was there then."""
     extensions: dict[str, int]
     """For ``setup`` and ``resize``: the extensions of the contract that the host has, with their versions."""
+    prev_result: Result | None
+    """For a late ``create``, ``update``, ``resize`` and ``delete``: the plugin's own last result for this container,
+    if the host has it. Nothing may depend on it."""
+    release: bool
+    """True for a ``delete`` of a container that runs on: the plugin is not configured for it any more."""
     undecided: str
     """Facts that the entry's condition asks for and the host does not know, in words; "" for none."""
 
@@ -227,6 +239,8 @@ class Request(JSONObject):
         Field("results", "results", _results),
         Field("late", "late", boolean),
         Field("extensions", "extensions", _extensions),
+        Field("prevResult", "prev_result", _result),
+        Field("release", "release", boolean),
         Field("undecided", "undecided", string),
     )
 
@@ -244,11 +258,13 @@ class Request(JSONObject):
         version: str = VERSION,
         late: bool = False,
         extensions: Mapping[str, int] | None = None,
+        prev_result: Result | None = None,
+        release: bool = False,
         undecided: str = "",
     ) -> None:
         self._set(conf=conf, version=version, state=State(state), id=id, sandbox_id=sandbox_id, pid=pid, spec=spec)
         self._set(labels=dict(labels or {}), results=tuple(results), late=late, extensions=dict(extensions or {}))
-        self._set(undecided=undecided)
+        self._set(prev_result=prev_result, release=release, undecided=undecided)
 
     @property
     def is_sandbox(self) -> bool:

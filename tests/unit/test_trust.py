@@ -69,7 +69,7 @@ class Place:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        for name in ("bin", "resource.d", "user", "end"):
+        for name in ("first", "bin", "resource.d", "user", "end"):
             (root / name).mkdir(mode=0o755)
         self.plugin, self.conf = root / "bin/noop", root / "resource.d/10.conf"
         self.plugin.write_text(f"#!{sys.executable}\n")
@@ -87,7 +87,7 @@ class Place:
     def find(self, *, check_owner: bool = True) -> str:
         """The error without the places; "" where it is found."""
         try:
-            Invoker([str(self.root / "nowhere"), str(self.root / "bin")], check_owner=check_owner).find("noop")
+            Invoker([str(self.root / "first"), str(self.root / "bin")], check_owner=check_owner).find("noop")
         except PluginError as error:
             return error.reason.replace(str(self.root), "")
         return ""

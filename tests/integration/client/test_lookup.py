@@ -35,13 +35,16 @@ def test_path_is_not_searched(host: Host, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_first_executable_of_the_directories_is_run(host: Host) -> None:
     second = host.folder("second")
-    dirs = [str(host.root / "missing"), str(host.bin), str(second)]
+    dirs = [str(host.folder("first")), str(host.bin), str(second)]
     host.install("noop", into=second)
     (host.bin / "noop").mkdir()
     assert Invoker(dirs).find("noop") == f"{second}/noop"
     (host.bin / "noop").rmdir()
     host.install("noop")
     assert Invoker(dirs).find("noop") == f"{host.bin}/noop"
+    (host.root / "first").rmdir()
+    with pytest.raises(PluginError, match="/first does not exist, expected a directory"):
+        Invoker(dirs).find("noop")
 
 
 # The name

@@ -41,6 +41,8 @@ REQUEST = {
     "labels": {"a": "b"},
     "results": [RESULT],
     "late": True,
+    "prevResult": RESULT,
+    "release": True,
 }
 CONFIG = {
     "version": "0.1",
