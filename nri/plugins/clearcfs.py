@@ -36,18 +36,22 @@ class ClearCFS(Plugin):
     description = "Clears the CFS quota of containers whose class is latency-sensitive."
     conf_class = ClearCFSConf
     resident = True
+    releases = True
     grants = True
     acts_on = (State.CREATE, State.UPDATE)
-    uses = ("nri.cgroups.systemd_bus",)
+    uses = ("nri.cgroups.systemd_bus", "nri.cgroups.knob_access")
 
     def invoke(self, request: Request, conf: ClearCFSConf) -> Result:
         """Clear the quota of a container of one of the classes; the metadata has the old quota, or why it did not."""
         metadata: dict[str, str] = {}
         class_name = shared.container_class(request, conf, conf.allow, metadata)
-        if class_name in conf.classes:
+        if class_name in conf.classes and not request.release:
             _clear(request, conf, metadata)
         else:
-            metadata["skipped"] = shared.not_in(class_name, conf.classes)
+            if not request.release:
+                metadata["skipped"] = shared.not_in(class_name, conf.classes)
+            if request.release or request.late:
+                _give_back(request, conf, metadata)
             if conf.pod and request.state == State.UPDATE and _is_for_another(request, conf):
                 cgroup = shared.cgroup(request, conf)
                 _clear_pod(cgroup, metadata)
@@ -92,6 +96,28 @@ def _clear(request: Request, conf: ClearCFSConf, metadata: dict[str, str]) -> No
         metadata["quota"] = str(quota)
     elif "podQuota" not in metadata:
         metadata["skipped"] = "it has no quota"
+    for key in ("quota", "podQuota"):  # so that the next result can give it back
+        if key in shared.previous(request):
+            metadata.setdefault(key, shared.previous(request)[key])
+
+
+def _give_back(request: Request, conf: ClearCFSConf, metadata: dict[str, str]) -> None:
+    """Restore the quotas that an earlier result has cleared, where there is none still, the pod's first."""
+    from nri.cgroups import Quota
+
+    before = shared.previous(request)
+    if not {"quota", "podQuota"} & before.keys():
+        return
+    cgroup = shared.cgroup(request, conf)
+    pod = None if _is_for_another(request, conf) and not request.release else cgroup.parent()
+    for key, place in (("podQuota", pod), ("quota", cgroup)):
+        quota, _, period = before.get(key, "").partition("/")
+        if place is None or not (quota.isdigit() and period.isdigit() and (key == "quota" or place.is_pod())):
+            continue
+        if place.cpu_quota().quota_us is None:
+            place.write("cpu.max", Quota(int(quota), int(period)))
+            metadata["restored" if key == "quota" else "podRestored"] = before[key]
+    shared.note_untold(cgroup, metadata)
 
 
 def _clear_pod(cgroup: Cgroup, metadata: dict[str, str]) -> None:

@@ -23,7 +23,7 @@ from nri.types.v1 import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from typing import Any
 
     from nri.cgroups import Cgroup
@@ -66,6 +66,7 @@ _KNOBS = Table(
     Key("pids.max", number(1, 4194304, whole=True, expected="an integer from 1 to 4194304")),
 )
 _ORDER = tuple(_KNOBS.keys)
+_CHANGED = ", was "
 _VARIABLE = Table(
     Key("annotation", text(1), required=True),
     Key("items", text(1), description="keys that lead to the value in JSON, with [] for each item of an array"),
@@ -101,6 +102,7 @@ class QoS(Plugin):
     description = "Gives containers and pods the knobs of their class, batch resources, and variables for devices."
     conf_class = QoSConf
     resident = True
+    releases = True
     grants = True
     acts_on = (State.SETUP, State.CREATE, State.RESIZE, State.UPDATE)
     uses = ("nri.cgroups.systemd_bus", "nri.cgroups.knob_access")
@@ -111,6 +113,11 @@ class QoS(Plugin):
         The metadata has each value that was changed, with the one before.
         """
         metadata: dict[str, str] = {}
+        if request.release:
+            cgroup = shared.cgroup(request, conf)
+            _Writer(cgroup, conf, metadata, shared.previous(request)).give_back(but=())
+            shared.note_untold(cgroup, metadata)
+            return request.new_result(self.type, metadata=metadata)
         batch = _batch(request, conf, metadata)
         if request.state == State.SETUP:
             adjust: dict[str, Any] = {"env": env} if (env := _env(request, conf, metadata)) else {}
@@ -121,10 +128,13 @@ class QoS(Plugin):
             return self._resize(request, conf, batch, metadata)
         class_ = _class(request, conf, metadata)
         knobs, of_pod = (table.get(class_ or "", {}) for table in (conf.containers, conf.pods))
-        if knobs or of_pod or batch is not None:
+        before = shared.previous(request)
+        if knobs or of_pod or batch is not None or _CHANGED in " ".join(before.values()):
             metadata |= {"class": shorten(class_)} if class_ else {}
             cgroup = shared.cgroup(request, conf)
-            _Writer(cgroup, conf, metadata).apply(request, knobs, of_pod, batch)
+            writer = _Writer(cgroup, conf, metadata, before)
+            writer.apply(request, knobs, of_pod, batch)
+            writer.give_back(but=writer.computed)
             shared.note_untold(cgroup, metadata)
         elif class_ is not None:
             metadata["skipped"] = f"no knobs for the class {shorten(escape(class_), 100)}"
@@ -136,7 +146,7 @@ class QoS(Plugin):
         quota = cpu.get("quota")
         if isinstance(quota, int) and quota > 0:
             cgroup = shared.cgroup(request, conf)
-            _Writer(cgroup, conf, metadata).lower_burst(cgroup, "", quota)
+            _Writer(cgroup, conf, metadata, {}).lower_burst(cgroup, "", quota)
         if batch is None or request.is_sandbox:
             return request.new_result(self.type, metadata=metadata)
         updates: Any = [{"id": request.id, "resources": _without_none(batch.resources)}]
@@ -211,10 +221,37 @@ def _walk(value: object, keys: list[str], where: str) -> list[str]:
 
 
 class _Writer:
-    """Writes the knobs of a container and its pod; what differs from before is in the metadata."""
+    """Writes the knobs of a container and its pod; what differs from before all of it is in the metadata.
 
-    def __init__(self, cgroup: Cgroup, conf: QoSConf, metadata: dict[str, str]) -> None:
-        self._cgroup, self._conf, self._metadata = cgroup, conf, metadata
+    :param before: the metadata of the last result, which has the values from before the first one.
+    :ivar computed: the knobs that have a value now, as the metadata names them.
+    """
+
+    def __init__(self, cgroup: Cgroup, conf: QoSConf, metadata: dict[str, str], before: dict[str, str]) -> None:
+        self._cgroup, self._conf, self._metadata, self._before = cgroup, conf, metadata, before
+        self.computed: set[str] = set()
+
+    def give_back(self, *, but: Collection[str]) -> None:
+        """Restore the knobs that have been changed, unless another program has changed them since.
+
+        :param but: those that stay.
+        """
+        pod = self._cgroup.parent()
+        for name, change in self._before.items():
+            now, is_change, was = change.partition(_CHANGED)
+            cgroup = pod if name.startswith("pod.") else self._cgroup
+            if is_change and name not in but and cgroup is not None and (cgroup is not pod or pod.is_pod()):
+                self._restore(cgroup, name, now, was)
+
+    def _restore(self, cgroup: Cgroup, name: str, now: str, was: str) -> None:
+        knob = name.removeprefix("pod.")
+
+        def restore() -> None:
+            if _shown(cgroup.read(knob)) == now:
+                cgroup.write(knob, _value_of(knob, was))
+                self._metadata[name] = f"{was}, restored"
+
+        self._attempt(restore, name)
 
     def apply(self, request: Request, knobs: dict[str, Any], of_pod: dict[str, Any], batch: Batch | None) -> None:
         """Write the pod's knobs, then the container's."""
@@ -282,11 +319,16 @@ class _Writer:
         return int(whole) * int(share) // 100
 
     def _put(self, cgroup: Cgroup, prefix: str, name: str, value: Any) -> None:
+        self.computed.add(f"{prefix}{name}")
+
         def write() -> None:
-            before = cgroup.read(name)
+            was = _shown(cgroup.read(name))
             cgroup.write(name, value)
-            if (now := _shown(cgroup.read(name))) != (was := _shown(before)):
-                self._metadata[f"{prefix}{name}"] = f"{now}, was {was}"
+            last, is_change, original = self._before.get(f"{prefix}{name}", "").partition(_CHANGED)
+            if is_change and last == was:  # it is what qos wrote itself
+                was = original
+            if (now := _shown(cgroup.read(name))) != was:
+                self._metadata[f"{prefix}{name}"] = f"{now}{_CHANGED}{was}"
 
         self._attempt(write, f"{prefix}{name}")
 
@@ -307,6 +349,17 @@ class _Writer:
                 shared.ignore(self._metadata, name, "this kernel lacks it")
                 _say_once(self._conf.run, name, str(error))
             return None
+
+
+def _value_of(knob: str, text: str) -> Any:
+    """Return the value of a text of :func:`_shown`."""
+    from nri.cgroups import Quota
+
+    first, _, period = text.partition("/")
+    number = None if first == "max" else int(first)
+    if knob == "cpu.max":
+        return Quota(number, int(period))
+    return bool(number) if knob == "cpu.idle" else number
 
 
 def _shown(value: Any) -> str:

@@ -127,6 +127,11 @@ def cgroup(request: Request, conf: SharedConf) -> Cgroup:
     return find(path, request.pid, request.id, mounts=mounts, systemd=systemd)
 
 
+def previous(request: Request) -> dict[str, str]:
+    """Return the metadata of the plugin's own last result for the container; empty if the host has none."""
+    return request.prev_result.metadata if request.prev_result is not None else {}
+
+
 def note_untold(cgroup: Cgroup | Systemd, metadata: dict[str, str]) -> None:
     """Add to the metadata why systemd was not told of a change, if it was not: it may take the change back."""
     if cgroup.untold:

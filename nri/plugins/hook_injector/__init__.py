@@ -36,6 +36,7 @@ class HookInjectorConf(Conf):
         default=DIRS,
     )
     allow: dict[str, Any] = annotated.allow("annotations")
+    run: str = fields.text("where the runtime data of the node is", default="/run")
 
 
 class HookInjector(Plugin):
@@ -63,7 +64,7 @@ def _hooks(request: Request, conf: HookInjectorConf, metadata: dict[str, str]) -
     container = Subject(request.spec)
     asked: list[tuple[str, HookFile, Question]] = []
     ignored: list[tuple[str, HookFile, Question]] = []
-    for path, file in read_dirs(conf.dirs):
+    for path, file in read_dirs(conf.dirs, DIRS, conf.run):
         try:
             to_decide = question(file["when"], container)
         except NRIError as error:

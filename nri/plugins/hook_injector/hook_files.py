@@ -20,7 +20,7 @@ import time
 
 from nri import trust
 from nri.errors import NRIError, escape
-from nri.files import UnfitFileError, read_regular
+from nri.files import UnfitFileError, read_regular, replace
 from nri.types import DecodeError, gojson
 from nri.types.gojson import describe, shorten
 from nri.types.jsonobject import fold
@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
 MAX_FILE = 1024 * 1024
 """Bytes of a file at most."""
+
+MISSING_FOR = 2.0
+"""Seconds after which a file that was there counts as removed, from when it was missed first."""
 
 
 def _why_no_program(path: str) -> str:
@@ -83,24 +86,65 @@ _FILE = Table(
 )
 
 
-def read_dirs(dirs: Sequence[str]) -> list[tuple[str, HookFile]]:
+def read_dirs(dirs: Sequence[str], optional: Sequence[str] = (), run: str = "") -> list[tuple[str, HookFile]]:
     """Return the hooks of some directories with the paths of their files, in the order in which they are injected.
 
-    A file hides one of the same name in an earlier directory. A directory that does not exist has no files.
+    A file hides one of the same name in an earlier directory.
 
-    :raises NRIError: a directory or file cannot be read, is not root's, or does not keep the rules.
+    :param optional: those that need not exist.
+    :param run: where the files are recorded that were there; "" for no record.
+    :raises NRIError: a directory or file cannot be read, is not root's, does not keep the rules, or is missing, and
+        was there a moment ago.
     """
     paths: dict[str, str] = {}
+    listed: list[str] = []
     for directory in dirs:
         try:
             names = os.listdir(directory)
-        except FileNotFoundError:
-            continue
         except OSError as error:
+            if isinstance(error, FileNotFoundError) and directory in optional:
+                continue
             raise NRIError(f"{directory}: cannot be read: {error.strerror}; expected a directory of hooks") from error
-        paths |= {name: f"{directory}/{name}" for name in names if name.endswith(".json")}
+        in_it = {name: f"{directory}/{name}" for name in names if name.endswith(".json")}
+        paths |= in_it
+        listed += in_it.values()
+    if run:
+        _refuse_missing(listed, f"{run}/nri/hook-injector", " ".join(dirs))
     ordered = sorted(paths, key=lambda name: (name.lower(), name))
     return [(paths[name], read_file(paths[name])) for name in ordered]
+
+
+def _refuse_missing(listed: list[str], directory: str, dirs: str) -> None:
+    """Refuse while a file is missing that was there a moment ago: it is being replaced, or a mount is away.
+
+    :param directory: that of the record of the files that were there, each with when it was missed first.
+    """
+    from binascii import crc32
+
+    record = f"{directory}/{crc32(os.fsencode(dirs)):08x}.json"
+    try:
+        value: Any = gojson.loads(read_regular(record, MAX_FILE)[0])
+        known = {os.fsdecode(path.encode("latin-1")): noted for path, noted in value.items()}
+        missed = {path: float(noted or 0) for path, noted in known.items()}
+    except (OSError, DecodeError, AttributeError, TypeError, ValueError):
+        known = missed = {}
+    now = time.clock_gettime(time.CLOCK_BOOTTIME)
+    files: dict[str, float | None] = dict.fromkeys(listed)
+    for path, noted in missed.items():
+        since = noted if 0 < noted <= now else now
+        if path not in files and now - since < MISSING_FOR:
+            files[path] = since
+    if files != known:
+        try:
+            trust.make_private(directory)
+            shown = {os.fsencode(path).decode("latin-1"): noted for path, noted in files.items()}
+            os.close(replace(record, gojson.dumps(shown)))
+        except (OSError, NRIError):
+            pass  # it is not remembered
+    for path, missing in files.items():
+        if missing is not None:
+            away = "was there, and is missing for a moment: it is being replaced, or was removed; try again"
+            raise NRIError(f"{escape(shorten(path, 200))}: {away}")
 
 
 def read_file(path: str) -> HookFile:

@@ -120,18 +120,31 @@ class Konfine(Plugin):
 gives CPUs to one container alone ({EXCLUSIVE}), or to a pool."""
     conf_class = KonfineConf
     resident = True
+    releases = True
+    create_suffices = True
     acts_on = (State.SETUP, State.CREATE, State.UPDATE, State.DELETE)
     uses = ("nri.cgroups.systemd_bus", "nri.plugins.konfine.sharing")
 
     def invoke(self, request: Request, conf: KonfineConf) -> Result:
         """Confine the container; the metadata names its CPUs, and whether it had them already."""
         metadata: dict[str, str] = {}
+        if request.release:
+            if conf.gives_out:
+                _give_out(request, conf, metadata)
+            _give_back(request, conf, metadata)
+            return request.new_result(self.type, metadata=metadata)
         if conf.gives_out:
             changes = _give_out(request, conf, metadata)
             return request.new_result(self.type, metadata=metadata, **changes)
         if request.state in (State.CREATE, State.UPDATE):
             from nri.cgroups import render_cpus
 
+            if {"exclusive", "pool"} & shared.previous(request).keys():  # of a conf that gave CPUs out
+                from nri.plugins.konfine.state import State as Record
+
+                with Record(conf.run, conf.sys) as record:
+                    record.drop(request.id)
+                    record.save()
             cgroup = shared.cgroup(request, conf)
             cpus = _allowed(request, conf, cgroup.parent_cpus(), metadata)
             if not cgroup.confine(cpus):
@@ -169,7 +182,7 @@ def _give_out(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> 
             metadata["rebuilt"] = reason
         within = sharing.usable
         if request.state == State.DELETE:
-            record.containers.pop(request.id, None)
+            record.drop(request.id)
         else:
             cgroup = None if request.state == State.SETUP else shared.cgroup(request, conf)
             within = sharing.parents(request) if cgroup is None else cgroup.parent_cpus()
@@ -195,6 +208,25 @@ def _give_out(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> 
         if entry["kind"] == "exclusive" and conf.exclusive.memory:
             cpu["mems"] = render_cpus(record.topology.memory_of(cpus))
         return {"adjust": {"linux": {"resources": {"cpu": cpu}}}, "updates": sharing.updates() or None}
+
+
+def _give_back(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> None:
+    """Give a container that runs on its parent's CPUs, unless it has others than konfine gave it."""
+    from nri.cgroups import CgroupError, parse_cpus, render_cpus
+
+    cgroup, given = shared.cgroup(request, conf), shared.previous(request).get("cpus")
+    cpus = cgroup.parent_cpus()
+    if given is not None and (own := cgroup.cpus()) and own != parse_cpus(given):
+        metadata["skipped"] = f"it has other CPUs than {shorten(given)}, which konfine gave it"
+        return
+    cgroup.confine(cpus)
+    if conf.exclusive.memory and (above := cgroup.parent()) is not None:
+        try:
+            cgroup.write("cpuset.mems", above.read("cpuset.mems.effective"))
+        except CgroupError as error:
+            shared.ignore(metadata, "cpuset.mems", str(error))
+    shared.note_untold(cgroup, metadata)
+    metadata["restored"] = render_cpus(cpus)
 
 
 def _place(

@@ -132,6 +132,14 @@ class State:
                 self.containers.setdefault(path, entry)
             names.clear()  # what is below belongs to the container
 
+    def drop(self, id_: str) -> None:
+        """Forget a container, which may run on."""
+        if (entry := self.containers.pop(id_, None)) is not None and entry["directory"]:
+            try:
+                os.removexattr(entry["directory"], ATTRIBUTE)
+            except OSError:
+                pass  # there is none, or the cgroup is gone
+
     def note(self, id_: str) -> None:
         """Write a container's entry to its cgroup."""
         entry = self.containers[id_]

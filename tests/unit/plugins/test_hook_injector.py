@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ class Hooks:
     def __init__(self, root: Path) -> None:
         self.usr, self.etc = root / "usr", root / "etc"
         self.usr.mkdir()
+        self.etc.mkdir()
+        self.runtime_data = str(root / "run")
         self.program = root / "program"
         self.program.write_text("#!/bin/sh\n")
         self.program.chmod(0o755)
@@ -44,7 +47,7 @@ class Hooks:
         return path
 
     def conf(self, allow: Any = None) -> dict[str, Any]:
-        return {"dirs": [str(self.usr), str(self.etc)], "allow": allow}
+        return {"dirs": [str(self.usr), str(self.etc)], "allow": allow, "run": self.runtime_data}
 
     def run(self, annotations: dict[str, str] | None = None, *, allow: Any = ALLOWED, **parts: Any) -> Result:
         parts = {"process": {"args": ["/bin/sh", "-c", "true"]}, "mounts": PROC} | parts
@@ -90,7 +93,6 @@ def test_hooks_are_sorted_by_name_in_lower_case(hooks: Hooks) -> None:
 
 
 def test_later_directory_hides_a_file_of_the_same_name(hooks: Hooks) -> None:
-    hooks.etc.mkdir()
     hooks.write("a.json", version="broken")
     hooks.write("a.json", hooks.etc, stages=["poststart"])
     hooks.write("b.json")
@@ -253,3 +255,64 @@ def test_condition_on_an_unknown_command_is_an_error(hooks: Hooks) -> None:
     for process in processes:
         error = hooks.run(process=process).error
         assert error.startswith(f"{path}: when.commands: the request has no spec.process.args")
+
+
+# Files and directories that are away
+
+
+def away(hooks: Hooks, what: Path) -> None:
+    what.rename(hooks.usr.parent / "away")
+
+
+def back(hooks: Hooks, what: Path) -> None:
+    (hooks.usr.parent / "away").rename(what)
+
+
+@pytest.mark.parametrize("what", ["a file", "the last file"])
+def test_file_that_is_away_for_a_moment_refuses_the_container(
+    hooks: Hooks, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(time, "clock_gettime", lambda _clock: now[0])
+    path = hooks.write("a.json")
+    if what == "a file":
+        hooks.write("b.json")
+    every = hooks.injected()
+    for _ in range(2):
+        away(hooks, path)
+        now[0] += 0.02
+        assert hooks.error().startswith(f"{path}: was there, and is missing for a moment")
+        now[0] += 1.9
+        assert hooks.error().startswith(f"{path}: was there, and is missing for a moment")
+        back(hooks, path)
+        assert hooks.injected() == every
+    path.unlink()
+    assert hooks.error().startswith(f"{path}: was there")
+    now[0] += 2.0
+    assert hooks.injected() == every[1:]
+
+
+def test_directory_that_conf_names_must_exist(hooks: Hooks) -> None:
+    hooks.write("a.json")
+    hooks.injected()
+    away(hooks, hooks.usr)
+    assert hooks.error() == f"{hooks.usr}: cannot be read: No such file or directory; expected a directory of hooks"
+    hooks.usr.mkdir()  # a mount that is away
+    assert hooks.error().startswith(f"{hooks.usr}/a.json: was there")
+
+
+def test_directories_of_a_distribution_need_not_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = str(tmp_path / "none")
+    assert hook_files.read_dirs([directory], [directory]) == []
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"a": "x"}', "\xff", '{"a": null}'])
+def test_damaged_record_of_hook_files_refuses_nothing_for_long(hooks: Hooks, content: str) -> None:
+    hooks.write("a.json")
+    hooks.injected()
+    (record,) = Path(hooks.runtime_data, "nri/hook-injector").iterdir()
+    record.write_bytes(content.encode("latin-1"))
+    if content == '{"a": null}':
+        assert hooks.error().startswith("a: was there")
+    else:
+        assert hooks.injected() == ["a.json"]
