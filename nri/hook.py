@@ -23,9 +23,10 @@ from nri import config, trust
 from nri.client import ChainError, Client, Invoker, Sandbox, Task, read_config, spec_from_oci
 from nri.client.forking import ForkingInvoker
 from nri.client.oci import EXPECTED, MAX_STATE, OCIState, sandbox_id_in
+from nri.config import in_use
 from nri.config.entries import DEFAULT_TIMEOUT, FAILURE_POLICIES, MAX_TIMEOUT
 from nri.errors import NRIError
-from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
+from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, DEFAULT_RECORD_DIR
 from nri.process import watchdog
 from nri.process.deadline import Deadline
 from nri.process.reporter import Reporter, descriptor
@@ -43,7 +44,7 @@ DEFAULT_DEADLINE = 8.0
 
 _OPTIONS = {
     f"--{name}": name.replace("-", "_")
-    for name in ("conf-dir", "conf-file", "failure-policy", "log-file", "timeout", "deadline")
+    for name in ("conf-dir", "conf-file", "record-dir", "failure-policy", "log-file", "timeout", "deadline")
 }
 _OPTIONS["--bin-dir"] = "bin_dirs"
 
@@ -52,6 +53,7 @@ class Arguments:
     """The arguments of ``nri hook``, with their defaults."""
 
     conf_dir, conf_file, log_file = DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, ""
+    record_dir = DEFAULT_RECORD_DIR
     bin_dirs: tuple[str, ...] = DEFAULT_BIN_DIRS
     check_owner, failure_policy = True, "fail"
     timeout, deadline = DEFAULT_TIMEOUT, DEFAULT_DEADLINE
@@ -161,7 +163,12 @@ class _Hook:
         deadline.doing = f"it was reading the configuration, {arguments.conf_dir} or {arguments.conf_file}"
         invoker = ForkingInvoker if self._has_own_process else Invoker
         client = Client(
-            config.load(arguments.conf_dir, arguments.conf_file, check_owner=arguments.check_owner),
+            in_use.wait(
+                in_use.InUse(arguments.conf_dir, arguments.conf_file, arguments.record_dir),
+                deadline.at,
+                lambda line: self._reporter.write(f"nri: {line}"),
+                check_owner=arguments.check_owner,
+            ),
             invoker(bin_dirs, check_owner=arguments.check_owner),
             timeout=arguments.timeout,
             failure_policy=arguments.failure_policy,

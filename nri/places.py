@@ -19,7 +19,7 @@ DEFAULT_SOCKET = "/var/run/nri/nri.sock"
 """Socket on which a runtime accepts v2 plugins."""
 
 DEFAULT_RECORD_DIR = "/run/nri/v1bridge.record"
-"""The bridge's record of containers that have had their create; below /run, so that no reboot leaves it there."""
+"""The record of all hosts: the configuration in use, and what each container has had. No reboot leaves it there."""
 
 
 def beside(record_dir: str, ending: str) -> str:

@@ -139,7 +139,7 @@ def entry_beside(source: str, type_: str) -> tuple[PluginEntry | None, str]:
     for name in sorted(os.listdir(folder)):
         path = os.path.join(folder, name)
         if name.endswith(".conf") and os.path.isfile(path) and f'"{type_}"'.encode() in content(path):
-            for entry in config.load(f"{folder}/none", path, check_owner=False).plugins:
+            for entry in config.load("", path, check_owner=False).plugins:
                 if entry.type == type_:
                     return entry, path
     return None, ""

@@ -18,7 +18,7 @@ import click
 from nri import config
 from nri.cli import options
 from nri.cli.check import check_host
-from nri.config.loading import unread
+from nri.config.loading import read_set, unread
 from nri.errors import NRIError, escape, reason_of
 
 ATTEMPTS = 5
@@ -71,6 +71,7 @@ def _apply(host: options.Host, directory: str, conf_dir: str, sets: str) -> list
                 raise NRIError(f'{directory} has no *.conf; for no plugins, write one with "plugins": []')
             content = _check(host, new, directory)
             moved_to = _exchange(new, conf_dir, sets)
+            host._replace(conf_dir=conf_dir).in_use().use(read_set(conf_dir, host.conf_file).documents)
         except BaseException:
             if os.path.realpath(conf_dir) != os.path.realpath(new):
                 shutil.rmtree(new)
@@ -153,7 +154,7 @@ def _exchange(new: str, conf_dir: str, sets: str) -> str:
             target = os.path.relpath(os.path.join(above, target), os.path.dirname(before))
         os.symlink(target, before)
     elif before:
-        os.rename(conf_dir, before)  # the bridge uses missing files for one second more
+        os.rename(conf_dir, before)  # the hosts go on with the set in use
     try:
         os.rename(part, conf_dir)
     except BaseException:

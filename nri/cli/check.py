@@ -15,6 +15,7 @@ from nri.client.resident import try_resident
 from nri.client.unstartable import NOT_RUN, WINDOWS, explain, has_windows_ends
 from nri.config import Fault
 from nri.config.entries import PluginEntry
+from nri.config.in_use import why_not
 from nri.config.loading import unread
 from nri.config.plugin_conf import check_conf, fault_at, openness_note
 from nri.config.when import SKIP
@@ -120,11 +121,11 @@ class Checked:
 
     def _check_hooks(self) -> None:
         """Look at the files of hooks: one that is wrong refuses every container."""
-        from nri.plugins.hook_injector import HookInjectorConf
+        from nri.plugins.hook_injector import DIRS, HookInjectorConf
         from nri.plugins.hook_injector.hook_files import Subject, question, read_dirs
 
         try:
-            files = read_dirs(HookInjectorConf.from_value(self.plugin.conf).dirs)
+            files = read_dirs(HookInjectorConf.from_value(self.plugin.conf).dirs, DIRS)
         except NRIError as error:
             self._fault(str(error))
             return
@@ -226,7 +227,10 @@ def check(host: options.Host, as_json: bool, hash_only: bool) -> None:
             click.echo(host.load().content_hash())
             return
     checked, faults = check_host(host)
-    notes = [note for note, _ in unread(host.conf_dir, is_standard=host.conf_dir == DEFAULT_CONF_DIR)]
+    in_use = host.in_use(writes=False)
+    in_use.look(check_owner=host.check_owner)
+    notes = [*why_not(in_use)] if in_use.config is not None else []
+    notes += [note for note, _ in unread(host.conf_dir, is_standard=host.conf_dir == DEFAULT_CONF_DIR)]
     if as_json:
         listed = [entry.to_value() for entry in checked]
         values = [_fault_value(fault) for fault in faults]

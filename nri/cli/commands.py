@@ -22,6 +22,7 @@ COMMANDS = {
     "invoke": "Run the chain once, by hand.",
     "metrics": "Print this node's bridge as series for Prometheus.",
     "new": "Make a folder with a new plugin.",
+    "reapply": "Bring running containers up to the configuration in use.",
     "simulate": "Try plugins on made-up pods, without a container runtime.",
     "status": "Print how the bridge of this node is, and its plugins.",
 }

@@ -48,7 +48,8 @@ def doctor(as_json: bool) -> None:
 
 
 def _check(settings: BridgeOptions) -> tuple[list[Checked], tuple[Fault, ...]]:
-    return check_host(options.Host(settings.conf_dir, settings.conf_file, settings.bin_dirs, settings.check_owner))
+    places = settings.conf_dir, settings.conf_file, settings.bin_dirs, settings.check_owner, settings.record_dir
+    return check_host(options.Host(*places))
 
 
 def _page(findings: list[Finding], log: list[str]) -> Iterator[tuple[str, str | None]]:

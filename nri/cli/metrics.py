@@ -196,7 +196,12 @@ def families(document: Document) -> Iterator[Metric]:
     text = "Late creates that have ended, by outcome: succeeded, failed."
     yield _counter("late_creates_total", text, ended, ("outcome",))
     text = "Pods and containers that run without their plugins, or without one of them."
-    yield _number("without_plugins", text, len({entry["id"] for entry in document["withoutPlugins"]}))
+    yield _number("without_plugins", text, document["without"]["containers"])
+    counts: dict[str, Any] = {plugin["type"]: {"reapply": 0, "release": 0} for plugin in document["plugins"]}
+    counts |= {entry["plugin"]: entry for entry in document["outdated"]}
+    outdated = [((plugin, due), counts[plugin][due]) for plugin in counts for due in ("reapply", "release")]
+    text = "Pods and containers that run under an older configuration of a plugin, by what `nri reapply` would do."
+    yield _gauge("outdated", text, outdated, ("plugin", "due"))
     text = "1 if the record of late creates can be written, else 0: then a restart runs create again."
     yield _number("record_usable", text, document["record"]["fault"] is None)
     yield _counter("log_lines_lost_total", "Lines that the log could not take.", [((), document["log"]["lost"])])

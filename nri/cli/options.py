@@ -13,8 +13,9 @@ import click
 from nri import config, trust
 from nri.client import Invoker
 from nri.config.entries import DEFAULT_TIMEOUT, MAX_TIMEOUT, ConfigList
+from nri.config.in_use import InUse
 from nri.errors import NRIError, escape
-from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
+from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, DEFAULT_RECORD_DIR
 from nri.types import DecodeError, gojson
 from nri.types.v1 import MAX_REQUEST, STATES, Request
 
@@ -72,6 +73,7 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for 
 _HOST = (
     path("--conf-dir", default=DEFAULT_CONF_DIR, metavar="DIR", help="Directory of the host configuration (*.conf)."),
     path("--conf-file", default=DEFAULT_CONF_FILE, help="File that is read if the directory holds no *.conf."),
+    path("--record-dir", default=DEFAULT_RECORD_DIR, metavar="DIR", help="Directory of the hosts' record."),
     path("--bin-dir", "bin_dirs", multiple=True, default=DEFAULT_BIN_DIRS, metavar="DIR", help=_BIN_DIR_HELP),
     click.option("--no-check-owner", is_flag=True, help="For development: also use files that others can write to."),
 )
@@ -84,10 +86,15 @@ class Host(NamedTuple):
     conf_file: str
     bin_dirs: tuple[str, ...]
     check_owner: bool
+    record_dir: str = DEFAULT_RECORD_DIR
 
     def load(self) -> ConfigList:
-        """Load the host configuration."""
+        """Load the host configuration, as its files are now."""
         return config.load(self.conf_dir, self.conf_file, check_owner=self.check_owner)
+
+    def in_use(self, *, writes: bool = True) -> InUse:
+        """Return the configuration that the hosts use."""
+        return InUse(self.conf_dir, self.conf_file, self.record_dir, writes=writes)
 
     @property
     def invoker(self) -> Invoker:
@@ -103,11 +110,17 @@ def host(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def wrapped(
-        *args: Any, conf_dir: str, conf_file: str, bin_dirs: tuple[str, ...], no_check_owner: bool, **kwargs: Any
+        *args: Any,
+        conf_dir: str,
+        conf_file: str,
+        record_dir: str,
+        bin_dirs: tuple[str, ...],
+        no_check_owner: bool,
+        **kwargs: Any,
     ) -> Any:
         if no_check_owner:
             click.echo(f"warning: {trust.UNCHECKED} (--no-check-owner)", err=True)
-        return command(*args, host=Host(conf_dir, conf_file, bin_dirs, not no_check_owner), **kwargs)
+        return command(*args, host=Host(conf_dir, conf_file, bin_dirs, not no_check_owner, record_dir), **kwargs)
 
     for option in reversed(_HOST):
         wrapped = option(wrapped)

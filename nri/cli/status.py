@@ -76,7 +76,7 @@ def page(document: dict[str, Any], verdict: Verdict) -> list[str]:
     lines = wrapped(verdict.line) if verdict.code == WELL else [verdict.word]
     for reason in verdict.reasons if verdict.code != WELL else ():
         lines += wrapped(reason, "- ")
-    for part in (_facts, _plugins, _errors, _without, _events):
+    for part in (_facts, _plugins, _errors, _without, _outdated, _events):
         if part_lines := list(part(document)):
             lines += ["", *part_lines]
     return lines
@@ -116,6 +116,8 @@ def _configuration(configuration: dict[str, Any], now: float) -> Iterator[str]:
             yield f"- and {len(faults) - MAX_FAULTS} more: nri check"
     elif configuration["valid"]:
         yield f"valid, hash {configuration['hash'] or 'unknown'}"
+    for path in configuration["missing"]:
+        yield f"MISSING, and still in use: {path}"
     if configuration["since"] is not None:
         yield f"in use since {since(configuration['since'], now)}"
     yield from files[:MAX_FILES]
@@ -144,12 +146,26 @@ def _errors(document: dict[str, Any]) -> Iterator[str]:
 
 
 def _without(document: dict[str, Any]) -> Iterator[str]:
-    entries = document["withoutPlugins"]
+    entries, all_ = document["withoutPlugins"], document["without"]
     if entries:
-        yield f"without their plugins ({len({entry['id'] for entry in entries})})"
+        yield f"without their plugins ({all_['containers']})"
+    if all_["containers"] > MAX_WITHOUT:
+        rows = [
+            [entry["plugin"] or "all", entry["state"], entry["namespace"], number(entry["count"])]
+            for entry in all_["by"]
+        ]
+        yield from table(("PLUGIN", "STATE", "NAMESPACE", "COUNT"), rows)
+        yield f"the last {MAX_WITHOUT}:"
     for entry in entries[-MAX_WITHOUT:]:
         about = f"{_name(entry)} without {entry['plugin'] or 'its plugins'} since {date(entry['since'])}"
         yield from wrapped(f"{about}: {entry['state']}: {entry['why']}", "- ", "  ")
+
+
+def _outdated(document: dict[str, Any]) -> Iterator[str]:
+    if document["outdated"]:
+        yield "under an older configuration: nri reapply"
+    for entry in document["outdated"]:
+        yield from wrapped(f"{entry['plugin']}: {entry['reapply']} to reapply, {entry['release']} to release", "- ")
 
 
 def _events(document: dict[str, Any]) -> Iterator[str]:

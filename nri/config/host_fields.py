@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nri.config.entries import FAILURE_POLICIES
-from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
+from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, DEFAULT_RECORD_DIR
 from nri.types import fields
 
 CONF_DIR = fields.path("directory of the host configuration", default=DEFAULT_CONF_DIR)
@@ -14,6 +14,11 @@ BIN_DIRS = fields.array(
     shortest=1,
     expected="an array of absolute paths, at least one",
     default=[*DEFAULT_BIN_DIRS],
+)
+RECORD_DIR = fields.path(
+    "directory of the hosts' record (mode 0700): the configuration in use, and what each container has had; the "
+    "bridge's status socket (.sock) is beside it. It must outlive the bridge but not a reboot: keep it below /run",
+    default=DEFAULT_RECORD_DIR,
 )
 FAILURE_POLICY = fields.choice(
     *FAILURE_POLICIES,

@@ -4,6 +4,8 @@ Files that end in ``.conf`` in the drop-in directory are read in the byte order 
 The single file of the Go implementation is read only if that directory has no such file. Each file's kind is checked
 before it is opened: a FIFO does not block a container's start, and no device is touched. Files that others can write
 to are not read (:mod:`nri.trust`).
+
+This module reads the files as they are. What a host uses is :mod:`nri.config.in_use`.
 """
 
 from __future__ import annotations
@@ -33,14 +35,12 @@ SUFFIX = ".conf"
 MAX_SIZE = 1024 * 1024
 """The longest file that is accepted, in bytes; a real one has some hundreds."""
 
-SETTLED, GRACE, PAUSE = 0.05, 1.0, 0.001
-"""Seconds since its last change after which a directory is not being edited, seconds that an edit is waited for at
-most, and seconds between two readings. Tools move a file away before they write it anew, or exchange a directory."""
+ATTEMPTS, PAUSE = 4, 0.001
+"""Readings of files that change meanwhile, after which the last one counts; and seconds between two."""
 
-RECENT_NS, SECOND_NS = 100_000_000, 1_000_000_000
-"""Nanoseconds; a file that changed within them may change again without getting another time of change: the second
-where the file system has times of whole seconds.
-"""
+RECENT = 1.1
+"""Seconds after which a file that is seen changed cannot change again without another time of change: file systems
+have times of whole seconds. They count from our own look: no clock of a file is compared with ours."""
 
 
 class InvalidFile(Fault):
@@ -70,19 +70,67 @@ class InvalidFile(Fault):
 def load(
     conf_dir: str = DEFAULT_CONF_DIR, conf_file: str = DEFAULT_CONF_FILE, *, check_owner: bool = True
 ) -> ConfigList:
-    """Return the host configuration; it has no plugins if there are no files.
-
-    If the files are being edited, they are read again, so that the old set or the new one counts.
+    """Return the host configuration of the files as they are now; it has no plugins if there are no files.
 
     :param conf_file: the file that is read if *conf_dir* has no ``*.conf``.
     :param check_owner: whether files that others can write to are refused.
     :raises ConfigError: with the faults of all files, at most :data:`nri.config.faults.MAX_FAULTS`.
     """
-    attempts = int(GRACE / SETTLED)
-    read = Source(conf_dir, conf_file).read(check_owner=check_owner, attempts=attempts, settled=SETTLED)
-    if isinstance(read, ConfigError):
-        raise read.explained() from None
-    return ConfigList(plugins=[plugin for plugins in read.values() for plugin in plugins])
+    try:
+        return joined(Source(conf_dir, conf_file).read(check_owner=check_owner).parsed())
+    except ConfigError as error:
+        raise error.explained() from None
+
+
+def joined(files: Files) -> ConfigList:
+    """Return the configuration with the plugins of all files."""
+    return ConfigList(plugins=[plugin for plugins in files.values() for plugin in plugins])
+
+
+def load_files(conf_dir: str, conf_file: str, *, check_owner: bool = True) -> Files:
+    """Return the files, each with its plugins, in the order in which they are read.
+
+    For a caller that must answer at once: each file that is not valid is one fault (:class:`InvalidFile`);
+    :meth:`ConfigError.explained` then finds the faults in it.
+
+    :param conf_dir: "" for *conf_file* alone.
+    :raises ConfigError: as :func:`load` does.
+    """
+    return read_set(conf_dir, conf_file, check_owner=check_owner).parsed()
+
+
+class Read:
+    """A set of files as it was read.
+
+    :ivar documents: the content of each file, by its path, in order.
+    :ivar faults: why some of it cannot be used.
+    """
+
+    __slots__ = ("documents", "faults")
+
+    def __init__(self) -> None:
+        self.documents: dict[str, bytes] = {}
+        self.faults: list[Fault] = []
+
+    def parsed(self) -> Files:
+        """Return the plugins of each file.
+
+        :raises ConfigError: as :func:`load_files` does.
+        """
+        files: Files = {}
+        invalid: list[Fault] = []
+        for path, document in self.documents.items():
+            value = parse(document)
+            if value is None:
+                invalid.append(InvalidFile(file=path, document=document))
+                continue
+            plugins = ConfigList.from_value(value, path).plugins
+            files[path] = tuple(
+                [plugin.replace(source=path, source_index=index) for index, plugin in enumerate(plugins)]
+            )
+        if invalid or self.faults:
+            raise ConfigError(sorted([*self.faults, *invalid], key=lambda fault: os.fsencode(fault.file)))
+        return files
 
 
 class Source:
@@ -94,45 +142,41 @@ class Source:
     def __init__(self, conf_dir: str, conf_file: str) -> None:
         self.conf_dir, self.conf_file = conf_dir, conf_file
         self._seen: object = None  # the metadata of what was read; None if it is to be read again
+        self._since = 0.0  # when that was seen first, of time.monotonic()
         self._listed: object = None  # the directory's metadata when _paths was made
         self._paths: list[str] = []
 
     def is_unchanged(self, *, check_owner: bool) -> bool:
         """Return whether the metadata of the files and directories is as it was when they were read."""
-        return self._seen is not None and self._look(check_owner)[0] == self._seen
+        return self._is_settled and self._look(check_owner) == self._seen
+
+    def read(self, *, check_owner: bool) -> Read:
+        """Return the files; if they change meanwhile, they are read again."""
+        for _ in range(ATTEMPTS):
+            before = self._look(check_owner)
+            read = read_set(self.conf_dir, self.conf_file, check_owner=check_owner)
+            after = self._look(check_owner)
+            is_whole = after == before and (bool(read.faults) or [*read.documents] == self._paths or not self._paths)
+            if is_whole:
+                break
+            time.sleep(PAUSE)
+        # What cannot be read may be readable without a change of the file.
+        seen = after if is_whole and not read.faults else None
+        if seen != self._seen:
+            self._seen, self._since = seen, time.monotonic()
+        return read
 
     def forget(self) -> None:
         """Let the files count as changed."""
         self._seen = None
 
-    def read(self, *, check_owner: bool, attempts: int, settled: float = 0.0) -> Files | ConfigError:
-        """Return the files, or their faults; if they change meanwhile, they are read again.
+    @property
+    def _is_settled(self) -> bool:
+        return self._seen is not None and time.monotonic() - self._since > RECENT
 
-        :param attempts: readings at most; then the last one counts.
-        :param settled: seconds since the directory's last change, before which it counts as changing.
-        """
-        while True:
-            attempts -= 1
-            before, _ = self._look(check_owner)
-            left = settled - unchanged_for(self.conf_dir) if settled else 0.0
-            try:
-                outcome: Files | ConfigError = load_files(self.conf_dir, self.conf_file, check_owner=check_owner)
-            except ConfigError as error:
-                outcome = error
-            after, newest = self._look(check_owner)
-            is_whole = after == before and (
-                isinstance(outcome, ConfigError) or [*outcome] == self._paths or not self._paths
-            )
-            if attempts <= 0 or (is_whole and left <= 0):
-                # Files that may have changed without another time of change are read again.
-                self._seen = None if not is_whole or _is_recent(newest) else after
-                return outcome
-            time.sleep(max(PAUSE, left))
-
-    def _look(self, check_owner: bool) -> tuple[tuple[object, ...], int]:
-        """Return the metadata of all files and directories that count, and the time of the files' latest change."""
+    def _look(self, check_owner: bool) -> tuple[object, ...]:
+        """Return the metadata of all files and directories that count."""
         seen: dict[str, object] = {"": check_owner}
-        newest = 0
         plain: set[str] = set()
         for path in [self.conf_dir, self.conf_file, *self._list()]:
             try:
@@ -149,25 +193,19 @@ class Source:
                 continue
             changed = status.st_mtime_ns, status.st_ctime_ns
             seen[path] = (status.st_ino, status.st_size, *changed, status.st_mode)
-            newest = max(newest, status.st_ctime_ns)
-        return (*seen.items(),), newest
+        return (*seen.items(),)
 
     def _list(self) -> list[str]:
         """Return the paths of the files; the directory is listed again only if it may have changed."""
         try:
             status = os.stat(self.conf_dir)
             state = (status.st_dev, status.st_ino, status.st_ctime_ns, status.st_mode)
-            if state != self._listed:
+            if state != self._listed or not self._is_settled:
                 self._paths = list_files(self.conf_dir)
-                self._listed = None if _is_recent(status.st_ctime_ns) else state
+                self._listed = state
         except OSError:
             self._listed, self._paths = None, []
         return self._paths
-
-
-def _is_recent(changed: int) -> bool:
-    """Return whether what changed at this time, in nanoseconds, may change again without getting another one."""
-    return time.time_ns() - changed < RECENT_NS + (0 if changed % SECOND_NS else SECOND_NS)
 
 
 def _ownership(directory: str) -> tuple[int, ...] | int:
@@ -179,52 +217,36 @@ def _ownership(directory: str) -> tuple[int, ...] | int:
     return status.st_mode, status.st_uid, status.st_gid
 
 
-def unchanged_for(conf_dir: str) -> float:
-    """Return the seconds since the last change of a directory; of the one above it, if it does not exist."""
-    for path in (conf_dir, os.path.dirname(conf_dir)) if conf_dir else ():
-        try:
-            changed = os.stat(path).st_ctime_ns
-        except OSError:
-            continue
-        seconds = (time.time_ns() - changed) / 1e9
-        if seconds < 0:
-            return float("inf")  # the clock was set back
-        return seconds if changed % SECOND_NS else max(0.0, seconds - 1)  # times may be whole seconds
-    return float("inf")
-
-
-def load_files(conf_dir: str, conf_file: str, *, check_owner: bool = True) -> Files:
-    """Return the files, each with its plugins, in the order in which they are read.
-
-    For a caller that must answer at once: each file that is not valid is one fault (:class:`InvalidFile`);
-    :meth:`ConfigError.explained` then finds the faults in it.
+def read_set(conf_dir: str, conf_file: str, *, check_owner: bool = True) -> Read:
+    """Return the files as they are.
 
     :param conf_dir: "" for *conf_file* alone.
-    :raises ConfigError: as :func:`load` does.
     """
-    files: Files = {}
-    faults: list[Fault] = []
+    result = Read()
     plain: set[str] = set()
-    directories = _leading_to(conf_dir, faults, plain) if conf_dir and check_owner else []
-    for path in (_files(conf_dir) if conf_dir else []) or [conf_file]:
-        fault_count = len(faults)
+    directories = _leading_to(conf_dir, result.faults, plain) if conf_dir and check_owner else []
+    try:
+        paths = _files(conf_dir) if conf_dir else []
+    except ConfigError as error:
+        result.faults += error.faults
+        return result
+    for path in paths or [conf_file]:
+        fault_count = len(result.faults)
         try:
-            files[path] = _load_file(path, check_owner=check_owner)
+            result.documents[path] = read(path, check_owner=check_owner)
         except ConfigError as error:
-            faults += error.faults
+            result.faults += error.faults
         except FileNotFoundError:
             continue  # there is no configuration, or the file was removed after the directory was listed
         if check_owner:
             try:
                 directories += trust.directories(path, plain)
             except OSError as error:
-                if len(faults) == fault_count:
-                    faults.append(Fault(file=path, message=_not_followed(error)))
+                if len(result.faults) == fault_count:
+                    result.faults.append(Fault(file=path, message=_not_followed(error)))
     if check_owner:
-        faults[:0] = _of_directories(directories)
-    if faults:
-        raise ConfigError(faults)
-    return files
+        result.faults[:0] = _of_directories(directories)
+    return result
 
 
 def read(path: str, *, check_owner: bool = False) -> bytes:
@@ -313,9 +335,11 @@ def _files(conf_dir: str) -> list[str]:
         return list_files(conf_dir)
     except FileNotFoundError as error:
         refusal = _refusal(conf_dir, error, "a directory")
-        if refusal is error:  # the directory does not exist
-            return []
-        raise refusal from None
+        if refusal is not error:
+            raise refusal from None
+        if conf_dir != DEFAULT_CONF_DIR:  # it was named, so it is no answer that it is not there
+            raise _fault(conf_dir, "does not exist, expected a directory, since it is named as the one") from None
+        return []
     except OSError as error:
         raise _refusal(conf_dir, error, f"a directory of *{SUFFIX} files that can be read") from None
 
@@ -351,15 +375,6 @@ def _of_directories(directories: list[str]) -> list[Fault]:
         if wrong and key not in faults:
             faults[key] = Fault(file=directory, message=wrong)
     return [*faults.values()]
-
-
-def _load_file(path: str, *, check_owner: bool) -> tuple[PluginEntry, ...]:
-    document = read(path, check_owner=check_owner)
-    value = parse(document)
-    if value is None:
-        raise ConfigError([InvalidFile(file=path, document=document)])
-    plugins = ConfigList.from_value(value, path).plugins
-    return tuple([plugin.replace(source=path, source_index=index) for index, plugin in enumerate(plugins)])
 
 
 def _refusal(path: str, error: OSError, expected: str) -> Exception:

@@ -202,6 +202,7 @@ def _with_hook(config: dict[str, Any], call: Invocation, log: str) -> dict[str, 
     kept = [hook for hook in listed if not (isinstance(hook, dict) and MARK in (hook.get("env") or []))]
     options = call.options
     words = ["hook", "create", "--conf-dir", options.conf_dir, "--conf-file", options.conf_file]
+    words += ["--record-dir", options.record_dir]
     for directory in options.bin_dirs:
         words += ["--bin-dir", directory]
     words += ["--failure-policy", options.failure_policy, "--log-file", log]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import time
 
-from nri import config
 from nri.client import ChainError, Client
 from nri.client.forking import ForkingInvoker
 from nri.client.oci import OCIState, read_config, sandbox_id_in, spec_from_oci
+from nri.config import in_use
 from nri.errors import NRIError, escape
 from nri.process import watchdog
 from nri.process.deadline import Deadline
@@ -225,7 +225,9 @@ class HostChains:
         deadline.doing = f"it was reading the configuration, {options.conf_dir} or {options.conf_file}"
         deadline.enforce(on_late or report.error)
         self._client = Client(
-            config.load(options.conf_dir, options.conf_file),
+            in_use.wait(
+                in_use.InUse(options.conf_dir, options.conf_file, options.record_dir), deadline.at, report.note
+            ),
             ForkingInvoker(options.bin_dirs),
             timeout=options.timeout,
             failure_policy=options.failure_policy,

@@ -46,6 +46,7 @@ class WrapperOptions(
     conf_dir: str = host_fields.CONF_DIR
     conf_file: str = host_fields.CONF_FILE
     bin_dirs: tuple[str, ...] = host_fields.BIN_DIRS
+    record_dir: str = host_fields.RECORD_DIR
     failure_policy: str = host_fields.FAILURE_POLICY
     timeout: float = fields.value(SECONDS, "seconds, for entries without a timeout", default=DEFAULT_TIMEOUT)
     deadline: float = fields.value(SECONDS, "seconds for the whole chain of one state", default=DEFAULT_DEADLINE)

@@ -65,8 +65,18 @@ def judge(document: dict[str, Any]) -> Verdict:
         used = "the last valid one is in use" if configuration["since"] is not None else "no plugin can run"
         others = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         reasons.append((f"the configuration is not valid, {used}", f": {faults[0]}{others}" if faults else ""))
+    elif configuration["missing"]:
+        reasons.append(
+            ("files of the configuration are missing, and still in use", f": {configuration['missing'][0]}")
+        )
     for plugin in document["plugins"]:
         reasons += _of_plugin(plugin)
+    lacking: dict[str, int] = {}
+    for entry in document["without"]["by"]:
+        if entry["state"] == "create":  # a missed setup cannot be made up for, and waits for no one
+            name = entry["plugin"] or "their plugins"
+            lacking[name] = lacking.get(name, 0) + entry["count"]
+    reasons += [(f"pods and containers without {name}: {count}", "") for name, count in lacking.items()]
     if document["record"]["fault"] is not None:
         reasons.append((document["record"]["fault"], ""))
     if document["log"]["fault"] is not None:

@@ -185,7 +185,7 @@ class Bridge(stub.V2Plugin):
         self.chains.close()
 
     def _run_sandbox(self, pod: api.PodSandbox, state: State, call: Call, changes: Changes | None = None) -> None:
-        self.chains.run(requests.of_pod(pod, state), requests.name_of(pod), call, changes)
+        self.chains.run(requests.Subject(pod), state, call, changes)
 
     def _run_container(
         self,
@@ -196,9 +196,7 @@ class Bridge(stub.V2Plugin):
         changes: Changes | None = None,
     ) -> None:
         pod = self._pods.complete(_identified(pod, "pod"))
-        _identified(container, "container")
-        request = requests.of_container(pod, container, state)
-        self.chains.run(request, requests.name_of(pod, container), call, changes)
+        self.chains.run(requests.Subject(pod, _identified(container, "container")), state, call, changes)
 
 
 def _identified(message: Identified, kind: str) -> Identified:

@@ -1,24 +1,20 @@
-"""The chains of the bridge, each run once: for an event, or late for what started while no bridge was connected.
+"""The chains of the bridge, each run once: for an event, or late, by the worker.
 
-A chain runs with the configuration and the options as they are when it begins. Events ask residents; late creates
-start a process for each request, so that the residents are free for events.
-
-An event's ``create`` is put on record when it has ended without an error, its ``delete`` takes it off. A
-synchronization shows the containers that live without being on record: they get a late create
-(:mod:`nri.v1bridge.late`).
+A chain runs with the configuration and the options as they are when it begins. Events ask residents; the worker
+starts a process for each request, so that the residents are free for events. What has run is noted in the memory
+(:mod:`nri.v1bridge.memory`), and :func:`fate` says what a failure means.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nri.client import ChainError, Client, Invoker
+from nri.client import ChainError, Client, Invoker, PluginError
 from nri.client.chain import STOPPED
 from nri.client.resident import Residents
 from nri.config.entries import ConfigList
@@ -26,25 +22,28 @@ from nri.errors import bounded, escape
 from nri.places import CONTAINERD_CONF_FILE
 from nri.process import children
 from nri.process.conversation import Stop
-from nri.types.v1 import State
+from nri.types.v1 import RELEASE, State
 from nri.v1bridge.configuration import Configuration
-from nri.v1bridge.late import LateCreates, Missed, find_missed
-from nri.v1bridge.log import EventLog
-from nri.v1bridge.record import Record
+from nri.v1bridge.late import NO_CONFIGURATION, Wanted, Worker, living
+from nri.v1bridge.ledger import identity
+from nri.v1bridge.log import EventLog, late_line
+from nri.v1bridge.memory import MISSED_SETUP, REAPPLY, Holding, Memory, Ran, Verdict, compare
+from nri.v1bridge.memory import RELEASE as RELEASES
 from nri.v2.ttrpc import Code, StatusError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Container, Sequence
 
     from nri.adjust import Changes
-    from nri.client import Invoker, Step
+    from nri.client import Step
     from nri.config.entries import PluginEntry
     from nri.process.subreaper import Subreaper
-    from nri.types.v1 import Request
-    from nri.v1bridge.late import Found
+    from nri.types.v1 import Request, Result
     from nri.v1bridge.ledger import Ledger
     from nri.v1bridge.log import EventLines
+    from nri.v1bridge.memory import Due, Row
     from nri.v1bridge.options import BridgeOptions
+    from nri.v1bridge.requests import Subject
     from nri.v2 import api
     from nri.v2.ttrpc import Call
 
@@ -57,12 +56,6 @@ MAX_ERROR = 4096
 MAX_WAITING = 64
 """Chains that wait to be logged and counted; a runtime has fewer events at a time."""
 
-AGAIN_AFTER = 1.0
-"""Seconds between two looks for a first valid configuration."""
-
-ALONE_WITHIN = 8.0
-"""Seconds that a bridge which was launched before this one has to end: it finishes its late creates."""
-
 REFUSABLE = (State.SETUP, State.CREATE, State.RESIZE)
 """States whose events an error refuses: if the runtime abandons one, nothing comes of it, and its chain ends.
 
@@ -70,13 +63,65 @@ A container's ``update`` comes when its new limits are in force, and its ``delet
 taken: both go on.
 """
 
-MISSED_SETUP = "its setup was missed: the container was created without it"
+STARTED = "the runtime starts it all the same"
 
 log = logging.getLogger("nri.v1bridge")
 
 
+def fate(request: Request, *, has_failed: bool, refuses_starts: bool) -> tuple[str, str]:
+    """Return what becomes of a container whose ``create`` has ended, and how to say why it runs without a plugin.
+
+    | the ``create`` of | has failed | then |
+    | --- | --- | --- |
+    | anything | no | it is done; a plugin whose failure is ignored is listed |
+    | the worker | yes | it is tried again, or listed |
+    | a container, by an event of a runtime that starts it all the same (CRI-O) | yes | it is tried late, and listed |
+    | anything else, by an event | yes | it is refused: nothing has come of it |
+    """
+    if request.late:
+        return "fails" if has_failed else "succeeds", "the late create has failed"
+    if has_failed and (refuses_starts or request.is_sandbox):
+        return "is refused", ""
+    return "fails" if has_failed else "succeeds", STARTED
+
+
+class Run(NamedTuple):
+    """A chain that is to run."""
+
+    client: Client
+    request: Request
+    name: str
+    """``NAMESPACE/POD[/CONTAINER]``, for the log."""
+    event: str = ""
+    """The runtime's event; "" for what the worker runs, and what follows it."""
+    deadline: float | None = None
+    """A time of :func:`time.monotonic`; None if only the timeouts of the plugins apply."""
+    changes: Changes | None = None
+    stop: Stop | None = None
+    previous: Callable[[PluginEntry], Result | None] | None = None
+    only: Container[str] | None = None
+
+
+class Made:
+    """What is made once of a configuration and the options.
+
+    :ivar sandboxes: the entries that containerd 2.x does not run itself for sandboxes.
+    :ivar keys: the entries' keys, by the identity of the object.
+    """
+
+    def __init__(self, configuration: ConfigList, options: BridgeOptions) -> None:
+        self.configuration, self.options = configuration, options
+        entries = [entry for entry in configuration.plugins if entry.source != CONTAINERD_CONF_FILE]
+        self.sandboxes = ConfigList(version=configuration.version, plugins=entries)
+        self.keys = {id(entry): entry.key for entry in configuration.plugins}
+
+    def key(self, entry: PluginEntry) -> str:
+        """Return the key of an entry."""
+        return self.keys.get(id(entry)) or entry.key
+
+
 class Chains:
-    """Runs the chains of events, and those that were missed. All methods may be called from any thread.
+    """Runs the chains of events, and what is due. All methods may be called from any thread.
 
     The parameters are those of :class:`nri.v1bridge.bridge.Bridge`.
 
@@ -92,34 +137,32 @@ class Chains:
         is_alone: Callable[[float], bool],
     ) -> None:
         self.options = options
-        self.configuration = Configuration(options.conf_dir, options.conf_file)
-        self._given, self._ledger, self._subreaper, self._is_alone = invoker, ledger, subreaper, is_alone
+        self.configuration = Configuration(options.conf_dir, options.conf_file, options.record_dir)
+        self._given, self._ledger, self._subreaper = invoker, ledger, subreaper
         self.residents = Residents(options.bin_dirs, check_owner=options.check_owner)
-        self._made: tuple[ConfigList, BridgeOptions, list[PluginEntry]] | None = None
+        self._made = Made(ConfigList(), options)
+        self._stamp, self._stamped = 0, object()
         self._log = EventLog()
         self._ran: deque[tuple[EventLines, str, float, str]] = deque()  # that are to be logged and counted
         self._busy = 0  # chains that run
         self._lock = threading.Lock()  # protects _busy
         self._idle = threading.Condition(self._lock)
         self._tidying = threading.Lock()
-        self._record = Record()
-        self._late = LateCreates(self._run_late, self._record)
-        self._comparison: Found | None = None  # by the synchronization, before the late creates begin
-        self._unproven: dict[str, list[Missed]] = {}
-        self._is_ending = self._is_awaiting = False  # a valid configuration, for what has started without one
+        self.memory = Memory()
+        self.late = Worker(self.memory, self._look, self._due, self._run_due, self._wanted, is_alone)
         self._runtime_runs_pods, self._refuses_starts = False, True
         self._in_progress: tuple[str, Call] | None = None  # the name of the pod or container, and the event
 
     def use(self, options: BridgeOptions) -> None:
         """Replace the options."""
-        before = self.options
-        # With the same paths the last valid configuration stays: a runtime configures the bridge after each restart.
-        if (options.conf_dir, options.conf_file) != (before.conf_dir, before.conf_file):
-            self.configuration = Configuration(options.conf_dir, options.conf_file)
+        before, self.options = self.options, options
+        # With the same paths the configuration stays: a runtime configures the bridge after each restart.
+        paths = options.conf_dir, options.conf_file, options.record_dir
+        if (*paths, options.doubts) != (before.conf_dir, before.conf_file, before.record_dir, before.doubts):
+            self.configuration = Configuration(*paths, options.doubts)
         if (options.bin_dirs, options.check_owner) != (before.bin_dirs, before.check_owner):
             self.residents.close()
             self.residents = Residents(options.bin_dirs, check_owner=options.check_owner)
-        self.options = options
 
     def configure(self, *, runtime_runs_pods: bool, refuses_starts: bool, within: float) -> None:
         """Prepare for a connection with the options.
@@ -129,155 +172,56 @@ class Chains:
         :param within: seconds that the residents have to be ready.
         """
         self._runtime_runs_pods, self._refuses_starts = runtime_runs_pods, refuses_starts
-        self._record.load(self.options.record_dir)
+        self.memory.load(self.options.record_dir)
         self.client()
         self.residents.prepare(within)
 
-    def client(self, *, without_containerds: bool = False, is_late: bool = False) -> Client:
-        """Return a client for the configuration that the files hold now.
+    def client(self, *, is_sandbox: bool = False, is_late: bool = False) -> Client:
+        """Return a client for the configuration in use.
 
-        :param without_containerds: leave out the plugins that containerd 2.x runs itself for pod sandboxes.
-        :param is_late: for a late create.
+        :param is_sandbox: leave out the plugins that the runtime runs itself for pod sandboxes.
+        :param is_late: for the worker.
         """
         started = time.monotonic()
         options, made = self.options, self._made
         configuration = self.configuration.current(check_owner=options.check_owner)
-        is_same = made is not None and made[0] is configuration
+        is_same = made.configuration is configuration and made.options is options
         if log.isEnabledFor(logging.DEBUG):
             change = "unchanged" if is_same else "read"
             log.debug("configuration %s (%.1f ms)", change, (time.monotonic() - started) * 1000)
-        if made is None or not is_same or made[1] is not options:
-            made = self._made = configuration, options, self._keep_residents(configuration, options)
+        if not is_same:
+            made = self._made = Made(configuration, options)
+            has_residents = options.resident and self._given is None
+            self.residents.keep(
+                [(entry.type, entry.resident is not False) for entry in configuration.plugins if has_residents]
+            )
         invoker = self._given or self.residents
         if self._given is None and (is_late or not options.resident):
             invoker = Invoker(options.bin_dirs, check_owner=options.check_owner)
-        if without_containerds:
-            configuration = ConfigList(version=configuration.version, plugins=made[2])
-        return Client(configuration, invoker, timeout=options.plugin_timeout, failure_policy=options.failure_policy)
-
-    def _keep_residents(self, configuration: ConfigList, options: BridgeOptions) -> list[PluginEntry]:
-        """Have residents for the plugins of a new configuration; return those that containerd does not run itself."""
-        has_residents = options.resident and self._given is None
-        self.residents.keep(
-            [(plugin.type, plugin.resident is not False) for plugin in configuration.plugins if has_residents]
-        )
-        return [plugin for plugin in configuration.plugins if plugin.source != CONTAINERD_CONF_FILE]
+        # containerd 2.x sends its own plugins two states of a sandbox alone, which are all that a bridge has there.
+        used = made.sandboxes if is_sandbox and self._runtime_runs_pods else configuration
+        return Client(used, invoker, timeout=options.plugin_timeout, failure_policy=options.failure_policy)
 
     def synchronize(self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]) -> None:
-        """Forget what does not exist any more, and queue what was missed; :meth:`start` begins with that."""
+        """Take what exists; :meth:`start` begins with what is due."""
         existing = {subject.id for subject in pods} | {subject.id for subject in containers}
-        self._record.keep(existing)
-        self._late.drop()
-        comparison = find_missed(pods, containers, self._record)
-        if not self._is_ending:
-            self._comparison, self._unproven = comparison, comparison.unproven
-            self._late.put(comparison.missed)
+        self.memory.synchronize(living(pods, containers), existing)
 
     def start(self) -> None:
-        """Begin with the queued late creates, once no file is being edited and no other bridge is at work."""
-        if self._comparison is not None:
-            self._late.start(functools.partial(self._begin, self._comparison))
-
-    def _begin(self, comparison: Found) -> None:
-        time.sleep(self.configuration.settles_in())
-        self._is_alone(ALONE_WITHIN)
-        if self._comparison is comparison:  # the connection has not ended
-            self._comparison = None
-            missed = sum(map(len, comparison.missed))
-            self._begin_waiting(f"{missed} pods and containers" if missed else "")
-
-    def _begin_waiting(self, who: str) -> None:
-        """Begin with the late creates that wait, if the plugins are to run for them.
-
-        :param who: those that wait, for the log; "" for none.
-        """
-        means, level, is_known = "running create for them", logging.WARNING, True
-        client = self.client()
-        has_plugins = client.config.plugins
-        if not self.options.late_create:
-            means = 'no plugin runs for them ("lateCreate": false)'
-            self._unproven = {}
-            note = functools.partial(self._runs_without, why='it started without the bridge ("lateCreate": false)')
-            self._late.take(note if has_plugins or not self.configuration.is_known else lambda _: None)
-        elif not self.configuration.is_known:
-            means, level = "no plugin runs for them before there is a valid configuration", logging.ERROR
-            is_known = False
-        elif not has_plugins:
-            means, level = "no plugin is configured for them", logging.INFO
-            self._unproven = {}
-            self._late.take(lambda missed: self._record.add(missed.request.id))
-        else:
-
-            def note_setup(missed: Missed) -> None:
-                self._note_missed_setup(missed.request, missed.name, self._missed_setup(missed.request, client))
-
-            self._late.note(note_setup)
-        if who:
-            log.log(level, "late: %s have had no create; %s", who, means)
-        if is_known:
-            self._late.work()
-        else:
-            self._await_configuration()
-
-    def _await_configuration(self) -> None:
-        """List what runs without a valid configuration, and run its late creates as soon as there is one."""
-        why = "there was no valid configuration when it started"
-        self._late.note(functools.partial(self._runs_without, why=why))
-        with self._lock:
-            is_begun, self._is_awaiting = self._is_awaiting, True
-        if is_begun:
-            return
-        while not self.configuration.is_known and not self._is_ending:
-            time.sleep(AGAIN_AFTER)
-            self.client()
-        self._is_awaiting = False
-        if not self._is_ending:
-            is_waited_for = self._late.counts()["waiting"]
-            self._begin_waiting("those that started without a valid configuration" if is_waited_for else "")
-
-    def _runs_without(self, missed: Missed, why: str) -> None:
-        self._record.runs_without(missed.name, missed.request, why)
-
-    def _note_missed_setup(self, request: Request, name: str, plugins: Sequence[PluginEntry]) -> None:
-        for plugin in plugins:
-            self._record.runs_without(name, request.replace(state=State.SETUP), MISSED_SETUP, plugin.type)
-
-    def _missed_setup(self, request: Request, client: Client) -> Sequence[PluginEntry]:
-        """Return the plugins of ``setup`` that a container was created without; it can't be done late."""
-        if request.is_sandbox or not client.chain(State.SETUP):
-            return []
-        done = self._record.setups(request.id)
-        return [plugin for plugin in client.chain(State.SETUP, request) if plugin.type not in done]
-
-    def _refuse_without_setup(self, request: Request, name: str, client: Client) -> None:
-        """Refuse to start a container that a plugin's ``setup`` has missed, unless its failures are ignored.
-
-        :raises StatusError: with the plugins.
-        """
-        plugins = self._missed_setup(request, client)
-        policy = self.options.failure_policy
-        if needed := [plugin.type for plugin in plugins if (plugin.failure_policy or policy) == "fail"]:
-            text = f"nri v0.1: create: plugin {', '.join(needed)}: {MISSED_SETUP}; create the container again"
-            log.error("%s: %s", escape(name), text)
-            if self._refuses_starts:
-                raise StatusError(Code.ABORTED, text)
-        self._note_missed_setup(request, name, plugins)
+        """Begin with what is due."""
+        self.late.start(is_new=True)
 
     def stop(self, *, for_good: bool = False) -> None:
-        """Drop the late creates that have not begun.
+        """Leave what has not begun to the next connection.
 
         :param for_good: the bridge ends.
         """
-        self._is_ending = self._is_ending or for_good
-        self._comparison, self._unproven = None, {}
-        self._late.drop()
+        self.late.stop(for_good=for_good)
 
     def prove(self, sandbox: str, call: Call) -> None:
         """Note that a sandbox is ready; if it was missed, its ``create`` comes after the call."""
-        if self._unproven and (pod := self._unproven.pop(sandbox, None)):
-            self._late.put([pod])
-            if self._comparison is None and self.configuration.is_known:  # else they begin with the others
-                call.afterwards.append(self._late.start)
+        if self.memory.prove(sandbox):
+            call.afterwards.append(self.late.start)
 
     def wait_until_idle(self, timeout: float) -> bool:
         """Wait until no chain is running and the log has all faults of the configuration, at most *timeout* seconds.
@@ -285,7 +229,7 @@ class Chains:
         Return whether no chain is running, nor what follows a late create.
         """
         until = time.monotonic() + timeout
-        is_idle = self._late.wait_until_idle(timeout)
+        is_idle = self.late.wait_until_idle(timeout)
         with self._lock:
             is_idle = self._idle.wait_for(lambda: self._busy == 0, max(0.0, until - time.monotonic())) and is_idle
         self.note_runs()
@@ -294,187 +238,312 @@ class Chains:
         return is_idle
 
     def describe(self) -> dict[str, Any]:
-        """Return what the status says of the late creates, the record and the event in progress: docs/status.md."""
-        return {"lateCreates": self._late.counts(), **self._record.describe(), "inProgress": self._event_now()}
+        """Return what the status says of the memory and the event in progress: docs/status.md."""
+        record = self.memory.record
+        last, without = self.memory.lacking()
+        return {
+            "lateCreates": self.late.counts(),
+            "record": {
+                "directory": record.directory or None,
+                "fault": record.fault or self.configuration.fault or None,
+            },
+            "withoutPlugins": last,
+            "without": without,
+            "outdated": self.memory.outdated(),
+            "inProgress": self._event_now(),
+        }
 
-    def retry_record(self) -> None:
-        """Write the record again if it could not be written."""
-        self._record.retry()
+    def reapply(self, plugin: str, namespace: str, pod: str, *, is_dry: bool) -> list[dict[str, str | None]]:
+        """Have what is outdated reapplied or released; return what that is.
+
+        :param plugin: a type, "" for all; likewise a *namespace*, and a *pod*, ``NAMESPACE/NAME``.
+        :param is_dry: return it alone.
+        """
+        self.late.judge()
+
+        def is_wanted(row: Row, due: Due) -> bool:
+            of_namespace = not namespace or row.name.startswith(f"{namespace}/")
+            of_pod = not pod or f"{row.name}/".startswith(f"{pod}/")
+            return plugin in ("", due.entry.type) and of_namespace and of_pod
+
+        listed = self.memory.due(is_wanted)
+        if not is_dry:
+            self.memory.ask(is_wanted)
+            self.late.start()
+        return listed
 
     def close(self) -> None:
         """End the residents."""
         self.residents.close()
 
-    def run(self, request: Request, name: str, call: Call, changes: Changes | None = None) -> None:
+    # Events
+
+    def run(self, subject: Subject, state: State, call: Call, changes: Changes | None = None) -> None:
         """Run the chain for an event, within the time of its call.
 
         :param changes: takes what the results ask for.
         :raises StatusError: a plugin has failed.
         """
         call.afterwards.append(self._tidy)
-        self._in_progress, was_late = (name, call), call.is_late
+        self._in_progress = subject.name, call
         try:
-            self._run(request, name, call, changes)
-        except Exception as error:
-            if request.state == State.CREATE and not request.is_sandbox and not self._refuses_starts:
-                self._note_not_run(request, name, "the runtime starts it all the same", error)
-                if was_late and self.options.late_create:
-                    self._late.put([[Missed(request.replace(late=True), name)]])
-                    call.afterwards.append(self._late.start)
-            raise
+            if state == State.CREATE:
+                self._create(subject, call)
+            elif state == State.DELETE:
+                self._delete(subject, call, changes)
+            else:
+                self._other(subject, state, call, changes)
         finally:
             self._in_progress = None
 
-    def _event_now(self) -> dict[str, Any] | None:
-        if (now := self._in_progress) is None:
-            return None
-        name, call = now
-        seconds = time.monotonic() - call.received
-        allowed = None if call.deadline is None else round(call.deadline - call.received, 3)
-        return {"event": call.event, "name": escape(name), "seconds": round(seconds, 3), "allowed": allowed}
+    def _create(self, subject: Subject, call: Call) -> None:
+        request = subject.request(State.CREATE)
+        row = self.memory.begin(subject, _half(call))
+        if row is None:
+            raise self._still_running(subject.name, State.CREATE)
+        stamp = self._stamp  # before the configuration is read: what the worker sees later is compared again
+        client = self.client(is_sandbox=request.is_sandbox)
+        steps: Sequence[Step] = []
+        column, how, why = *fate(request, has_failed=True, refuses_starts=self._refuses_starts), ""
+        try:
+            self._refuse_abandoned(subject.name, State.CREATE, call)
+            self._refuse_without_setup(row, request, client)
+            steps, error = self._until_abandoned(self._event(client, request, subject, call), call)
+            if error:
+                raise StatusError(Code.ABORTED, error)
+            if self.configuration.is_known:
+                column, how = fate(request, has_failed=False, refuses_starts=self._refuses_starts)
+            else:
+                column, why = "fails", NO_CONFIGURATION
+        except Exception as error:
+            reason = error.message if isinstance(error, StatusError) else f"{type(error).__name__}: {error}"
+            why = "" if any(step.error for step in steps) else f"{how}: {reason}"
+            raise
+        finally:
+            ran = Ran(State.CREATE, steps, self._made.key, how)
+            self.memory.ended(row, column, [ran], why, stamp=stamp if column == "succeeds" else -1)
+            if column == "fails":
+                call.afterwards.append(self.late.start)
 
-    def _run(self, request: Request, name: str, call: Call, changes: Changes | None) -> None:
-        if (call.is_abandoned or call.is_late) and request.state in REFUSABLE:
-            log.warning("%s: nri v0.1: %s: not started: %s", escape(name), request.state, STOPPED)
-            raise StatusError(Code.ABORTED, f"nri v0.1: {request.state}: not started: {STOPPED}")
+    def _delete(self, subject: Subject, call: Call, changes: Changes | None) -> None:
+        request = subject.request(State.DELETE)
+
+        def run(call: Call | None = None) -> str:
+            client = self.client(is_sandbox=request.is_sandbox)
+            try:
+                if call is None:
+                    return self._chain(Run(client, request, subject.name, previous=self._previous(subject.id)))[1]
+                return self._chain(self._event(client, request, subject, call, changes))[1]
+            finally:
+                self.memory.remove(subject.id)
+
+        def run_later() -> None:
+            run()
+            self._tidy()
+
+        if not self.memory.withdraw(subject.id, _half(call), run_later):
+            raise self._still_running(subject.name, State.DELETE)
+        if error := run(call):
+            raise StatusError(Code.ABORTED, error)
+
+    def _other(self, subject: Subject, state: State, call: Call, changes: Changes | None) -> None:
+        if state in REFUSABLE:
+            self._refuse_abandoned(subject.name, state, call)
+        request, client = subject.request(state), self.client()
+        # What they do now may change whether a condition holds at the start: what was judged has not missed it.
+        judged = [entry.type for entry in client.chain(State.SETUP)] if state == State.SETUP else []
+        run = self._event(client, request, subject, call, changes)
+        steps, error = self._until_abandoned(run, call) if state in REFUSABLE else self._chain(run)
+        if not error or state not in REFUSABLE:
+            how = "" if state == State.UPDATE else STARTED
+            ran = Ran(state, steps, self._made.key, how)
+            self.memory.note(subject, ran, {*judged, *[step.plugin.type for step in steps]} if judged else ())
+        if error:
+            raise StatusError(Code.ABORTED, error)
+
+    def _event(
+        self, client: Client, request: Request, subject: Subject, call: Call, changes: Changes | None = None
+    ) -> Run:
         deadline = None if call.deadline is None else call.deadline - MARGIN
         if deadline is not None and call.is_late:  # as much time as it would have had: other events wait
             deadline += time.monotonic() - call.received
-        if request.state == State.CREATE:
-            self._create(request, name, deadline, call)
-        elif request.state == State.DELETE:
-            self._wait_for_late(request, name, call, lambda: self._delete_after_create(request, name))
-            try:
-                self._chain(request, name, deadline, changes, call=call)
-            finally:
-                self._record.discard(request.id)
-        elif request.state in REFUSABLE:
-            # What they do now may change whether a condition holds at the start: who was judged has not missed it.
-            judged = [plugin.type for plugin in self.client().chain(State.SETUP)]
-            steps = self._until_abandoned(request, name, deadline, call, changes)
-            if request.state == State.SETUP and judged:
-                self._record.add_setup(request.id, [*{*judged, *[step.plugin.type for step in steps]}])
-        else:
-            self._chain(request, name, deadline, changes, call=call)
+        has_previous = request.state not in (State.SETUP, State.CREATE)
+        previous = self._previous(subject.id) if has_previous else None
+        return Run(client, request, subject.name, call.event, deadline, changes, previous=previous)
 
-    def _create(self, request: Request, name: str, deadline: float | None, call: Call) -> None:
-        self._late.begin(request.id)
-        if not self.configuration.is_known:
-            self.client()  # looks for it
-        is_known = self.configuration.is_known
-        try:
-            steps = self._until_abandoned(request, name, deadline, call)
-            if is_known or steps:
-                self._record.add(request.id)
-            else:
-                self._late.put([[Missed(request.replace(late=True), name)]])
-                self._late.start(self._await_configuration)
-        finally:
-            self._late.end(request.id)
+    def _previous(self, id_: str) -> Callable[[PluginEntry], Result | None] | None:
+        row = self.memory.rows.get(id_)
+        return None if row is None else lambda entry: row.previous(self._made.key(entry))
 
-    def _until_abandoned(
-        self, request: Request, name: str, deadline: float | None, call: Call, changes: Changes | None = None
-    ) -> Sequence[Step]:
-        """Run a chain that ends at once when the runtime does not wait for it any more; return its steps."""
+    def _until_abandoned(self, run: Run, call: Call) -> tuple[Sequence[Step], str]:
+        """Run a chain that ends at once when the runtime does not wait for it any more."""
         stop = Stop()
         call.on_abandoned = stop.set
         if call.is_abandoned:
             stop.set()
-        return self._chain(request, name, deadline, changes, call=call, stop=stop)
+        return self._chain(run._replace(stop=stop))
 
-    def _wait_for_late(self, request: Request, name: str, call: Call, delete: Callable[[], object]) -> None:
-        """Withdraw the late ``create``, or wait for it for half of the call's time: the chain needs the rest.
+    def _refuse_abandoned(self, name: str, state: State, call: Call) -> None:
+        if call.is_abandoned or call.is_late:
+            text = f"nri v0.1: {state}: not started: {STOPPED}"
+            log.warning("%s: %s", escape(name), text)
+            raise StatusError(Code.ABORTED, text)
 
-        :raises StatusError: it is still running, and *delete* will be called after it.
+    def _still_running(self, name: str, state: State) -> StatusError:
+        then = "delete runs after it" if state == State.DELETE else "try again"
+        message = f"nri v0.1: the late create is still running; {then}"
+        log.warning("%s: %s", escape(name), message)
+        return StatusError(Code.ABORTED, message)
+
+    def _refuse_without_setup(self, row: Row, request: Request, client: Client) -> None:
+        """Refuse to start a container that a plugin's ``setup`` has missed, unless its failures are ignored.
+
+        :raises StatusError: with the plugins.
         """
-        remaining = call.remaining()
-        until = None if remaining is None else time.monotonic() + remaining / 2
-        self._unproven.pop(request.id, None)
-        if not self._late.withdraw(request.id, until, delete):
-            message = "nri v0.1: the late create is still running; delete runs after it"
-            log.warning("%s: %s", escape(name), message)
-            raise StatusError(Code.ABORTED, message)
+        missed = self._missed_setup(row, request, client)
+        policy = self.options.failure_policy
+        if needed := [entry.type for entry in missed if (entry.failure_policy or policy) == "fail"]:
+            text = f"nri v0.1: create: plugin {', '.join(needed)}: {MISSED_SETUP}; create the container again"
+            log.error("%s: %s", escape(row.name), text)
+            if self._refuses_starts:
+                raise StatusError(Code.ABORTED, text)
+        for entry in missed:
+            self.memory.lack(row, State.SETUP, entry.type, MISSED_SETUP)
 
-    def _delete_after_create(self, request: Request, name: str) -> None:
-        """Run a ``delete`` whose event has been answered."""
+    def _missed_setup(self, row: Row, request: Request, client: Client) -> Sequence[PluginEntry]:
+        """Return the plugins of ``setup`` that a container was created without; it can't be done late."""
+        if request.is_sandbox or not client.chain(State.SETUP):
+            return []
+        return [
+            entry
+            for entry in client.chain(State.SETUP, request.replace(state=State.SETUP))
+            if entry.type not in row.setup and not client.invoker.create_suffices(entry.type)
+        ]
+
+    # For the worker
+
+    def _look(self) -> int | None:
+        """Look at the configuration and the executables; return a number that changes with them."""
+        client = self.client()
+        self.configuration.explain()
+        if not self.configuration.is_known:
+            return None
+        stamped = self._made, self._runtime_runs_pods, tuple(self._binaries(client).items())
+        if stamped != self._stamped:
+            self._stamped = stamped
+            self._stamp += 1
+        return self._stamp
+
+    def _binaries(self, client: Client) -> dict[str, tuple[int, ...]]:
+        binaries = {}
+        for type_ in {entry.type for entry in client.config.plugins}:
+            try:
+                binaries[type_] = identity(client.invoker.find(type_))
+            except PluginError:
+                binaries[type_] = ()
+        return binaries
+
+    def _wanted(self) -> Wanted:
+        return Wanted(self.options.late_create, self.options.reapply)
+
+    def _due(self, row: Row) -> Verdict:
+        """Return the verdict on a row."""
+        if row.subject is None:
+            return Verdict()
+        had, again = row.had, not row.is_created
+        request, client = row.subject.request(State.CREATE), self.client(is_sandbox=row.is_sandbox)
+        binaries = self._binaries(client) if row.lacks else {}
+        holds = [
+            Holding(
+                self._made.key(entry),
+                entry,
+                client.invoker.acts_on(entry.type, State.CREATE),
+                binaries.get(entry.type, ()),
+            )
+            for entry in client.holding(request)
+        ]
+        if row.is_old:
+            self.memory.adopt(row, holds)
+        missed = [entry.type for entry in self._missed_setup(row, request, client)]
+        return Verdict(compare(holds, had, again=again), missed, {each.entry.type for each in holds}, had)
+
+    def _run_due(self, row: Row, due: Sequence[Due]) -> tuple[Sequence[Ran], str]:
+        """Run what is due for a row; return the chains that have run, and the error."""
+        subject, ran = row.subject, list[Ran]()
+        if subject is None:
+            return ran, ""
+        reapplies = self._wanted().reapplies
+
+        def chain(client: Client, state: str, only: Container[str] | None, ran_as: Ran, **more: bool) -> str:
+            asked = subject.request(state).replace(**more)
+            run = Run(client, asked, subject.name, previous=self._previous(row.id), only=only)
+            steps, error = self._chain(run)
+            ran.append(ran_as._replace(steps=steps))
+            return error
+
         try:
-            self._chain(request, name, None)
-        except StatusError:
-            pass  # the log has it
+            how = fate(subject.request(State.CREATE).replace(late=True), has_failed=True, refuses_starts=True)[1]
+            client = self.client(is_sandbox=row.is_sandbox, is_late=True)
+            key = self._made.key
+            wanted = [
+                each
+                for each in due
+                if each.what not in (REAPPLY, RELEASES) or reapplies or each.entry.type in row.asked
+            ]
+            for each in [each for each in wanted if each.what == RELEASES]:
+                old = Client(
+                    ConfigList(plugins=[each.entry.replace(when=None)]), client.invoker, timeout=client.timeout
+                )
+                as_ran = Ran(RELEASE, (), lambda _entry, key=each.key: key, "the release has failed")  # type: ignore[misc]
+                if error := chain(old, State.DELETE, None, as_ran, release=True):
+                    return ran, error
+            replaces = {each.key: each.had for each in wanted if each.what == REAPPLY and each.had is not None}
+            if only := {each.key for each in wanted if each.what != RELEASES}:
+                late_line(row.name, subject.request(State.CREATE).replace(late=True), "")
+                if error := chain(client, State.CREATE, only, Ran(State.CREATE, (), key, how, replaces), late=True):
+                    return ran, error
+            if row.is_resized:
+                has_had = {each.key for each in row.had if each.failed_with is None} - only
+                return ran, chain(client, State.UPDATE, has_had, Ran(State.UPDATE, (), key))
         finally:
-            self._record.discard(request.id)
             self._tidy()
+        return ran, ""
 
-    def _run_late(self, missed: Missed) -> None:
-        try:
-            self._chain(missed.request, missed.name, None)
-            self._record.has_run(missed.request, ())
-        except Exception as error:
-            self._note_not_run(missed.request, missed.name, "the late create has failed", error)
-            raise
-        finally:
-            self._tidy()
+    # All chains
 
-    def _note_not_run(self, request: Request, name: str, how: str, error: Exception) -> None:
-        """Note that something runs without its plugins, unless those that have failed are noted."""
-        reason = error.message if isinstance(error, StatusError) else f"{type(error).__name__}: {error}"
-        self._record.runs_without(name, request, f"{how}: {reason}")
-
-    def _chain(
-        self,
-        request: Request,
-        name: str,
-        deadline: float | None,
-        changes: Changes | None = None,
-        *,
-        call: Call | None = None,
-        stop: Stop | None = None,
-    ) -> Sequence[Step]:
-        """Run the chain for a request, and log it; return its steps.
-
-        :param name: ``NAMESPACE/POD[/CONTAINER]``, for the log.
-        :param deadline: a time of :func:`time.monotonic`; None if only the timeouts of the plugins apply.
-        :param call: the runtime's event; None for a late create, and for what runs after one.
-        :raises StatusError: a plugin has failed; its text is fit for the runtime.
-        """
-        # containerd 2.x sends its own plugins these two states alone.
-        is_containerds = request.state in (State.CREATE, State.DELETE)
-        without = self._runtime_runs_pods and request.is_sandbox and is_containerds
-        client = self.client(without_containerds=without, is_late=request.late)
-        if request.state == State.CREATE and not request.late:
-            self._refuse_without_setup(request, name, client)
+    def _chain(self, run: Run) -> tuple[Sequence[Step], str]:
+        """Run a chain, and log it; return its steps, and its error, which is fit for the runtime."""
         started = time.monotonic()
-        lines = self._log.begin(request, name, client, deadline and deadline - started)
+        lines = self._log.begin(run.request, run.name, run.client, run.deadline and run.deadline - started)
         message = ""
         with self._lock:
             self._busy += 1
         try:
-            client.invoke(
-                request,
-                request.state,
-                deadline=deadline,
+            run.client.invoke(
+                run.request,
+                run.request.state,
+                deadline=run.deadline,
                 log=lines.says,
                 on_step=lines.step,
-                changes=changes,
-                stop=stop,
+                changes=run.changes,
+                stop=run.stop,
+                previous=run.previous,
+                only=run.only,
             )
         except ChainError as error:
             message = bounded(escape(f"nri v0.1: {error}"), MAX_ERROR)
-            raise StatusError(Code.ABORTED, message) from None
         except BaseException as error:
             message = escape(f"{type(error).__name__}: {error}")
             raise
         finally:
-            seconds = time.monotonic() - started
-            self._note_without(lines, message)
-            self._ran.append((lines, call.event if call else "", seconds, message))
+            self._ran.append((lines, run.event, time.monotonic() - started, message))
             has_failed = message or any(step.error is not None for step in lines.steps)
             if has_failed or len(self._ran) > MAX_WAITING:
                 self.note_runs()
             with self._lock:
                 self._busy -= 1
                 self._idle.notify_all()
-        return lines.steps
+        return lines.steps, message
 
     def note_runs(self) -> None:
         """Log and count the chains that have ended: when no event has arrived for a moment, or a status is asked for.
@@ -487,20 +556,13 @@ class Chains:
                 lines.end(seconds, error)
                 self._ledger.ran(lines, event, seconds, error)
 
-    def _note_without(self, lines: EventLines, error: str) -> None:
-        """Note that a pod or container runs without a plugin that has failed, or that it has run by now."""
-        request = lines.request
-        if not lines.steps or request.state not in REFUSABLE:
-            return
-        self._record.has_run(request, [step.plugin.type for step in lines.steps if step.error is None])
-        is_start = request.state == State.CREATE and not request.is_sandbox
-        if error and not request.late and (self._refuses_starts or not is_start):
-            return  # it is refused
-        for step in lines.steps:
-            if step.error is not None:
-                how = "the late create has failed" if request.late else "the runtime starts it all the same"
-                how = "its failure is ignored" if step.is_ignored else how
-                self._record.runs_without(lines.name, request, f"{how}: {step.error.reason}", step.plugin.type)
+    def _event_now(self) -> dict[str, Any] | None:
+        if (now := self._in_progress) is None:
+            return None
+        name, call = now
+        seconds = time.monotonic() - call.received
+        allowed = None if call.deadline is None else round(call.deadline - call.received, 3)
+        return {"event": call.event, "name": escape(name), "seconds": round(seconds, 3), "allowed": allowed}
 
     def _tidy(self) -> None:
         """Do what no event waits for."""
@@ -512,4 +574,9 @@ class Chains:
             self.configuration.explain()
             self.note_runs()
             self._log.report()
-            self._late.start_due()
+
+
+def _half(call: Call) -> float | None:
+    """Return until when an event may wait for the worker: its chain needs the rest."""
+    remaining = call.remaining()
+    return None if remaining is None else time.monotonic() + remaining / 2

@@ -1,269 +1,238 @@
-"""Late creates: ``create`` for what started while no bridge was connected, in the background.
+"""The worker: what is due for pods and containers that run, in a thread of its own, one after the other.
 
-The bridge guarantees, for each sandbox and container:
+It looks each second, and when something has happened, whether the configuration, the options or an executable has
+changed, compares each row of the memory with that, and runs what is due:
 
-- it is noted on record when its late ``create`` has ended without an error; so one that a killed bridge has cut off
-  is found again, and gets another (docs/spec.md allows that);
-- one that fails is tried three times;
-- ``create`` and ``delete`` never run at the same time, and ``delete`` is last: if it comes first, there is no late
-  ``create``; if it comes meanwhile, it waits, and if that takes too long for the runtime, it runs afterwards;
-- what has not begun when the connection ends is dropped without a note; the next synchronization finds it again.
-
-A sandbox comes before its containers. :data:`THREADS` pods are handled at a time.
+- a sandbox comes before its containers;
+- what fails is tried three times, after all others; then it is listed, until a change, or the next connection;
+- ``create`` and ``delete`` never run at the same time, and ``delete`` is last;
+- before the first valid configuration nothing runs, and what has started without one is listed;
+- when the connection ends, what has not begun is left to the next one, whose synchronization finds it.
 """
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import logging
 import threading
 import time
-from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from nri.background import in_background
-from nri.errors import escape
 from nri.types.v1 import State
-from nri.v1bridge import requests
 from nri.v1bridge.log import late_line
+from nri.v1bridge.memory import CREATE, DONE, DUE, FAILED, PAUSES, RUNNING
+from nri.v1bridge.requests import Subject
 from nri.v2 import api
-from nri.v2.ttrpc import StatusError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
-    from nri.types.v1 import Request
-    from nri.v1bridge.record import Record
+    from nri.v1bridge.memory import Due, Memory, Ran, Row, Verdict
 
-THREADS = 4
-"""Pods that are handled at a time: events that come meanwhile need the plugins, too."""
+LOOK_EVERY = 1.0
+"""Seconds between two looks of the worker."""
 
-PAUSES = (0.0, 1.0, 5.0)
-"""Seconds before each attempt; those that fail are tried again when all others were tried."""
+ALONE_WITHIN = 8.0
+"""Seconds that a bridge which was launched before this one has to end: it finishes what it has begun."""
+
+NO_CONFIGURATION = "there was no valid configuration when it started"
+OFF = 'it started without the bridge ("lateCreate": false)'
 
 log = logging.getLogger("nri.v1bridge")
 
 
-class LateCreates:
-    """The late creates of a bridge. All methods may be called from any thread.
+class Wanted(NamedTuple):
+    """What the options say of late work."""
 
-    :param run: runs the chain for one of them; it raises StatusError when a plugin fails.
+    creates: bool = True
+    """``lateCreate``."""
+    reapplies: bool = False
+    """``reapply``."""
+
+
+class Worker:
+    """Works off what is due. All methods may be called from any thread.
+
+    :param look: looks at the configuration and the executables; returns a number that changes with them, None while
+        there is no valid configuration.
+    :param due: returns the verdict on a row.
+    :param run: runs that for a row; returns what has run, and the error, "" without one.
+    :param wanted: returns what the options say.
+    :param is_alone: see :class:`nri.v1bridge.bridge.Bridge`.
     """
 
-    def __init__(self, run: Callable[[Missed], object], record: Record) -> None:
-        self._run, self._record = run, record
-        self._lock = threading.Lock()  # taken directly: through the condition it would take four calls
-        self._changed = threading.Condition(self._lock)
-        self._queue: list[Sequence[Missed]] = []
-        self._pending: dict[str, Missed] = {}  # until they have ended for good, are withdrawn or dropped
-        self._running: dict[str, list[Callable[[], object]]] = {}  # what is to run after each
-        self._events: set[str] = set()  # whose create runs for an event
-        self._succeeded, self._failed = 0, 0
-        self._due: list[Callable[[], object]] = []  # for which no thread could be started
+    def __init__(
+        self,
+        memory: Memory,
+        look: Callable[[], int | None],
+        due: Callable[[Row], Verdict],
+        run: Callable[[Row, Sequence[Due]], tuple[Sequence[Ran], str]],
+        wanted: Callable[[], Wanted],
+        is_alone: Callable[[float], bool],
+    ) -> None:
+        self._memory, self._look, self._due, self._run = memory, look, due, run
+        self._wanted, self._is_alone = wanted, is_alone
+        self._is_active = self._is_ending = self._is_started = self._is_new = self._has_reported = False
+        self._is_at_work = self._is_stopped = False
+        self._judging = threading.Lock()
+        self._begun = (0.0, 0, 0)  # when the work began that goes on, and what had succeeded and failed until then
+        self._succeeded = self._failed = 0
 
-    def put(self, pods: Iterable[Sequence[Missed]]) -> None:
-        """Queue sandboxes and containers, by pod; :meth:`start` begins with them."""
-        with self._lock:
-            self._queue = self._left(self._queue)
-            for pod in pods:
-                self._queue.append(pod)
-                self._pending.update([(missed.request.id, missed) for missed in pod])
+    def start(self, *, is_new: bool = False) -> None:
+        """Work, from now on, in the background; without a thread, the next call tries again.
 
-    def start(self, work: Callable[[], object] | None = None) -> None:
-        """Begin with what is queued, in a thread of its own; without a thread, :meth:`start_due` tries again.
-
-        :param work: what the thread does instead of :meth:`work`.
+        :param is_new: a connection has begun: another bridge of the node may be about to end.
         """
-        work = work or self.work
-        if reason := in_background(work, "late"):
-            if not self._due:
+        with self._memory.changed:
+            self._is_stopped = self._is_ending or (self._is_stopped and not is_new)
+            self._is_active, self._is_new = not self._is_stopped, self._is_new or is_new
+            is_started, self._is_started = self._is_started, True
+            self._memory.changed.notify_all()
+        if not is_started and (reason := in_background(self._loop, "late")):
+            self._is_started = False
+            if not self._has_reported:
                 log.error("late: %s; trying again after each event", reason)
-            self._due.append(work)
+            self._has_reported = True
 
-    def start_due(self) -> None:
-        """Begin with what could not begin without a thread."""
-        if self._due and not in_background(self._due[0], "late"):
-            del self._due[0]
+    def stop(self, *, for_good: bool = False) -> None:
+        """Begin nothing more, and say what has not begun.
 
-    def drop(self) -> None:
-        """Drop what has not begun, and say so; what has begun is not tried again."""
-        if dropped := self.take(lambda _: None):
-            log.warning("late: dropped %d that have not begun; the next synchronization finds them again", dropped)
-
-    def note(self, note: Callable[[Missed], object]) -> None:
-        """Call a function with each that has not begun. None is withdrawn meanwhile: what is noted is there."""
-        with self._lock:
-            for missed in self._waiting():
-                note(missed)
-
-    def take(self, note: Callable[[Missed], object]) -> int:
-        """Drop what has not begun, after a call as in :meth:`note`; return how many these were.
-
-        A late create that runs now ends, and is not tried again if it fails.
+        :param for_good: the bridge ends.
         """
-        with self._lock:
-            taken = self._waiting()
-            for missed in taken:
-                note(missed)
-            self._queue.clear()
-            self._pending.clear()
-            self._due.clear()
-            self._changed.notify_all()
-        return len(taken)
-
-    def begin(self, id_: str) -> None:
-        """Note that ``create`` runs for an event: there is no late one of this id before :meth:`end`."""
-        with self._lock:
-            self._events.add(id_)
-            self._withdraw(id_)
-
-    def end(self, id_: str) -> None:
-        """Note that the ``create`` of an event has ended."""
-        with self._lock:
-            self._events.discard(id_)
-            if self._pending:
-                self._changed.notify_all()
-
-    def withdraw(self, id_: str, until: float | None, delete: Callable[[], object]) -> bool:
-        """Cancel the late ``create`` of this id, or wait for its end; return whether ``delete`` can run now.
-
-        :param until: a time of :func:`time.monotonic`; after that, *delete* is called when the ``create`` has ended.
-        """
-        with self._lock:
-            self._withdraw(id_)
-            while id_ in self._running:
-                left = None if until is None else until - time.monotonic()
-                if left is not None and left <= 0:
-                    self._running[id_].append(delete)
-                    return False
-                self._changed.wait(left)
-        return True
+        with self._memory.changed:
+            self._is_active, self._is_stopped, self._is_ending = False, True, self._is_ending or for_good
+        if left := self._memory.disconnect():
+            log.warning("late: dropped %d that have not begun; the next synchronization finds them again", left)
 
     def counts(self) -> dict[str, int]:
-        """Return what the status says of the late creates: docs/status.md."""
-        return {
-            "waiting": len(self._pending.keys() - self._running),
-            "running": len(self._running),
-            "succeeded": self._succeeded,
-            "failed": self._failed,
-        }
+        """Return what the status says of late work: docs/status.md."""
+        waiting, running = self._memory.count(DUE), self._memory.count(RUNNING)
+        return {"waiting": waiting, "running": running, "succeeded": self._succeeded, "failed": self._failed}
 
     def wait_until_idle(self, timeout: float) -> bool:
-        """Wait until none is running, nor its ``delete``, at most *timeout* seconds; return whether none is."""
-        with self._lock:
-            return self._changed.wait_for(lambda: not self._running, timeout)
+        """Wait until nothing runs, nor a ``delete`` after it, for so many seconds; return whether nothing does."""
+        with self._memory.changed:
+            is_idle = lambda: not self._is_at_work and not self._memory.count(RUNNING)  # noqa: E731
+            return self._memory.changed.wait_for(is_idle, timeout)
 
-    def work(self) -> None:
-        """Run what is queued, in this thread and others."""
-        with self._lock:
-            pods, self._queue = self._queue, []
-        begun, succeeded, failed = time.monotonic(), self._succeeded, self._failed
-        for attempt, pause in enumerate(PAUSES, 1):
-            with self._lock:
-                self._changed.wait_for(lambda: not self._left(pods), pause)
-                queue = deque(self._left(pods))
-            drain = functools.partial(self._drain, queue, is_last=attempt == len(PAUSES))
-            threads = [threading.Thread(target=drain, name="late", daemon=True) for _ in [*queue][1:THREADS]]
-            with contextlib.suppress(RuntimeError):  # none is left: fewer do it
-                for thread in threads:
-                    thread.start()
-            drain()
-            for thread in [thread for thread in threads if thread.ident]:
-                thread.join()
-        succeeded, failed = self._succeeded - succeeded, self._failed - failed
-        if succeeded or failed:
-            level, took = logging.WARNING if failed else logging.INFO, time.monotonic() - begun
-            log.log(level, "late: create succeeded for %d, failed for %d, in %.1f s", succeeded, failed, took)
+    def judge(self) -> int | None:
+        """Compare all rows with the configuration as it is now; return its number, None if there is none."""
+        with self._judging:
+            return self._judge()
 
-    def _waiting(self) -> list[Missed]:
-        return [missed for id_, missed in self._pending.items() if id_ not in self._running]
+    def _judge(self) -> int | None:
+        stamp = self._look()
+        new = 0
+        rows = [*self._memory.rows.values()]
+        for row in rows:
+            if (
+                stamp is not None
+                and row.stamp != stamp
+                and row.state in (DUE, DONE, FAILED)
+                and row.subject is not None
+            ):
+                is_first = row.state == DUE and not row.tries and not row.is_created
+                new += self._judge_one(row, stamp) and is_first
+        if stamp is None:
+            waiting = [row for row in rows if row.state == DUE]
+            new = sum((None, State.CREATE) not in row.lacks for row in waiting)
+            for row in waiting:
+                self._memory.lack(row, State.CREATE, None, NO_CONFIGURATION)
+        if new:
+            level, means = logging.WARNING, "running create for them"
+            if not self._wanted().creates:
+                means = 'no plugin runs for them ("lateCreate": false)'
+            if stamp is None:
+                level, means = logging.ERROR, "no plugin runs for them before there is a valid configuration"
+            log.log(level, "late: %d pods and containers have had no create; %s", new, means)
+        return stamp
 
-    def _withdraw(self, id_: str) -> None:
-        if self._pending.pop(id_, None):
-            self._changed.notify_all()
+    def _judge_one(self, row: Row, stamp: int) -> bool:
+        """Compare a row; return whether it has missed a ``create``."""
+        verdict, wanted, without = self._due(row), self._wanted(), ""
+        creates = any(each.what == CREATE for each in verdict.due)
+        if creates and not wanted.creates:
+            without = OFF
+            verdict = verdict._replace(due=[each for each in verdict.due if each.what != CREATE])
+        self._memory.judge(row, verdict, stamp, reapplies=wanted.reapplies, without=without)
+        return creates
 
-    def _left(self, pods: Iterable[Sequence[Missed]]) -> list[Sequence[Missed]]:
-        return [pod for pod in pods if any(self._pending.get(missed.request.id) is missed for missed in pod)]
-
-    def _drain(self, queue: deque[Sequence[Missed]], *, is_last: bool) -> None:
-        while True:
+    def _loop(self) -> None:
+        while not self._is_ending:
+            with self._memory.changed:
+                self._memory.changed.wait_for(lambda: self._is_active or self._is_ending)
             try:
-                pod = queue.popleft()
-            except IndexError:  # the others have taken the rest
-                return
-            for missed in pod:
-                self._run_one(missed, is_last=is_last)
+                self._work()
+            except Exception:  # such as no memory
+                log.exception("unexpected error")
+            with self._memory.changed:
+                if not self._is_ending:
+                    self._memory.changed.wait(self._pause())
 
-    def _run_one(self, missed: Missed, *, is_last: bool) -> None:
-        id_ = missed.request.id
-        with self._lock:
-            # It may be running for the previous connection.
-            self._changed.wait_for(lambda: id_ not in self._events and id_ not in self._running)
-            if self._pending.get(id_) is not missed:
-                return  # it was withdrawn or dropped
-            if id_ in self._record:
-                del self._pending[id_]
-                return  # it has had its create, for an event of the previous connection or late
-            self._running[id_] = []
-        error = ""
+    def _work(self) -> None:
+        if self._is_new:
+            self._is_alone(ALONE_WITHIN)
+            self._is_new = False
+            for row in [row for row in [*self._memory.rows.values()] if row.state == DUE]:
+                self._memory.reload(row)
+        while self._is_active and (stamp := self.judge()) is not None and (ready := self._ready()):
+            for row in ready:
+                if self._look() != stamp:
+                    break
+                self._run_one(row)
+        time_, succeeded, failed = self._begun
+        succeeded, failed = self._succeeded - succeeded, self._failed - failed
+        if (succeeded or failed) and not self._memory.count(DUE, RUNNING):
+            level, took = logging.WARNING if failed else logging.INFO, time.monotonic() - time_
+            log.log(level, "late: create succeeded for %d, failed for %d, in %.1f s", succeeded, failed, took)
+            self._begun = (0.0, self._succeeded, self._failed)
+
+    def _ready(self) -> list[Row]:
+        """Return the rows to run now, those with the fewest attempts first."""
+        now = time.monotonic()
+        rows = [row for row in [*self._memory.rows.values()] if row.state == DUE and row.retry_at <= now]
+        return sorted(rows, key=lambda row: row.tries)
+
+    def _pause(self) -> float:
+        """Return the seconds until the next look; the caller has the lock."""
+        now = time.monotonic()
+        retries = [row.retry_at - now for row in self._memory.rows.values() if row.state == DUE and row.tries]
+        return max(0.01, min([LOOK_EVERY, *retries]))
+
+    def _run_one(self, row: Row) -> None:
+        with self._memory.changed:
+            self._is_at_work = self._is_active and self._memory.take(row)
+        if not self._is_at_work:
+            return
+        begun, succeeded, failed = self._begun
+        self._begun = (begun or time.monotonic(), succeeded, failed)
+        ran: Sequence[Ran] = ()
         try:
-            late_line(missed.name, missed.request, "")
-            self._run(missed)
-            self._record.add(id_)
-        except StatusError as failure:
-            error = failure.message
+            ran, error = self._run(row, row.due)
         except Exception as failure:  # the others must go on
             log.exception("unexpected error")
-            error = escape(f"{type(failure).__name__}: {failure}")
-        with self._lock:
-            is_final = not error or is_last or self._pending.get(id_) is not missed
-            if is_final and self._pending.get(id_) is missed:
-                del self._pending[id_]
-            self._failed += bool(error) and is_final
-            self._succeeded += not error
-        if error:
-            late_line(missed.name, missed.request, error, is_final=is_final)
-        self._finish(id_)
-
-    def _finish(self, id_: str) -> None:
-        """Run what is to run after the late ``create`` of an id."""
-        while True:
-            with self._lock:
-                if not self._running[id_]:
-                    del self._running[id_]
-                    self._changed.notify_all()
-                    return
-                then = self._running[id_].pop(0)
-            try:
-                then()
-            except Exception:
-                log.exception("unexpected error")
+            error = f"{type(failure).__name__}: {failure}"
+        row.tries += 1
+        is_final = not error or row.tries >= len(PAUSES) or not self._is_active or row.then is not None
+        if error and row.subject is not None:
+            late_line(row.name, row.subject.request(State.CREATE).replace(late=True), error, is_final=is_final)
+            row.retry_at = time.monotonic() + PAUSES[min(row.tries, len(PAUSES) - 1)]
+        self._failed += bool(error) and is_final
+        self._succeeded += not error
+        column = "succeeds" if not error else "gives up" if is_final else "fails"
+        why = f"the late create has failed: {error}" if error and not any(each.steps for each in ran) else ""
+        self._memory.ended(row, column, ran, why, stamp=row.stamp if column == "gives up" else -1)
+        self._memory.finish(row)
+        with self._memory.changed:
+            self._is_at_work = False
+            self._memory.changed.notify_all()
 
 
 _LIVES = (api.ContainerState.CONTAINER_RUNNING, api.ContainerState.CONTAINER_PAUSED)
 
 
-class Missed(NamedTuple):
-    """A sandbox or container that lives and has not had its ``create``."""
-
-    request: Request
-    """Its ``create``, marked as late."""
-    name: str
-    """``NAMESPACE/POD[/CONTAINER]``."""
-
-
-class Found(NamedTuple):
-    """The result of a synchronization."""
-
-    missed: list[list[Missed]]
-    """For each pod the sandbox, if it was missed, and then its containers; no item is empty."""
-    unproven: dict[str, list[Missed]]
-    """By id, the sandboxes without a ``create`` that may be ready or stopped."""
-
-
-def find_missed(pods: Sequence[api.PodSandbox], containers: Sequence[api.Container], done: Container[str]) -> Found:
-    """Return the sandboxes and containers that live and are not among the ids of those that are *done*.
+def living(pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]) -> list[tuple[Subject, str]]:
+    """Return the pods and containers that live, each sandbox first, with ``found``; ``unproven`` if it may not live.
 
     Runtimes synchronize with what they know, which is more than what lives. containerd sends all sandboxes
     but unknown ones, where stopped ones have no pid, and created and running containers. CRI-O sends all sandboxes,
@@ -278,23 +247,11 @@ def find_missed(pods: Sequence[api.PodSandbox], containers: Sequence[api.Contain
         if container.id and container.state in _LIVES:
             by_pod.setdefault(container.pod_sandbox_id, []).append(container)
     by_id = {pod.id: pod for pod in pods if pod.id}
-    result = Found([], {})
+    found = []
     for id_ in [*by_id, *[id_ for id_ in by_pod if id_ not in by_id]]:
         pod = by_id.get(id_)
-        group: list[Missed] = []
-        if pod is not None and id_ not in done:
-            sandbox = Missed(requests.of_pod(pod, State.CREATE).replace(late=True), requests.name_of(pod))
-            if pod.pid or id_ in by_pod:
-                group.append(sandbox)
-            else:
-                result.unproven[id_] = [sandbox]
+        if pod is not None:
+            found.append((Subject(pod), "found" if pod.pid or id_ in by_pod else "unproven"))
         about = pod or api.PodSandbox(id=id_)
-        group += [_of_container(about, container) for container in by_pod.get(id_, ()) if container.id not in done]
-        if group:
-            result.missed.append(group)
-    return result
-
-
-def _of_container(pod: api.PodSandbox, container: api.Container) -> Missed:
-    request = requests.of_container(pod, container, State.CREATE).replace(late=True)
-    return Missed(request, requests.name_of(pod, container))
+        found += [(Subject(about, container), "found") for container in by_pod.get(id_, ())]
+    return found

@@ -76,7 +76,7 @@ class Ledger:
         """
         key = plugin.type, plugin.source
         runs = self._plugins.get(key) or _runs()
-        return runs if self._tried.get(key) == (plugin, _identity(binary)) else runs | {"last": {}}
+        return runs if self._tried.get(key) == (plugin, identity(binary)) else runs | {"last": {}}
 
     def exchanges(self, pod: str) -> list[dict[str, Any]]:
         """Return the exchanges with a pod, ``NAMESPACE/POD``, as the status has them."""
@@ -112,7 +112,7 @@ class Ledger:
                 key = step.plugin.type, step.plugin.source
                 runs = self._plugins.pop(key, None) or _runs()
                 self._plugins[key] = runs
-                tried = step.plugin, _identity(step.binary)
+                tried = step.plugin, identity(step.binary)
                 if self._tried.get(key) != tried:
                     self._tried[key], runs["last"] = tried, {}
                 runs["runs"].setdefault(exchange["state"], dict.fromkeys(OUTCOMES, 0))[step.outcome] += 1
@@ -150,7 +150,7 @@ def _runs() -> dict[str, Any]:
     return {"runs": {}, "seconds": _histogram(), "last": {}, "lastError": None}
 
 
-def _identity(binary: str) -> tuple[int, ...]:
+def identity(binary: str) -> tuple[int, ...]:
     """Return what changes when an executable is replaced."""
     try:
         status = os.stat(binary)

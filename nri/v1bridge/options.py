@@ -6,12 +6,19 @@ the file that ``--config`` names. Plugins and their confs are in the host config
 
 from __future__ import annotations
 
+import os
+
+from nri import files, trust
 from nri.config import host_fields
 from nri.config.entries import DEFAULT_TIMEOUT
 from nri.config.validate import SECONDS
-from nri.places import DEFAULT_RECORD_DIR
+from nri.errors import NRIError, reason_of
+from nri.places import DEFAULT_CONF_DIR, DEFAULT_RECORD_DIR
 from nri.types import fields
 from nri.types.conf import Conf
+
+MAX_OPTIONS = 1024 * 1024
+"""Bytes of recorded options."""
 
 
 class BridgeOptions(
@@ -41,14 +48,61 @@ class BridgeOptions(
         "run a late create for containers that started without the bridge; false: they are logged and listed",
         default=True,
     )
-    record_dir: str = fields.path(
-        "directory of the record of containers that have had their create (mode 0700); the status socket (.sock) is "
-        "beside it. It must outlive the bridge but not a reboot: keep it below /run",
-        default=DEFAULT_RECORD_DIR,
+    reapply: bool = fields.flag(
+        "after a change of the configuration, run it for containers that run, too; false: `nri reapply` does it",
+        default=False,
     )
+    record_dir: str = host_fields.RECORD_DIR
     log_file: str = fields.path("file that the log is appended to (mode 0600)", default="")
+    doubts: tuple[str, ...] = ()
+    """Why these are not the options that an operator has given; then no configuration is known."""
     log_level: str = fields.choice(
         *("debug", "info", "warning", "error"),
         default="info",
         description="lowest level that is logged; an event is info, or error if a plugin failed",
     )
+
+
+def adopt(text: str, record_dir: str = "") -> tuple[BridgeOptions, list[str]]:
+    """Return the options in a text that a runtime passes to the bridge that it launches, and what is wrong with them.
+
+    A runtime passes "" for a file that is not there, so that is no answer where there have been options. The last
+    valid ones are recorded, in the directory of the hosts' record, and stay in use; where there are none, the right
+    keys count, with :attr:`BridgeOptions.doubts`.
+
+    :param record_dir: the directory; by default that of the default options: it must not depend on what is lost.
+    """
+    path = f"{record_dir or DEFAULT_RECORD_DIR}/.options"
+    options, faults = BridgeOptions.of_text(text)
+    if not faults and options.conf_dir != DEFAULT_CONF_DIR and not os.path.isdir(options.conf_dir):
+        faults = [f"confDir: {options.conf_dir} does not exist, expected the directory of the configuration"]
+    recorded, recorded_faults = _recorded(path)
+    if not text.strip() and recorded is not None:
+        faults = ["there are none, where there were some; expected {} for the defaults"]
+    if not faults:
+        if text.strip():
+            faults = _record(path, text)
+        return options, faults
+    if recorded is not None and not recorded_faults:
+        return recorded, [f"{fault}; still using the last valid ones" for fault in faults]
+    options.__dict__["doubts"] = tuple([f"the options of the bridge: {fault}" for fault in faults])
+    return options, [f"{fault}; no plugin runs before there are valid ones" for fault in faults]
+
+
+def _recorded(path: str) -> tuple[BridgeOptions | None, list[str]]:
+    try:
+        document, status = files.read_regular(path, MAX_OPTIONS)
+        if trust.judge_path(path, status):
+            return None, []
+        return BridgeOptions.of_text(document.decode())
+    except (OSError, ValueError):
+        return None, []
+
+
+def _record(path: str, text: str) -> list[str]:
+    try:
+        trust.make_private(os.path.dirname(path))
+        os.close(files.replace(path, text.encode()))
+    except (OSError, NRIError, ValueError) as error:
+        return [f"cannot be recorded: {path}: {reason_of(error)}"]
+    return []

@@ -7,6 +7,7 @@ pod's start, and the new ones are in UpdatePodSandbox.
 
 from __future__ import annotations
 
+from binascii import crc32
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -69,6 +70,43 @@ def of_container(pod: PodSandbox, container: Container, state: str) -> Request:
         spec=spec,
         labels=_plain(pod.labels),
     )
+
+
+class Subject:
+    """A pod or container, as a runtime describes it.
+
+    :param pod: with all that is known of it.
+    :param container: None for the pod sandbox itself.
+    :ivar life: tells it from an earlier one of its id; "" if nothing does.
+    """
+
+    __slots__ = ("container", "id", "life", "name", "pod")
+
+    def __init__(self, pod: PodSandbox, container: Container | None = None) -> None:
+        self.pod, self.container, self.name = pod, container, name_of(pod, container)
+        self.id = pod.id if container is None else container.id
+        created = 0 if container is None else container.created_at
+        pid = pod.pid if container is None else container.pid
+        self.life = f"created:{created}" if created else f"pid:{pid}/{start_time(pid)}" if pid else ""
+
+    def request(self, state: str) -> Request:
+        """Return a request about it."""
+        return of_pod(self.pod, state) if self.container is None else of_container(self.pod, self.container, state)
+
+    @property
+    def resources(self) -> int:
+        """A digest of its resources."""
+        about = resources_of(self.pod.linux if self.container is None else self.container.linux)
+        return crc32(about.SerializeToString(deterministic=True)) if about is not None else 0
+
+
+def start_time(pid: int) -> str:
+    """Return when a process has started, in ticks after the boot; "" if it is not to be seen: proc_pid_stat(5)."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+            return file.read(4096).rpartition(b")")[2].split()[19].decode()
+    except (OSError, IndexError):
+        return ""
 
 
 def config_of(pod: PodSandbox, container: Container) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from nri.v1bridge import ahead  # noqa: F401
 from nri.v1bridge import log as bridge_log
 from nri.v1bridge.bridge import Bridge
 from nri.v1bridge.options import BridgeOptions
+from nri.v1bridge.options import adopt as adopt_options
 from nri.v1bridge.status import CONNECTING
 from nri.v2 import stub
 from nri.v2.api.names import SOCKET_VARIABLE
@@ -89,10 +90,10 @@ def _serve(path: str, index: str, options: BridgeOptions, *, launched: bool, has
     locks = [] if launched else [InstanceLock(options.record_dir)]
 
     def adopt(text: str) -> BridgeOptions:
-        options, faults = BridgeOptions.of_text(text)
+        options, faults = adopt_options(text)
         begin_log(options)
         for fault in faults:
-            log.error("bridge options: %s; the default is used instead", fault)
+            log.error("bridge options: %s", fault)
         if not locks:  # launched, and configured for the first time
             locks.append(InstanceLock(options.record_dir))
             locks[0].take_in_background()

@@ -52,7 +52,7 @@ log = logging.getLogger("nri.v1bridge")
 
 
 class Status:
-    """The status of a bridge. All methods may be called from any thread, and change nothing."""
+    """The status of a bridge. All methods may be called from any thread."""
 
     def __init__(self, chains: Chains, ledger: Ledger) -> None:
         self._chains, self._ledger = chains, ledger
@@ -77,15 +77,33 @@ class Status:
         """Note the state of the bridge: :data:`CONNECTED` or :data:`CONNECTING`."""
         self._state = state
 
-    def answer(self, pod: str) -> bytes:
-        """Return the exchanges with a pod, ``NAMESPACE/NAME``; for "" the status."""
-        return self._of_pod(pod) if pod else self._whole()
+    def answer(self, line: str) -> bytes:
+        """Return the exchanges with a pod, ``NAMESPACE/NAME``; for "" the status; for JSON what it asks for."""
+        if line.startswith("{"):
+            return self._reapply(line)
+        return self._of_pod(line) if line else self._whole()
+
+    def _reapply(self, line: str) -> bytes:
+        """Do ``{"reapply": {"plugin": "", "namespace": "", "pod": "", "dryRun": false}}``, all keys optional."""
+        wrong = {"protocol": PROTOCOL, "error": 'expected {"reapply": {…}} with texts, and dryRun: docs/status.md'}
+        try:
+            asked = json.loads(line)["reapply"]
+            texts = [asked.pop(key, "") for key in ("plugin", "namespace", "pod")]
+            is_dry = asked.pop("dryRun", False)
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            return json.dumps(wrong).encode() + b"\n"
+        if asked or not isinstance(is_dry, bool) or not all(isinstance(text, str) for text in texts):
+            return json.dumps(wrong).encode() + b"\n"
+        if self._state != CONNECTED and not is_dry:
+            return json.dumps({"protocol": PROTOCOL, "error": "no runtime is connected; try again"}).encode() + b"\n"
+        listed = self._chains.reapply(*texts, is_dry=is_dry)
+        return json.dumps({"protocol": PROTOCOL, "reapply": listed}).encode() + b"\n"
 
     def _whole(self) -> bytes:
         client = self._chains.client()  # as an event does it, so that a broken file is noticed without one
         configuration = self._chains.configuration
         configuration.explain()
-        self._chains.retry_record()  # not with the lock, which an event takes to be counted
+        self._chains.memory.retry()  # not with the lock, which an event takes to be counted
         self._chains.note_runs()
         with self._ledger.lock:
             document = {

@@ -163,7 +163,7 @@ def check_json(block: Block, file: Path) -> None:
 
 
 def check_host_configuration(_: Any, file: Path) -> None:
-    for plugin in load(str(file.parent / "none"), str(file)).plugins:
+    for plugin in load("", str(file)).plugins:
         for known in PLUGINS:
             if plugin.type == known.type:
                 assert not (faults := check_conf(plugin, schema_of(known()))), faults

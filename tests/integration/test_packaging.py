@@ -39,7 +39,7 @@ def test_the_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
     assert run(tmp_path / "empty/bin/nri", "--version", cwd=tmp_path).startswith(f"nri 7.8.9 (commit {head}, ")
     metadata = "import nri, importlib.metadata as m; print(nri.__version__, m.version('nri'))"
     assert run(python, "-c", metadata, cwd=tmp_path) == "7.8.9 7.8.9\n"
-    assert run(tmp_path / "empty/bin/nri", "check", "--conf-dir", tmp_path / "none", cwd=tmp_path)
+    assert run(tmp_path / "empty/bin/nri", "check", "--conf-dir", tmp_path / "empty", cwd=tmp_path)
     refused = subprocess.run([tmp_path / "empty/bin/nri", "build"], capture_output=True, text=True, check=False)
     assert refused.stderr == f"PyInstaller is not installed for {python}: pip install './{wheel.name}[binaries]'\n"
     refused = subprocess.run([tmp_path / "empty/bin/nri", "metrics"], capture_output=True, text=True, check=False)

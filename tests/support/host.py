@@ -32,7 +32,7 @@ class Host:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.bin = self.folder("bin")
-        self.conf = root / "resource.d"
+        self.conf = self.folder("resource.d")
         self.closing: list[Callable[[], object]] = []
         """To be called when the test is over."""
 
@@ -91,7 +91,8 @@ class Host:
     @property
     def options(self) -> list[str]:
         """The options that keep a command on this host."""
-        return [f"--conf-dir={self.conf}", f"--conf-file={self.root}/conf.json", f"--bin-dir={self.bin}"]
+        places = {"conf-dir": self.conf, "conf-file": f"{self.root}/conf.json", "bin-dir": self.bin}
+        return [f"--{name}={place}" for name, place in {**places, "record-dir": f"{self.root}/record"}.items()]
 
     # A container
 

@@ -85,12 +85,15 @@ def healthy(**changes: Any) -> dict[str, Any]:
             "faults": [],
             "since": NOW - 3599,
             "rejectedSince": None,
+            "missing": [],
         },
         "plugins": [plugin("clearcfs"), plugin("konfine", source="/etc/nri/resource.d/20-konfine.conf")],
         "events": [event("RunPodSandbox"), event("StartContainer"), event("StopPodSandbox")],
         "lateCreates": {"waiting": 0, "running": 0, "succeeded": 0, "failed": 0},
         "record": {"directory": "/run/nri/v1bridge.record", "fault": None},
         "withoutPlugins": [],
+        "without": {"containers": 0, "by": []},
+        "outdated": [],
         "inProgress": None,
         "log": {"to": "syslog", "lost": 0, "fault": None},
     }
@@ -140,6 +143,8 @@ def degraded() -> dict[str, Any]:
             "why": "its failure is ignored: Permission denied",
         }
     ]
+    by = {"plugin": "clearcfs", "state": "create", "namespace": "default", "count": 1}
+    value["without"] = {"containers": 1, "by": [by]}
     value["log"]["lost"] = 12
     return value
 

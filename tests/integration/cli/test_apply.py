@@ -25,6 +25,7 @@ def new(host: Host) -> Path:
     """A directory to apply, on a host with the plugins a and b and no configuration."""
     for name in ("a", "b"):
         host.script(name, '#!/bin/sh\n[ "$1" = invoke ] || exit 3\ncat >/dev/null\necho "{}"\n')
+    host.conf.rmdir()
     new = host.folder("new")
     (new / "10.conf").write_text(ONE)
     (new / "10.conf").chmod(0o666)  # whose mode does not count

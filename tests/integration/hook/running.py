@@ -25,7 +25,7 @@ class Ran:
     ) -> None:
         given = Arguments(verb)
         given.conf_dir, given.conf_file = str(host.conf), f"{host.root}/conf.json"
-        given.bin_dirs = (str(host.bin),)
+        given.bin_dirs, given.record_dir = (str(host.bin),), f"{host.root}/record"
         given.timeout, given.deadline = SOON, 10 * SOON
         for name, value in arguments.items():
             setattr(given, name, value)

@@ -92,8 +92,10 @@ def test_bundle_is_not_read_without_plugins_for_the_state(host: Host) -> None:
     assert Ran(host, state, "pause").status == 0
     host.configure()
     assert [Ran(host, state, verb).status for verb in ("create", "delete", "update")] == [0, 0, 0]
-    ran = Ran(host, state, conf_dir="/nowhere", conf_file="/nowhere/conf.json")
+    ran = Ran(host, state, conf_dir="", conf_file="/nowhere/conf.json")
     assert (ran.status, ran.stderr) == (0, "")
+    ran = Ran(host, state, conf_dir="/nowhere", conf_file="/nowhere/conf.json")
+    assert (ran.status, "/nowhere:1:1: (document): does not exist, expected a directory" in ran.stderr) == (1, True)
 
 
 # Conditions
@@ -246,7 +248,12 @@ def test_plugin_and_configuration_writable_by_others_are_refused(host: Host) -> 
     assert ran.status == 0
     assert "nri: noop: create of redis failed, ignored (failurePolicy: ignore): not run: " in ran.stderr
     (host.conf / "10-test.conf").chmod(0o666)
-    assert f"{host.conf}/10-test.conf:1:1: (document): is writable by others (mode 0666, owner " in failure(host)
+    ran = Ran(host)
+    said = (
+        f"still using the last valid one: {host.conf}/10-test.conf:1:1: (document): is writable by others (mode 0666"
+    )
+    assert (ran.status, said in ran.stderr) == (0, True)
+    assert f"{host.conf}/10-test.conf:1:1: (document): is writable by" in failure(host, record_dir=f"{host.root}/new")
 
 
 def test_unchecked_owners_are_a_warning_each_time(host: Host) -> None:

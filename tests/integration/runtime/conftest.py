@@ -56,7 +56,8 @@ class Runtime:
         self.bundle = host.bundle(OCI_CONFIG)
 
     def set_options(self, **more: Any) -> None:
-        places = {"confDir": str(self.host.conf), "confFile": f"{self.host.root}/conf.json"}
+        root = self.host.root
+        places = {"confDir": str(self.host.conf), "confFile": f"{root}/conf.json", "recordDir": f"{root}/record"}
         options = {"runtime": str(self.real), **places, "binDirs": [str(self.host.bin)], **more}
         self.options.write_text(json.dumps(options))
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from nri.v1bridge.memory import Ran
+from nri.v1bridge.requests import Subject
 from nri.v2 import api
 from nri.v2.ttrpc import Code, StatusError
 from tests.support.host import Host, plugin
@@ -125,7 +127,8 @@ def test_last_cgroups_path_counts_as_it_is(host: Host, node: Node, path: str) ->
 
 def test_cgroups_path_is_ignored_after_the_creation(host: Host, node: Node) -> None:
     mover(host, "/../bad")
-    node.bridge.chains._record.add_setup("1f92", ["mover0"])
+    setup = Ran("setup", [], lambda entry: entry.key)
+    node.bridge.chains.memory.note(Subject(pod(), container(pid=0)), setup, ["mover0"])
     node.start()
     node.update()
     node.stop()

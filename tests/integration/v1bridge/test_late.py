@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import signal
 from concurrent.futures import ThreadPoolExecutor
@@ -65,7 +66,8 @@ def stop_pod(runtime: Runtime) -> None:
 
 def recorded(host: Host, id_: str) -> bool:
     """Return whether the record has that the pod or container has had its create."""
-    return (host.root / f"v1bridge.record/{id_}.created").exists()
+    file = host.root / f"v1bridge.record/{id_}.json"
+    return file.exists() and json.loads(file.read_text())["created"] is True
 
 
 def has_steps(bridge: BridgeProcess, *steps: tuple[str, str]) -> bool:
@@ -250,15 +252,14 @@ def test_late_creates_that_are_off_run_nothing_and_are_counted(host: Host, bridg
     assert recorded(host, "1f92")
 
 
-def test_without_plugins_everything_counts_as_served(host: Host, bridge: BridgeProcess) -> None:
+def test_plugin_that_is_configured_later_runs_for_what_runs(host: Host, bridge: BridgeProcess) -> None:
     host.configure()
     runtime = connected(bridge, pod(), containers=[RUNNING])
-    assert says(bridge, "info late: 2 pods and containers have had no create; no plugin is configured for them\n")
-    assert wait_until(lambda: recorded(host, "6efd") and recorded(host, "1f92"))
+    start_container(runtime)
+    assert bridge.node.steps == []
     host.configure(bridge.node.keeper())
-    runtime.close()
-    start_container(connected(bridge, pod(), containers=[RUNNING]))
-    assert bridge.node.steps == [OF_CONTAINER]
+    assert has_steps(bridge, OF_POD, OF_CONTAINER)
+    assert [request["late"] for request in bridge.node.kept] == [True, True]
 
 
 def test_containers_wait_for_a_valid_configuration(host: Host, bridge: BridgeProcess) -> None:
@@ -390,7 +391,7 @@ def test_late_creates_keep_to_conditions(host: Host, node: Node, caplog: pytest.
     other = container(id="x", pod_sandbox_id="other", state=RUNNING.state)
     node.bridge.synchronize([pod(), pod(id="other", namespace="other")], [RUNNING, other])
     node.bridge.after_synchronize()
-    assert wait_until(lambda: "create succeeded for 4" in caplog.text)
+    assert wait_until(lambda: "create succeeded for 1" in caplog.text)
     assert node.steps == [OF_CONTAINER]
     assert node.kept[0]["late"] is True
 

@@ -3,7 +3,6 @@
 import importlib
 import json
 import logging
-import time
 from pathlib import Path
 from typing import Any
 
@@ -43,12 +42,6 @@ class Node:
             self.put(f"{number}0.conf", each)
         assert self.plugins == list(types)
         self._caplog.clear()
-
-    def wait(self) -> None:
-        """Let a second pass since the last change."""
-        seconds = self.configuration.settles_in()
-        assert seconds <= 1
-        time.sleep(seconds)
 
     def put(self, name: str, *types: str) -> None:
         """Write a file in one step."""

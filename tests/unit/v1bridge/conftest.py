@@ -52,17 +52,17 @@ def node(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Node:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The configurations that were loaded."""
     made: list[Any] = []
-    load = loading.load_files
+    read_set = loading.read_set
 
     def counted(conf_dir: str, conf_file: str, *, check_owner: bool = True) -> Any:
         made.append((conf_dir, conf_file))
-        return load(conf_dir, conf_file, check_owner=check_owner)
+        return read_set(conf_dir, conf_file, check_owner=check_owner)
 
-    monkeypatch.setattr(loading, "load_files", counted)
+    monkeypatch.setattr(loading, "read_set", counted)
     return made
 
 
 @pytest.fixture
 def old(monkeypatch: pytest.MonkeyPatch) -> None:
     """No file is recent."""
-    monkeypatch.setattr(loading, "RECENT_NS", -(10**12))
+    monkeypatch.setattr(loading, "RECENT", -1.0)

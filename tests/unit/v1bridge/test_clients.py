@@ -44,7 +44,7 @@ def residents(monkeypatch: pytest.MonkeyPatch) -> list[Noted]:
 
 @pytest.fixture
 def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(loading, "RECENT_NS", 0)  # else files that have just changed are read again
+    monkeypatch.setattr(loading, "RECENT", -1.0)  # else files that have just changed are read again
     conf = tmp_path / "resource.d"
     conf.mkdir()
     return conf
@@ -69,7 +69,7 @@ def test_residents_get_each_configuration_once(conf: Path, residents: list[Noted
     configure(conf, PluginEntry(type="a", resident=False), PluginEntry(type="b"))
     for _ in range(3):
         chains.client()
-        chains.client(without_containerds=True)
+        chains.client(is_sandbox=True)
     assert [each.kept for each in residents] == [[[], [("a", False), ("b", True)]]]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nri.v1bridge import configuration as module
+from nri.config import in_use
 from tests.unit.v1bridge.configured import BROKEN, Node, diagnostics, loading, text
 
 KEPT = "invalid configuration; still using the last valid one (a): "
@@ -95,9 +95,9 @@ def test_system_error_keeps_the_last_valid_one_until_it_passes(
 @pytest.mark.parametrize(
     ("place", "name", "error"),
     [
-        (loading, "load_files", SystemExit("moved or deleted")),
-        (loading, "load_files", KeyError("a")),
-        (module, "ConfigList", MemoryError()),  # of what was read and is valid
+        (loading, "read_set", SystemExit("moved or deleted")),
+        (loading, "read_set", KeyError("a")),
+        (in_use, "joined", MemoryError()),  # of what was read and is valid
     ],
 )
 def test_unexpected_error_keeps_the_last_valid_one_until_it_passes(

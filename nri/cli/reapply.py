@@ -1,0 +1,77 @@
+"""``nri reapply``: has the bridge of this node bring running containers up to the configuration in use."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+import click
+
+from nri.cli import options, output
+from nri.errors import NRIError
+from nri.status import client
+
+EVERY = 0.5
+"""Seconds between two looks at the progress."""
+
+
+@click.command()
+@click.option("--plugin", default="", metavar="TYPE", help="Only this plugin.")
+@click.option("--namespace", default="", metavar="NS", help="Only pods of this namespace.")
+@click.option("--pod", default="", metavar="NS/NAME", help="Only this pod.")
+@click.option("--dry-run", is_flag=True, help="Print who is due, and do nothing.")
+@options.path("--socket", default=client.DEFAULT_STATUS_SOCKET, metavar="PATH", help="The bridge's status socket.")
+@options.plain_errors
+def reapply(plugin: str, namespace: str, pod: str, dry_run: bool, socket: str) -> None:
+    """Bring running containers up to the configuration in use.
+
+    A plugin whose conf has changed gets a late create for them. One that is not configured for them any more gets a
+    delete with "release", to give back what it has done: docs/changing-a-policy.md. `nri status` counts them.
+
+    \b
+    Examples:
+      nri reapply --dry-run
+      nri reapply --plugin konfine --namespace shop
+    """
+    asked = {"plugin": plugin, "namespace": namespace, "pod": pod, "dryRun": dry_run}
+    try:
+        before = client.status(socket)["lateCreates"]
+        answer = client.ask(socket, json.dumps({"reapply": asked}))
+        if "error" in answer:
+            raise NRIError(str(answer["error"]))
+        rows = [
+            [
+                entry["plugin"],
+                entry["what"],
+                "/".join(filter(None, (entry["pod"], entry["container"]))),
+                entry["id"][:12],
+            ]
+            for entry in answer["reapply"]
+        ]
+        if not rows:
+            click.echo("nothing is due")
+        elif dry_run:
+            output.print_table(("PLUGIN", "DUE", "CONTAINER", "ID"), rows)
+        else:
+            _wait(socket, len({entry["id"] for entry in answer["reapply"]}), before["failed"])
+    except client.UNUSABLE as error:
+        raise client.unusable(socket, error) from None
+
+
+def _wait(socket: str, count: int, failed_before: int) -> None:
+    """Show the progress until nothing waits.
+
+    :raises NRIError: some have failed.
+    """
+    while True:
+        late = client.status(socket)["lateCreates"]
+        left = late["waiting"] + late["running"]
+        if sys.stdout.isatty():
+            click.echo(f"\r{max(0, count - left)} of {count} pods and containers", nl=not left)
+        if not left:
+            break
+        time.sleep(EVERY)
+    if failed := late["failed"] - failed_before:
+        raise NRIError(f"{failed} of {count} pods and containers have failed: nri status lists them")
+    click.echo(f"done for {count} pods and containers")

@@ -1,0 +1,246 @@
+"""The host configuration in use: the last valid set of files, beyond edits, restarts and files that are missing.
+
+Absence is no answer: a file that was in use and is not there is being replaced, is not mounted yet, or is lost. So
+the set in use is recorded, and each host (the bridge, ``nri hook``, ``nri-runc``) begins with the record:
+
+| the files are | then |
+| --- | --- |
+| valid, and none in use is missing | they are in use from now on |
+| valid, and some in use are missing | the set in use stays for :data:`MISSING_FOR`; then these count as removed |
+| not valid, or none is left | the set in use stays; "no plugins" is said: by a file with ``"plugins": []`` |
+| not there, and none was ever in use | no plugins |
+
+The record is one file for each directory, in the directory of the hosts' record (:mod:`nri.places`): a line of JSON,
+then the bytes of the files. Times are of CLOCK_BOOTTIME and of our own noting. ``nri apply`` replaces the record, and
+``make uninstall`` removes it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from binascii import crc32
+
+from nri import files, trust
+from nri.config.entries import ConfigList
+from nri.config.faults import ConfigError, Fault
+from nri.config.loading import Read, Source, joined
+from nri.errors import NRIError, reason_of
+from nri.types import DecodeError, gojson
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Documents = dict[str, bytes]
+
+MISSING_FOR = 2.0
+"""Seconds after which a file that was in use and is missing counts as removed, if another one is there."""
+
+POLL = 0.02
+"""Seconds between two looks of a host that waits for a missing file."""
+
+MAX_RECORD = 64 * 1024 * 1024
+"""Bytes of a record."""
+
+
+class InUse:
+    """The configuration in use of a directory, or of the single file that is read instead.
+
+    :param record_dir: the directory of the record; "" for none, so that only this object remembers.
+    :param writes: False for a tool, which reads the record and changes nothing.
+    :ivar config: the configuration in use; None if there has been no valid one.
+    :ivar documents: the content of each of its files, by path.
+    :ivar since: when it was accepted, in seconds since 1970; None if nothing was.
+    :ivar rejected: why the files as they are now are not in use; None if they are, or are missing.
+    :ivar missing: the files in use that are not there, each with when that was noted first, of CLOCK_BOOTTIME.
+    :ivar is_waiting: True while a missing file may come back.
+    :ivar fault: why the record cannot be used, "" if it can be.
+    """
+
+    def __init__(self, conf_dir: str, conf_file: str, record_dir: str = "", *, writes: bool = True) -> None:
+        self.config: ConfigList | None = None
+        self.documents: Documents = {}
+        self.since: float | None = None
+        self.rejected: ConfigError | None = None
+        self.missing: dict[str, float] = {}
+        self.is_waiting = False
+        self.fault = ""
+        self._writes = writes
+        self._source = Source(conf_dir, conf_file)
+        self._read = Read()
+        self._of = "\0".join(os.fsencode(path).decode("latin-1") for path in (conf_dir, conf_file))
+        # Its name is not that of a container. crc32, since hashlib takes longer to import than a look.
+        self._path = f"{record_dir}/.in-use.{crc32(self._of.encode()):08x}" if record_dir else ""
+        self._is_loaded = not record_dir
+
+    def look(self, *, check_owner: bool = True) -> None:
+        """Look at the files, and use them if they are to be used.
+
+        :param check_owner: see :func:`nri.config.load`.
+        """
+        if not self._is_loaded:
+            self._load()
+        if not self._source.is_unchanged(check_owner=check_owner):
+            self._read = self._source.read(check_owner=check_owner)
+        elif not self.is_waiting:
+            return
+        if self.config is not None and self._read.documents == self.documents and not self._read.faults:
+            self._stay({}, None)
+            return
+        try:
+            config = joined(self._read.parsed())
+        except ConfigError as error:
+            self._stay({}, error)
+            return
+        gone = self._gone(self._read.documents)
+        if gone and self._is_accepted_elsewhere():
+            gone = []
+        now = boottime()
+        missing = {path: min(self.missing.get(path, now), now) for path in gone}
+        self.is_waiting = any(now - since < MISSING_FOR for since in missing.values())
+        if self.is_waiting or (missing and not any(path != self._source.conf_file for path in self._read.documents)):
+            self._stay(missing, None)
+        elif not self._read.documents and self.config is None and self.fault:
+            why = f"there are no files, and the record of those in use cannot be read: {self.fault}"
+            self._stay({}, ConfigError([Fault(file=self._source.conf_dir, message=why)]))
+        else:
+            self._accept(config, self._read.documents)
+
+    def reject(self, reason: str) -> None:
+        """Have the files looked at again, since they could not be for this reason."""
+        self._source.forget()
+        self.rejected = ConfigError([Fault(file=self._source.conf_dir, message=reason)])
+
+    def use(self, documents: Documents) -> None:
+        """Use these files from now on, whatever is missing: ``nri apply`` has put them there.
+
+        :raises ConfigError: they are not valid.
+        """
+        read = Read()
+        read.documents = documents
+        self._accept(joined(read.parsed()), documents)
+
+    def _gone(self, documents: Documents) -> list[str]:
+        """Return the files in use that are not there, nor under a new name; the single one gives way to others."""
+        single = self._source.conf_file if documents else None
+        new = [document for path, document in documents.items() if path not in self.documents]
+        gone = [path for path in self.documents if path not in documents and path != single]
+        return [path for path in gone if self.documents[path] not in new]
+
+    def _is_accepted_elsewhere(self) -> bool:
+        """Return whether another host, or ``nri apply``, has recorded the files as they are now."""
+        try:
+            return bool(self._path) and self._recorded()[1] == self._read.documents
+        except (OSError, NRIError, ValueError):
+            return False
+
+    def _stay(self, missing: dict[str, float], rejected: ConfigError | None) -> None:
+        self.rejected = rejected
+        self.is_waiting = self.is_waiting and bool(missing)
+        if missing != self.missing:
+            self.missing = missing
+            self._save()
+
+    def _accept(self, config: ConfigList, documents: Documents) -> None:
+        is_new = documents != self.documents or bool(self.missing) or bool(self.fault)
+        if documents != self.documents or self.since is None:
+            self.since = time.time()
+        self.config, self.documents, self.rejected, self.missing = config, documents, None, {}
+        if is_new:
+            self._save()
+
+    def _load(self) -> None:
+        """Begin with the record, if there is one."""
+        self._is_loaded = True
+        try:
+            self.since, documents, self.missing = self._recorded()
+            read = Read()
+            read.documents = documents
+            self.config, self.documents = joined(read.parsed()), documents
+        except (FileNotFoundError, PermissionError):
+            pass  # there is none, or it is another user's
+        except (OSError, NRIError, ValueError) as error:
+            self.fault = f"{self._path}: {reason_of(error)}"
+
+    def _recorded(self) -> tuple[float, Documents, dict[str, float]]:
+        """Return when the recorded set was accepted, its files, and which of them were missing since when.
+
+        :raises OSError: it cannot be read.
+        :raises NRIError: others can write to it.
+        :raises ValueError: it is damaged.
+        """
+        content, status = files.read_regular(self._path, MAX_RECORD)
+        if wrong := trust.judge_path(self._path, status):
+            raise NRIError(wrong)
+        line, _, rest = content.partition(b"\n")
+        documents: Documents = {}
+        missing: dict[str, float] = {}
+        try:
+            head: Any = gojson.loads(line)
+            if head["of"] != self._of:
+                raise FileNotFoundError  # the names of two records are the same by chance
+            for name, size, noted in head["files"]:
+                path = os.fsdecode(name.encode("latin-1"))
+                documents[path], rest = rest[:size], rest[size:]
+                if len(documents[path]) != size:
+                    raise ValueError
+                if noted is not None:
+                    missing[path] = float(noted)
+            if rest:
+                raise ValueError
+            return float(head["since"]), documents, missing
+        except (DecodeError, LookupError, TypeError, ValueError, AttributeError):
+            raise ValueError("is damaged, or of another version; expected what a host of nri has written") from None
+
+    def _save(self) -> None:
+        if not (self._path and self._writes):
+            return
+        sizes = [
+            [os.fsencode(path).decode("latin-1"), len(document), self.missing.get(path)]
+            for path, document in self.documents.items()
+        ]
+        head = gojson.dumps({"of": self._of, "since": self.since, "files": sizes})
+        try:
+            trust.make_private(os.path.dirname(self._path))
+            os.close(files.replace(self._path, b"\n".join([head, b"".join(self.documents.values())])))
+            self.fault = ""
+        except (OSError, NRIError) as error:
+            self.fault = f"{self._path} cannot be written: {reason_of(error)}"
+
+
+def wait(in_use: InUse, until: float, note: Callable[[str], object], *, check_owner: bool = True) -> ConfigList:
+    """Return the configuration in use, for a process that runs one chain.
+
+    :param until: a time of :func:`time.monotonic`; until then a missing file is waited for.
+    :param note: called with a line if the files as they are now are not in use.
+    :raises ConfigError: there has been no valid configuration, or a file is still missing.
+    """
+    in_use.look(check_owner=check_owner)
+    while in_use.is_waiting:
+        if time.monotonic() >= until:
+            away = "was in use, and is missing for a moment: it is being replaced, or was removed; try again"
+            raise ConfigError([Fault(file=path, message=away) for path in in_use.missing])
+        time.sleep(POLL)
+        in_use.look(check_owner=check_owner)
+    if in_use.config is None:
+        raise in_use.rejected.explained() if in_use.rejected else ConfigError([])
+    for line in why_not(in_use):
+        note(line)
+    return in_use.config
+
+
+def why_not(in_use: InUse) -> list[str]:
+    """Return why the files as they are now are not in use, a line for each reason."""
+    faults = in_use.rejected.explained().faults if in_use.rejected else ()
+    lines = [f"invalid configuration; still using the last valid one: {fault}" for fault in faults]
+    if in_use.missing:
+        names = ", ".join(in_use.missing)
+        lines.append(f'missing, and still in use: {names}; for no plugins, write a file with "plugins": []')
+    return lines
+
+
+def boottime() -> float:
+    """Return the seconds since the boot, also those of a suspended machine; nobody can set this clock."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -1,0 +1,611 @@
+"""What the bridge knows of each pod and container: one row with what it has had, and what becomes of it.
+
+A row is in one of six states. Each cell is the next state; a dash cannot happen:
+
+| state | found | unproven | begins | succeeds | fails | gives up | is refused | is due | disconnects |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+| new | due | held | running | - | - | - | - | - | new |
+| held | due | held | running | - | - | - | - | - | new |
+| due | due | due | running | done | - | - | - | due | new |
+| running | running | running | - | done | due | failed | new | running | running |
+| done | done | done | running | done | - | - | - | due | done |
+| failed | due | held | running | done | - | - | - | due | failed |
+
+``found``: a synchronization shows that it lives; ``unproven``: it shows a sandbox that may be ready or stopped, since
+it has neither a process nor a container that lives. ``begins``: an event's ``create`` or the worker takes it, one at
+a time, and a ``delete`` waits for its end. ``succeeds``: also if nothing is due any more. ``fails``: it is tried
+again; ``gives up``: it is not, and listed. ``is refused``: the runtime does not start it. ``is due``: :func:`compare`
+says so. A ``delete`` removes the row.
+
+:func:`compare` is the one answer to what is due. What has been done is on record (:mod:`nri.v1bridge.record`), so the
+next bridge goes on where this one ended.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from nri.config.entries import PluginEntry
+from nri.errors import bounded, escape
+from nri.types import DecodeError
+from nri.types.v1 import Result, State
+from nri.v1bridge.ledger import MAX_ERROR, identity, split_name
+from nri.v1bridge.record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from nri.client import Step
+    from nri.v1bridge.requests import Subject
+
+MAX_ROWS = 20_000
+"""Pods and containers that are remembered; beyond that the oldest is forgotten. A node has some hundreds."""
+
+NEW, HELD, DUE, RUNNING, DONE, FAILED = "new", "held", "due", "running", "done", "failed"
+"""The states of a row."""
+
+COLUMNS = ("found", "unproven", "begins", "succeeds", "fails", "gives up", "is refused", "is due", "disconnects")
+MOVES = {
+    NEW: (DUE, HELD, RUNNING, None, None, None, None, None, NEW),
+    HELD: (DUE, HELD, RUNNING, None, None, None, None, None, NEW),
+    DUE: (DUE, DUE, RUNNING, DONE, None, None, None, DUE, NEW),
+    RUNNING: (RUNNING, RUNNING, None, DONE, DUE, FAILED, NEW, RUNNING, RUNNING),
+    DONE: (DONE, DONE, RUNNING, DONE, None, None, None, DUE, DONE),
+    FAILED: (DUE, HELD, RUNNING, DONE, None, None, None, DUE, FAILED),
+}
+
+PAUSES = (0.0, 1.0, 5.0)
+"""Seconds before each attempt of the worker."""
+
+MAX_RESULT = 16 * 1024
+"""Bytes of a plugin's last result that are kept; of a longer one there is no ``prevResult``."""
+
+MAX_LISTED = 1000
+"""Entries of ``withoutPlugins`` in a status; all are counted."""
+
+CREATE, REAPPLY, RELEASE = "create", "reapply", "release"
+"""What can be due: a ``create`` that was missed; one in place of an older entry; the ``delete`` of an older entry."""
+
+MISSED_SETUP = "its setup was missed: the container was created without it"
+
+
+class Had(NamedTuple):
+    """What a container has had of one entry of the configuration."""
+
+    key: str
+    """:attr:`PluginEntry.key`."""
+    entry: PluginEntry
+    states: tuple[str, ...]
+    """Those that have run, :data:`State.CREATE` also if it failed."""
+    failed_with: tuple[int, ...] | None = None
+    """The executable with which its ``create`` has failed; None if it has not."""
+    result: str = ""
+    """The last result, as JSON; "" if it is not kept."""
+
+
+class Holding(NamedTuple):
+    """An entry of the configuration in use whose condition holds for a container."""
+
+    key: str
+    entry: PluginEntry
+    acts: bool = True
+    """False if its plugin is known not to act on ``create``."""
+    binary: tuple[int, ...] = ()
+    """Its executable as it is now."""
+
+
+class Due(NamedTuple):
+    """Something that is to be done for a container."""
+
+    what: str
+    """:data:`CREATE`, :data:`REAPPLY` or :data:`RELEASE`."""
+    key: str
+    entry: PluginEntry
+    had: Had | None = None
+    """What it follows."""
+
+
+def compare(holds: Sequence[Holding], had: Sequence[Had], *, again: bool = False) -> list[Due]:
+    """Return what is due for a container.
+
+    | holds now | has had | due |
+    | --- | --- | --- |
+    | yes | nothing | ``create`` |
+    | yes | the same entry | - |
+    | yes | the same entry, whose ``create`` has failed | ``create`` with another executable, or *again* |
+    | yes | the type with another conf | ``reapply`` |
+    | yes | the type with another conf, whose ``create`` has failed | ``create`` |
+    | no | the entry | ``release`` |
+    | no | the entry, whose ``create`` has failed, or that has had no ``create`` | - |
+
+    Several entries of a type are told apart by their keys first, and then by their order.
+    """
+    left = [each for each in had if State.CREATE in each.states]
+    due: list[Due] = []
+    others = []
+    for holding in holds:
+        same = next((each for each in left if each.key == holding.key), None)
+        if same is None:
+            others.append(holding)
+            continue
+        left.remove(same)
+        if same.failed_with is not None and (again or same.failed_with != holding.binary) and holding.acts:
+            due.append(Due(CREATE, holding.key, holding.entry, same))
+    left = [each for each in left if each.failed_with is None]
+    for holding in others:
+        older = next((each for each in left if each.entry.type == holding.entry.type), None)
+        if older is not None:
+            left.remove(older)
+        if holding.acts:
+            due.append(Due(CREATE if older is None else REAPPLY, holding.key, holding.entry, older))
+    return due + [Due(RELEASE, each.key, each.entry, each) for each in left]
+
+
+class Ran(NamedTuple):
+    """A chain that has run for a container."""
+
+    state: str
+    """The state of its request; :data:`RELEASE` for a ``delete`` of one that runs on."""
+    steps: Sequence[Step]
+    key: Callable[[PluginEntry], str]
+    """Returns the key of an entry."""
+    how: str = ""
+    """The beginning of the reason why it runs without a plugin that has failed; "" if it is refused then."""
+    replaces: Mapping[str, Had] = MappingProxyType({})
+    """What it has had, by the keys of the entries that come in its place."""
+
+
+class Verdict(NamedTuple):
+    """What a host says of a container, by its configuration and conditions."""
+
+    due: Sequence[Due] = ()
+    """What :func:`compare` says."""
+    missed: Collection[str] = ()
+    """The types whose ``setup`` it has missed, and which its ``create`` does not make up for."""
+    types: Collection[str] = ()
+    """The types that hold for it."""
+    had: Sequence[Had] = ()
+    """What it had had, :attr:`Row.had`."""
+
+
+class Row:
+    """A pod or container.
+
+    :ivar life: what tells it from an earlier one of the same id; "" if that is not known.
+    :ivar is_created: its ``create`` has ended without an error, be it without plugins.
+    :ivar setup: the types that its ``setup`` has asked, or left out for their conditions.
+    :ivar lacks: by plugin (None for all) and state, since when it runs without that, and why.
+    :ivar resources: a digest of its resources when a plugin was asked last.
+    :ivar is_resized: its resources have changed while no bridge was connected.
+    :ivar asked: the types whose reapply or release was asked for.
+    :ivar due: what :func:`compare` said last.
+    :ivar then: what runs when the worker has done with it: a ``delete`` that could not wait.
+    """
+
+    def __init__(self, id_: str, name: str = "", life: str = "") -> None:
+        self.id, self.name, self.life = id_, name, life
+        self.subject: Subject | None = None
+        self.state, self.tries, self.retry_at, self.stamp = NEW, 0, 0.0, -1
+        self.is_created = self.is_old = self.is_resized = False
+        self.setup: list[str] = []
+        self.had: list[Had] = []
+        self.lacks: dict[tuple[str | None, str], tuple[float, str]] = {}
+        self.resources = 0
+        self.asked: frozenset[str] = frozenset()
+        self.due: Sequence[Due] = ()
+        self.then: Callable[[], object] | None = None
+
+    @property
+    def is_sandbox(self) -> bool:
+        """Return whether it is a pod sandbox."""
+        return self.subject is not None and self.subject.container is None
+
+    def move(self, column: str) -> None:
+        """Go to the next state of the table; a move that the table does not have is a bug."""
+        state = MOVES[self.state][COLUMNS.index(column)]
+        if state is None:
+            raise AssertionError(f"{self.id}: {self.state}: {column}")
+        self.state = state
+
+    @property
+    def outdated(self) -> list[Due]:
+        """What would be reapplied or released."""
+        return [each for each in self.due if each.what != CREATE]
+
+    def previous(self, key: str) -> Result | None:
+        """Return the last result of an entry, or of an older one of its type; None if there is none.
+
+        :param key: :attr:`PluginEntry.key`.
+        """
+        type_ = key.partition(" ")[0]
+        of_type = [each for each in self.had if each.entry.type == type_]
+        text = next((each.result for each in sorted(of_type, key=lambda each: each.key != key)), "")
+        try:
+            return Result.from_json(text) if text else None
+        except DecodeError:
+            return None
+
+    def to_value(self) -> dict[str, Any] | None:
+        """Return what is on record of it; None if nothing is to be remembered."""
+        if not (self.had or self.setup or self.lacks or self.is_old):
+            return None
+        had = [(each.entry.to_value(), each.states, each.failed_with, each.result) for each in self.had]
+        lacks = [(*key, *lack) for key, lack in self.lacks.items()]
+        about = {"old": self.is_old, "name": self.name, "life": self.life, "created": self.is_created}
+        return about | {"setup": self.setup, "resources": self.resources, "had": had, "lacks": lacks}
+
+    @classmethod
+    def from_value(cls, id_: str, value: Any) -> Row:
+        """Return the row of a value on record, which is not trusted.
+
+        :raises ValueError: it is not as :meth:`to_value` makes it; likewise TypeError, LookupError, DecodeError.
+        """
+        row = cls(id_, str(value["name"]), str(value["life"]))
+        row.is_old, row.is_created = value["old"] is True, value["created"] is True
+        row.resources, row.setup = int(value["resources"]), [str(plugin) for plugin in value["setup"]]
+        for document, states, failed, result in value["had"]:
+            entry = PluginEntry.from_value(document, "entry")
+            failed_with = None if failed is None else tuple(map(int, failed))
+            row.had.append(Had(entry.key, entry, tuple(map(str, states)), failed_with, str(result)))
+        for plugin, state, since, why in value["lacks"]:
+            row.lacks[None if plugin is None else str(plugin), str(state)] = float(since), str(why)
+        row.state = DONE if row.is_created else NEW
+        return row
+
+
+class Memory:
+    """The rows. Any thread may call all methods; one that changes a row has :attr:`changed`, the lock."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition(threading.Lock())
+        self.rows: dict[str, Row] = {}
+        self.record = Record()
+
+    def load(self, directory: str) -> None:
+        """Use the record in this directory from now on, and add what is in it to what is known."""
+        with self.changed:
+            known = [*self.rows.values()]
+            self.rows = self.record.load(directory, Row.from_value) | self.rows
+            for row in known:
+                self._save(row)
+
+    def retry(self) -> None:
+        """Write again what could not be written."""
+        if self.record.unwritten or self.record.fault:
+            with self.changed:
+                for id_ in [*self.record.unwritten]:
+                    row = self.rows.get(id_)
+                    self.record.put(id_, row and row.to_value())
+
+    def reload(self, row: Row) -> None:
+        """Add what another bridge, which has ended by now, has done for a row that has not had its ``create``."""
+        with self.changed:
+            other = None if row.is_created else self.record.read(row.id, Row.from_value)
+            if other is not None and other.is_created and _same_life(other.life, row.life):
+                row.had, row.setup, row.is_created, row.lacks = other.had, other.setup, True, other.lacks
+
+    # Synchronization, and the end of a connection
+
+    def synchronize(self, found: Iterable[tuple[Subject, str]], existing: Collection[str]) -> None:
+        """Note what exists.
+
+        :param found: each pod and container that lives, with ``found`` or ``unproven``; a sandbox first.
+        :param existing: the ids of all that exists.
+        """
+        with self.changed:
+            for id_ in [id_ for id_, row in self.rows.items() if id_ not in existing and row.state != RUNNING]:
+                self._remove(id_)
+            for subject, column in found:
+                row = self._row(subject)
+                self.rows[row.id] = self.rows.pop(row.id)  # a sandbox comes before its containers
+                row.is_resized = row.is_created and row.resources not in (0, subject.resources)
+                row.move(column)
+                row.tries, row.retry_at, row.stamp = 0, 0.0, -1
+
+    def prove(self, id_: str) -> bool:
+        """Note that a sandbox is ready; return whether that was not known."""
+        row = self.rows.get(id_)
+        if row is None or row.state != HELD:
+            return False
+        with self.changed:
+            if row.state == HELD:
+                row.move("found")
+        return True
+
+    def disconnect(self) -> int:
+        """Leave what is due to the next connection; return how many these are. What runs is not tried again."""
+        with self.changed:
+            due = [row for row in self.rows.values() if row.state == DUE]
+            for row in self.rows.values():
+                row.tries = len(PAUSES) if row.state == RUNNING else row.tries
+                row.move("disconnects")
+            self.changed.notify_all()
+        return len(due)
+
+    # Events
+
+    def begin(self, subject: Subject, until: float | None) -> Row | None:
+        """Return the row of a ``create`` that an event runs; None if the worker is still at it.
+
+        :param until: a time of :func:`time.monotonic`; until then the worker is waited for.
+        """
+        with self.changed:
+            row = self._row(subject)
+            if not self._await(row, until):
+                return None
+            row.move("begins")
+            row.is_resized = False
+            return row
+
+    def ended(self, row: Row, column: str, ran: Sequence[Ran], why: str = "", *, stamp: int = -1) -> None:
+        """Note the end of what an event's ``create``, or the worker, has run.
+
+        :param column: ``succeeds``, ``fails``, ``gives up`` or ``is refused``.
+        :param ran: the chains that have run; of a refused start nothing is noted.
+        :param why: why it runs without all of its plugins; "" if it does not, or some of them say it.
+        :param stamp: of the configuration that an event has run.
+        """
+        with self.changed:
+            row.stamp, row.had = stamp, [*row.had]
+            if column != "is refused":
+                for each in ran:
+                    _note(row, each)
+                if why:
+                    _lack(row, State.CREATE, None, why)
+                row.is_created = row.is_created or column == "succeeds"
+                if column == "succeeds":
+                    row.due, row.is_resized, row.asked = (), False, frozenset()
+                    row.lacks.pop((None, str(State.CREATE)), None)
+                if row.subject is not None:
+                    row.resources = row.subject.resources
+            row.move(column)
+            self._save(row)
+            self.changed.notify_all()
+
+    def note(self, subject: Subject, ran: Ran, judged: Iterable[str] = ()) -> None:
+        """Note a ``setup``, ``resize`` or ``update``.
+
+        :param judged: the types that ``setup`` has asked or left out.
+        """
+        if not (ran.steps or judged):
+            return
+        with self.changed:
+            if ran.state == State.SETUP:  # of another container than one that had this id
+                self._remove(subject.id)
+            row = self._row(subject)
+            if judged:
+                row.setup = [*judged]
+            if ran.state == State.UPDATE:
+                row.resources = subject.resources
+            _note(row, ran)
+            self._save(row)
+
+    def withdraw(self, id_: str, until: float | None, then: Callable[[], object]) -> bool:
+        """Have the worker leave a row alone, for a ``delete``; return whether that can run now.
+
+        :param until: as for :meth:`begin`; after that, *then* is called when the worker has done with the row.
+        """
+        row = self.rows.get(id_)
+        if row is None:
+            return True
+        with self.changed:
+            if not self._await(row, until):
+                row.then = then
+                return False
+            if row.state in (DUE, HELD):
+                row.move("disconnects")
+        return True
+
+    def remove(self, id_: str) -> None:
+        """Forget a pod or container: it has ended."""
+        if id_ in self.rows:
+            with self.changed:
+                self._remove(id_)
+
+    def lack(self, row: Row, state: str, plugin: str | None, why: str) -> None:
+        """Note that a pod or container runs without a plugin, or without all of them; the first reason counts."""
+        with self.changed:
+            if _lack(row, state, plugin, why):
+                self._save(row)
+
+    # For the worker
+
+    def take(self, row: Row) -> bool:
+        """Return whether the worker may run a row: it still is due. The caller has the lock."""
+        if row.state != DUE or self.rows.get(row.id) is not row:
+            return False
+        row.move("begins")
+        return True
+
+    def finish(self, row: Row) -> None:
+        """Run a ``delete`` that has waited for the worker."""
+        with self.changed:
+            then, row.then = row.then, None
+        if then is not None:
+            then()
+
+    def judge(self, row: Row, verdict: Verdict, stamp: int, *, reapplies: bool, without: str = "") -> None:
+        """Note what :func:`compare` says of a row.
+
+        :param reapplies: what is outdated is to be done, too.
+        :param without: why a ``create`` that it has missed is not to be done, "" if it was not missed, or is due.
+        """
+        due, missed, types, had = verdict
+        with self.changed:
+            if self.rows.get(row.id) is not row or row.had is not had or row.state not in (DUE, DONE, FAILED):
+                return  # something has happened meanwhile
+            row.stamp, row.due = stamp, due
+            before = {*row.lacks}
+            open_ = {each.entry.type for each in due} | {
+                each.entry.type for each in had if each.failed_with is not None
+            }
+            for plugin, state in [key for key in row.lacks if key[0] is not None]:
+                is_over = state != RELEASE and plugin not in types
+                is_over = is_over or (state in (State.CREATE, RELEASE) and plugin not in open_)
+                is_missed = row.lacks[plugin, state][1] == MISSED_SETUP
+                if is_over or (is_missed and plugin not in missed):
+                    del row.lacks[plugin, state]
+            for plugin in missed:
+                _lack(row, State.SETUP, plugin, MISSED_SETUP)
+            if without:
+                _lack(row, State.CREATE, None, without)
+            is_due = len(row.outdated) < len(due) or row.is_resized
+            is_due = is_due or any(reapplies or each.entry.type in row.asked for each in row.outdated)
+            if row.state in (DUE, FAILED) and not is_due:
+                row.is_created = True
+                if not without:
+                    row.lacks.pop((None, str(State.CREATE)), None)
+                row.move("succeeds")
+                self.changed.notify_all()
+            elif row.state in (DONE, FAILED) and is_due:
+                row.move("is due")
+                row.tries, row.retry_at = 0, 0.0
+            if before != {*row.lacks}:
+                self._save(row)
+
+    def adopt(self, row: Row, holds: Sequence[Holding]) -> None:
+        """Take over a row of the record of an earlier build, which had no entries: it has had those that hold now."""
+        failed = {plugin for plugin, state in row.lacks if state == State.CREATE}
+        with self.changed:
+            row.is_old = False
+            row.had = [*row.had]
+            for each in holds if row.is_created else ():
+                states = (State.SETUP, State.CREATE) if each.entry.type in row.setup else (State.CREATE,)
+                failed_with = () if each.entry.type in failed else None
+                row.had.append(Had(each.key, each.entry, tuple(map(str, states)), failed_with))
+            self._save(row)
+
+    def ask(self, wanted: Callable[[Row, Due], bool]) -> None:
+        """Have what is outdated reapplied or released.
+
+        :param wanted: returns whether this is asked for.
+        """
+        with self.changed:
+            for row in self.rows.values():
+                asked = frozenset([each.entry.type for each in row.outdated if wanted(row, each)])
+                if asked and row.state in (DONE, FAILED, DUE):
+                    row.move("is due")
+                    row.asked, row.tries, row.retry_at = row.asked | asked, 0, 0.0
+            self.changed.notify_all()
+
+    # For the status
+
+    def lacking(self) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        """Return what runs without plugins, the last ones in full and all counted, as docs/status.md has it."""
+        with self.changed:
+            entries = [
+                (since, row.id, *split_name(row.name), plugin, state, why)
+                for row in self.rows.values()
+                for (plugin, state), (since, why) in row.lacks.items()
+            ]
+        keys = ("since", "id", "pod", "container", "plugin", "state", "why")
+        entries.sort(key=lambda entry: entry[0])
+        counts = Counter((plugin, state, pod.partition("/")[0]) for _, _, pod, _, plugin, state, _ in entries)
+        by = [{"plugin": key[0], "state": key[1], "namespace": key[2], "count": counts[key]} for key in counts]
+        last = [dict(zip(keys, entry, strict=True)) for entry in entries[-MAX_LISTED:]]
+        about = {"containers": len({id_ for _, id_, *_ in entries}), "by": by}
+        return [entry | {"container": entry["container"] or None} for entry in last], about
+
+    def outdated(self) -> list[dict[str, Any]]:
+        """Return how many pods and containers run under an older configuration, by plugin."""
+        counts: dict[str, dict[str, int]] = {}
+        for row in [*self.rows.values()]:
+            for each in row.outdated:
+                counts.setdefault(each.entry.type, {REAPPLY: 0, RELEASE: 0})[each.what] += 1
+        return [{"plugin": plugin, **counts[plugin]} for plugin in sorted(counts)]
+
+    def due(self, wanted: Callable[[Row, Due], bool]) -> list[dict[str, str | None]]:
+        """Return what is outdated, as the answer to a reapply has it."""
+        listed: list[dict[str, str | None]] = []
+        for row in [*self.rows.values()]:
+            pod, container = split_name(row.name)
+            about: dict[str, str | None] = {"id": row.id, "pod": pod, "container": container or None}
+            listed += [
+                about | {"plugin": each.entry.type, "what": each.what} for each in row.outdated if wanted(row, each)
+            ]
+        return listed
+
+    def count(self, *states: str) -> int:
+        """Return the number of rows in one of these states."""
+        return sum([row.state in states for row in [*self.rows.values()]])
+
+    # With the lock
+
+    def _row(self, subject: Subject) -> Row:
+        """Return the row of a subject; a new one for another life of its id."""
+        row = self.rows.get(subject.id)
+        if row is not None and row.state != RUNNING and not _same_life(row.life, subject.life):
+            self._remove(subject.id)
+            row = None
+        if row is None:
+            row = self.rows[subject.id] = Row(subject.id)
+            if len(self.rows) > MAX_ROWS:
+                self._remove(next(iter(self.rows)))
+        row.subject, row.name, row.life = subject, bounded(subject.name, MAX_ERROR), subject.life or row.life
+        return row
+
+    def _await(self, row: Row, until: float | None) -> bool:
+        while row.state == RUNNING:
+            left = None if until is None else until - time.monotonic()
+            if left is not None and left <= 0:
+                return False
+            self.changed.wait(left)
+        return True
+
+    def _remove(self, id_: str) -> None:
+        if self.rows.pop(id_, None) is not None:
+            self.record.put(id_, None)
+
+    def _save(self, row: Row) -> None:
+        if self.rows.get(row.id) is row:
+            self.record.put(row.id, row.to_value())
+
+
+def _same_life(one: str, other: str) -> bool:
+    """Return whether these can be lives of one container: not known, or the same, or told in different ways."""
+    return not one or not other or one == other or one.partition(":")[0] != other.partition(":")[0]
+
+
+def _lack(row: Row, state: str, plugin: str | None, why: str) -> bool:
+    known = [other for other, state_ in row.lacks if state_ == state]
+    if plugin in known or (plugin is None and known):
+        return False
+    row.lacks[plugin, str(state)] = round(time.time(), 3), bounded(escape(why), MAX_ERROR)
+    return True
+
+
+def _note(row: Row, ran: Ran) -> None:
+    """Enter what has run into a row."""
+    state = str(ran.state)
+    for step in ran.steps:
+        key, plugin = ran.key(step.plugin), step.plugin.type
+        older = ran.replaces.get(key)
+        had = next((each for each in row.had if each.key == key), older)
+        states = () if had is None else had.states
+        states = states if state in states else (*states, state)
+        if step.error is not None:
+            if ran.how and (step.is_ignored or state in (State.CREATE, RELEASE)):
+                _lack(
+                    row,
+                    state,
+                    plugin,
+                    f"{'its failure is ignored' if step.is_ignored else ran.how}: {step.error.reason}",
+                )
+            if state != State.CREATE or (had is not None and had is older):
+                continue  # what it has had, it still has
+            new = Had(key, step.plugin, states, identity(step.binary), had.result if had else "")
+        else:
+            row.lacks.pop((plugin, state), None)
+            row.lacks.pop((None, state), None)
+            text = step.result.to_json().decode() if step.result is not None else ""
+            failed_with = None if had is None or state == State.CREATE else had.failed_with
+            new = Had(key, step.plugin, states, failed_with, text if len(text) <= MAX_RESULT else "")
+        row.had = [each for each in row.had if each is not had]
+        if state == State.CREATE and new.failed_with is None:  # an older entry of it that had failed is over
+            row.had = [each for each in row.had if each.entry.type != plugin or each.failed_with is None]
+        if ran.state != RELEASE:
+            row.had.append(new)

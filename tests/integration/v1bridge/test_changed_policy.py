@@ -1,0 +1,261 @@
+"""A policy that changes under running containers: what is due, what is asked for, and what each plugin gets."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+import pytest
+
+from nri.status import status
+from nri.status.judging import judge
+from nri.v2 import api
+from nri.v2.ttrpc import StatusError
+from tests.integration.cli.running import Ran, inside
+from tests.integration.v1bridge.bridge_process import BridgeProcess, start_container
+from tests.support.host import Host, plugin
+from tests.support.node import Node
+from tests.support.pods import container, pod
+from tests.support.runtime import Runtime
+from tests.support.waiting import SOON, wait_until
+
+RUNNING = api.ContainerState.CONTAINER_RUNNING
+
+
+@pytest.fixture
+def bridge(host: Host, bridge: BridgeProcess) -> BridgeProcess:
+    bridge.listen()
+    return bridge
+
+
+def keeper(bridge: BridgeProcess, type_: str, mark: int, **options: Any) -> Any:
+    """An entry for a plugin that keeps its requests, with a conf that a test can change."""
+    entry = bridge.node.keeper(type_, ["put", "metadata", {"mark": str(mark)}], **options)
+    return entry.replace(conf=entry.conf | {"mark": mark})
+
+
+def connect(bridge: BridgeProcess, *containers: api.Container) -> Runtime:
+    if bridge.child is None:
+        bridge.outside()
+    runtime = bridge.accept()
+    runtime.configure()
+    runtime.synchronize([pod()], containers)
+    return runtime
+
+
+def document(bridge: BridgeProcess) -> dict[str, Any]:
+    return status(str(bridge.host.root / "v1bridge.sock"))
+
+
+def outdated(bridge: BridgeProcess) -> list[tuple[str, int, int]]:
+    return [(each["plugin"], each["reapply"], each["release"]) for each in document(bridge)["outdated"]]
+
+
+def reapply(bridge: BridgeProcess, *words: str) -> Ran:
+    return inside("reapply", "--socket", str(bridge.host.root / "v1bridge.sock"), *words)
+
+
+def asked(bridge: BridgeProcess, type_: str) -> list[dict[str, Any]]:
+    """The requests of a plugin for the container, by the conf that names it."""
+    return [request for request in bridge.node.kept if request["conf"]["do"][0][1] == type_]
+
+
+def test_changed_conf_is_counted_and_reapplied_when_asked_for(host: Host, bridge: BridgeProcess) -> None:
+    host.configure(keeper(bridge, "one", 1), keeper(bridge, "two", 1))
+    start_container(connect(bridge))
+    assert wait_until(lambda: document(bridge)["lateCreates"]["succeeded"] == 1)  # the sandbox
+    host.configure(keeper(bridge, "one", 2))
+    assert wait_until(lambda: outdated(bridge) == [("one", 2, 0), ("two", 0, 2)])
+    assert judge(document(bridge)).code == 0
+    before = len(bridge.node.kept)
+    shown = reapply(bridge, "--dry-run")
+    assert [line.split()[:3] for line in shown.stdout.splitlines()[1:]] == [
+        ["one", "reapply", "default/web"],
+        ["two", "release", "default/web"],
+        ["one", "reapply", "default/web/app"],
+        ["two", "release", "default/web/app"],
+    ]
+    assert len(bridge.node.kept) == before
+    assert reapply(bridge, "--plugin", "none").stdout == "nothing is due\n"
+    assert reapply(bridge, "--namespace", "other").stdout == "nothing is due\n"
+    assert reapply(bridge, "--pod", "default/we").stdout == "nothing is due\n"
+    assert reapply(bridge, "--plugin", "one", "--pod", "default/web").stdout == "done for 2 pods and containers\n"
+    assert wait_until(lambda: outdated(bridge) == [("two", 0, 2)])
+    for request in bridge.node.kept[before:]:
+        assert (request["state"], request["late"], request["conf"]["mark"]) == ("create", True, 2)
+        assert request["prevResult"]["metadata"] == {"mark": "1"}
+    before = len(bridge.node.kept)
+    assert reapply(bridge).stdout == "done for 2 pods and containers\n"
+    assert wait_until(lambda: outdated(bridge) == [])
+    for request in bridge.node.kept[before:]:
+        assert (request["state"], request["release"], request["conf"]["mark"]) == ("delete", True, 1)
+        assert request["prevResult"]["metadata"] == {"mark": "1"}
+    assert reapply(bridge).stdout == "nothing is due\n"
+
+
+def test_next_bridge_knows_the_older_configuration(host: Host, bridge: BridgeProcess) -> None:
+    host.configure(keeper(bridge, "one", 1))
+    runtime = connect(bridge)
+    start_container(runtime)
+    bridge.kill()
+    runtime.close()
+    host.configure(keeper(bridge, "two", 1))
+    connect(bridge, container(state=RUNNING))
+    assert wait_until(lambda: outdated(bridge) == [("one", 0, 1)])
+    assert reapply(bridge).status == 0
+    (last,) = [kept for kept in bridge.node.kept if kept["state"] == "delete"]
+    assert (last["id"], last["release"]) == ("1f92", True)
+    bridge.kill()
+    connect(bridge, container(state=RUNNING))
+    assert wait_until(lambda: document(bridge)["runtime"]["synchronized"])
+    assert outdated(bridge) == []
+
+
+def test_option_reapplies_each_change(host: Host, bridge: BridgeProcess) -> None:
+    bridge.changes["reapply"] = True
+    host.configure(keeper(bridge, "one", 1))
+    start_container(connect(bridge))
+    host.configure(keeper(bridge, "one", 2))
+    assert wait_until(lambda: [kept["conf"]["mark"] for kept in bridge.node.kept if kept["id"] == "1f92"] == [1, 2])
+    host.configure()
+    assert wait_until(lambda: bridge.node.kept[-1].get("release") is True)
+
+
+def test_reapply_that_fails_is_told_and_stays_due(host: Host, bridge: BridgeProcess) -> None:
+    host.configure(keeper(bridge, "one", 1))
+    start_container(connect(bridge))
+    assert wait_until(lambda: document(bridge)["lateCreates"]["succeeded"] == 1)
+    broken = bridge.node.keeper("one", ["error", "no"])
+    host.configure(broken)
+    assert wait_until(lambda: outdated(bridge) == [("one", 2, 0)])
+    ran = reapply(bridge, "--pod", "default/web")
+    assert (ran.status, ran.stderr) == (1, "2 of 2 pods and containers have failed: nri status lists them\n")
+    assert outdated(bridge) == [("one", 2, 0)]
+    assert {entry["why"] for entry in document(bridge)["withoutPlugins"]} == {"the late create has failed: no"}
+
+
+def test_without_a_bridge_there_is_nothing_to_ask(host: Host) -> None:
+    ran = inside("reapply", "--socket", str(host.root / "none.sock"))
+    assert (ran.status, ran.stderr) == (1, f"{host.root}/none.sock does not exist\n")
+
+
+@pytest.mark.parametrize(
+    "line", ['{"reapply"', '{"other": {}}', '{"reapply": {"plugin": 1}}', '{"reapply": {"x": ""}}']
+)
+def test_wrong_question_is_answered_with_what_is_right(host: Host, bridge: BridgeProcess, line: str) -> None:
+    from nri.status import ask
+
+    host.configure()
+    connect(bridge)
+    assert wait_until((host.root / "v1bridge.sock").exists)
+    assert "expected" in ask(str(host.root / "v1bridge.sock"), line)["error"]
+
+
+# Failures that are over
+
+
+def test_ignored_failure_is_made_up_for_when_the_executable_changes(host: Host, bridge: BridgeProcess) -> None:
+    """A rollback from a broken plugin."""
+    entry = plugin("one", failure_policy="ignore")
+    host.script("one", "#!/bin/sh\nexit 3\n")
+    host.configure(entry)
+    runtime = connect(bridge)
+    start_container(runtime)
+    assert wait_until(lambda: document(bridge)["without"]["containers"] == 2)
+    assert "pods and containers without one: 2" in judge(document(bridge)).line
+    host.script("new", '#!/bin/sh\ncat >/dev/null\necho \'{"plugin": "one", "version": "0.1"}\'\n')
+    (host.bin / "new").rename(host.bin / "one")
+    assert wait_until(lambda: document(bridge)["without"]["containers"] == 0)
+    assert wait_until(lambda: judge(document(bridge)).code == 0)
+
+
+@pytest.mark.parametrize("mends", ["by itself", "with another conf"])
+def test_start_that_cri_o_makes_all_the_same_is_tried_late(host: Host, node: Node, mends: str) -> None:
+    counter = host.root / "counter"
+    fails = 2 if mends == "by itself" else 4
+    fails_at_first = f"echo x >> {counter}\n[ $(wc -l < {counter}) -gt {fails} ] || exit 3\n"
+    host.script("one", f"#!/bin/sh\ncat >/dev/null\n{fails_at_first}echo '{{}}'\n")
+    host.configure(plugin("one", ["x"]))
+    node.runtime("cri-o", "1.36.3")
+    node.bridge.after_synchronize()
+    with pytest.raises(StatusError):
+        node.start()
+    chains = node.bridge.chains
+    assert chains.describe()["without"]["containers"] == 1
+    if mends != "by itself":
+        assert wait_until(lambda: chains.late.counts()["failed"] == 1)
+        assert chains.describe()["without"]["containers"] == 1
+        host.configure(plugin("one", ["y"]))
+    assert wait_until(lambda: chains.describe()["without"]["containers"] == 0)
+    assert chains.wait_until_idle(SOON)
+
+
+# What happened while no bridge was connected
+
+
+def test_missed_update_is_made_up_for(host: Host, bridge: BridgeProcess) -> None:
+    host.configure(bridge.node.keeper("one", states=["update"]), bridge.node.keeper("two"))
+    runtime = connect(bridge)
+    start_container(runtime)
+    runtime.close()
+    bridge.signal(signal.SIGTERM)
+    assert bridge.wait() == 0
+    bridge.child = None
+    resized = container(state=RUNNING)
+    resized.linux.resources.cpu.shares.value = 2048
+    for _ in range(2):
+        connect(bridge, resized)
+        assert wait_until(lambda: ("update", "1f92") in bridge.node.steps)
+        assert wait_until(lambda: document(bridge)["lateCreates"]["waiting"] == 0)
+        bridge.kill()
+    (update,) = [kept for kept in bridge.node.kept if kept["state"] == "update"]
+    assert update["spec"]["resources"]["cpu"]["shares"] == 2048
+    assert update["prevResult"]["plugin"] == "one"
+
+
+def test_second_life_of_an_id_has_had_nothing(host: Host, bridge: BridgeProcess) -> None:
+    host.configure(bridge.node.keeper())
+    runtime = connect(bridge)
+    start_container(runtime)
+    bridge.kill()
+    runtime.close()
+    connect(bridge, container(state=RUNNING, pid=4713))
+    assert wait_until(lambda: bridge.node.steps.count(("create", "1f92")) == 2)
+    assert "prevResult" not in bridge.node.kept[-1]
+
+
+def test_all_containers_without_setup_are_counted(host: Host, node: Node) -> None:
+    host.configure(node.keeper(states=["setup"]))
+    node.runtime()
+    chains = node.bridge.chains
+    containers = [container(id=f"c{number}", name=f"c{number}", state=RUNNING) for number in range(1300)]
+    for each in containers:  # which have had their create, and no setup
+        from nri.v1bridge.requests import Subject
+
+        row = chains.memory.begin(Subject(pod(), each), None)
+        assert row is not None
+        chains.memory.ended(row, "succeeds", [])
+    node.bridge.synchronize([], containers)
+    chains.options.__dict__["late_create"] = False
+    chains.late.judge()
+    described = chains.describe()
+    assert described["without"]["containers"] == 1300
+    assert {"plugin": "keeper", "state": "setup", "namespace": "default", "count": 1300} in [
+        entry | {"namespace": "default"} for entry in described["without"]["by"]
+    ]
+    assert len(described["withoutPlugins"]) == 1000
+
+
+# prevResult of events
+
+
+def test_events_bring_the_last_result(host: Host, node: Node) -> None:
+    host.configure(node.keeper("one", ["put", "metadata", {"mark": "1"}], states=["setup", "resize", "update"]))
+    node.runtime()
+    node.create()
+    node.start()
+    node.update()
+    node.stop()
+    previous = [(kept["state"], "prevResult" in kept) for kept in node.kept]
+    assert previous == [("setup", False), ("create", False), ("update", True), ("delete", True)]
+    assert node.kept[-1]["prevResult"]["metadata"] == {"mark": "1"}
