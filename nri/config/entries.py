@@ -114,6 +114,11 @@ class PluginEntry(JSONObject):
         return f"{self.type} {hashlib.sha256(gojson.dumps(_in_order(self.conf))).hexdigest()[:12]}"
 
     @property
+    def document(self) -> str:
+        """The entry as JSON, for a container's record: without its condition, which held."""
+        return self.replace(when=None).to_json().decode()
+
+    @property
     def wanted_states(self) -> list[str]:
         """The states of the contract that the plugin is run for, in the order of a container's life."""
         return [str(state) for state in STATES if self.wants(state)]

@@ -106,18 +106,17 @@ class Made:
     """What is made once of a configuration and the options.
 
     :ivar sandboxes: the entries that containerd 2.x does not run itself for sandboxes.
-    :ivar keys: the entries' keys, by the identity of the object.
     """
 
     def __init__(self, configuration: ConfigList, options: BridgeOptions) -> None:
         self.configuration, self.options = configuration, options
         entries = [entry for entry in configuration.plugins if entry.source != CONTAINERD_CONF_FILE]
         self.sandboxes = ConfigList(version=configuration.version, plugins=entries)
-        self.keys = {id(entry): entry.key for entry in configuration.plugins}
+        self._keyed = {id(entry): (entry.key, entry.document) for entry in configuration.plugins}
 
-    def key(self, entry: PluginEntry) -> str:
-        """Return the key of an entry."""
-        return self.keys.get(id(entry)) or entry.key
+    def keyed(self, entry: PluginEntry) -> tuple[str, str]:
+        """Return the key and the document of an entry."""
+        return self._keyed.get(id(entry)) or (entry.key, entry.document)
 
 
 class Chains:
@@ -320,7 +319,7 @@ class Chains:
             why = "" if any(step.error for step in steps) else f"{how}: {reason}"
             raise
         finally:
-            ran = Ran(State.CREATE, steps, self._made.key, how)
+            ran = Ran(State.CREATE, steps, self._made.keyed, how)
             self.memory.ended(row, column, [ran], why, stamp=stamp if column == "succeeds" else -1)
             if column == "fails":
                 call.afterwards.append(self.late.start)
@@ -356,7 +355,7 @@ class Chains:
         steps, error = self._until_abandoned(run, call) if state in REFUSABLE else self._chain(run)
         if not error or state not in REFUSABLE:
             how = "" if state == State.UPDATE else STARTED
-            ran = Ran(state, steps, self._made.key, how)
+            ran = Ran(state, steps, self._made.keyed, how)
             self.memory.note(subject, ran, {*judged, *[step.plugin.type for step in steps]} if judged else ())
         if error:
             raise StatusError(Code.ABORTED, error)
@@ -373,7 +372,7 @@ class Chains:
 
     def _previous(self, id_: str) -> Callable[[PluginEntry], Result | None] | None:
         row = self.memory.rows.get(id_)
-        return None if row is None else lambda entry: row.previous(self._made.key(entry))
+        return None if row is None else lambda entry: row.previous(self._made.keyed(entry)[0])
 
     def _until_abandoned(self, run: Run, call: Call) -> tuple[Sequence[Step], str]:
         """Run a chain that ends at once when the runtime does not wait for it any more."""
@@ -452,10 +451,12 @@ class Chains:
             return Verdict()
         had, again = row.had, not row.is_created
         request, client = row.subject.request(State.CREATE), self.client(is_sandbox=row.is_sandbox)
+        if row.is_resized and not client.chain(State.UPDATE):
+            row.is_resized = False
         binaries = self._binaries(client) if row.lacks else {}
         holds = [
             Holding(
-                self._made.key(entry),
+                self._made.keyed(entry)[0],
                 entry,
                 client.invoker.acts_on(entry.type, State.CREATE),
                 binaries.get(entry.type, ()),
@@ -484,27 +485,25 @@ class Chains:
         try:
             how = fate(subject.request(State.CREATE).replace(late=True), has_failed=True, refuses_starts=True)[1]
             client = self.client(is_sandbox=row.is_sandbox, is_late=True)
-            key = self._made.key
+            keyed = self._made.keyed
             wanted = [
                 each
                 for each in due
                 if each.what not in (REAPPLY, RELEASES) or reapplies or each.entry.type in row.asked
             ]
             for each in [each for each in wanted if each.what == RELEASES]:
-                old = Client(
-                    ConfigList(plugins=[each.entry.replace(when=None)]), client.invoker, timeout=client.timeout
-                )
-                as_ran = Ran(RELEASE, (), lambda _entry, key=each.key: key, "the release has failed")  # type: ignore[misc]
+                old = Client(ConfigList(plugins=[each.entry]), client.invoker, timeout=client.timeout)
+                as_ran = Ran(RELEASE, (), lambda _entry, key=each.key: (key, ""), "the release has failed")  # type: ignore[misc]
                 if error := chain(old, State.DELETE, None, as_ran, release=True):
                     return ran, error
             replaces = {each.key: each.had for each in wanted if each.what == REAPPLY and each.had is not None}
             if only := {each.key for each in wanted if each.what != RELEASES}:
                 late_line(row.name, subject.request(State.CREATE).replace(late=True), "")
-                if error := chain(client, State.CREATE, only, Ran(State.CREATE, (), key, how, replaces), late=True):
+                if error := chain(client, State.CREATE, only, Ran(State.CREATE, (), keyed, how, replaces), late=True):
                     return ran, error
             if row.is_resized:
                 has_had = {each.key for each in row.had if each.failed_with is None} - only
-                return ran, chain(client, State.UPDATE, has_had, Ran(State.UPDATE, (), key))
+                return ran, chain(client, State.UPDATE, has_had, Ran(State.UPDATE, (), keyed))
         finally:
             self._tidy()
         return ran, ""

@@ -78,13 +78,19 @@ class Had(NamedTuple):
 
     key: str
     """:attr:`PluginEntry.key`."""
-    entry: PluginEntry
+    document: str
+    """:attr:`PluginEntry.document`."""
     states: tuple[str, ...]
     """Those that have run, :data:`State.CREATE` also if it failed."""
     failed_with: tuple[int, ...] | None = None
     """The executable with which its ``create`` has failed; None if it has not."""
     result: str = ""
     """The last result, as JSON; "" if it is not kept."""
+
+    @property
+    def type(self) -> str:
+        """The plugin's type."""
+        return self.key.partition(" ")[0]
 
 
 class Holding(NamedTuple):
@@ -137,12 +143,12 @@ def compare(holds: Sequence[Holding], had: Sequence[Had], *, again: bool = False
             due.append(Due(CREATE, holding.key, holding.entry, same))
     left = [each for each in left if each.failed_with is None]
     for holding in others:
-        older = next((each for each in left if each.entry.type == holding.entry.type), None)
+        older = next((each for each in left if each.type == holding.entry.type), None)
         if older is not None:
             left.remove(older)
         if holding.acts:
             due.append(Due(CREATE if older is None else REAPPLY, holding.key, holding.entry, older))
-    return due + [Due(RELEASE, each.key, each.entry, each) for each in left]
+    return due + [Due(RELEASE, each.key, PluginEntry.from_json(each.document), each) for each in left]
 
 
 class Ran(NamedTuple):
@@ -151,8 +157,8 @@ class Ran(NamedTuple):
     state: str
     """The state of its request; :data:`RELEASE` for a ``delete`` of one that runs on."""
     steps: Sequence[Step]
-    key: Callable[[PluginEntry], str]
-    """Returns the key of an entry."""
+    keyed: Callable[[PluginEntry], tuple[str, str]]
+    """Returns the key and the document of an entry."""
     how: str = ""
     """The beginning of the reason why it runs without a plugin that has failed; "" if it is refused then."""
     replaces: Mapping[str, Had] = MappingProxyType({})
@@ -222,7 +228,7 @@ class Row:
         :param key: :attr:`PluginEntry.key`.
         """
         type_ = key.partition(" ")[0]
-        of_type = [each for each in self.had if each.entry.type == type_]
+        of_type = [each for each in self.had if each.type == type_]
         text = next((each.result for each in sorted(of_type, key=lambda each: each.key != key)), "")
         try:
             return Result.from_json(text) if text else None
@@ -233,10 +239,9 @@ class Row:
         """Return what is on record of it; None if nothing is to be remembered."""
         if not (self.had or self.setup or self.lacks or self.is_old):
             return None
-        had = [(each.entry.to_value(), each.states, each.failed_with, each.result) for each in self.had]
         lacks = [(*key, *lack) for key, lack in self.lacks.items()]
         about = {"old": self.is_old, "name": self.name, "life": self.life, "created": self.is_created}
-        return about | {"setup": self.setup, "resources": self.resources, "had": had, "lacks": lacks}
+        return about | {"setup": self.setup, "resources": self.resources, "had": self.had, "lacks": lacks}
 
     @classmethod
     def from_value(cls, id_: str, value: Any) -> Row:
@@ -247,10 +252,10 @@ class Row:
         row = cls(id_, str(value["name"]), str(value["life"]))
         row.is_old, row.is_created = value["old"] is True, value["created"] is True
         row.resources, row.setup = int(value["resources"]), [str(plugin) for plugin in value["setup"]]
-        for document, states, failed, result in value["had"]:
-            entry = PluginEntry.from_value(document, "entry")
+        for key, document, states, failed, result in value["had"]:
+            PluginEntry.from_json(document)
             failed_with = None if failed is None else tuple(map(int, failed))
-            row.had.append(Had(entry.key, entry, tuple(map(str, states)), failed_with, str(result)))
+            row.had.append(Had(str(key), document, tuple(map(str, states)), failed_with, str(result)))
         for plugin, state, since, why in value["lacks"]:
             row.lacks[None if plugin is None else str(plugin), str(state)] = float(since), str(why)
         row.state = DONE if row.is_created else NEW
@@ -268,7 +273,7 @@ class Memory:
     def load(self, directory: str) -> None:
         """Use the record in this directory from now on, and add what is in it to what is known."""
         with self.changed:
-            known = [*self.rows.values()]
+            known = [*self.rows.values()] if directory != self.record.directory or self.record.fault else []
             self.rows = self.record.load(directory, Row.from_value) | self.rows
             for row in known:
                 self._save(row)
@@ -440,9 +445,7 @@ class Memory:
                 return  # something has happened meanwhile
             row.stamp, row.due = stamp, due
             before = {*row.lacks}
-            open_ = {each.entry.type for each in due} | {
-                each.entry.type for each in had if each.failed_with is not None
-            }
+            open_ = {each.entry.type for each in due} | {each.type for each in had if each.failed_with is not None}
             for plugin, state in [key for key in row.lacks if key[0] is not None]:
                 is_over = state != RELEASE and plugin not in types
                 is_over = is_over or (state in (State.CREATE, RELEASE) and plugin not in open_)
@@ -476,7 +479,7 @@ class Memory:
             for each in holds if row.is_created else ():
                 states = (State.SETUP, State.CREATE) if each.entry.type in row.setup else (State.CREATE,)
                 failed_with = () if each.entry.type in failed else None
-                row.had.append(Had(each.key, each.entry, tuple(map(str, states)), failed_with))
+                row.had.append(Had(each.key, each.entry.document, tuple(map(str, states)), failed_with))
             self._save(row)
 
     def ask(self, wanted: Callable[[Row, Due], bool]) -> None:
@@ -582,7 +585,7 @@ def _note(row: Row, ran: Ran) -> None:
     """Enter what has run into a row."""
     state = str(ran.state)
     for step in ran.steps:
-        key, plugin = ran.key(step.plugin), step.plugin.type
+        (key, document), plugin = ran.keyed(step.plugin), step.plugin.type
         older = ran.replaces.get(key)
         had = next((each for each in row.had if each.key == key), older)
         states = () if had is None else had.states
@@ -597,15 +600,15 @@ def _note(row: Row, ran: Ran) -> None:
                 )
             if state != State.CREATE or (had is not None and had is older):
                 continue  # what it has had, it still has
-            new = Had(key, step.plugin, states, identity(step.binary), had.result if had else "")
+            new = Had(key, document, states, identity(step.binary), had.result if had else "")
         else:
             row.lacks.pop((plugin, state), None)
             row.lacks.pop((None, state), None)
-            text = step.result.to_json().decode() if step.result is not None else ""
+            text = step.stdout.strip().decode("utf-8", "replace")
             failed_with = None if had is None or state == State.CREATE else had.failed_with
-            new = Had(key, step.plugin, states, failed_with, text if len(text) <= MAX_RESULT else "")
+            new = Had(key, document, states, failed_with, text if len(text) <= MAX_RESULT else "")
         row.had = [each for each in row.had if each is not had]
         if state == State.CREATE and new.failed_with is None:  # an older entry of it that had failed is over
-            row.had = [each for each in row.had if each.entry.type != plugin or each.failed_with is None]
+            row.had = [each for each in row.had if each.type != plugin or each.failed_with is None]
         if ran.state != RELEASE:
             row.had.append(new)

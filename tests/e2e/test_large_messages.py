@@ -59,7 +59,8 @@ def test_an_error_of_any_length_refuses_its_container(
             assert cri.status(container).state != 1  # not running
             configure(containerd, {"type": "keeper"})
             expected.append(cri.run_pod(f"next-{number}"))
-        assert [r["id"] for r in keeper.requests() if r["state"] == "create"] == expected
+        asked = [r["id"] for r in keeper.requests() if r["state"] == "create" and not r.get("late")]
+        assert asked == expected  # the plugin is new each time, and comes late to what runs
         assert log(containerd).count("serving containerd") == 1
         assert "disconnected" not in log(containerd)
 

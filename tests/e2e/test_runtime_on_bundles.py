@@ -258,17 +258,25 @@ def test_a_plugin_that_hangs_is_killed_in_time(runtime: Runtime) -> None:
 # Broken configurations
 
 
-def test_broken_configuration_refuses_creates_and_allows_deletes(runtime: Runtime, plugin: StandIn) -> None:
+def test_broken_configuration_leaves_the_last_valid_one_in_use(runtime: Runtime, plugin: StandIn) -> None:
     web = run_web(runtime)
     runtime.enclosure.configure({"type": "standin", "timeout": "soon"})
-    with pytest.raises(CommandFailedError, match=r"timeout: found the string 'soon', expected a number"):
-        runtime.create(runtime.bundle("other"))
-    with pytest.raises(CommandFailedError, match="found the string 'soon'"):
-        update(runtime, quota=70_000)
+    other = runtime.bundle("other")
+    runtime.create(other)
+    assert plugin.requests()[-1]["id"] == "other"
+    update(runtime, quota=70_000)
+    runtime.delete(other, force=True)
     call(runtime, "pause", "web")
     call(runtime, "resume", "web")
     runtime.delete(web, force=True)
     assert runtime.ids() == []
+
+
+def test_configuration_that_was_never_valid_refuses_creates(runtime: Runtime, plugin: StandIn) -> None:
+    runtime.enclosure.configure({"type": "standin", "timeout": "soon"})
+    with pytest.raises(CommandFailedError, match=r"timeout: found the string 'soon', expected a number"):
+        runtime.create(runtime.bundle("other"))
+    assert plugin.requests() == []
 
 
 def test_in_a_user_namespace_it_refuses_with_a_sentence(runtime: Runtime, plugin: StandIn) -> None:

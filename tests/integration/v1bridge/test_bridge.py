@@ -127,7 +127,7 @@ def test_last_cgroups_path_counts_as_it_is(host: Host, node: Node, path: str) ->
 
 def test_cgroups_path_is_ignored_after_the_creation(host: Host, node: Node) -> None:
     mover(host, "/../bad")
-    setup = Ran("setup", [], lambda entry: entry.key)
+    setup = Ran("setup", [], lambda entry: (entry.key, entry.document))
     node.bridge.chains.memory.note(Subject(pod(), container(pid=0)), setup, ["mover0"])
     node.start()
     node.update()

@@ -45,7 +45,7 @@ def holds(name: str, conf: int, **changes: Any) -> Holding:
 
 def had(name: str, conf: int, *states: str, **changes: Any) -> Had:
     entry = PluginEntry(type=name, conf=conf)
-    return Had(entry.key, entry, states or ("create",), **changes)
+    return Had(entry.key, entry.document, states or ("create",), **changes)
 
 
 CASES: dict[str, tuple[list[Holding], list[Had], list[str]]] = {
@@ -81,7 +81,8 @@ CASES: dict[str, tuple[list[Holding], list[Had], list[str]]] = {
 @pytest.mark.parametrize(("now", "before", "expected"), CASES.values(), ids=CASES)
 def test_what_is_due(now: list[Holding], before: list[Had], expected: list[str]) -> None:
     due = [
-        f"{each.what} {each.entry.type} {each.entry.conf}" + (f" after {each.had.entry.conf}" if each.had else "")
+        f"{each.what} {each.entry.type} {each.entry.conf}"
+        + (f" after {PluginEntry.from_json(each.had.document).conf}" if each.had else "")
         for each in compare(now, before)
     ]
     assert due == expected
@@ -113,9 +114,10 @@ def ran(*types: str, state: str = "create", error: str = "", conf: int = 1, how:
         step = Step(PluginEntry(type=name, conf=conf), b"")
         step.error = PluginError(name, error) if error else None
         step.result = None if error else Result(plugin=name, metadata={"conf": str(conf)})
+        step.stdout = b"" if step.result is None else step.result.to_json()
         step.is_ignored = bool(error) and how == "ignored"
         steps.append(step)
-    return Ran(state, steps, lambda entry: entry.key, how, **changes)
+    return Ran(state, steps, lambda entry: (entry.key, entry.document), how, **changes)
 
 
 @pytest.fixture
@@ -149,7 +151,7 @@ def test_the_next_bridge_knows_what_each_has_had(memory: Memory, record: str) ->
     create(memory, subject(), ran("a", "b"), ran("c", error="no"))
     memory.note(subject(), ran("b", state="update", conf=1), ())
     row = again(record).rows["1f92"]
-    assert [(each.entry.type, each.states, each.failed_with) for each in row.had] == [
+    assert [(each.type, each.states, each.failed_with) for each in row.had] == [
         ("a", ("setup", "create"), None),
         ("c", ("create",), ()),
         ("b", ("create", "update"), None),
@@ -187,7 +189,7 @@ def test_another_life_of_an_id_is_another_container(memory: Memory) -> None:
     assert memory.rows["1f92"].state == "due"
     create(memory, subject(pid=3), ran("a"))
     memory.note(subject(pid=0), ran("b", state="setup"), ["b"])  # a setup is a new container's
-    assert [each.entry.type for each in memory.rows["1f92"].had] == ["b"]
+    assert [each.type for each in memory.rows["1f92"].had] == ["b"]
 
 
 def test_what_was_resized_meanwhile_is_due(memory: Memory, record: str) -> None:
@@ -330,7 +332,7 @@ def test_another_bridge_that_has_ended_is_heard(memory: Memory, record: str) -> 
     create(other, subject(), ran("a"))
     (row,) = due(memory, "1f92")
     memory.reload(row)
-    assert [each.entry.type for each in row.had] == ["a"]
+    assert [each.type for each in row.had] == ["a"]
 
 
 def test_many_threads_lose_nothing(memory: Memory, record: str) -> None:
