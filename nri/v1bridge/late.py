@@ -87,7 +87,7 @@ class Worker:
             self._is_stopped = self._is_ending or (self._is_stopped and not is_new)
             self._is_active, self._is_new = not self._is_stopped, self._is_new or is_new
             is_started, self._is_started = self._is_started, True
-            self._memory.changed.notify_all()
+            self._memory.wake.notify_all()
         if not is_started and (reason := in_background(self._loop, "late")):
             self._is_started = False
             if not self._has_reported:
@@ -101,6 +101,7 @@ class Worker:
         """
         with self._memory.changed:
             self._is_active, self._is_stopped, self._is_ending = False, True, self._is_ending or for_good
+            self._memory.wake.notify_all()
         if left := self._memory.disconnect():
             log.warning("late: dropped %d that have not begun; the next synchronization finds them again", left)
 
@@ -160,14 +161,14 @@ class Worker:
     def _loop(self) -> None:
         while not self._is_ending:
             with self._memory.changed:
-                self._memory.changed.wait_for(lambda: self._is_active or self._is_ending)
+                self._memory.wake.wait_for(lambda: self._is_active or self._is_ending)
             try:
                 self._work()
             except Exception:  # such as no memory
                 log.exception("unexpected error")
             with self._memory.changed:
                 if not self._is_ending:
-                    self._memory.changed.wait(self._pause())
+                    self._memory.wake.wait(self._pause())
 
     def _work(self) -> None:
         if self._is_new:

@@ -189,6 +189,7 @@ class Row:
     :ivar is_resized: its resources have changed while no bridge was connected.
     :ivar asked: the types whose reapply or release was asked for.
     :ivar due: what :func:`compare` said last.
+    :ivar saved: what was written last.
     :ivar then: what runs when the worker has done with it: a ``delete`` that could not wait.
     """
 
@@ -203,6 +204,7 @@ class Row:
         self.resources = 0
         self.asked: frozenset[str] = frozenset()
         self.due: Sequence[Due] = ()
+        self.saved: object = None
         self.then: Callable[[], object] | None = None
 
     @property
@@ -263,10 +265,15 @@ class Row:
 
 
 class Memory:
-    """The rows. Any thread may call all methods; one that changes a row has :attr:`changed`, the lock."""
+    """The rows. Any thread may call all methods; one that changes a row has the lock of these two.
+
+    :ivar changed: notified when a row has been run.
+    :ivar wake: what the worker waits for: that there is something to do.
+    """
 
     def __init__(self) -> None:
-        self.changed = threading.Condition(threading.Lock())
+        lock = threading.Lock()
+        self.changed, self.wake = threading.Condition(lock), threading.Condition(lock)
         self.rows: dict[str, Row] = {}
         self.record = Record()
 
@@ -276,6 +283,7 @@ class Memory:
             known = [*self.rows.values()] if directory != self.record.directory or self.record.fault else []
             self.rows = self.record.load(directory, Row.from_value) | self.rows
             for row in known:
+                row.saved = None
                 self._save(row)
 
     def retry(self) -> None:
@@ -493,7 +501,6 @@ class Memory:
                 if asked and row.state in (DONE, FAILED, DUE):
                     row.move("is due")
                     row.asked, row.tries, row.retry_at = row.asked | asked, 0, 0.0
-            self.changed.notify_all()
 
     # For the status
 
@@ -545,10 +552,10 @@ class Memory:
             self._remove(subject.id)
             row = None
         if row is None:
-            row = self.rows[subject.id] = Row(subject.id)
+            row = self.rows[subject.id] = Row(subject.id, bounded(subject.name, MAX_ERROR))
             if len(self.rows) > MAX_ROWS:
                 self._remove(next(iter(self.rows)))
-        row.subject, row.name, row.life = subject, bounded(subject.name, MAX_ERROR), subject.life or row.life
+        row.subject, row.name, row.life = subject, row.name or subject.name, subject.life or row.life
         return row
 
     def _await(self, row: Row, until: float | None) -> bool:
@@ -564,7 +571,10 @@ class Memory:
             self.record.put(id_, None)
 
     def _save(self, row: Row) -> None:
-        if self.rows.get(row.id) is row:
+        """Write what is to be remembered of a row, if that has changed."""
+        facts = row.name, row.life, row.is_created, row.setup, row.resources, row.had, {**row.lacks}
+        if self.rows.get(row.id) is row and (facts != row.saved or row.id in self.record.unwritten):
+            row.saved = facts
             self.record.put(row.id, row.to_value())
 
 

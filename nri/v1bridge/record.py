@@ -95,20 +95,29 @@ class Record:
         if value is not None:
             data = json.dumps(value).encode()
             try:
-                if name in self._names:
-                    raise FileExistsError
-                fd = os.open(self._path(name), _NEW, 0o600)  # what a kill leaves of it counts as damaged
-                with open(fd, "wb", buffering=0) as file:
-                    file.write(data)
-            except (FileExistsError, FileNotFoundError):  # the latter: the directory was removed
+                self._write_file(name, data)
+            except FileNotFoundError:  # the directory was removed
                 trust.make_private(self.directory)
-                os.close(files.replace(self._path(name), data))
+                self._write_file(name, data)
             self._names.add(name)
         for old in (f"{id_}.created", f"{id_}.notes", *([name] if value is None else [])):
             if old in self._names:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(self._path(old))
                 self._names.discard(old)
+
+    def _write_file(self, name: str, data: bytes) -> None:
+        path = self._path(name)
+        if name not in self._names:
+            try:
+                fd = os.open(path, _NEW, 0o600)  # what a kill leaves of it counts as damaged
+            except FileExistsError:
+                pass
+            else:
+                with open(fd, "wb", buffering=0) as file:
+                    file.write(data)
+                return
+        os.close(files.replace(path, data))
 
     def _of_earlier_build(self, id_: str) -> Any:
         """Return the value for the files of the build before, which did not know what a container has had."""

@@ -7,6 +7,7 @@ pod's start, and the new ones are in UpdatePodSandbox.
 
 from __future__ import annotations
 
+import os
 from binascii import crc32
 from functools import partial
 from typing import TYPE_CHECKING
@@ -103,10 +104,15 @@ class Subject:
 def start_time(pid: int) -> str:
     """Return when a process has started, in ticks after the boot; "" if it is not to be seen: proc_pid_stat(5)."""
     try:
-        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
-            return file.read(4096).rpartition(b")")[2].split()[19].decode()
+        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        return os.read(fd, 4096).rpartition(b")")[2].split()[19].decode()
     except (OSError, IndexError):
         return ""
+    finally:
+        os.close(fd)
 
 
 def config_of(pod: PodSandbox, container: Container) -> dict[str, Any]:
