@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from nri import __commit__, __version__, build, trust
 from nri.cgroups import Mounts
 from nri.config import ConfigError, load
+from nri.config.in_use import InUse
 from nri.config.loading import unread
 from nri.doctor import engines
 from nri.doctor.engines import PLUGIN_CONF_DIR, PLUGIN_DIR
@@ -205,6 +206,11 @@ class _Examination:
         directory, file = root + options.conf_dir, root + options.conf_file
         for note in unread(directory, is_standard=options.conf_dir == BridgeOptions().conf_dir):
             self._add(NOTE, "unread", *[item.replace(root, "") if root else item for item in note])
+        used = InUse(directory, file, root + options.record_dir, writes=False)
+        used.look(check_owner=options.check_owner)
+        if used.missing:
+            text = f"missing, and still in use: {', '.join([path.removeprefix(root) for path in used.missing])}"
+            self._add(FAULT, "missing", text, 'put it back; for no plugins write a file with "plugins": []')
         checked, faults = self._check(options)
         entries = [entry.plugin for entry in checked]
         self._is_valid = bool(checked) or not faults

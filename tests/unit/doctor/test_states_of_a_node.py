@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from nri.config.in_use import InUse
 from nri.doctor.node import MAX_FILE, Node, reason, without_secrets
 from tests.support import status_documents as documents
 from tests.support.scratch_node import CONFIG, LAUNCHED, MAINTAINED, NRI, PLUGINS, SERVICE, SOCKET, ScratchNode
@@ -515,3 +516,15 @@ def test_a_dump_that_a_signal_ends_is_no_refusal(node: ScratchNode) -> None:
         Node(str(node.root)).run("killed")
     assert reason(raised.value).endswith("/usr/bin/killed: ended by signal 9")
     assert reason(BlockingIOError(errno.EAGAIN, "No process")) == "no process"
+
+
+def test_files_in_use_that_are_missing_are_found(node: ScratchNode) -> None:
+    node.well()
+    root = str(node.root)
+    places = f"{root}/etc/nri/resource.d", f"{root}/etc/nri/conf.json", f"{root}/run/nri/v1bridge.record"
+    InUse(*places).look()
+    (path,) = node.path("/etc/nri/resource.d").iterdir()
+    path.unlink()
+    (finding,) = node.found("missing")
+    assert finding.text == f"missing, and still in use: {str(path).removeprefix(root)}"
+    assert finding in node.faults()
