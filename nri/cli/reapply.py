@@ -40,15 +40,7 @@ def reapply(plugin: str, namespace: str, pod: str, dry_run: bool, socket: str) -
         answer = client.ask(socket, json.dumps({"reapply": asked}))
         if "error" in answer:
             raise NRIError(str(answer["error"]))
-        rows = [
-            [
-                entry["plugin"],
-                entry["what"],
-                "/".join(filter(None, (entry["pod"], entry["container"]))),
-                entry["id"][:12],
-            ]
-            for entry in answer["reapply"]
-        ]
+        rows = [[entry["plugin"], entry["what"], entry["name"], entry["id"][:12]] for entry in answer["reapply"]]
         if not rows:
             click.echo("nothing is due")
         elif dry_run:

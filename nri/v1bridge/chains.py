@@ -240,6 +240,9 @@ class Chains:
         """Return what the status says of the memory and the event in progress: docs/status.md."""
         record = self.memory.record
         last, without = self.memory.lacking()
+        counts: dict[str, dict[str, int]] = {}
+        for _, due in self.memory.outdated():
+            counts.setdefault(due.entry.type, {REAPPLY: 0, RELEASES: 0})[due.what] += 1
         return {
             "lateCreates": self.late.counts(),
             "record": {
@@ -248,28 +251,27 @@ class Chains:
             },
             "withoutPlugins": last,
             "without": without,
-            "outdated": self.memory.outdated(),
+            "outdated": [{"plugin": plugin, **counts[plugin]} for plugin in sorted(counts)],
             "inProgress": self._event_now(),
         }
 
-    def reapply(self, plugin: str, namespace: str, pod: str, *, is_dry: bool) -> list[dict[str, str | None]]:
+    def reapply(self, plugin: str, namespace: str, pod: str, *, is_dry: bool) -> list[dict[str, str]]:
         """Have what is outdated reapplied or released; return what that is.
 
         :param plugin: a type, "" for all; likewise a *namespace*, and a *pod*, ``NAMESPACE/NAME``.
         :param is_dry: return it alone.
         """
         self.late.judge()
-
-        def is_wanted(row: Row, due: Due) -> bool:
-            of_namespace = not namespace or row.name.startswith(f"{namespace}/")
-            of_pod = not pod or f"{row.name}/".startswith(f"{pod}/")
-            return plugin in ("", due.entry.type) and of_namespace and of_pod
-
-        listed = self.memory.due(is_wanted)
+        wanted = [
+            (row, due)
+            for row, due in self.memory.outdated()
+            if plugin in ("", due.entry.type)
+            and all(f"{row.name}/".startswith(f"{of}/") for of in (namespace, pod) if of)
+        ]
         if not is_dry:
-            self.memory.ask(is_wanted)
+            self.memory.ask(wanted)
             self.late.start()
-        return listed
+        return [{"id": row.id, "name": row.name, "plugin": due.entry.type, "what": due.what} for row, due in wanted]
 
     def close(self) -> None:
         """End the residents."""

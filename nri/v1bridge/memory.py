@@ -371,7 +371,8 @@ class Memory:
                     _lack(row, State.CREATE, None, why)
                 row.is_created = row.is_created or column == "succeeds"
                 if column == "succeeds":
-                    row.due, row.is_resized, row.asked = (), False, frozenset()
+                    row.due, row.is_resized = (), False
+                    row.asked -= {step.plugin.type for each in ran for step in each.steps}
                     row.lacks.pop((None, str(State.CREATE)), None)
                 if row.subject is not None:
                     row.resources = row.subject.resources
@@ -384,14 +385,15 @@ class Memory:
 
         :param judged: the types that ``setup`` has asked or left out.
         """
-        if not (ran.steps or judged):
+        if not (ran.steps or judged or (ran.state == State.UPDATE and subject.id in self.rows)):
             return
         with self.changed:
             if ran.state == State.SETUP:  # of another container than one that had this id
                 self._remove(subject.id)
-            row = self._row(subject)
-            if judged:
-                row.setup = [*judged]
+            before = self.rows.get(subject.id)
+            is_asked = ran.state == State.RESIZE and before is not None  # its new resources are not in force yet
+            row = before if is_asked and before is not None else self._row(subject)
+            row.setup = [*judged] or row.setup
             if ran.state == State.UPDATE:
                 row.resources = subject.resources
             _note(row, ran)
@@ -452,6 +454,7 @@ class Memory:
             if self.rows.get(row.id) is not row or row.had is not had or row.state not in (DUE, DONE, FAILED):
                 return  # something has happened meanwhile
             row.stamp, row.due = stamp, due
+            row.asked &= {each.entry.type for each in row.outdated}
             before = {*row.lacks}
             open_ = {each.entry.type for each in due} | {each.type for each in had if each.failed_with is not None}
             for plugin, state in [key for key in row.lacks if key[0] is not None]:
@@ -490,17 +493,14 @@ class Memory:
                 row.had.append(Had(each.key, each.entry.document, tuple(map(str, states)), failed_with))
             self._save(row)
 
-    def ask(self, wanted: Callable[[Row, Due], bool]) -> None:
-        """Have what is outdated reapplied or released.
-
-        :param wanted: returns whether this is asked for.
-        """
+    def ask(self, wanted: Iterable[tuple[Row, Due]]) -> None:
+        """Have some of what is :meth:`outdated` reapplied or released."""
         with self.changed:
-            for row in self.rows.values():
-                asked = frozenset([each.entry.type for each in row.outdated if wanted(row, each)])
-                if asked and row.state in (DONE, FAILED, DUE):
+            for row, each in wanted:
+                row.asked |= {each.entry.type}
+                if row.state in (DONE, FAILED, DUE):
                     row.move("is due")
-                    row.asked, row.tries, row.retry_at = row.asked | asked, 0, 0.0
+                    row.tries, row.retry_at = 0, 0.0
 
     # For the status
 
@@ -520,28 +520,14 @@ class Memory:
         about = {"containers": len({id_ for _, id_, *_ in entries}), "by": by}
         return [entry | {"container": entry["container"] or None} for entry in last], about
 
-    def outdated(self) -> list[dict[str, Any]]:
-        """Return how many pods and containers run under an older configuration, by plugin."""
-        counts: dict[str, dict[str, int]] = {}
-        for row in [*self.rows.values()]:
-            for each in row.outdated:
-                counts.setdefault(each.entry.type, {REAPPLY: 0, RELEASE: 0})[each.what] += 1
-        return [{"plugin": plugin, **counts[plugin]} for plugin in sorted(counts)]
-
-    def due(self, wanted: Callable[[Row, Due], bool]) -> list[dict[str, str | None]]:
-        """Return what is outdated, as the answer to a reapply has it."""
-        listed: list[dict[str, str | None]] = []
-        for row in [*self.rows.values()]:
-            pod, container = split_name(row.name)
-            about: dict[str, str | None] = {"id": row.id, "pod": pod, "container": container or None}
-            listed += [
-                about | {"plugin": each.entry.type, "what": each.what} for each in row.outdated if wanted(row, each)
-            ]
-        return listed
+    def outdated(self) -> list[tuple[Row, Due]]:
+        """Return what would be reapplied or released."""
+        return [(row, each) for row in [*self.rows.values()] for each in row.outdated]
 
     def count(self, *states: str) -> int:
-        """Return the number of rows in one of these states."""
-        return sum([row.state in states for row in [*self.rows.values()]])
+        """Return the number of rows in one of these states; one that was asked for is due."""
+        rows = [*self.rows.values()]
+        return sum([row.state in states or (DUE in states and row.state == DONE and bool(row.asked)) for row in rows])
 
     # With the lock
 

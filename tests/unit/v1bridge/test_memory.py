@@ -320,10 +320,10 @@ def test_reapply_is_for_what_is_asked_for(memory: Memory) -> None:
     outdated = [module.Due(what, f"{what} 1", PluginEntry(type=what[0]), None) for what in (REAPPLY, RELEASE)]
     memory.judge(row, module.Verdict(outdated, (), {"r"}, row.had), 1, reapplies=False)
     assert row.state == "done"
-    assert memory.outdated() == [{"plugin": "r", "reapply": 1, "release": 1}]
-    memory.ask(lambda _row, each: each.what == "nothing")
+    assert memory.outdated() == [(row, each) for each in outdated]
+    memory.ask([])
     assert row.state == "done"
-    memory.ask(lambda _row, each: each.what == RELEASE)
+    memory.ask([(row, outdated[1])])
     assert (row.state, row.asked) == ("due", frozenset("r"))
 
 
