@@ -176,6 +176,43 @@ def test_container_runs_alone_until_it_stops(containerd: Containerd, cri: Cri, s
     assert "konfine.moved=" in log(containerd)
 
 
+# A policy that changes under a running container
+
+
+@pytest.mark.usefixtures("two_cpus")
+def test_changed_policy_is_reapplied_and_given_back(containerd: Containerd, cri: Cri) -> None:
+    def policy(*plugins: dict[str, Any]) -> None:
+        configure(containerd, *plugins)
+        until(lambda: json.loads(nri("status", "--json"))["configuration"]["hash"] == nri("check", "--hash").strip())
+
+    def nri(*words: str) -> str:
+        return containerd.enclosure.run("/opt/nri/lib/nri", *words)
+
+    konfine = {"type": "konfine", "conf": {"systemReserved": "0"}}
+    policy({"type": "clearcfs"}, konfine)
+    web = start(cri, "web", {"qos.class": "ls"})
+    knobs = ("cpu.cfs_quota_us", "cpuset.cpus")
+    assert [knob(containerd, web, each) for each in knobs] == ["-1", "1"]
+
+    (containerd.enclosure.etc_nri / "resource.d/10.conf").unlink()
+    other = start(cri, "other", {"qos.class": "ls"})  # the last file is never removed by absence
+    assert [knob(containerd, other, each) for each in knobs] == ["-1", "1"]
+
+    policy({"type": "clearcfs", "conf": {"classes": ["db"]}}, konfine | {"conf": {"systemReserved": "1"}})
+    assert [knob(containerd, web, each) for each in knobs] == ["-1", "1"]
+    shown = [line.split()[:3] for line in nri("reapply", "--dry-run").splitlines()]
+    assert ["konfine", "reapply", "default/web/app"] in shown
+    nri("reapply", "--pod", "default/web")
+    assert [knob(containerd, web, each) for each in knobs] == ["50000", "0"]
+    assert [knob(containerd, other, each) for each in knobs] == ["-1", "1"]
+
+    policy()
+    nri("reapply")
+    assert [knob(containerd, web, each) for each in knobs] == ["50000", "0-1"]
+    assert [knob(containerd, other, each) for each in knobs] == ["50000", "0-1"]
+    assert nri("reapply") == "nothing is due\n"
+
+
 # The samples of conf/resource.d: no pod talks itself out of what they do
 
 CPUS = "cpus.konfine.nri.io"
