@@ -7,7 +7,7 @@ only (``loading``, ``entries``, ``validate``); the other modules import what an 
 
 from nri.config.entries import ConfigList, PluginEntry
 from nri.config.faults import ConfigError, Fault
-from nri.config.loading import list_files, load, load_files
+from nri.config.loading import list_files, load
 from nri.places import DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
 
 __all__ = [
@@ -19,5 +19,4 @@ __all__ = [
     "PluginEntry",
     "list_files",
     "load",
-    "load_files",
 ]

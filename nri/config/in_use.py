@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 MISSING_FOR = 2.0
 """Seconds after which a file that was in use and is missing counts as removed, if another one is there."""
 
+NOTED_FOR = 10.0
+"""Seconds after which a note that a file is missing is too old: the file may have been back meanwhile."""
+
 POLL = 0.02
 """Seconds between two looks of a host that waits for a missing file."""
 
@@ -97,10 +100,15 @@ class InUse:
         gone = self._gone(self._read.documents)
         if gone and self._is_accepted_elsewhere():
             gone = []
+        is_last = not any(path != self._source.conf_file for path in self._read.documents)
         now = boottime()
-        missing = {path: min(self.missing.get(path, now), now) for path in gone}
+        missing = dict.fromkeys(gone, now)
+        for path in gone:
+            noted = self.missing.get(path, now)
+            if noted <= now and (is_last or now - noted < NOTED_FOR):
+                missing[path] = noted
         self.is_waiting = any(now - since < MISSING_FOR for since in missing.values())
-        if self.is_waiting or (missing and not any(path != self._source.conf_file for path in self._read.documents)):
+        if self.is_waiting or (missing and is_last):
             self._stay(missing, None)
         elif not self._read.documents and self.config is None and self.fault:
             why = f"there are no files, and the record of those in use cannot be read: {self.fault}"

@@ -87,18 +87,6 @@ def joined(files: Files) -> ConfigList:
     return ConfigList(plugins=[plugin for plugins in files.values() for plugin in plugins])
 
 
-def load_files(conf_dir: str, conf_file: str, *, check_owner: bool = True) -> Files:
-    """Return the files, each with its plugins, in the order in which they are read.
-
-    For a caller that must answer at once: each file that is not valid is one fault (:class:`InvalidFile`);
-    :meth:`ConfigError.explained` then finds the faults in it.
-
-    :param conf_dir: "" for *conf_file* alone.
-    :raises ConfigError: as :func:`load` does.
-    """
-    return read_set(conf_dir, conf_file, check_owner=check_owner).parsed()
-
-
 class Read:
     """A set of files as it was read.
 
@@ -113,9 +101,10 @@ class Read:
         self.faults: list[Fault] = []
 
     def parsed(self) -> Files:
-        """Return the plugins of each file.
+        """Return the plugins of each file, in the order in which they are read.
 
-        :raises ConfigError: as :func:`load_files` does.
+        :raises ConfigError: each file that is not valid is one fault (:class:`InvalidFile`), since the caller must
+            answer at once; :meth:`ConfigError.explained` then finds the faults in it.
         """
         files: Files = {}
         invalid: list[Fault] = []
@@ -338,7 +327,7 @@ def _files(conf_dir: str) -> list[str]:
         if refusal is not error:
             raise refusal from None
         if conf_dir != DEFAULT_CONF_DIR:  # it was named, so it is no answer that it is not there
-            raise _fault(conf_dir, "does not exist, expected a directory, since it is named as the one") from None
+            raise _fault(conf_dir, "does not exist; expected a directory, since it is not the default one") from None
         return []
     except OSError as error:
         raise _refusal(conf_dir, error, f"a directory of *{SUFFIX} files that can be read") from None

@@ -95,7 +95,7 @@ def test_bundle_is_not_read_without_plugins_for_the_state(host: Host) -> None:
     ran = Ran(host, state, conf_dir="", conf_file="/nowhere/conf.json")
     assert (ran.status, ran.stderr) == (0, "")
     ran = Ran(host, state, conf_dir="/nowhere", conf_file="/nowhere/conf.json")
-    assert (ran.status, "/nowhere:1:1: (document): does not exist, expected a directory" in ran.stderr) == (1, True)
+    assert (ran.status, "/nowhere:1:1: (document): does not exist; expected a directory" in ran.stderr) == (1, True)
 
 
 # Conditions

@@ -189,6 +189,20 @@ def test_noting_of_a_later_boot_time_counts_from_now(place: Place) -> None:
     assert place.types() == ["b"]
 
 
+def test_old_note_of_a_host_that_has_ended_is_too_old(place: Place) -> None:
+    """The file may have been back meanwhile, and be away for a moment again."""
+    place.put(a=text("a"), b=text("b"))
+    place.types()
+    place.away("a")
+    place.types()
+    place.back("a")  # and no host looks
+    place.now += 11.0
+    place.away("a")
+    assert place.types() == ["a", "b"]
+    place.now += 2.0
+    assert place.types() == ["b"]
+
+
 def test_what_nri_apply_has_put_there_counts_at_once_for_all_hosts(place: Place) -> None:
     place.put(a=text("a"), b=text("b"))
     running = place.host()

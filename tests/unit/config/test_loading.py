@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from nri import files
-from nri.config import ConfigError, ConfigList, Fault, PluginEntry, load, load_files
-from nri.config.loading import MAX_SIZE
+from nri.config import ConfigError, ConfigList, Fault, PluginEntry, load
+from nri.config.loading import MAX_SIZE, read_set
 from nri.v1bridge import configuration as bridge
 from tests.support.processes import open_fds
 from tests.support.system_faults import Failing
@@ -106,15 +106,15 @@ def test_single_file_is_read_alone_or_if_the_directory_has_no_conf(host: Host) -
     host.write_text("a.conf.bak", "not JSON")
     assert [(plugin.type, plugin.source) for plugin in host.load().plugins] == [("single", host.conf_file)]
     host.write("empty.conf")
-    assert load_files(host.conf_dir, host.conf_file) == {host.path("empty.conf"): ()}
-    assert [*load_files("", host.conf_file)] == [host.conf_file]
+    assert read_set(host.conf_dir, host.conf_file).parsed() == {host.path("empty.conf"): ()}
+    assert [*read_set("", host.conf_file).parsed()] == [host.conf_file]
     os.unlink(host.conf_file)
-    assert load_files("", host.conf_file) == {}
+    assert read_set("", host.conf_file).parsed() == {}
     os.unlink(host.path("empty.conf"))
     os.unlink(host.path("a.conf.bak"))
     assert host.load() == ConfigList()
     os.rmdir(host.conf_dir)
-    assert host.fault().message == "does not exist, expected a directory, since it is named as the one"
+    assert host.fault().message == "does not exist; expected a directory, since it is not the default one"
 
 
 # Files that cannot be read
@@ -208,7 +208,7 @@ def test_verdict_comes_at_once_and_the_explanation_later(host: Host, monkeypatch
     os.mkdir(host.path("20.conf"))
     with monkeypatch.context() as patch, pytest.raises(ConfigError) as verdict:
         patch.setattr(diagnostics, "diagnose", None)
-        load_files(host.conf_dir, "/nonexistent")
+        read_set(host.conf_dir, "/nonexistent").parsed()
     assert [str(fault) for fault in verdict.value.faults] == [
         f"{host.path('10.conf')}:1:1: (document): is not a valid configuration; `nri check` says what is wrong",
         f"{host.path('20.conf')}:1:1: (document): found a directory, expected a regular file",
@@ -246,7 +246,7 @@ def test_a_call_that_fails_is_a_fault_that_names_the_file(
     with monkeypatch.context() as patch:
         patch.setattr(files if path else loading, "os", failing)
         with pytest.raises(ConfigError) as raised:
-            load_files(host.conf_dir, host.conf_file)
+            read_set(host.conf_dir, host.conf_file).parsed()
     assert failing.failed == 1
     where = host.path(path).rstrip("/")
     assert str(raised.value) == f"{where}:1:1: (document): cannot be read: too many open files, expected {expected}"
@@ -263,7 +263,7 @@ def test_directory_that_disappears_has_no_files(host: Host, monkeypatch: pytest.
     host.write("a.conf", "a")
     monkeypatch.setattr(loading, "DEFAULT_CONF_DIR", host.conf_dir)
     monkeypatch.setattr(loading, "os", Gone(os, "listdir", errno.ENOENT))
-    assert load_files(host.conf_dir, host.conf_file) == {}
+    assert read_set(host.conf_dir, host.conf_file).parsed() == {}
 
 
 def test_directory_exchanged_during_reading_gives_no_mixture(
