@@ -24,7 +24,7 @@ from nri.process import children
 from nri.process.conversation import Stop
 from nri.types.v1 import RELEASE, State
 from nri.v1bridge.configuration import Configuration
-from nri.v1bridge.late import NO_CONFIGURATION, Wanted, Worker, living
+from nri.v1bridge.late import NO_CONFIGURATION, Worker, living
 from nri.v1bridge.ledger import identity
 from nri.v1bridge.log import EventLog, late_line
 from nri.v1bridge.memory import MISSED_SETUP, REAPPLY, Holding, Memory, Ran, Verdict, compare
@@ -148,7 +148,7 @@ class Chains:
         self._idle = threading.Condition(self._lock)
         self._tidying = threading.Lock()
         self.memory = Memory()
-        self.late = Worker(self.memory, self._look, self._due, self._run_due, self._wanted, is_alone)
+        self.late = Worker(self.memory, self._look, self._due, self._run_due, lambda: self.options, is_alone)
         self._runtime_runs_pods, self._refuses_starts = False, True
         self._in_progress: tuple[str, Call] | None = None  # the name of the pod or container, and the event
 
@@ -444,9 +444,6 @@ class Chains:
                 binaries[type_] = ()
         return binaries
 
-    def _wanted(self) -> Wanted:
-        return Wanted(self.options.late_create, self.options.reapply)
-
     def _due(self, row: Row) -> Verdict:
         """Return the verdict on a row."""
         if row.subject is None:
@@ -475,7 +472,7 @@ class Chains:
         subject, ran = row.subject, list[Ran]()
         if subject is None:
             return ran, ""
-        reapplies = self._wanted().reapplies
+        reapplies = self.options.reapply
 
         def chain(client: Client, state: str, only: Container[str] | None, ran_as: Ran, **more: bool) -> str:
             asked = subject.request(state).replace(**more)

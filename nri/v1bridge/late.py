@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from nri.background import in_background
 from nri.types.v1 import State
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from nri.v1bridge.memory import Due, Memory, Ran, Row, Verdict
+    from nri.v1bridge.options import BridgeOptions
 
 LOOK_EVERY = 1.0
 """Seconds between two looks of the worker."""
@@ -41,15 +42,6 @@ OFF = 'it started without the bridge ("lateCreate": false)'
 log = logging.getLogger("nri.v1bridge")
 
 
-class Wanted(NamedTuple):
-    """What the options say of late work."""
-
-    creates: bool = True
-    """``lateCreate``."""
-    reapplies: bool = False
-    """``reapply``."""
-
-
 class Worker:
     """Works off what is due. All methods may be called from any thread.
 
@@ -57,7 +49,7 @@ class Worker:
         there is no valid configuration.
     :param due: returns the verdict on a row.
     :param run: runs that for a row; returns what has run, and the error, "" without one.
-    :param wanted: returns what the options say.
+    :param options: returns the options.
     :param is_alone: see :class:`nri.v1bridge.bridge.Bridge`.
     """
 
@@ -67,11 +59,11 @@ class Worker:
         look: Callable[[], int | None],
         due: Callable[[Row], Verdict],
         run: Callable[[Row, Sequence[Due]], tuple[Sequence[Ran], str]],
-        wanted: Callable[[], Wanted],
+        options: Callable[[], BridgeOptions],
         is_alone: Callable[[float], bool],
     ) -> None:
         self._memory, self._look, self._due, self._run = memory, look, due, run
-        self._wanted, self._is_alone = wanted, is_alone
+        self._options, self._is_alone = options, is_alone
         self._is_active = self._is_ending = self._is_started = self._is_new = self._has_reported = False
         self._is_at_work = self._is_stopped = False
         self._judging = threading.Lock()
@@ -126,12 +118,8 @@ class Worker:
         new = 0
         rows = [*self._memory.rows.values()]
         for row in rows:
-            if (
-                stamp is not None
-                and row.stamp != stamp
-                and row.state in (DUE, DONE, FAILED)
-                and row.subject is not None
-            ):
+            is_new = row.stamp != stamp and row.state in (DUE, DONE, FAILED) and row.subject is not None
+            if stamp is not None and is_new:
                 is_first = row.state == DUE and not row.tries and not row.is_created
                 new += self._judge_one(row, stamp) and is_first
         if stamp is None:
@@ -141,7 +129,7 @@ class Worker:
                 self._memory.lack(row, State.CREATE, None, NO_CONFIGURATION)
         if new:
             level, means = logging.WARNING, "running create for them"
-            if not self._wanted().creates:
+            if not self._options().late_create:
                 means = 'no plugin runs for them ("lateCreate": false)'
             if stamp is None:
                 level, means = logging.ERROR, "no plugin runs for them before there is a valid configuration"
@@ -150,12 +138,12 @@ class Worker:
 
     def _judge_one(self, row: Row, stamp: int) -> bool:
         """Compare a row; return whether it has missed a ``create``."""
-        verdict, wanted, without = self._due(row), self._wanted(), ""
+        verdict, options, without = self._due(row), self._options(), ""
         creates = any(each.what == CREATE for each in verdict.due)
-        if creates and not wanted.creates:
+        if creates and not options.late_create:
             without = OFF
             verdict = verdict._replace(due=[each for each in verdict.due if each.what != CREATE])
-        self._memory.judge(row, verdict, stamp, reapplies=wanted.reapplies, without=without)
+        self._memory.judge(row, verdict, stamp, reapplies=options.reapply, without=without)
         return creates
 
     def _loop(self) -> None:
@@ -197,8 +185,10 @@ class Worker:
     def _pause(self) -> float:
         """Return the seconds until the next look; the caller has the lock."""
         now = time.monotonic()
-        retries = [row.retry_at - now for row in self._memory.rows.values() if row.state == DUE and row.tries]
-        return max(0.01, min([LOOK_EVERY, *retries]))
+        retries = [
+            row.retry_at - now for row in self._memory.rows.values() if row.state == DUE and row.retry_at > now
+        ]
+        return min([LOOK_EVERY, *retries])
 
     def _run_one(self, row: Row) -> None:
         with self._memory.changed:
@@ -222,11 +212,15 @@ class Worker:
         self._succeeded += not error
         column = "succeeds" if not error else "gives up" if is_final else "fails"
         why = f"the late create has failed: {error}" if error and not any(each.steps for each in ran) else ""
-        self._memory.ended(row, column, ran, why, stamp=row.stamp if column == "gives up" else -1)
-        self._memory.finish(row)
-        with self._memory.changed:
-            self._is_at_work = False
-            self._memory.changed.notify_all()
+        try:
+            self._memory.ended(row, column, ran, why, stamp=row.stamp if column == "gives up" else -1)
+            if then := row.then:  # a delete that has waited
+                row.then = None
+                then()
+        finally:
+            with self._memory.changed:
+                self._is_at_work = False
+                self._memory.changed.notify_all()
 
 
 _LIVES = (api.ContainerState.CONTAINER_RUNNING, api.ContainerState.CONTAINER_PAUSED)

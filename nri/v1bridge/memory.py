@@ -436,13 +436,6 @@ class Memory:
         row.move("begins")
         return True
 
-    def finish(self, row: Row) -> None:
-        """Run a ``delete`` that has waited for the worker."""
-        with self.changed:
-            then, row.then = row.then, None
-        if then is not None:
-            then()
-
     def judge(self, row: Row, verdict: Verdict, stamp: int, *, reapplies: bool, without: str = "") -> None:
         """Note what :func:`compare` says of a row.
 

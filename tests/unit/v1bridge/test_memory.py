@@ -283,7 +283,8 @@ def test_delete_that_cannot_wait_runs_after_the_worker(memory: Memory) -> None:
     steps: list[str] = []
     assert not memory.withdraw("1f92", time.monotonic(), lambda: steps.append("delete"))
     memory.ended(row, "fails", [])
-    memory.finish(row)
+    assert row.then is not None
+    row.then()
     assert steps == ["delete"]
 
 
