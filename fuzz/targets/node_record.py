@@ -1,0 +1,53 @@
+"""The files of the hosts' record: whatever stands in them, a host begins. A row that is read has the same facts when
+it is written and read again; the configuration in use is one whose files are whole, or none.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+
+from nri.config.in_use import InUse
+from nri.v1bridge.memory import Memory
+
+JSON = True
+DOCUMENT = b'{"version":"0.1","plugins":[{"type":"a"}]}'
+HEAD = b'{"of":"/d\\u0000/f","since":1.5,"files":[["/d/a.conf",42,null]]}'
+
+
+def check(data: bytes) -> None:
+    """Have the bytes in the file of a container, and in that of the configuration in use."""
+    with tempfile.TemporaryDirectory() as above:
+        folder = f"{above}/record"  # what is in /tmp itself is not trusted
+        in_use = InUse("", "/nonexistent/f", folder)
+        in_use.use({"/d/a.conf": DOCUMENT})
+        (name,) = os.listdir(folder)
+        for path in (f"{folder}/{name}", f"{folder}/abc.json"):
+            with open(path, "wb") as file:
+                file.write(data)
+        memory = Memory()
+        memory.load(folder)
+        for id_, row in memory.rows.items():
+            value = json.loads(json.dumps(row.to_value()))
+            assert value is None or type(row).from_value(id_, value).to_value() == row.to_value()
+        host = InUse("", "/nonexistent/f", folder, writes=False)
+        host.look()
+        assert all(
+            document and data.endswith(b"".join(host.documents.values())) for document in host.documents.values()
+        )
+
+
+ROW = (
+    b'{"old":false,"name":"default/web","life":"pid:1/2","created":true,"setup":["a"],"resources":7,'
+    b'"had":[["a 1","{\\"type\\":\\"a\\",\\"conf\\":1}",["create"],null,"{}"]],"lacks":[["a","setup",1.5,"why"]]}'
+)
+SEEDS = (
+    ROW,
+    HEAD + b"\n" + DOCUMENT,
+    HEAD + b"\n" + DOCUMENT[:-1],
+    b'{"of":"\\u0000/nonexistent/f","since":1,"files":[["/d/a.conf",42,2.5]]}\n' + DOCUMENT,
+    b"{}",
+    b"[]",
+    b"",
+)
