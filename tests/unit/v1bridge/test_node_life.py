@@ -125,12 +125,16 @@ class Life(RuleBasedStateMachine):
         return self.bridge.chains
 
     def settle(self) -> None:
-        """Wait until nothing is due."""
+        """Wait until nothing is due, and all is compared."""
 
         def is_at_rest() -> bool:
-            self.chains.late.judge()
+            stamp = self.chains.late.judge()
             self.chains.late.start()
-            return not self.chains.memory.count(memory.DUE, memory.RUNNING)
+            with self.chains.memory.changed:
+                rows = [row for row in self.chains.memory.rows.values() if row.subject is not None]
+                return all(row.state not in (memory.DUE, memory.RUNNING) for row in rows) and all(
+                    row.stamp == stamp for row in rows if row.state in (memory.DONE, memory.FAILED)
+                )
 
         assert wait_until(is_at_rest)
 
