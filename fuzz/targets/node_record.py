@@ -40,7 +40,7 @@ def check(data: bytes) -> None:
 
 ROW = (
     b'{"old":false,"name":"default/web","life":"pid:1/2","created":true,"setup":["a"],"resources":7,'
-    b'"had":[["a 1","{\\"type\\":\\"a\\",\\"conf\\":1}",["create"],null,"{}"]],"lacks":[["a","setup",1.5,"why"]]}'
+    b'"had":[["a 1","{\\"type\\":\\"a\\",\\"conf\\":1}",["create"],null,"{}",false]],"lacks":[["a","setup",1,"y"]]}'
 )
 SEEDS = (
     ROW,

@@ -11,6 +11,7 @@ import click
 from nri.cli import options, output
 from nri.errors import NRIError
 from nri.status import client
+from nri.status.judging import CONNECTED
 
 EVERY = 0.5
 """Seconds between two looks at the progress."""
@@ -57,7 +58,10 @@ def _wait(socket: str, count: int, failed_before: int) -> None:
     :raises NRIError: some have failed.
     """
     while True:
-        late = client.status(socket)["lateCreates"]
+        document = client.status(socket)
+        late = document["lateCreates"]
+        if document["bridge"]["state"] != CONNECTED:
+            raise NRIError("the runtime has disconnected the bridge; try again when it is connected")
         left = late["waiting"] + late["running"]
         if sys.stdout.isatty():
             click.echo(f"\r{max(0, count - left)} of {count} pods and containers", nl=not left)

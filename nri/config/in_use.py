@@ -38,8 +38,9 @@ if TYPE_CHECKING:
 MISSING_FOR = 2.0
 """Seconds after which a file that was in use and is missing counts as removed, if another one is there."""
 
-NOTED_FOR = 10.0
-"""Seconds after which a note that a file is missing is too old: the file may have been back meanwhile."""
+WATCHED_FOR, NOTED_FOR = 0.5, 10.0
+"""Seconds that a host itself has missed a file at least before it counts as removed, and seconds after which the note
+of another host is too old: the file may have been back meanwhile."""
 
 POLL = 0.02
 """Seconds between two looks of a host that waits for a missing file."""
@@ -71,6 +72,9 @@ class InUse:
         self.is_waiting = False
         self.fault = ""
         self._writes = writes
+        self._watched: dict[str, float] = {}  # the missing files, each with when this object missed it first
+        self._is_lost = False  # whether no file was left at the last look
+        self._is_checked = True  # whether the owners of the files in use were checked
         self._source = Source(conf_dir, conf_file)
         self._read = Read()
         self._of = "\0".join(os.fsencode(path).decode("latin-1") for path in (conf_dir, conf_file))
@@ -84,12 +88,15 @@ class InUse:
         :param check_owner: see :func:`nri.config.load`.
         """
         if not self._is_loaded:
-            self._load()
+            self._load(check_owner=check_owner)
         if not self._source.is_unchanged(check_owner=check_owner):
             self._read = self._source.read(check_owner=check_owner)
         elif not self.is_waiting:
             return
-        if self.config is not None and self._read.documents == self.documents and not self._read.faults:
+        is_same = (
+            self.config is not None and self._read.documents == self.documents and self._is_checked == check_owner
+        )
+        if is_same and not self._read.faults:
             self._stay({}, None)
             return
         try:
@@ -101,20 +108,25 @@ class InUse:
         if gone and self._is_accepted_elsewhere():
             gone = []
         is_last = not any(path != self._source.conf_file for path in self._read.documents)
+        was_lost, self._is_lost = self._is_lost, is_last and bool(gone)
         now = boottime()
         missing = dict.fromkeys(gone, now)
         for path in gone:
             noted = self.missing.get(path, now)
-            if noted <= now and (is_last or now - noted < NOTED_FOR):
+            # What was all lost may come back file by file, which takes its time and is no removal.
+            if noted <= now and (is_last or (not was_lost and now - noted < NOTED_FOR)):
                 missing[path] = noted
+        self._watched = {path: self._watched.get(path, now) for path in gone}
         self.is_waiting = any(now - since < MISSING_FOR for since in missing.values())
+        if not is_last:  # another host's note alone is not enough: the file may have been back
+            self.is_waiting |= any(now - since < WATCHED_FOR for since in self._watched.values())
         if self.is_waiting or (missing and is_last):
             self._stay(missing, None)
         elif not self._read.documents and self.config is None and self.fault:
             why = f"there are no files, and the record of those in use cannot be read: {self.fault}"
             self._stay({}, ConfigError([Fault(file=self._source.conf_dir, message=why)]))
         else:
-            self._accept(config, self._read.documents)
+            self._accept(config, self._read.documents, is_checked=check_owner)
 
     def reject(self, reason: str) -> None:
         """Have the files looked at again, since they could not be for this reason."""
@@ -128,7 +140,7 @@ class InUse:
         """
         read = Read()
         read.documents = documents
-        self._accept(joined(read.parsed()), documents)
+        self._accept(joined(read.parsed()), documents, is_checked=True)
 
     def _gone(self, documents: Documents) -> list[str]:
         """Return the files in use that are not there, nor under a new name; the single one gives way to others."""
@@ -151,29 +163,35 @@ class InUse:
             self.missing = missing
             self._save()
 
-    def _accept(self, config: ConfigList, documents: Documents) -> None:
-        is_new = documents != self.documents or bool(self.missing) or bool(self.fault)
+    def _accept(self, config: ConfigList, documents: Documents, *, is_checked: bool) -> None:
+        is_new = (
+            documents != self.documents or bool(self.missing) or bool(self.fault) or is_checked != self._is_checked
+        )
+        self._is_checked = is_checked
         if documents != self.documents or self.since is None:
             self.since = time.time()
         self.config, self.documents, self.rejected, self.missing = config, documents, None, {}
         if is_new:
             self._save()
 
-    def _load(self) -> None:
-        """Begin with the record, if there is one."""
+    def _load(self, *, check_owner: bool) -> None:
+        """Begin with the record, if there is one whose files were checked as these are to be."""
         self._is_loaded = True
         try:
-            self.since, documents, self.missing = self._recorded()
+            head, documents, missing = self._recorded()
+            if check_owner and not head["checked"]:
+                return
             read = Read()
             read.documents = documents
-            self.config, self.documents = joined(read.parsed()), documents
+            self.config, self.documents, self.missing = joined(read.parsed()), documents, missing
+            self.since, self._is_checked, self._is_lost = head["since"], head["checked"], head["lost"]
         except (FileNotFoundError, PermissionError):
             pass  # there is none, or it is another user's
         except (OSError, NRIError, ValueError) as error:
             self.fault = f"{self._path}: {reason_of(error)}"
 
-    def _recorded(self) -> tuple[float, Documents, dict[str, float]]:
-        """Return when the recorded set was accepted, its files, and which of them were missing since when.
+    def _recorded(self) -> tuple[dict[str, Any], Documents, dict[str, float]]:
+        """Return the head of the record, the files of the recorded set, and which were missing since when.
 
         :raises OSError: it cannot be read.
         :raises NRIError: others can write to it.
@@ -198,9 +216,11 @@ class InUse:
                     missing[path] = float(noted)
             if rest:
                 raise ValueError
-            return float(head["since"]), documents, missing
+            if not isinstance(head["since"], int | float) or not {head["checked"], head["lost"]} <= {True, False}:
+                raise ValueError
         except (DecodeError, LookupError, TypeError, ValueError, AttributeError):
             raise ValueError("is damaged, or of another version; expected what a host of nri has written") from None
+        return head, documents, missing
 
     def _save(self) -> None:
         if not (self._path and self._writes):
@@ -209,7 +229,8 @@ class InUse:
             [os.fsencode(path).decode("latin-1"), len(document), self.missing.get(path)]
             for path, document in self.documents.items()
         ]
-        head = gojson.dumps({"of": self._of, "since": self.since, "files": sizes})
+        about = {"of": self._of, "since": self.since, "checked": self._is_checked, "lost": self._is_lost}
+        head = gojson.dumps(about | {"files": sizes})
         try:
             trust.make_private(os.path.dirname(self._path))
             os.close(files.replace(self._path, b"\n".join([head, b"".join(self.documents.values())])))

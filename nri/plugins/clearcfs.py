@@ -52,6 +52,8 @@ class ClearCFS(Plugin):
                 metadata["skipped"] = shared.not_in(class_name, conf.classes)
             if request.release or request.late:
                 _give_back(request, conf, metadata)
+            else:
+                _carry_on(request, metadata)
             if conf.pod and request.state == State.UPDATE and _is_for_another(request, conf):
                 cgroup = shared.cgroup(request, conf)
                 _clear_pod(cgroup, metadata)
@@ -96,27 +98,40 @@ def _clear(request: Request, conf: ClearCFSConf, metadata: dict[str, str]) -> No
         metadata["quota"] = str(quota)
     elif "podQuota" not in metadata:
         metadata["skipped"] = "it has no quota"
-    for key in ("quota", "podQuota"):  # so that the next result can give it back
+    _carry_on(request, metadata)
+
+
+def _carry_on(request: Request, metadata: dict[str, str]) -> None:
+    """Keep the quotas that an earlier result has cleared, so that a later request can give them back."""
+    for key in ("quota", "podQuota"):
         if key in shared.previous(request):
             metadata.setdefault(key, shared.previous(request)[key])
 
 
 def _give_back(request: Request, conf: ClearCFSConf, metadata: dict[str, str]) -> None:
-    """Restore the quotas that an earlier result has cleared, where there is none still, the pod's first."""
-    from nri.cgroups import Quota
+    """Restore the quotas that an earlier result has cleared, where there is none still, the pod's first.
 
-    before = shared.previous(request)
+    The container's is what the runtime wants now, if the request says so.
+    """
+    from nri.cgroups import GoneError, Quota
+
+    before, cpu = dict(shared.previous(request)), shared.cpu_resources(request)
     if not {"quota", "podQuota"} & before.keys():
         return
+    if cpu and not request.is_sandbox:
+        before["quota"] = f"{cpu.get('quota')}/{cpu.get('period')}"
     cgroup = shared.cgroup(request, conf)
-    pod = None if _is_for_another(request, conf) and not request.release else cgroup.parent()
-    for key, place in (("podQuota", pod), ("quota", cgroup)):
-        quota, _, period = before.get(key, "").partition("/")
-        if place is None or not (quota.isdigit() and period.isdigit() and (key == "quota" or place.is_pod())):
-            continue
-        if place.cpu_quota().quota_us is None:
-            place.write("cpu.max", Quota(int(quota), int(period)))
-            metadata["restored" if key == "quota" else "podRestored"] = before[key]
+    try:
+        pod = None if _is_for_another(request, conf) and not request.release else cgroup.parent()
+        for key, place in (("podQuota", pod), ("quota", cgroup)):
+            quota, _, period = before.get(key, "").partition("/")
+            if place is None or not (quota.isdigit() and period.isdigit() and (key == "quota" or place.is_pod())):
+                continue
+            if place.cpu_quota().quota_us is None:
+                place.write("cpu.max", Quota(int(quota), int(period)))
+                metadata["restored" if key == "quota" else "podRestored"] = before[key]
+    except GoneError:
+        metadata["skipped"] = "its cgroup is gone"
     shared.note_untold(cgroup, metadata)
 
 

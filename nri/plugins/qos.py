@@ -66,6 +66,8 @@ _KNOBS = Table(
     Key("pids.max", number(1, 4194304, whole=True, expected="an integer from 1 to 4194304")),
 )
 _ORDER = tuple(_KNOBS.keys)
+_WRITTEN = (*_ORDER, "cpu.max", "memory.max")
+"""The knobs that are written, in the order in which they are restored."""
 _CHANGED = ", was "
 _VARIABLE = Table(
     Key("annotation", text(1), required=True),
@@ -114,8 +116,13 @@ class QoS(Plugin):
         """
         metadata: dict[str, str] = {}
         if request.release:
+            from nri.cgroups import GoneError
+
             cgroup = shared.cgroup(request, conf)
-            _Writer(cgroup, conf, metadata, shared.previous(request)).give_back(but=())
+            try:
+                _Writer(cgroup, conf, metadata, shared.previous(request)).give_back(but=())
+            except GoneError:
+                metadata["skipped"] = "its cgroup is gone"
             shared.note_untold(cgroup, metadata)
             return request.new_result(self.type, metadata=metadata)
         batch = _batch(request, conf, metadata)
@@ -129,7 +136,7 @@ class QoS(Plugin):
         class_ = _class(request, conf, metadata)
         knobs, of_pod = (table.get(class_ or "", {}) for table in (conf.containers, conf.pods))
         before = shared.previous(request)
-        if knobs or of_pod or batch is not None or _CHANGED in " ".join(before.values()):
+        if knobs or of_pod or batch is not None or any(name.removeprefix("pod.") in _WRITTEN for name in before):
             metadata |= {"class": shorten(class_)} if class_ else {}
             cgroup = shared.cgroup(request, conf)
             writer = _Writer(cgroup, conf, metadata, before)
@@ -237,21 +244,20 @@ class _Writer:
         :param but: those that stay.
         """
         pod = self._cgroup.parent()
-        for name, change in self._before.items():
-            now, is_change, was = change.partition(_CHANGED)
-            cgroup = pod if name.startswith("pod.") else self._cgroup
-            if is_change and name not in but and cgroup is not None and (cgroup is not pod or pod.is_pod()):
-                self._restore(cgroup, name, now, was)
+        for prefix, cgroup in (("", self._cgroup), ("pod.", pod if pod is not None and pod.is_pod() else None)):
+            for knob in _WRITTEN:
+                now, is_change, was = self._before.get(f"{prefix}{knob}", "").partition(_CHANGED)
+                if is_change and f"{prefix}{knob}" not in but and cgroup is not None:
+                    self._restore(cgroup, prefix, knob, now, was)
 
-    def _restore(self, cgroup: Cgroup, name: str, now: str, was: str) -> None:
-        knob = name.removeprefix("pod.")
-
+    def _restore(self, cgroup: Cgroup, prefix: str, knob: str, now: str, was: str) -> None:
         def restore() -> None:
-            if _shown(cgroup.read(knob)) == now:
+            is_idles = knob == "cpu.weight" and now == "0"  # the kernel has set another one since
+            if is_idles or _shown(cgroup.read(knob)) == now:
                 cgroup.write(knob, _value_of(knob, was))
-                self._metadata[name] = f"{was}, restored"
+                self._metadata[f"{prefix}{knob}"] = f"{was}, restored"
 
-        self._attempt(restore, name)
+        self._attempt(restore, f"{prefix}{knob}")
 
     def apply(self, request: Request, knobs: dict[str, Any], of_pod: dict[str, Any], batch: Batch | None) -> None:
         """Write the pod's knobs, then the container's."""
@@ -323,7 +329,10 @@ class _Writer:
 
         def write() -> None:
             was = _shown(cgroup.read(name))
+            weight = _shown(cgroup.read("cpu.weight")) if name == "cpu.idle" and value and was == "0" else ""
             cgroup.write(name, value)
+            if weight:  # which the kernel forgets
+                self._metadata[f"{prefix}cpu.weight"] = f"0{_CHANGED}{weight}"
             last, is_change, original = self._before.get(f"{prefix}{name}", "").partition(_CHANGED)
             if is_change and last == was:  # it is what qos wrote itself
                 was = original

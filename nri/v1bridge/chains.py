@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nri.client import ChainError, Client, Invoker, PluginError
 from nri.client.chain import STOPPED
-from nri.client.resident import Residents
+from nri.client.resident import Residents, about
 from nri.config.entries import ConfigList
 from nri.errors import bounded, escape
 from nri.places import CONTAINERD_CONF_FILE
@@ -27,7 +27,7 @@ from nri.v1bridge.configuration import Configuration
 from nri.v1bridge.late import NO_CONFIGURATION, Worker, living
 from nri.v1bridge.ledger import identity
 from nri.v1bridge.log import EventLog, late_line
-from nri.v1bridge.memory import MISSED_SETUP, REAPPLY, Holding, Memory, Ran, Verdict, compare
+from nri.v1bridge.memory import DONE, MISSED_SETUP, REAPPLY, Holding, Memory, Ran, Verdict, compare
 from nri.v1bridge.memory import RELEASE as RELEASES
 from nri.v2.ttrpc import Code, StatusError
 
@@ -141,6 +141,7 @@ class Chains:
         self.residents = Residents(options.bin_dirs, check_owner=options.check_owner)
         self._made = Made(ConfigList(), options)
         self._stamp, self._stamped = 0, object()
+        self._about: dict[tuple[object, ...], frozenset[str] | None] = {}  # states, by type and executable
         self._log = EventLog()
         self._ran: deque[tuple[EventLines, str, float, str]] = deque()  # that are to be logged and counted
         self._busy = 0  # chains that run
@@ -303,11 +304,11 @@ class Chains:
         if row is None:
             raise self._still_running(subject.name, State.CREATE)
         stamp = self._stamp  # before the configuration is read: what the worker sees later is compared again
-        client = self.client(is_sandbox=request.is_sandbox)
         steps: Sequence[Step] = []
         column, how, why = *fate(request, has_failed=True, refuses_starts=self._refuses_starts), ""
         try:
             self._refuse_abandoned(subject.name, State.CREATE, call)
+            client = self.client(is_sandbox=request.is_sandbox)
             self._refuse_without_setup(row, request, client)
             steps, error = self._until_abandoned(self._event(client, request, subject, call), call)
             if error:
@@ -448,7 +449,7 @@ class Chains:
         """Return the verdict on a row."""
         if row.subject is None:
             return Verdict()
-        had, again = row.had, not row.is_created
+        had, again = row.had, row.state != DONE
         request, client = row.subject.request(State.CREATE), self.client(is_sandbox=row.is_sandbox)
         if row.is_resized and not client.chain(State.UPDATE):
             row.is_resized = False
@@ -479,7 +480,9 @@ class Chains:
             run = Run(client, asked, subject.name, previous=self._previous(row.id), only=only)
             steps, error = self._chain(run)
             ran.append(ran_as._replace(steps=steps))
-            return error
+            # An ignored failure leaves an older entry in force: then nothing is reapplied or released.
+            failed = [step for step in steps if step.error is not None and ran_as.is_in_place(step.plugin)]
+            return error or "".join([f"nri v0.1: plugin {step.error}" for step in failed[:1]])
 
         try:
             how = fate(subject.request(State.CREATE).replace(late=True), has_failed=True, refuses_starts=True)[1]
@@ -492,6 +495,9 @@ class Chains:
             ]
             for each in [each for each in wanted if each.what == RELEASES]:
                 old = Client(ConfigList(plugins=[each.entry]), client.invoker, timeout=client.timeout)
+                if not self._releases(client, each.entry.type):
+                    self.memory.drop(row, each.had)
+                    continue
                 as_ran = Ran(RELEASE, (), lambda _entry, key=each.key: (key, ""), "the release has failed")  # type: ignore[misc]
                 if error := chain(old, State.DELETE, None, as_ran, release=True):
                     return ran, error
@@ -502,10 +508,24 @@ class Chains:
                     return ran, error
             if row.is_resized:
                 has_had = {each.key for each in row.had if each.failed_with is None} - only
-                return ran, chain(client, State.UPDATE, has_had, Ran(State.UPDATE, (), keyed))
+                return ran, chain(
+                    client, State.UPDATE, has_had, Ran(State.UPDATE, (), keyed, "the late update has failed")
+                )
         finally:
             self._tidy()
         return ran, ""
+
+    def _releases(self, client: Client, type_: str) -> bool:
+        """Return False if a plugin says what it acts on, and that a release is not among it."""
+        try:
+            path = client.invoker.find(type_)
+            key = type_, identity(path)
+            if key not in self._about:
+                self._about[key] = about(path, type_).states
+        except (PluginError, OSError):
+            return True  # its run reports it
+        states = self._about[key]
+        return states is None or RELEASE in states
 
     # All chains
 

@@ -86,6 +86,8 @@ class Had(NamedTuple):
     """The executable with which its ``create`` has failed; None if it has not."""
     result: str = ""
     """The last result, as JSON; "" if it is not kept."""
+    is_ignored: bool = False
+    """True if that failure was ignored: then only a change makes it due."""
 
     @property
     def type(self) -> str:
@@ -122,26 +124,28 @@ def compare(holds: Sequence[Holding], had: Sequence[Had], *, again: bool = False
     | --- | --- | --- |
     | yes | nothing | ``create`` |
     | yes | the same entry | - |
-    | yes | the same entry, whose ``create`` has failed | ``create`` with another executable, or *again* |
+    | yes | the same entry, whose ``create`` has failed | ``create`` with another executable |
+    | yes | the same, and the failure was not ignored | ``create`` also *again* |
     | yes | the type with another conf | ``reapply`` |
     | yes | the type with another conf, whose ``create`` has failed | ``create`` |
     | no | the entry | ``release`` |
     | no | the entry, whose ``create`` has failed, or that has had no ``create`` | - |
 
-    Several entries of a type are told apart by their keys first, and then by their order.
+    Several entries of a type are told apart by their keys first, and then by their order; those with one key are one.
     """
-    left = [each for each in had if State.CREATE in each.states]
+    created = {each.key: each for each in had if State.CREATE in each.states}
     due: list[Due] = []
     others = []
     for holding in holds:
-        same = next((each for each in left if each.key == holding.key), None)
+        same = created.get(holding.key)
         if same is None:
             others.append(holding)
             continue
-        left.remove(same)
-        if same.failed_with is not None and (again or same.failed_with != holding.binary) and holding.acts:
+        is_changed = same.failed_with != holding.binary or (again and not same.is_ignored)
+        if same.failed_with is not None and is_changed and holding.acts:
             due.append(Due(CREATE, holding.key, holding.entry, same))
-    left = [each for each in left if each.failed_with is None]
+    keys = {holding.key for holding in holds}
+    left = [each for each in created.values() if each.failed_with is None and each.key not in keys]
     for holding in others:
         older = next((each for each in left if each.type == holding.entry.type), None)
         if older is not None:
@@ -163,6 +167,10 @@ class Ran(NamedTuple):
     """The beginning of the reason why it runs without a plugin that has failed; "" if it is refused then."""
     replaces: Mapping[str, Had] = MappingProxyType({})
     """What it has had, by the keys of the entries that come in its place."""
+
+    def is_in_place(self, entry: PluginEntry) -> bool:
+        """Return whether an entry comes in place of an older one, or is released."""
+        return self.state == RELEASE or self.keyed(entry)[0] in self.replaces
 
 
 class Verdict(NamedTuple):
@@ -254,13 +262,15 @@ class Row:
         row = cls(id_, str(value["name"]), str(value["life"]))
         row.is_old, row.is_created = value["old"] is True, value["created"] is True
         row.resources, row.setup = int(value["resources"]), [str(plugin) for plugin in value["setup"]]
-        for key, document, states, failed, result in value["had"]:
+        for key, document, states, failed, result, is_ignored in value["had"]:
             PluginEntry.from_json(document)
             failed_with = None if failed is None else tuple(map(int, failed))
-            row.had.append(Had(str(key), document, tuple(map(str, states)), failed_with, str(result)))
+            about = str(key), document, tuple(map(str, states))
+            row.had.append(Had(*about, failed_with, str(result), is_ignored is True))
         for plugin, state, since, why in value["lacks"]:
             row.lacks[None if plugin is None else str(plugin), str(state)] = float(since), str(why)
-        row.state = DONE if row.is_created else NEW
+        has_failed = any(each.failed_with is not None and not each.is_ignored for each in row.had)
+        row.state = FAILED if has_failed else DONE if row.is_created else NEW
         return row
 
 
@@ -369,13 +379,11 @@ class Memory:
                     _note(row, each)
                 if why:
                     _lack(row, State.CREATE, None, why)
-                row.is_created = row.is_created or column == "succeeds"
                 if column == "succeeds":
-                    row.due, row.is_resized = (), False
+                    row.is_created, row.due, row.is_resized = True, (), False
                     row.asked -= {step.plugin.type for each in ran for step in each.steps}
                     row.lacks.pop((None, str(State.CREATE)), None)
-                if row.subject is not None:
-                    row.resources = row.subject.resources
+                    row.resources = row.subject.resources if row.subject is not None else 0
             row.move(column)
             self._save(row)
             self.changed.notify_all()
@@ -429,6 +437,12 @@ class Memory:
 
     # For the worker
 
+    def drop(self, row: Row, had: Had | None) -> None:
+        """Forget what a row has had of an entry that does not give back."""
+        with self.changed:
+            row.had = [each for each in row.had if each is not had]
+            self._save(row)
+
     def take(self, row: Row) -> bool:
         """Return whether the worker may run a row: it still is due. The caller has the lock."""
         if row.state != DUE or self.rows.get(row.id) is not row:
@@ -453,6 +467,7 @@ class Memory:
             for plugin, state in [key for key in row.lacks if key[0] is not None]:
                 is_over = state != RELEASE and plugin not in types
                 is_over = is_over or (state in (State.CREATE, RELEASE) and plugin not in open_)
+                is_over = is_over or (state == State.UPDATE and not row.is_resized)
                 is_missed = row.lacks[plugin, state][1] == MISSED_SETUP
                 if is_over or (is_missed and plugin not in missed):
                     del row.lacks[plugin, state]
@@ -527,7 +542,7 @@ class Memory:
     def _row(self, subject: Subject) -> Row:
         """Return the row of a subject; a new one for another life of its id."""
         row = self.rows.get(subject.id)
-        if row is not None and row.state != RUNNING and not _same_life(row.life, subject.life):
+        if row is not None and row.then is None and not _same_life(row.life, subject.life):
             self._remove(subject.id)
             row = None
         if row is None:
@@ -572,32 +587,33 @@ def _lack(row: Row, state: str, plugin: str | None, why: str) -> bool:
 
 def _note(row: Row, ran: Ran) -> None:
     """Enter what has run into a row."""
-    state = str(ran.state)
+    state, keys = str(ran.state), {ran.keyed(step.plugin)[0] for step in ran.steps}
     for step in ran.steps:
         (key, document), plugin = ran.keyed(step.plugin), step.plugin.type
         older = ran.replaces.get(key)
-        had = next((each for each in row.had if each.key == key), older)
-        states = () if had is None else had.states
-        states = states if state in states else (*states, state)
+        same = next((each for each in row.had if each.key == key), None)
+        had = same or older or Had(key, document, ())
+        states = had.states if state in had.states else (*had.states, state)
         if step.error is not None:
-            if ran.how and (step.is_ignored or state in (State.CREATE, RELEASE)):
-                _lack(
-                    row,
-                    state,
-                    plugin,
-                    f"{'its failure is ignored' if step.is_ignored else ran.how}: {step.error.reason}",
-                )
-            if state != State.CREATE or (had is not None and had is older):
+            if ran.how and (step.is_ignored or state in (State.CREATE, State.UPDATE, RELEASE)):
+                how = "its failure is ignored" if step.is_ignored else ran.how
+                _lack(row, state, plugin, f"{how}: {step.error.reason}")
+            if state != State.CREATE or older is not None:
                 continue  # what it has had, it still has
-            new = Had(key, document, states, identity(step.binary), had.result if had else "")
+            new = Had(key, document, states, identity(step.binary), had.result, step.is_ignored)
         else:
-            row.lacks.pop((plugin, state), None)
-            row.lacks.pop((None, state), None)
             text = step.stdout.strip().decode("utf-8", "replace")
-            failed_with = None if had is None or state == State.CREATE else had.failed_with
-            new = Had(key, document, states, failed_with, text if len(text) <= MAX_RESULT else "")
-        row.had = [each for each in row.had if each is not had]
-        if state == State.CREATE and new.failed_with is None:  # an older entry of it that had failed is over
-            row.had = [each for each in row.had if each.type != plugin or each.failed_with is None]
+            text = text if len(text) <= MAX_RESULT else ""
+            failed_with = None if state == State.CREATE else had.failed_with
+            new = Had(key, document, states, failed_with, text, had.is_ignored and failed_with is not None)
+        row.had = [each for each in row.had if each is not same and each is not older]
         if ran.state != RELEASE:
             row.had.append(new)
+        if step.error is None and state == State.CREATE:  # an older entry of it that had failed is over
+            row.had = [
+                each for each in row.had if each.type != plugin or each.failed_with is None or each.key in keys
+            ]
+        failed = [each for each in row.had if each.type == plugin and each.failed_with is not None]
+        if step.error is None and not (failed and state == State.CREATE):
+            row.lacks.pop((plugin, state), None)
+            row.lacks.pop((None, state), None)

@@ -74,9 +74,11 @@ def adopt(text: str, record_dir: str = "") -> tuple[BridgeOptions, list[str]]:
     """
     path = f"{record_dir or DEFAULT_RECORD_DIR}/.options"
     options, faults = BridgeOptions.of_text(text)
-    if not faults and options.conf_dir != DEFAULT_CONF_DIR and not os.path.isdir(options.conf_dir):
-        faults = [f"confDir: {options.conf_dir} does not exist, expected the directory of the configuration"]
     recorded, recorded_faults = _recorded(path)
+    if not faults and options.conf_dir != DEFAULT_CONF_DIR and not os.path.isdir(options.conf_dir):
+        if recorded is None or recorded_faults:
+            return options, []  # the configuration says that it is not there, and is known when it is
+        faults = [f"confDir: {options.conf_dir} does not exist, expected the directory of the configuration"]
     if not text.strip() and recorded is not None:
         faults = ["there are none, where there were some; expected {} for the defaults"]
     if not faults:

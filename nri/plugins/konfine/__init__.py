@@ -129,9 +129,12 @@ gives CPUs to one container alone ({EXCLUSIVE}), or to a pool."""
         """Confine the container; the metadata names its CPUs, and whether it had them already."""
         metadata: dict[str, str] = {}
         if request.release:
-            if conf.gives_out:
-                _give_out(request, conf, metadata)
-            _give_back(request, conf, metadata)
+            from nri.cgroups import GoneError
+
+            try:
+                _give_back(request, conf, metadata)
+            except GoneError:
+                metadata["skipped"] = "its cgroup is gone"
             return request.new_result(self.type, metadata=metadata)
         if conf.gives_out:
             changes = _give_out(request, conf, metadata)
@@ -170,7 +173,10 @@ def _allowed(
 
 
 def _give_out(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> dict[str, Any]:
-    """Give a container its CPUs, and all others theirs; return the changes that the result asks for."""
+    """Give a container its CPUs, and all others theirs; return the changes that the result asks for.
+
+    For a release ``had``: the CPUs that it has of konfine, and the lists that the runtime was told.
+    """
     from nri.cgroups import render_cpus
     from nri.plugins.konfine.sharing import Sharing
     from nri.plugins.konfine.state import State as Record
@@ -181,7 +187,10 @@ def _give_out(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> 
             sys.stderr.write(f"konfine: the record of CPUs was made again of the cgroups: {reason}\n")
             metadata["rebuilt"] = reason
         within = sharing.usable
+        had: dict[str, Any] = {}
         if request.state == State.DELETE:
+            if (entry := record.containers.get(request.id)) is not None and request.release:
+                had = {"had": (sharing.wanted(entry), entry.get("told", []))}
             record.drop(request.id)
         else:
             cgroup = None if request.state == State.SETUP else shared.cgroup(request, conf)
@@ -195,7 +204,7 @@ def _give_out(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> 
             metadata["moved"] = f"{len(sharing.moved)} other containers"
         shared.note_untold(sharing.systemd, metadata)
         if request.state == State.DELETE:
-            return {}
+            return had
         entry = record.containers[request.id]
         cpus = sharing.wanted(entry)
         metadata["cpus"] = render_cpus(cpus)
@@ -214,13 +223,20 @@ def _give_back(request: Request, conf: KonfineConf, metadata: dict[str, str]) ->
     """Give a container that runs on its parent's CPUs, unless it has others than konfine gave it."""
     from nri.cgroups import CgroupError, parse_cpus, render_cpus
 
-    cgroup, given = shared.cgroup(request, conf), shared.previous(request).get("cpus")
-    cpus = cgroup.parent_cpus()
-    if given is not None and (own := cgroup.cpus()) and own != parse_cpus(given):
-        metadata["skipped"] = f"it has other CPUs than {shorten(given)}, which konfine gave it"
+    before = shared.previous(request)
+    given = parse_cpus(before["cpus"]) if "cpus" in before else None
+    told: list[str] = []
+    if conf.gives_out:
+        given, told = _give_out(request, conf, metadata).get("had", (given, told))
+    cgroup = shared.cgroup(request, conf)
+    if given is not None and (own := cgroup.cpus()) and own != given:
+        metadata["skipped"] = f"it has other CPUs than {shorten(render_cpus(given))}, which konfine gave it"
         return
+    cpus, listed = cgroup.parent_cpus(), _listed(request)
+    if listed is not None and listed not in told:
+        cpus = _narrowed(cpus, "spec.resources.cpu.cpus", listed, metadata)
     cgroup.confine(cpus)
-    if conf.exclusive.memory and (above := cgroup.parent()) is not None:
+    if "exclusive" in before and conf.exclusive.memory and (above := cgroup.parent()) is not None:
         try:
             cgroup.write("cpuset.mems", above.read("cpuset.mems.effective"))
         except CgroupError as error:

@@ -73,7 +73,8 @@ CASES: dict[str, tuple[list[Holding], list[Had], list[str]]] = {
         ["reapply a 3 after 1", "reapply a 4 after 2"],
     ),
     "two of a type, one gone": ([holds("a", 2)], [had("a", 1), had("a", 2)], ["release a 1 after 1"]),
-    "two that are the same": ([holds("a", 1), holds("a", 1)], [had("a", 1)], ["create a 1"]),
+    "two that are the same": ([holds("a", 1), holds("a", 1)], [had("a", 1)], []),
+    "two that are the same, and have had nothing": ([holds("a", 1)] * 2, [], ["create a 1"] * 2),
     "another order": ([holds("b", 1), holds("a", 1)], [had("a", 1), had("b", 1)], []),
 }
 
@@ -89,8 +90,10 @@ def test_what_is_due(now: list[Holding], before: list[Had], expected: list[str])
 
 
 def test_what_failed_is_tried_again_when_asked() -> None:
-    failed = [had("a", 1, failed_with=(1,))]
-    assert [each.what for each in compare([holds("a", 1, binary=(1,))], failed, again=True)] == [CREATE]
+    failed = had("a", 1, failed_with=(1,))
+    now = [holds("a", 1, binary=(1,))]
+    assert [each.what for each in compare(now, [failed], again=True)] == [CREATE]
+    assert compare(now, [failed._replace(is_ignored=True)], again=True) == []
 
 
 def test_the_order_of_the_keys_of_a_conf_does_not_count() -> None:
@@ -156,7 +159,7 @@ def test_the_next_bridge_knows_what_each_has_had(memory: Memory, record: str) ->
         ("c", ("create",), ()),
         ("b", ("create", "update"), None),
     ]
-    assert (row.state, row.is_created, row.setup) == ("done", True, ["a", "left out"])
+    assert (row.state, row.is_created, row.setup) == ("failed", True, ["a", "left out"])
     assert row.life == subject().life
     last = row.previous(PluginEntry(type="b", conf=1).key)
     assert last is not None
@@ -239,6 +242,45 @@ def test_first_reason_counts_and_one_for_all_only_without_others(memory: Memory)
         ("a", "its failure is ignored: one"),
         (None, "\\x1b four"),
     ]
+
+
+def test_update_between_an_edit_and_its_reapply_leaves_one_entry(memory: Memory) -> None:
+    row = create(memory, subject(), ran("a", conf=1))
+    memory.note(subject(), ran("a", state="update", conf=2))
+    (older,) = [each for each in row.had if "create" in each.states]
+    new = PluginEntry(type="a", conf=2).key
+    for error in ("no", ""):
+        create(memory, subject(), ran("a", conf=2, error=error, replaces={new: older}), column="succeeds")
+        assert [each.what for each in compare([holds("a", 2)], row.had)] == ([REAPPLY] if error else [])
+
+
+def test_success_of_one_entry_hides_no_failure_of_another_of_its_type(memory: Memory) -> None:
+    first, second = ran("a", conf=1, error="no", how="ignored"), ran("a", conf=2)
+    row = create(memory, subject(), first._replace(steps=[*first.steps, *second.steps]))
+    assert [each["why"] for each in memory.lacking()[0]] == ["its failure is ignored: no"]
+    assert [each.failed_with is None for each in row.had] == [False, True]
+
+
+def test_missed_update_that_fails_is_listed_and_due_at_the_next_connection(memory: Memory, record: str) -> None:
+    resized = subject(linux={"resources": {"cpu": {"shares": {"value": 1024}}}})
+    create(memory, subject(), ran("a"))
+    memory.synchronize([(resized, "found")], {"1f92"})
+    row = memory.rows["1f92"]
+    memory.judge(row, module.Verdict((), (), {"a"}, row.had), 1, reapplies=False)
+    assert take(memory, row)
+    memory.ended(row, "gives up", [ran("a", state="update", error="no")])
+    assert [each["state"] for each in memory.lacking()[0]] == ["update"]
+    after = again(record)
+    after.synchronize([(resized, "found")], {"1f92"})
+    assert after.rows["1f92"].is_resized
+
+
+def test_another_life_is_another_row_also_while_the_first_one_runs(memory: Memory) -> None:
+    (row,) = due(memory, "1f92")
+    assert take(memory, row)
+    memory.synchronize([(subject(pid=5000), "found")], {"1f92"})
+    memory.ended(row, "succeeds", [ran("a")])
+    assert (memory.rows["1f92"].state, memory.rows["1f92"].had) == ("due", [])
 
 
 # The worker, and events meanwhile

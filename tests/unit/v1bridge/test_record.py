@@ -70,7 +70,7 @@ def test_damaged_files_and_those_of_others_count_as_nothing(path: Path, loaded: 
     assert names(path) == before
 
 
-HAD = ["a 1", '{"type": "a", "conf": 1}', ["create"], [1, 2], '{"plugin": "a"}']
+HAD = ["a 1", '{"type": "a", "conf": 1}', ["create"], [1, 2], '{"plugin": "a"}', False]
 LACK = ["a", "create", 1.5, "no"]
 ROW: dict[str, Any] = {
     "old": False,
@@ -89,7 +89,7 @@ def test_every_value_of_a_row_is_checked(path: Path) -> None:
     wrong: list[dict[str, Any]] = [{**ROW, key: 1.5} for key in ("setup", "had", "lacks")]
     wrong += [{**ROW, "had": [[*HAD[:at], 1.5, *HAD[at + 1 :]]]} for at in range(1, 4)]
     wrong += [{key: value for key, value in ROW.items() if key != missing} for missing in ROW]
-    wrong += [{**ROW, "lacks": [[*LACK[:2], "x", "no"]]}, {**ROW, "had": [HAD[:4]]}]
+    wrong += [{**ROW, "lacks": [[*LACK[:2], "x", "no"]]}, {**ROW, "had": [HAD[:5]]}]
     for number, value in enumerate(wrong):
         (path / f"wrong{number}.json").write_text(json.dumps(value))
     memory = Memory()
