@@ -229,7 +229,7 @@ def check(host: options.Host, as_json: bool, hash_only: bool) -> None:
     checked, faults = check_host(host)
     in_use = host.in_use(writes=False)
     in_use.look(check_owner=host.check_owner)
-    notes = [*why_not(in_use)] if in_use.config is not None else []
+    notes = [*why_not(in_use)] if in_use.config is not None or in_use.fault else []
     notes += [note for note, _ in unread(host.conf_dir, is_standard=host.conf_dir == DEFAULT_CONF_DIR)]
     if as_json:
         listed = [entry.to_value() for entry in checked]

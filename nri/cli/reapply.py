@@ -35,27 +35,43 @@ def reapply(plugin: str, namespace: str, pod: str, dry_run: bool, socket: str) -
       nri reapply --dry-run
       nri reapply --plugin konfine --namespace shop
     """
+    if namespace.count("/") or (pod and [bool(part) for part in pod.split("/")] != [True, True]):
+        wrong = f"--namespace {namespace}: expected a name" if "/" in namespace else f"--pod {pod}: expected NS/NAME"
+        raise click.UsageError(wrong)
     asked = {"plugin": plugin, "namespace": namespace, "pod": pod, "dryRun": dry_run}
     try:
-        before = client.status(socket)["lateCreates"]
-        answer = client.ask(socket, json.dumps({"reapply": asked}))
-        if "error" in answer:
-            raise NRIError(str(answer["error"]))
-        rows = [[entry["plugin"], entry["what"], entry["name"], entry["id"][:12]] for entry in answer["reapply"]]
+        due = _ask(socket, asked)
+        rows = [[entry["plugin"], entry["what"], entry["name"], entry["id"][:12]] for entry in due]
         if not rows:
             click.echo("nothing is due")
         elif dry_run:
             output.print_table(("PLUGIN", "DUE", "CONTAINER", "ID"), rows)
         else:
-            _wait(socket, len({entry["id"] for entry in answer["reapply"]}), before["failed"])
+            count = len({entry["id"] for entry in due})
+            _wait(socket, count)
+            if left := {entry["id"] for entry in _ask(socket, asked | {"dryRun": True}) if entry in due}:
+                raise NRIError(f"{len(left)} of {count} pods and containers have failed: nri status lists them")
+            click.echo(f"done for {count} pods and containers")
     except client.UNUSABLE as error:
         raise client.unusable(socket, error) from None
 
 
-def _wait(socket: str, count: int, failed_before: int) -> None:
+def _ask(socket: str, asked: dict[str, object]) -> list[dict[str, str]]:
+    """Return what is due.
+
+    :raises NRIError: the bridge cannot do it.
+    """
+    answer = client.ask(socket, json.dumps({"reapply": asked}))
+    if "error" in answer:
+        raise NRIError(str(answer["error"]))
+    due: list[dict[str, str]] = answer["reapply"]
+    return due
+
+
+def _wait(socket: str, count: int) -> None:
     """Show the progress until nothing waits.
 
-    :raises NRIError: some have failed.
+    :raises NRIError: the bridge is disconnected.
     """
     while True:
         document = client.status(socket)
@@ -68,6 +84,3 @@ def _wait(socket: str, count: int, failed_before: int) -> None:
         if not left:
             break
         time.sleep(EVERY)
-    if failed := late["failed"] - failed_before:
-        raise NRIError(f"{failed} of {count} pods and containers have failed: nri status lists them")
-    click.echo(f"done for {count} pods and containers")

@@ -6,7 +6,9 @@ the set in use is recorded, and each host (the bridge, ``nri hook``, ``nri-runc`
 | the files are | then |
 | --- | --- |
 | valid, and none in use is missing | they are in use from now on |
-| valid, and some in use are missing | the set in use stays for :data:`MISSING_FOR`; then these count as removed |
+| valid, and some in use are missing | the set in use stays for :data:`MISSING_FOR`; then these count as removed, if |
+| | the directory has not changed meanwhile, so that they were away throughout |
+| valid, and the link to one in use leads nowhere | the set in use stays |
 | not valid, or none is left | the set in use stays; "no plugins" is said: by a file with ``"plugins": []`` |
 | not there, and none was ever in use | no plugins |
 
@@ -17,6 +19,7 @@ then the bytes of the files. Times are of CLOCK_BOOTTIME and of our own noting. 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from binascii import crc32
@@ -37,10 +40,6 @@ if TYPE_CHECKING:
 
 MISSING_FOR = 2.0
 """Seconds after which a file that was in use and is missing counts as removed, if another one is there."""
-
-WATCHED_FOR, NOTED_FOR = 0.5, 10.0
-"""Seconds that a host itself has missed a file at least before it counts as removed, and seconds after which the note
-of another host is too old: the file may have been back meanwhile."""
 
 POLL = 0.02
 """Seconds between two looks of a host that waits for a missing file."""
@@ -72,8 +71,7 @@ class InUse:
         self.is_waiting = False
         self.fault = ""
         self._writes = writes
-        self._watched: dict[str, float] = {}  # the missing files, each with when this object missed it first
-        self._is_lost = False  # whether no file was left at the last look
+        self._directory: object = None  # its metadata when files were missing: it changes when one is there again
         self._is_checked = True  # whether the owners of the files in use were checked
         self._source = Source(conf_dir, conf_file)
         self._read = Read()
@@ -89,6 +87,8 @@ class InUse:
         """
         if not self._is_loaded:
             self._load(check_owner=check_owner)
+        if self.documents and (self.fault or not os.path.exists(self._path)):
+            self._save()  # it could not be written, or was removed
         if not self._source.is_unchanged(check_owner=check_owner):
             self._read = self._source.read(check_owner=check_owner)
         elif not self.is_waiting:
@@ -107,23 +107,19 @@ class InUse:
         gone = self._gone(self._read.documents)
         if gone and self._is_accepted_elsewhere():
             gone = []
-        is_last = not any(path != self._source.conf_file for path in self._read.documents)
-        was_lost, self._is_lost = self._is_lost, is_last and bool(gone)
-        now = boottime()
-        missing = dict.fromkeys(gone, now)
+        directory, now = self._directory_now(), boottime()
+        is_kept = not any(path != self._source.conf_file for path in self._read.documents)
+        is_kept |= any(os.path.islink(path) for path in gone)
+        missing = {}
         for path in gone:
             noted = self.missing.get(path, now)
-            # What was all lost may come back file by file, which takes its time and is no removal.
-            if noted <= now and (is_last or (not was_lost and now - noted < NOTED_FOR)):
-                missing[path] = noted
-        self._watched = {path: self._watched.get(path, now) for path in gone}
+            missing[path] = noted if noted <= now and (is_kept or directory == self._directory) else now
+        self._directory = directory
         self.is_waiting = any(now - since < MISSING_FOR for since in missing.values())
-        if not is_last:  # another host's note alone is not enough: the file may have been back
-            self.is_waiting |= any(now - since < WATCHED_FOR for since in self._watched.values())
-        if self.is_waiting or (missing and is_last):
+        if self.is_waiting or (missing and is_kept):
             self._stay(missing, None)
         elif not self._read.documents and self.config is None and self.fault:
-            why = f"there are no files, and the record of those in use cannot be read: {self.fault}"
+            why = f"there are no files, and the record of those in use cannot be used: {self.fault}"
             self._stay({}, ConfigError([Fault(file=self._source.conf_dir, message=why)]))
         else:
             self._accept(config, self._read.documents, is_checked=check_owner)
@@ -148,6 +144,13 @@ class InUse:
         new = [document for path, document in documents.items() if path not in self.documents]
         gone = [path for path in self.documents if path not in documents and path != single]
         return [path for path in gone if self.documents[path] not in new]
+
+    def _directory_now(self) -> object:
+        try:
+            status = os.stat(self._source.conf_dir)
+        except OSError:
+            return None
+        return [status.st_dev, status.st_ino, status.st_mtime_ns]
 
     def _is_accepted_elsewhere(self) -> bool:
         """Return whether another host, or ``nri apply``, has recorded the files as they are now."""
@@ -184,11 +187,21 @@ class InUse:
             read = Read()
             read.documents = documents
             self.config, self.documents, self.missing = joined(read.parsed()), documents, missing
-            self.since, self._is_checked, self._is_lost = head["since"], head["checked"], head["lost"]
-        except (FileNotFoundError, PermissionError):
-            pass  # there is none, or it is another user's
+            self.since, self._is_checked, self._directory = head["since"], head["checked"], head["directory"]
+        except PermissionError:
+            pass  # it is another user's
+        except FileNotFoundError:
+            self.fault = self._unsafe()
         except (OSError, NRIError, ValueError) as error:
             self.fault = f"{self._path}: {reason_of(error)}"
+
+    def _unsafe(self) -> str:
+        """Return why no host can have written a record, "" if one can."""
+        for place in (os.path.dirname(self._path), os.path.dirname(os.path.dirname(self._path))):
+            with contextlib.suppress(OSError):
+                if wrong := trust.judge(os.stat(place)):
+                    return f"{place} {wrong}"
+        return ""
 
     def _recorded(self) -> tuple[dict[str, Any], Documents, dict[str, float]]:
         """Return the head of the record, the files of the recorded set, and which were missing since when.
@@ -216,7 +229,8 @@ class InUse:
                     missing[path] = float(noted)
             if rest:
                 raise ValueError
-            if not isinstance(head["since"], int | float) or not {head["checked"], head["lost"]} <= {True, False}:
+            head["directory"]
+            if not isinstance(head["since"], int | float) or head["checked"] not in (True, False):
                 raise ValueError
         except (DecodeError, LookupError, TypeError, ValueError, AttributeError):
             raise ValueError("is damaged, or of another version; expected what a host of nri has written") from None
@@ -229,7 +243,7 @@ class InUse:
             [os.fsencode(path).decode("latin-1"), len(document), self.missing.get(path)]
             for path, document in self.documents.items()
         ]
-        about = {"of": self._of, "since": self.since, "checked": self._is_checked, "lost": self._is_lost}
+        about = {"of": self._of, "since": self.since, "checked": self._is_checked, "directory": self._directory}
         head = gojson.dumps(about | {"files": sizes})
         try:
             trust.make_private(os.path.dirname(self._path))
@@ -261,15 +275,17 @@ def wait(in_use: InUse, until: float, note: Callable[[str], object], *, check_ow
 
 
 def why_not(in_use: InUse) -> list[str]:
-    """Return why the files as they are now are not in use, a line for each reason."""
+    """Return why the files as they are now are not in use, or will not be remembered, a line for each reason."""
     faults = in_use.rejected.explained().faults if in_use.rejected else ()
     lines = [f"invalid configuration; still using the last valid one: {fault}" for fault in faults]
     if in_use.missing:
         names = ", ".join(in_use.missing)
         lines.append(f'missing, and still in use: {names}; for no plugins, write a file with "plugins": []')
+    if in_use.fault:
+        lines.append(f"the record of the configuration in use: {in_use.fault}")
     return lines
 
 
 def boottime() -> float:
-    """Return the seconds since the boot, also those of a suspended machine; nobody can set this clock."""
+    """Return the seconds since the boot, also those of a suspended machine; this clock cannot be set."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)

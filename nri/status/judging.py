@@ -73,10 +73,13 @@ def judge(document: dict[str, Any]) -> Verdict:
         reasons += _of_plugin(plugin)
     lacking: dict[str, int] = {}
     for entry in document["without"]["by"]:
-        if entry["state"] == "create":  # a missed setup cannot be made up for, and waits for no one
-            name = entry["plugin"] or "their plugins"
-            lacking[name] = lacking.get(name, 0) + entry["count"]
-    reasons += [(f"pods and containers without {name}: {count}", "") for name, count in lacking.items()]
+        cause = {  # a missed setup cannot be made up for, and waits for no one
+            "create": f"pods and containers without {entry['plugin'] or 'their plugins'}",
+            "release": f"pods and containers that {entry['plugin']} has not given back",
+        }.get(entry["state"])
+        if cause is not None:
+            lacking[cause] = lacking.get(cause, 0) + entry["count"]
+    reasons += [(f"{cause}: {count}", "") for cause, count in lacking.items()]
     if document["record"]["fault"] is not None:
         reasons.append((document["record"]["fault"], ""))
     if document["log"]["fault"] is not None:

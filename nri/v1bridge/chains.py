@@ -25,7 +25,7 @@ from nri.process.conversation import Stop
 from nri.types.v1 import RELEASE, State
 from nri.v1bridge.configuration import Configuration
 from nri.v1bridge.late import NO_CONFIGURATION, Worker, living
-from nri.v1bridge.ledger import identity
+from nri.v1bridge.ledger import identity, split_name
 from nri.v1bridge.log import EventLog, late_line
 from nri.v1bridge.memory import DONE, MISSED_SETUP, REAPPLY, Holding, Memory, Ran, Verdict, compare
 from nri.v1bridge.memory import RELEASE as RELEASES
@@ -141,6 +141,7 @@ class Chains:
         self.residents = Residents(options.bin_dirs, check_owner=options.check_owner)
         self._made = Made(ConfigList(), options)
         self._stamp, self._stamped = 0, object()
+        self._seen: dict[str, tuple[int, ...]] = {}  # the executables at the worker's last look, by type
         self._about: dict[tuple[object, ...], frozenset[str] | None] = {}  # states, by type and executable
         self._log = EventLog()
         self._ran: deque[tuple[EventLines, str, float, str]] = deque()  # that are to be logged and counted
@@ -267,7 +268,8 @@ class Chains:
             (row, due)
             for row, due in self.memory.outdated()
             if plugin in ("", due.entry.type)
-            and all(f"{row.name}/".startswith(f"{of}/") for of in (namespace, pod) if of)
+            and namespace in ("", row.name.partition("/")[0])
+            and pod in ("", split_name(row.name)[0])
         ]
         if not is_dry:
             self.memory.ask(wanted)
@@ -304,14 +306,17 @@ class Chains:
         if row is None:
             raise self._still_running(subject.name, State.CREATE)
         stamp = self._stamp  # before the configuration is read: what the worker sees later is compared again
-        steps: Sequence[Step] = []
+        steps: list[Step] = []
+        unreached: list[str] = []
         column, how, why = *fate(request, has_failed=True, refuses_starts=self._refuses_starts), ""
         try:
             self._refuse_abandoned(subject.name, State.CREATE, call)
             client = self.client(is_sandbox=request.is_sandbox)
             self._refuse_without_setup(row, request, client)
-            steps, error = self._until_abandoned(self._event(client, request, subject, call), call)
+            done, error = self._until_abandoned(self._event(client, request, subject, call), call)
+            steps += done
             if error:
+                unreached += self._unreached(client, request, steps) if column == "fails" else ()
                 raise StatusError(Code.ABORTED, error)
             if self.configuration.is_known:
                 column, how = fate(request, has_failed=False, refuses_starts=self._refuses_starts)
@@ -322,7 +327,7 @@ class Chains:
             why = "" if any(step.error for step in steps) else f"{how}: {reason}"
             raise
         finally:
-            ran = Ran(State.CREATE, steps, self._made.keyed, how)
+            ran = Ran(State.CREATE, steps, self._made.keyed, how, unreached=unreached, binaries=self._seen)
             self.memory.ended(row, column, [ran], why, stamp=stamp if column == "succeeds" else -1)
             if column == "fails":
                 call.afterwards.append(self.late.start)
@@ -362,6 +367,12 @@ class Chains:
             self.memory.note(subject, ran, {*judged, *[step.plugin.type for step in steps]} if judged else ())
         if error:
             raise StatusError(Code.ABORTED, error)
+
+    def _unreached(self, client: Client, request: Request, steps: Sequence[Step]) -> list[str]:
+        """Return the types of the plugins behind the one that has failed."""
+        asked = {step.plugin.type for step in steps}
+        holding = [entry.type for entry in client.holding(request) if entry.type not in asked]
+        return [type_ for type_ in holding if client.invoker.acts_on(type_, request.state)]
 
     def _event(
         self, client: Client, request: Request, subject: Subject, call: Call, changes: Changes | None = None
@@ -430,7 +441,9 @@ class Chains:
         self.configuration.explain()
         if not self.configuration.is_known:
             return None
-        stamped = self._made, self._runtime_runs_pods, tuple(self._binaries(client).items())
+        self.memory.retry()
+        self._seen = self._binaries(client)
+        stamped = self._made, self._runtime_runs_pods, tuple(self._seen.items())
         if stamped != self._stamped:
             self._stamped = stamped
             self._stamp += 1
@@ -470,19 +483,20 @@ class Chains:
 
     def _run_due(self, row: Row, due: Sequence[Due]) -> tuple[Sequence[Ran], str]:
         """Run what is due for a row; return the chains that have run, and the error."""
-        subject, ran = row.subject, list[Ran]()
+        subject, ran, errors = row.subject, list[Ran](), list[str]()
         if subject is None:
             return ran, ""
         reapplies = self.options.reapply
 
-        def chain(client: Client, state: str, only: Container[str] | None, ran_as: Ran, **more: bool) -> str:
+        def chain(client: Client, state: str, only: Container[str] | None, ran_as: Ran, **more: bool) -> None:
             asked = subject.request(state).replace(**more)
             run = Run(client, asked, subject.name, previous=self._previous(row.id), only=only)
             steps, error = self._chain(run)
-            ran.append(ran_as._replace(steps=steps))
+            unreached = self._unreached(client, asked, steps) if error and state == State.CREATE else ()
+            ran.append(ran_as._replace(steps=steps, unreached=unreached, binaries=self._seen))
             # An ignored failure leaves an older entry in force: then nothing is reapplied or released.
             failed = [step for step in steps if step.error is not None and ran_as.is_in_place(step.plugin)]
-            return error or "".join([f"nri v0.1: plugin {step.error}" for step in failed[:1]])
+            errors.extend([error] if error else [f"nri v0.1: plugin {step.error}" for step in failed])
 
         try:
             how = fate(subject.request(State.CREATE).replace(late=True), has_failed=True, refuses_starts=True)[1]
@@ -499,21 +513,17 @@ class Chains:
                     self.memory.drop(row, each.had)
                     continue
                 as_ran = Ran(RELEASE, (), lambda _entry, key=each.key: (key, ""), "the release has failed")  # type: ignore[misc]
-                if error := chain(old, State.DELETE, None, as_ran, release=True):
-                    return ran, error
+                chain(old, State.DELETE, None, as_ran, release=True)
             replaces = {each.key: each.had for each in wanted if each.what == REAPPLY and each.had is not None}
             if only := {each.key for each in wanted if each.what != RELEASES}:
                 late_line(row.name, subject.request(State.CREATE).replace(late=True), "")
-                if error := chain(client, State.CREATE, only, Ran(State.CREATE, (), keyed, how, replaces), late=True):
-                    return ran, error
+                chain(client, State.CREATE, only, Ran(State.CREATE, (), keyed, how, replaces), late=True)
             if row.is_resized:
                 has_had = {each.key for each in row.had if each.failed_with is None} - only
-                return ran, chain(
-                    client, State.UPDATE, has_had, Ran(State.UPDATE, (), keyed, "the late update has failed")
-                )
+                chain(client, State.UPDATE, has_had, Ran(State.UPDATE, (), keyed, "the late update has failed"))
         finally:
             self._tidy()
-        return ran, ""
+        return ran, errors[0] if errors else ""
 
     def _releases(self, client: Client, type_: str) -> bool:
         """Return False if a plugin says what it acts on, and that a release is not among it."""

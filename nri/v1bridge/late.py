@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from nri.background import in_background
 from nri.types.v1 import State
 from nri.v1bridge.log import late_line
-from nri.v1bridge.memory import CREATE, DONE, DUE, FAILED, PAUSES, RUNNING
+from nri.v1bridge.memory import CREATE, DONE, DUE, FAILED, PAUSES, RELEASE, RUNNING
 from nri.v1bridge.requests import Subject
 from nri.v2 import api
 
@@ -206,7 +206,8 @@ class Worker:
         row.tries += 1
         is_final = not error or row.tries >= len(PAUSES) or not self._is_active or row.then is not None
         if error and row.subject is not None:
-            late_line(row.name, row.subject.request(State.CREATE).replace(late=True), error, is_final=is_final)
+            state = State.CREATE if any(each.what != RELEASE for each in row.due) else State.DELETE
+            late_line(row.name, row.subject.request(state).replace(late=True), error, is_final=is_final)
             row.retry_at = time.monotonic() + PAUSES[min(row.tries, len(PAUSES) - 1)]
         self._failed += bool(error) and is_final
         self._succeeded += not error

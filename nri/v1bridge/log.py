@@ -32,6 +32,7 @@ from nri import trust
 from nri.errors import NRIError, escape, reason_of
 from nri.places import DEFAULT_RECORD_DIR, beside
 from nri.types.gojson import shorten
+from nri.types.v1 import State
 from nri.v1bridge.options import BridgeOptions
 
 if TYPE_CHECKING:
@@ -417,13 +418,16 @@ class EventLines:
 
 
 def late_line(name: str, request: Request, error: str, *, is_final: bool = True) -> None:
-    """Log the begin of a late ``create``, or its failure.
+    """Log the begin of a late ``create``, or its failure, or that of a release (``delete``).
 
     :param error: the error; "" for the begin.
     :param is_final: it is not tried again.
     """
     if error:
-        message = f"late create failed: {'it runs without its plugins' if is_final else 'trying again'}"
+        what, means = "late create", "it runs without its plugins"
+        if request.state == State.DELETE:
+            what, means = "release", "it keeps what the plugin has done"
+        message = f"{what} failed: {means if is_final else 'trying again'}"
         log.error(message, extra=_about(name, request, ("error", shorten(error, MAX_TEXT))))
     else:
         log.info("late: it has had no create", extra=_about(name, request))

@@ -167,6 +167,10 @@ class Ran(NamedTuple):
     """The beginning of the reason why it runs without a plugin that has failed; "" if it is refused then."""
     replaces: Mapping[str, Had] = MappingProxyType({})
     """What it has had, by the keys of the entries that come in its place."""
+    unreached: Collection[str] = ()
+    """The types of the plugins behind the one that has failed."""
+    binaries: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+    """The executables before it, by type: one that is replaced meanwhile is another one."""
 
     def is_in_place(self, entry: PluginEntry) -> bool:
         """Return whether an entry comes in place of an older one, or is released."""
@@ -297,12 +301,14 @@ class Memory:
                 self._save(row)
 
     def retry(self) -> None:
-        """Write again what could not be written."""
-        if self.record.unwritten or self.record.fault:
+        """Write again what could not be written, or was removed."""
+        with self.changed:
+            self.record.look()
+            unwritten = [*self.record.unwritten]
+        for id_ in unwritten:  # an event can have the lock meanwhile
             with self.changed:
-                for id_ in [*self.record.unwritten]:
-                    row = self.rows.get(id_)
-                    self.record.put(id_, row and row.to_value())
+                row = self.rows.get(id_)
+                self.record.put(id_, row and row.to_value())
 
     def reload(self, row: Row) -> None:
         """Add what another bridge, which has ended by now, has done for a row that has not had its ``create``."""
@@ -600,7 +606,8 @@ def _note(row: Row, ran: Ran) -> None:
                 _lack(row, state, plugin, f"{how}: {step.error.reason}")
             if state != State.CREATE or older is not None:
                 continue  # what it has had, it still has
-            new = Had(key, document, states, identity(step.binary), had.result, step.is_ignored)
+            binary = ran.binaries.get(plugin) or identity(step.binary)
+            new = Had(key, document, states, binary, had.result, step.is_ignored)
         else:
             text = step.stdout.strip().decode("utf-8", "replace")
             text = text if len(text) <= MAX_RESULT else ""
@@ -617,3 +624,5 @@ def _note(row: Row, ran: Ran) -> None:
         if step.error is None and not (failed and state == State.CREATE):
             row.lacks.pop((plugin, state), None)
             row.lacks.pop((None, state), None)
+    for plugin in ran.unreached if ran.how else ():
+        _lack(row, state, plugin, f"{ran.how}, of a plugin before it")

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from nri import files, trust
 from nri.errors import NRIError, escape, reason_of
+from nri.v1bridge.ledger import identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     Made = TypeVar("Made")
 
-MAX_FILE = 4 * 1024 * 1024
+MAX_FILE = 64 * 1024 * 1024
 """Bytes of a file."""
 
 _NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,199})\.(json|created|notes)")
@@ -47,6 +48,7 @@ class Record:
         self.fault = ""
         self.unwritten: set[str] = set()
         self._names: set[str] = set()  # of files that are there
+        self._identity: object = None  # of the directory
 
     def load(self, directory: str, make: Callable[[str, Any], Made]) -> dict[str, Made]:
         """Use this directory from now on; return what is in it, by id.
@@ -61,6 +63,7 @@ class Record:
             self._failed(error)
             return {}
         self.fault = ""
+        self._identity = identity(directory)[:2]
         self._names = {match[0] for match in names}
         made = {id_: self.read(id_, make) for id_ in dict.fromkeys(match[1] for match in names)}
         return {id_: item for id_, item in made.items() if item is not None}
@@ -75,6 +78,18 @@ class Record:
             with contextlib.suppress(*_DAMAGED):
                 return make(id_, self._of_earlier_build(id_))
         return None
+
+    def look(self) -> None:
+        """If the directory was removed or replaced, have all files count as unwritten."""
+        if self.directory and not self.fault and identity(self.directory)[:2] != self._identity:
+            try:
+                trust.make_private(self.directory)
+            except (OSError, NRIError) as error:
+                self._failed(error)
+                return
+            self._identity = identity(self.directory)[:2]
+            self.unwritten |= {name.rpartition(".")[0] for name in self._names}
+            self._names.clear()
 
     def put(self, id_: str, value: object) -> None:
         """Have the file of an id hold this value; None for no file. Ids that are no names have none."""

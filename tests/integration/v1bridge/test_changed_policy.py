@@ -55,11 +55,6 @@ def reapply(bridge: BridgeProcess, *words: str) -> Ran:
     return inside("reapply", "--socket", str(bridge.host.root / "v1bridge.sock"), *words)
 
 
-def asked(bridge: BridgeProcess, type_: str) -> list[dict[str, Any]]:
-    """The requests of a plugin for the container, by the conf that names it."""
-    return [request for request in bridge.node.kept if request["conf"]["do"][0][1] == type_]
-
-
 def test_changed_conf_is_counted_and_reapplied_when_asked_for(host: Host, bridge: BridgeProcess) -> None:
     host.configure(keeper(bridge, "one", 1), keeper(bridge, "two", 1))
     start_container(connect(bridge))
@@ -132,6 +127,39 @@ def test_reapply_that_fails_is_told_and_stays_due(host: Host, bridge: BridgeProc
     assert (ran.status, ran.stderr) == (1, "2 of 2 pods and containers have failed: nri status lists them\n")
     assert outdated(bridge) == [("one", 2, 0)]
     assert {entry["why"] for entry in document(bridge)["withoutPlugins"]} == {"the late create has failed: no"}
+
+
+@pytest.mark.parametrize("policy", ["fail", "ignore"])
+def test_release_that_fails_is_reported_and_keeps_no_plugin_away(
+    host: Host, bridge: BridgeProcess, policy: str
+) -> None:
+    bridge.changes["reapply"] = True
+    host.configure(keeper(bridge, "one", 1, failure_policy=policy))
+    start_container(connect(bridge))
+    assert wait_until(lambda: document(bridge)["lateCreates"]["succeeded"] == 1)
+    (host.bin / "one").unlink()
+    host.configure(keeper(bridge, "two", 7))
+    assert wait_until(lambda: [kept["conf"]["mark"] for kept in bridge.node.kept].count(7) == 2)
+    assert outdated(bridge) == [("one", 0, 2)]
+    assert judge(document(bridge)).line == "degraded: pods and containers that one has not given back: 2"
+
+
+@pytest.mark.parametrize("value", [["--pod", "web"], ["--pod", "default/web/app"], ["--namespace", "default/web"]])
+def test_value_that_names_nothing_is_refused(host: Host, value: list[str]) -> None:
+    ran = inside("reapply", "--socket", str(host.root / "none.sock"), *value)
+    assert (ran.status, ran.stderr.count("expected ")) == (2, 1)
+
+
+def test_plugins_behind_the_one_that_has_failed_are_listed(host: Host, bridge: BridgeProcess) -> None:
+    host.configure(bridge.node.keeper("one", ["error", "no"]), keeper(bridge, "two", 1))
+    connect(bridge, container(state=RUNNING))
+    assert wait_until(lambda: document(bridge)["lateCreates"]["failed"] == 2)
+    listed = {(entry["plugin"], entry["id"], entry["why"]) for entry in document(bridge)["withoutPlugins"]}
+    assert listed == {
+        (plugin, id_, f"the late create has failed{why}")
+        for plugin, why in (("one", ": no"), ("two", ", of a plugin before it"))
+        for id_ in ("6efd", "1f92")
+    }
 
 
 def test_without_a_bridge_there_is_nothing_to_ask(host: Host) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from nri.v1bridge.memory import Memory
+from nri.v1bridge.memory import Memory, Row
 from nri.v1bridge.record import Record
 
 
@@ -196,3 +196,19 @@ def test_a_removed_directory_is_made_again(path: Path, loaded: Loaded) -> None:
     record.put("aaa", {"x": 2})
     record.put("bbb", {"x": 3})
     assert loaded()[1] == {"aaa": 2, "bbb": 3}
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_all_is_written_again_when_the_directory_was_removed(path: Path, is_made_again: bool) -> None:
+    memory = Memory()
+    memory.load(str(path))
+    for id_ in ("aaa", "bbb"):
+        memory.rows[id_] = Row(id_)
+        memory.lack(memory.rows[id_], "create", "one", "no")
+    before = names(path)
+    path.rename(path.with_name("aside"))
+    if is_made_again:
+        path.mkdir(mode=0o700)
+    memory.retry()
+    assert names(path) == before == ["aaa.json", "bbb.json"]
+    assert memory.record.unwritten == set()
