@@ -141,7 +141,7 @@ class Chains:
         self.residents = Residents(options.bin_dirs, check_owner=options.check_owner)
         self._made = Made(ConfigList(), options)
         self._stamp, self._stamped = 0, object()
-        self._seen: dict[str, tuple[int, ...]] = {}  # the executables at the worker's last look, by type
+        self._seen: dict[str, tuple[int, ...]] = {}  # the executables as they were last looked at, by type
         self._about: dict[tuple[object, ...], frozenset[str] | None] = {}  # states, by type and executable
         self._log = EventLog()
         self._ran: deque[tuple[EventLines, str, float, str]] = deque()  # that are to be logged and counted
@@ -174,7 +174,7 @@ class Chains:
         """
         self._runtime_runs_pods, self._refuses_starts = runtime_runs_pods, refuses_starts
         self.memory.load(self.options.record_dir)
-        self.client()
+        self._seen = self._binaries(self.client())
         self.residents.prepare(within)
 
     def client(self, *, is_sandbox: bool = False, is_late: bool = False) -> Client:

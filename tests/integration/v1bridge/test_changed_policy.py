@@ -197,6 +197,15 @@ def test_ignored_failure_is_made_up_for_when_the_executable_changes(host: Host, 
     assert wait_until(lambda: judge(document(bridge)).code == 0)
 
 
+def test_executable_that_is_replaced_while_it_fails_is_another_one(host: Host, bridge: BridgeProcess) -> None:
+    host.script("new", '#!/bin/sh\ncat >/dev/null\necho \'{"plugin": "one", "version": "0.1"}\'\n')
+    host.script("one", f"#!/bin/sh\nmv {host.bin}/new {host.bin}/one\nexit 3\n")
+    host.configure(plugin("one", failure_policy="ignore"))
+    start_container(connect(bridge))
+    assert wait_until(lambda: bridge.log.count("answered state=create") == 2)
+    assert document(bridge)["without"]["containers"] == 0
+
+
 @pytest.mark.parametrize("mends", ["by itself", "with another conf"])
 def test_start_that_cri_o_makes_all_the_same_is_tried_late(host: Host, node: Node, mends: str) -> None:
     counter = host.root / "counter"
