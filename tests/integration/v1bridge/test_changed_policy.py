@@ -203,7 +203,7 @@ def test_executable_that_is_replaced_while_it_fails_is_another_one(host: Host, b
     host.configure(plugin("one", failure_policy="ignore"))
     start_container(connect(bridge))
     assert wait_until(lambda: bridge.log.count("answered state=create") == 2)
-    assert document(bridge)["without"]["containers"] == 0
+    assert wait_until(lambda: document(bridge)["without"]["containers"] == 0)
 
 
 @pytest.mark.parametrize("mends", ["by itself", "with another conf"])
