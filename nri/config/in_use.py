@@ -19,7 +19,6 @@ then the bytes of the files. Times are of CLOCK_BOOTTIME and of our own noting. 
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from binascii import crc32
@@ -198,9 +197,12 @@ class InUse:
     def _unsafe(self) -> str:
         """Return why no host can have written a record, "" if one can."""
         for place in (os.path.dirname(self._path), os.path.dirname(os.path.dirname(self._path))):
-            with contextlib.suppress(OSError):
-                if wrong := trust.judge(os.stat(place)):
-                    return f"{place} {wrong}"
+            try:
+                wrong = trust.judge(os.stat(place))
+            except OSError:
+                continue
+            if wrong:
+                return f"{place} {wrong}"
         return ""
 
     def _recorded(self) -> tuple[dict[str, Any], Documents, dict[str, float]]:
