@@ -86,8 +86,6 @@ class InUse:
         """
         if not self._is_loaded:
             self._load(check_owner=check_owner)
-        if self.documents and (self.fault or not os.path.exists(self._path)):
-            self._save()  # it could not be written, or was removed
         if not self._source.is_unchanged(check_owner=check_owner):
             self._read = self._source.read(check_owner=check_owner)
         elif not self.is_waiting:
@@ -122,6 +120,11 @@ class InUse:
             self._stay({}, ConfigError([Fault(file=self._source.conf_dir, message=why)]))
         else:
             self._accept(config, self._read.documents, is_checked=check_owner)
+
+    def keep(self) -> None:
+        """Write the record again if it could not be written, or was removed."""
+        if self.documents and (self.fault or not os.path.exists(self._path)):
+            self._save()
 
     def reject(self, reason: str) -> None:
         """Have the files looked at again, since they could not be for this reason."""
@@ -263,6 +266,7 @@ def wait(in_use: InUse, until: float, note: Callable[[str], object], *, check_ow
     :raises ConfigError: there has been no valid configuration, or a file is still missing.
     """
     in_use.look(check_owner=check_owner)
+    in_use.keep()
     while in_use.is_waiting:
         if time.monotonic() >= until:
             away = "was in use, and is missing for a moment: it is being replaced, or was removed; try again"

@@ -442,6 +442,7 @@ class Chains:
         if not self.configuration.is_known:
             return None
         self.memory.retry()
+        self.configuration.keep()
         self._seen = self._binaries(client)
         stamped = self._made, self._runtime_runs_pods, tuple(self._seen.items())
         if stamped != self._stamped:

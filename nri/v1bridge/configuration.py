@@ -94,6 +94,11 @@ class Configuration:
                 "rejectedSince": self._rejected_since,
             }
 
+    def keep(self) -> None:
+        """Write the record of the configuration in use again, if it has been lost."""
+        with self._lock:
+            self._in_use.keep()
+
     def explain(self) -> None:
         """Log what the log does not have yet. It may take a second, so it comes after an answer."""
         in_use = self._in_use
