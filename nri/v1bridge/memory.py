@@ -469,6 +469,9 @@ class Memory:
             row.stamp, row.due = stamp, due
             row.asked &= {each.entry.type for each in row.outdated}
             before = {*row.lacks}
+            # One that has failed and does not hold any more is not listed; if it holds again, it is due.
+            kept = [each for each in had if each.failed_with is None or each.type in types]
+            is_changed, row.had = len(kept) < len(had), kept if len(kept) < len(had) else row.had
             open_ = {each.entry.type for each in due} | {each.type for each in had if each.failed_with is not None}
             for plugin, state in [key for key in row.lacks if key[0] is not None]:
                 is_over = state != RELEASE and plugin not in types
@@ -492,7 +495,7 @@ class Memory:
             elif row.state in (DONE, FAILED) and is_due:
                 row.move("is due")
                 row.tries, row.retry_at = 0, 0.0
-            if before != {*row.lacks}:
+            if is_changed or before != {*row.lacks}:
                 self._save(row)
 
     def adopt(self, row: Row, holds: Sequence[Holding]) -> None:

@@ -358,6 +358,14 @@ def test_verdict_on_what_has_changed_meanwhile_does_not_count(memory: Memory) ->
     assert (row.state, row.stamp) == ("due", -1)
 
 
+def test_failure_of_what_does_not_hold_any_more_is_forgotten(memory: Memory) -> None:
+    """It would not be listed, nor be due when it holds again."""
+    row = create(memory, subject(), ran("a", error="no"))
+    assert row.had
+    memory.judge(row, module.Verdict((), (), {"b"}, row.had), 7, reapplies=False)
+    assert (row.had, row.lacks) == ([], {})
+
+
 def test_reapply_is_for_what_is_asked_for(memory: Memory) -> None:
     row = create(memory, subject(), ran("a", "b"))
     outdated = [module.Due(what, f"{what} 1", PluginEntry(type=what[0]), None) for what in (REAPPLY, RELEASE)]
