@@ -467,13 +467,12 @@ class Chains:
         request, client = row.subject.request(State.CREATE), self.client(is_sandbox=row.is_sandbox)
         if row.is_resized and not client.chain(State.UPDATE):
             row.is_resized = False
-        binaries = self._binaries(client) if row.lacks else {}
         holds = [
             Holding(
                 self._made.keyed(entry)[0],
                 entry,
                 client.invoker.acts_on(entry.type, State.CREATE),
-                binaries.get(entry.type, ()),
+                self._seen.get(entry.type, ()),
             )
             for entry in client.holding(request)
         ]
