@@ -368,11 +368,18 @@ class Chains:
         if error:
             raise StatusError(Code.ABORTED, error)
 
-    def _unreached(self, client: Client, request: Request, steps: Sequence[Step]) -> list[str]:
-        """Return the types of the plugins behind the one that has failed."""
+    def _unreached(
+        self, client: Client, request: Request, steps: Sequence[Step], only: Container[str] | None = None
+    ) -> list[str]:
+        """Return the types of the plugins behind the one that has failed.
+
+        :param only: the keys of the entries that were to run; by default all that act on the state.
+        """
         asked = {step.plugin.type for step in steps}
-        holding = [entry.type for entry in client.holding(request) if entry.type not in asked]
-        return [type_ for type_ in holding if client.invoker.acts_on(type_, request.state)]
+        left = [entry for entry in client.holding(request) if entry.type not in asked]
+        if only is not None:
+            return [entry.type for entry in left if self._made.keyed(entry)[0] in only]
+        return [entry.type for entry in left if client.invoker.acts_on(entry.type, request.state)]
 
     def _event(
         self, client: Client, request: Request, subject: Subject, call: Call, changes: Changes | None = None
@@ -492,7 +499,7 @@ class Chains:
             asked = subject.request(state).replace(**more)
             run = Run(client, asked, subject.name, previous=self._previous(row.id), only=only)
             steps, error = self._chain(run)
-            unreached = self._unreached(client, asked, steps) if error and state == State.CREATE else ()
+            unreached = self._unreached(client, asked, steps, only) if error and state == State.CREATE else ()
             ran.append(ran_as._replace(steps=steps, unreached=unreached, binaries=self._seen))
             # An ignored failure leaves an older entry in force: then nothing is reapplied or released.
             failed = [step for step in steps if step.error is not None and ran_as.is_in_place(step.plugin)]

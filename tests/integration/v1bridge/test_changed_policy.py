@@ -162,6 +162,15 @@ def test_plugins_behind_the_one_that_has_failed_are_listed(host: Host, bridge: B
     }
 
 
+def test_plugin_behind_a_new_one_that_fails_is_not_listed_if_it_has_run(host: Host, bridge: BridgeProcess) -> None:
+    host.configure(keeper(bridge, "two", 1))
+    start_container(connect(bridge))
+    assert wait_until(lambda: document(bridge)["lateCreates"]["succeeded"] == 1)
+    host.configure(bridge.node.keeper("one", ["error", "no"]), keeper(bridge, "two", 1))
+    assert wait_until(lambda: document(bridge)["lateCreates"]["failed"] == 2)
+    assert {entry["plugin"] for entry in document(bridge)["withoutPlugins"]} == {"one"}
+
+
 def test_without_a_bridge_there_is_nothing_to_ask(host: Host) -> None:
     ran = inside("reapply", "--socket", str(host.root / "none.sock"))
     assert (ran.status, ran.stderr) == (1, f"{host.root}/none.sock does not exist\n")
