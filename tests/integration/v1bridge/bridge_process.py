@@ -116,6 +116,15 @@ class BridgeProcess:
         (self.host.root / "settings.json").write_text(self.settings(**self.changes))
         self.start(*COMMAND, "--socket", "nri.sock", "--config", "settings.json", *words, **options)
 
+    def connect(self, *containers: api.Container) -> Runtime:
+        """Its next connection, with a pod and these containers; started from outside, if it does not run."""
+        if self.child is None:
+            self.outside()
+        runtime = self.accept()
+        runtime.configure()
+        runtime.synchronize([pod()], containers)
+        return runtime
+
     def serve(self, *words: str, **options: Any) -> Runtime:
         """From outside; its runtime, which has no pods."""
         self.listen()

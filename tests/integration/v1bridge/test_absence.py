@@ -32,15 +32,6 @@ def bridge(host: Host, bridge: BridgeProcess) -> BridgeProcess:
     return bridge
 
 
-def connect(bridge: BridgeProcess, *containers: api.Container) -> Runtime:
-    if bridge.child is None:
-        bridge.outside()
-    runtime = bridge.accept()
-    runtime.configure()
-    runtime.synchronize([pod()], containers)
-    return runtime
-
-
 def start(runtime: Runtime, *ids: str) -> None:
     for id_ in ids:
         request = api.StartContainerRequest(pod=pod(), container=container(id=id_, name=id_))
@@ -86,12 +77,12 @@ def test_bridge_that_is_started_without_the_configuration_uses_the_last_one(
     host: Host, bridge: BridgeProcess, way: str
 ) -> None:
     away = Away(host.conf, way)
-    runtime = connect(bridge)
+    runtime = bridge.connect()
     start(runtime, "one")
     bridge.kill()
     runtime.close()
     away.go()
-    runtime = connect(bridge, *running("one", "missed"))
+    runtime = bridge.connect(*running("one", "missed"))
     start(runtime, "two")
     assert wait_until(lambda: created(bridge) == {"6efd", "one", "missed", "two"})
     time.sleep(2.1)  # the files count as removed by now, if others are left
@@ -106,7 +97,7 @@ def test_bridge_that_is_started_without_the_configuration_uses_the_last_one(
     assert document(bridge)["without"] == {"containers": 0, "by": []}
     bridge.kill()
     runtime.close()
-    connect(bridge, *running("one", "missed", "two", "three", "four"))
+    bridge.connect(*running("one", "missed", "two", "three", "four"))
     assert wait_until(lambda: document(bridge)["runtime"]["synchronized"])
     assert document(bridge)["lateCreates"]["waiting"] == 0
     assert len(bridge.node.steps) == 6, "nothing twice"
@@ -263,7 +254,7 @@ def test_outside_bridge_whose_directory_does_not_exist_knows_no_configuration(
     host: Host, bridge: BridgeProcess
 ) -> None:
     bridge.changes["confDir"] = f"{host.root}/resource.f"
-    runtime = connect(bridge)
+    runtime = bridge.connect()
     start_container(runtime)
     assert wait_until(lambda: document(bridge)["without"]["containers"] == 2)
     assert "resource.f:1:1: (document): does not exist" in judge(document(bridge)).line

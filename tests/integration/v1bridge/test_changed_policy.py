@@ -16,7 +16,6 @@ from tests.integration.v1bridge.bridge_process import BridgeProcess, start_conta
 from tests.support.host import Host, plugin
 from tests.support.node import Node
 from tests.support.pods import container, pod
-from tests.support.runtime import Runtime
 from tests.support.waiting import SOON, wait_until
 
 RUNNING = api.ContainerState.CONTAINER_RUNNING
@@ -34,15 +33,6 @@ def keeper(bridge: BridgeProcess, type_: str, mark: int, **options: Any) -> Any:
     return entry.replace(conf=entry.conf | {"mark": mark})
 
 
-def connect(bridge: BridgeProcess, *containers: api.Container) -> Runtime:
-    if bridge.child is None:
-        bridge.outside()
-    runtime = bridge.accept()
-    runtime.configure()
-    runtime.synchronize([pod()], containers)
-    return runtime
-
-
 def document(bridge: BridgeProcess) -> dict[str, Any]:
     return status(str(bridge.host.root / "v1bridge.sock"))
 
@@ -57,7 +47,7 @@ def reapply(bridge: BridgeProcess, *words: str) -> Ran:
 
 def test_changed_conf_is_counted_and_reapplied_when_asked_for(host: Host, bridge: BridgeProcess) -> None:
     host.configure(keeper(bridge, "one", 1), keeper(bridge, "two", 1))
-    start_container(connect(bridge))
+    start_container(bridge.connect())
     assert wait_until(lambda: document(bridge)["lateCreates"]["succeeded"] == 1)  # the sandbox
     host.configure(keeper(bridge, "one", 2))
     assert wait_until(lambda: outdated(bridge) == [("one", 2, 0), ("two", 0, 2)])
@@ -90,18 +80,18 @@ def test_changed_conf_is_counted_and_reapplied_when_asked_for(host: Host, bridge
 
 def test_next_bridge_knows_the_older_configuration(host: Host, bridge: BridgeProcess) -> None:
     host.configure(keeper(bridge, "one", 1))
-    runtime = connect(bridge)
+    runtime = bridge.connect()
     start_container(runtime)
     bridge.kill()
     runtime.close()
     host.configure(keeper(bridge, "two", 1))
-    connect(bridge, container(state=RUNNING))
+    bridge.connect(container(state=RUNNING))
     assert wait_until(lambda: outdated(bridge) == [("one", 0, 1)])
     assert reapply(bridge).status == 0
     (last,) = [kept for kept in bridge.node.kept if kept["state"] == "delete"]
     assert (last["id"], last["release"]) == ("1f92", True)
     bridge.kill()
-    connect(bridge, container(state=RUNNING))
+    bridge.connect(container(state=RUNNING))
     assert wait_until(lambda: document(bridge)["runtime"]["synchronized"])
     assert outdated(bridge) == []
 
@@ -109,7 +99,7 @@ def test_next_bridge_knows_the_older_configuration(host: Host, bridge: BridgePro
 def test_option_reapplies_each_change(host: Host, bridge: BridgeProcess) -> None:
     bridge.changes["reapply"] = True
     host.configure(keeper(bridge, "one", 1))
-    start_container(connect(bridge))
+    start_container(bridge.connect())
     host.configure(keeper(bridge, "one", 2))
     assert wait_until(lambda: [kept["conf"]["mark"] for kept in bridge.node.kept if kept["id"] == "1f92"] == [1, 2])
     host.configure()
@@ -118,7 +108,7 @@ def test_option_reapplies_each_change(host: Host, bridge: BridgeProcess) -> None
 
 def test_reapply_that_fails_is_told_and_stays_due(host: Host, bridge: BridgeProcess) -> None:
     host.configure(keeper(bridge, "one", 1))
-    start_container(connect(bridge))
+    start_container(bridge.connect())
     assert wait_until(lambda: document(bridge)["lateCreates"]["succeeded"] == 1)
     broken = bridge.node.keeper("one", ["error", "no"])
     host.configure(broken)
@@ -135,7 +125,7 @@ def test_release_that_fails_is_reported_and_keeps_no_plugin_away(
 ) -> None:
     bridge.changes["reapply"] = True
     host.configure(keeper(bridge, "one", 1, failure_policy=policy))
-    start_container(connect(bridge))
+    start_container(bridge.connect())
     assert wait_until(lambda: document(bridge)["lateCreates"]["succeeded"] == 1)
     (host.bin / "one").unlink()
     host.configure(keeper(bridge, "two", 7))
@@ -152,7 +142,7 @@ def test_value_that_names_nothing_is_refused(host: Host, value: list[str]) -> No
 
 def test_plugins_behind_the_one_that_has_failed_are_listed(host: Host, bridge: BridgeProcess) -> None:
     host.configure(bridge.node.keeper("one", ["error", "no"]), keeper(bridge, "two", 1))
-    connect(bridge, container(state=RUNNING))
+    bridge.connect(container(state=RUNNING))
     assert wait_until(lambda: document(bridge)["lateCreates"]["failed"] == 2)
     listed = {(entry["plugin"], entry["id"], entry["why"]) for entry in document(bridge)["withoutPlugins"]}
     assert listed == {
@@ -164,7 +154,7 @@ def test_plugins_behind_the_one_that_has_failed_are_listed(host: Host, bridge: B
 
 def test_plugin_behind_a_new_one_that_fails_is_not_listed_if_it_has_run(host: Host, bridge: BridgeProcess) -> None:
     host.configure(keeper(bridge, "two", 1))
-    start_container(connect(bridge))
+    start_container(bridge.connect())
     assert wait_until(lambda: document(bridge)["lateCreates"]["succeeded"] == 1)
     host.configure(bridge.node.keeper("one", ["error", "no"]), keeper(bridge, "two", 1))
     assert wait_until(lambda: document(bridge)["lateCreates"]["failed"] == 2)
@@ -183,7 +173,7 @@ def test_wrong_question_is_answered_with_what_is_right(host: Host, bridge: Bridg
     from nri.status import ask
 
     host.configure()
-    connect(bridge)
+    bridge.connect()
     assert wait_until((host.root / "v1bridge.sock").exists)
     assert "expected" in ask(str(host.root / "v1bridge.sock"), line)["error"]
 
@@ -196,7 +186,7 @@ def test_ignored_failure_is_made_up_for_when_the_executable_changes(host: Host, 
     entry = plugin("one", failure_policy="ignore")
     host.script("one", "#!/bin/sh\nexit 3\n")
     host.configure(entry)
-    runtime = connect(bridge)
+    runtime = bridge.connect()
     start_container(runtime)
     assert wait_until(lambda: document(bridge)["without"]["containers"] == 2)
     assert "pods and containers without one: 2" in judge(document(bridge)).line
@@ -210,7 +200,7 @@ def test_executable_that_is_replaced_while_it_fails_is_another_one(host: Host, b
     host.script("new", '#!/bin/sh\ncat >/dev/null\necho \'{"plugin": "one", "version": "0.1"}\'\n')
     host.script("one", f"#!/bin/sh\nmv {host.bin}/new {host.bin}/one\nexit 3\n")
     host.configure(plugin("one", failure_policy="ignore"))
-    start_container(connect(bridge))
+    start_container(bridge.connect())
     assert wait_until(lambda: bridge.log.count("answered state=create") == 2)
     assert wait_until(lambda: document(bridge)["without"]["containers"] == 0)
 
@@ -241,7 +231,7 @@ def test_start_that_cri_o_makes_all_the_same_is_tried_late(host: Host, node: Nod
 
 def test_missed_update_is_made_up_for(host: Host, bridge: BridgeProcess) -> None:
     host.configure(bridge.node.keeper("one", states=["update"]), bridge.node.keeper("two"))
-    runtime = connect(bridge)
+    runtime = bridge.connect()
     start_container(runtime)
     runtime.close()
     bridge.signal(signal.SIGTERM)
@@ -250,7 +240,7 @@ def test_missed_update_is_made_up_for(host: Host, bridge: BridgeProcess) -> None
     resized = container(state=RUNNING)
     resized.linux.resources.cpu.shares.value = 2048
     for _ in range(2):
-        connect(bridge, resized)
+        bridge.connect(resized)
         assert wait_until(lambda: ("update", "1f92") in bridge.node.steps)
         assert wait_until(lambda: document(bridge)["lateCreates"]["waiting"] == 0)
         bridge.kill()
@@ -261,11 +251,11 @@ def test_missed_update_is_made_up_for(host: Host, bridge: BridgeProcess) -> None
 
 def test_second_life_of_an_id_has_had_nothing(host: Host, bridge: BridgeProcess) -> None:
     host.configure(bridge.node.keeper())
-    runtime = connect(bridge)
+    runtime = bridge.connect()
     start_container(runtime)
     bridge.kill()
     runtime.close()
-    connect(bridge, container(state=RUNNING, pid=4713))
+    bridge.connect(container(state=RUNNING, pid=4713))
     assert wait_until(lambda: bridge.node.steps.count(("create", "1f92")) == 2)
     assert "prevResult" not in bridge.node.kept[-1]
 
