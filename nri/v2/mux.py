@@ -38,6 +38,10 @@ SEND_TIMEOUT = 10
 QUIET, QUIET_WITHIN = 0.002, 0.05
 """Seconds without input after which the event thread does what can wait, and after which it does so anyway."""
 
+MAX_WAITING, MAX_AHEAD = 64, 32 * 1024 * 1024
+"""Jobs that wait, and bytes that are read while one job runs, after which no more are read until it has ended. A
+runtime sends one event at a time, and its largest message has 4 MiB."""
+
 _CHUNK = 64 * 1024
 _LOOKS_EVERY = 0.02
 """Seconds between the relief's looks at the job: the event thread may take the input that it waits for, and begin
@@ -240,25 +244,29 @@ class Mux:
         poll.register(self._socket, select.POLLIN)
         while True:
             self._timer.wait()
-            job = self._job
+            job, ahead = self._job, 0
             while self.reason is None and job == self._job != 0:
                 try:
                     for receiver in self._receivers.values():
                         receiver.expire()
                     due = [at for receiver in self._receivers.values() if (at := receiver.due()) is not None]
                     left = max(0.0, min([_LOOKS_EVERY, *[at - time.monotonic() for at in due]]))
+                    if len(self._jobs) >= MAX_WAITING or ahead >= MAX_AHEAD:
+                        time.sleep(left)
+                        continue
                     has_input = poll.poll(left * 1000)
                     with self._turn:
                         if has_input and job == self._job:
-                            self._read(socket.MSG_DONTWAIT)
+                            ahead += self._read(socket.MSG_DONTWAIT)
                 except Exception:
                     log.exception("a deadline could not be handled")
                     self.close("a deadline could not be handled")
             if self.reason is not None:
                 return
 
-    def _read(self, flags: int = 0) -> None:
-        """Read once, and put the jobs that follow into the queue."""
+    def _read(self, flags: int = 0) -> int:
+        """Read once, and put the jobs that follow into the queue; return how many bytes were read."""
+        size = 0
         try:
             size = self._socket.recv_into(self._buffer, 0, flags)
             if not size:
@@ -275,6 +283,7 @@ class Mux:
         except Exception:  # the bytes that were read are lost
             log.exception("what was read could not be handled")
             self.close("what was read could not be handled")
+        return size
 
 
 class _MuxChannel:

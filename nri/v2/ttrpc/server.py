@@ -22,6 +22,7 @@ import functools
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
@@ -36,6 +37,9 @@ from nri.v2.ttrpc.ttrpc_pb2 import Request, Response
 MethodHandler = Callable[[bytes, "Call"], bytes]
 
 In = TypeVar("In", bound="Message")
+REFUSALS, WITHIN = 10, 60.0
+"""Refused requests that are logged within so many seconds; more are of a peer that does nothing else."""
+
 MAX_MESSAGE = 65536
 """Bytes of the longest error message that is sent."""
 
@@ -116,6 +120,7 @@ class RPCServer(Receiver):
         self._changed = threading.Condition(threading.Lock())
         self._begun = 0
         self._closed = False
+        self._refused = deque([-WITHIN] * REFUSALS, maxlen=REFUSALS)  # when the last ones were
         channel.attach(self)
 
     def receive(self, data: bytes) -> list[Job]:
@@ -129,7 +134,10 @@ class RPCServer(Receiver):
                 if (job := self._job_of(message)) is not None:
                     jobs.append(job)
             except StatusError as error:
-                log.warning("refused: %s", escape(error.message[:500]))
+                now, oldest = time.monotonic(), self._refused[0]
+                self._refused.append(now)
+                level = logging.WARNING if now - oldest > WITHIN else logging.DEBUG
+                log.log(level, "refused: %s", escape(error.message[:500]))
                 refusal = _failure(error.code, error.message)
                 jobs.append(functools.partial(self._respond, message.stream, refusal))
         return jobs

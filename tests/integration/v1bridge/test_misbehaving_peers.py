@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
@@ -16,6 +17,7 @@ from nri.errors import NRIError
 from nri.v2 import api, frames
 from nri.v2 import mux as mux_module
 from nri.v2.ttrpc import codec
+from nri.v2.ttrpc.server import REFUSALS
 from nri.v2.ttrpc.ttrpc_pb2 import Request
 from tests.integration.v1bridge.bridge_process import BridgeProcess, start_container
 from tests.integration.v1bridge.site import AMPLE, Connected, ask
@@ -255,3 +257,32 @@ def test_waiting_chain_that_is_abandoned_never_begins(
     assert (first, third) == ("", "")
     assert second.endswith(f"create: not started: {ABANDONED}")
     assert connected.steps == [(state, "last"), ("create", "third")]
+
+
+def test_runtime_that_sends_on_and_never_reads_is_bounded(
+    impatient: None, connected: Connected, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each request is refused; when its socket is full of refusals, the bridge reads no more than some of them."""
+    connected.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    gate = threading.Event()
+    mux: Any = connected.fake._mux
+    mux._read = lambda flags=0: gate.wait(4 * AMPLE) and 0
+    payload = Request(service="no such", method="service", payload=bytes(8192)).SerializeToString()
+    accepted, stream, left = 0, 10_001, b""
+    try:
+        while connected.thread.is_alive():
+            if not left:
+                stream += 2
+                left = frames.encode(1, codec.encode(stream, codec.REQUEST, payload, 0))
+            try:
+                sent = mux._socket.send(left, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                time.sleep(0.005)
+                continue
+            except OSError:
+                break
+            accepted, left = accepted + sent, left[sent:]
+    finally:
+        gate.set()
+    assert accepted < 16 << 20
+    assert 0 < caplog.text.count("refused: ") <= REFUSALS
