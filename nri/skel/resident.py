@@ -41,9 +41,12 @@ _MEMORY = "memory"
 _OF_THE_C_LIBRARY = 0b11 << 31  # signals 32 and 33, which it handles from the first thread on
 _COMPARED = (
     *(b"Umask", b"Uid", b"Gid", b"Groups", b"Threads", b"SigBlk", b"CapInh", b"CapPrm", b"CapEff", b"CapBnd"),
-    *(b"CapAmb", b"NoNewPrivs", b"Seccomp", b"Cpus_allowed", b"Mems_allowed"),
+    *(b"CapAmb", b"NoNewPrivs", b"Seccomp"),
 )
-"""The lines of /proc/self/status, proc_pid_status(5), that a request must not change, beside SigIgn and SigCgt."""
+"""The lines of /proc/self/status, proc_pid_status(5), that a request must not change, beside SigIgn and SigCgt.
+
+The CPUs and memory nodes are those of the cgroup, which another program changes: also konfine, for its own host.
+"""
 
 
 class _File:

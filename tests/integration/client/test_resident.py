@@ -247,7 +247,6 @@ CHANGES = {
     "scheduling": "os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))",
     "oom_score_adj": "open('/proc/self/oom_score_adj', 'w').write('100')",
     "NoNewPrivs": "import ctypes; ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)",
-    "Cpus_allowed": "os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])",
     "memory": "global M; M = bytearray(os.urandom(1 << 16) * 1000)",
     "a thread": "import _thread; _thread.start_new_thread(time.sleep, (1000,))",
     "a child": "spread('/dev/null')",
