@@ -1,11 +1,44 @@
 """Debian's mirrors as this machine knows them, and commands of its package tools."""
 
+import fcntl
 import os
 import platform
+import shutil
 import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 TIMEOUT = 300.0  # seconds for one command
+
+# The keyring of any of these suites has the keys of all (bookworm's since 12.10).
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+
+# The machine's Post-Invoke commands empty its package cache or index downloads: they must not run here. `_apt`, the
+# user that downloads by default, may have no access to a checkout. `fetch` retries. The lists of a mirror that is
+# weeks behind have expired for a suite like sid, but are signed all the same.
+_APT_CONF = """\
+Dir::Etc::SourceList "{work}/debian.sources";
+Dir::Etc::SourceParts "-";
+Dir::State::Lists "{work}/lists";
+Dir::Cache "{work}/cache";
+APT::Sandbox::User "root";
+Acquire::Retries "0";
+Acquire::Check-Valid-Until "false";
+#clear APT::Update::Post-Invoke;
+#clear APT::Update::Post-Invoke-Success;
+"""
+
+_SOURCES = """\
+Types: deb
+URIs: {mirrors}
+Suites: {suite}
+Components: main
+Targets: Packages
+Languages: none
+Signed-By: {keyring}
+"""
 
 
 class UnavailableError(RuntimeError):
@@ -53,3 +86,56 @@ def run(cwd: Path, *command: str | Path, timeout: float = TIMEOUT) -> str:
     except (FileNotFoundError, subprocess.TimeoutExpired) as error:
         raise UnavailableError(f"needs Debian's {command[0]}: {error}") from error
     return done.stdout
+
+
+def fetch(package: str, suite: str, cache: Path, pauses: Sequence[float] = ()) -> Path:
+    """Return the directory `cache`/`suite` with the files of a package of another suite.
+
+    The machine's apt-get downloads it from the machine's mirror, verifies it and unpacks it there, where the next run
+    finds it; delete the directory to get a newer one. Nothing is installed, and no file of the machine's apt is
+    changed: sources, lists and cache are private.
+
+    :param cache: an absolute path, of this package alone.
+    :param pauses: the seconds before each further attempt to download.
+    :raises UnavailableError: it cannot be downloaded.
+    """
+    cache.mkdir(parents=True, exist_ok=True)
+    with _lock(cache / f"{suite}.lock"):
+        for pause in (*pauses, None):
+            if not (cache / suite).exists():
+                try:
+                    _download(package, suite, cache)
+                except UnavailableError:
+                    if pause is None:
+                        raise
+                    time.sleep(pause)
+    return cache / suite
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    with path.open("w") as file:  # the kernel unlocks it, also when the process is killed
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _download(package: str, suite: str, cache: Path) -> None:
+    work = cache / f"{suite}.part"
+    shutil.rmtree(work, ignore_errors=True)  # of a run that was killed
+    (work / "lists").mkdir(parents=True)
+    try:
+        (work / "apt.conf").write_text(_APT_CONF.format(work=work))
+        sources = _SOURCES.format(mirrors=" ".join(mirrors()), suite=suite, keyring=KEYRING)
+        (work / "debian.sources").write_text(sources)
+        # One of several mirrors may fail; only the package counts.
+        updated = run(work, "apt-get", "-qq", "-c", "apt.conf", "update")
+        loaded = run(work, "apt-get", "-qq", "-c", "apt.conf", "download", f"{package}/{suite}")
+        packages = list(work.glob(f"{package}_*.deb"))
+        if not packages:
+            raise UnavailableError(f"no {package} from Debian's suite {suite}:\n{updated}{loaded}")
+        unpacked = run(work, "dpkg", "--extract", packages[0], "tree")
+        if not (work / "tree/usr").exists():
+            raise UnavailableError(f"{packages[0].name} cannot be unpacked:\n{unpacked}")
+        (work / "tree").rename(cache / suite)  # atomically
+    finally:
+        shutil.rmtree(work, ignore_errors=True)

@@ -104,7 +104,8 @@ def scraping(place: Path, target: str) -> Iterator[PrometheusServer]:
     document = yaml.safe_load((MONITORING / "prometheus.yaml").read_text())
     document["global"] = {"evaluation_interval": "500ms"}
     document["rule_files"] = [str(quick_rules(place))]
-    (job,) = document["scrape_configs"]
+    job = document["scrape_configs"][0]
+    document["scrape_configs"] = [job]
     job |= {"scrape_interval": "500ms", "scrape_timeout": "500ms", "static_configs": [{"targets": [target]}]}
     configuration = place / "prometheus.yaml"
     configuration.write_text(yaml.safe_dump(document))

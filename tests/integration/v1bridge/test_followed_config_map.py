@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from nri import config
+from nri.config import refused
 from tests.integration.v1bridge.site import Attached, start_error
 from tests.support.config_maps import ConfigMapVolume
 from tests.support.host import Host
@@ -23,7 +24,7 @@ ROOT = Path(__file__).parents[3]
 FOLLOW = ROOT / "deploy/kubernetes/follow-configuration"
 UNINSTALL = ROOT / "deploy/kubernetes/install-node"
 FAULTY: list[tuple[dict[str, str], str]] = [
-    ({"10.conf": "{"}, "/10.conf:1:2: "),
+    ({"10.conf": "{"}, "10.conf:1:2: "),
     ({"10.conf": '{"version": "0.1", "plugins": [{"type": "nowhere"}]}'}, "not found"),
     ({}, "has no *.conf"),
 ]
@@ -74,7 +75,12 @@ class FollowedNode:
             self.follower = subprocess.Popen(command, env=self.environment(), stdout=log, stderr=log, text=True)
 
     def is_ready(self) -> bool:
-        return self.run("probe").returncode == 0
+        """Whether the node uses the ConfigMap's content."""
+        wanted, used = (
+            {file.name: file.read_text() for file in place.glob("*.conf")}
+            for place in (self.volume.path, self.host.conf)
+        )
+        return wanted == used and refused.read(str(self.host.conf)) is None
 
     def end(self) -> None:
         if self.follower is not None:
@@ -118,19 +124,18 @@ def test_config_map_becomes_the_configuration_and_is_trusted(node: FollowedNode)
     assert [folder.name for folder in (node.etc / "kubernetes/sets").iterdir()] == [os.path.basename(before)]
 
 
-def test_invalid_content_is_refused_and_the_probe_says_why(node: FollowedNode) -> None:
+def test_invalid_content_is_refused_and_the_node_says_why(node: FollowedNode) -> None:
     node.volume.write(naming("a"))
     node.run("once")
     for files, reason in FAULTY:
         node.volume.write(files)
         done = node.run("once")
         assert done.returncode == 0
-        assert "refused: " in done.stdout and reason in done.stdout
+        assert done.stderr.startswith("the ConfigMap") and reason in done.stderr.splitlines()[0]
+        assert str(node.root) not in done.stderr
         assert node.plugins() == ["a", "a"]
-        probe = node.run("probe")
-        assert probe.returncode == 1
-        assert probe.stdout.startswith("this node does not use the ConfigMap: ") and reason in probe.stdout
-        assert str(node.root) not in probe.stdout
+        why = refused.read(str(node.host.conf))
+        assert why is not None and why.source == str(node.volume.path) and reason in why.faults[0]
     node.volume.write(naming("a"))
     assert node.run("once").returncode == 0
     assert node.is_ready()
@@ -140,7 +145,12 @@ def test_a_node_without_any_valid_configuration_starts_no_bridge(node: FollowedN
     node.volume.write({"10.conf": "{"})
     done = node.run("once")
     assert done.returncode == 1
-    assert done.stderr == "follow-configuration: found no valid configuration on this node\n"
+    fault, changed, none = done.stderr.splitlines()
+    assert fault.startswith("the ConfigMap: 10.conf:1:2: ")  # what `kubectl describe pod` shows begins with the fault
+    assert (changed, none) == (
+        "nothing has changed",
+        "follow-configuration: found no valid configuration on this node",
+    )
     assert not os.path.lexists(node.host.conf)
 
 
@@ -167,18 +177,18 @@ def test_follower_takes_each_exchange_and_reports_a_fault_once(node: FollowedNod
     node.volume.write(naming("b", "a"))
     assert wait_until(lambda: node.plugins() == ["b", "a"] * 2)
     node.volume.write({"10.conf": "{"})
-    assert wait_until(lambda: "refused: " in node.log.read_text())
+    assert wait_until(lambda: "10.conf:1:2: " in node.log.read_text())
     node.volume.write(naming("b"))
     assert wait_until(lambda: node.plugins() == ["b", "b"])
     assert wait_until(node.is_ready)
-    assert node.log.read_text().count("refused: ") == 1
+    assert node.log.read_text().count("10.conf:1:2: ") == 1
 
 
 def test_refused_content_counts_once_its_plugin_is_installed(node: FollowedNode) -> None:
     (node.host.bin / "b").rename(node.host.root / "b")
     node.volume.write(naming("b"))
     node.follow()
-    assert wait_until(lambda: "refused: " in node.log.read_text())
+    assert wait_until(lambda: "the ConfigMap: " in node.log.read_text())
     (node.host.root / "b").rename(node.host.bin / "b")
     assert wait_until(lambda: node.host.conf.exists() and node.plugins() == ["b", "b"])
 

@@ -21,6 +21,11 @@ WITH_BRIDGE = ["outside", "pre-registered"]
 OVERLAYS = [*WITH_BRIDGE, "uninstall"]
 
 
+def without_hash(name: str) -> str:
+    """A ConfigMap's name without the hash that kustomize adds: the bridge's, whose change is to replace pods."""
+    return re.sub(r"^(nri-v1bridge)-[a-z0-9]{10}$", r"\1", name)
+
+
 @functools.cache
 def daemonset(folder: str) -> Any:
     """The specification of a kustomization's DaemonSet."""
@@ -42,7 +47,9 @@ def mounts(overlay: str, name: str) -> dict[str, tuple[str, bool]]:
     """By place: the path of the node or the ConfigMap that a container has mounted, and whether it is writable."""
     volumes = {
         volume["name"]: str(
-            volume["hostPath"]["path"] if "hostPath" in volume else f"configMap {volume['configMap']['name']}"
+            volume["hostPath"]["path"]
+            if "hostPath" in volume
+            else f"configMap {without_hash(volume['configMap']['name'])}"
         )
         for volume in pod(overlay)["volumes"]
     }
@@ -54,14 +61,16 @@ def mounts(overlay: str, name: str) -> dict[str, tuple[str, bool]]:
 
 @pytest.mark.parametrize("overlay", WITH_BRIDGE)
 def test_metrics_are_a_container_without_rights_beside_the_bridge(overlay: str, tmp_path: Path) -> None:
-    parts = {"resources": [str(KUBERNETES / "overlays" / overlay)]}
-    parts["components"] = [str(KUBERNETES / "components/metrics")]
+    parts: dict[str, Any] = {"resources": [os.path.relpath(KUBERNETES / "overlays" / overlay, tmp_path)]}
+    parts["components"] = [os.path.relpath(KUBERNETES / "components/metrics", tmp_path)]
+    parts["images"] = [{"name": "registry.example.com/nri", "newName": "my/nri", "newTag": "9"}]
     (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(parts))
     (built,) = [each for each in kustomize.build(tmp_path) if each["kind"] == "DaemonSet"]
     spec = built["spec"]["template"]["spec"]
     (metrics,) = [each for each in spec["containers"] if each["name"] == "metrics"]
     assert len(spec["containers"]) > 1
     assert metrics["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert {each["image"] for each in spec["initContainers"] + spec["containers"]} == {"my/nri:9"}
     assert {mount["name"] for mount in metrics["volumeMounts"]} <= {volume["name"] for volume in spec["volumes"]}
 
 
@@ -119,10 +128,11 @@ def test_one_node_after_the_other_gets_a_new_bridge(overlay: str) -> None:
     assert (bridge["securityContext"]["runAsUser"], bridge["securityContext"]["runAsNonRoot"]) == (0, False)
     assert mounts(overlay, "bridge")["/var/run/nri"][0] == "/var/run/nri"
     assert spec["updateStrategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
-    for name in ("bridge", "configuration"):
-        probe = containers(overlay)[name]["readinessProbe"]
-        # A pod counts as available only when its probe has had the time to fail.
-        assert spec["minReadySeconds"] > probe["periodSeconds"] * probe["failureThreshold"]
+    probe = bridge["readinessProbe"]
+    # A pod counts as available only when its probe has had the time to fail.
+    assert spec["minReadySeconds"] > probe["periodSeconds"] * probe["failureThreshold"]
+    # A ConfigMap that is refused reaches all nodes: it must not be in the way of a rollout.
+    assert "readinessProbe" not in containers(overlay)["configuration"]
 
 
 @pytest.mark.parametrize("overlay", WITH_BRIDGE)

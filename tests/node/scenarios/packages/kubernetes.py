@@ -77,6 +77,7 @@ def test_outside_serves_pods_hands_over_and_is_removed() -> None:
     said = DaemonSet("uninstall").install()
     assert "removed all that it had installed" in said
     assert not [path for path in Path("/opt/nri").rglob("*") if path.is_file()]
+    assert {path.name for path in Path("/run/nri").iterdir()} <= {"nri.sock"}
 
 
 def test_pre_registered_installs_what_the_runtime_launches() -> None:
