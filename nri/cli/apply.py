@@ -3,6 +3,7 @@
 /etc/nri/resource.d      becomes a link to sets/NAME; one rename exchanges it
 /etc/nri/sets/NAME/      a copy of the *.conf of the directory that was applied; the copy before it stays, too
 /etc/nri/before/         what the node had in place of the link
+/etc/nri/resource.d.refused   the faults of the last directory, if it was refused; `nri status` and doctor report it
 """
 
 from __future__ import annotations
@@ -18,8 +19,11 @@ import click
 from nri import config
 from nri.cli import options
 from nri.cli.check import check_host
+from nri.config import refused
 from nri.config.loading import read_set, unread
 from nri.errors import NRIError, escape, reason_of
+
+UNCHANGED = "\nnothing has changed"
 
 ATTEMPTS = 5
 """How often a directory is copied that is exchanged meanwhile."""
@@ -34,9 +38,9 @@ def apply(host: options.Host, directory: str, sets: str) -> None:
     """Replace the host configuration, if the plugins accept it.
 
     The *.conf of DIR count at once and all together. They are copied to /etc/nri/sets, and checked as `nri check`
-    does it. If there is a fault, nothing changes. Otherwise one rename exchanges /etc/nri/resource.d, which is a link
-    from then on; a bridge uses the files from the next event on. A directory that the node has there is moved to
-    /etc/nri/before.
+    does it. If there is a fault, nothing changes, and `nri status` and `nri doctor` report it until a directory is
+    accepted. Otherwise one rename exchanges /etc/nri/resource.d, which is a link from then on; a bridge uses the
+    files from the next event on. A directory that the node has there is moved to /etc/nri/before.
 
     \b
     Examples:
@@ -46,10 +50,16 @@ def apply(host: options.Host, directory: str, sets: str) -> None:
     conf_dir = os.path.abspath(host.conf_dir)
     sets = os.path.abspath(sets or os.path.join(os.path.dirname(conf_dir), "sets"))
     try:
-        done = _apply(host, directory, conf_dir, sets)
-    except OSError as error:
-        path = error.filename2 or error.filename or sets
-        raise NRIError(f"cannot be applied: {path}: {reason_of(error)}") from None
+        try:
+            done = _apply(host, directory, conf_dir, sets)
+            refused.clear(conf_dir)
+        except OSError as error:
+            path = error.filename2 or error.filename or sets
+            raise NRIError(f"cannot be applied: {path}: {reason_of(error)}") from None
+    except NRIError as error:
+        with suppress(OSError):  # such as a full disk, which is the error
+            refused.note(conf_dir, os.path.abspath(directory), str(error).removesuffix(UNCHANGED).split("\n"))
+        raise
     for line in done:
         click.echo(escape(line))
 
@@ -65,13 +75,13 @@ def _apply(host: options.Host, directory: str, conf_dir: str, sets: str) -> list
         new = tempfile.mkdtemp(dir=sets)
         try:
             names = _copied(directory, new)
-            for note, _ in unread(directory, is_standard=False):
-                click.echo(escape(f"note: {note}"), err=True)
             if not names:
                 raise NRIError(f'{directory} has no *.conf; for no plugins, write one with "plugins": []')
-            content = _check(host, new, directory)
+            notes, content = _check(host, new, directory)
             moved_to = _exchange(new, conf_dir, sets)
             host._replace(conf_dir=conf_dir).in_use().use(read_set(conf_dir, host.conf_file).documents)
+            for note in [*[note for note, _ in unread(directory, is_standard=False)], *notes]:
+                click.echo(escape(f"note: {note}"), err=True)
         except BaseException:
             if os.path.realpath(conf_dir) != os.path.realpath(new):
                 shutil.rmtree(new)
@@ -121,19 +131,18 @@ def _source(directory: str) -> str:
     return os.path.realpath(data if os.path.isdir(data) else directory)
 
 
-def _check(host: options.Host, new: str, directory: str) -> str:
-    """Return the hash of the new configuration.
+def _check(host: options.Host, new: str, directory: str) -> tuple[list[str], str]:
+    """Return the notes of the plugins on the new configuration, and its hash.
 
     :raises NRIError: all its faults, in the files of the directory that it was copied from.
     """
     new_host = host._replace(conf_dir=new, conf_file=os.path.join(new, "none"))
     checked, faults = check_host(new_host)
-    for note in [note for entry in checked for note in entry.notes]:
-        click.echo(escape(f"note: {note.replace(f'{new}/', f'{directory}/')}"), err=True)
     if faults:
         listed = "\n".join([str(fault) for fault in faults]).replace(f"{new}/", f"{directory}/")
-        raise NRIError(f"{listed}\nnothing has changed")
-    return config.ConfigList(plugins=[entry.plugin for entry in checked]).content_hash()
+        raise NRIError(f"{listed}{UNCHANGED}")
+    notes = [note.replace(f"{new}/", f"{directory}/") for entry in checked for note in entry.notes]
+    return notes, config.ConfigList(plugins=[entry.plugin for entry in checked]).content_hash()
 
 
 def _exchange(new: str, conf_dir: str, sets: str) -> str:

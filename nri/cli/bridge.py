@@ -31,7 +31,7 @@ def bridge(path: str, index: str, options_file: str) -> None:
     """Run the bridge."""
     from nri.process import watchdog
 
-    watchdog.start(forgets=True)
+    watchdog.start_own()
     from nri.v1bridge import serve
 
     serve(path=path, index=index, options_file=options_file)

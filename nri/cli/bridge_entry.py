@@ -16,7 +16,7 @@ def main() -> None:
         bridge(prog_name="v1bridge", help_option_names=["-h", "--help"])
     from nri.process import watchdog
 
-    watchdog.start(forgets=True)
+    watchdog.start_own()
     from nri.errors import NRIError, escape
     from nri.v1bridge import serve
 

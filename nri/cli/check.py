@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from typing import Any
 
@@ -13,7 +14,7 @@ from nri.cli import options, output
 from nri.client import Invoker, PluginError
 from nri.client.resident import try_resident
 from nri.client.unstartable import NOT_RUN, WINDOWS, explain, has_windows_ends
-from nri.config import Fault
+from nri.config import Fault, refused
 from nri.config.entries import PluginEntry
 from nri.config.in_use import why_not
 from nri.config.loading import unread
@@ -22,10 +23,12 @@ from nri.config.when import SKIP
 from nri.doctor import engines
 from nri.doctor.node import Node
 from nri.errors import NRIError, escape
-from nri.places import DEFAULT_CONF_DIR
+from nri.places import DEFAULT_CONF_DIR, beside
 from nri.process.conversation import Output, launch
+from nri.status import client
 from nri.types import DecodeError, gojson
 from nri.types.v1 import CHECK, Request, State
+from nri.v1bridge.ledger import identity
 
 ANSWER_WITHIN = 10.0
 """Seconds that a plugin has for each answer."""
@@ -227,10 +230,14 @@ def check(host: options.Host, as_json: bool, hash_only: bool) -> None:
             click.echo(host.load().content_hash())
             return
     checked, faults = check_host(host)
+    _tell_bridge(host, [entry for entry in checked if not entry.faults])
     in_use = host.in_use(writes=False)
     in_use.look(check_owner=host.check_owner)
     notes = [*why_not(in_use)] if in_use.config is not None or in_use.fault else []
     notes += [note for note, _ in unread(host.conf_dir, is_standard=host.conf_dir == DEFAULT_CONF_DIR)]
+    if (last := refused.read(host.conf_dir)) is not None:
+        fault = last.faults[0] if last.faults else "its faults are not known"
+        notes.append(f"what `nri apply {last.source}` was to bring in was refused, and is not in use: {fault}")
     if as_json:
         listed = [entry.to_value() for entry in checked]
         values = [_fault_value(fault) for fault in faults]
@@ -238,6 +245,14 @@ def check(host: options.Host, as_json: bool, hash_only: bool) -> None:
     else:
         _print(checked, faults, notes, host)
     raise click.exceptions.Exit(1 if faults else 0)
+
+
+def _tell_bridge(host: options.Host, well: list[Checked]) -> None:
+    """Tell the bridge of this node, if there is one, that these plugins work: what they have failed at is over."""
+    proven = [(entry.plugin.type, identity(entry.binary)) for entry in well if entry.binary]
+    if proven:
+        with contextlib.suppress(client.AskError):
+            client.ask(beside(host.record_dir, ".sock"), json.dumps({"checked": proven}))
 
 
 def _print(checked: list[Checked], faults: tuple[Fault, ...], notes: list[str], host: options.Host) -> None:

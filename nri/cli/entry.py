@@ -31,9 +31,9 @@ def main() -> None:
             # All output is written; the interpreter's shutdown would take some more milliseconds.
             os._exit(hook.main(arguments, started))
     if sys.argv[1:2] == ["status"] and {"--check", "--alive"} & {*sys.argv}:  # it is run every few seconds
-        from nri.status import probe
+        from nri.status import judging
 
-        code = probe.run(sys.argv[2:])
+        code = judging.run(sys.argv[2:])
         if code is not None:
             sys.exit(code)
     from nri.cli.commands import nri

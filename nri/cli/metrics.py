@@ -26,7 +26,7 @@ from prometheus_client.registry import Collector
 from nri.cli import options
 from nri.errors import NRIError, escape
 from nri.status.client import DEFAULT_STATUS_SOCKET, UNUSABLE, AskError, status, unusable
-from nri.status.judging import CONNECTED, OUTCOMES
+from nri.status.judging import CONNECTED, OUTCOMES, WORKS
 
 LOOPBACK = "127.0.0.1"
 ENDING = (signal.SIGTERM, signal.SIGINT)
@@ -162,49 +162,56 @@ def families(document: Document) -> Iterator[Metric]:
     bridge, runtime, configuration = document["bridge"], document["runtime"], document["configuration"]
     build = [(tuple(bridge[key] for key in ("version", "commit", "date")), 1)]
     yield _gauge("build_info", "1; its labels are the bridge's version.", build, ("version", "commit", "date"))
-    yield _number(
-        "start_time_seconds", "When the bridge's process started, in seconds since 1970.", bridge["started"]
-    )
-    text = "1 if a runtime is connected, 0 if the bridge looks for one."
-    yield _number("connected", text, bridge["state"] == CONNECTED)
     names = [(tuple(runtime[key] for key in ("name", "version", "nri")), 1)] if runtime["name"] is not None else []
     text = "1; its labels are the runtime's name, its version, and its version of NRI."
     yield _gauge("runtime_info", text, names, ("name", "version", "nri"))
-    text = "When the runtime connected last, in seconds since 1970."
-    yield _number("runtime_connected_timestamp_seconds", text, runtime["since"])
+    known_hash = [((configuration["hash"],), 1)] if configuration["hash"] else []
+    text = "1; its label is the hash of the content of the configuration in use, as `nri check --hash` prints it."
+    yield _gauge("configuration_info", text, known_hash, ("hash",))
+    is_usable, is_refused = document["record"]["fault"] is None, configuration["refused"] is not None
+    for name, value, text in (
+        ("start_time_seconds", bridge["started"], "When the bridge's process started, in seconds since 1970."),
+        ("connected", bridge["state"] == CONNECTED, "1 if a runtime is connected, 0 if the bridge looks for one."),
+        (
+            "runtime_connected_timestamp_seconds",
+            runtime["since"],
+            "When the runtime connected, in seconds since 1970.",
+        ),
+        (
+            "configuration_valid",
+            configuration["valid"],
+            "1 if the files of the host configuration are valid, else 0.",
+        ),
+        ("configuration_faults", len(configuration["faults"]), "Faults in the files of the host configuration."),
+        ("configuration_last_valid_timestamp_seconds", configuration["since"], "Since when the one in use counts."),
+        (
+            "configuration_rejected_timestamp_seconds",
+            configuration["rejectedSince"],
+            "Since when the files are invalid.",
+        ),
+        ("configuration_refused", is_refused, "1 if the last one that was to be applied was refused, else 0."),
+        ("record_usable", is_usable, "1 if the record can be written, else 0: then a restart runs create again."),
+    ):
+        yield _gauge(name, text, [] if value is None else [((), value)])
     text = "How often a runtime has configured this bridge: one more than the reconnects."
     connections = [] if runtime["connections"] is None else [((), runtime["connections"])]
     yield _counter("runtime_connections_total", text, connections)
-    text = "1 if the files of the host configuration are valid, 0 if the last valid configuration is used, or none."
-    yield _number("configuration_valid", text, configuration["valid"])
-    text = "1; its label is the hash of the content of the configuration in use, as `nri check --hash` prints it."
-    known_hash = [((configuration["hash"],), 1)] if configuration["hash"] else []
-    yield _gauge("configuration_info", text, known_hash, ("hash",))
-    text = "Faults in the files of the host configuration."
-    yield _number("configuration_faults", text, len(configuration["faults"]))
-    text = "Since when the configuration in use counts, in seconds since 1970; absent if there has been no valid one."
-    yield _number("configuration_last_valid_timestamp_seconds", text, configuration["since"])
-    text = "Since when the files have been invalid, in seconds since 1970; absent while they are valid."
-    yield _number("configuration_rejected_timestamp_seconds", text, configuration["rejectedSince"])
+    yield _counter("log_lines_lost_total", "Lines that the log could not take.", [((), document["log"]["lost"])])
     yield from _of_plugins(document["plugins"])
     yield from _of_events(document["events"])
     late = document["lateCreates"]
-    pending, ended = (
-        [((key,), late[key]) for key in keys] for keys in (("waiting", "running"), ("succeeded", "failed"))
-    )
+    pending = [((key,), late[key]) for key in ("waiting", "running")]
     yield _gauge("late_creates_pending", "Late creates that are waiting or running.", pending, ("state",))
-    text = "Late creates that have ended, by outcome: succeeded, failed."
-    yield _counter("late_creates_total", text, ended, ("outcome",))
-    text = "Pods and containers that run without their plugins, or without one of them."
-    yield _number("without_plugins", text, document["without"]["containers"])
+    ended = [((key,), late[key]) for key in ("succeeded", "failed", "refused")]
+    yield _counter("late_creates_total", "Late creates that have ended.", ended, ("outcome",))
+    text = "Pods and containers that run without their plugins, or without one of them, by cause: docs/status.md."
+    causes = [((cause,), count) for cause, count in document["without"]["causes"].items()]
+    yield _gauge("without_plugins", text, causes, ("cause",))
     counts: dict[str, Any] = {plugin["type"]: {"reapply": 0, "release": 0} for plugin in document["plugins"]}
     counts |= {entry["plugin"]: entry for entry in document["outdated"]}
     outdated = [((plugin, due), counts[plugin][due]) for plugin in counts for due in ("reapply", "release")]
     text = "Pods and containers that run under an older configuration of a plugin, by what `nri reapply` would do."
     yield _gauge("outdated", text, outdated, ("plugin", "due"))
-    text = "1 if the record of late creates can be written, else 0: then a restart runs create again."
-    yield _number("record_usable", text, document["record"]["fault"] is None)
-    yield _counter("log_lines_lost_total", "Lines that the log could not take.", [((), document["log"]["lost"])])
 
 
 def _of_plugins(plugins: list[Document]) -> Iterator[Metric]:
@@ -231,13 +238,13 @@ def _of_plugins(plugins: list[Document]) -> Iterator[Metric]:
         for state in dict.fromkeys([*of_it[0]["runs"], *[state for entry in of_it for state in entry["states"]]])
         for outcome in OUTCOMES
     ]
-    text = "Runs of the plugin by state of the request and outcome: ok, error, killed, ignored."
+    text = "Runs of the plugin by state of the request and outcome: ok, error, killed, ignored, refused."
     yield _counter("plugin_runs_total", text, runs, (*_PLUGIN, "state", "outcome"))
     seconds = [(key, [of_it[0]["seconds"]]) for key, of_it in entries.items()]
     yield _histogram("plugin_duration_seconds", "Seconds that a run of the plugin took.", seconds, _PLUGIN)
-    last = {key: [last for entry in of_it for last in entry["last"].values()] for key, of_it in entries.items()}
-    well = [(key, all(outcome == "ok" for outcome in outcomes)) for key, outcomes in last.items() if outcomes]
-    text = "1 if the plugin's last run for each state was ok, else 0; absent before its first run."
+    last = {key: [run for entry in of_it for run in entry["last"].values()] for key, of_it in entries.items()}
+    well = [(key, all(run["outcome"] in WORKS for run in runs)) for key, runs in last.items() if runs]
+    text = "1 if the plugin's last run for each state was ok or refused, else 0; absent before its first run."
     yield _gauge("plugin_last_run_ok", text, well, _PLUGIN)
     times = [(key, of_it[0]["lastError"]["time"]) for key, of_it in entries.items() if of_it[0]["lastError"]]
     text = "When the plugin failed last, in seconds since 1970; absent if it has not."
@@ -249,25 +256,15 @@ def _of_events(events: list[Document]) -> Iterator[Metric]:
         ("events_total", "answered", "Events of the runtime that were answered, also with an error."),
         ("events_failed_total", "errors", "Events that were answered with an error."),
         ("events_late_total", "late", "Events that were not answered before their deadline."),
-        (
-            "events_near_deadline_total",
-            "nearDeadline",
-            "Events that took more than half of the time that the runtime gives.",
-        ),
+        ("events_near_deadline_total", "nearDeadline", "Events that took more than half of their time."),
     ):
         yield _counter(name, text, [((event["event"],), event[key]) for event in events], ("event",))
-    text = "Seconds from the arrival of an event to its answer."
+    took = [((event["event"],), [event["seconds"]]) for event in events]
     yield _histogram(
-        "event_duration_seconds", text, [((event["event"],), [event["seconds"]]) for event in events], ("event",)
+        "event_duration_seconds", "Seconds from the arrival of an event to its answer.", took, ("event",)
     )
     waits = [((), [event["waiting"] for event in events])] if events else []
-    text = "Seconds from the arrival of an event until a handler takes it, of all events."
-    yield _histogram("event_waiting_seconds", text, waits)
-
-
-def _number(name: str, help: str, value: object) -> Metric:
-    """Return a gauge without labels; without a sample while its value is not known."""
-    return _gauge(name, help, [] if value is None else [((), value)])
+    yield _histogram("event_waiting_seconds", "Seconds from the arrival of an event until a handler takes it.", waits)
 
 
 def _gauge(name: str, help: str, samples: Samples, labels: tuple[str, ...] = ()) -> Metric:

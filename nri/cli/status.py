@@ -10,8 +10,7 @@ from nri.cli import options, output
 from nri.cli.output import date, labelled, milliseconds, number, quantile, since, table, wrapped
 from nri.errors import escape
 from nri.status import client
-from nri.status.judging import CONNECTED, OUTCOMES, WELL, Verdict, judge
-from nri.status.probe import probe
+from nri.status.judging import CONNECTED, OUTCOMES, WELL, Verdict, judge, probe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,9 +29,10 @@ def _pod(context: click.Context, option: click.Parameter, value: str | None) -> 
 @click.option(
     "--pod", metavar="NAMESPACE/NAME", callback=_pod, help="Print the last exchanges with this pod instead."
 )
+@click.option("--all", "lists_all", is_flag=True, help="List every container without its plugins, and every refusal.")
 @options.path("--socket", default=client.DEFAULT_STATUS_SOCKET, metavar="PATH", help="The bridge's status socket.")
 @options.plain_errors
-def status(as_json: bool, check: bool, alive: bool, pod: str | None, socket: str) -> None:
+def status(as_json: bool, check: bool, alive: bool, pod: str | None, lists_all: bool, socket: str) -> None:
     """Print how the bridge of this node is, and its plugins.
 
     Where no bridge runs, `nri check` says whether the configuration is valid and each plugin can run.
@@ -41,10 +41,11 @@ def status(as_json: bool, check: bool, alive: bool, pod: str | None, socket: str
     Examples:
       nri status
       nri status --check
+      nri status --all
       nri status --pod default/web
       nri status --json | jq '.plugins[].last'
     """
-    given = {"--check": check, "--alive": alive, "--pod": pod, "--json": as_json}
+    given = {"--check": check, "--alive": alive, "--all": lists_all, "--pod": pod, "--json": as_json}
     chosen = [name for name, value in given.items() if value]
     if len(chosen) > 1 and chosen != ["--pod", "--json"]:
         raise click.UsageError(f"{chosen[0]} and {chosen[1]} exclude each other")
@@ -57,27 +58,31 @@ def status(as_json: bool, check: bool, alive: bool, pod: str | None, socket: str
         if as_json:
             output.print_json(document)
         else:
-            click.echo("\n".join(page(document, judge(document)) if pod is None else pod_page(document)))
+            lines = pod_page(document) if pod is not None else page(document, judge(document), lists_all=lists_all)
+            click.echo("\n".join(lines))
     except client.NoBridgeError as error:
         raise client.NoBridgeError(f"no bridge: {error}; without one, `nri check` looks at the plugins") from None
     except client.UNUSABLE as error:
         raise client.unusable(socket, error) from None
 
 
-MAX_FAULTS, MAX_FILES, MAX_WITHOUT = 10, 5, 20
-"""Faults, files, and containers without their plugins that are shown; the others are counted."""
+MAX_FAULTS, MAX_FILES, MAX_LISTED = 10, 5, 3
+"""Faults, files, and containers without their plugins or refused that are shown; the others are counted."""
 
 
-def page(document: dict[str, Any], verdict: Verdict) -> list[str]:
+def page(document: dict[str, Any], verdict: Verdict, *, lists_all: bool = False) -> list[str]:
     """Return the lines of a status: the verdict first.
 
     :param document: of :func:`nri.status.client.status`.
+    :param lists_all: list all containers without their plugins, and all refusals.
     """
     lines = wrapped(verdict.line) if verdict.code == WELL else [verdict.word]
     for reason in verdict.reasons if verdict.code != WELL else ():
         lines += wrapped(reason, "- ")
-    for part in (_facts, _plugins, _errors, _without, _outdated, _events):
-        if part_lines := list(part(document)):
+    most = len(document["withoutPlugins"]) + len(document["refusals"]) if lists_all else MAX_LISTED
+    listed = (_errors(document, most), _without(document, most))
+    for part in (_facts(document), _plugins(document), *listed, _outdated(document), _events(document)):
+        if part_lines := list(part):
             lines += ["", *part_lines]
     return lines
 
@@ -89,6 +94,8 @@ def _facts(document: dict[str, Any]) -> Iterator[str]:
     yield from labelled("bridge", bridge["version"] + (f" ({build})" if build else ""), started)
     yield from labelled("runtime", *_runtime(document["runtime"], bridge["state"], now))
     yield from labelled("configuration", *_configuration(document["configuration"], now))
+    if document["ownPod"] is not None:
+        yield from labelled("own pod", f"{document['ownPod']}: created before its bridge, so without setup")
     yield from labelled("late creates", ", ".join([f"{count} {state}" for state, count in late.items()]))
     yield from labelled("log", f"to {document['log']['to'] or 'nowhere'}; {document['log']['lost']} lines lost")
 
@@ -116,6 +123,10 @@ def _configuration(configuration: dict[str, Any], now: float) -> Iterator[str]:
             yield f"- and {len(faults) - MAX_FAULTS} more: nri check"
     elif configuration["valid"]:
         yield f"valid, hash {configuration['hash'] or 'unknown'}"
+    if (refused := configuration["refused"]) is not None:
+        about = f"REFUSED since {since(refused['since'], now)}, and not in use: {refused['source'] or 'a directory'}"
+        yield about
+        yield from [f"- {fault}" for fault in refused["faults"][:MAX_FAULTS]]
     for path in configuration["missing"]:
         yield f"MISSING, and still in use: {path}"
     if configuration["since"] is not None:
@@ -128,37 +139,55 @@ def _configuration(configuration: dict[str, Any], now: float) -> Iterator[str]:
 def _plugins(document: dict[str, Any]) -> Iterator[str]:
     rows = []
     for plugin in document["plugins"]:
-        counts = [number(sum([runs[outcome] for runs in plugin["runs"].values()])) for outcome in OUTCOMES]
-        resident = escape(plugin["resident"]["state"][:8])[:8]  # a later bridge may have other words
+        totals = {outcome: sum([runs[outcome] for runs in plugin["runs"].values()]) for outcome in OUTCOMES}
+        totals["error"] += totals.pop("killed")
+        counts = [number(total) for total in totals.values()]
+        (resident,) = _words(plugin["resident"]["state"])
         times = [quantile(plugin["seconds"], share) for share in (0.5, 0.99)]
         rows.append([plugin["type"], resident, *counts, *times])
-    header = ("PLUGIN", "RESIDENT", "OK", "ERROR", "KILLED", "IGNORED", "MEDIAN", "P99")
+    header = ("PLUGIN", "RESIDENT", "OK", "ERROR", "IGNORED", "REFUSED", "MEDIAN", "P99")
     yield from table(header, rows) if rows else ["no plugins"]
+    for plugin in document["plugins"]:
+        if plugin["resident"]["state"] == "failed":
+            reason = plugin["resident"]["reason"] or "no reason is known"
+            yield from wrapped(f"note: {plugin['type']} is started for each request: {reason}")
 
 
-def _errors(document: dict[str, Any]) -> Iterator[str]:
-    errors = [(plugin["lastError"], plugin["type"]) for plugin in document["plugins"] if plugin["lastError"]]
-    if errors:
-        yield "last errors"
-    for error, plugin in sorted(errors, key=lambda error: -error[0]["time"]):
-        yield from wrapped(f"{date(error['time'])} {plugin}: {error['state']} of {_name(error)}:", "- ")
+def _errors(document: dict[str, Any], most: int) -> Iterator[str]:
+    listed = [(plugin["lastError"], plugin["type"], "") for plugin in document["plugins"] if plugin["lastError"]]
+    refusals = document["refusals"]
+    listed += [(each, each["plugin"], f" refused, {each['count']} times") for each in refusals[-most:]]
+    if listed:
+        yield "last errors and refusals"
+    for error, plugin, how in sorted(listed, key=lambda entry: -entry[0]["time"]):
+        yield from wrapped(f"{date(error['time'])} {plugin}: {error['state']} of {_name(error)}{how}:", "- ")
         yield from wrapped(error["error"] or "no reason is known", "  ")
+    yield from _more(len(refusals) - most)
 
 
-def _without(document: dict[str, Any]) -> Iterator[str]:
+def _without(document: dict[str, Any], most: int) -> Iterator[str]:
     entries, all_ = document["withoutPlugins"], document["without"]
     if entries:
         yield f"without their plugins ({all_['containers']})"
-    if all_["containers"] > MAX_WITHOUT:
         rows = [
-            [entry["plugin"] or "all", entry["state"], entry["namespace"], number(entry["count"])]
+            [entry["plugin"] or "all", *_words(entry["state"], entry["cause"]), number(entry["count"])]
             for entry in all_["by"]
         ]
-        yield from table(("PLUGIN", "STATE", "NAMESPACE", "COUNT"), rows)
-        yield f"the last {MAX_WITHOUT}:"
-    for entry in entries[-MAX_WITHOUT:]:
+        yield from table(("PLUGIN", "STATE", "CAUSE", "COUNT"), rows)
+    for entry in entries[-most:]:
         about = f"{_name(entry)} without {entry['plugin'] or 'its plugins'} since {date(entry['since'])}"
         yield from wrapped(f"{about}: {entry['state']}: {entry['why']}", "- ", "  ")
+    yield from _more(sum(entry["count"] for entry in all_["by"]) - most)
+
+
+def _words(*words: str) -> list[str]:
+    """Return words for a table; a later bridge may have other ones."""
+    return [escape(word[:12])[:12] for word in words]
+
+
+def _more(count: int) -> Iterator[str]:
+    if count > 0:
+        yield f"and {count} more: nri status --all"
 
 
 def _outdated(document: dict[str, Any]) -> Iterator[str]:

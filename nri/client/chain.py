@@ -41,8 +41,9 @@ if TYPE_CHECKING:
 STOPPED = "the runtime has abandoned the event"
 """The reason for ending a plugin that a :class:`nri.process.conversation.Stop` has ended."""
 
-OUTCOMES = ("ok", "error", "killed", "ignored")
-"""The outcomes of a plugin's run. ``ignored``: it failed, and its ``failurePolicy`` is ``ignore``."""
+OUTCOMES = ("ok", "error", "killed", "ignored", "refused")
+"""The outcomes of a plugin's run. ``ignored``: it failed, and its ``failurePolicy`` is ``ignore``. ``refused``: it
+works, and has refused the container, whatever its ``failurePolicy``."""
 
 
 class Task:
@@ -85,6 +86,8 @@ class Step:
         """One of :data:`OUTCOMES`."""
         if self.error is None:
             return "ok"
+        if self.error.refused:
+            return "refused"
         if self.is_ignored:
             return "ignored"
         return "killed" if self.error.killed else "error"
@@ -163,7 +166,13 @@ class Client:
         results = list(request.results)
         steps = []
         errors = []
-        for plugin, undecided in self.judged(state, request):
+        try:
+            judged = self.judged(state, request)
+        except ChainError as error:
+            if on_step is not None:
+                on_step(error.steps[0])
+            raise
+        for plugin, undecided in judged:
             last = None if previous is None else previous(plugin)
             if only is not None and plugin.key not in only:
                 results += [] if last is None else [last]
@@ -226,7 +235,9 @@ class Client:
         for plugin in plugins if facts.contradictions and state in (State.SETUP, State.CREATE) else ():
             if plugin.when is not None and (contradiction := plugin.when.contradiction(facts)):
                 expected = "expected a container whose annotations agree"
-                raise ChainError([PluginError(plugin.type, f"not run: when: found {contradiction}; {expected}")], ())
+                step = Step(plugin, b"")
+                step.error = PluginError(plugin.type, f"when: found {contradiction}; {expected}", refused=True)
+                raise ChainError([step.error], [step])
         return [(plugin, "") for plugin, _ in judged] if state == State.DELETE else judged
 
     def holding(self, request: Request) -> list[PluginEntry]:
@@ -325,7 +336,11 @@ def _result(plugin: str, binary: str, output: Output, seconds: float) -> Result:
         wrote = f": {shorten(readable(output.stdout[:4096].strip()), 200)}" if output.stdout.strip() else ""
         raise PluginError(plugin, f"no valid result: {error}{wrote}{also}{stderr}") from error
     if result.error:
-        raise PluginError(plugin, result.error + also)
+        raise PluginError(plugin, result.error + also, refused=result.refused and not ending)
+    if result.refused:
+        raise PluginError(
+            plugin, f"no valid result: found refused without an error, expected its reason{also}{stderr}"
+        )
     if ending:
         raise PluginError(plugin, f"{ending}, although it wrote a result without error{stderr}")
     return result

@@ -30,10 +30,11 @@ class PluginError(NRIError):
     ``str()`` is ``TYPE: REASON``. Control characters in both are escaped, so the text is one line.
 
     :param killed: whether the host has killed it, as at its deadline; then the reason begins with ``killed: ``.
+    :param refused: whether it is no failure, but an answer: the container may not have what it asks for.
     """
 
-    def __init__(self, plugin: str, reason: str, *, killed: bool = False) -> None:
-        self.killed = killed
+    def __init__(self, plugin: str, reason: str, *, killed: bool = False, refused: bool = False) -> None:
+        self.killed, self.refused = killed, refused
         self.plugin = escape(plugin)
         self.reason = escape(f"killed: {reason}" if killed else reason)
         super().__init__(f"{self.plugin}: {self.reason}")

@@ -35,6 +35,8 @@ _NRI, _CRI, _CRI_RUNTIME = "io.containerd.nri.v1.nri", "io.containerd.grpc.v1.cr
 _SECTION = f'[plugins."{_NRI}"]'
 _OTHER_COMMANDS = {"config", "publish", "oci-hook", "--version", "-v", "version", "status", "--help"}
 _VERSION = re.compile(r"(?<![\w.])v?(\d{1,5})\.(\d{1,5})\.(\d{1,5})")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _CRIO_KEY = re.compile(r'^(?:# )?(enable_nri|nri_[a-z_]+) = "?([^"\n]*)"?$', re.MULTILINE)  # "# ": it is the default
 
 
@@ -46,6 +48,7 @@ class Engine(NamedTuple):
     :ivar nri: whether NRI v2 is on; None if it is not known, or it has none.
     :ivar accepts: whether plugins may connect from outside.
     :ivar serves: whether Kubernetes can use it: otherwise it has no NRI events.
+    :ivar request_timeout: what a plugin has for an event, as its configuration says; "" for its default, 2 s.
     :ivar switch_on: how NRI is switched on.
     :ivar file: the file to change.
     :ivar runtimes: executables of ``nri-runc`` and its kind that it uses.
@@ -61,6 +64,7 @@ class Engine(NamedTuple):
     socket: str = DEFAULT_SOCKET
     plugin_dir: str = PLUGIN_DIR
     conf_dir: str = PLUGIN_CONF_DIR
+    request_timeout: str = ""
     switch_on: str = ""
     file: str = ""
     restart: str = ""
@@ -127,6 +131,12 @@ def _said(node: Node, findings: Findings, *command: str, name: str = "") -> str:
         return ""
 
 
+def seconds(duration: str) -> float:
+    """Return the seconds of a Go duration such as ``1m30s`` or ``100ms``; 0 for anything else."""
+    parts = _DURATION.findall(duration)
+    return sum([float(number) * _UNITS[unit] for number, unit in parts])
+
+
 def _numbers(text: str) -> tuple[int, ...]:
     """Return the three numbers of the first version in a text, () without one."""
     match = _VERSION.search(text)
@@ -183,6 +193,7 @@ def _containerd(node: Node, program: str, process: Process | None, findings: Fin
         socket=str(nri.get("socket_path") or DEFAULT_SOCKET),
         plugin_dir=str(nri.get("plugin_path") or PLUGIN_DIR),
         conf_dir=str(nri.get("plugin_config_path") or PLUGIN_CONF_DIR),
+        request_timeout=str(nri.get("plugin_request_timeout") or ""),
         switch_on=f"{switch_on}; {restart}",
         file=main,
         restart=restart,
@@ -211,6 +222,7 @@ def _crio(node: Node, program: str, process: Process | None, findings: Findings)
         socket=nri.get("nri_listen") or DEFAULT_SOCKET,
         plugin_dir=nri.get("nri_plugin_dir") or PLUGIN_DIR,
         conf_dir=nri.get("nri_plugin_config_dir") or PLUGIN_CONF_DIR,
+        request_timeout=nri.get("nri_plugin_request_timeout", ""),
         switch_on=f"set enable_nri = true in [crio.nri] of {file}; {restart}",
         file=file,
         restart=restart,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from nri import __commit__, __version__, build, trust
 from nri.cgroups import Mounts
-from nri.config import ConfigError, load
+from nri.config import ConfigError, load, refused
 from nri.config.in_use import InUse
 from nri.config.loading import unread
 from nri.doctor import engines
@@ -43,6 +43,12 @@ OUTSIDE_OPTIONS = "/etc/nri/v1bridge.json"
 
 LINES, KERNEL_LINES, MAX_NAMES = 20, 5000, 1000
 """Lines of the bridge's log that are shown, lines of the kernel's that are searched, and names of a directory."""
+
+LEAST = 0.5
+"""Seconds that a plugin needs for an event: a process on a busy node takes a tenth of that to start."""
+
+SELECTOR = "-l app.kubernetes.io/name=nri-v1bridge"
+"""The labels of the DaemonSet's pods, for kubectl."""
 
 _NAME = re.compile(r"\d\d-.")
 _DENIED = re.compile(r"(?:apparmor=\"DENIED\"|avc: +denied).*(?:nri|v1bridge)", re.IGNORECASE)
@@ -94,6 +100,7 @@ class _Examination:
         self._in_directory: list[str] = []  # types of plugins
         self._in_file: list[str] = []  # the same, in conf.json
         self._not_roots: list[str] = []  # files and directories that others can change
+        self._pod = ""  # the bridge's, NAMESPACE/NAME
         self._is_valid = True
         self._log = ""  # the place that it goes to
 
@@ -129,8 +136,13 @@ class _Examination:
         for process in self._outside:
             self._add(OK, "outside", f"process {process.pid} runs from outside")
         self._read_options(serving)
-        for engine in [engine for engine in serving if engine.nri and engine.accepts and engine.pid]:
-            self._look_at_socket(engine)
+        for engine in [engine for engine in serving if engine.nri]:
+            if 0 < engines.seconds(engine.request_timeout) < LEAST:
+                given = f"plugin_request_timeout = {engine.request_timeout}"
+                text = f"{engine.about} has {given}: it cuts the bridge off after that, and goes on without plugins"
+                self._add(FAULT, "timeout", text, f"set 2s, the default, in {engine.file}; {engine.restart}")
+            if engine.accepts and engine.pid:
+                self._look_at_socket(engine)
 
     def _look_at_plugin(self, path: str, name: str) -> None:
         """Look at a file in a runtime's directory of v2 plugins."""
@@ -211,6 +223,11 @@ class _Examination:
         if used.missing:
             text = f"missing, and still in use: {', '.join([path.removeprefix(root) for path in used.missing])}"
             self._add(FAULT, "missing", text, 'put it back; for no plugins write a file with "plugins": []')
+        if last := refused.read(directory):
+            text = f"a configuration was refused, and an older one is in use: {last.source or 'source unknown'}"
+            path = refused.path_of(options.conf_dir)
+            fix = f"nri status shows its faults; correct them, and apply it again; or rm {path}"
+            self._add(FAULT, "refused-configuration", text, fix)
         checked, faults = self._check(options)
         entries = [entry.plugin for entry in checked]
         self._is_valid = bool(checked) or not faults
@@ -330,7 +347,8 @@ class _Examination:
 
     def _look_at_status(self, document: dict[str, Any]) -> None:
         bridge = document["bridge"]
-        self._log = str(document["log"]["to"] or "")
+        self._log, self._pod = str(document["log"]["to"] or ""), str(document["ownPod"] or "")
+        self._look_at_cpu(str(bridge["pid"]))
         self._add(OK, "answers", f"process {bridge['pid']} is v1bridge {bridge['version']}: {bridge['state']}")
         if (bridge["version"], bridge["commit"] or "") != (__version__, __commit__):
             text = f"it is v1bridge {bridge['version']} (commit {bridge['commit'] or 'unknown'}), and this is nri"
@@ -354,7 +372,12 @@ class _Examination:
 
     def _without_bridge(self, why: str) -> None:
         launching = [engine for engine in self._engines if engine.serves and engine.pid and engine.nri]
-        if self._outside:
+        run = os.path.dirname(self._options.record_dir)
+        if {run, os.path.dirname(run)} & set(self._not_roots):
+            self._add(
+                NOTE, "no-socket-there", f"no bridge makes its socket below {run}, which others can change: {why}"
+            )
+        elif self._outside:
             text = f"process {self._outside[0].pid} is a bridge, and {why}"
             self._add(FAULT, "not-answering", text, self._restart())
         elif self.node.mode(WANTED):
@@ -368,14 +391,40 @@ class _Examination:
     def _restart(self) -> str:
         if self._launched and not self._outside:
             return next((engine.restart for engine in self._engines if engine.serves), "restart the runtime")
-        return f"systemctl restart {SERVICE}"
+        return self._kubectl("delete pod") or f"systemctl restart {SERVICE}"
+
+    def _kubectl(self, verb: str) -> str:
+        """Return a command about the bridge's pod; "" if it runs in none."""
+        namespace, _, pod = self._pod.partition("/")
+        if not pod and not any("kubepods" in self._text(f"/proc/{each.pid}/cgroup") for each in self._outside):
+            return ""
+        namespace = namespace or "kube-system"
+        which = f"POD, which is this node's: kubectl -n {namespace} get pods {SELECTOR} -o wide"
+        return f"kubectl -n {namespace} {verb} {pod or which}"
+
+    def _look_at_cpu(self, pid: str) -> None:
+        """Find out whether a limit stops the bridge, which every pod start waits for."""
+        mount = Mounts.parse(self._text("/proc/self/mountinfo")).serving("cpu")
+        lines = [line.split(":", 2) for line in self._text(f"/proc/{pid}/cgroup").splitlines() if line.count(":") > 1]
+        path = next((path for _, names, path in lines if names == "" or "cpu" in names.split(",")), "")
+        below = mount.below_host(path) if mount is not None and path else None
+        if mount is None or below is None:
+            return
+        stat_ = dict(re.findall(r"^(\w+) (\d+)$", self._text(f"{mount.point}{below}/cpu.stat"), re.MULTILINE))
+        periods, throttled = (int(stat_.get(key, 0)) for key in ("nr_periods", "nr_throttled"))
+        if throttled * 10 >= periods > 0:
+            text = f"a CPU limit has stopped the bridge in {throttled * 100 // periods} % of its periods: {path}"
+            self._add(
+                FAULT, "no-cpu", f"{text}; each pod start waits for it", "remove the CPU limit of its pod or unit"
+            )
 
     def files(self) -> None:
         """Users that can change programs of root, and file systems that forbid what is needed."""
         options, node = self._options, self.node
         programs = [*options.bin_dirs, PLUGIN_DIR]
         directories = ["/etc/nri", "/opt/nri", options.conf_dir, PLUGIN_CONF_DIR, *programs]
-        paths = [*directories, CONTAINERD_CONF_FILE, RUNTIME_OPTIONS_FILE, OUTSIDE_OPTIONS]
+        run = os.path.dirname(options.record_dir)
+        paths = [*directories, CONTAINERD_CONF_FILE, RUNTIME_OPTIONS_FILE, OUTSIDE_OPTIONS, run]
         for directory in directories[2:]:
             names = node.names(directory)[:MAX_NAMES]
             paths += [f"{directory}/{name}" for name in names if not name.startswith(".")]
@@ -385,7 +434,6 @@ class _Examination:
             if (system := node.file_system(directory)) and system.f_flag & os.ST_NOEXEC:
                 fix = f"mount -o remount,exec its file system; findmnt -T {directory}"
                 self._add(FAULT, "noexec", f"{directory} is mounted noexec: nothing in it can run", fix)
-        run = os.path.dirname(options.record_dir)
         system, means = node.file_system(run), "the bridge can't keep its record, so a restart runs create again"
         if system and system.f_flag & os.ST_RDONLY:
             fix = f"mount -o remount,rw its file system; findmnt -T {run}"
@@ -437,7 +485,9 @@ class _Examination:
                 self.log = [escape(shorten(without_secrets(line.replace("\t", " ")), MAX_LINE)) for line in lines]
                 break
         else:
-            self._add(NOTE, "no-lines", f"no line of {IDENTIFIER} in {', '.join(places)}")
+            self._add(
+                NOTE, "no-lines", f"no line of {IDENTIFIER} in {', '.join(places)}", self._kubectl("logs -c bridge")
+            )
         try:
             kernel = self.node.run("journalctl", "-k", "-n", str(KERNEL_LINES), "-o", "cat", "--no-pager", "-q")
         except OSError:

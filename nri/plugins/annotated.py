@@ -1,13 +1,14 @@
 """The wishes of a pod in its annotations, for plugins that are closed to every pod unless their conf allows it.
 
 A pod that is not allowed to ask counts as one that did not ask; the result's metadata has the reason. The document of
-a pod that is allowed is read strictly: a mistake is an error with its place, since the container would otherwise run
+a pod that is allowed is read strictly: a mistake refuses the container, with its place, since it would otherwise run
 without what it needs.
 """
 
 from __future__ import annotations
 
 from nri.plugins import shared
+from nri.skel.plugin import Refusal
 from nri.skel.scopes import SCOPES, container_name, suffixes
 from nri.types import DecodeError, fields, gojson
 from nri.types.gojson import shorten
@@ -77,14 +78,17 @@ def read(rule: Rule, text: str, where: str) -> Any:
     an integer in the place of a string is its digits.
 
     :param where: the annotation's key, which begins the place in errors.
-    :raises DecodeError: its first faults, each with its place.
+    :raises Refusal: its first faults, each with its place.
     """
-    value = _as_wanted(rule, _document(text, where), where)
-    if value is None or rule.accepts(value):
-        return value
-    from nri.types.table_explained import refusal
+    try:
+        value = _as_wanted(rule, _document(text, where), where)
+        if value is None or rule.accepts(value):
+            return value
+        from nri.types.table_explained import refusal
 
-    raise refusal(rule, value, where)
+        raise refusal(rule, value, where)
+    except DecodeError as error:
+        raise Refusal(str(error)) from error
 
 
 def _document(text: str, where: str) -> Any:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from nri import __version__, skel
 from nri.errors import escape
 from nri.plugins import annotated
-from nri.skel import Plugin
-from nri.types import DecodeError
+from nri.skel import Plugin, Refusal
 from nri.types.conf import Conf
 from nri.types.gojson import describe, shorten
 from nri.types.oci_values import (
@@ -121,7 +120,7 @@ def _mounts(value: list[dict[str, Any]], where: str) -> dict[str, Any]:
         is_bind = mount.get("type") == "bind" or {"bind", "rbind"} & set(mount.get("options", []))
         if is_bind and not PATH.accepts(mount.get("source")):
             source = describe(mount["source"]) if "source" in mount else "none"
-            raise DecodeError(f"{where}[{index}].source: found {source}, expected {PATH.expected} for a bind mount")
+            raise Refusal(f"{where}[{index}].source: found {source}, expected {PATH.expected} for a bind mount")
         made[_clean(mount.pop("destination"))] = mount
     return made
 
@@ -140,12 +139,12 @@ def _clean(path: str) -> str:
 def _once(names: list[str], where: str, key: str) -> None:
     """Do nothing if all *names* differ.
 
-    :raises DecodeError: one is given twice.
+    :raises Refusal: one is given twice.
     """
     seen = set()
     for index, name in enumerate(names):
         if name in seen:
-            raise DecodeError(f"{where}[{index}].{key}: found {shorten(repr(name))} again, expected it once")
+            raise Refusal(f"{where}[{index}].{key}: found {shorten(repr(name))} again, expected it once")
         seen.add(name)
 
 

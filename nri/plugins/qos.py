@@ -13,7 +13,7 @@ import sys
 from nri import __version__, skel
 from nri.errors import escape
 from nri.plugins import annotated, shared
-from nri.skel import Plugin, fields, scoped
+from nri.skel import Plugin, Refusal, fields, scoped
 from nri.skel.scopes import container_name
 from nri.types import DecodeError, gojson
 from nri.types.gojson import describe, shorten
@@ -188,7 +188,7 @@ def _without_none(resources: dict[str, dict[str, int]]) -> Any:
 def _env(request: Request, conf: QoSConf, metadata: dict[str, str]) -> dict[str, str]:
     """Return the variables that are made of annotations.
 
-    :raises DecodeError: an annotation has not what ``items`` leads to.
+    :raises Refusal: an annotation has not what ``items`` leads to.
     """
     env: dict[str, str] = {}
     for name, made_of in conf.env.items():
@@ -197,7 +197,7 @@ def _env(request: Request, conf: QoSConf, metadata: dict[str, str]) -> dict[str,
             items = made_of.get("items")
             value = ",".join(_walk(_loaded(entry[1], entry[0]), items.split("."), entry[0])) if items else entry[1]
             if "\0" in value:
-                raise DecodeError(f"{entry[0]}: found a NUL, expected a value of the variable {name}")
+                raise Refusal(f"{entry[0]}: found a NUL, expected a value of the variable {name}")
             env[name] = value
     if env:
         metadata["env"] = shorten(escape(", ".join(env)), 300)
@@ -208,7 +208,7 @@ def _loaded(document: str, where: str) -> object:
     try:
         return gojson.loads(document)
     except DecodeError as error:
-        raise DecodeError(f"{where}: {error}") from error
+        raise Refusal(f"{where}: {error}") from error
 
 
 def _walk(value: object, keys: list[str], where: str) -> list[str]:
@@ -216,14 +216,14 @@ def _walk(value: object, keys: list[str], where: str) -> list[str]:
     if not keys:
         if isinstance(value, str | int) and not isinstance(value, bool):
             return [str(value)]
-        raise DecodeError(f"{where}: found {describe(value)}, expected a text or an integer")
+        raise Refusal(f"{where}: found {describe(value)}, expected a text or an integer")
     key, is_array = keys[0].removesuffix("[]"), keys[0].endswith("[]")
     if not isinstance(value, dict) or key not in value:
-        raise DecodeError(f"{where}: found {describe(value)}, expected an object with the key {key!r}")
+        raise Refusal(f"{where}: found {describe(value)}, expected an object with the key {key!r}")
     if not is_array:
         return _walk(value[key], keys[1:], f"{where}.{key}")
     if not isinstance(value[key], list):
-        raise DecodeError(f"{where}.{key}: found {describe(value[key])}, expected an array")
+        raise Refusal(f"{where}.{key}: found {describe(value[key])}, expected an array")
     return [text for number, item in enumerate(value[key]) for text in _walk(item, keys[1:], f"{where}[{number}]")]
 
 
@@ -345,7 +345,8 @@ class _Writer:
         """Read or write a knob; None if this kernel lacks it.
 
         :param name: of the knob, for messages; "" if it does not matter that it lacks.
-        :raises CgroupError: it is lacking and ``lacking`` is ``refuse``, or the kernel refuses the value.
+        :raises Refusal: it is lacking, and ``lacking`` is ``refuse``.
+        :raises CgroupError: the kernel refuses the value.
         """
         from nri.cgroups import NoKnobError
 
@@ -353,7 +354,7 @@ class _Writer:
             return access()
         except NoKnobError as error:
             if name and self._conf.lacking == "refuse":
-                raise
+                raise Refusal(f"{error}; conf.lacking refuses a container whose class has it") from error
             if name:
                 shared.ignore(self._metadata, name, "this kernel lacks it")
                 _say_once(self._conf.run, name, str(error))
@@ -429,15 +430,15 @@ class Batch:
 def read_batch(text: str, container: str | None) -> Batch | None:
     """Return the batch resources of a container, or with None of the pod; None if it requests none.
 
-    :raises DecodeError: the annotation is not as Koordinator writes it.
+    :raises Refusal: the annotation is not as Koordinator writes it.
     """
     try:
         value: Any = gojson.loads(text)
     except DecodeError as error:
-        raise DecodeError(f"{SPEC}: {error}") from error
+        raise Refusal(f"{SPEC}: {error}") from error
     listed = value.get("containers") if isinstance(value, dict) else None
     if not isinstance(listed, dict):
-        raise DecodeError(f"{SPEC}: found {describe(listed)} for containers, expected an object")
+        raise Refusal(f"{SPEC}: found {describe(listed)} for containers, expected an object")
     names = listed if container is None else [name for name in listed if name == container]
     items = [_read_container(listed[name], f"{SPEC}: containers.{shorten(name)}") for name in names]
     return Batch(items) if any(items) else None
@@ -448,7 +449,7 @@ def _read_container(value: Any, where: str) -> dict[str, Any]:
     for kind in ("requests", "limits"):
         given = value.get(kind) if isinstance(value, dict) else value
         if given is not None and not isinstance(given, dict):
-            raise DecodeError(f"{where}.{kind}: found {describe(given)}, expected an object")
+            raise Refusal(f"{where}.{kind}: found {describe(given)}, expected an object")
         for name in (CPU, MEMORY):
             if given and name in given:
                 resources.setdefault(kind, {})[name] = quantity(given[name], f"{where}.{kind}.{name}")
@@ -458,15 +459,15 @@ def _read_container(value: Any, where: str) -> dict[str, Any]:
 def quantity(value: object, where: str) -> int:
     """Return a whole quantity of Kubernetes, such as ``1500``, ``2k`` or ``1Gi``.
 
-    :raises DecodeError: it is none, or negative.
+    :raises Refusal: it is none, or negative.
     """
     text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
     digits = text.rstrip("kKMGTi") if isinstance(text, str) else ""
     unit = _UNITS.get(text[len(digits) :]) if isinstance(text, str) else None
     if unit is None or not (digits.isascii() and digits.isdigit()) or len(digits) > 19:
-        raise DecodeError(f"{where}: found {describe(value)}, expected a whole quantity such as 1500 or 2Gi")
+        raise Refusal(f"{where}: found {describe(value)}, expected a whole quantity such as 1500 or 2Gi")
     if (amount := int(digits) * unit) > _MOST:
-        raise DecodeError(f"{where}: found {describe(value)}, expected at most 2**62")
+        raise Refusal(f"{where}: found {describe(value)}, expected at most 2**62")
     return amount
 
 

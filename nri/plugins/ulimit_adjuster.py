@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from nri import __version__, skel
 from nri.plugins import annotated
-from nri.skel import Plugin
-from nri.types import DecodeError
+from nri.skel import Plugin, Refusal
 from nri.types.conf import Conf
 from nri.types.gojson import shorten
 from nri.types.oci_values import UINT64
@@ -80,15 +79,15 @@ class UlimitAdjuster(Plugin):
 def _limits(value: list[dict[str, Any]], where: str) -> Any:
     """Return ``rlimits`` of an annotation's document; as for NRI's plugin, a missing limit is 0.
 
-    :raises DecodeError: a limit is given twice, or its soft value exceeds the hard one.
+    :raises Refusal: a limit is given twice, or its soft value exceeds the hard one.
     """
     limits: dict[str, dict[str, Any]] = {}
     for index, limit in enumerate(value):
         name, hard, soft = _PREFIX + _name(limit["type"]), limit.get("hard", 0), limit.get("soft", 0)
         if name in limits:
-            raise DecodeError(f"{where}[{index}].type: found {shorten(repr(limit['type']))} again, expected it once")
+            raise Refusal(f"{where}[{index}].type: found {shorten(repr(limit['type']))} again, expected it once")
         if soft > hard:
-            raise DecodeError(f"{where}[{index}].soft: found {soft}, expected at most the hard limit, {hard}")
+            raise Refusal(f"{where}[{index}].soft: found {soft}, expected at most the hard limit, {hard}")
         limits[name] = {"type": name, "hard": hard, "soft": soft}
     return list(limits.values())
 

@@ -53,14 +53,18 @@ def start(begin: Callable[[], int], *, stdin: int | None = None) -> int:
     return pid
 
 
-def list_in(fd: int, *, forgets: bool = False) -> None:
+def list_in(fd: int, *, forgets: bool = False, goes_on: bool = False) -> None:
     """Keep a list of the plugins that were started in the file ``fd``; with -1 keep none.
 
     :param forgets: take those off that are reaped, and whose descendants a subreaper kills.
+    :param goes_on: with those of the list before.
     """
     global _list, _forgets
     _list, _forgets = fd, forgets
-    _plugins.clear()
+    if goes_on:
+        _write_list()
+    else:
+        _plugins.clear()
 
 
 def listed(fd: int) -> tuple[set[int], set[str]]:

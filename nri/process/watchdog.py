@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found] # the signal module would import enum
 import os
+from _thread import allocate_lock
 
 from nri.process import children
 from nri.process.children import SIGKILL, stat_fields
@@ -23,7 +24,13 @@ NAME = "nri-watchdog"
 """The name of its process for the kernel; its command line is the host's."""
 
 ROUNDS = 100  # times that the watchdog looks for processes: one may fork while its siblings are killed
+SIGCONT = 18  # the signal's number
+
 _IGNORED = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP, _signal.SIGQUIT, _signal.SIGALRM)
+
+
+_own: Watchdog | None = None
+_looking = allocate_lock()
 
 
 class Watchdog:
@@ -31,6 +38,27 @@ class Watchdog:
 
     def __init__(self, pid: int, alive: int, plugins: int) -> None:
         self.pid, self._alive, self._plugins = pid, alive, plugins
+        self._is_stopped = False
+
+    def look(self) -> str:
+        """Start it anew if it has ended, or let it go on if it was stopped; return why it does not watch, or ""."""
+        try:
+            state = stat_fields(self.pid)[0]
+        except OSError:
+            state = b"X"
+        was_stopped, self._is_stopped = self._is_stopped, state in b"Tt"
+        if self._is_stopped:
+            os.kill(self.pid, SIGCONT)
+            return f"its watchdog, process {self.pid}, is stopped" if was_stopped else ""
+        if state not in b"ZX":
+            return ""
+        try:
+            new = start(forgets=True, goes_on=True)
+        except OSError as error:
+            return f"its watchdog has ended, and no other can be started: {error.strerror}"
+        self._close()
+        self.pid, self._alive, self._plugins = new.pid, new._alive, new._plugins
+        return ""
 
     def dismiss(self) -> None:
         """End and reap it: the host runs no plugin any more."""
@@ -51,6 +79,10 @@ class Watchdog:
     def _end(self) -> None:
         with children.lock:
             children.list_in(-1)
+        self._close()
+
+    def _close(self) -> None:
+        with children.lock:
             os.close(self._alive)
             os.close(self._plugins)
             try:
@@ -60,33 +92,49 @@ class Watchdog:
             children.started.discard(self.pid)
 
 
-def start(*, forgets: bool = False, then: Callable[[], object] | None = None) -> Watchdog:
+def start(*, forgets: bool = False, goes_on: bool = False, then: Callable[[], object] | None = None) -> Watchdog:
     """Fork the watchdog.
 
-    Call it before there are threads, and before much is loaded: the watchdog keeps a copy of the memory.
+    Call it before much is loaded: the watchdog keeps a copy of the memory.
 
-    :param forgets: as for :func:`nri.process.children.list_in`.
+    :param forgets: as for :func:`nri.process.children.list_in`; likewise *goes_on*.
     :param then: called in the watchdog's process, in the host's directory, when the host was killed; no plugin runs.
     :raises OSError: when no process can be forked.
     """
     waits, alive = pipe()  # no other process has the writing end, so the pipe ends with this process
     (plugins,) = above_standard_files(os.memfd_create("nri-plugins", os.MFD_CLOEXEC))
-    try:
-        pid = os.fork()
-    except BaseException:
-        for fd in (waits, alive, plugins):
-            os.close(fd)
-        raise
-    if pid == 0:
+    with children.lock:  # until it is known, it looks like an orphan of a plugin
         try:
-            _watch(waits, plugins, then)
-        finally:
-            os._exit(0)
+            pid = os.fork()
+        except BaseException:
+            for fd in (waits, alive, plugins):
+                os.close(fd)
+            raise
+        if pid == 0:
+            try:
+                children.lock.release()
+                _watch(waits, plugins, then)
+            finally:
+                os._exit(0)
+        children.started.add(pid)
+        children.list_in(plugins, forgets=forgets, goes_on=goes_on)
     os.close(waits)
-    with children.lock:
-        children.started.add(pid)  # it is not an orphan of a plugin
-        children.list_in(plugins, forgets=forgets)
     return Watchdog(pid, alive, plugins)
+
+
+def start_own() -> None:
+    """Start the watchdog of a process that stays, for :func:`look`.
+
+    :raises OSError: when no process can be forked.
+    """
+    global _own  # noqa: PLW0603 - a process has one
+    _own = start(forgets=True)
+
+
+def look() -> str:
+    """Look after the watchdog of :func:`start_own`, as :meth:`Watchdog.look`; from any thread."""
+    with _looking:
+        return "" if _own is None else _own.look()
 
 
 def _watch(waits: int, plugins: int, then: Callable[[], object] | None) -> None:

@@ -16,6 +16,14 @@ if TYPE_CHECKING:
 NO_INVOKE = "defines no method invoke(self, request)"
 
 
+class Refusal(NRIError):  # noqa: N818 - it is an answer
+    """An answer of a plugin that works: this container may not have what it asks for, or asks wrongly for it.
+
+    The container does not start, as after any error, and the node counts as well. The message is for the pod's owner:
+    what was asked for, what was found, what would be right.
+    """
+
+
 class Plugin:
     """The base of a plugin. A subclass sets ``type`` and defines :meth:`invoke`."""
 
@@ -62,6 +70,6 @@ class Plugin:
         A plugin defines ``invoke(self, request)``, or ``invoke(self, request, conf)`` if it has a :attr:`conf_class`.
         For a state that it does not handle, it returns ``request.new_result(self.type)``. The class and message of an
         exception become the result's ``error``, and its traceback goes to stderr; of an
-        :class:`nri.errors.NRIError` only the message is reported.
+        :class:`nri.errors.NRIError` only the message is reported. A :class:`Refusal` makes it a refusal.
         """
         raise NRIError(f"class {type(self).__name__} {NO_INVOKE}")

@@ -12,7 +12,7 @@ import sys
 from errno import EAGAIN
 
 from nri.errors import NRIError, escape
-from nri.skel.plugin import NO_INVOKE, Plugin
+from nri.skel.plugin import NO_INVOKE, Plugin, Refusal
 from nri.types import DecodeError, EncodeError, gojson
 from nri.types.v1 import CHECK, EXTENSIONS, MAX_REQUEST, STATES, VERSION, Request, Result, State
 
@@ -145,7 +145,7 @@ def _invoke(plugin: Plugin, request: Request, verb: str, stderr: Any, unexpected
                     _say(stderr, line)
         name, text = type(error).__name__, str(error)  # `KeyError: 'max'`, not `'max'`
         message = text if isinstance(error, NRIError) else f"{name}: {text}"
-        return _failure(plugin, request, message if text else name)
+        return _failure(plugin, request, message if text else name, refused=isinstance(error, Refusal))
     if not isinstance(result, Result):
         shown = gojson.describe(result)
         return _failure(plugin, request, f"invoke returned {shown}; expected request.new_result({plugin.type!r})")
@@ -223,9 +223,9 @@ def _wrong_states(plugin: Plugin) -> str:
     return ""
 
 
-def _failure(plugin: Plugin, request: Request, message: str) -> Result:
+def _failure(plugin: Plugin, request: Request, message: str, *, refused: bool = False) -> Result:
     # containerd 1.6 prints a result's error unescaped.
-    return request.new_result(plugin.type, error=escape(message))
+    return Result(plugin=plugin.type, version=request.version, error=escape(message), refused=refused)
 
 
 def _help(plugin: Plugin) -> str:

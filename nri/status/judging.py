@@ -1,19 +1,28 @@
 """Judges a status: is the bridge of a node well, and if not, why.
 
-The judgement is of the moment: after the next valid configuration, attempt or run a fault is no longer a reason.
-Counters never go down while a bridge runs, so alerts judge them (docs/monitoring.md).
+The judgement is of the moment: a failed run is a reason until the plugin's next run of that state, or `nri check`. A
+refusal is an answer of a plugin that works, and never a reason. Counters never go down while a bridge runs, so alerts
+judge them (docs/monitoring.md).
 """
 
 from __future__ import annotations
 
+import os
+import time
+
 from nri.errors import bounded, escape
+from nri.status import client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
-OUTCOMES = ("ok", "error", "killed", "ignored")
+OUTCOMES = ("ok", "error", "killed", "ignored", "refused")
 """The outcomes of a plugin's run, as the bridge writes them (:mod:`nri.client.chain`)."""
+
+WORKS = ("ok", "refused")
+"""Those of a plugin that works."""
 
 CONNECTED = "connected"
 """The state of a bridge that has a runtime; otherwise it is ``connecting``."""
@@ -77,9 +86,11 @@ def judge(document: dict[str, Any]) -> Verdict:
             "create": f"pods and containers without {entry['plugin'] or 'their plugins'}",
             "release": f"pods and containers that {entry['plugin']} has not given back",
         }.get(entry["state"])
-        if cause is not None:
+        if cause is not None and entry["cause"] != "refused":
             lacking[cause] = lacking.get(cause, 0) + entry["count"]
     reasons += [(f"{cause}: {count}", "") for cause, count in lacking.items()]
+    if document["watchdog"] is not None:
+        reasons.append((f"plugins would outlive the bridge: {document['watchdog']}", ""))
     if document["record"]["fault"] is not None:
         reasons.append((document["record"]["fault"], ""))
     if document["log"]["fault"] is not None:
@@ -100,14 +111,56 @@ def why_it_hangs(document: dict[str, Any]) -> str:
 
 
 def _of_plugin(plugin: dict[str, Any]) -> list[tuple[str, str]]:
-    name, resident, error = plugin["type"], plugin["resident"], plugin["lastError"]
-    reasons = []
+    name = plugin["type"]
     if plugin["problem"] is not None:
-        reasons.append((f"{name}: {plugin['problem']}", ""))
-    if resident["state"] == "failed":
-        reasons.append((f"{name}: started for each request", f": {resident['reason'] or 'no reason is known'}"))
-    failed = [state for state, outcome in plugin["last"].items() if outcome != "ok"]
-    if failed and plugin["problem"] is None:
-        details = f": {error['error']}" if error is not None and error["error"] and error["state"] in failed else ""
-        reasons.append((f"{name}: its last {' and '.join(failed)} failed", details))
+        return [(f"{name}: {plugin['problem']}", "")]
+    reasons = []
+    for state, run in plugin["last"].items():
+        if run["outcome"] not in WORKS:
+            since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(run["since"]))
+            of = f"{run['pod']}/{run['container']}" if run["container"] else run["pod"]
+            details = f": {run['error'] or 'no reason is known'}"
+            reasons.append((f"{name}: {state} has failed since {since}, last of {of}", details))
     return reasons
+
+
+# ``nri status --check`` and ``--alive``, every few seconds on every node: so a valid command is parsed without click.
+
+
+def run(words: Sequence[str]) -> int | None:
+    """Print the verdict; return its code. None for any but a valid command line of a probe.
+
+    :param words: those after ``nri status``.
+    """
+    words, path = [*words], client.DEFAULT_STATUS_SOCKET
+    if "--socket" in words[:-1]:
+        at = words.index("--socket")
+        path = words.pop(at + 1)
+        del words[at]
+    if not path or words not in (["--check"], ["--alive"]):
+        return None
+    verdict = probe(path, is_alive=words[0] == "--alive")
+    try:  # not print: the status counts, whatever the encoding or the end of stdout
+        os.write(1, verdict.line.encode("utf-8", "backslashreplace") + b"\n")
+    except OSError:
+        pass
+    return verdict.code
+
+
+def probe(path: str, *, is_alive: bool) -> Verdict:
+    """Ask the bridge at a socket, and return the verdict.
+
+    :param is_alive: ask only whether a bridge hangs: a restart helps against nothing else.
+    """
+    try:
+        document = client.status(path)
+        if not is_alive:
+            return judge(document)
+        hangs = why_it_hangs(document)
+        return Verdict(DEGRADED, [hangs]) if hangs else Verdict(WELL, ["the bridge answers"])
+    except client.NoBridgeError as error:
+        return Verdict(WELL, [f"no bridge, so none hangs: {error}"]) if is_alive else Verdict(NO_BRIDGE, [str(error)])
+    except client.AskError as error:
+        return Verdict(NO_BRIDGE, [str(error)])
+    except client.UNUSABLE as error:
+        return Verdict(NO_BRIDGE, [str(client.unusable(path, error))])

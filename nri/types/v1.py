@@ -125,13 +125,15 @@ class Spec(JSONObject):
 class Result(JSONObject):
     """The answer of a plugin."""
 
-    __slots__ = ("adjust", "cgroups_path", "error", "extra", "metadata", "plugin", "updates", "version")
+    __slots__ = ("adjust", "cgroups_path", "error", "extra", "metadata", "plugin", "refused", "updates", "version")
 
     plugin: str
     """The type of the plugin."""
     version: str
     error: str
     """The reason for a failure, or "". An error stops the chain, except for ``delete``."""
+    refused: bool
+    """True beside an ``error`` of a plugin that works: the container may not have what it asks for."""
     metadata: dict[str, str]
     """A description of what was done, for the plugins that follow and for readers."""
     cgroups_path: str
@@ -147,6 +149,7 @@ class Result(JSONObject):
         Field("plugin", "plugin", string, omit_empty=False),
         Field("version", "version", string, omit_empty=False),
         Field("error", "error", string, omit_empty=False),
+        Field("refused", "refused", boolean),
         Field("metadata", "metadata", string_map),
         Field("cgroupsPath", "cgroups_path", string),
         Field("adjust", "adjust", opaque),
@@ -159,6 +162,7 @@ class Result(JSONObject):
         plugin: str,
         version: str = VERSION,
         error: str = "",
+        refused: bool = False,
         metadata: Mapping[str, str] | None = None,
         cgroups_path: str = "",
         adjust: Any = None,
@@ -169,6 +173,7 @@ class Result(JSONObject):
         put(self, "plugin", plugin)
         put(self, "version", version)
         put(self, "error", error)
+        put(self, "refused", refused)
         put(self, "metadata", dict(metadata or {}))
         put(self, "cgroups_path", cgroups_path)
         put(self, "adjust", adjust)

@@ -20,11 +20,11 @@ from nri.client.resident import Residents, about
 from nri.config.entries import ConfigList
 from nri.errors import bounded, escape
 from nri.places import CONTAINERD_CONF_FILE
-from nri.process import children
+from nri.process import children, watchdog
 from nri.process.conversation import Stop
 from nri.types.v1 import RELEASE, State
 from nri.v1bridge.configuration import Configuration
-from nri.v1bridge.late import NO_CONFIGURATION, Worker, living
+from nri.v1bridge.late import NO_CONFIGURATION, Worker, living, own_pod
 from nri.v1bridge.ledger import identity, split_name
 from nri.v1bridge.log import EventLog, late_line
 from nri.v1bridge.memory import DONE, MISSED_SETUP, REAPPLY, Holding, Memory, Ran, Verdict, compare
@@ -152,6 +152,7 @@ class Chains:
         self.memory = Memory()
         self.late = Worker(self.memory, self._look, self._due, self._run_due, lambda: self.options, is_alone)
         self._runtime_runs_pods, self._refuses_starts = False, True
+        self._own_pod = "", ""  # its id and name, if this bridge runs in a pod
         self._in_progress: tuple[str, Call] | None = None  # the name of the pod or container, and the event
 
     def use(self, options: BridgeOptions) -> None:
@@ -205,6 +206,8 @@ class Chains:
 
     def synchronize(self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]) -> None:
         """Take what exists; :meth:`start` begins with what is due."""
+        id_ = own_pod(containers)
+        self._own_pod = next(((pod.id, f"{pod.namespace}/{pod.name}") for pod in pods if pod.id == id_), ("", ""))
         existing = {subject.id for subject in pods} | {subject.id for subject in containers}
         self.memory.synchronize(living(pods, containers), existing)
 
@@ -254,6 +257,8 @@ class Chains:
             "withoutPlugins": last,
             "without": without,
             "outdated": [{"plugin": plugin, **counts[plugin]} for plugin in sorted(counts)],
+            "watchdog": watchdog.look() or None,
+            "ownPod": escape(self._own_pod[1]) or None,
             "inProgress": self._event_now(),
         }
 
@@ -309,6 +314,7 @@ class Chains:
         steps: list[Step] = []
         unreached: list[str] = []
         column, how, why = *fate(request, has_failed=True, refuses_starts=self._refuses_starts), ""
+        cause = "failed"
         try:
             self._refuse_abandoned(subject.name, State.CREATE, call)
             client = self.client(is_sandbox=request.is_sandbox)
@@ -321,14 +327,14 @@ class Chains:
             if self.configuration.is_known:
                 column, how = fate(request, has_failed=False, refuses_starts=self._refuses_starts)
             else:
-                column, why = "fails", NO_CONFIGURATION
+                column, why, cause = "fails", NO_CONFIGURATION, "unconfigured"
         except Exception as error:
             reason = error.message if isinstance(error, StatusError) else f"{type(error).__name__}: {error}"
             why = "" if any(step.error for step in steps) else f"{how}: {reason}"
             raise
         finally:
             ran = Ran(State.CREATE, steps, self._made.keyed, how, unreached=unreached, binaries=self._seen)
-            self.memory.ended(row, column, [ran], why, stamp=stamp if column == "succeeds" else -1)
+            self.memory.ended(row, column, [ran], why, cause, stamp=stamp if column == "succeeds" else -1)
             if column == "fails":
                 call.afterwards.append(self.late.start)
 
@@ -428,16 +434,24 @@ class Chains:
             if self._refuses_starts:
                 raise StatusError(Code.ABORTED, text)
         for entry in missed:
-            self.memory.lack(row, State.SETUP, entry.type, MISSED_SETUP)
+            self.memory.lack(row, State.SETUP, entry.type, MISSED_SETUP, "missed")
 
     def _missed_setup(self, row: Row, request: Request, client: Client) -> Sequence[PluginEntry]:
-        """Return the plugins of ``setup`` that a container was created without; it can't be done late."""
-        if request.is_sandbox or not client.chain(State.SETUP):
+        """Return the plugins of ``setup`` that a container was created without; it can't be done late.
+
+        Those of this bridge's own pod are created before it by design.
+        """
+        if (
+            request.is_sandbox
+            or (request.sandbox_id and request.sandbox_id == self._own_pod[0])
+            or not (entries := client.chain(State.SETUP))
+        ):
             return []
+        holds = client.holding(request)  # a contradiction in a condition is refused by the chain itself
         return [
             entry
-            for entry in client.chain(State.SETUP, request.replace(state=State.SETUP))
-            if entry.type not in row.setup and not client.invoker.create_suffices(entry.type)
+            for entry in entries
+            if entry in holds and entry.type not in row.setup and not client.invoker.create_suffices(entry.type)
         ]
 
     # For the worker
@@ -445,6 +459,7 @@ class Chains:
     def _look(self) -> int | None:
         """Look at the configuration and the executables; return a number that changes with them."""
         client = self.client()
+        watchdog.look()
         self.configuration.explain()
         if not self.configuration.is_known:
             return None
@@ -483,8 +498,6 @@ class Chains:
             )
             for entry in client.holding(request)
         ]
-        if row.is_old:
-            self.memory.adopt(row, holds)
         missed = [entry.type for entry in self._missed_setup(row, request, client)]
         return Verdict(compare(holds, had, again=again), missed, {each.entry.type for each in holds}, had)
 

@@ -11,7 +11,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from nri.config import ConfigError, ConfigList, Fault
+from nri.config import ConfigError, ConfigList, Fault, refused
 from nri.config.in_use import InUse
 from nri.types.gojson import shorten
 from nri.v1bridge.log import MAX_TEXT
@@ -82,7 +82,7 @@ class Configuration:
 
     def describe(self) -> dict[str, Any]:
         """Return what the status says of the configuration: docs/status.md."""
-        in_use = self._in_use
+        in_use, refusal = self._in_use, refused.read(self._conf_dir)
         with self._lock:
             return {
                 "files": list(in_use.documents),
@@ -92,6 +92,7 @@ class Configuration:
                 "faults": list(self._faults),
                 "since": in_use.since,
                 "rejectedSince": self._rejected_since,
+                "refused": None if refusal is None else refusal._asdict(),
             }
 
     def keep(self) -> None:

@@ -13,11 +13,13 @@ changed, compares each row of the memory with that, and runs what is due:
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from typing import TYPE_CHECKING
 
 from nri.background import in_background
+from nri.process.children import stat_fields
 from nri.types.v1 import State
 from nri.v1bridge.log import late_line
 from nri.v1bridge.memory import CREATE, DONE, DUE, FAILED, PAUSES, RELEASE, RUNNING
@@ -68,7 +70,7 @@ class Worker:
         self._is_at_work = self._is_stopped = False
         self._judging = threading.Lock()
         self._begun = (0.0, 0, 0)  # when the work began that goes on, and what had succeeded and failed until then
-        self._succeeded = self._failed = 0
+        self._succeeded = self._failed = self._refused = 0  # the refused ones count as failed, too
 
     def start(self, *, is_new: bool = False) -> None:
         """Work, from now on, in the background; without a thread, the next call tries again.
@@ -99,8 +101,9 @@ class Worker:
 
     def counts(self) -> dict[str, int]:
         """Return what the status says of late work: docs/status.md."""
-        waiting, running = self._memory.count(DUE), self._memory.count(RUNNING)
-        return {"waiting": waiting, "running": running, "succeeded": self._succeeded, "failed": self._failed}
+        failed = self._failed - self._refused
+        ended = {"succeeded": self._succeeded, "failed": failed, "refused": self._refused}
+        return {"waiting": self._memory.count(DUE), "running": self._memory.count(RUNNING), **ended}
 
     def wait_until_idle(self, timeout: float) -> bool:
         """Wait until nothing runs, nor a ``delete`` after it, for so many seconds; return whether nothing does."""
@@ -126,7 +129,7 @@ class Worker:
             waiting = [row for row in rows if row.state == DUE]
             new = sum((None, State.CREATE) not in row.lacks for row in waiting)
             for row in waiting:
-                self._memory.lack(row, State.CREATE, None, NO_CONFIGURATION)
+                self._memory.lack(row, State.CREATE, None, NO_CONFIGURATION, "unconfigured")
         if new:
             level, means = logging.WARNING, "running create for them"
             if not self._options().late_create:
@@ -209,7 +212,9 @@ class Worker:
             state = State.CREATE if any(each.what != RELEASE for each in row.due) else State.DELETE
             late_line(row.name, row.subject.request(state).replace(late=True), error, is_final=is_final)
             row.retry_at = time.monotonic() + PAUSES[min(row.tries, len(PAUSES) - 1)]
+        failed_ = [each for each in ran if any(step.error for step in each.steps)]
         self._failed += bool(error) and is_final
+        self._refused += bool(failed_) and is_final and all(each.is_refused for each in failed_)
         self._succeeded += not error
         column = "succeeds" if not error else "gives up" if is_final else "fails"
         why = f"the late create has failed: {error}" if error and not any(each.steps for each in ran) else ""
@@ -222,6 +227,24 @@ class Worker:
             with self._memory.changed:
                 self._is_at_work = False
                 self._memory.changed.notify_all()
+
+
+def own_pod(containers: Sequence[api.Container]) -> str:
+    """Return the id of the pod that this process runs in, "" if it does not run in one.
+
+    It is the one whose container was started with this process, or with one that has started it. Its containers that
+    start before the bridge does, such as init containers, never have a ``setup``.
+    """
+    by_pid = {container.pid: container.pod_sandbox_id for container in containers if container.pid > 1}
+    pid = os.getpid()
+    while pid > 1:
+        if pid in by_pid:
+            return by_pid[pid]
+        try:
+            pid = int(stat_fields(pid)[1])
+        except (OSError, ValueError, IndexError):
+            break
+    return ""
 
 
 _LIVES = (api.ContainerState.CONTAINER_RUNNING, api.ContainerState.CONTAINER_PAUSED)

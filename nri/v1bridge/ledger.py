@@ -35,6 +35,12 @@ HIDDEN = "(not shown)"
 MAX_ERROR, MAX_NAME = 1024, 1024
 """Bytes of a plugin's last error, and of the name of a pod and container."""
 
+MAX_REFUSALS = 64
+"""Pods and containers that plugins have refused, which are kept; the oldest are dropped."""
+
+WELL = ("ok", "refused")
+"""The outcomes of a plugin that works."""
+
 
 class Ledger:
     """Counts events and runs, and keeps the last exchanges, as docs/status.md has them.
@@ -48,8 +54,11 @@ class Ledger:
         self.lock = threading.Lock()
         self._events = {event: _event(event) for event in events}
         self._plugins: dict[tuple[str, str], dict[str, Any]] = {}  # by type and file, the latest last
-        self._tried: dict[tuple[str, str], object] = {}  # the entry and executable that have run last
+        self._tried: dict[
+            tuple[str, str], tuple[PluginEntry, tuple[int, ...]]
+        ] = {}  # the entry and executable that have run last
         self._exchanges: deque[tuple[str, dict[str, Any]]] = deque(maxlen=MAX_EXCHANGES)  # each with NAMESPACE/POD
+        self._refusals: dict[tuple[str, str, str, str | None], dict[str, Any]] = {}  # the latest last
         self.forgotten = 0
         """Exchanges that are not kept any more."""
 
@@ -78,6 +87,22 @@ class Ledger:
         runs = self._plugins.get(key) or _runs()
         return runs if self._tried.get(key) == (plugin, identity(binary)) else runs | {"last": {}}
 
+    def refusals(self) -> list[dict[str, Any]]:
+        """Return what plugins have refused and not admitted since, as the status has it, the latest last."""
+        return [*self._refusals.values()]
+
+    def prove(self, checked: Iterable[tuple[str, tuple[int, ...]]]) -> None:
+        """Forget the failures of plugins that work.
+
+        :param checked: their types, each with the :func:`identity` of its executable.
+        """
+        proven = {*checked}
+        with self.lock:
+            for key, (_, binary) in self._tried.items():
+                if (key[0], binary) in proven and (runs := self._plugins.get(key)) is not None:
+                    last = runs["last"]
+                    runs["last"] = {state: run for state, run in last.items() if run["outcome"] in WELL}
+
     def exchanges(self, pod: str) -> list[dict[str, Any]]:
         """Return the exchanges with a pod, ``NAMESPACE/POD``, as the status has them."""
         return [exchange for name, exchange in self._exchanges if name == pod]
@@ -104,25 +129,44 @@ class Ledger:
             "error": error or None,
             "plugins": [_part(step) for step in lines.steps],
         }
+        about = {"time": exchange["time"], "state": exchange["state"], "pod": pod, "container": container or None}
         with self.lock:
             self.forgotten += len(self._exchanges) == MAX_EXCHANGES
             self._exchanges.append((pod, exchange))
-            about = {"time": exchange["time"], "state": exchange["state"], "pod": pod, "container": container or None}
             for step in lines.steps:
-                key = step.plugin.type, step.plugin.source
-                runs = self._plugins.pop(key, None) or _runs()
-                self._plugins[key] = runs
-                tried = step.plugin, identity(step.binary)
-                if self._tried.get(key) != tried:
-                    self._tried[key], runs["last"] = tried, {}
-                runs["runs"].setdefault(exchange["state"], dict.fromkeys(OUTCOMES, 0))[step.outcome] += 1
-                _add(runs["seconds"], step.seconds)
-                runs["last"][exchange["state"]] = step.outcome
-                if step.error is not None:
-                    runs["lastError"] = about | {"error": bounded(escape(step.error.reason), MAX_ERROR)}
-            while len(self._plugins) > MAX_PLUGINS:
-                oldest = next(iter(self._plugins))
-                del self._plugins[oldest], self._tried[oldest]
+                self._count(step, about)
+
+    def _count(self, step: Step, about: dict[str, Any]) -> None:
+        """Count a run.
+
+        :param about: its time and state, and the pod and container.
+        """
+        plugin, state, outcome = step.plugin.type, about["state"], step.outcome
+        key = plugin, step.plugin.source
+        runs = self._plugins[key] = self._plugins.pop(key, {}) or _runs()
+        tried = step.plugin, identity(step.binary)
+        if self._tried.get(key) != tried:
+            self._tried[key], runs["last"] = tried, {}
+        runs["runs"].setdefault(state, dict.fromkeys(OUTCOMES, 0))[outcome] += 1
+        _add(runs["seconds"], step.seconds)
+        error = "" if step.error is None else bounded(escape(step.error.reason), MAX_ERROR)
+        run = {"outcome": outcome, "since": about["time"], **about, "error": error or None}
+        before = runs["last"].get(state)
+        if before is not None and outcome not in WELL and before["outcome"] not in WELL:
+            run["since"] = before["since"]
+        runs["last"][state] = run
+        subject = plugin, state, about["pod"], about["container"]
+        refusal = self._refusals.pop(subject, {"since": about["time"], "count": 0})
+        if outcome == "refused":
+            self._refusals[subject] = {"plugin": plugin, **refusal, **about, "error": error}
+            self._refusals[subject]["count"] += 1
+            if len(self._refusals) > MAX_REFUSALS:
+                del self._refusals[next(iter(self._refusals))]
+        elif step.error is not None:
+            runs["lastError"] = about | {"error": error}
+        if len(self._plugins) > MAX_PLUGINS:
+            oldest = next(iter(self._plugins))
+            del self._plugins[oldest], self._tried[oldest]
 
 
 def split_name(name: str) -> tuple[str, str]:

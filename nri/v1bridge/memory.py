@@ -72,6 +72,10 @@ CREATE, REAPPLY, RELEASE = "create", "reapply", "release"
 
 MISSED_SETUP = "its setup was missed: the container was created without it"
 
+CAUSES = ("failed", "ignored", "refused", "missed", "unconfigured", "off")
+"""Why a pod or container runs without a plugin: the plugin has failed, or that was ignored; it refuses the container;
+its ``setup`` was missed; there was no valid configuration; ``lateCreate`` is false."""
+
 
 class Had(NamedTuple):
     """What a container has had of one entry of the configuration."""
@@ -172,6 +176,12 @@ class Ran(NamedTuple):
     binaries: Mapping[str, tuple[int, ...]] = MappingProxyType({})
     """The executables before it, by type: one that is replaced meanwhile is another one."""
 
+    @property
+    def is_refused(self) -> bool:
+        """Return whether plugins have refused the container, and none has failed."""
+        errors = [step.error for step in self.steps if step.error is not None]
+        return bool(errors) and all(error.refused for error in errors)
+
     def is_in_place(self, entry: PluginEntry) -> bool:
         """Return whether an entry comes in place of an older one, or is released."""
         return self.state == RELEASE or self.keyed(entry)[0] in self.replaces
@@ -196,7 +206,8 @@ class Row:
     :ivar life: what tells it from an earlier one of the same id; "" if that is not known.
     :ivar is_created: its ``create`` has ended without an error, be it without plugins.
     :ivar setup: the types that its ``setup`` has asked, or left out for their conditions.
-    :ivar lacks: by plugin (None for all) and state, since when it runs without that, and why.
+    :ivar lacks: by plugin (None for all) and state, since when it runs without that, why, and which of
+        :data:`CAUSES`.
     :ivar resources: a digest of its resources when a plugin was asked last.
     :ivar is_resized: its resources have changed while no bridge was connected.
     :ivar asked: the types whose reapply or release was asked for.
@@ -209,10 +220,10 @@ class Row:
         self.id, self.name, self.life = id_, name, life
         self.subject: Subject | None = None
         self.state, self.tries, self.retry_at, self.stamp = NEW, 0, 0.0, -1
-        self.is_created = self.is_old = self.is_resized = False
+        self.is_created = self.is_resized = False
         self.setup: list[str] = []
         self.had: list[Had] = []
-        self.lacks: dict[tuple[str | None, str], tuple[float, str]] = {}
+        self.lacks: dict[tuple[str | None, str], tuple[float, str, str]] = {}
         self.resources = 0
         self.asked: frozenset[str] = frozenset()
         self.due: Sequence[Due] = ()
@@ -251,10 +262,10 @@ class Row:
 
     def to_value(self) -> dict[str, Any] | None:
         """Return what is on record of it; None if nothing is to be remembered."""
-        if not (self.had or self.setup or self.lacks or self.is_old):
+        if not (self.had or self.setup or self.lacks):
             return None
         lacks = [(*key, *lack) for key, lack in self.lacks.items()]
-        about = {"old": self.is_old, "name": self.name, "life": self.life, "created": self.is_created}
+        about = {"name": self.name, "life": self.life, "created": self.is_created}
         return about | {"setup": self.setup, "resources": self.resources, "had": self.had, "lacks": lacks}
 
     @classmethod
@@ -264,15 +275,17 @@ class Row:
         :raises ValueError: it is not as :meth:`to_value` makes it; likewise TypeError, LookupError, DecodeError.
         """
         row = cls(id_, str(value["name"]), str(value["life"]))
-        row.is_old, row.is_created = value["old"] is True, value["created"] is True
+        row.is_created = value["created"] is True
         row.resources, row.setup = int(value["resources"]), [str(plugin) for plugin in value["setup"]]
         for key, document, states, failed, result, is_ignored in value["had"]:
             PluginEntry.from_json(document)
             failed_with = None if failed is None else tuple(map(int, failed))
             about = str(key), document, tuple(map(str, states))
             row.had.append(Had(*about, failed_with, str(result), is_ignored is True))
-        for plugin, state, since, why in value["lacks"]:
-            row.lacks[None if plugin is None else str(plugin), str(state)] = float(since), str(why)
+        for plugin, state, since, why, cause in value["lacks"]:
+            if cause not in CAUSES:
+                raise ValueError(cause)
+            row.lacks[None if plugin is None else str(plugin), str(state)] = float(since), str(why), cause
         has_failed = any(each.failed_with is not None and not each.is_ignored for each in row.had)
         row.state = FAILED if has_failed else DONE if row.is_created else NEW
         return row
@@ -370,12 +383,15 @@ class Memory:
             row.is_resized = False
             return row
 
-    def ended(self, row: Row, column: str, ran: Sequence[Ran], why: str = "", *, stamp: int = -1) -> None:
+    def ended(
+        self, row: Row, column: str, ran: Sequence[Ran], why: str = "", cause: str = "failed", *, stamp: int = -1
+    ) -> None:
         """Note the end of what an event's ``create``, or the worker, has run.
 
         :param column: ``succeeds``, ``fails``, ``gives up`` or ``is refused``.
         :param ran: the chains that have run; of a refused start nothing is noted.
         :param why: why it runs without all of its plugins; "" if it does not, or some of them say it.
+        :param cause: one of :data:`CAUSES` for that.
         :param stamp: of the configuration that an event has run.
         """
         with self.changed:
@@ -384,7 +400,7 @@ class Memory:
                 for each in ran:
                     _note(row, each)
                 if why:
-                    _lack(row, State.CREATE, None, why)
+                    _lack(row, State.CREATE, None, why, cause)
                 if column == "succeeds":
                     row.is_created, row.due, row.is_resized = True, (), False
                     row.asked -= {step.plugin.type for each in ran for step in each.steps}
@@ -435,10 +451,10 @@ class Memory:
             with self.changed:
                 self._remove(id_)
 
-    def lack(self, row: Row, state: str, plugin: str | None, why: str) -> None:
+    def lack(self, row: Row, state: str, plugin: str | None, why: str, cause: str) -> None:
         """Note that a pod or container runs without a plugin, or without all of them; the first reason counts."""
         with self.changed:
-            if _lack(row, state, plugin, why):
+            if _lack(row, state, plugin, why, cause):
                 self._save(row)
 
     # For the worker
@@ -477,13 +493,13 @@ class Memory:
                 is_over = state != RELEASE and plugin not in types
                 is_over = is_over or (state in (State.CREATE, RELEASE) and plugin not in open_)
                 is_over = is_over or (state == State.UPDATE and not row.is_resized)
-                is_missed = row.lacks[plugin, state][1] == MISSED_SETUP
+                is_missed = row.lacks[plugin, state][2] == "missed"
                 if is_over or (is_missed and plugin not in missed):
                     del row.lacks[plugin, state]
             for plugin in missed:
-                _lack(row, State.SETUP, plugin, MISSED_SETUP)
+                _lack(row, State.SETUP, plugin, MISSED_SETUP, "missed")
             if without:
-                _lack(row, State.CREATE, None, without)
+                _lack(row, State.CREATE, None, without, "off")
             is_due = len(row.outdated) < len(due) or row.is_resized
             is_due = is_due or any(reapplies or each.entry.type in row.asked for each in row.outdated)
             if row.state in (DUE, FAILED) and not is_due:
@@ -497,18 +513,6 @@ class Memory:
                 row.tries, row.retry_at = 0, 0.0
             if is_changed or before != {*row.lacks}:
                 self._save(row)
-
-    def adopt(self, row: Row, holds: Sequence[Holding]) -> None:
-        """Take over a row of the record of an earlier build, which had no entries: it has had those that hold now."""
-        failed = {plugin for plugin, state in row.lacks if state == State.CREATE}
-        with self.changed:
-            row.is_old = False
-            row.had = [*row.had]
-            for each in holds if row.is_created else ():
-                states = (State.SETUP, State.CREATE) if each.entry.type in row.setup else (State.CREATE,)
-                failed_with = () if each.entry.type in failed else None
-                row.had.append(Had(each.key, each.entry.document, tuple(map(str, states)), failed_with))
-            self._save(row)
 
     def ask(self, wanted: Iterable[tuple[Row, Due]]) -> None:
         """Have some of what is :meth:`outdated` reapplied or released."""
@@ -525,16 +529,21 @@ class Memory:
         """Return what runs without plugins, the last ones in full and all counted, as docs/status.md has it."""
         with self.changed:
             entries = [
-                (since, row.id, *split_name(row.name), plugin, state, why)
+                (since, row.id, *split_name(row.name), plugin, state, why, cause)
                 for row in self.rows.values()
-                for (plugin, state), (since, why) in row.lacks.items()
+                for (plugin, state), (since, why, cause) in row.lacks.items()
             ]
-        keys = ("since", "id", "pod", "container", "plugin", "state", "why")
+        keys = ("since", "id", "pod", "container", "plugin", "state", "why", "cause")
         entries.sort(key=lambda entry: entry[0])
-        counts = Counter((plugin, state, pod.partition("/")[0]) for _, _, pod, _, plugin, state, _ in entries)
-        by = [{"plugin": key[0], "state": key[1], "namespace": key[2], "count": counts[key]} for key in counts]
+        counts = Counter((plugin, state, cause) for *_, plugin, state, _, cause in entries)
+        by = [{"plugin": key[0], "state": key[1], "cause": key[2], "count": counts[key]} for key in counts]
+        of_cause = Counter(cause for _, cause in {(entry[1], entry[-1]) for entry in entries})
         last = [dict(zip(keys, entry, strict=True)) for entry in entries[-MAX_LISTED:]]
-        about = {"containers": len({id_ for _, id_, *_ in entries}), "by": by}
+        about = {
+            "containers": len({id_ for _, id_, *_ in entries}),
+            "causes": {cause: of_cause[cause] for cause in CAUSES},
+            "by": by,
+        }
         return [entry | {"container": entry["container"] or None} for entry in last], about
 
     def outdated(self) -> list[tuple[Row, Due]]:
@@ -586,11 +595,11 @@ def _same_life(one: str, other: str) -> bool:
     return not one or not other or one == other or one.partition(":")[0] != other.partition(":")[0]
 
 
-def _lack(row: Row, state: str, plugin: str | None, why: str) -> bool:
+def _lack(row: Row, state: str, plugin: str | None, why: str, cause: str) -> bool:
     known = [other for other, state_ in row.lacks if state_ == state]
     if plugin in known or (plugin is None and known):
         return False
-    row.lacks[plugin, str(state)] = round(time.time(), 3), bounded(escape(why), MAX_ERROR)
+    row.lacks[plugin, str(state)] = round(time.time(), 3), bounded(escape(why), MAX_ERROR), cause
     return True
 
 
@@ -606,7 +615,8 @@ def _note(row: Row, ran: Ran) -> None:
         if step.error is not None:
             if ran.how and (step.is_ignored or state in (State.CREATE, State.UPDATE, RELEASE)):
                 how = "its failure is ignored" if step.is_ignored else ran.how
-                _lack(row, state, plugin, f"{how}: {step.error.reason}")
+                cause = "refused" if step.error.refused else "ignored" if step.is_ignored else "failed"
+                _lack(row, state, plugin, f"{how}: {step.error.reason}", cause)
             if state != State.CREATE or older is not None:
                 continue  # what it has had, it still has
             binary = ran.binaries.get(plugin) or identity(step.binary)
@@ -627,5 +637,6 @@ def _note(row: Row, ran: Ran) -> None:
         if step.error is None and not (failed and state == State.CREATE):
             row.lacks.pop((plugin, state), None)
             row.lacks.pop((None, state), None)
+    cause = "refused" if ran.is_refused else "failed"
     for plugin in ran.unreached if ran.how else ():
-        _lack(row, state, plugin, f"{ran.how}, of a plugin before it")
+        _lack(row, state, plugin, f"{ran.how}, of a plugin before it", cause)

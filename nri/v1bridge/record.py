@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MAX_FILE = 64 * 1024 * 1024
 """Bytes of a file."""
 
-_NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,199})\.(json|created|notes)")
+_NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,199})\.json")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _DAMAGED = (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError, NRIError)
@@ -74,9 +74,6 @@ class Record:
             return None
         with contextlib.suppress(*_DAMAGED):
             return make(id_, json.loads(files.read_regular(self._path(f"{id_}.json"), MAX_FILE)[0]))
-        if f"{id_}.created" in self._names or f"{id_}.notes" in self._names:
-            with contextlib.suppress(*_DAMAGED):
-                return make(id_, self._of_earlier_build(id_))
         return None
 
     def look(self) -> None:
@@ -115,11 +112,10 @@ class Record:
                 trust.make_private(self.directory)
                 self._write_file(name, data)
             self._names.add(name)
-        for old in (f"{id_}.created", f"{id_}.notes", *([name] if value is None else [])):
-            if old in self._names:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(self._path(old))
-                self._names.discard(old)
+        elif name in self._names:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._path(name))
+            self._names.discard(name)
 
     def _write_file(self, name: str, data: bytes) -> None:
         path = self._path(name)
@@ -133,15 +129,6 @@ class Record:
                     file.write(data)
                 return
         os.close(files.replace(path, data))
-
-    def _of_earlier_build(self, id_: str) -> Any:
-        """Return the value for the files of the build before, which did not know what a container has had."""
-        notes: Any = {"setup": [], "without": []}
-        if f"{id_}.notes" in self._names:
-            notes = json.loads(files.read_regular(self._path(f"{id_}.notes"), MAX_FILE)[0])
-        value = {"old": True, "name": "", "life": "", "created": f"{id_}.created" in self._names, "resources": 0}
-        lacks = [[each[key] for key in ("plugin", "state", "since", "why")] for each in notes["without"]]
-        return value | {"had": [], "setup": notes["setup"], "lacks": lacks}
 
     def _path(self, name: str) -> str:
         return f"{self.directory}/{name}"

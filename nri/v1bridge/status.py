@@ -79,6 +79,8 @@ class Status:
 
     def answer(self, line: str) -> bytes:
         """Return the exchanges with a pod, ``NAMESPACE/NAME``; for "" the status; for JSON what it asks for."""
+        if line.startswith('{"checked"'):
+            return self._checked(line)
         if line.startswith("{"):
             return self._reapply(line)
         return self._of_pod(line) if line else self._whole()
@@ -99,6 +101,15 @@ class Status:
         listed = self._chains.reapply(*texts, is_dry=is_dry)
         return json.dumps({"protocol": PROTOCOL, "reapply": listed}).encode() + b"\n"
 
+    def _checked(self, line: str) -> bytes:
+        """Do ``{"checked": [[TYPE, [DEVICE, INODE, CTIME]], …]}``: these executables have passed `nri check`."""
+        try:
+            checked = [(type_, tuple(binary)) for type_, binary in json.loads(line)["checked"]]
+            self._ledger.prove(checked)
+        except (ValueError, LookupError, TypeError, RecursionError):
+            return json.dumps({"protocol": PROTOCOL, "error": "expected pairs of a type and three numbers"}).encode()
+        return json.dumps({"protocol": PROTOCOL, "checked": len(checked)}).encode() + b"\n"
+
     def _whole(self) -> bytes:
         client = self._chains.client()  # as an event does it, so that a broken file is noticed without one
         configuration = self._chains.configuration
@@ -113,6 +124,7 @@ class Status:
                 "runtime": {**self._runtime, "connections": self._connections},
                 "configuration": configuration.describe(),
                 "plugins": [self._plugin(plugin, client.invoker) for plugin in client.config.plugins],
+                "refusals": self._ledger.refusals(),
                 "events": self._ledger.events(),
                 **self._chains.describe(),
                 "log": log_of(),

@@ -16,9 +16,35 @@ def histogram(*counts: int, total: float = 0.0) -> dict[str, Any]:
     return {"bounds": list(BOUNDS), "counts": [*counts, *[0] * (len(BOUNDS) + 1 - len(counts))], "sum": total}
 
 
-def runs(*, ok: int = 0, error: int = 0, killed: int = 0, ignored: int = 0) -> dict[str, int]:
+def runs(*, ok: int = 0, error: int = 0, killed: int = 0, ignored: int = 0, refused: int = 0) -> dict[str, int]:
     """The runs of a plugin in one state."""
-    return {"ok": ok, "error": error, "killed": killed, "ignored": ignored}
+    return {"ok": ok, "error": error, "killed": killed, "ignored": ignored, "refused": refused}
+
+
+def last(outcome: str = "ok", error: str | None = None, state: str = "create", **changes: Any) -> dict[str, Any]:
+    """The last run of a plugin in one state."""
+    about = {"outcome": outcome, "since": NOW - 300, "time": NOW - 60, "state": state}
+    return {**about, "pod": "default/web", "container": "app", "error": error, **changes}
+
+
+def refusal(**changes: Any) -> dict[str, Any]:
+    """A container that a plugin has refused several times."""
+    wrong = "exclusive.konfine.nri.io/pod: found 'two', expected a number of CPUs, 1 to 8191"
+    value = {"plugin": "konfine", "time": NOW - 10, "state": "create", "pod": "default/db", "container": "db"}
+    return {**value, "since": NOW - 70, "count": 6, "error": wrong, **changes}
+
+
+CAUSES = ("failed", "ignored", "refused", "missed", "unconfigured", "off")
+"""The causes of a container without a plugin."""
+
+
+def without(*entries: tuple[str | None, str, str, int]) -> dict[str, Any]:
+    """The counts of containers without a plugin: of each plugin, state and cause."""
+    by = [dict(zip(("plugin", "state", "cause", "count"), entry, strict=True)) for entry in entries]
+    causes = dict.fromkeys(CAUSES, 0)
+    for _, _, cause, count in entries:
+        causes[cause] += count
+    return {"containers": sum(causes.values()), "causes": causes, "by": by}
 
 
 def plugin(type: str = "clearcfs", **changes: Any) -> dict[str, Any]:
@@ -36,7 +62,7 @@ def plugin(type: str = "clearcfs", **changes: Any) -> dict[str, Any]:
         "resident": {"state": "ready", "reason": None},
         "runs": {"create": runs(ok=100), "delete": runs(ok=20)},
         "seconds": histogram(90, 20, 10, total=0.21),
-        "last": {"create": "ok", "delete": "ok"},
+        "last": {"create": last(), "delete": last(state="delete")},
         "lastError": None,
     }
     return {**value, **changes}
@@ -86,14 +112,18 @@ def healthy(**changes: Any) -> dict[str, Any]:
             "since": NOW - 3599,
             "rejectedSince": None,
             "missing": [],
+            "refused": None,
         },
         "plugins": [plugin("clearcfs"), plugin("konfine", source="/etc/nri/resource.d/20-konfine.conf")],
         "events": [event("RunPodSandbox"), event("StartContainer"), event("StopPodSandbox")],
-        "lateCreates": {"waiting": 0, "running": 0, "succeeded": 0, "failed": 0},
+        "refusals": [],
+        "lateCreates": {"waiting": 0, "running": 0, "succeeded": 0, "failed": 0, "refused": 0},
         "record": {"directory": "/run/nri/v1bridge.record", "fault": None},
         "withoutPlugins": [],
-        "without": {"containers": 0, "by": []},
+        "without": without(),
         "outdated": [],
+        "watchdog": None,
+        "ownPod": None,
         "inProgress": None,
         "log": {"to": "syslog", "lost": 0, "fault": None},
     }
@@ -117,7 +147,12 @@ def degraded() -> dict[str, Any]:
     }
     failed_runs = {"create": runs(ok=90, error=7, killed=3), "delete": runs(ok=20)}
     value["plugins"] = [
-        plugin("clearcfs", runs=failed_runs, last={"create": "error"}, lastError=last_error),
+        plugin(
+            "clearcfs",
+            runs=failed_runs,
+            last={"create": last("error", str(last_error["error"]))},
+            lastError=last_error,
+        ),
         plugin("konfine", resident={"state": "failed", "reason": "it holds a thread"}),
         plugin(
             "absent",
@@ -141,10 +176,11 @@ def degraded() -> dict[str, Any]:
             "state": "create",
             "since": NOW - 60,
             "why": "its failure is ignored: Permission denied",
+            "cause": "ignored",
         }
     ]
-    by = {"plugin": "clearcfs", "state": "create", "namespace": "default", "count": 1}
-    value["without"] = {"containers": 1, "by": [by]}
+    value["without"] = without(("clearcfs", "create", "ignored", 1))
+    value["refusals"] = [refusal()]
     value["log"]["lost"] = 12
     return value
 

@@ -33,21 +33,21 @@ def test_runs_are_counted_by_state_and_outcome_from_zero() -> None:
     of_it = {"plugin": "clearcfs", "source": "10-clearcfs.conf"}
     plugin = documents.plugin(
         states=["create", "delete", "update"],
-        runs={"create": documents.runs(ok=9, error=1, killed=2, ignored=3)},
+        runs={"create": documents.runs(ok=9, error=1, killed=2, ignored=3, refused=4)},
     )
     series = of(documents.healthy(plugins=[plugin]))
 
     found = {
         (state, outcome): value(series, "plugin_runs_total", **of_it, state=state, outcome=outcome)
         for state in ("create", "delete", "update")
-        for outcome in ("ok", "error", "killed", "ignored")
+        for outcome in ("ok", "error", "killed", "ignored", "refused")
     }
-    create = {"ok": 9, "error": 1, "killed": 2, "ignored": 3}
+    create = {"ok": 9, "error": 1, "killed": 2, "ignored": 3, "refused": 4}
     assert found == {key: create[key[1]] if key[0] == "create" else 0 for key in found}
     second = {
         **plugin,
         "index": 1,
-        "last": {"create": "error"},
+        "last": {"create": documents.last("error"), "delete": documents.last("refused")},
         "resident": {"state": "failed", "reason": "a thread"},
     }
     series = of(documents.healthy(plugins=[plugin, second]))  # entries of one file share their counts

@@ -16,9 +16,8 @@ import sys
 
 from nri import __version__, skel
 from nri.plugins import shared
-from nri.skel import Plugin, fields
+from nri.skel import Plugin, Refusal, fields
 from nri.skel.scopes import container_name
-from nri.types import DecodeError
 from nri.types.conf import Conf
 from nri.types.gojson import describe, shorten
 from nri.types.table import Key, Table, array, either, number, text
@@ -255,7 +254,7 @@ def _place(
 ) -> None:
     """Enter a container into the record: alone, in a pool, or as one that shares.
 
-    :raises nri.plugins.konfine.sharing.NoRoomError: there are not enough free CPUs.
+    :raises Refusal: there are not enough free CPUs.
     """
     import time
 
@@ -280,9 +279,10 @@ def _place(
     for key in ("told", "untold"):
         if key in before:
             entry[key] = before[key]
-    if count := _asked(request, conf, metadata):
+    asker, count = _asked(request, conf, metadata)
+    if count:
         kept = parse_cpus(before["cpus"]) if before.get("kind") == "exclusive" else frozenset()
-        cpus = kept if len(kept) == count else sharing.choose(count, parents)
+        cpus = kept if len(kept) == count else sharing.choose(count, parents, asker)
         entry |= {"kind": "exclusive", "cpus": render_cpus(cpus)}
         metadata["exclusive"] = str(count)
     elif pool := _pool(request, conf):
@@ -299,13 +299,13 @@ def _place(
     sharing.state.containers[request.id] = entry
 
 
-def _asked(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> int:
-    """Return the number of CPUs that a container is to have alone; 0 for none.
+def _asked(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> tuple[str, int]:
+    """Return what asks for CPUs for a container alone, and for how many; 0 for none.
 
-    :raises DecodeError: its annotation is no such number.
+    :raises Refusal: its annotation is no such number.
     """
     if request.is_sandbox:
-        return 0
+        return "", 0
     from nri.plugins import annotated
 
     annotation = annotated.asked(request, conf.allow, "exclusive", (EXCLUSIVE,), metadata)
@@ -313,13 +313,13 @@ def _asked(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> int
         text = annotation[1].strip()
         if not (text.isascii() and text.isdigit() and 0 < int(text[:5]) <= fields.MAX_CPU and len(text) < 5):
             wrong = f"found {shorten(repr(text))}, expected a number of CPUs, 1 to {fields.MAX_CPU}"
-            raise DecodeError(f"{annotation[0]}: {wrong}")
-        return int(text)
+            raise Refusal(f"{annotation[0]}: {wrong}")
+        return annotation[0], int(text)
     if not conf.exclusive.guaranteed:
-        return 0
+        return "", 0
     from nri.plugins.konfine.sharing import guaranteed
 
-    return guaranteed(request)
+    return "the guaranteed pod's limit", guaranteed(request)
 
 
 def _pool(request: Request, conf: KonfineConf) -> str:

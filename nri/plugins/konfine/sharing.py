@@ -16,6 +16,7 @@ from nri.cgroups.resolve import Place
 from nri.errors import NRIError
 from nri.plugins import shared
 from nri.plugins.konfine.state import SETUP_WITHIN
+from nri.skel.plugin import Refusal
 from nri.types.gojson import shorten
 
 TYPE_CHECKING = False
@@ -85,7 +86,7 @@ class Sharing:
     def wanted(self, entry: Entry) -> Set:
         """Return the CPUs that a container is to have.
 
-        :raises NoRoomError: the conf leaves it none.
+        :raises NRIError: the conf leaves it none.
         """
         if entry["kind"] == "exclusive":
             cpus = parse_cpus(entry["cpus"])
@@ -101,27 +102,45 @@ class Sharing:
         if not cpus:
             has = render_cpus(self.topology.online)
             fix = "expected conf.pools and conf.systemReserved to leave some"
-            raise NoRoomError(f"no CPU is left for {where}: the node has {has}; {fix}")
+            raise NRIError(f"no CPU is left for {where}: the node has {has}; {fix}")
         return cpus
 
-    def choose(self, count: int, within: Set) -> Set:
+    def choose(self, count: int, within: Set, asker: str) -> Set:
         """Return *count* CPUs of *within* that the request's container can have alone.
 
-        :raises NoRoomError: too few CPUs are free, or too few would stay shared.
+        :param asker: what asks for them, which begins the refusal.
+        :raises Refusal: too few CPUs are free, or too few would stay shared; with who has the others.
         """
         given, taken = self.conf.exclusive, self.taken(self.own)
-        spare = max(len(self.usable - taken) - given.min_shared, 0)
-        if count > spare:
-            have = f"{spare} {'are' if spare != 1 else 'is'} free beside the {given.min_shared} that must stay shared"
-            raise NoRoomError(f"{asked_for(count)}, {have}")
-        free = (self.usable & within) - taken
-        return choose(self.topology, free, count, whole=given.whole_cores, spread=given.spread)
+        try:
+            spare = max(len(self.usable - taken) - given.min_shared, 0)
+            if count > spare:
+                raise NoRoomError(f"{_are(spare)} free, beside the {given.min_shared} that must stay shared")
+            free = (self.usable & within) - taken
+            return choose(self.topology, free, count, whole=given.whole_cores, spread=given.spread)
+        except NotWholeError as error:
+            raise Refusal(f"{asker}: found {count}, {error}") from None
+        except NoRoomError as error:
+            asked = f"{count} CPU{'s' if count != 1 else ''} alone"
+            found = f"{asker}: asks for {asked}, and on the node {os.uname().nodename} {error}{self._holders()}"
+            raise Refusal(f"{found}; delete the pod to have it scheduled again") from None
+
+    def _holders(self) -> str:
+        """Return who has the CPUs that are not shared, as the end of a sentence; "" if there are none."""
+        held = [
+            f"{entry['name']} has {entry['cpus']}"
+            for id_, entry in self.state.containers.items()
+            if entry["kind"] == "exclusive" and id_ != self.own
+        ]
+        pools = self.state.pools | {name: render_cpus(cpus) for name, cpus in self.fixed.items()}
+        held += [f"the pool {name} has {cpus}" for name, cpus in pools.items() if cpus]
+        return f"; {shorten(', '.join(held), 300)}" if held else ""
 
     def fit_pools(self, within: Set) -> None:
         """Give each pool as many CPUs as its containers request, within its bounds; drop those without containers.
 
         :param within: the CPUs that it may grow by.
-        :raises NoRoomError: a pool that has containers has no CPU.
+        :raises Refusal: a pool that has containers has no CPU.
         """
         pools = {pool.name: pool for pool in self.conf.pools}
         members: dict[str, list[Entry]] = {}
@@ -141,7 +160,8 @@ class Sharing:
             if more > 0:
                 have |= choose(self.topology, free & within, more, near=have, spread=True)
             if not have:
-                raise NoRoomError(f"the pool {name} has no CPU, and no other one is free")
+                found = f"the pool {name} has no CPU, and none is free on the node {os.uname().nodename}"
+                raise Refusal(f"{found}{self._holders()}; delete the pod to have it scheduled again")
             self.state.pools[name] = render_cpus(have)
 
     def settle(self, cgroup: Cgroup | None, *, tells: bool = False) -> bool:
@@ -279,9 +299,12 @@ class NoRoomError(NRIError):
     """There are not enough free CPUs; the message says how many there are, and where."""
 
 
-def asked_for(count: int) -> str:
-    """Return the beginning of a refusal: ``2 exclusive CPUs asked for``."""
-    return f"{count} exclusive CPU{'s' if count != 1 else ''} asked for"
+class NotWholeError(NoRoomError):
+    """A number of CPUs is not one of whole cores; the message says what would be right."""
+
+
+def _are(count: int) -> str:
+    return f"{count or 'none'} {'is' if count < 2 else 'are'}"
 
 
 def choose(
@@ -293,18 +316,18 @@ def choose(
     :param whole: take whole cores only, all of whose threads are free.
     :param spread: they may be of several NUMA nodes.
     :raises NoRoomError: there are not enough, or not on one node.
+    :raises NotWholeError: it is no number of whole cores.
     """
-    asked = asked_for(count)
     if whole:
         free = frozenset().union(*[core for core in topology.cores if core <= free])
         threads = max([len(core) for core in topology.cores if core <= free], default=1)
         if count % threads:
             low = count // threads * threads
             ask = f"{low} or {low + threads}" if low else str(threads)
-            raise NoRoomError(f"{asked}, expected whole cores, which have {threads} threads each: ask for {ask}")
+            raise NotWholeError(f"expected whole cores, which have {threads} threads each: ask for {ask}")
     where = " on whole cores" if whole else ""
     if len(free) < count:
-        raise NoRoomError(f"{asked}, {len(free) or 'none'} {'are' if len(free) != 1 else 'is'} free{where}")
+        raise NoRoomError(f"{_are(len(free))} free{where}")
     levels = [topology.packages, list(topology.nodes.values()), topology.caches, _kinds(topology), topology.cores]
     if not spread:
         on = {number: cpus & free for number, cpus in topology.nodes.items()}
@@ -314,7 +337,7 @@ def choose(
             most = "`spread` would take more than one node"
             if sum(sorted(map(len, on.values()))[-2:]) >= count:
                 most = "`spread` would take both" if len(listed) == 2 else "`spread` would take two of them"
-            raise NoRoomError(f"{asked}, {are} are free{where}; {most}")
+            raise NoRoomError(f"{are} are free{where}; {most}")
         fits = [cpus for cpus in on.values() if len(cpus) >= count]
         free, levels = min(fits, key=lambda cpus: _order(topology, cpus, near)), levels[2:]
     return _take(topology, levels, free, count, near)

@@ -67,13 +67,15 @@ class State:
 
         try:
             trust.make_private(self.directory)
-            self._lock = os.open(f"{self.directory}/{LOCK}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            lock = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK  # it may be a FIFO
+            self._lock = os.open(f"{self.directory}/{LOCK}", lock, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX)  # the host's deadline bounds it
             self.load()
         except OSError as error:
             self.__exit__()
             where = error.filename or self.directory
-            raise NRIError(f"{where}: {error.strerror}; expected a directory for the record of CPUs") from error
+            wanted = "files that it can read and write" if where != self.directory else "a directory of root's alone"
+            raise NRIError(f"{where}: {error.strerror}; konfine keeps its record of CPUs there: {wanted}") from error
         except BaseException:
             self.__exit__()
             raise
@@ -90,8 +92,7 @@ class State:
         :raises OSError: it is there, and cannot be read.
         """
         try:
-            with open(f"{self.directory}/{FILE}", "rb") as file:
-                self._read = file.read(MAX_FILE)
+            self._read, _ = files.read_regular(f"{self.directory}/{FILE}", MAX_FILE)
             value: Any = gojson.loads(self._read)
             if value["boot"] != _boot():
                 self.rebuilt = "it was of another boot"

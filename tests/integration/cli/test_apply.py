@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from nri import config
+from nri.config import refused
 from tests.integration.cli.running import Ran, command, inside
 from tests.support.config_maps import ConfigMapVolume
 from tests.support.host import Host
@@ -187,3 +188,40 @@ def test_a_failed_exchange_changes_nothing(
     monkeypatch.setattr(os, fault, fail)
     assert apply(host, new).status == 1
     assert plugins(host) == ["b"]
+
+
+def test_what_was_refused_is_kept_until_a_directory_is_accepted(host: Host, new: Path) -> None:
+    assert apply(host, new).status == 0
+    (new / "10.conf").write_text(ONE.replace("a", "nowhere", 1))
+    (new / "20.conf.bak").touch()  # a note, which is not wanted beside a fault
+    done = apply(host, new)
+    first = refused.read(str(host.conf))
+    assert done.status == 1
+    assert done.stderr.startswith(f"{new}/10.conf:1:")
+    assert first is not None
+    assert (first.source, first.faults[0]) == (str(new), done.stderr.splitlines()[0])
+    assert apply(host, new).status == 1
+    assert refused.read(str(host.conf)) == first  # since the first time
+    assert f"note: what `nri apply {new}` was to bring in was refused" in command(host, "check").stderr
+    (new / "10.conf").unlink()
+    assert apply(host, new).status == 1
+    second = refused.read(str(host.conf))
+    assert second is not None
+    assert second.since > first.since
+    (new / "10.conf").write_text(TWO)
+    assert apply(host, new).status == 0
+    assert refused.read(str(host.conf)) is None
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"since": "x", "source": "", "faults": []}', '{"since": 1}'])
+def test_file_of_a_refusal_is_not_trusted(tmp_path: Path, content: str) -> None:
+    directory = str(tmp_path / "resource.d")
+    Path(refused.path_of(directory)).write_text(content)
+    found = refused.read(directory)
+    assert found is not None
+    assert found.faults == (f"{directory}.refused: found other content than `nri apply` writes",)
+    Path(refused.path_of(directory)).unlink()
+    os.mkfifo(refused.path_of(directory))
+    found = refused.read(directory)
+    assert found is not None
+    assert found.faults == (f"{directory}.refused: found a FIFO, expected a regular file",)

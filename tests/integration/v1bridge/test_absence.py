@@ -94,7 +94,7 @@ def test_bridge_that_is_started_without_the_configuration_uses_the_last_one(
     away.come_back()
     start(runtime, "four")
     assert wait_until(lambda: judge(document(bridge)).code == 0)
-    assert document(bridge)["without"] == {"containers": 0, "by": []}
+    assert document(bridge)["without"]["by"] == []
     bridge.kill()
     runtime.close()
     bridge.connect(*running("one", "missed", "two", "three", "four"))

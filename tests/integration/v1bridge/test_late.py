@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -275,7 +276,7 @@ def test_containers_wait_for_a_valid_configuration(host: Host, bridge: BridgePro
     runtime.event(api.Event.STOP_CONTAINER, api.StopContainerRequest(pod=idle, container=started))
     assert wait_until(lambda: {id_ for id_, *_ in listed(bridge)} == {"6efd", "1f92", "idle", "c2"})
     counts = status(str(host.root / "v1bridge.sock"))["lateCreates"]
-    assert counts == {"waiting": 4, "running": 0, "succeeded": 0, "failed": 0}
+    assert counts == {"waiting": 4, "running": 0, "succeeded": 0, "failed": 0, "refused": 0}
     host.configure(bridge.node.keeper())
     expected = [("create", id_) for id_ in ("1f92", "6efd", "c2", "idle")]
     assert wait_until(lambda: sorted(bridge.node.steps) == expected)
@@ -423,7 +424,7 @@ def test_a_launched_bridge_waits_for_the_late_creates_of_the_one_before(
     assert wait_until(lambda: "late" in second.log or recorded(host, "6efd"))
     assert wait_until(lambda: runs.read_text().split() == ["begin", "end"])
     assert wait_until(lambda: recorded(host, "6efd"))
-    counts = dict.fromkeys(("waiting", "running", "succeeded", "failed"), 0)
+    counts = dict.fromkeys(("waiting", "running", "succeeded", "failed", "refused"), 0)
     assert wait_until(lambda: status(str(host.root / "v1bridge.sock"))["lateCreates"] == counts)
     assert runs.read_text().split() == ["begin", "end"]
 
@@ -492,3 +493,26 @@ def test_an_end_that_the_runtime_has_given_up_still_reaches_the_plugins(host: Ho
     late.is_late, late.received, late.deadline = True, late.received - SOON, late.received
     node.bridge.stop_container(api.StopContainerRequest(pod=pod(), container=container()), late)
     assert node.steps == [("delete", "1f92")]
+
+
+def test_own_pod_of_the_bridge_has_not_missed_its_setup(host: Host) -> None:
+    """Its containers start before it does, so they would be listed on every node for ever."""
+    node = Node(host)
+    host.configure(node.keeper(states=["setup"]))
+    node.runtime()
+    others = [container(id="other", pod_sandbox_id="p2", state=api.ContainerState.CONTAINER_RUNNING)]
+    own = [
+        container(id="init", pid=0, state=CREATED),
+        container(id="bridge", pid=os.getppid(), state=api.ContainerState.CONTAINER_RUNNING),
+        container(id="metrics", state=api.ContainerState.CONTAINER_RUNNING),
+    ]
+    pods = [pod(), pod(id="p2", name="other")]
+    for containers in (others, [*own, *others]):
+        node.bridge.synchronize(pods, containers)
+        node.bridge.chains.late.judge()
+    described = node.bridge.chains.describe()
+    assert described["ownPod"] == "default/web"
+    assert [entry["id"] for entry in described["withoutPlugins"] if entry["cause"] == "missed"] == ["other"]
+    node.start(id="init")  # it was created before the bridge was there
+    with pytest.raises(StatusError, match=MISSED):
+        node.start(id="p3", pod_sandbox_id="p2")

@@ -10,14 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from harness.processes import descendants, name
 from nri.errors import NRIError
 from nri.v2 import api
 from tests.integration.v1bridge.bridge_process import BridgeProcess, slow, start_container
 from tests.integration.v1bridge.site import entry, install
 from tests.support.host import Host, plugin
 from tests.support.pods import container, pod
-from tests.support.processes import command_lines, is_running
+from tests.support.processes import command_lines, has_zombie, is_running
 from tests.support.runtime import Runtime
+from tests.support.status_asking import status_of
 from tests.support.waiting import SOON, wait_until
 
 DAEMON = """#!/bin/sh
@@ -163,3 +165,74 @@ def test_child_of_a_running_plugin_is_spared(host: Host, bridge: BridgeProcess) 
     (host.root / "go").touch()
     asking.join(SOON)
     assert wait_until(lambda: not is_running(daemon))
+
+
+# The watchdog
+
+
+def watchdogs(bridge: BridgeProcess) -> list[int]:
+    """The watchdogs of a bridge's process, whichever thread has started them."""
+    assert bridge.child is not None
+    return [pid for pid in descendants(bridge.child.pid) if name(pid) == "nri-watchdog"]
+
+
+def test_dead_watchdog_is_replaced_when_nothing_happens(host: Host, bridge: BridgeProcess) -> None:
+    runtime = serve(bridge, "as a service")
+    host.configure(slow(host))
+    before = watchdog_of(bridge)
+    os.kill(before, signal.SIGKILL)
+    assert wait_until(lambda: before not in (found := watchdogs(bridge)) and len(found) == 1)
+    assert not has_zombie()
+    thread = in_background(runtime, "1f92")
+    assert wait_until((host.root / "begun").exists)
+    killed_with_its_plugins(host, bridge)
+    thread.join(SOON)
+
+
+def test_new_watchdog_kills_what_ran_before_it(host: Host, bridge: BridgeProcess) -> None:
+    runtime = serve(bridge, "as a service")
+    host.configure(slow(host))
+    thread = in_background(runtime, "1f92")
+    assert wait_until((host.root / "begun").exists)
+    os.kill(watchdog_of(bridge), signal.SIGKILL)
+    assert wait_until(lambda: not watchdogs(bridge))
+    assert status_of(host.root / "v1bridge.sock")["watchdog"] is None
+    assert len(watchdogs(bridge)) == 1
+    killed_with_its_plugins(host, bridge)
+    thread.join(SOON)
+
+
+def killed_with_its_plugins(host: Host, bridge: BridgeProcess) -> None:
+    assert host.processes()
+    bridge.signal(signal.SIGKILL)
+    bridge.wait()
+    assert wait_until(lambda: not host.processes())
+
+
+def test_stopped_watchdog_goes_on_and_one_that_is_kept_stopped_is_reported(host: Host, bridge: BridgeProcess) -> None:
+    serve(bridge, "as a service")
+    host.configure(slow(host))
+    path = host.root / "v1bridge.sock"
+    assert status_of(path)["watchdog"] is None
+    pid = watchdog_of(bridge)
+    os.kill(pid, signal.SIGSTOP)
+    assert wait_until(lambda: status_of(path)["watchdog"] is None and state_of(pid) == "S")
+    is_over = threading.Event()
+
+    def keep_stopped() -> None:
+        while not is_over.is_set():
+            os.kill(pid, signal.SIGSTOP)
+
+    thread = threading.Thread(target=keep_stopped)
+    thread.start()
+    try:
+        stopped = f"its watchdog, process {pid}, is stopped"
+        assert wait_until(lambda: status_of(path)["watchdog"] == stopped)
+    finally:
+        is_over.set()
+        thread.join()
+    assert wait_until(lambda: status_of(path)["watchdog"] is None)
+
+
+def state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

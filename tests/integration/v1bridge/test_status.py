@@ -114,8 +114,8 @@ def test_events_and_runs_are_counted(host: Host, bridge: BridgeProcess, runtime:
         start_container(runtime)
     assert wait_until(lambda: counted(path, "StartContainer")["answered"] == 3)
     keeper, missing = status_of(path)["plugins"]
-    assert keeper["runs"] == {"create": {"ok": 3, "error": 0, "killed": 0, "ignored": 0}}
-    assert missing["runs"] == {"create": {"ok": 0, "error": 0, "killed": 0, "ignored": 3}}
+    assert keeper["runs"] == {"create": {"ok": 3, "error": 0, "killed": 0, "ignored": 0, "refused": 0}}
+    assert missing["runs"] == {"create": {"ok": 0, "error": 0, "killed": 0, "ignored": 3, "refused": 0}}
     assert keeper["binary"] == str(host.bin / "keeper")
     assert (missing["binary"], missing["problem"].partition(":")[0]) == (None, "not found")
     assert missing["lastError"]["pod"] == "default/web"
@@ -150,7 +150,7 @@ def test_late_creates_are_counted_and_nothing_waits_for_them(host: Host, bridge:
     runtime = bridge.accept()
     runtime.configure()
     runtime.synchronize([pod()])
-    expected = {"waiting": 0, "running": 0, "succeeded": 1, "failed": 0}
+    expected = {"waiting": 0, "running": 0, "succeeded": 1, "failed": 0, "refused": 0}
     assert wait_until(lambda: status_of(path)["lateCreates"] == expected)
     # It is entered a moment later.
     assert wait_until(lambda: [(each["late"], each["event"]) for each in exchanges_of(path)] == [(True, None)])
@@ -208,7 +208,8 @@ def test_ways_to_start_plugins_are_shown(host: Host, bridge: BridgeProcess, runt
     assert foreign["resident"]["reason"] == "it was not built with nri.skel"
     assert ends["resident"]["reason"] == "it ends while it is loaded"
     assert ends["build"] == "0.7"
-    assert becomes(bridge, 1, "degraded: ends: started for each request: ")
+    assert becomes(bridge, 0, "well: ")
+    assert "note: ends is started for each request: it ends while it is loaded" in status(bridge).stdout
 
 
 @pytest.mark.parametrize(("state", "event"), [("setup", create_container), ("create", start_container)])
@@ -224,11 +225,53 @@ def test_failing_plugin_degrades_until_it_succeeds(
     assert wait_until(lambda: counted(path, refused).get("errors") == 1)
     stop_container(runtime)  # which the runtime sends after a refusal
     assert wait_until(lambda: "delete" in status_of(path)["plugins"][0]["runs"]), "the plugin got its delete"
-    assert becomes(bridge, 1, f"degraded: refusing: its last {state} failed: ")
+    assert becomes(bridge, 1, f"degraded: refusing: {state} has failed since ")
     assert f"refusing: {state} of default/web/app:" in status(bridge).stdout
     (host.root / "fixed").touch()
     event(runtime)
     assert becomes(bridge, 0, "well: ")
+
+
+def test_refusal_is_told_to_its_pod_alone(host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path) -> None:
+    refusal, room = '{"error": "size: found 9, expected at most 3", "refused": true}', host.root / "room"
+    host.script(
+        "asking", f"#!/bin/sh\ncat >/dev/null\nif [ -e {room} ]; then echo '{{}}'; else echo '{refusal}'; fi\n"
+    )
+    host.configure(plugin("asking"))
+    for _ in range(2):
+        with pytest.raises(StatusError, match=r"nri v0.1: plugin asking: size: found 9, expected at most 3$"):
+            start_container(runtime)
+    assert becomes(bridge, 0, "well: ")
+    document = status_of(path)
+    (refused,) = document["refusals"]
+    assert (refused["pod"], refused["container"], refused["count"]) == ("default/web", "app", 2)
+    assert (document["withoutPlugins"], document["plugins"][0]["lastError"]) == ([], None)
+    assert "- size: found 9" not in (page := status(bridge).stdout) and "size: found 9, expected at most 3" in page
+    assert "asking refused " in bridge.log
+    (host.root / "room").touch()
+    start_container(runtime)
+    assert status_of(path)["refusals"] == []
+
+
+def test_check_on_the_node_proves_a_plugin_that_has_failed(
+    host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path
+) -> None:
+    fails = f'case $(cat) in *nri-check*) ;; *) [ -e {host.root}/fixed ] || exit 3 ;; esac\necho "{{}}"'
+    host.script("failing", f'#!/bin/sh\n[ "$1" = invoke ] || exit 3\n{fails}\n')
+    host.configure(plugin("failing"))
+    with pytest.raises(StatusError, match="exit status 3"):
+        start_container(runtime)
+    assert becomes(bridge, 1, "degraded: failing: create has failed since ")
+    words = ["check", "--conf-dir", str(host.conf), "--conf-file", f"{host.root}/none", "--bin-dir", str(host.bin)]
+    (host.bin / "failing").rename(host.root / "away")
+    assert inside(*words, "--record-dir", str(host.root / "v1bridge.record")).status == 1
+    (host.root / "away").rename(host.bin / "failing")
+    assert check(bridge)[0] == 0  # another executable, as far as the bridge can tell
+    with pytest.raises(StatusError, match="exit status 3"):
+        start_container(runtime)
+    assert becomes(bridge, 1, "degraded: failing: create has failed since ")
+    assert inside(*words, "--record-dir", str(host.root / "v1bridge.record")).status == 0
+    assert check(bridge)[0] == 0
 
 
 # The socket
@@ -239,7 +282,7 @@ def test_no_event_waits_for_readers(host: Host, bridge: BridgeProcess, runtime: 
     with connected(path) as one, connected(path):
         one.sendall(b"\n")  # whose answer is not read; the other one sends nothing
         start_container(runtime)
-        assert wait_until(lambda: status_of(path)["plugins"][0]["last"] == {"create": "ok"})
+        assert wait_until(lambda: status_of(path)["plugins"][0]["last"]["create"]["outcome"] == "ok")
         assert json.loads(rest_of(one))["protocol"] == 1
 
 
@@ -261,7 +304,9 @@ def keys_of(value: Any, *free: str, at: str = "") -> set[str]:
 
 
 def test_documents_have_the_documented_keys(host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path) -> None:
-    host.configure(plugin("missing", failure_policy="ignore"))
+    host.script("refusing", """#!/bin/sh\necho '{"error": "no", "refused": true}'\n""")
+    ignored: dict[str, Any] = {"failure_policy": "ignore"}
+    host.configure(plugin("missing", **ignored), plugin("refusing", **ignored))
     start_container(runtime)
     assert wait_until(lambda: exchanges_of(path))
     documents = [status_of(path), ask(path, "default/web")]

@@ -262,3 +262,52 @@ def test_lines_of_stderr_are_logged_with_their_plugin(caplog: pytest.LogCaptureF
     assert caplog.messages == []
     chain.invoke(request(), "create")
     assert caplog.messages == ["a: one", "a: 100 %s", "b: one", "b: 100 %s"]
+
+
+# Refusals
+
+
+REFUSED = output({"error": "no CPU", "refused": True})
+
+
+@pytest.mark.parametrize("policy", ["fail", "ignore"])
+def test_refusal_stops_the_chain_as_an_error_does_and_is_told_apart(policy: str) -> None:
+    chain = client(FakeInvoker({"b": REFUSED}), failure_policy=policy)
+    steps: list[Step] = []
+    if policy == "fail":
+        error = failed(chain, on_step=steps.append)
+        assert str(error) == "plugin b: no CPU"
+    else:
+        chain.invoke(request(), "create", on_step=steps.append)
+    outcomes = {"fail": ["ok", "refused"], "ignore": ["ok", "refused", "ok"]}
+    assert [step.outcome for step in steps] == outcomes[policy]
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (output({"error": "no CPU", "refused": True}, status=3), "no CPU; exit status 3"),
+        (output({"error": "no CPU", "refused": None}), "no CPU"),
+        (
+            output({"error": "", "refused": True}),
+            "no valid result: found refused without an error, expected its reason",
+        ),
+        (output({"error": "no", "refused": "yes"}), "no valid result: result.refused: found the string 'yes', "),
+    ],
+)
+def test_failure_is_no_refusal(answer: Output, reason: str) -> None:
+    steps: list[Step] = []
+    error = failed(client(FakeInvoker({"a": answer})), on_step=steps.append)
+    assert str(error).startswith(f"plugin a: {reason}")
+    assert [step.outcome for step in steps] == ["error"]
+
+
+def test_contradiction_in_a_condition_is_a_refusal_of_its_plugin() -> None:
+    entry = PluginEntry(type="b", when={"namespaces": ["shop"]})
+    chain = client(FakeInvoker(), *entries("a"), entry)
+    labels = {"io.kubernetes.pod.namespace": ""}
+    forged = {"io.kubernetes.cri.sandbox-namespace": "other", "io.kubernetes.pod.namespace": "shop"}
+    steps: list[Step] = []
+    with pytest.raises(ChainError, match=r"^plugin b: when: found .* and .*; expected a container whose"):
+        chain.invoke(request(spec=Spec(annotations=forged), labels=labels), "create", on_step=steps.append)
+    assert [(step.plugin.type, step.outcome) for step in steps] == [("b", "refused")]

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from nri.config import refused
 from nri.config.in_use import InUse
+from nri.doctor.examination import SELECTOR
 from nri.doctor.node import MAX_FILE, Node, reason, without_secrets
 from tests.support import status_documents as documents
 from tests.support.scratch_node import CONFIG, LAUNCHED, MAINTAINED, NRI, PLUGINS, SERVICE, SOCKET, ScratchNode
@@ -23,6 +25,7 @@ OURS = f'{RUNTIMES}]\n{RUNTIMES}.options]\n  BinaryName = "/opt/nri/sbin/nri-run
 PODMAN = {"version": {"Version": "5.4.2"}, "host": {"ociRuntime": {"path": "/opt/nri/sbin/nri-crun"}}}
 DOCKER = {"DefaultRuntime": "nri-runc", "Runtimes": {"nri-runc": {"path": "/opt/nri/sbin/nri-runc"}}}
 RESTART = "systemctl restart containerd"
+KUBECTL = "kubectl -n kube-system"
 
 
 @pytest.fixture
@@ -94,6 +97,31 @@ def docker_without_ours(node: ScratchNode) -> None:
 def refused_configuration(node: ScratchNode) -> None:
     assert node.status is not None
     node.status["configuration"] |= {"valid": False, "faults": ["10.conf: type: found 'hunter2', expected a name"]}
+
+
+def in_a_pod(node: ScratchNode) -> None:
+    """The bridge of a DaemonSet, which does not answer."""
+    outside(node)
+    node.process(812, "/opt/nri/lib/nri", "bridge", namespace="mnt:[2]")
+    node.write("/proc/812/cgroup", "0::/kubepods.slice/kubepods-podabc.slice/cri-containerd-0123.scope\n")
+    node.status = None
+
+
+def shared_run(node: ScratchNode) -> None:
+    """Others can write to /run, so no bridge makes its socket there."""
+    node.status = None
+    node.path("/run/x").parent.chmod(0o777)
+    node.path("/run/nri/x")
+
+
+def refused_config_map(node: ScratchNode) -> None:
+    refused.note(f"{node.root}/etc/nri/resource.d", "/configuration", ["10.conf:1:1: x: found 'hunter2'"])
+
+
+def throttled(node: ScratchNode, periods: int = 100, stopped: int = 10) -> None:
+    node.write("/proc/812/cgroup", "0::/kubepods/poda/b\n")
+    content = f"usage_usec 5\nnr_periods {periods}\nnr_throttled {stopped}\nthrottled_usec 9\n"
+    node.write("/sys/fs/cgroup/kubepods/poda/b/cpu.stat", content)
 
 
 # A change to a healthy node; then of the fault that doctor finds: its code, its text and its remedy.
@@ -291,6 +319,31 @@ STATES: list[tuple[Callable[[ScratchNode], object], str, str, str]] = [
         "correct /etc/nri/runtime.json",
     ),
     (
+        in_a_pod,
+        "not-answering",
+        "process 812 is a bridge, and /run/nri/v1bridge.sock does not exist",
+        f"{KUBECTL} delete pod POD, which is this node's: {KUBECTL} get pods {SELECTOR} -o wide",
+    ),
+    (shared_run, "not-roots", "/run is writable by others (mode 0777", "chown root:root /run; chmod 0755 /run"),
+    (
+        refused_config_map,
+        "refused-configuration",
+        "a configuration was refused, and an older one is in use: /configuration",
+        "nri status shows its faults; correct them, and apply it again; or rm /etc/nri/resource.d.refused",
+    ),
+    (
+        throttled,
+        "no-cpu",
+        "a CPU limit has stopped the bridge in 10 % of its periods: /kubepods/poda/b",
+        "remove the CPU limit of its pod or unit",
+    ),
+    (
+        lambda node: node.write(CONFIG, f'{MAINTAINED}  plugin_request_timeout = "100ms"\n'),
+        "timeout",
+        "containerd 1.7.24 has plugin_request_timeout = 100ms: it cuts the bridge off after that",
+        f"set 2s, the default, in {CONFIG}; {RESTART}",
+    ),
+    (
         lambda node: node.write("/proc/self/mountinfo", "30 23 0:26 / /sys rw - sysfs sysfs rw\n"),
         "no-cgroups",
         "no cgroup hierarchy with controllers is mounted: plugins find no cgroup",
@@ -443,6 +496,29 @@ def test_a_node_with_many_processes_and_mounts_is_seen_whole(node: ScratchNode) 
         node.path(f"/proc/{pid}").mkdir()
     assert node.faults() == []
     assert node.found("socket")
+
+
+@pytest.mark.parametrize("timeout", ["500ms", "2s", "1m0.5s", "x", ""])
+def test_time_that_a_plugin_has_is_judged_as_go_reads_it(node: ScratchNode, timeout: str) -> None:
+    node.well().write(CONFIG, f'{MAINTAINED}  plugin_request_timeout = "{timeout}"\n')
+    assert node.faults() == []
+
+
+def test_limit_that_seldom_stops_the_bridge_is_no_fault(node: ScratchNode) -> None:
+    throttled(node.well(), periods=100, stopped=9)
+    assert node.faults() == []
+    throttled(node, periods=0, stopped=0)
+    assert node.faults() == []
+
+
+def test_bridge_in_a_pod_is_restarted_and_read_by_kubectl(node: ScratchNode) -> None:
+    in_a_pod(node.well())
+    node.status = documents.healthy(ownPod="nri/nri-v1bridge-x7f2k")
+    node.status["log"]["to"] = "stderr"
+    assert node.faults() == []
+    (old,), (log,) = node.found("old-bridge"), node.found("no-lines")
+    assert old.fix == "kubectl -n nri delete pod nri-v1bridge-x7f2k"
+    assert log.fix == "kubectl -n nri logs -c bridge nri-v1bridge-x7f2k"
 
 
 def test_pods_without_plugins_and_unknown_pods_are_notes(node: ScratchNode) -> None:

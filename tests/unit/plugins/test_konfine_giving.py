@@ -3,6 +3,7 @@
 import errno
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -105,14 +106,17 @@ def test_wrong_number_of_an_allowed_pod_is_an_error(v2: GivingNode) -> None:
 def test_refusals_name_what_is_free(tmp_path: Path) -> None:
     node = GivingNode(tmp_path, packages=2, cores=4, threads=2)
     node.start("web")
+    here, then = os.uname().nodename, "; delete the pod to have it scheduled again"
     assert node.refusal("db/main", ask=16) == (
-        "16 exclusive CPUs asked for, 15 are free beside the 1 that must stay shared"
+        f"{EXCLUSIVE}: asks for 16 CPUs alone, and on the node {here} 15 are free, beside the 1 that must stay shared"
+        + then
     )
     for name, ask in (("a", 1), ("b", 7), ("c", 2)):
         node.start(name, ask=ask)
     node.stop("b")
     assert node.refusal("d", ask=8) == (
-        "8 exclusive CPUs asked for, 7 on node 0 and 6 on node 1 are free; `spread` would take both"
+        f"{EXCLUSIVE}: asks for 8 CPUs alone, and on the node {here} 7 on node 0 and 6 on node 1 are free; "
+        f"`spread` would take both; shop/a/a has {node.cpus('a')}, shop/c/c has {node.cpus('c')}{then}"
     )
     assert node.start("d", ask=8, exclusive={"spread": True}).metadata["exclusive"] == "8"
 
@@ -227,7 +231,8 @@ def test_pool_without_a_free_cpu_refuses_the_container(v2: GivingNode) -> None:
     v2.start("web")
     v2.start("a", annotations={"qos.class": "big"}, cpu={"shares": 102400})
     assert v2.all() == {"web": "7", "a": "0-6"}
-    assert v2.refusal("b", annotations={"qos.class": "more"}) == "the pool more has no CPU, and no other one is free"
+    refusal = v2.refusal("b", annotations={"qos.class": "more"})
+    assert refusal.startswith(f"the pool more has no CPU, and none is free on the node {os.uname().nodename}")
 
 
 def test_pools_that_leave_no_cpu_are_named(v2: GivingNode) -> None:
@@ -441,3 +446,21 @@ def test_units_that_were_not_told_are_reported_and_told_later(
         units = [systemd.properties[path_of(name).rpartition("/")[2]] for name in SHARED]
         assert {unit["AllowedCPUs"] for unit in units} == {b"\xee"}
         assert not any(entry.get("untold") for entry in node.state()["containers"].values())
+
+
+@pytest.mark.parametrize(
+    ("file", "make", "fault"),
+    [
+        ("state.json", os.mkfifo, "found a FIFO, expected a regular file"),
+        ("state.json", os.mkdir, "found a directory, expected a regular file"),
+        ("lock", os.mkdir, "Is a directory"),
+    ],
+)
+def test_record_that_is_no_file_is_named_and_not_waited_for(
+    v2: GivingNode, file: str, make: Callable[[Path], None], fault: str
+) -> None:
+    v2.start("web")
+    (v2.record.parent / file).unlink()
+    make(v2.record.parent / file)
+    wanted = "konfine keeps its record of CPUs there: files that it can read and write"
+    assert v2.refusal("db/main", ask=2) == f"{v2.record.parent / file}: {fault}; {wanted}"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from nri.plugins.qos import CPU, KEYS, MEMORY, SPEC, QoS, quantity
+from nri.skel import Refusal
 from nri.testing import CgroupTree, Pod, assert_idempotent, invoke
-from nri.types import DecodeError
 from nri.types.v1 import Result
 
 OPEN = {"class": ["default"], "batch": ["default"], "env": ["default"]}
@@ -247,7 +247,7 @@ def test_quantities_of_kubernetes(value: object, number: int) -> None:
 
 @pytest.mark.parametrize("value", ["", "-1", "1.5", "1m", "1ki", "Gi", "1e3", None, True, 1.5, "9" * 30, "9999999Ti"])
 def test_a_quantity_that_is_not_whole_is_refused(value: object) -> None:
-    with pytest.raises(DecodeError, match=r"^x: found .*, expected "):
+    with pytest.raises(Refusal, match=r"^x: found .*, expected "):
         quantity(value, "x")
 
 

@@ -306,3 +306,16 @@ def test_answer_is_written_whole_or_it_is_exit_1() -> None:
     text = io.StringIO()
     assert skel.run(Fake(), ["fake", "invoke"], io.StringIO(REQUEST.decode()), text, err) == 0
     assert json.loads(text.getvalue())["plugin"] == "fake"
+
+
+def test_refusal_is_an_error_of_a_plugin_that_works() -> None:
+    ran = Process(failing(skel.Refusal("size: found 9\n, expected at most 3")), "invoke")
+    assert (ran.status, ran.stderr) == (0, "")
+    assert ran.result == {
+        "plugin": "fake",
+        "version": "0.1",
+        "error": "size: found 9\\n, expected at most 3",
+        "refused": True,
+    }
+    assert "refused" not in Process(failing(NRIError("no")), "invoke").result
+    assert "refused" not in Process(failing(ValueError("no")), "invoke").result

@@ -17,8 +17,7 @@ from nri.cli.status import status as status_command
 from nri.errors import NRIError
 from nri.status import client
 from nri.status.client import AskError, NoBridgeError
-from nri.status.judging import NO_BRIDGE
-from nri.status.probe import probe
+from nri.status.judging import NO_BRIDGE, probe
 from tests.support import status_documents as documents
 from tests.support.status_server import served_by, serving
 
@@ -120,7 +119,7 @@ def test_a_probe_and_a_scrape_of_such_a_document_say_why(path: Path) -> None:
         checked = probe(str(path), is_alive=False)
         metrics = [*BridgeCollector(str(path), reported.append).collect()]
     why = f"{path}: the answer cannot be used (KeyError: {{}}): use the nri of the bridge's version"
-    assert (checked.code, checked.reasons) == (NO_BRIDGE, [why.format("'resident'")])
+    assert (checked.code, checked.reasons) == (NO_BRIDGE, [why.format("'problem'")])
     assert [sample.value for metric in metrics for sample in metric.samples] == [0.0]
     assert reported == [why.format("'source'")]
 

@@ -13,12 +13,13 @@ from click.testing import CliRunner
 import nri
 from nri.cli.status import status
 from nri.client import chain
-from nri.status.judging import DEGRADED, MAX_LINE, NO_BRIDGE, OUTCOMES, WELL, Verdict, judge
-from nri.status.probe import probe, run
+from nri.status.judging import DEGRADED, MAX_LINE, NO_BRIDGE, OUTCOMES, WELL, Verdict, judge, probe, run
 from tests.support import status_documents as documents
 from tests.support.status_server import serving
 
 FAILED = {"time": documents.NOW, "state": "create", "pod": "default/web", "container": "app", "error": "no quota"}
+
+SINCE = "2025-11-22 08:55:00 UTC"
 
 
 def with_plugin(**changes: Any) -> dict[str, Any]:
@@ -71,23 +72,48 @@ def test_outcomes_are_those_of_the_bridge() -> None:
         ),
         (
             with_plugin(resident={"state": "failed", "reason": "a thread"}),
-            "degraded: clearcfs: started for each request: a thread",
+            "well: connected to containerd v2.1.9, 1 plugin",
         ),
         (
-            with_plugin(resident={"state": "failed", "reason": None}),
-            "degraded: clearcfs: started for each request: no reason is known",
+            with_plugin(last={"create": documents.last("killed", "no quota")}),
+            f"degraded: clearcfs: create has failed since {SINCE}, last of default/web/app: no quota",
         ),
         (
-            with_plugin(last={"create": "killed"}, lastError=FAILED),
-            "degraded: clearcfs: its last create failed: no quota",
+            with_plugin(
+                last={
+                    "setup": documents.last("ignored", container=None),
+                    "create": documents.last("refused", "no quota"),
+                    "delete": documents.last(),
+                }
+            ),
+            f"degraded: clearcfs: setup has failed since {SINCE}, last of default/web: no reason is known",
         ),
         (
-            with_plugin(last={"setup": "ignored", "create": "error", "delete": "ok"}),
-            "degraded: clearcfs: its last setup and create failed",
+            with_plugin(last={"create": documents.last("refused", "no quota")}),
+            "well: connected to containerd v2.1.9, 1 plugin",
         ),
-        (with_plugin(problem="a", last={"setup": "ignored", "create": "error"}), "degraded: clearcfs: a"),
+        (with_plugin(problem="a", last={"create": documents.last("error")}), "degraded: clearcfs: a"),
+        (
+            documents.healthy(
+                without=documents.without(("a", "create", "refused", 2), (None, "setup", "missed", 3)),
+                refusals=[documents.refusal()],
+            ),
+            "well: connected to containerd v2.1.9, 2 plugins",
+        ),
+        (
+            documents.healthy(without=documents.without(("a", "create", "refused", 2), ("a", "create", "failed", 1))),
+            "degraded: pods and containers without a: 1",
+        ),
+        (
+            with_part("configuration", refused={"since": 0, "source": "/a", "faults": ["x"]}),
+            "well: connected to containerd v2.1.9, 2 plugins",
+        ),
+        (
+            documents.healthy(watchdog="its watchdog, process 7, is stopped"),
+            "degraded: plugins would outlive the bridge: its watchdog, process 7, is stopped",
+        ),
     ],
-    ids=range(18),
+    ids=range(22),
 )
 def test_a_status_is_judged_by_what_is_now(document: dict[str, Any], line: str) -> None:
     verdict = judge(document)

@@ -34,13 +34,16 @@ def test_the_page_of_one_that_is_not_begins_with_the_reasons() -> None:
         "degraded",
         "- the configuration is not valid, the last valid one is in use:",
         "  /etc/nri/resource.d/10-clearcfs.conf:4:7: plugins[0].type: missing",
-        "- clearcfs: its last create failed: /sys/fs/cgroup/kubepods/cpu.max: Permission",
-        "  denied",
-        "- konfine: started for each request: it holds a thread",
+        "- clearcfs: create has failed since 2025-11-22 08:55:00 UTC, last of",
+        "  default/web/app: /sys/fs/cgroup/kubepods/cpu.max: Permission denied",
         "- absent: not found in /opt/nri/bin",
+        "- pods and containers without clearcfs: 1",
     ]
+    assert "note: konfine is started for each request: it holds a thread" in lines
+    at = lines.index("last errors and refusals")
+    assert lines[at + 1] == "- 2025-11-22 08:59:50 UTC konfine: create of default/db/db refused, 6 times:"
     assert "configuration  NOT VALID since 2025-11-22 08:50:00 UTC (10 min ago)" in lines
-    assert "absent         off    0      0       0        0        -        -" in lines
+    assert "absent         off    0      0        0        0        -        -" in lines
     assert lines_of(documents.healthy())[:2] == ["well: connected to containerd v2.1.9, 2 plugins", ""]
 
 
@@ -83,7 +86,7 @@ def test_no_text_breaks_a_page(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "shown"), [("\ud800", r"\ud800"), ("\x1b[2J", r"\x1b[2J"), ("\n" * 3000, r"\n" * 4)]
+    ("state", "shown"), [("\ud800", r"\ud800"), ("\x1b[2J", r"\x1b[2J"), ("\n" * 3000, r"\n" * 6)]
 )
 def test_a_state_of_a_resident_that_is_not_known_fits_its_column(state: str, shown: str) -> None:
     plugin = documents.plugin("clearcfs", resident={"state": state, "reason": None})
@@ -105,7 +108,7 @@ def test_the_largest_numbers_fit() -> None:
     value["plugins"] = [
         documents.plugin(
             "x" * 40,
-            runs={"create": documents.runs(ok=most, error=most, killed=most, ignored=most)},
+            runs={"create": documents.runs(ok=most, error=most, killed=most, ignored=most, refused=most)},
             seconds={"bounds": [12345678.9], "counts": [0, most], "sum": 1.0},
         )
     ]

@@ -1,7 +1,9 @@
 """What the bridge counts, and what it keeps of its exchanges with pods."""
 
+import itertools
 import json
 import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -11,13 +13,26 @@ import pytest
 from nri.client import PluginError, Step
 from nri.config.entries import PluginEntry
 from nri.types.v1 import Request, Result
-from nri.v1bridge.ledger import BOUNDS, MAX_ERROR, MAX_EXCHANGES, MAX_PLUGINS, MAX_TEXT, Ledger
+from nri.v1bridge.ledger import (
+    BOUNDS,
+    MAX_ERROR,
+    MAX_EXCHANGES,
+    MAX_PLUGINS,
+    MAX_REFUSALS,
+    MAX_TEXT,
+    Ledger,
+    identity,
+)
 from nri.v1bridge.log import EventLines, EventLog
 from nri.v2.ttrpc import Call
 from tests.support.node import call
 
 CONF = "/etc/nri/resource.d/10.conf"
 OK = {"create": "ok"}
+
+
+def outcomes(runs: dict[str, Any]) -> dict[str, str]:
+    return {state: run["outcome"] for state, run in runs["last"].items()}
 
 
 def step(plugin: str = "a", error: str = "", *, seconds: float = 0.002, source: str = CONF, **about: Any) -> Step:
@@ -29,7 +44,9 @@ def step(plugin: str = "a", error: str = "", *, seconds: float = 0.002, source: 
     )
     made.is_ignored = about.get("ignored", False)
     if error:
-        made.error = PluginError(plugin, error, killed=about.get("killed", False))
+        made.error = PluginError(
+            plugin, error, killed=about.get("killed", False), refused=about.get("refused", False)
+        )
     else:
         made.result = Result(plugin=plugin)
     return made
@@ -77,10 +94,10 @@ def test_the_runs_of_a_plugin_are_counted_by_state_and_outcome() -> None:
     ran(ledger, step(), state="delete")
     runs = runs_of(ledger, "a")
     assert runs["runs"] == {
-        "create": {"ok": 1, "error": 0, "killed": 1, "ignored": 0},
-        "delete": {"ok": 1, "error": 1, "killed": 0, "ignored": 0},
+        "create": {"ok": 1, "error": 0, "killed": 1, "ignored": 0, "refused": 0},
+        "delete": {"ok": 1, "error": 1, "killed": 0, "ignored": 0, "refused": 0},
     }
-    assert (sum(runs["seconds"]["counts"]), runs["seconds"]["sum"], runs["last"]) == (
+    assert (sum(runs["seconds"]["counts"]), runs["seconds"]["sum"], outcomes(runs)) == (
         4,
         0.008,
         {"create": "killed", "delete": "ok"},
@@ -101,7 +118,7 @@ def test_the_last_outcome_counts_for_the_same_executable_and_entry(tmp_path: Pat
     entry, other = PluginEntry(type="a", source=CONF), PluginEntry(type="a", source=CONF, timeout=3.0)
 
     def last(plugin: PluginEntry) -> dict[str, str]:
-        return dict(ledger.runs(plugin, str(binary))["last"])
+        return outcomes(ledger.runs(plugin, str(binary)))
 
     def run(state: str, error: str = "") -> None:
         made = step(error=error)
@@ -119,13 +136,66 @@ def test_the_last_outcome_counts_for_the_same_executable_and_entry(tmp_path: Pat
     assert last(entry) == {"delete": "ok"}
 
 
+@pytest.fixture
+def seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that goes on by a second when it is read."""
+    now = itertools.count(1)
+    monkeypatch.setattr(time, "time", lambda: float(next(now)))
+
+
+@pytest.mark.usefixtures("seconds")
+def test_failure_counts_from_the_first_of_them_until_a_run_or_a_check_proves_the_plugin(tmp_path: Path) -> None:
+    ledger, binary = Ledger(), tmp_path / "a"
+    binary.write_text("one")
+
+    def run(state: str = "create", error: str = "", **about: Any) -> dict[str, Any]:
+        made = step(error=error, **about)
+        made.binary = str(binary)
+        ran(ledger, made, state=state, name=f"default/{error or 'web'}/app")
+        return dict(ledger.runs(made.plugin, str(binary))["last"][state])
+
+    first, second = run(error="one"), run(error="two")
+    about = {"outcome": "error", "since": first["time"], "time": first["time"] + 1, "state": "create"}
+    assert second == about | {"pod": "default/two", "container": "app", "error": "two"}
+    assert run(error="refused", refused=True)["outcome"] == "refused"  # it works
+    assert run(error="three")["since"] > first["time"]
+    run("update", "killed", killed=True)
+    run("delete")
+    ledger.prove([("b", identity(str(binary))), ("a", (1, 2, 3))])
+    last = ledger.runs(PluginEntry(type="a", source=CONF), str(binary))
+    assert outcomes(last) == {"create": "error", "update": "killed", "delete": "ok"}
+    ledger.prove([("a", identity(str(binary)))])
+    last = ledger.runs(PluginEntry(type="a", source=CONF), str(binary))
+    assert outcomes(last) == {"delete": "ok"}
+    assert last["lastError"]["error"] == "killed: killed"
+
+
+@pytest.mark.usefixtures("seconds")
+def test_refusals_are_kept_until_the_container_is_admitted() -> None:
+    ledger = Ledger()
+    for name in ("default/a/app", "default/b", "default/a/app"):
+        ran(ledger, step(error="no CPU", refused=True, ignored=True), name=name)
+    assert [
+        (each["pod"], each["container"], each["plugin"], each["count"], each["error"]) for each in ledger.refusals()
+    ] == [("default/b", None, "a", 1, "no CPU"), ("default/a", "app", "a", 2, "no CPU")]
+    assert ledger.refusals()[1]["since"] < ledger.refusals()[1]["time"]
+    runs = runs_of(ledger, "a")
+    assert (runs["runs"]["create"]["refused"], runs["lastError"]) == (3, None)
+    ran(ledger, step(), name="default/a/app")
+    ran(ledger, step(error="broken"), name="default/b")
+    assert ledger.refusals() == []
+    for number in range(MAX_REFUSALS + 5):
+        ran(ledger, step(error="no CPU", refused=True), name=f"default/{number}")
+    assert [each["pod"] for each in ledger.refusals()][::63] == ["default/5", "default/68"]
+
+
 def test_the_plugins_that_ran_longest_ago_are_forgotten() -> None:
     ledger = Ledger()
     for number in range(MAX_PLUGINS):
         ran(ledger, step(f"p{number}"))
     ran(ledger, step("p0"))
     ran(ledger, step("new"))
-    assert [runs_of(ledger, name)["last"] for name in ("p0", "p1", "p2", "new")] == [OK, {}, OK, OK]
+    assert [outcomes(runs_of(ledger, name)) for name in ("p0", "p1", "p2", "new")] == [OK, {}, OK, OK]
 
 
 def test_events_are_counted_by_name() -> None:

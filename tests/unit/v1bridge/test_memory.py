@@ -229,15 +229,16 @@ def test_all_that_lack_a_plugin_are_counted_and_the_last_are_listed(
     assert [(each["id"], each["why"]) for each in listed] == [
         (id_, f"its failure is ignored: no {id_}") for id_ in "yz"
     ]
-    by = {"plugin": "a", "state": "create", "namespace": "default", "count": 3}
-    assert counted == {"containers": 3, "by": [by]}
+    by = {"plugin": "a", "state": "create", "cause": "ignored", "count": 3}
+    causes = dict.fromkeys(("failed", "refused", "missed", "unconfigured", "off"), 0) | {"ignored": 3}
+    assert counted == {"containers": 3, "causes": causes, "by": [by]}
 
 
 def test_first_reason_counts_and_one_for_all_only_without_others(memory: Memory) -> None:
     row = create(memory, subject(), ran("a", error="one", how="ignored"))
-    memory.lack(row, "create", "a", "two")
-    memory.lack(row, "create", None, "three")
-    memory.lack(row, "setup", None, "\x1b four")
+    memory.lack(row, "create", "a", "two", "failed")
+    memory.lack(row, "create", None, "three", "failed")
+    memory.lack(row, "setup", None, "\x1b four", "failed")
     assert [(each["plugin"], each["why"]) for each in memory.lacking()[0]] == [
         ("a", "its failure is ignored: one"),
         (None, "\\x1b four"),

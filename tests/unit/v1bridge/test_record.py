@@ -71,9 +71,8 @@ def test_damaged_files_and_those_of_others_count_as_nothing(path: Path, loaded: 
 
 
 HAD = ["a 1", '{"type": "a", "conf": 1}', ["create"], [1, 2], '{"plugin": "a"}', False]
-LACK = ["a", "create", 1.5, "no"]
+LACK = ["a", "create", 1.5, "no", "failed"]
 ROW: dict[str, Any] = {
-    "old": False,
     "name": "default/web",
     "life": "",
     "created": True,
@@ -89,39 +88,17 @@ def test_every_value_of_a_row_is_checked(path: Path) -> None:
     wrong: list[dict[str, Any]] = [{**ROW, key: 1.5} for key in ("setup", "had", "lacks")]
     wrong += [{**ROW, "had": [[*HAD[:at], 1.5, *HAD[at + 1 :]]]} for at in range(1, 4)]
     wrong += [{key: value for key, value in ROW.items() if key != missing} for missing in ROW]
-    wrong += [{**ROW, "lacks": [[*LACK[:2], "x", "no"]]}, {**ROW, "had": [HAD[:5]]}]
+    wrong += [
+        {**ROW, "lacks": [[*LACK[:2], "x", "no", "failed"]]},
+        {**ROW, "lacks": [[*LACK[:4], "x"]]},
+        {**ROW, "had": [HAD[:5]]},
+    ]
     for number, value in enumerate(wrong):
         (path / f"wrong{number}.json").write_text(json.dumps(value))
     memory = Memory()
     memory.load(str(path))
     assert [*memory.rows] == ["right"]
     assert memory.rows["right"].had[0].failed_with == (1, 2)
-
-
-def test_record_of_the_build_before_is_read_once(path: Path) -> None:
-    """It had an empty file for each create, and a file of notes."""
-    path.mkdir(parents=True)
-    for name in ("aaa.created", "bbb.created", "damaged.created"):
-        (path / name).touch()
-    lacks = {"pod": "default/web", "container": "app", "plugin": "x", "state": "create", "since": 1, "why": "no"}
-    (path / "bbb.notes").write_text(json.dumps({"setup": ["y"], "without": [lacks]}))
-    (path / "ccc.notes").write_text(json.dumps({"setup": ["z"], "without": []}))
-    (path / "damaged.notes").write_text("{")
-    memory = Memory()
-    memory.load(str(path))
-    rows = memory.rows
-    assert {id_: (row.is_created, row.setup, [*row.lacks]) for id_, row in rows.items()} == {
-        "aaa": (True, [], []),
-        "bbb": (True, ["y"], [("x", "create")]),
-        "ccc": (False, ["z"], []),
-    }
-    for row in rows.values():
-        memory.adopt(row, [])
-    memory.remove("aaa")
-    assert names(path) == ["bbb.json", "ccc.json", "damaged.created", "damaged.notes"]
-    again = Memory()
-    again.load(str(path))
-    assert sorted(again.rows) == ["bbb", "ccc"]
 
 
 def test_before_the_first_load_there_is_no_directory() -> None:
@@ -204,7 +181,7 @@ def test_all_is_written_again_when_the_directory_was_removed(path: Path, is_made
     memory.load(str(path))
     for id_ in ("aaa", "bbb"):
         memory.rows[id_] = Row(id_)
-        memory.lack(memory.rows[id_], "create", "one", "no")
+        memory.lack(memory.rows[id_], "create", "one", "no", "failed")
     before = names(path)
     path.rename(path.with_name("aside"))
     if is_made_again:
