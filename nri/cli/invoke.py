@@ -152,7 +152,8 @@ def _print_step(step: Step) -> None:
     if step.error is not None:
         if step.stdout:
             click.echo(f"  stdout: {readable(step.stdout[:4096])}")
-        click.echo(f"  {'ignored' if step.is_ignored else 'error'}: {escape(step.error.reason)}")
+        how = "refused" if step.error.refused else "ignored" if step.is_ignored else "error"
+        click.echo(f"  {how}: {escape(step.error.reason)}")
     if sys.stdout:  # None if the caller has closed it
         sys.stdout.flush()
 
@@ -161,7 +162,7 @@ def _step_value(step: Step) -> dict[str, Any]:
     return {
         "plugin": step.plugin.type,
         "binary": step.binary or None,
-        "request": json.loads(step.request),
+        "request": json.loads(step.request) if step.request else None,
         "result": step.result.to_value() if step.result is not None else None,
         "error": step.error.reason if step.error is not None else None,
         "seconds": step.seconds,

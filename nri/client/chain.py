@@ -295,7 +295,7 @@ class Client:
             if seconds <= 0:  # a plugin that is killed right after its start may be in the middle of its work
                 raise PluginError(plugin, "not started: no time is left")
         if stop is not None and stop.is_set:
-            raise PluginError(plugin, f"not started: {STOPPED}")
+            raise PluginError(plugin, f"not started: {STOPPED}", abandoned=True)
 
         def say(line: str) -> None:
             log(plugin, line)
@@ -322,7 +322,7 @@ def _result(plugin: str, binary: str, output: Output, seconds: float) -> Result:
     if output.stopped == "deadline":
         raise PluginError(plugin, f"no result after {seconds:.3g} s{stderr}", killed=True)
     if output.stopped == "stop":
-        raise PluginError(plugin, f"{STOPPED}{stderr}", killed=True)
+        raise PluginError(plugin, f"{STOPPED}{stderr}", killed=True, abandoned=True)
     if output.stopped:
         fault = f"it wrote more than {MAX_OUTPUT} bytes to stdout, expected one result"
         raise PluginError(plugin, fault + stderr, killed=True)

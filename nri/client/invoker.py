@@ -31,10 +31,13 @@ class PluginError(NRIError):
 
     :param killed: whether the host has killed it, as at its deadline; then the reason begins with ``killed: ``.
     :param refused: whether it is no failure, but an answer: the container may not have what it asks for.
+    :param abandoned: whether the host has ended it since its answer was not wanted any more: that says nothing of it.
     """
 
-    def __init__(self, plugin: str, reason: str, *, killed: bool = False, refused: bool = False) -> None:
-        self.killed, self.refused = killed, refused
+    def __init__(
+        self, plugin: str, reason: str, *, killed: bool = False, refused: bool = False, abandoned: bool = False
+    ) -> None:
+        self.killed, self.refused, self.abandoned = killed, refused, abandoned
         self.plugin = escape(plugin)
         self.reason = escape(f"killed: {reason}" if killed else reason)
         super().__init__(f"{self.plugin}: {self.reason}")

@@ -154,7 +154,8 @@ class Ledger:
         before = runs["last"].get(state)
         if before is not None and outcome not in WELL and before["outcome"] not in WELL:
             run["since"] = before["since"]
-        runs["last"][state] = run
+        if step.error is None or not step.error.abandoned:
+            runs["last"][state] = run
         subject = plugin, state, about["pod"], about["container"]
         refusal = self._refusals.pop(subject, {"since": about["time"], "count": 0})
         if outcome == "refused":

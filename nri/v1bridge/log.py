@@ -396,7 +396,9 @@ class EventLines:
         self._flush()
         steps = self.steps
         failed = sum([step.error is not None for step in steps])
+        is_refused = failed > 0 and all(step.error is None or step.error.refused for step in steps)
         level = logging.ERROR if error or failed else logging.INFO if steps else logging.DEBUG
+        level = logging.WARNING if is_refused else level
         if not log.isEnabledFor(level):
             return
         pairs: list[tuple[str, object]] = [("ms", round(seconds * 1000, 1))]
@@ -413,7 +415,7 @@ class EventLines:
                     pairs.append((f"{_quoted(name)}.{_quoted(shorten(key, MAX_VALUE))}", shorten(value, MAX_VALUE)))
         if errors or error:
             pairs.append(("error", "; ".join(errors) or shorten(error, MAX_TEXT)))
-        message = "failed" if error else "ignored" if failed else "answered"
+        message = "refused" if is_refused else "failed" if error else "ignored" if failed else "answered"
         log.log(level, message, extra=_about(self.name, self.request, *pairs))
 
 

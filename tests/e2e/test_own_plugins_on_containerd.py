@@ -168,7 +168,12 @@ def test_container_runs_alone_until_it_stops(containerd: Containerd, cri: Cri, s
 
     with pytest.raises(grpc.RpcError) as refused:
         start(cri, "more", ALONE)
-    assert "1 exclusive CPU asked for, 0 are free beside the 1 that must stay shared" in refused.value.details()
+    asks = f"nri v0.1: plugin konfine: {EXCLUSIVE}: asks for 1 CPU alone, and on the node {os.uname().nodename} "
+    assert f"{asks}none is free, beside the 1 that must stay shared; " in refused.value.details()
+    assert "shop/app has 0" in refused.value.details()
+    assert "delete the pod to have it scheduled again" in refused.value.details()
+    assert containerd.enclosure.run("/opt/nri/lib/nri", "status", "--check").startswith("well: ")
+    assert "konfine refused " in log(containerd)
 
     cri.stop(db)
     assert knob(containerd, web, "cpuset.cpus") == "0-1"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from nri.config import refused
 from nri.v2 import api
 from nri.v2.ttrpc import StatusError
 from tests.integration.v1bridge.bridge_process import BridgeProcess, a_bridge
@@ -21,6 +22,7 @@ from tests.support.runtime import Runtime
 from tests.support.waiting import until
 
 BROKEN = "#!/bin/sh\necho no such device >&2\nexit 3\n"
+REFUSING = """#!/bin/sh\necho '{"error": "no CPU is free", "refused": true}'\n"""
 MENDED = "#!/bin/sh\necho '{}'\n"
 
 pytestmark = pytest.mark.prometheus
@@ -93,6 +95,20 @@ def test_alerts_fire_and_clear(host: Host, bridge: BridgeProcess, tmp_path: Path
             until_cleared(server, "NRIPluginFailing")
             until_cleared(server, "NRIPluginFailingOften")
 
+            host.script("broken", REFUSING)
+            refused_at = until_fired(server, "NRIContainersRefused")
+            assert (refused_at["plugin"], refused_at["severity"]) == ("broken", "info")
+            refused.note(str(host.conf), "/configuration", ["10.conf:1:1: x"])
+            assert (
+                "node1.example.com goes on with its older"
+                in until_fired(server, "NRIConfigurationRefused")["description"]
+            )
+            assert not server.alerts("NRIPluginFailing")
+            host.script("broken", MENDED)
+            refused.clear(str(host.conf))
+            until_cleared(server, "NRIContainersRefused")
+            until_cleared(server, "NRIConfigurationRefused")
+
             host.configure_text('{"version": "0.1", "plugins": [{}]}', "30-wrong.conf")
             assert "node1.example.com" in until_fired(server, "NRIConfigurationBroken")["description"]
             check_expressions(server)
@@ -106,7 +122,7 @@ def test_alerts_fire_and_clear(host: Host, bridge: BridgeProcess, tmp_path: Path
         bridge.outside()
         bridge.accept().start()
         until_cleared(server, "NRIBridgeGone")
-        others = 'ALERTS{alertname=~"NRIConfiguration.*|NRIPluginFailing.*"}'
+        others = 'ALERTS{alertname=~"NRIConfiguration.*|NRIPluginFailing.*|NRIContainers.*"}'
         until(lambda: not server.query(others), "no other alert")
 
 

@@ -64,7 +64,8 @@ def step(
     made = Step(PluginEntry(type=plugin, failure_policy=policy), b"{}")
     made.seconds = seconds
     if error:
-        made.error = PluginError(plugin, error.removeprefix("killed: "), killed=error.startswith("killed: "))
+        how, _, reason = error.rpartition(": ") if error.startswith(("killed: ", "refused: ")) else ("", "", error)
+        made.error = PluginError(plugin, reason, killed=how == "killed", refused=how == "refused")
         made.is_ignored = policy == "ignore"
     else:
         made.result = Result(plugin=plugin, metadata=metadata)

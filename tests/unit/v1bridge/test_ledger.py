@@ -44,9 +44,8 @@ def step(plugin: str = "a", error: str = "", *, seconds: float = 0.002, source: 
     )
     made.is_ignored = about.get("ignored", False)
     if error:
-        made.error = PluginError(
-            plugin, error, killed=about.get("killed", False), refused=about.get("refused", False)
-        )
+        how = {name: about.get(name, False) for name in ("killed", "refused", "abandoned")}
+        made.error = PluginError(plugin, error, **how)
     else:
         made.result = Result(plugin=plugin)
     return made
@@ -161,13 +160,14 @@ def test_failure_counts_from_the_first_of_them_until_a_run_or_a_check_proves_the
     assert run(error="three")["since"] > first["time"]
     run("update", "killed", killed=True)
     run("delete")
+    assert run("delete", "gone", killed=True, abandoned=True)["outcome"] == "ok"  # which says nothing of it
     ledger.prove([("b", identity(str(binary))), ("a", (1, 2, 3))])
     last = ledger.runs(PluginEntry(type="a", source=CONF), str(binary))
     assert outcomes(last) == {"create": "error", "update": "killed", "delete": "ok"}
     ledger.prove([("a", identity(str(binary)))])
     last = ledger.runs(PluginEntry(type="a", source=CONF), str(binary))
     assert outcomes(last) == {"delete": "ok"}
-    assert last["lastError"]["error"] == "killed: killed"
+    assert last["lastError"]["error"] == "killed: gone"
 
 
 @pytest.mark.usefixtures("seconds")

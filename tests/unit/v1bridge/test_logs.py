@@ -38,9 +38,22 @@ from tests.unit.v1bridge.log_lines import CONTAINER, STAMP, Log, event, fields, 
                 'error="konfine: killed: no result after 2 s; b: c"'
             ),
         ),
+        (
+            [step(error="refused: no CPU")],
+            {"error": "nri v0.1: …"},
+            'warning refused state=create {} plugins="konfine refused 12.3ms" error="konfine: no CPU"',
+        ),
+        (
+            [step(error="refused: no CPU", policy="ignore"), step(plugin="b", error="c")],
+            {"error": "nri v0.1: …"},
+            (
+                'error failed state=create {} plugins="konfine refused 12.3ms, b error 12.3ms" '
+                'error="konfine: no CPU; b: c"'
+            ),
+        ),
         ([], {"error": "ValueError: x"}, 'error failed state=create {} error="ValueError: x"'),
     ],
-    ids=["ok", "ignored", "failed", "unexpected"],
+    ids=["ok", "ignored", "failed", "refused", "both", "unexpected"],
 )
 def test_event_is_one_line_with_the_part_of_each_plugin(
     log: Log, steps: list[Step], options: dict[str, Any], line: str
