@@ -7,6 +7,7 @@ limit, and annotations become environment variables. Nothing of it happens for a
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
@@ -281,8 +282,15 @@ class _Writer:
             self._put(cgroup, prefix, "cpu.max.burst", quota)
 
     def _write_all(self, cgroup: Cgroup, prefix: str, knobs: dict[str, Any], batch: Batch | None) -> None:
+        from nri.cgroups import CgroupError
+
         if batch is not None:
-            self._write_batch(cgroup, prefix, batch, is_idle=self._is_idle(cgroup, knobs))
+            try:
+                self._write_batch(cgroup, prefix, batch, is_idle=self._is_idle(cgroup, knobs))
+            except CgroupError as error:
+                if getattr(error.__cause__, "errno", 0) in (errno.EINVAL, errno.EBUSY, errno.ERANGE):
+                    raise Refusal(f"{SPEC}: {error}") from error  # a value that the kernel takes of no pod
+                raise
         for name in [name for name in _ORDER if name in knobs]:
             if name == "cpu.weight" and self._is_idle(cgroup, knobs):
                 continue

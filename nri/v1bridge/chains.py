@@ -257,7 +257,6 @@ class Chains:
             "withoutPlugins": last,
             "without": without,
             "outdated": [{"plugin": plugin, **counts[plugin]} for plugin in sorted(counts)],
-            "watchdog": watchdog.look() or None,
             "ownPod": escape(self._own_pod[1]) or None,
             "inProgress": self._event_now(),
         }

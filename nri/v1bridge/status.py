@@ -21,11 +21,12 @@ from nri import __commit__, __date__, __version__, peer, trust
 from nri.background import in_background
 from nri.client import PluginError
 from nri.errors import NRIError, escape, reason_of
+from nri.process import watchdog
 from nri.v1bridge.log import describe as log_of
 from nri.v2.api.runtimes import nri_version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from nri.client import Invoker
     from nri.config.entries import PluginEntry
@@ -79,36 +80,32 @@ class Status:
 
     def answer(self, line: str) -> bytes:
         """Return the exchanges with a pod, ``NAMESPACE/NAME``; for "" the status; for JSON what it asks for."""
-        if line.startswith('{"checked"'):
-            return self._checked(line)
-        if line.startswith("{"):
-            return self._reapply(line)
-        return self._of_pod(line) if line else self._whole()
-
-    def _reapply(self, line: str) -> bytes:
-        """Do ``{"reapply": {"plugin": "", "namespace": "", "pod": "", "dryRun": false}}``, all keys optional."""
-        wrong = {"protocol": PROTOCOL, "error": 'expected {"reapply": {…}} with texts, and dryRun: docs/status.md'}
+        if not line.startswith("{"):
+            return self._of_pod(line) if line else self._whole()
+        answer: dict[str, Any] = {"protocol": PROTOCOL}
         try:
-            asked = json.loads(line)["reapply"]
-            texts = [asked.pop(key, "") for key in ("plugin", "namespace", "pod")]
-            is_dry = asked.pop("dryRun", False)
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            return json.dumps(wrong).encode() + b"\n"
-        if asked or not isinstance(is_dry, bool) or not all(isinstance(text, str) for text in texts):
-            return json.dumps(wrong).encode() + b"\n"
-        if self._state != CONNECTED and not is_dry:
-            return json.dumps({"protocol": PROTOCOL, "error": "no runtime is connected; try again"}).encode() + b"\n"
-        listed = self._chains.reapply(*texts, is_dry=is_dry)
-        return json.dumps({"protocol": PROTOCOL, "reapply": listed}).encode() + b"\n"
-
-    def _checked(self, line: str) -> bytes:
-        """Do ``{"checked": [[TYPE, [DEVICE, INODE, CTIME]], …]}``: these executables have passed `nri check`."""
-        try:
-            checked = [(type_, tuple(binary)) for type_, binary in json.loads(line)["checked"]]
-            self._ledger.prove(checked)
+            asked = json.loads(line)
+            answer |= self._prove(**asked) if "checked" in asked else self._reapply(**asked["reapply"])
         except (ValueError, LookupError, TypeError, RecursionError):
-            return json.dumps({"protocol": PROTOCOL, "error": "expected pairs of a type and three numbers"}).encode()
-        return json.dumps({"protocol": PROTOCOL, "checked": len(checked)}).encode() + b"\n"
+            answer["error"] = 'expected {"reapply": {…}} or {"checked": […]}, as docs/status.md has them'
+        return json.dumps(answer).encode() + b"\n"
+
+    def _prove(self, checked: Sequence[tuple[str, Sequence[int]]]) -> dict[str, Any]:
+        self._ledger.prove([(type_, tuple(binary)) for type_, binary in checked])
+        return {"checked": len(checked)}
+
+    def _reapply(
+        self,
+        plugin: Any = "",
+        namespace: Any = "",
+        pod: Any = "",
+        dryRun: Any = False,  # noqa: N803 - keys of JSON
+    ) -> dict[str, Any]:
+        if not isinstance(dryRun, bool) or not all(isinstance(text, str) for text in (plugin, namespace, pod)):
+            raise TypeError
+        if self._state != CONNECTED and not dryRun:
+            return {"error": "no runtime is connected; try again"}
+        return {"reapply": self._chains.reapply(plugin, namespace, pod, is_dry=dryRun)}
 
     def _whole(self) -> bytes:
         client = self._chains.client()  # as an event does it, so that a broken file is noticed without one
@@ -116,17 +113,19 @@ class Status:
         configuration.explain()
         self._chains.memory.retry()  # not with the lock, which an event takes to be counted
         self._chains.note_runs()
+        described, why_unwatched = configuration.describe(), watchdog.look() or None
         with self._ledger.lock:
             document = {
                 "protocol": PROTOCOL,
                 "time": time.time(),
                 "bridge": self._bridge(),
                 "runtime": {**self._runtime, "connections": self._connections},
-                "configuration": configuration.describe(),
+                "configuration": described,
                 "plugins": [self._plugin(plugin, client.invoker) for plugin in client.config.plugins],
                 "refusals": self._ledger.refusals(),
                 "events": self._ledger.events(),
                 **self._chains.describe(),
+                "watchdog": why_unwatched,
                 "log": log_of(),
             }
             return json.dumps(document).encode() + b"\n"

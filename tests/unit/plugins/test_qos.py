@@ -234,7 +234,17 @@ def test_resize_lowers_a_burst_above_the_new_quota(v2: Node, is_batch: bool) -> 
     ],
 )
 def test_wrong_batch_resources_are_an_error_with_their_place(v2: Node, text: str, message: str) -> None:
-    assert v2.ask("setup", annotations={SPEC: text}).error.startswith(message)
+    result = v2.ask("setup", annotations={SPEC: text})
+    assert result.error.startswith(message)
+    assert result.refused
+
+
+@pytest.mark.parametrize(("number", "is_refusal"), [(errno.EBUSY, True), (errno.EINVAL, True), (errno.EACCES, False)])
+def test_value_of_a_pod_that_the_kernel_refuses_is_a_refusal(v2: Node, number: int, is_refusal: bool) -> None:
+    v2.tree.refuse("web/memory.max", number)
+    result = v2.ask("create", annotations=batch(web={"limits": amount(100, "1")}))
+    assert (result.refused, result.error.startswith(f"{SPEC}: ")) == (is_refusal, is_refusal)
+    assert "memory.max" in result.error
 
 
 @pytest.mark.parametrize(
