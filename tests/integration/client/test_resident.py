@@ -256,7 +256,6 @@ CHANGES = {
 }
 
 
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU: a process cannot be kept from another")
 @pytest.mark.parametrize("do", CHANGES.values(), ids=CHANGES)
 def test_process_that_a_request_has_changed_answers_no_other(node: Node, do: str) -> None:
     before = node.make_ready()
@@ -265,6 +264,16 @@ def test_process_that_a_request_has_changed_answers_no_other(node: Node, do: str
     assert (after["pid"] != before, after["count"]) == (True, 1)
     assert wait_until(lambda: not is_running(before))
     assert node.make_ready() != before
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU: a process cannot be kept from another")
+def test_cpus_that_another_program_changes_end_no_resident(node: Node) -> None:
+    """konfine moves the container of its own bridge."""
+    pid = node.make_ready()
+    for cpus in ({min(os.sched_getaffinity(0))}, os.sched_getaffinity(0)):
+        os.sched_setaffinity(pid, cpus)
+        assert node.run().extra["id"]["pid"] == pid
+        assert node.make_ready() == pid
 
 
 def test_reason_of_a_change_is_logged_once(node: Node, caplog: pytest.LogCaptureFixture) -> None:

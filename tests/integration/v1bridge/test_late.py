@@ -516,3 +516,23 @@ def test_own_pod_of_the_bridge_has_not_missed_its_setup(host: Host) -> None:
     node.start(id="init")  # it was created before the bridge was there
     with pytest.raises(StatusError, match=MISSED):
         node.start(id="p3", pod_sandbox_id="p2")
+
+
+def test_container_that_crio_starts_in_spite_of_a_refusal_is_listed_and_no_fault(host: Host) -> None:
+    node = Node(host)
+    refusal = '{"error": "no CPU is free", "refused": true}'
+    host.script("asking", f"#!/bin/sh\ncat >/dev/null\necho '{refusal}'\n")
+    host.configure(plugin("asking"), node.keeper())
+    node.runtime("cri-o", "1.36.3")
+    node.bridge.synchronize([], [])
+    node.bridge.after_synchronize()
+    with pytest.raises(StatusError, match="no CPU is free"):
+        node.start()
+    chains = node.bridge.chains
+    assert wait_until(lambda: chains.describe()["lateCreates"]["refused"] == 1)
+    described = chains.describe()
+    lacking = {(entry["plugin"], entry["cause"]) for entry in described["withoutPlugins"]}
+    assert (lacking, described["lateCreates"]["failed"]) == ({("asking", "refused"), ("keeper", "refused")}, 0)
+    host.script("asking", "#!/bin/sh\necho '{}'\n")  # another executable: it is tried again
+    assert wait_until(lambda: chains.describe()["without"]["containers"] == 0)
+    assert node.steps == [("create", "1f92")]
