@@ -16,6 +16,8 @@ from nri.v2.stub import DEFAULT_SOCKET
 from tests.support import kustomize
 from tests.support.installing import DEPLOY, ROOT
 
+pytestmark = pytest.mark.kubectl
+
 KUBERNETES = DEPLOY / "kubernetes"
 WITH_BRIDGE = ["outside", "pre-registered"]
 OVERLAYS = [*WITH_BRIDGE, "uninstall"]
