@@ -1,9 +1,9 @@
 """Rules for all tests, and the compiled executables.
 
-Where everything is installed, in CI, a skipped test with a real runtime, Prometheus or kubectl has failed. The caller's
-umask does not decide what modes the files of a test have, and ``nohup`` or a shell's ``&`` do not decide which signals its
-processes ignore. The version of the machine's cgroups decides which tests of the kernel's own run: see
-tests/support/cgroup_versions.py.
+Where everything is installed, in CI, a skipped test with a real runtime, Prometheus or kubectl has failed. The
+caller's umask does not decide what modes the files of a test have, and ``nohup`` or a shell's ``&`` do not decide
+which signals its processes ignore. The version of the machine's cgroups decides which tests of the kernel's own run:
+see tests/support/cgroup_versions.py.
 """
 
 import fcntl
