@@ -156,7 +156,9 @@ def _plugins(document: dict[str, Any]) -> Iterator[str]:
 def _errors(document: dict[str, Any], most: int) -> Iterator[str]:
     listed = [(plugin["lastError"], plugin["type"], "") for plugin in document["plugins"] if plugin["lastError"]]
     refusals = document["refusals"]
-    listed += [(each, each["plugin"], f" refused, {each['count']} times") for each in refusals[-most:]]
+    for each in refusals[-most:]:
+        often = f", {each['count']} times" if each["count"] != 1 else ""
+        listed.append((each, each["plugin"], f" refused{often}"))
     if listed:
         yield "last errors and refusals"
     for error, plugin, how in sorted(listed, key=lambda entry: -entry[0]["time"]):
