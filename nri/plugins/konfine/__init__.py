@@ -185,7 +185,7 @@ def _give_out(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> 
         if reason := sharing.survey(request):
             sys.stderr.write(f"konfine: the record of CPUs was made again of the cgroups: {reason}\n")
             metadata["rebuilt"] = reason
-        within = sharing.usable
+        within, refusal = sharing.usable, None
         had: dict[str, Any] = {}
         if request.state == State.DELETE:
             if (entry := record.containers.get(request.id)) is not None and request.release:
@@ -194,7 +194,7 @@ def _give_out(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> 
         else:
             cgroup = None if request.state == State.SETUP else shared.cgroup(request, conf)
             within = sharing.parents(request) if cgroup is None else cgroup.parent_cpus()
-            _place(request, conf, sharing, cgroup, within, metadata)
+            refusal = _place(request, conf, sharing, cgroup, within, metadata)
         sharing.fit_pools(within)
         record.save()
         had_others = sharing.settle(cgroup, tells=request.state == State.SETUP)
@@ -204,6 +204,8 @@ def _give_out(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> 
         shared.note_untold(sharing.systemd, metadata)
         if request.state == State.DELETE:
             return had
+        if refusal is not None:
+            raise refusal
         entry = record.containers[request.id]
         cpus = sharing.wanted(entry)
         metadata["cpus"] = render_cpus(cpus)
@@ -251,10 +253,11 @@ def _place(
     cgroup: Cgroup | None,
     parents: frozenset[int],
     metadata: dict[str, str],
-) -> None:
+) -> Refusal | None:
     """Enter a container into the record: alone, in a pool, or as one that shares.
 
-    :raises Refusal: there are not enough free CPUs.
+    :returns: the refusal of one that runs already: it keeps what it has alone, or shares CPUs as without asking.
+    :raises Refusal: it asks wrongly, or there are not enough free CPUs.
     """
     import time
 
@@ -279,10 +282,15 @@ def _place(
     for key in ("told", "untold"):
         if key in before:
             entry[key] = before[key]
-    asker, count = _asked(request, conf, metadata)
-    if count:
-        kept = parse_cpus(before["cpus"]) if before.get("kind") == "exclusive" else frozenset()
-        cpus = kept if len(kept) == count else sharing.choose(count, parents, asker)
+    kept, refusal = parse_cpus(before["cpus"]) if before.get("kind") == "exclusive" else frozenset(), None
+    try:
+        asker, count = _asked(request, conf, metadata)
+        cpus = kept if len(kept) == count else sharing.choose(count, parents, asker) if count else frozenset()
+    except Refusal as error:
+        if request.state != State.UPDATE and not request.late:
+            raise
+        count, cpus, refusal = len(kept), kept, error
+    if cpus:
         entry |= {"kind": "exclusive", "cpus": render_cpus(cpus)}
         metadata["exclusive"] = str(count)
     elif pool := _pool(request, conf):
@@ -297,6 +305,7 @@ def _place(
     if cgroup is None:
         entry["since"] = round(time.clock_gettime(time.CLOCK_BOOTTIME))
     sharing.state.containers[request.id] = entry
+    return refusal
 
 
 def _asked(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> tuple[str, int]:

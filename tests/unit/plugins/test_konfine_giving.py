@@ -121,6 +121,33 @@ def test_refusals_name_what_is_free(tmp_path: Path) -> None:
     assert node.start("d", ask=8, exclusive={"spread": True}).metadata["exclusive"] == "8"
 
 
+@pytest.mark.parametrize("ask", ["two", 8, 1])
+def test_container_that_runs_and_is_refused_has_no_more_than_one_that_does_not_ask(v2: GivingNode, ask: Any) -> None:
+    """It started while no bridge was there, or on CRI-O, which starts it all the same."""
+    v2.start("web")
+    v2.start("db/main", ask=7)
+    path = v2.make("late")
+    late = v2.request("create", "late", ask=ask).replace(late=True)
+    for _ in range(2):
+        result = invoke(Konfine(), late)
+        assert (result.refused, result.error.startswith(f"{EXCLUSIVE}: ")) == (True, True)
+        assert v2.files.get(path, "cpuset.cpus") == v2.all()["web"]
+    v2.files.put(path, "cpuset.cpus", "0-7\n")  # by the runtime, of all that it knows
+    assert v2.run("update", "late", ask=ask).refused
+    assert v2.files.get(path, "cpuset.cpus") == v2.all()["web"]
+    v2.stop("db/main")
+    assert invoke(Konfine(), late).refused == (ask != 1)
+
+
+def test_container_that_cannot_grow_keeps_what_it_has_alone(v2: GivingNode) -> None:
+    v2.start("web")
+    v2.start("db/main", ask=2)
+    alone = v2.cpus("db/main")
+    result = v2.run("update", "db/main", ask=8)
+    assert (result.refused, v2.cpus("db/main")) == (True, alone)
+    assert v2.run("update", "db/main", ask=2).error == ""
+
+
 def test_whole_cores_and_memory_follow_if_conf_says_so(tmp_path: Path) -> None:
     node = GivingNode(tmp_path, packages=2, cores=2, threads=2)
     node.conf["exclusive"] = {"wholeCores": True, "memory": True, "minShared": 2}
