@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 SYS = "/sys"
 
+SLOWER = 0.85
+"""A core that has less than this share of the next faster one's speed is of a slower type."""
+
 _NEAR, _FAR = 10, 20  # distances of ACPI's SLIT: to the node itself, and to another one if the machine has no table
 
 
@@ -76,7 +79,7 @@ class Topology:
             _domains(online, cpu, "topology/package_cpus_list", "topology/core_siblings_list", is_one=True),
             _kinds(online, cores, sys),
             nodes,
-            _list(f"{node}/has_memory") & frozenset(nodes) or frozenset(nodes),
+            _with_memory(node, frozenset(nodes)),
             {number: _distances(f"{node}/node{number}/distance", number, list(nodes)) for number in nodes},
         )
 
@@ -131,6 +134,13 @@ class Topology:
         return min([self.distances[start][end] for start in self.nodes_of(one) for end in ends], default=0)
 
 
+def _with_memory(node: str, nodes: Set) -> Set:
+    """Return the nodes whose memory can carry a process alone: not those that only have movable pages."""
+    return next(
+        (having for file in ("normal_memory", "memory") if (having := _list(f"{node}/has_{file}") & nodes)), nodes
+    )
+
+
 def online_cpus(sys: str = SYS) -> frozenset[int]:
     """Return the CPUs that are online.
 
@@ -181,18 +191,39 @@ def _caches(online: Set, cores: list[Set], cpu: str) -> list[Set]:
 
 
 def _kinds(online: Set, cores: list[Set], sys: str) -> dict[str, Set]:
-    """Return the CPUs of each core type."""
-    pmus = {kind: _list(f"{sys}/devices/cpu_{kind}/cpus") & online for kind in ("core", "atom")}
-    if all(pmus.values()):
-        return pmus
-    by_kind: dict[str, Set] = {}
-    for core in cores:
-        kind = _text(f"{sys}/devices/system/cpu/cpu{min(core)}/cpu_capacity")
-        if not kind:
-            break
-        by_kind[kind] = by_kind.get(kind, frozenset()) | core
-    fast_first = sorted(by_kind, key=lambda kind: -int(kind) if kind.isdigit() else 0)
-    return {kind: by_kind[kind] for kind in fast_first} if len(by_kind) > 1 else {"": online}
+    """Return the CPUs of each core type: those of each PMU, and in them those that differ clearly in speed."""
+    pmus = {
+        name.removeprefix("cpu_"): _list(f"{sys}/devices/{name}/cpus") & online
+        for name in sorted(_names(f"{sys}/devices"))
+        if name.startswith("cpu_")
+    }
+    speeds = _speeds(cores, f"{sys}/devices/system/cpu")
+    kinds: list[tuple[float, str, Set]] = []
+    left = list(cores)
+    for pmu, cpus in [*pmus.items(), ("", online)]:
+        of_pmu = sorted([core for core in left if core <= cpus], key=lambda core: (-speeds[min(core)], min(core)))
+        left = [core for core in left if core not in of_pmu]
+        for number, core in enumerate(of_pmu):
+            speed = speeds[min(core)]
+            if number and speed >= SLOWER * speeds[min(of_pmu[number - 1])]:
+                fastest, name, known = kinds.pop()
+                kinds.append((fastest, name, known | core))
+            else:
+                kinds.append((speed, f"{pmu} {speed:g}" if number or not pmu else pmu, core))
+    if len(kinds) < 2:
+        return {"": online}
+    order = {"core": 0, "atom": 2, "lowpower": 3}  # where nothing tells their speeds
+    kinds.sort(key=lambda kind: (-kind[0], order.get(kind[1], 1)))
+    return {name.strip(): cpus for _, name, cpus in kinds}
+
+
+def _speeds(cores: list[Set], cpu: str) -> dict[int, float]:
+    """Return how fast each core is, by its lowest CPU, as the first of these files says that all have; else 0."""
+    for file in ("cpu_capacity", "cpufreq/cpuinfo_max_freq", "acpi_cppc/highest_perf"):
+        words = {min(core): _text(f"{cpu}/cpu{min(core)}/{file}") for core in cores}
+        if all(word.isascii() and word.isdigit() and int(word[:18]) for word in words.values()):
+            return {first: float(word[:18]) for first, word in words.items()}
+    return dict.fromkeys([min(core) for core in cores], 0.0)
 
 
 def _names(directory: str) -> list[str]:

@@ -258,18 +258,20 @@ def _note_untold(entry: Entry, reason: str) -> None:
 def guaranteed(request: Request) -> int:
     """Return the CPUs of a container of a guaranteed pod that has whole ones; 0 for any other container.
 
-    The kubelet puts such pods right below ``kubepods``, and gives the container a quota of whole CPUs and 1024 shares
-    for each: ``GetPodContainerName`` in its pkg/kubelet/cm, ``calculateLinuxResources`` in pkg/kubelet/kuberuntime.
+    The kubelet puts such pods right below ``kubepods``, and gives the container 1024 shares for each CPU, and a quota
+    of whole ones, unless that is switched off (``cpuCFSQuota``) or another plugin has cleared it:
+    ``GetPodContainerName`` in its pkg/kubelet/cm, ``calculateLinuxResources`` in pkg/kubelet/kuberuntime.
     """
     if request.spec is None or request.is_sandbox or not request.spec.cgroups_path:
         return 0
     cpu = shared.cpu_resources(request)
     quota, period, shares = (cpu.get(key) for key in ("quota", "period", "shares"))
     pod = os.path.dirname(expand(request.spec.cgroups_path))
-    if not (isinstance(quota, int) and isinstance(period, int) and quota > 0 and period > 0) or quota % period:
+    if not isinstance(shares, int) or shares % 1024 or any(name in pod for name in ("burstable", "besteffort")):
         return 0
-    is_of_class = any(name in pod for name in ("burstable", "besteffort"))
-    return quota // period if is_pod(pod) and not is_of_class and shares == quota // period * 1024 else 0
+    if isinstance(quota, int) and isinstance(period, int) and quota > 0 and quota != shares // 1024 * period:
+        return 0
+    return shares // 1024 if is_pod(pod) else 0
 
 
 def requested(request: Request) -> int:

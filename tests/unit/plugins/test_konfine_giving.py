@@ -161,11 +161,16 @@ def test_whole_cores_and_memory_follow_if_conf_says_so(tmp_path: Path) -> None:
 def test_guaranteed_pods_get_whole_cpus_if_conf_says_so(v2: GivingNode) -> None:
     v2.conf |= {"exclusive": {"guaranteed": True}, "allow": {}}
     whole = {"quota": 200000, "period": 100000, "shares": 2048}
-    assert v2.start("a", guaranteed=True, cpu=whole).metadata["exclusive"] == "2"
+    bare = {"shares": 2048}  # `cpuCFSQuota: false`, or the quota is cleared already
+    for cpu in (whole, whole | {"quota": 0}, whole | {"quota": -1}, bare, bare | {"period": 100000}):
+        assert v2.start("a", guaranteed=True, cpu=cpu).metadata["exclusive"] == "2"
+        v2.stop("a")
     others: list[tuple[bool, dict[str, int]]] = [
         (False, whole),
+        (False, bare),
         (True, whole | {"quota": 150000, "shares": 1536}),
-        (True, whole | {"quota": 0}),
+        (True, {"shares": 1536}),
+        (True, {"shares": 2}),
         (True, whole | {"shares": 1024}),
         (True, {}),
     ]
