@@ -34,8 +34,8 @@ ANSWER_WITHIN = 10.0
 """Seconds that a plugin has for each answer."""
 
 
-HOOK_INJECTOR = "hook-injector"
-"""The plugin whose hook files are looked at as well."""
+HOOK_INJECTOR, KONFINE = "hook-injector", "konfine"
+"""The plugin whose hook files are looked at as well, and the one whose CPUs are."""
 
 TRACEBACK = "Traceback (most recent call last):"
 """The first line that Python writes for an exception."""
@@ -121,6 +121,21 @@ class Checked:
             self.notes.append(note)
         if not wrong and plugin.type == HOOK_INJECTOR:
             self._check_hooks()
+        if not wrong and plugin.type == KONFINE:
+            self._check_cpus()
+
+    def _check_cpus(self) -> None:
+        """Look for CPUs that the machine lacks: nothing is kept there."""
+        from nri.cgroups import CgroupError, render_cpus
+        from nri.cgroups.topology import online_cpus
+        from nri.plugins.konfine import KonfineConf, absent
+
+        conf = KonfineConf.from_value(self.plugin.conf)
+        with contextlib.suppress(CgroupError):  # no sysfs
+            online = online_cpus(conf.sys)
+            if missing := absent(conf, online):
+                names = f"conf names CPUs {render_cpus(missing)}, which are not online: this machine has"
+                self.notes.append(f"{KONFINE}: {names} {render_cpus(online)}")
 
     def _check_hooks(self) -> None:
         """Look at the files of hooks: one that is wrong refuses every container."""

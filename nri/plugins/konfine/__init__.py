@@ -148,12 +148,28 @@ gives CPUs to one container alone ({EXCLUSIVE}), or to a pool."""
                     record.drop(request.id)
                     record.save()
             cgroup = shared.cgroup(request, conf)
+            if conf.system_reserved:
+                from nri.cgroups.topology import online_cpus
+
+                _note_absent(conf, online_cpus(conf.sys), metadata)
             cpus = _allowed(request, conf, cgroup.parent_cpus(), metadata)
             if not cgroup.confine(cpus):
                 metadata["skipped"] = "it has these CPUs already"
             shared.note_untold(cgroup, metadata)
             metadata["cpus"] = render_cpus(cpus)
         return request.new_result(self.type, metadata=metadata)
+
+
+def absent(conf: KonfineConf, online: frozenset[int]) -> frozenset[int]:
+    """Return the CPUs that the conf names and the machine has not, or not now."""
+    return conf.system_reserved.union(*[pool.cpus for pool in conf.pools if pool.cpus is not None]) - online
+
+
+def _note_absent(conf: KonfineConf, online: frozenset[int], metadata: dict[str, str]) -> None:
+    from nri.cgroups import render_cpus
+
+    if missing := absent(conf, online):
+        metadata["absent"] = shorten(f"conf names CPUs that are not online: {render_cpus(missing)}", 200)
 
 
 def _allowed(
@@ -186,6 +202,7 @@ def _give_out(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> 
             sys.stderr.write(f"konfine: the record of CPUs was made again of the cgroups: {reason}\n")
             metadata["rebuilt"] = reason
         within, refusal = sharing.usable, None
+        _note_absent(conf, record.topology.online, metadata)
         had: dict[str, Any] = {}
         if request.state == State.DELETE:
             if (entry := record.containers.get(request.id)) is not None and request.release:

@@ -93,7 +93,8 @@ class Sharing:
             return (cpus & self.topology.online) or cpus
         if entry["kind"] == "pool":
             cpus = self.fixed.get(entry["pool"]) or parse_cpus(self.state.pools.get(entry["pool"], ""))
-            where = f"the pool {entry['pool']}"
+            named = next((pool.cpus for pool in self.conf.pools if pool.name == entry["pool"]), None)
+            where = f"the pool {entry['pool']}{f', which names {render_cpus(named)}' if named else ''}"
         else:
             taken = self.taken()
             within = parse_cpus(entry["within"]) & self.topology.online - self.topology.isolated
@@ -140,7 +141,7 @@ class Sharing:
         """Give each pool as many CPUs as its containers request, within its bounds; drop those without containers.
 
         :param within: the CPUs that it may grow by.
-        :raises Refusal: a pool that has containers has no CPU.
+        :raises Refusal: the pool of the request's container has no CPU.
         """
         pools = {pool.name: pool for pool in self.conf.pools}
         members: dict[str, list[Entry]] = {}
@@ -159,10 +160,14 @@ class Sharing:
             more = min(want - len(have), len(free) - self.conf.exclusive.min_shared, len(free & within))
             if more > 0:
                 have |= choose(self.topology, free & within, more, near=have, spread=True)
-            if not have:
+            if not have and self._is_own(name):
                 found = f"the pool {name} has no CPU, and none is free on the node {os.uname().nodename}"
                 raise Refusal(f"{found}{self._holders()}; delete the pod to have it scheduled again")
             self.state.pools[name] = render_cpus(have)
+
+    def _is_own(self, pool: str) -> bool:
+        """Return whether the request's container is in a pool."""
+        return self.state.containers.get(self.own, {}).get("pool") == pool
 
     def settle(self, cgroup: Cgroup | None, *, tells: bool = False) -> bool:
         """Give every container its CPUs: first all others, then the request's own in *cgroup*.
@@ -176,7 +181,10 @@ class Sharing:
             if id_ == self.own or not entry["directory"]:
                 continue
             key = f"{entry['kind']} {entry.get('pool')} {entry['cpus']} {entry['within']}"  # most share the same
-            cpus = done[key] = done.get(key) or self.wanted(entry)
+            try:
+                cpus = done[key] = done.get(key) or self.wanted(entry)
+            except NRIError:  # its own requests report it
+                continue
             has_them = self._texts.get(id_) == render_cpus(cpus)
             if has_them and not (entry.get("untold") and self._can_tell(entry)):
                 continue

@@ -364,3 +364,12 @@ def test_check_notes_a_state_that_hooks_never_send(host: Host, monkeypatch: pyte
     said = f"a wants setup, which `nri hook` never sends: {hooks}/10-nri-create.json runs it here"
     ran = command(host, "check")
     assert (ran.status, f"note: {said}\n" in ran.stderr) == (0, True)
+
+
+def test_cpus_that_the_machine_lacks_are_named(host: Host) -> None:
+    install_own(host, "konfine")
+    pools = [{"name": "far", "cpus": "8190"}]
+    host.configure_text(json.dumps({"version": "0.1", "plugins": [{"type": "konfine", "conf": {"pools": pools}}]}))
+    ran = command(host, "check")
+    assert ran.status == 0
+    assert "note: konfine: conf names CPUs 8190, which are not online: this machine has " in ran.stderr

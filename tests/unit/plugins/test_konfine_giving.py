@@ -267,6 +267,31 @@ def test_pool_without_a_free_cpu_refuses_the_container(v2: GivingNode) -> None:
     assert refusal.startswith(f"the pool more has no CPU, and none is free on the node {os.uname().nodename}")
 
 
+def test_pool_whose_cpus_have_gone_refuses_its_own_containers_alone(v2: GivingNode) -> None:
+    v2.conf["pools"] = [{"name": "far", "cpus": "6-7", "classes": ["ls"]}]
+    v2.start("web")
+    v2.start("pooled", annotations={"qos.class": "ls"})
+    v2.conf["pools"] = [{"name": "far", "cpus": "98-99", "classes": ["ls"]}]  # of another machine
+    absent = "conf names CPUs that are not online: 98-99"
+    assert v2.start("other").metadata["absent"] == absent
+    assert v2.run("update", "web").metadata["absent"] == absent
+    assert v2.start("alone", ask=2).metadata["exclusive"] == "2"
+    for state in ("create", "update"):
+        error = v2.run(state, "pooled", annotations={"qos.class": "ls"}).error
+        assert error.startswith("no CPU is left for the pool far, which names 98-99: the node has 0-7; ")
+    stopped = v2.stop("other")
+    assert stopped is not None and stopped.error == ""
+    stopped = v2.stop("pooled", annotations={"qos.class": "ls"})
+    assert stopped is not None and stopped.error == ""
+
+
+def test_reserved_cpus_that_the_machine_lacks_are_named(v2: GivingNode) -> None:
+    v2.conf |= {"allow": {}, "systemReserved": [0, 15]}
+    result = v2.start("web")
+    assert result.metadata["absent"] == "conf names CPUs that are not online: 15"
+    assert result.metadata["cpus"] == "1-7"
+
+
 def test_pools_that_leave_no_cpu_are_named(v2: GivingNode) -> None:
     v2.conf["pools"] = [{"name": "all", "cpus": "0-99", "classes": ["ls"]}]
     assert v2.refusal("a", annotations={"qos.class": "be"}) == (
@@ -275,7 +300,7 @@ def test_pools_that_leave_no_cpu_are_named(v2: GivingNode) -> None:
     )
     v2.conf["pools"] = [{"name": "far", "cpus": "99", "classes": ["ls"]}]
     assert v2.refusal("b", annotations={"qos.class": "ls"}).startswith(
-        "no CPU is left for the pool far: the node has 0-7"
+        "no CPU is left for the pool far, which names 99: the node has 0-7"
     )
 
 
