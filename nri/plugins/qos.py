@@ -34,14 +34,17 @@ KEYS = ("koordinator.sh/qosClass", "koordinator.sh/priority-class")
 """The labels or annotations that have a container's class by default; the first one that it has counts."""
 
 
-def _share(*of: str) -> Rule:
-    """Return the rule for a share of one of these, such as ``80% of limit``."""
+def _share(*of: str, most: int = 100) -> Rule:
+    """Return the rule for a share of one of these, such as ``80% of limit``.
+
+    :param most: percent, 100 or 1000.
+    """
 
     def is_share(value: str) -> bool:
         head = next((value.removesuffix(end) for end in [f"% of {whole}" for whole in of] if value.endswith(end)), "")
-        return head.isascii() and head.isdigit() and 0 < int(head[:4]) <= 100 and head[0] != "0"
+        return head.isascii() and head.isdigit() and 0 < int(head[:5]) <= most and head[0] != "0"
 
-    pattern = rf"^([1-9][0-9]?|100)% of ({'|'.join(of)})(?![\s\S])"
+    pattern = rf"^([1-9][0-9]{{0,{len(str(most)) - 2}}}|{most})% of ({'|'.join(of)})(?![\s\S])"
     return text(matches=is_share, pattern=pattern, expected=f'a share such as "80% of {of[0]}"')
 
 
@@ -57,12 +60,13 @@ _KNOBS = Table(
         "cpu.max.burst",
         either(
             number(0, 2**44 - 1, whole=True, expected="a number of microseconds"),
-            _share("limit"),
+            _share("limit", most=1000),
             expected='a number of microseconds, or a share of the quota such as "50% of limit"',
         ),
     ),
     Key("cpu.bvt_warp_ns", number(-2, 2, whole=True, expected="an integer from -2 to 2")),
-    *[Key(name, _BYTES) for name in ("memory.min", "memory.low", "memory.high")],
+    *[Key(name, _BYTES) for name in ("memory.min", "memory.low", "memory.high", "memory.swap.max")],
+    Key("memory.oom.group", FLAG),
     Key("io.weight", number(1, 10000, whole=True, expected="an integer from 1 to 10000")),
     Key("pids.max", number(1, 4194304, whole=True, expected="an integer from 1 to 4194304")),
 )
@@ -317,12 +321,13 @@ class _Writer:
 
     def _value(self, cgroup: Cgroup, prefix: str, name: str, given: Any, batch: Batch | None) -> Any:
         """Return the value of a knob; None if it is a share of what there is not."""
+        quota = self._attempt(lambda: cgroup.read("cpu.max"), name) if name == "cpu.max.burst" else None
+        most = None if quota is None else quota.quota_us
         if not isinstance(given, str):
-            return given
+            return given if most is None else min(given, most)
         share, _, of = given.partition("% of ")
         if name == "cpu.max.burst":  # the rule takes a share of the limit alone
-            quota = self._attempt(lambda: cgroup.read("cpu.max"), name)
-            whole = None if quota is None else quota.quota_us
+            whole = most
         elif of == "limit":
             whole = self._attempt(lambda: cgroup.read("memory.max"), name)
         else:
@@ -330,7 +335,8 @@ class _Writer:
         if not whole:
             shared.ignore(self._metadata, f"{prefix}{name}", f"{given}: there is no {of}")
             return None
-        return int(whole) * int(share) // 100
+        value = int(whole) * int(share) // 100
+        return value if most is None else min(value, most)  # the kernel takes no burst above the quota
 
     def _put(self, cgroup: Cgroup, prefix: str, name: str, value: Any) -> None:
         self.computed.add(f"{prefix}{name}")
@@ -377,7 +383,7 @@ def _value_of(knob: str, text: str) -> Any:
     number = None if first == "max" else int(first)
     if knob == "cpu.max":
         return Quota(number, int(period))
-    return bool(number) if knob == "cpu.idle" else number
+    return bool(number) if knob in ("cpu.idle", "memory.oom.group") else number
 
 
 def _shown(value: Any) -> str:
@@ -407,9 +413,10 @@ CPU, MEMORY = "kubernetes.io/batch-cpu", "kubernetes.io/batch-memory"
 PERIOD = 100_000
 """Microseconds, as the kubelet has it."""
 
-_UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-_UNITS |= {f"{unit}i": 1024**power for power, unit in enumerate("KMGT", 1)}
-_MOST = 2**62
+_UNITS = {unit: (1000**power, 1) for power, unit in enumerate(("", "k", "M", "G", "T", "P", "E"))}
+_UNITS |= {f"{unit}i": (1024**power, 1) for power, unit in enumerate("KMGTPE", 1)}
+_UNITS |= {unit: (1, 1000**power) for power, unit in enumerate("mun", 1)}
+_MOST, _LEAST_MEMORY = 2**63 - 1, 4096
 
 
 class Batch:
@@ -421,17 +428,19 @@ class Batch:
 
     def __init__(self, items: list[dict[str, Any]]) -> None:
         from nri.cgroups.knob_values import MAX_SHARES, MIN_SHARES
+        from nri.cgroups.quota import MAX_QUOTA_US
 
         requests, limits = ([item.get(name, {}) for item in items] for name in ("requests", "limits"))
         asked, most = (sum([amounts.get(CPU, 0) for amounts in kind]) for kind in (requests, limits))
         memory = sum([limit.get(MEMORY, 0) for limit in limits])
         self.request = sum([request.get(MEMORY, 0) for request in requests])
         shares = min(max((asked or most) * 1024 // 1000, MIN_SHARES), MAX_SHARES)
-        # A container without a limit leaves its pod without one.
-        quota = max(most * PERIOD // 1000, 1000) if all(limit.get(CPU) for limit in limits) else -1
+        # A container without a limit leaves its pod without one; a limit of 0 is the least that the kernel takes.
+        quota = min(max(most * PERIOD // 1000, 1000), MAX_QUOTA_US) if all(CPU in limit for limit in limits) else -1
+        memory = min(max(memory, _LEAST_MEMORY), _MOST)
         self.resources: dict[str, Any] = {
             "cpu": {"shares": shares, "quota": quota, "period": PERIOD},
-            "memory": {"limit": memory if all(limit.get(MEMORY) for limit in limits) else -1},
+            "memory": {"limit": memory if all(MEMORY in limit for limit in limits) else -1},
         }
 
 
@@ -465,17 +474,27 @@ def _read_container(value: Any, where: str) -> dict[str, Any]:
 
 
 def quantity(value: object, where: str) -> int:
-    """Return a whole quantity of Kubernetes, such as ``1500``, ``2k`` or ``1Gi``.
+    """Return a quantity of Kubernetes such as ``1500``, ``1.5k``, ``129e6`` or ``1Gi``, rounded up.
 
-    :raises Refusal: it is none, or negative.
+    Source: ``resource.Quantity`` of k8s.io/apimachinery.
+
+    :raises Refusal: it is none, or negative, or more than 2**63 - 1.
     """
-    text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-    digits = text.rstrip("kKMGTi") if isinstance(text, str) else ""
-    unit = _UNITS.get(text[len(digits) :]) if isinstance(text, str) else None
-    if unit is None or not (digits.isascii() and digits.isdigit()) or len(digits) > 19:
-        raise Refusal(f"{where}: found {describe(value)}, expected a whole quantity such as 1500 or 2Gi")
-    if (amount := int(digits) * unit) > _MOST:
-        raise Refusal(f"{where}: found {describe(value)}, expected at most 2**62")
+    text = str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+    text = text.removeprefix("+") if isinstance(text, str) and len(text) < 40 else ""
+    unit = text.lstrip("0123456789.")
+    whole, _, part = text[: len(text) - len(unit)].partition(".")
+    number = f"{whole}{part}"
+    sign, exponent = unit[1:2] if unit[1:2] in ("+", "-") else "", unit[1:].lstrip("+-")
+    factor = _UNITS.get(unit)
+    if unit[:1] in ("e", "E") and unit[1:] == f"{sign}{exponent}" and exponent.isascii() and exponent.isdigit():
+        power = 10 ** min(int(exponent), 99)
+        factor = (1, power) if sign == "-" else (power, 1)
+    if factor is None or not (number.isascii() and number.isdigit()):
+        raise Refusal(f"{where}: found {describe(value)}, expected a quantity such as 1500, 129e6 or 2Gi")
+    amount: int = -(-int(number) * factor[0] // (factor[1] * 10 ** len(part)))
+    if amount > _MOST:
+        raise Refusal(f"{where}: found {describe(value)}, expected at most 2**63 - 1")
     return amount
 
 

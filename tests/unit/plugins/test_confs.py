@@ -79,7 +79,7 @@ CONFS: dict[type[skel.Plugin], Confs] = {
     QoS: [
         *allowing("class", "batch", "env"),
         ({"containers": {"LS": {"cpu.weight": 1, "memory.low": "50% of request", "cpu.idle": True}}}, ""),
-        ({"pods": {"LS": {"cpu.max.burst": "100% of limit"}}, "lacking": "refuse"}, ""),
+        ({"pods": {"LS": {"cpu.max.burst": "1000% of limit"}}, "lacking": "refuse"}, ""),
         ({"pods": {"LS": {"cpu.max.burst": "50% of request"}}}, "conf.pods.LS['cpu.max.burst']: found the string "),
         ({"containers": {"LS": {"cpu.shares": 2}}}, "conf.containers.LS['cpu.shares']: unknown key, "),
         ({"containers": {"LS": {"cpu.weight": 0}}}, "conf.containers.LS['cpu.weight']: found the number 0, expected"),

@@ -207,6 +207,32 @@ def test_burst_is_lowered_before_a_lower_quota(v2: Node) -> None:
     assert written == ["web/cpu.max.burst", "web/cpu.max"]
 
 
+@pytest.mark.parametrize(
+    ("quota", "given", "burst"),
+    [
+        ("50000 100000", 300000, "50000"),
+        ("50000 100000", "1000% of limit", "50000"),
+        ("50000 100000", "50% of limit", "25000"),
+        ("50000 100000", 40000, "40000"),
+        ("max 100000", 300000, "300000"),
+        ("max 100000", "1000% of limit", "0"),
+    ],
+)
+def test_burst_is_at_most_the_quota(v2: Node, quota: str, given: int | str, burst: str) -> None:
+    v2.fine()
+    v2.tree.put("web/cpu.max", quota)
+    v2.fine(containers={"LS": {"cpu.max.burst": given}})
+    assert v2.tree.get("web/cpu.max.burst") == burst
+
+
+def test_swap_and_the_group_that_the_kernel_kills_are_given_back(v2: Node) -> None:
+    v2.fine()
+    knobs = {"memory.swap.max": 0, "memory.oom.group": True}
+    metadata = v2.fine(containers={"LS": knobs})
+    assert (v2.tree.get("web/memory.swap.max"), v2.tree.get("web/memory.oom.group")) == ("0", "1")
+    assert (metadata["memory.swap.max"], metadata["memory.oom.group"]) == ("0, was max", "1, was 0")
+
+
 @pytest.mark.parametrize("is_batch", [False, True])
 def test_resize_lowers_a_burst_above_the_new_quota(v2: Node, is_batch: bool) -> None:
     v2.fine()
@@ -229,7 +255,7 @@ def test_resize_lowers_a_burst_above_the_new_quota(v2: Node, is_batch: bool) -> 
         ('{"containers": {"web": 1}}', f"{SPEC}: containers.web.requests: found the number 1, expected an object"),
         (
             '{"containers": {"web": {"limits": {"kubernetes.io/batch-cpu": "x"}}}}',
-            f"{SPEC}: containers.web.limits.kubernetes.io/batch-cpu: found the string 'x', expected a whole quantity",
+            f"{SPEC}: containers.web.limits.kubernetes.io/batch-cpu: found the string 'x', expected a quantity",
         ),
     ],
 )
@@ -247,18 +273,70 @@ def test_value_of_a_pod_that_the_kernel_refuses_is_a_refusal(v2: Node, number: i
     assert "memory.max" in result.error
 
 
-@pytest.mark.parametrize(
-    ("value", "number"),
-    [(0, 0), ("1500", 1500), ("2k", 2000), ("1Gi", 1 << 30), ("3Ti", 3 << 40), (7, 7), ("1M", 10**6)],
-)
+QUANTITIES: dict[object, int] = {
+    0: 0,
+    7: 7,
+    1.5: 2,
+    1e10: 10**10,
+    "1500": 1500,
+    "+2": 2,
+    "2k": 2000,
+    "1M": 10**6,
+    "2P": 2 * 10**15,
+    "1E": 10**18,
+    "1Gi": 1 << 30,
+    "3Ti": 3 << 40,
+    "7Ei": 7 << 60,
+    "1.5Gi": 3 << 29,
+    ".5Mi": 1 << 19,
+    "1.": 1,
+    "0.1": 1,
+    "1500m": 2,
+    "1m": 1,
+    "1n": 1,
+    "0n": 0,
+    "1e9": 10**9,
+    "129e6": 129 * 10**6,
+    "1E3": 1000,
+    "1e+2": 100,
+    "15e-1": 2,
+    "0e999": 0,
+    str(2**63 - 1): 2**63 - 1,
+}
+
+
+@pytest.mark.parametrize(("value", "number"), QUANTITIES.items(), ids=map(str, QUANTITIES))
 def test_quantities_of_kubernetes(value: object, number: int) -> None:
     assert quantity(value, "x") == number
 
 
-@pytest.mark.parametrize("value", ["", "-1", "1.5", "1m", "1ki", "Gi", "1e3", None, True, 1.5, "9" * 30, "9999999Ti"])
-def test_a_quantity_that_is_not_whole_is_refused(value: object) -> None:
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("", "-1", "1..5", "1.5.", "1ki", "Gi", ".", "e3", "1e", "1e+", "1e+-2", "1e1.5", "1 Gi", "1Gib", "\u0661"),
+        *(None, True, [], -1, -1.5, float("inf"), "9" * 30, str(2**63), "8Ei", "1e19", "1e999", "9" * 5000),
+    ],
+)
+def test_what_is_no_quantity_of_kubernetes_is_refused(value: object) -> None:
     with pytest.raises(Refusal, match=r"^x: found .*, expected "):
         quantity(value, "x")
+
+
+@pytest.mark.parametrize(
+    ("limits", "quota", "memory"),
+    [
+        ({"kubernetes.io/batch-cpu": 0, "kubernetes.io/batch-memory": "0"}, 1000, 4096),
+        ({"kubernetes.io/batch-cpu": 2**62, "kubernetes.io/batch-memory": 2**63 - 1}, 2**44 - 1, 2**63 - 1),
+        ({"kubernetes.io/batch-cpu": "1500"}, 150000, None),
+        ({"kubernetes.io/batch-memory": "1e6"}, None, 10**6),
+    ],
+)
+def test_batch_limits_stay_within_what_the_kernel_takes(
+    v2: Node, limits: dict[str, object], quota: int | None, memory: int | None
+) -> None:
+    result = v2.ask("setup", annotations=batch(web={"limits": limits}))
+    resources = result.adjust["linux"]["resources"]
+    assert (resources["cpu"].get("quota"), resources.get("memory", {}).get("limit")) == (quota, memory)
 
 
 # Variables
