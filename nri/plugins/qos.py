@@ -153,12 +153,25 @@ class QoS(Plugin):
         return request.new_result(self.type, metadata=metadata)
 
     def _resize(self, request: Request, conf: QoSConf, batch: Batch | None, metadata: dict[str, str]) -> Result:
-        """Keep batch resources, and lower a burst that the new quota would be below: the kernel would refuse it."""
+        """Keep batch resources, and make way for what the runtime is about to write, or the kernel would refuse it:
+        an idle cgroup takes no weight, and a quota must not be below the burst. ``update`` sets both again.
+        """
         cpu = shared.cpu_resources(request) if batch is None else batch.resources["cpu"]
-        quota = cpu.get("quota")
-        if isinstance(quota, int) and quota > 0:
+        before, quota = shared.previous(request), cpu.get("quota")
+        quota = quota if isinstance(quota, int) and quota > 0 else 0
+        knobs = (conf.pods if request.is_sandbox else conf.containers).get(_class(request, conf, metadata) or "", {})
+        if quota or knobs.get("cpu.idle"):
             cgroup = shared.cgroup(request, conf)
-            _Writer(cgroup, conf, metadata, {}).lower_burst(cgroup, "", quota)
+            writer = _Writer(cgroup, conf, metadata, before)
+            if quota:
+                writer.lower_bursts(quota, of_pod=request.is_sandbox)
+            if knobs.get("cpu.idle"):
+                writer.wake(of_pod=request.is_sandbox)
+            shared.note_untold(cgroup, metadata)
+        woken = {f"{prefix}{name}" for prefix in ("", "pod.") for name in ("cpu.idle", "cpu.weight")}
+        for name in before.keys() - metadata.keys() - (woken if knobs.get("cpu.idle") else set()):
+            if _CHANGED in before[name]:  # what was there first, for a later request that gives it back
+                metadata[name] = before[name]
         if batch is None or request.is_sandbox:
             return request.new_result(self.type, metadata=metadata)
         updates: Any = [{"id": request.id, "resources": _without_none(batch.resources)}]
@@ -248,8 +261,7 @@ class _Writer:
 
         :param but: those that stay.
         """
-        pod = self._cgroup.parent()
-        for prefix, cgroup in (("", self._cgroup), ("pod.", pod if pod is not None and pod.is_pod() else None)):
+        for prefix, cgroup in (("", self._cgroup), ("pod.", self._pod())):
             for knob in _WRITTEN:
                 now, is_change, was = self._before.get(f"{prefix}{knob}", "").partition(_CHANGED)
                 if is_change and f"{prefix}{knob}" not in but and cgroup is not None:
@@ -266,8 +278,7 @@ class _Writer:
 
     def apply(self, request: Request, knobs: dict[str, Any], of_pod: dict[str, Any], batch: Batch | None) -> None:
         """Write the pod's knobs, then the container's."""
-        pod = self._cgroup.parent()
-        if pod is not None and pod.is_pod():
+        if (pod := self._pod()) is not None:
             whole = batch
             if batch is not None and not request.is_sandbox and request.spec is not None:
                 whole = read_batch(request.spec.annotations[SPEC], None)
@@ -279,11 +290,37 @@ class _Writer:
         if not request.is_sandbox:
             self._write_all(self._cgroup, "", knobs, batch)
 
-    def lower_burst(self, cgroup: Cgroup, prefix: str, quota: int) -> None:
-        """Lower a cgroup's burst to a quota that it is about to get."""
+    def _pod(self) -> Cgroup | None:
+        """Return the pod's own cgroup; None if the kubelet has not made the one above the container's."""
+        pod = self._cgroup.parent()
+        return pod if pod is not None and pod.is_pod() else None
+
+    def lower_bursts(self, quota: int, *, of_pod: bool) -> None:
+        """Lower the burst of the container or its pod to a quota that it is about to get.
+
+        After a container's new quota the kubelet writes the pod's, which is lower by as much.
+        """
+        pod, own = self._pod(), self._attempt(lambda: self._cgroup.read("cpu.max"), "")
+        if not of_pod:
+            self._lower_burst(self._cgroup, "", quota)
+        whole = None if pod is None else self._attempt(pod.cpu_quota, "")
+        if pod is None or whole is None or whole.quota_us is None:
+            return
+        if of_pod:
+            self._lower_burst(pod, "pod.", quota)
+        elif own is not None and own.quota_us is not None and own.period_us == whole.period_us:
+            self._lower_burst(pod, "pod.", max(whole.quota_us - max(own.quota_us - quota, 0), 0))
+
+    def _lower_burst(self, cgroup: Cgroup, prefix: str, quota: int) -> None:
         burst = self._attempt(lambda: cgroup.read("cpu.max.burst"), "")
         if burst is not None and burst > quota:
             self._put(cgroup, prefix, "cpu.max.burst", quota)
+
+    def wake(self, *, of_pod: bool) -> None:
+        """Have the container's cgroup, or its pod's, not be idle."""
+        cgroup = self._pod() if of_pod else self._cgroup
+        if cgroup is not None and self._attempt(lambda: cgroup.read("cpu.idle"), ""):
+            self._attempt(lambda: cgroup.write("cpu.idle", value=False), "")
 
     def _write_all(self, cgroup: Cgroup, prefix: str, knobs: dict[str, Any], batch: Batch | None) -> None:
         from nri.cgroups import CgroupError
@@ -313,7 +350,7 @@ class _Writer:
         cpu, limit = batch.resources["cpu"], batch.resources["memory"]["limit"]
         quota = Quota(cpu["quota"] if cpu["quota"] > 0 else None, cpu["period"])
         if quota.quota_us is not None:
-            self.lower_burst(cgroup, prefix, quota.quota_us)
+            self._lower_burst(cgroup, prefix, quota.quota_us)
         if not is_idle:  # the kernel refuses a weight then
             self._put(cgroup, prefix, "cpu.weight", weight_of_shares(cpu["shares"]))
         self._put(cgroup, prefix, "cpu.max", quota)

@@ -151,6 +151,33 @@ def test_released_container_and_pod_get_their_knobs_again(knobs: Knobs) -> None:
     assert after == before
 
 
+@pytest.mark.parametrize("of_pod", [False, True], ids=["container", "pod"])
+def test_idle_cgroup_takes_a_weight_while_it_is_resized(knobs: Knobs, of_pod: bool) -> None:
+    """The kernel refuses any weight of an idle cgroup, so each update of the runtime failed."""
+    options: dict[str, Any] = OF_CLASS | ({"id": "pod"} if of_pod else {})
+    place = POD if of_pod else CONTAINER
+    conf = knobs.conf(**{"memory.low": 4096, "cpu.idle": True})
+    conf["pods"] = {"LS": {"cpu.idle": True}}
+    last = knobs.run(conf, **options)
+    assert knobs.get("cpu.idle", place) == "1"
+    last = again(knobs, last, conf, state="resize", **options)
+    assert knobs.get("cpu.idle", place) == "0"
+    last = again(knobs, last, conf, state="update", **options)
+    assert knobs.get("cpu.idle", place) == "1"
+    done = release(knobs, last, conf, **options).metadata
+    assert knobs.get("cpu.idle", place) == "0"
+    assert of_pod or done["memory.low"] == "0, restored"  # a resize forgets nothing
+
+
+@pytest.mark.parametrize(("new", "burst"), [(150000, "150000"), (300000, "200000")])
+def test_burst_of_a_pod_is_lowered_to_the_quota_that_it_gets(knobs: Knobs, new: int, burst: str) -> None:
+    """A resize of the sandbox has the resources of the whole pod."""
+    knobs.tree.put(f"{POD}/cpu.max", "220000 100000")
+    knobs.tree.put(f"{POD}/cpu.max.burst", "200000")
+    knobs.fine(knobs.base, state="resize", id="pod", resources={"cpu": {"quota": new, "period": 100000}})
+    assert knobs.get("cpu.max.burst", POD) == burst
+
+
 def test_knob_that_left_the_table_goes_back(knobs: Knobs) -> None:
     last = knobs.run(knobs.conf(**{"cpu.weight": 300, "memory.low": 4096}), **OF_CLASS)
     done = again(knobs, last, knobs.conf(**{"cpu.weight": 400}), late=True, **OF_CLASS).metadata

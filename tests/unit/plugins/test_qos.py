@@ -207,6 +207,17 @@ def test_burst_is_lowered_before_a_lower_quota(v2: Node) -> None:
     assert written == ["web/cpu.max.burst", "web/cpu.max"]
 
 
+@pytest.mark.parametrize(("new", "burst"), [(40000, "160000"), (100000, "200000"), (120000, "200000")])
+def test_burst_of_a_pod_is_lowered_before_the_kubelet_lowers_its_quota(v2: Node, new: int, burst: str) -> None:
+    """It does so after the container's, by as much."""
+    v2.fine()
+    for name, quota in (("web", 100000), ("pod", 220000)):
+        v2.tree.put(f"{name}/cpu.max", f"{quota} 100000")
+    v2.tree.put("pod/cpu.max.burst", "200000")
+    v2.fine("resize", resources={"cpu": {"quota": new, "period": 100000}})
+    assert v2.tree.get("pod/cpu.max.burst") == burst
+
+
 @pytest.mark.parametrize(
     ("quota", "given", "burst"),
     [
