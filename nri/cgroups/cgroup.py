@@ -49,6 +49,7 @@ def find(
     mounts: Mounts | None = None,
     proc: str = "/proc",
     systemd: units.Systemd | None = None,
+    subgroup: str = "",
 ) -> Cgroup:
     """Return the cgroup of a container.
 
@@ -63,12 +64,14 @@ def find(
     :param mounts: the cgroup mounts; by default those of this process.
     :param proc: where proc is mounted.
     :param systemd: synchronized with changes; by default this node's systemd, but none if there are other *mounts*.
+    :param subgroup: the name of crun's child of a systemd scope, the annotation ``run.oci.systemd.subgroup``; by
+        default, and if there is no such child, ``container``.
     :raises CgroupPathError: the path cannot be a cgroupsPath.
     :raises CgroupError: the mounts cannot be read.
     """
     if mounts is None:
         mounts, systemd = Mounts.read(), systemd or units.Systemd()
-    return Cgroup(Resolver(cgroups_path, pid, container_id, mounts, proc), 0, systemd)
+    return Cgroup(Resolver(cgroups_path, pid, container_id, mounts, proc, subgroup), 0, systemd)
 
 
 class Cgroup:
@@ -253,7 +256,7 @@ class Cgroup:
             path = os.path.dirname(path)
         if path == "/":
             raise CgroupError(f"{place.directory} has no parent but the root cgroup, which is never touched")
-        return Place(place.mount, path)
+        return Place(place.mount, path, self._resolver.subgroups)
 
     def _tell(self, controller: str, change: Callable[[units.Unit], Answer]) -> Answer | None:
         """Ask or change the unit that this cgroup is; None if it is no unit, or if systemd does not answer."""

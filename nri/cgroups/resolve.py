@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from .mounts import Mount, Mounts
 
 SUBGROUP = "container"
-"""crun's name for the child of a systemd scope in which it may put the processes."""
+"""crun's name for the child of a systemd scope in which it may put the processes, unless an annotation names it."""
+
+MAX_NAME = 255
+"""Bytes of a directory's name."""
 
 MAX_PID = 1 << 22
 """Pids are less than this (PID_MAX_LIMIT, include/linux/threads.h)."""
@@ -36,10 +39,10 @@ _HIDDEN = (*_GONE, errno.EACCES, errno.EPERM)  # proc's option hidepid, without 
 class Place:
     """A cgroup in one hierarchy: ``path`` below ``mount`` begins with "/"; the directory need not exist."""
 
-    __slots__ = ("directory", "mount", "path")
+    __slots__ = ("directory", "mount", "path", "subgroups")
 
-    def __init__(self, mount: Mount, path: str) -> None:
-        self.mount, self.path = mount, path
+    def __init__(self, mount: Mount, path: str, subgroups: tuple[str, ...] = (SUBGROUP,)) -> None:
+        self.mount, self.path, self.subgroups = mount, path, subgroups
         self.directory = mount.point + path
 
     def levels(self, file: str) -> list[str]:
@@ -47,9 +50,9 @@ class Place:
 
         A subgroup without the file has no limit: in v2 the scope's cgroup.subtree_control may lack the controller.
         """
-        inner = f"{self.directory}/{SUBGROUP}"
-        if self.path.endswith(".scope") and not os.path.islink(inner) and knobs.exists(f"{inner}/{file}"):
-            return [self.directory, inner]
+        for inner in [f"{self.directory}/{name}" for name in self.subgroups if self.path.endswith(".scope")]:
+            if not os.path.islink(inner) and knobs.exists(f"{inner}/{file}"):
+                return [self.directory, inner]
         return [self.directory]
 
     @property
@@ -61,11 +64,20 @@ class Place:
 class Resolver:
     """Finds a container's cgroup in the hierarchy of a controller, and remembers it."""
 
-    __slots__ = ("_given", "_id", "_is_relative", "_memberships", "_pid", "_places", "_proc", "_wanted", "mounts")
+    __slots__ = (
+        *("_given", "_id", "_is_relative", "_memberships", "_pid", "_places", "_proc", "_wanted"),
+        *("mounts", "subgroups"),
+    )
 
-    def __init__(self, cgroups_path: str, pid: int, container_id: str, mounts: Mounts, proc: str) -> None:
+    def __init__(
+        self, cgroups_path: str, pid: int, container_id: str, mounts: Mounts, proc: str, subgroup: str
+    ) -> None:
         """Take the arguments of :func:`nri.cgroups.find`; raise CgroupPathError for an impossible path."""
         self.mounts = mounts
+        is_name = subgroup not in ("", ".", "..", SUBGROUP) and "/" not in subgroup
+        is_name = is_name and subgroup.isprintable() and len(subgroup.encode()) <= MAX_NAME
+        # The pod's author sets it, and crun may not get it: its own name counts as well.
+        self.subgroups = (subgroup, SUBGROUP) if is_name else (SUBGROUP,)
         self._given = cgroups_path
         self._wanted = paths.expand(cgroups_path) if cgroups_path else ""
         self._is_relative = not cgroups_path.startswith("/") and ":" not in cgroups_path
@@ -118,7 +130,7 @@ class Resolver:
 
     def _by_process(self, mount: Mount, hierarchy: str) -> Place:
         printed = self._membership(hierarchy)
-        if printed.endswith(f".scope/{SUBGROUP}"):
+        if printed.endswith(tuple([f".scope/{name}" for name in self.subgroups])):
             printed = os.path.dirname(printed)  # the container's cgroup is the scope
         self._check_own(hierarchy, printed)
         return _existing(mount, mount.below(printed), printed)

@@ -20,6 +20,9 @@ NAMESPACE = "io.kubernetes.pod.namespace"
 """The sandbox's label with its pod's namespace. The kubelet overwrites any value of the pod (``newPodLabels`` in its
 ``kuberuntime/labels.go``). Any pod can set an annotation of that name, so annotations do not count."""
 
+SUBGROUP = "run.oci.systemd.subgroup"
+"""crun's annotation: crun(1), "EXTENSIONS TO OCI"."""
+
 NAMESPACES = either(
     FLAG,
     array(text(1, expected="the name of a namespace")),
@@ -124,7 +127,12 @@ def cgroup(request: Request, conf: SharedConf) -> Cgroup:
 
     path = request.spec.cgroups_path if request.spec is not None else ""
     mounts, systemd = Mounts.read(conf.mountinfo), Systemd(conf.run)
-    return find(path, request.pid, request.id, mounts=mounts, systemd=systemd)
+    return find(path, request.pid, request.id, mounts=mounts, systemd=systemd, subgroup=subgroup(request))
+
+
+def subgroup(request: Request) -> str:
+    """Return the name of the child that crun makes of the container's scope; "" for its default."""
+    return "" if request.spec is None else request.spec.annotations.get(SUBGROUP, "")
 
 
 def previous(request: Request) -> dict[str, str]:

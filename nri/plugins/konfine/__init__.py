@@ -315,6 +315,8 @@ def _place(
         metadata["pool"] = shorten(pool)
     if request.is_sandbox:
         entry["sandbox"] = True
+    if subgroup := shared.subgroup(request):
+        entry["subgroup"] = subgroup[:255]
     for id_ in [
         id_ for id_, other in sharing.state.containers.items() if directory and other["directory"] == directory
     ]:

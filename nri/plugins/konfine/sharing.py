@@ -248,7 +248,8 @@ class Sharing:
         return updates
 
     def _cgroup(self, id_: str, entry: Entry) -> Cgroup:
-        return find(entry["path"], entry["pid"], id_, mounts=self._mounts, systemd=self.systemd)
+        path, pid, subgroup = entry["path"], entry["pid"], entry.get("subgroup", "")
+        return find(path, pid, id_, mounts=self._mounts, systemd=self.systemd, subgroup=subgroup)
 
 
 def _tell(entry: Entry, cpus: Set) -> None:

@@ -46,8 +46,8 @@ class State:
     An entry has ``path`` (cgroupsPath), ``pid``, ``name`` for people, ``directory`` of its cpuset ("" before its
     cgroup exists), ``kind`` (``exclusive``, ``pool`` or ``shared``), ``cpus`` (those that it has alone), ``within``
     (those that it may have of the shared ones), ``told`` (those that the runtime has been told), ``untold`` (true if
-    systemd could not be told of its CPUs), ``pool``, ``milli``
-    (CPUs that it requests, in thousandths), ``since`` (seconds after the boot).
+    systemd could not be told of its CPUs), ``pool``, ``milli`` (CPUs that it requests, in thousandths), ``since``
+    (seconds after the boot), ``subgroup`` (crun's, of its scope).
 
     :ivar containers: the entries by the containers' ids.
     :ivar pools: the CPUs of each pool that grows, by the pool's name.
@@ -170,7 +170,8 @@ class State:
 def _checked(entry: Any) -> Entry:
     """Return an entry if each value is of its type; raise TypeError otherwise."""
     texts = ("path", "directory", "kind", "cpus", "within", "name")
-    if not all(isinstance(entry[key], str) for key in texts) or not isinstance(entry["pid"], int):
+    is_right = all(isinstance(entry[key], str) for key in texts) and isinstance(entry.get("subgroup", ""), str)
+    if not is_right or not isinstance(entry["pid"], int):
         raise TypeError("an entry has a value of another type")
     return entry  # type: ignore[no-any-return] # it is a dictionary
 

@@ -37,6 +37,31 @@ def test_cruns_child_is_cleared_with_its_scope(scoped: Tree, scopes: int | None)
     assert [scoped.quota(path) for path in (SCOPE, INNER)] == ["none", "none"]
 
 
+def test_cruns_child_has_the_name_of_its_annotation_or_cruns_own(scoped: Tree) -> None:
+    named = f"{SCOPE}/workload"
+    scoped.make(named)
+    for path in (named, INNER):
+        scoped.limit(path, 50000)
+    assert scoped.cgroup(SCOPED, subgroup="workload").clear_cpu_quota() == Quota(50000, 100000)
+    assert [scoped.quota(path) for path in (named, INNER)] == ["none", "50000"]
+    # The pod's author sets it, and a runtime may not hand it to crun.
+    for name in (
+        "absent",
+        "..",
+        ".",
+        "",
+        "/",
+        "../crun-abc.scope/workload",
+        "workload/x",
+        "a\0b",
+        "\ud800",
+        "x" * 256,
+    ):
+        scoped.limit(INNER, 50000)
+        assert scoped.cgroup(SCOPED, subgroup=name).clear_cpu_quota() == Quota(50000, 100000), name
+        assert scoped.quota(INNER) == "none", name
+
+
 def test_garbage_in_a_quota_is_reported_with_the_file(v1: Tree, v2: Tree) -> None:
     for text, bad in (("", "''"), ("max", "'max'"), ("1 2 3", "'1 2 3'"), ("-1 100000", "'-1'"), ("max 0", "'0'")):
         v2.put(PATH, "cpu.max", text)

@@ -56,8 +56,17 @@ class Tree(CgroupFiles):
         *,
         proc: object = "/nowhere",
         systemd: Systemd | None = None,
+        subgroup: str = "",
     ) -> Cgroup:
-        return find(path, pid, container, mounts=Mounts.parse(self.mountinfo), proc=str(proc), systemd=systemd)
+        return find(
+            path,
+            pid,
+            container,
+            mounts=Mounts.parse(self.mountinfo),
+            proc=str(proc),
+            systemd=systemd,
+            subgroup=subgroup,
+        )
 
     def limit(self, path: str, quota: int, period: int = 100000) -> None:
         """Set a CPU quota."""
