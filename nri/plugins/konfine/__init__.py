@@ -95,11 +95,11 @@ class KonfineConf(shared.SharedConf):
     allow: dict[str, Any] = fields.value(
         Table(
             *[Key(name, shared.NAMESPACES) for name in ("class", "cpus")],
-            Key("exclusive", shared.NAMESPACES, default=False),
+            *[Key(name, shared.NAMESPACES, default=False) for name in ("exclusive", "pools")],
             nulls=True,
         ),
-        "pods that may set their class or cpus (true, any, is the default) or ask for exclusive CPUs (false, none, "
-        "is the default), for each: an array of namespaces, true, or false",
+        "pods that may set their class or cpus (true, any, is the default), ask for exclusive CPUs, or be in a pool "
+        "by labels or annotations (false, none, is the default), for each: an array of namespaces, true, or false",
         default={},
     )
     sys: str = fields.text("where sysfs is mounted", default="/sys")
@@ -299,6 +299,11 @@ def _place(
     for key in ("told", "untold"):
         if key in before:
             entry[key] = before[key]
+    if request.state == State.SETUP and all(names):
+        # A start that has failed has no delete: its next attempt takes its place.
+        for id_, other in list(sharing.state.containers.items()):
+            if other["name"] == entry["name"] and not other["directory"] and id_ != request.id:
+                sharing.state.drop(id_)
     kept, refusal = parse_cpus(before["cpus"]) if before.get("kind") == "exclusive" else frozenset(), None
     try:
         asker, count = _asked(request, conf, metadata)
@@ -310,7 +315,7 @@ def _place(
     if cpus:
         entry |= {"kind": "exclusive", "cpus": render_cpus(cpus)}
         metadata["exclusive"] = str(count)
-    elif pool := _pool(request, conf):
+    elif pool := _pool(request, conf, metadata):
         entry |= {"kind": "pool", "pool": pool, "milli": requested(request)}
         metadata["pool"] = shorten(pool)
     if request.is_sandbox:
@@ -350,8 +355,11 @@ def _asked(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> tup
     return "the guaranteed pod's limit", guaranteed(request)
 
 
-def _pool(request: Request, conf: KonfineConf) -> str:
-    """Return the name of the pool that a container is in, "" for none."""
+def _pool(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> str:
+    """Return the name of the pool that a container is in, "" for none.
+
+    Labels and annotations are the pod's own words, so they count for pods of ``allow.pools`` alone.
+    """
     if request.is_sandbox:
         return ""
     namespace = request.labels.get(shared.NAMESPACE)
@@ -364,6 +372,10 @@ def _pool(request: Request, conf: KonfineConf) -> str:
             and all(request.labels.get(key) == value for key, value in pool.labels.items())
             and all(annotations.get(key) == value for key, value in pool.annotations.items())
         ):
+            is_of_pod = bool(pool.labels or pool.annotations)
+            if is_of_pod and (reason := shared.why_not_allowed(request, "pools", conf.allow.get("pools") or False)):
+                shared.ignore(metadata, f"pool {pool.name}", reason)
+                continue
             part = {"node": "", "namespace": namespace or "", "pod": request.sandbox_id or request.id}[pool.per]
             return f"{pool.name}/{part[:80]}" if pool.per != "node" and pool.cpus is None else pool.name
     return ""

@@ -239,6 +239,7 @@ def test_pool_grows_and_shrinks_with_requests(node: GivingNode) -> None:
 
 
 def test_pools_for_each_namespace_or_pod(v2: GivingNode) -> None:
+    v2.conf["allow"] = v2.conf["allow"] | {"pools": True}
     v2.conf["pools"] = [
         {"name": "pods", "per": "pod", "labels": {"own": "yes"}},
         {"name": "teams", "per": "namespace", "annotations": {"team": "a"}},
@@ -290,6 +291,32 @@ def test_reserved_cpus_that_the_machine_lacks_are_named(v2: GivingNode) -> None:
     result = v2.start("web")
     assert result.metadata["absent"] == "conf names CPUs that are not online: 15"
     assert result.metadata["cpus"] == "1-7"
+
+
+@pytest.mark.parametrize("condition", ["labels", "annotations"])
+def test_pod_is_in_a_pool_by_its_own_words_only_if_that_is_allowed(v2: GivingNode, condition: str) -> None:
+    pool: dict[str, Any] = {"name": "fast", "cpus": "6-7", condition: {"a": "b"}}
+    v2.conf["pools"] = [pool]
+    asks: dict[str, Any] = {condition: {"a": "b"}}
+    metadata = v2.start("web", **asks).metadata
+    assert (metadata["cpus"], metadata["ignored"]) == ("0-5", "pool fast: allow.pools is for no pod")
+    v2.conf["allow"] = v2.conf["allow"] | {"pools": ["shop"]}
+    assert v2.start("own", **asks).metadata["pool"] == "fast"
+    assert "pool" not in v2.start("other", namespace="other", **asks).metadata
+    v2.conf |= {"allow": {}, "pools": [{"name": "fast", "cpus": "6-7", "namespaces": ["shop"]}]}
+    assert v2.start("named", **asks).metadata["pool"] == "fast"  # the operator has named its namespace
+
+
+def test_setup_of_the_next_attempt_takes_the_place_of_one_that_has_failed(v2: GivingNode) -> None:
+    """No delete comes of a start that has failed, so its CPUs were held, and its own retry refused."""
+    v2.start("web")
+    for attempt in ("one", "two", "three"):
+        asked = v2.request("setup", "db/main", ask=7).replace(id=attempt)
+        assert invoke(Konfine(), asked).error == ""
+    assert [id_ for id_, entry in v2.state()["containers"].items() if entry["kind"] == "exclusive"] == ["three"]
+    assert v2.run("setup", "db/other", ask=7).refused  # another container of the pod
+    other = v2.request("setup", "db/main", ask=7, namespace="other").replace(id="four")
+    assert "allow" in invoke(Konfine(), other).metadata["ignored"]
 
 
 def test_pools_that_leave_no_cpu_are_named(v2: GivingNode) -> None:
