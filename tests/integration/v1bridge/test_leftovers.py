@@ -197,7 +197,7 @@ def test_new_watchdog_kills_what_ran_before_it(host: Host, bridge: BridgeProcess
     os.kill(watchdog_of(bridge), signal.SIGKILL)
     assert wait_until(lambda: not watchdogs(bridge))
     assert status_of(host.root / "v1bridge.sock")["watchdog"] is None
-    assert len(watchdogs(bridge)) == 1
+    assert wait_until(lambda: len(watchdogs(bridge)) == 1)  # it takes its name a moment later
     killed_with_its_plugins(host, bridge)
     thread.join(SOON)
 
