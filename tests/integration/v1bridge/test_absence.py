@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +24,16 @@ from tests.support.host import OCI_CONFIG, Host, plugin
 from tests.support.pods import container, pod
 from tests.support.runtime import Runtime
 from tests.support.waiting import wait_until
+
+
+@pytest.fixture(autouse=True)
+def surroundings() -> Iterator[None]:
+    """The hook, which runs in this process, changes directory, umask and limits: they are put back."""
+    directory, mask, limits = os.getcwd(), os.umask(0o022), resource.getrlimit(resource.RLIMIT_CORE)
+    yield
+    os.chdir(directory)
+    os.umask(mask)
+    resource.setrlimit(resource.RLIMIT_CORE, limits)
 
 
 @pytest.fixture
