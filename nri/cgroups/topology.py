@@ -73,7 +73,7 @@ class Topology:
         nodes = {number: _list(f"{node}/node{number}/cpulist") & online for number in numbers} or {0: online}
         return cls(
             online,
-            _list(f"{cpu}/isolated") & online,
+            isolated_cpus(sys) & online,
             cores := _domains(online, cpu, "topology/core_cpus_list", "topology/thread_siblings_list"),
             _caches(online, cores, cpu),
             _domains(online, cpu, "topology/package_cpus_list", "topology/core_siblings_list", is_one=True),
@@ -132,6 +132,14 @@ class Topology:
         """Return the distance between the nearest nodes of two sets of CPUs; 0 if one has no node."""
         ends = self.nodes_of(other)
         return min([self.distances[start][end] for start in self.nodes_of(one) for end in ends], default=0)
+
+
+def isolated_cpus(sys: str = SYS) -> frozenset[int]:
+    """Return the CPUs that the scheduler leaves alone (``isolcpus=``).
+
+    :raises CgroupError: they cannot be read.
+    """
+    return _list(f"{sys}/devices/system/cpu/isolated")
 
 
 def _with_memory(node: str, nodes: Set) -> Set:

@@ -62,6 +62,11 @@ class ExclusiveConf(Conf):
         "also set cpuset.mems: the nodes of its CPUs, or the nearest with memory", default=False
     )
     min_shared: int = fields.integer("CPUs that always stay shared", 1, fields.MAX_CPU, default=1)
+    isolated: str = fields.choice(
+        *("prefer", "only", "never"),
+        default="prefer",
+        description="whether a set is of the CPUs that isolcpus= isolates: if there is room, always, or never",
+    )
 
 
 class PoolConf(Conf):
@@ -148,11 +153,11 @@ gives CPUs to one container alone ({EXCLUSIVE}), or to a pool."""
                     record.drop(request.id)
                     record.save()
             cgroup = shared.cgroup(request, conf)
-            if conf.system_reserved:
-                from nri.cgroups.topology import online_cpus
+            from nri.cgroups.topology import isolated_cpus, online_cpus
 
+            if conf.system_reserved:
                 _note_absent(conf, online_cpus(conf.sys), metadata)
-            cpus = _allowed(request, conf, cgroup.parent_cpus(), metadata)
+            cpus = _allowed(request, conf, cgroup.parent_cpus(), isolated_cpus(conf.sys), metadata)
             if not cgroup.confine(cpus):
                 metadata["skipped"] = "it has these CPUs already"
             shared.note_untold(cgroup, metadata)
@@ -173,17 +178,30 @@ def _note_absent(conf: KonfineConf, online: frozenset[int], metadata: dict[str, 
 
 
 def _allowed(
-    request: Request, conf: KonfineConf, parents: frozenset[int], metadata: dict[str, str]
+    request: Request,
+    conf: KonfineConf,
+    parents: frozenset[int],
+    isolated: frozenset[int],
+    metadata: dict[str, str],
 ) -> frozenset[int]:
-    """Return the CPUs of the parent cgroup that a container may have, if there are no exclusive sets and pools."""
+    """Return the CPUs of the parent cgroup that a container may have, if there are no exclusive sets and pools.
+
+    Isolated CPUs are in no container's, unless a list that the runtime was given names them, or they are reserved and
+    its class may use those: no load is balanced there, so all of its threads would stay on the first one.
+    """
     is_system = shared.container_class(request, conf, conf.allow, metadata) in conf.system_classes
     noted = shared.allowed_value(request, conf.allow, "cpus", ANNOTATION, metadata)
-    cpus = _unreserved(request, parents, frozenset() if is_system else conf.system_reserved)
+    reserved = frozenset() if is_system else conf.system_reserved
+    cpus = unreserved = _unreserved(request, parents, reserved)
+    if ordinary := unreserved - (isolated - (conf.system_reserved if is_system else frozenset())):
+        cpus = ordinary
+    elif others := parents - isolated:
+        cpus, metadata["reserved"] = others, "all other CPUs are isolated"
     if (listed := _listed(request)) is not None:
-        if reserved := _kubelets_reserved(request, listed, parents - cpus):
-            cpus, metadata["reserved"] = reserved, "the kubelet leaves it no other CPUs"
-        else:
-            cpus = _narrowed(cpus, "spec.resources.cpu.cpus", listed, metadata)
+        if kept := _kubelets_reserved(request, listed, parents - unreserved):
+            cpus, metadata["reserved"] = kept, "the kubelet leaves it no other CPUs"
+        elif (narrowed := _narrowed(unreserved, "spec.resources.cpu.cpus", listed, metadata)) != unreserved:
+            cpus = narrowed
     return cpus if noted is None else _narrowed(cpus, f"the annotation {shorten(noted[0])}", noted[1], metadata)
 
 
@@ -286,7 +304,11 @@ def _place(
     # At setup it has none yet, unless a container of this id runs: its CPUs stay its own.
     directory = before.get("directory", "") if cgroup is None else cgroup.directory("cpuset")
     is_ours = _listed(request) in before.get("told", ())  # the CPUs that the runtime has of us
-    within = before["within"] if is_ours else render_cpus(_allowed(request, conf, parents, metadata))
+    within = (
+        before["within"]
+        if is_ours
+        else render_cpus(_allowed(request, conf, parents, sharing.topology.isolated, metadata))
+    )
     entry: dict[str, Any] = {
         "path": request.spec.cgroups_path if request.spec is not None else "",
         "pid": request.pid,

@@ -1,8 +1,8 @@
 """The CPUs of a node while one request is answered: who has some alone, what is left to be shared, and who gives way.
 
-The shared CPUs are those that are online, neither isolated nor reserved, and in no exclusive set or pool. A new
-exclusive set is removed from all other cgroups before its container gets it. CPUs that a container gives back are
-shared again in the same request.
+The shared CPUs are those that are online, neither isolated nor reserved, and in no exclusive set or pool, or the
+reserved ones if all others are isolated. A new exclusive set is removed from all other cgroups before its container
+gets it. CPUs that a container gives back are shared again in the same request.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class Sharing:
         self.state, self.conf, self.own = state, conf, own
         self.topology = topology = state.topology
         self.usable = topology.online - topology.isolated - conf.system_reserved
+        self.isolated = topology.isolated - conf.system_reserved
         self.fixed = {pool.name: pool.cpus & topology.online for pool in conf.pools if pool.cpus is not None}
         self._mounts = Mounts.read(conf.mountinfo)
         self.systemd = Systemd(conf.run)
@@ -97,8 +98,9 @@ class Sharing:
             where = f"the pool {entry['pool']}{f', which names {render_cpus(named)}' if named else ''}"
         else:
             taken = self.taken()
-            within = parse_cpus(entry["within"]) & self.topology.online - self.topology.isolated
-            cpus = (within - taken) or (self.usable - taken)
+            within = parse_cpus(entry["within"]) & self.topology.online - self.isolated
+            rest = self.usable or (self.topology.online - self.topology.isolated)
+            cpus = (within - taken) or (rest - taken)
             where = f"the containers that share CPUs, beside {render_cpus(taken) or 'none'} of pools and single ones"
         if not cpus:
             has = render_cpus(self.topology.online)
@@ -113,7 +115,14 @@ class Sharing:
         :raises Refusal: too few CPUs are free, or too few would stay shared; with who has the others.
         """
         given, taken = self.conf.exclusive, self.taken(self.own)
+        isolated = (self.isolated & within) - taken
         try:
+            if given.isolated == "only" or (given.isolated == "prefer" and isolated):
+                try:
+                    return choose(self.topology, isolated, count, whole=given.whole_cores, spread=given.spread)
+                except NoRoomError as error:
+                    if given.isolated == "only":
+                        raise type(error)(f"{error}, of the isolated CPUs") from None
             spare = max(len(self.usable - taken) - given.min_shared, 0)
             if count > spare:
                 raise NoRoomError(f"{_are(spare)} free, beside the {given.min_shared} that must stay shared")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.fake_systemd import FakeSystemd
-from nri.cgroups import systemd_bus
+from nri.cgroups import parse_cpus, systemd_bus
 from nri.plugins.konfine import EXCLUSIVE, Konfine
 from nri.testing import invoke
 from tests.support.giving import GivingNode
@@ -55,6 +55,56 @@ def test_repeated_requests_change_nothing(node: GivingNode) -> None:
         for state_ in ("create", "update"):
             assert node.run(state_, name, ask=ask).metadata["skipped"] == "it has these CPUs already"
     assert (node.all(), node.record.read_bytes()) == (before, document)
+
+
+@pytest.fixture
+def telco(tmp_path: Path) -> GivingNode:
+    """One core for the system, all others isolated: usual where threads are pinned."""
+    node = GivingNode(tmp_path, cores=4, threads=2, isolated="1-3,5-7")
+    node.conf["systemReserved"] = [0, 4]
+    return node
+
+
+def test_isolated_cpus_are_for_single_containers_and_the_others_share_the_reserved_ones(telco: GivingNode) -> None:
+    shared = telco.start("web").metadata
+    assert (shared["cpus"], shared["reserved"]) == ("0,4", "all other CPUs are isolated")
+    assert telco.start("db/main", ask=2).metadata["cpus"] == "1,5"
+    assert telco.start("db/more", ask=4).metadata["cpus"] == "2-3,6-7"
+    assert "on the node" in telco.refusal("last", ask=1)
+    telco.stop("db/main")
+    assert telco.all() == {"web": "0,4", "db/more": "2-3,6-7"}
+    assert telco.start("last", ask=1).metadata["cpus"] in ("1", "5")
+
+
+@pytest.mark.parametrize(
+    ("isolated", "ask", "cpus"),
+    [
+        *(("prefer", 2, "6-7"), ("prefer", 3, "1-3"), ("only", 2, "6-7"), ("only", 3, ""), ("never", 2, "1-2")),
+        *(("prefer", 1, "6"), ("never", 5, "1-5"), ("prefer", 6, "")),
+    ],
+)
+def test_conf_says_whether_sets_are_of_isolated_cpus(tmp_path: Path, isolated: str, ask: int, cpus: str) -> None:
+    node = GivingNode(tmp_path, cores=8, isolated="6-7")
+    node.conf["exclusive"] = {"isolated": isolated}
+    node.start("web")
+    if cpus:
+        given = node.start("db/main", ask=ask).metadata["cpus"]
+        assert (len(parse_cpus(given)), parse_cpus(given) <= {6, 7}) == (ask, cpus.startswith("6"))
+    else:
+        assert ("of the isolated CPUs" in node.refusal("db/main", ask=ask)) == (isolated == "only")
+
+
+def test_plain_confining_leaves_isolated_cpus_alone(telco: GivingNode) -> None:
+    telco.conf["allow"] = {}
+    assert telco.start("web").metadata == {"cpus": "0,4", "reserved": "all other CPUs are isolated"}
+    telco.conf["systemReserved"] = [0]
+    assert telco.start("some").metadata["cpus"] == "4"
+    telco.conf["systemReserved"] = [0, 7]
+    assert telco.start("system", annotations={"qos.class": "system"}).metadata["cpus"] == "0,4,7"
+    # A list that the runtime was given is the operator's: the kubelet's of a guaranteed pod, or of its shared pool.
+    assert telco.start("listed", cpu={"cpus": "5-6"}).metadata["cpus"] == "5-6"
+    for listed in ("1-6", "x", "99"):
+        assert telco.start("all", cpu={"cpus": listed}).metadata["cpus"] == "4"
 
 
 def test_reserved_isolated_and_offline_cpus_are_not_given_out(tmp_path: Path) -> None:
