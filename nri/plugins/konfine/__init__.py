@@ -329,7 +329,10 @@ def _place(
     kept, refusal = parse_cpus(before["cpus"]) if before.get("kind") == "exclusive" else frozenset(), None
     try:
         asker, count = _asked(request, conf, metadata)
-        cpus = kept if len(kept) == count else sharing.choose(count, parents, asker) if count else frozenset()
+        if count and count != len(kept):
+            cpus = sharing.choose(count, parents, kept, asker)
+        else:
+            cpus = kept if count else frozenset()
     except Refusal as error:
         if request.state != State.UPDATE and not request.late:
             raise

@@ -108,32 +108,46 @@ class Sharing:
             raise NRIError(f"no CPU is left for {where}: the node has {has}; {fix}")
         return cpus
 
-    def choose(self, count: int, within: Set, asker: str) -> Set:
+    def choose(self, count: int, within: Set, kept: Set, asker: str) -> Set:
         """Return *count* CPUs of *within* that the request's container can have alone.
 
+        :param kept: those that it has: a resized one grows around them and shrinks within them, since its threads and
+            its memory are there.
         :param asker: what asks for them, which begins the refusal.
         :raises Refusal: too few CPUs are free, or too few would stay shared; with who has the others.
         """
         given, taken = self.conf.exclusive, self.taken(self.own)
         isolated = (self.isolated & within) - taken
         try:
-            if given.isolated == "only" or (given.isolated == "prefer" and isolated):
+            if given.isolated == "only" or (given.isolated == "prefer" and isolated and kept <= self.isolated):
                 try:
-                    return choose(self.topology, isolated, count, whole=given.whole_cores, spread=given.spread)
+                    return self._pick(isolated, count, kept)
                 except NoRoomError as error:
                     if given.isolated == "only":
                         raise type(error)(f"{error}, of the isolated CPUs") from None
             spare = max(len(self.usable - taken) - given.min_shared, 0)
             if count > spare:
                 raise NoRoomError(f"{_are(spare)} free, beside the {given.min_shared} that must stay shared")
-            free = (self.usable & within) - taken
-            return choose(self.topology, free, count, whole=given.whole_cores, spread=given.spread)
+            return self._pick((self.usable & within) - taken, count, kept)
         except NotWholeError as error:
             raise Refusal(f"{asker}: found {count}, {error}") from None
         except NoRoomError as error:
             asked = f"{count} CPU{'s' if count != 1 else ''} alone"
             found = f"{asker}: asks for {asked}, and on the node {os.uname().nodename} {error}{self._holders()}"
             raise Refusal(f"{found}; delete the pod to have it scheduled again") from None
+
+    def _pick(self, free: Set, count: int, kept: Set) -> Set:
+        """Return *count* of the free CPUs and of those that are kept."""
+        whole, spread = self.conf.exclusive.whole_cores, self.conf.exclusive.spread
+        if count < len(kept):
+            return choose(self.topology, kept, count, whole=whole, spread=True)
+        chosen = choose(self.topology, free | kept, count, whole=whole, spread=spread)
+        if not kept:
+            return chosen
+        if not spread:
+            free &= frozenset().union(*[self.topology.nodes[number] for number in self.topology.nodes_of(kept)])
+        more = choose(self.topology, free - kept, count - len(kept), near=kept, whole=whole, spread=spread)
+        return kept | more
 
     def _holders(self) -> str:
         """Return who has the CPUs that are not shared, as the end of a sentence; "" if there are none."""

@@ -2,12 +2,15 @@
 
 import errno
 import os
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from harness.fake_systemd import FakeSystemd
 from nri.cgroups import parse_cpus, systemd_bus
@@ -187,6 +190,45 @@ def test_container_that_runs_and_is_refused_has_no_more_than_one_that_does_not_a
     assert v2.files.get(path, "cpuset.cpus") == v2.all()["web"]
     v2.stop("db/main")
     assert invoke(Konfine(), late).refused == (ask != 1)
+
+
+def test_resized_container_grows_around_what_it_has_and_shrinks_within_it(tmp_path: Path) -> None:
+    """Its threads have affinity, and its memory is where they were."""
+    node = GivingNode(tmp_path, packages=2, cores=8)
+    node.conf |= {"exclusive": {"guaranteed": True}, "allow": {}}
+
+    def whole(count: int) -> dict[str, Any]:
+        return {"quota": count * 100000, "period": 100000, "shares": count * 1024}
+
+    node.start("first", guaranteed=True, cpu=whole(4))
+    node.start("db", guaranteed=True, cpu=whole(2))
+    node.stop("first")  # so that a better place is free
+    sets = [parse_cpus(node.cpus("db"))]
+    for count in (3, 5, 2, 1, 6, 15, 6):
+        result = node.run("update", "db", guaranteed=True, cpu=whole(count))
+        cpus = parse_cpus(node.cpus("db"))
+        assert cpus <= sets[-1] or cpus >= sets[-1]
+        assert result.refused == (count > 8)  # the NUMA node has no more
+        assert len(cpus) == (count if count <= 8 else len(sets[-1]))
+        assert max(cpus) < 8
+        sets.append(cpus)
+
+
+@given(counts=st.lists(st.integers(1, 12), min_size=2, max_size=8), spread=st.booleans(), isolated=st.booleans())
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_resizes_keep_or_refuse(tmp_path: Path, counts: list[int], spread: bool, isolated: bool) -> None:
+    root = Path(tempfile.mkdtemp(dir=tmp_path))
+    node = GivingNode(root, packages=2, cores=4, threads=2, isolated="1-3,9-11" if isolated else "")
+    node.conf |= {"exclusive": {"guaranteed": True, "spread": spread}, "allow": {}}
+    node.start("web")
+    node.start("db", guaranteed=True, cpu={"shares": 1024})
+    before = parse_cpus(node.cpus("db"))
+    for count in counts:
+        result = node.run("update", "db", guaranteed=True, cpu={"shares": count * 1024})
+        cpus = parse_cpus(node.cpus("db"))
+        assert cpus == before if result.refused else len(cpus) == count and (cpus <= before or cpus >= before)
+        assert not cpus & parse_cpus(node.cpus("web"))
+        before = cpus
 
 
 def test_container_that_cannot_grow_keeps_what_it_has_alone(v2: GivingNode) -> None:
