@@ -68,7 +68,8 @@ def stop_pod(runtime: Runtime) -> None:
 def recorded(host: Host, id_: str) -> bool:
     """Return whether the record has that the pod or container has had its create."""
     file = host.root / f"v1bridge.record/{id_}.json"
-    return file.exists() and json.loads(file.read_text())["created"] is True
+    text = file.read_text() if file.exists() else ""  # a new file is there before its content is
+    return text != "" and json.loads(text)["created"] is True
 
 
 def has_steps(bridge: BridgeProcess, *steps: tuple[str, str]) -> bool:
