@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 TIMEOUT = 300.0  # seconds for one command
+PAUSES = (5, 15, 30) if os.environ.get("CI") == "true" else (2,)  # seconds before a download is tried again
 
 # The keyring of any of these suites has the keys of all (bookworm's since 12.10).
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"

@@ -209,20 +209,30 @@ def _kinds(online: Set, cores: list[Set], sys: str) -> dict[str, Set]:
     kinds: list[tuple[float, str, Set]] = []
     left = list(cores)
     for pmu, cpus in [*pmus.items(), ("", online)]:
-        of_pmu = sorted([core for core in left if core <= cpus], key=lambda core: (-speeds[min(core)], min(core)))
+        of_pmu = [core for core in left if core <= cpus]
         left = [core for core in left if core not in of_pmu]
-        for number, core in enumerate(of_pmu):
-            speed = speeds[min(core)]
-            if number and speed >= SLOWER * speeds[min(of_pmu[number - 1])]:
-                fastest, name, known = kinds.pop()
-                kinds.append((fastest, name, known | core))
-            else:
-                kinds.append((speed, f"{pmu} {speed:g}" if number or not pmu else pmu, core))
+        for number, alike in enumerate(_by_speed(of_pmu, speeds)):
+            speed = speeds[min(alike[0])]
+            name = f"{pmu} {speed:g}" if number or not pmu else pmu
+            kinds.append((speed, name, frozenset[int]().union(*alike)))
     if len(kinds) < 2:
         return {"": online}
     order = {"core": 0, "atom": 2, "lowpower": 3}  # where nothing tells their speeds
     kinds.sort(key=lambda kind: (-kind[0], order.get(kind[1], 1)))
     return {name.strip(): cpus for _, name, cpus in kinds}
+
+
+def _by_speed(cores: list[Set], speeds: dict[int, float]) -> list[list[Set]]:
+    """Return the cores in groups of the same type, the fastest first: each clear drop in speed begins a group."""
+    groups: list[list[Set]] = []
+    before = 0.0
+    for core in sorted(cores, key=lambda core: (-speeds[min(core)], min(core))):
+        speed = speeds[min(core)]
+        if not groups or speed < SLOWER * before:
+            groups.append([])
+        groups[-1].append(core)
+        before = speed
+    return groups
 
 
 def _speeds(cores: list[Set], cpu: str) -> dict[int, float]:

@@ -45,6 +45,9 @@ OUTCOMES = ("ok", "error", "killed", "ignored", "refused")
 """The outcomes of a plugin's run. ``ignored``: it failed, and its ``failurePolicy`` is ``ignore``. ``refused``: it
 works, and has refused the container, whatever its ``failurePolicy``."""
 
+WORKS = ("ok", "refused")
+"""The outcomes of a plugin that works."""
+
 
 class Task:
     """A container as its runtime knows it: Go's ``Task``. ``spec`` may be the whole OCI configuration."""

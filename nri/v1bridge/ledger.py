@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from nri.client.chain import OUTCOMES
+from nri.client.chain import OUTCOMES, WORKS
 from nri.errors import bounded, escape
 
 if TYPE_CHECKING:
@@ -37,9 +37,6 @@ MAX_ERROR, MAX_NAME = 1024, 1024
 
 MAX_REFUSALS = 64
 """Pods and containers that plugins have refused, which are kept; the oldest are dropped."""
-
-WELL = ("ok", "refused")
-"""The outcomes of a plugin that works."""
 
 
 class Ledger:
@@ -101,7 +98,7 @@ class Ledger:
             for key, (_, binary) in self._tried.items():
                 if (key[0], binary) in proven and (runs := self._plugins.get(key)) is not None:
                     last = runs["last"]
-                    runs["last"] = {state: run for state, run in last.items() if run["outcome"] in WELL}
+                    runs["last"] = {state: run for state, run in last.items() if run["outcome"] in WORKS}
 
     def exchanges(self, pod: str) -> list[dict[str, Any]]:
         """Return the exchanges with a pod, ``NAMESPACE/POD``, as the status has them."""
@@ -152,7 +149,7 @@ class Ledger:
         error = "" if step.error is None else bounded(escape(step.error.reason), MAX_ERROR)
         run = {"outcome": outcome, "since": about["time"], **about, "error": error or None}
         before = runs["last"].get(state)
-        if before is not None and outcome not in WELL and before["outcome"] not in WELL:
+        if before is not None and outcome not in WORKS and before["outcome"] not in WORKS:
             run["since"] = before["since"]
         if step.error is None or not step.error.abandoned:
             runs["last"][state] = run

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 MAX_FILE = 64 * 1024 * 1024
 """Bytes of a file."""
 
-_NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,199})\.json")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+_NAME = re.compile(rf"({_ID.pattern})\.json")
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _DAMAGED = (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError, NRIError)
 

@@ -19,7 +19,6 @@ from tests.support.waiting import until
 
 ROOT = Path(__file__).parent.parent.parent
 CACHE = ROOT / ".cache/containerd"
-PAUSES = (5, 15, 30) if os.environ.get("CI") == "true" else (2,)  # seconds before a download is tried again
 
 # a program, and the Debian package that has it
 PACKAGES = {
@@ -57,7 +56,7 @@ def find_containerd(need: Callable[..., None]) -> Callable[..., Release]:
     @functools.cache
     def find(*generation: int) -> Release | str:
         try:
-            return releases.find(generation, cache=CACHE, pauses=PAUSES)
+            return releases.find(generation, cache=CACHE, pauses=debian.PAUSES)
         except debian.UnavailableError as error:
             return str(error)
 

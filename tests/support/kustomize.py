@@ -1,9 +1,8 @@
-"""What a real kubectl makes of a kustomization: Debian 13's, since that of Debian 12 knows no components."""
+"""Build kustomizations with a real kubectl: Debian 13's, as Debian 12's does not support components."""
 
 from __future__ import annotations
 
 import functools
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -19,7 +18,6 @@ Object = dict[str, Any]
 
 SUITE = "trixie"
 CACHE = ROOT / ".cache/kubectl"
-PAUSES = (5, 15, 30) if os.environ.get("CI") == "true" else (2,)  # seconds before a download is tried again
 
 
 @functools.cache
@@ -28,7 +26,7 @@ def kubectl() -> Path:
     if own := shutil.which("kubectl"):
         return Path(own)
     try:
-        return debian.fetch("kubectl", SUITE, CACHE, PAUSES) / "usr/bin/kubectl"
+        return debian.fetch("kubectl", SUITE, CACHE, debian.PAUSES) / "usr/bin/kubectl"
     except debian.UnavailableError as error:
         pytest.skip(f"no kubectl: {error}")
 

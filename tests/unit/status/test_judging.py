@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import nri
 from nri.cli.status import status
 from nri.client import chain
-from nri.status.judging import DEGRADED, MAX_LINE, NO_BRIDGE, OUTCOMES, WELL, Verdict, judge, probe, run
+from nri.status.judging import DEGRADED, MAX_LINE, NO_BRIDGE, OUTCOMES, WELL, WORKS, Verdict, judge, probe, run
 from tests.support import status_documents as documents
 from tests.support.status_server import serving
 
@@ -37,6 +37,7 @@ def in_progress(seconds: float, allowed: float | None) -> dict[str, Any]:
 
 def test_outcomes_are_those_of_the_bridge() -> None:
     assert OUTCOMES == chain.OUTCOMES
+    assert WORKS == chain.WORKS
 
 
 @pytest.mark.parametrize(
