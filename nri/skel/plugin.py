@@ -19,8 +19,8 @@ NO_INVOKE = "defines no method invoke(self, request)"
 class Refusal(NRIError):  # noqa: N818 - it is an answer
     """An answer of a plugin that works: this container may not have what it asks for, or asks wrongly for it.
 
-    The container does not start, as after any error, and the node counts as well. The message is for the pod's owner:
-    what was asked for, what was found, what would be right.
+    The container does not start, as after any error, but the node stays healthy. The message is for the pod's owner,
+    and says what the pod asked for, what the plugin found, and what would be right.
     """
 
 

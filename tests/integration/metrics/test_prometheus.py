@@ -23,7 +23,7 @@ from tests.support.waiting import until
 
 BROKEN = "#!/bin/sh\necho no such device >&2\nexit 3\n"
 REFUSING = """#!/bin/sh\necho '{"error": "no CPU is free", "refused": true}'\n"""
-MENDED = "#!/bin/sh\necho '{}'\n"
+WORKING = "#!/bin/sh\necho '{}'\n"
 
 pytestmark = pytest.mark.prometheus
 
@@ -91,7 +91,7 @@ def test_alerts_fire_and_clear(host: Host, bridge: BridgeProcess, tmp_path: Path
             assert failing["instance"] == "node1.example.com"
             assert "broken, configured in 20-broken.conf, has failed on node1.example.com" in failing["description"]
             assert until_fired(server, "NRIPluginFailingOften")["plugin"] == "broken"
-            host.script("broken", MENDED)
+            host.script("broken", WORKING)
             until_cleared(server, "NRIPluginFailing")
             until_cleared(server, "NRIPluginFailingOften")
 
@@ -104,7 +104,7 @@ def test_alerts_fire_and_clear(host: Host, bridge: BridgeProcess, tmp_path: Path
                 in until_fired(server, "NRIConfigurationRefused")["description"]
             )
             assert not server.alerts("NRIPluginFailing")
-            host.script("broken", MENDED)
+            host.script("broken", WORKING)
             refused.clear(str(host.conf))
             until_cleared(server, "NRIContainersRefused")
             until_cleared(server, "NRIConfigurationRefused")

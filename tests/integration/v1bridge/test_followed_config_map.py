@@ -75,7 +75,7 @@ class FollowedNode:
             self.follower = subprocess.Popen(command, env=self.environment(), stdout=log, stderr=log, text=True)
 
     def is_ready(self) -> bool:
-        """Whether the node uses the ConfigMap's content."""
+        """Return whether the configuration directory has the ConfigMap's files, and none was refused."""
         wanted, used = (
             {file.name: file.read_text() for file in place.glob("*.conf")}
             for place in (self.volume.path, self.host.conf)
