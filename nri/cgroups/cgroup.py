@@ -1,8 +1,8 @@
 """A container's cgroup, of either version and any driver: its CPU quota, its CPUs, its parent, and any other knob.
 
 With the systemd driver crun may put the processes into a child ``container`` of the scope. The two count as one:
-reads return what limits the processes, and writes go to both. Other children belong to the container and are not
-touched. The root cgroup is never written.
+reads return what limits the processes, and writes go to both. Other children belong to the container; only their
+cpusets are narrowed where v1 demands it. The root cgroup is never written.
 
 If the cgroup is a unit of systemd's, its property is set before its files are written, and these are read again: see
 :mod:`nri.cgroups.units`.

@@ -8,9 +8,10 @@ Interface Files": empty means the parent's; CPUs that the parent does not grant 
 from __future__ import annotations
 
 import errno
+import os
 
 from . import cpulist, knobs
-from .errors import CgroupError, CpuListError, quoted
+from .errors import CgroupError, CpuListError, GoneError, quoted
 
 KNOB = "cpuset.cpus"
 """The file that holds a cgroup's own CPUs, in both versions."""
@@ -20,6 +21,9 @@ MEMORY_NODES = "cpuset.mems"
 
 EFFECTIVE = {1: "cpuset.effective_cpus", 2: "cpuset.cpus.effective"}
 """The file that holds the CPUs in effect."""
+
+MAX_NESTED = 2000
+"""Cgroups below a container's that are read to be narrowed with it; a kubelet in a container has some hundred."""
 
 _ABSENT = {
     1: "this is no cpuset cgroup",
@@ -74,25 +78,69 @@ def assign(directory: str, version: int, cpus: frozenset[int], knob: str = KNOB)
 def assign_all(version: int, levels: list[str], numbers: frozenset[int], knob: str = KNOB) -> None:
     """Give the scope, and crun's child if there is one, these CPUs, or with another *knob* these memory nodes.
 
-    In v1 those of a child must always be a subset of its parent's. So the scope is widened to the old and new ones,
-    the child is set, and the scope is narrowed; unnecessary steps are skipped. If a step fails, the scope keeps the
-    old and new ones at most. A child in v2 that was given none has its parent's, and stays so.
+    In v1 those of a child must always be a subset of its parent's. So what a container has made below its own cgroup
+    (docker in a pod, systemd) is narrowed with it: outer cgroups are widened to the old and new ones first, then all
+    are narrowed from the innermost one up. Unnecessary steps are skipped. If a step fails, an outer one keeps the old
+    and new ones at most. A child in v2 that was given none has its parent's, and stays so.
     """
     scope, *children = levels
-    if not children or (version == 2 and not own(children[0], version, knob)):
+    inner = children[0] if children else ""
+    if version == 1:
+        below = _nested(scope, inner, numbers, knob)
+    else:
+        below = [(inner, old, numbers)] if inner and (old := own(inner, version, knob)) else []
+    if not below:
         assign(scope, version, numbers, knob)
         return
-    old = own(scope, version, knob)
-    wide = old | numbers
-    done = ""
-    if wide != old:
-        assign(scope, version, wide, knob)
-        done = f"{scope} was given {cpulist.render(wide)} before that, it had {cpulist.render(old) or 'none'}"
-    knobs.after(done, assign, children[0], version, numbers, knob)
-    if wide != numbers:
-        given = cpulist.render(numbers) or "none"
-        done = f"{children[0]} was given {given} before that, and {scope} has {cpulist.render(wide)}"
+    had = own(scope, version, knob)
+    outer = {os.path.dirname(directory) for directory, _, _ in below}
+    now, done = had, ""
+    for directory, old, new in [(scope, had, numbers), *below]:
+        if directory in outer and not new <= old:
+            knobs.after(done, assign, directory, version, old | new, knob)
+            done = f"{directory} was given {cpulist.render(old | new)} before that, it had {_rendered(old)}"
+            now = old | new if directory == scope else now
+    for directory, _, new in reversed(below):
+        try:
+            knobs.after(done, assign, directory, version, new, knob)
+        except GoneError:
+            continue  # the container lives, or else its own cgroup is gone, too
+        done = f"{directory} was given {_rendered(new)} before that, and {scope} has {_rendered(now)}"
+    if now != numbers:
         knobs.after(done, assign, scope, version, numbers, knob)
+
+
+def _nested(
+    scope: str, inner: str, numbers: frozenset[int], knob: str
+) -> list[tuple[str, frozenset[int], frozenset[int]]]:
+    """Return the cgroups below a scope that must change with it in v1, outer ones first: each, what it has, and gets.
+
+    Each keeps what it has of its parent's new ones, or else gets all of these; *inner* gets the same as the scope.
+    """
+    below: list[tuple[str, frozenset[int], frozenset[int]]] = []
+    above, seen = [(scope, numbers)], 0
+    while above:
+        directory, of_parent = above.pop()
+        children = knobs.children(directory)
+        seen += len(children)
+        if seen > MAX_NESTED:
+            raise CgroupError(
+                f"{scope} has more than {MAX_NESTED} cgroups below it, which would have to change with it"
+            )
+        for child in children:
+            try:
+                old = own(child, 1, knob)
+            except GoneError:
+                continue
+            new = of_parent if child == inner else (old & of_parent) or of_parent
+            if old and new != old:
+                below.append((child, old, new))
+                above.append((child, new))
+    return sorted(below, key=lambda change: change[0].count("/"))
+
+
+def _rendered(numbers: frozenset[int]) -> str:
+    return cpulist.render(numbers) or "none"
 
 
 def _parse(text: str, path: str) -> frozenset[int]:

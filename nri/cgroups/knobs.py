@@ -57,6 +57,17 @@ def exists(path: str) -> bool:
     return True
 
 
+def children(directory: str) -> list[str]:
+    """Return the directories of the cgroups right below one; none if it is gone."""
+    try:
+        with os.scandir(directory) as entries:
+            return sorted([entry.path for entry in entries if entry.is_dir(follow_symlinks=False)])
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise CgroupError(f"cannot list {directory}: {answer(error)}") from error
+
+
 def wait_for(path: str) -> None:
     """Wait until systemd has enabled the knob's controller, at most :data:`APPEARS` seconds."""
     until = time.monotonic() + APPEARS

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from nri.cgroups import CgroupError, GoneError, find
+from nri.cgroups import CgroupError, GoneError, cpuset, find
 from tests.support.real_cgroups import Real, first_missing_cpu
 
 pytestmark = [pytest.mark.runtime, pytest.mark.kernel_cgroups]
@@ -68,15 +68,37 @@ def test_cruns_scope_and_child_move_together(real: Real, before: str, after: set
 
 
 @pytest.mark.kernel_cgroups(cpuset=1)
-def test_v1_children_of_the_container_are_named_as_the_cause(real: Real) -> None:
+@pytest.mark.parametrize(
+    ("before", "new", "after"),
+    [
+        (("0-1", "1", "1"), {0}, ("0", "0", "0")),  # nothing of the new ones: all of them
+        (("0-1", "0-1", "0"), {0}, ("0", "0", "0")),
+        (("0-1", "0-1", "1"), {1}, ("1", "1", "1")),
+        (("0", "0", "0"), {1}, ("1", "1", "1")),
+        (("0", "0", ""), {1}, ("1", "1", "")),
+        (("0-1", "0", "0"), {0}, ("0", "0", "0")),
+        (("0", "0", "0"), {0, 1}, ("0-1", "0", "0")),  # what is below is not widened: it may be narrower on purpose
+    ],
+)
+def test_cpusets_that_a_container_has_made_are_narrowed_with_it_on_v1(
+    real: Real, before: tuple[str, ...], new: set[int], after: tuple[str, ...]
+) -> None:
+    paths = [real.make(path, cpus) for path, cpus in zip(("/abc", "/abc/d", "/abc/d/e"), before, strict=True)]
+    find(paths[0]).set_cpus(frozenset(new))
+    assert tuple(real.get(path, "cpuset.cpus") for path in paths) == after
+
+
+@pytest.mark.kernel_cgroups(cpuset=1)
+def test_too_many_cpusets_below_a_container_are_named_as_the_cause(
+    real: Real, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = real.make("/abc")
-    real.make("/abc/inner", "1")
-    with pytest.raises(
-        CgroupError, match=rf"cannot write '0' to .*{path}/cpuset.cpus: .* busy \(EBUSY\): a child cgroup has"
-    ):
+    for name in "de":
+        real.make(f"/abc/{name}", "1")
+    monkeypatch.setattr(cpuset, "MAX_NESTED", 1)
+    with pytest.raises(CgroupError, match=rf"{path} has more than 1 cgroups below it, which would have"):
         find(path).set_cpus(frozenset({0}))
     assert real.get(path, "cpuset.cpus") == "0-1"
-    assert real.get(f"{path}/inner", "cpuset.cpus") == "1"
 
 
 @pytest.mark.kernel_cgroups(cpuset=1)
