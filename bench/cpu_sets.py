@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from bench.report import Row
 from harness.machines import topology
-from nri.plugins.konfine.sharing import NoRoomError, choose
+from nri.plugins.konfine.placement import NoRoomError, choose
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -50,6 +50,7 @@ def find(
     proc: str = "/proc",
     systemd: units.Systemd | None = None,
     subgroup: str = "",
+    noted: str = "",
 ) -> Cgroup:
     """Return the cgroup of a container.
 
@@ -66,12 +67,13 @@ def find(
     :param systemd: synchronized with changes; by default this node's systemd, but none if there are other *mounts*.
     :param subgroup: the name of crun's child of a systemd scope, the annotation ``run.oci.systemd.subgroup``; by
         default, and if there is no such child, ``container``.
+    :param noted: where it was found before, as a path below the mount of its hierarchy: then nothing else counts.
     :raises CgroupPathError: the path cannot be a cgroupsPath.
     :raises CgroupError: the mounts cannot be read.
     """
     if mounts is None:
         mounts, systemd = Mounts.read(), systemd or units.Systemd()
-    return Cgroup(Resolver(cgroups_path, pid, container_id, mounts, proc, subgroup), 0, systemd)
+    return Cgroup(Resolver(cgroups_path, pid, container_id, mounts, proc, subgroup, noted), 0, systemd)
 
 
 class Cgroup:

@@ -65,12 +65,19 @@ class Resolver:
     """Finds a container's cgroup in the hierarchy of a controller, and remembers it."""
 
     __slots__ = (
-        *("_given", "_id", "_is_relative", "_memberships", "_pid", "_places", "_proc", "_wanted"),
+        *("_given", "_id", "_is_relative", "_memberships", "_noted", "_pid", "_places", "_proc", "_wanted"),
         *("mounts", "subgroups"),
     )
 
     def __init__(
-        self, cgroups_path: str, pid: int, container_id: str, mounts: Mounts, proc: str, subgroup: str
+        self,
+        cgroups_path: str,
+        pid: int,
+        container_id: str,
+        mounts: Mounts,
+        proc: str,
+        subgroup: str,
+        noted: str = "",
     ) -> None:
         """Take the arguments of :func:`nri.cgroups.find`; raise CgroupPathError for an impossible path."""
         self.mounts = mounts
@@ -78,7 +85,7 @@ class Resolver:
         is_name = is_name and subgroup.isprintable() and len(subgroup.encode()) <= MAX_NAME
         # The pod's author sets it, and crun may not get it: its own name counts as well.
         self.subgroups = (subgroup, SUBGROUP) if is_name else (SUBGROUP,)
-        self._given = cgroups_path
+        self._given, self._noted = cgroups_path, noted
         self._wanted = paths.expand(cgroups_path) if cgroups_path else ""
         self._is_relative = not cgroups_path.startswith("/") and ":" not in cgroups_path
         self._id, self._pid, self._proc = container_id, pid, proc
@@ -97,7 +104,7 @@ class Resolver:
         if mount is None:
             raise CgroupError(f"no cgroup hierarchy with the controller {controller} is mounted, v1 or v2")
         reasons: list[str] = []
-        for look in (self._by_path, self._by_process):
+        for look in (self._by_path, self._by_process) if not self._noted else (self._by_note,):
             try:
                 self._places[controller] = look(mount, controller if mount.version == 1 else "")
                 return self._places[controller]
@@ -106,13 +113,16 @@ class Resolver:
             if not (self._is_relative or mount.below_host(self._wanted) in (None, "/")):
                 break
         container = f"container {quoted(self._id)}" if self._id else self._process
-        if self._given:
-            container = f"cgroupsPath {quoted(self._given)}"
+        if self._given or self._noted:
+            container = f"cgroupsPath {quoted(self._given or self._noted)}"
         raise GoneError(f"no {controller} cgroup for {container}: {', and '.join(reasons)}")
 
     @property
     def _process(self) -> str:
         return f"process {str(self._pid)[:20]}"
+
+    def _by_note(self, mount: Mount, hierarchy: str) -> Place:
+        return _existing(mount, self._noted, self._noted)
 
     def _by_path(self, mount: Mount, hierarchy: str) -> Place:
         if not self._wanted:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness import machines
 from nri.cgroups import parse_cpus
-from nri.plugins.konfine import EXCLUSIVE, Konfine
+from nri.plugins.konfine import EXCLUSIVE, RESTARTS, Konfine
 from nri.testing import invoke
 from nri.testing.cgroup_files import CgroupFiles
 from nri.types.v1 import Request, Result, Spec
@@ -78,9 +78,17 @@ class GivingNode:
         namespace: str = NAMESPACE,
         **conf: Any,
     ) -> Request:
-        """Return a request about a container ``POD`` or ``POD/CONTAINER``; ``POD/POD`` is the sandbox."""
-        pod, _, container = name.partition("/")
-        noted = {"io.kubernetes.cri.container-name": container or pod, **(annotations or {})}
+        """Return a request about a container ``POD`` or ``POD/CONTAINER``; ``POD/POD`` is the sandbox.
+
+        ``POD/CONTAINER#2`` is its second restart, a container of another id.
+        """
+        given, _, restarts = name.partition("#")
+        pod, _, container = given.partition("/")
+        noted = {
+            "io.kubernetes.cri.container-name": container or pod,
+            RESTARTS: restarts or "0",
+            **(annotations or {}),
+        }
         noted |= {} if ask is None else {EXCLUSIVE: str(ask)}
         spec = Spec(
             cgroups_path=self.path(name, guaranteed=guaranteed), annotations=noted, resources={"cpu": cpu or {}}

@@ -15,6 +15,7 @@ from __future__ import annotations
 import sys
 
 from nri import __version__, skel
+from nri.errors import escape
 from nri.plugins import shared
 from nri.skel import Plugin, Refusal, fields
 from nri.skel.scopes import container_name
@@ -28,14 +29,19 @@ if TYPE_CHECKING:
     from typing import Any
 
     from nri.cgroups import Cgroup
-    from nri.plugins.konfine.sharing import Sharing
+    from nri.plugins.konfine.record import Entry
+    from nri.plugins.konfine.sharing import Sharing, Wish
     from nri.types.v1 import Request, Result
 
 ANNOTATION = "cpus.konfine.nri.io"
 """The annotation, with the usual scopes, that has a container's CPU list."""
 
 EXCLUSIVE = "exclusive.konfine.nri.io"
-"""The annotation, with the usual scopes, that has the number of CPUs that a container wants for itself."""
+"""The annotation, with the usual scopes, that has the number of CPUs that a container wants for itself: ``4``, or
+``4+shared`` for these and the shared ones."""
+
+RESTARTS = "io.kubernetes.container.restartCount"
+"""The kubelet's annotation of a container: ``newContainerAnnotations`` in its ``kuberuntime/labels.go``."""
 
 _RESERVED = either(
     array(number(0, fields.MAX_CPU, whole=True, expected=f"the number of a CPU, 0 to {fields.MAX_CPU}")),
@@ -62,6 +68,8 @@ class ExclusiveConf(Conf):
         "also set cpuset.mems: the nodes of its CPUs, or the nearest with memory", default=False
     )
     min_shared: int = fields.integer("CPUs that always stay shared", 1, fields.MAX_CPU, default=1)
+    threads: int = fields.integer("CPUs that it gets of each core, whose others stay idle; by default all", 1, 16, default=0)
+    keep: bool = fields.flag("a container that ends keeps its CPUs for its next start in the pod", default=True)
     isolated: str = fields.choice(
         *("prefer", "only", "never"),
         default="prefer",
@@ -127,7 +135,7 @@ gives CPUs to one container alone ({EXCLUSIVE}), or to a pool."""
     releases = True
     create_suffices = True
     acts_on = (State.SETUP, State.CREATE, State.UPDATE, State.DELETE)
-    uses = ("nri.cgroups.systemd_bus", "nri.plugins.konfine.sharing")
+    uses = ("nri.cgroups.systemd_bus", "nri.plugins.konfine.record", "nri.plugins.konfine.sharing")
 
     def invoke(self, request: Request, conf: KonfineConf) -> Result:
         """Confine the container; the metadata names its CPUs, and whether it had them already."""
@@ -147,10 +155,11 @@ gives CPUs to one container alone ({EXCLUSIVE}), or to a pool."""
             from nri.cgroups import render_cpus
 
             if {"exclusive", "pool"} & shared.previous(request).keys():  # of a conf that gave CPUs out
-                from nri.plugins.konfine.state import State as Record
+                from nri.plugins.konfine.record import Record
+                from nri.plugins.konfine.sharing import Sharing
 
                 with Record(conf.run, conf.sys) as record:
-                    record.drop(request.id)
+                    Sharing(record, conf, request).leave(is_released=True)
                     record.save()
             cgroup = shared.cgroup(request, conf)
             from nri.cgroups.topology import isolated_cpus, online_cpus
@@ -211,48 +220,67 @@ def _give_out(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> 
     For a release ``had``: the CPUs that it has of konfine, and the lists that the runtime was told.
     """
     from nri.cgroups import render_cpus
+    from nri.plugins.konfine.record import Record
     from nri.plugins.konfine.sharing import Sharing
-    from nri.plugins.konfine.state import State as Record
 
     with Record(conf.run, conf.sys) as record:
-        sharing, cgroup = Sharing(record, conf, request.id), None
-        if reason := sharing.survey(request):
-            sys.stderr.write(f"konfine: the record of CPUs was made again of the cgroups: {reason}\n")
-            metadata["rebuilt"] = reason
-        within, refusal = sharing.usable, None
+        sharing, cgroup = Sharing(record, conf, request), None
+        if sharing.rebuilt:
+            sys.stderr.write(f"konfine: the record of CPUs was made again of the cgroups: {sharing.rebuilt}\n")
+            metadata["rebuilt"] = sharing.rebuilt
         _note_absent(conf, record.topology.online, metadata)
-        had: dict[str, Any] = {}
         if request.state == State.DELETE:
-            if (entry := record.containers.get(request.id)) is not None and request.release:
-                had = {"had": (sharing.wanted(entry), entry.get("told", []))}
-            record.drop(request.id)
-        else:
-            cgroup = None if request.state == State.SETUP else shared.cgroup(request, conf)
-            within = sharing.parents(request) if cgroup is None else cgroup.parent_cpus()
-            refusal = _place(request, conf, sharing, cgroup, within, metadata)
-        sharing.fit_pools(within)
-        record.save()
-        had_others = sharing.settle(cgroup, tells=request.state == State.SETUP)
-        record.save()
-        if sharing.moved:
-            metadata["moved"] = f"{len(sharing.moved)} other containers"
-        shared.note_untold(sharing.systemd, metadata)
-        if request.state == State.DELETE:
+            had: dict[str, Any] = {}
+            if sharing.before is not None and request.release:
+                had = {"had": (sharing.wanted(sharing.before), sharing.before.get("told", []))}
+            sharing.leave(is_released=request.release)
+            sharing.fit_pools(sharing.usable)
+            _move(sharing, metadata)
             return had
-        if refusal is not None:
-            raise refusal
-        entry = record.containers[request.id]
-        cpus = sharing.wanted(entry)
-        metadata["cpus"] = render_cpus(cpus)
+        is_setup = request.state == State.SETUP
+        cgroup = None if is_setup else shared.cgroup(request, conf)
+        within = sharing.parents(request) if cgroup is None else cgroup.parent_cpus()
+        entry, wish, refusal = _wanted(request, conf, sharing, cgroup, within, metadata)
+        is_first, is_running = _is_first(request, wish.count), request.state == State.UPDATE or request.late
+        while True:
+            refused = sharing.enter(entry, wish, within, is_first=is_first, is_running=is_running) or refusal
+            if not _move(sharing, metadata, tells=is_setup):
+                break  # else another container keeps CPUs of the set: take others
+        if refused is not None and not is_running:
+            raise refused
+        had_others = sharing.settle(cgroup, tells=is_setup)
+        record.save()
+        if refused is not None:
+            raise refused
+        entry = record.containers[sharing.own]
+        metadata["cpus"] = render_cpus(sharing.wanted(entry))
+        if entry["kind"] == "exclusive":
+            metadata["exclusive"] = f"{len(sharing.alone(entry))}{'+shared' if entry.get('plus') else ''}"
+        elif entry["kind"] == "pool":
+            metadata["pool"] = shorten(entry["pool"])
         if cgroup is not None:
             if not had_others:
                 metadata["skipped"] = "it has these CPUs already"
             shared.note_untold(cgroup, metadata)
             return {}
-        cpu = {"cpus": render_cpus(cpus)}
+        cpu = {"cpus": metadata["cpus"]}
         if entry["kind"] == "exclusive" and conf.exclusive.memory:
-            cpu["mems"] = render_cpus(record.topology.memory_of(cpus))
+            cpu["mems"] = render_cpus(record.topology.memory_of(sharing.alone(entry)))
         return {"adjust": {"linux": {"resources": {"cpu": cpu}}}, "updates": sharing.updates() or None}
+
+
+def _move(sharing: Sharing, metadata: dict[str, str], *, tells: bool = False) -> bool:
+    """Give all other containers what the record says; return whether one keeps CPUs of the request's own set."""
+    plan = sharing.plan()
+    sharing.record.save()
+    is_in_the_way = sharing.move(plan, tells=tells)
+    sharing.record.save()
+    if sharing.moved:
+        metadata["moved"] = f"{len(sharing.moved)} other containers"
+    if sharing.held:
+        metadata["held"] = shorten(escape("; ".join([reason for _, reason in sharing.held.values()])), 500)
+    shared.note_untold(sharing.systemd, metadata)
+    return is_in_the_way
 
 
 def _give_back(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> None:
@@ -281,103 +309,99 @@ def _give_back(request: Request, conf: KonfineConf, metadata: dict[str, str]) ->
     metadata["restored"] = render_cpus(cpus)
 
 
-def _place(
+def _wanted(
     request: Request,
     conf: KonfineConf,
     sharing: Sharing,
     cgroup: Cgroup | None,
     parents: frozenset[int],
     metadata: dict[str, str],
-) -> Refusal | None:
-    """Enter a container into the record: alone, in a pool, or as one that shares.
+) -> tuple[Entry, Wish, Refusal | None]:
+    """Return a container's entry as that of one that shares CPUs or is in a pool, and what it asks for alone.
 
-    :returns: the refusal of one that runs already: it keeps what it has alone, or shares CPUs as without asking.
-    :raises Refusal: it asks wrongly, or there are not enough free CPUs.
+    :returns: also the refusal of one that runs already and asks wrongly: it shares CPUs as without asking.
+    :raises Refusal: it asks wrongly.
     """
-    import time
-
-    from nri.cgroups import parse_cpus, render_cpus
-    from nri.plugins.konfine.sharing import requested
+    from nri.cgroups import render_cpus
+    from nri.plugins.konfine.sharing import Wish, now, requested
 
     names = [request.labels.get(f"io.kubernetes.pod.{key}") for key in ("namespace", "name")]
-    before = sharing.state.containers.get(request.id) or {}
-    # At setup it has none yet, unless a container of this id runs: its CPUs stay its own.
-    directory = before.get("directory", "") if cgroup is None else cgroup.directory("cpuset")
+    before: Entry = sharing.before or {}
     is_ours = _listed(request) in before.get("told", ())  # the CPUs that the runtime has of us
     within = (
         before["within"]
         if is_ours
         else render_cpus(_allowed(request, conf, parents, sharing.topology.isolated, metadata))
     )
-    entry: dict[str, Any] = {
-        "path": request.spec.cgroups_path if request.spec is not None else "",
-        "pid": request.pid,
+    entry: Entry = {
+        "id": request.id,
         "name": "/".join(filter(None, [*names, container_name(request)])) or request.id[:12],
-        "directory": directory,
+        "cgroup": sharing.path_of(cgroup),
         "kind": "shared",
         "cpus": "",
         "within": within,
     }
-    for key in ("told", "untold"):
-        if key in before:
-            entry[key] = before[key]
-    if request.state == State.SETUP and all(names):
-        # A start that has failed has no delete: its next attempt takes its place.
-        for id_, other in list(sharing.state.containers.items()):
-            if other["name"] == entry["name"] and not other["directory"] and id_ != request.id:
-                sharing.state.drop(id_)
-    kept, refusal = parse_cpus(before["cpus"]) if before.get("kind") == "exclusive" else frozenset(), None
-    try:
-        asker, count = _asked(request, conf, metadata)
-        if count and count != len(kept):
-            cpus = sharing.choose(count, parents, kept, asker)
-        else:
-            cpus = kept if count else frozenset()
-    except Refusal as error:
-        if request.state != State.UPDATE and not request.late:
-            raise
-        count, cpus, refusal = len(kept), kept, error
-    if cpus:
-        entry |= {"kind": "exclusive", "cpus": render_cpus(cpus)}
-        metadata["exclusive"] = str(count)
-    elif pool := _pool(request, conf, metadata):
-        entry |= {"kind": "pool", "pool": pool, "milli": requested(request)}
-        metadata["pool"] = shorten(pool)
+    if "told" in before:
+        entry["told"] = before["told"]
+    if "untold" in before:
+        entry["untold"] = before["untold"]
     if request.is_sandbox:
         entry["sandbox"] = True
     if subgroup := shared.subgroup(request):
         entry["subgroup"] = subgroup[:255]
-    for id_ in [
-        id_ for id_, other in sharing.state.containers.items() if directory and other["directory"] == directory
-    ]:
-        del sharing.state.containers[id_]  # it had another id, or none that was known
     if cgroup is None:
-        entry["since"] = round(time.clock_gettime(time.CLOCK_BOOTTIME))
-    sharing.state.containers[request.id] = entry
-    return refusal
+        entry["since"] = now()
+    wish, refusal = Wish(), None
+    try:
+        wish = _wish(request, conf, metadata)
+    except Refusal as error:
+        if request.state != State.UPDATE and not request.late:
+            raise
+        refusal = error
+        if before.get("kind") == "exclusive":  # it keeps what it has
+            wish = Wish("", len(sharing.alone(before)), before.get("plus", False))
+    if not wish.count and (pool := _pool(request, conf, metadata)):
+        entry["kind"], entry["pool"], entry["milli"] = "pool", pool, requested(request)
+    return entry, wish, refusal
 
 
-def _asked(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> tuple[str, int]:
-    """Return what asks for CPUs for a container alone, and for how many; 0 for none.
+def _wish(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> Wish:
+    """Return what a container asks for alone.
+
+    A wish for the whole pod is that of its ordinary containers: of those that request CPUs, if the pod does. So
+    `kubectl debug`, whose container cannot request any, shares them.
 
     :raises Refusal: its annotation is no such number.
     """
-    if request.is_sandbox:
-        return "", 0
     from nri.plugins import annotated
+    from nri.plugins.konfine.sharing import Wish, guaranteed, requested
 
+    if request.is_sandbox:
+        return Wish()
     annotation = annotated.asked(request, conf.allow, "exclusive", (EXCLUSIVE,), metadata)
-    if annotation is not None:
-        text = annotation[1].strip()
-        if not (text.isascii() and text.isdigit() and 0 < int(text[:5]) <= fields.MAX_CPU and len(text) < 5):
-            wrong = f"found {shorten(repr(text))}, expected a number of CPUs, 1 to {fields.MAX_CPU}"
-            raise Refusal(f"{annotation[0]}: {wrong}")
-        return annotation[0], int(text)
-    if not conf.exclusive.guaranteed:
-        return "", 0
-    from nri.plugins.konfine.sharing import guaranteed
+    if annotation is None:
+        return Wish("the guaranteed pod's limit", guaranteed(request) if conf.exclusive.guaranteed else 0)
+    key, text = annotation[0], annotation[1].strip()
+    count, plus, more = text.partition("+")
+    is_number = count.isascii() and count.isdigit() and 0 < int(count[:5]) <= fields.MAX_CPU and len(count) < 5
+    if not is_number or more != ("shared" if plus else ""):
+        wrong = f"found {shorten(repr(text))}, expected a number of CPUs, 1 to {fields.MAX_CPU}"
+        raise Refusal(f"{key}: {wrong}")
+    path = request.spec.cgroups_path if request.spec is not None else ""
+    is_other = "shares" in shared.cpu_resources(request) and not requested(request) and "besteffort" not in path
+    if is_other and "/container." not in key:
+        shared.ignore(metadata, key, "it is for the pod's containers that request CPUs")
+        return Wish()
+    return Wish(key, int(count), bool(plus))
 
-    return "the guaranteed pod's limit", guaranteed(request)
+
+def _is_first(request: Request, count: int) -> bool:
+    """Return whether this is a container's first start in its pod, and it requests CPUs: init containers are over."""
+    from nri.plugins.konfine.sharing import requested
+
+    annotations = request.spec.annotations if request.spec is not None else {}
+    is_start = request.state in (State.SETUP, State.CREATE) and not request.is_sandbox
+    return is_start and annotations.get(RESTARTS, "0") == "0" and bool(count or requested(request))
 
 
 def _pool(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> str:

@@ -1,8 +1,11 @@
-"""The CPUs of a node while one request is answered: who has some alone, what is left to be shared, and who gives way.
+"""What each container of a node is to have: who has CPUs alone, what is left to be shared, and who gives way.
+
+One request in three steps. The record has what containers ask for; :meth:`Sharing.plan` computes of that, the conf
+and the topology which CPUs each is to have; :meth:`Sharing.move` and :meth:`Sharing.settle` write the difference to
+the cgroups: others first, so that no CPU is given before its holder has lost it.
 
 The shared CPUs are those that are online, neither isolated nor reserved, and in no exclusive set or pool, or the
-reserved ones if all others are isolated. A new exclusive set is removed from all other cgroups before its container
-gets it. CPUs that a container gives back are shared again in the same request.
+reserved ones if all others are isolated. CPUs that a container gives back are shared again in the same request.
 """
 
 from __future__ import annotations
@@ -11,11 +14,11 @@ import os
 import time
 
 from nri.cgroups import CgroupError, GoneError, Mounts, Systemd, find, knobs, parse_cpus, render_cpus
-from nri.cgroups.paths import expand, is_pod
+from nri.cgroups.paths import expand, is_pod, is_pods
 from nri.cgroups.resolve import Place
 from nri.errors import NRIError
 from nri.plugins import shared
-from nri.plugins.konfine.state import SETUP_WITHIN
+from nri.plugins.konfine.placement import NoRoomError, NotWholeError, choose, counted
 from nri.skel.plugin import Refusal
 from nri.types.gojson import shorten
 
@@ -24,100 +27,253 @@ if TYPE_CHECKING:
     from typing import Any
 
     from nri.cgroups import Cgroup
-    from nri.cgroups.topology import Topology
     from nri.plugins.konfine import KonfineConf
-    from nri.plugins.konfine.state import Entry, State
+    from nri.plugins.konfine.record import Entry, Record
     from nri.types.v1 import Request
 
     Set = frozenset[int]
 
+SETUP_WITHIN = 120.0
+"""Seconds from ``setup`` to the container's cgroup; then its CPUs are free again, and ``create`` chooses anew. What
+an init container leaves waits so long for the next container of its pod."""
+
 _KNOB = "cpuset.cpus"
 
 
-class Sharing:
-    """The containers of the state, and what each of them is to have.
+class Wish:
+    """What a container asks for alone.
 
-    :param own: the id of the request's container.
+    :ivar asker: what asks for it, which begins a refusal.
+    :ivar count: the number of CPUs; 0 for none.
+    :ivar plus: whether it wants the shared ones as well.
     """
 
-    def __init__(self, state: State, conf: KonfineConf, own: str) -> None:
-        self.state, self.conf, self.own = state, conf, own
-        self.topology = topology = state.topology
+    __slots__ = ("asker", "count", "plus")
+
+    def __init__(self, asker: str = "", count: int = 0, plus: bool = False) -> None:
+        self.asker, self.count, self.plus = asker, count, plus
+
+
+class Sharing:
+    """The containers of the record, and what each of them is to have.
+
+    :ivar own: the key of the request's container.
+    """
+
+    def __init__(self, record: Record, conf: KonfineConf, request: Request) -> None:
+        self.record, self.conf, self.containers = record, conf, record.containers
+        self.topology = topology = record.topology
         self.usable = topology.online - topology.isolated - conf.system_reserved
         self.isolated = topology.isolated - conf.system_reserved
         self.fixed = {pool.name: pool.cpus & topology.online for pool in conf.pools if pool.cpus is not None}
+        fixed = {name: render_cpus(cpus) for name, cpus in self.fixed.items()}
+        record.conf = {"reserved": render_cpus(conf.system_reserved), "fixed": fixed}
         self._mounts = Mounts.read(conf.mountinfo)
+        mount = self._mounts.serving("cpuset")
+        if mount is None:
+            raise CgroupError("no cgroup hierarchy with the controller cpuset is mounted, v1 or v2")
+        self._mount = mount
         self.systemd = Systemd(conf.run)
         """Gets the CPUs of the units of other containers."""
+        self._parsed: dict[str, Set] = {}
         self._texts: dict[str, str] = {}  # the CPUs that each cgroup has, as its file says
+        self.rebuilt = self._survey(request)
+        """Why the record was made again; "" if it was not, or nothing was found."""
+        self.own = self._key(request)
+        self.before: Entry | None = self.containers.get(self.own)
         self.moved: list[str] = []
-        """The ids of the other containers that have got other CPUs."""
+        """The keys of the other containers that have got other CPUs."""
+        self.held: dict[str, tuple[Set, str]] = {}
+        """The CPUs of containers that keep some that are not theirs any more, and the kernel's reason."""
 
-    def survey(self, request: Request) -> str:
-        """Compare the state with the cgroups; return why it was made again, "" if it was not."""
+    def _key(self, request: Request) -> str:
+        """Return the key of the request's container: its cgroup, since two runtimes may use the same id."""
+        if request.spec is not None and request.spec.cgroups_path:
+            return expand(request.spec.cgroups_path)
+        of_id = [key for key, entry in self.containers.items() if entry["id"] == request.id]
+        return of_id[0] if len(of_id) == 1 else request.id
+
+    def _survey(self, request: Request) -> str:
+        """Compare the record with the cgroups; return why it was made again, "" if it was not."""
         reason = ""
-        if self.state.rebuilt and (mount := self._mounts.serving("cpuset")) is not None:
+        if self.record.rebuilt:
             # The record is complete from now on, whatever this request is about.
             path = expand(request.spec.cgroups_path) if request.spec is not None and request.spec.cgroups_path else ""
-            below = (path and mount.below_host(path)) or ""
-            parts = below.split("/")
-            depth = next((at for at, part in enumerate(parts) if part.startswith("kubepods")), 0)
-            self.state.rebuild(mount.point + "/".join(parts[: depth + 1]), mount.point)
-            reason = self.state.rebuilt if self.state.containers.keys() - {self.own, below} else ""
-            self.state.containers.pop(below, None)
-        now = time.clock_gettime(time.CLOCK_BOOTTIME)
-        for id_, entry in list(self.state.containers.items()):
-            text = _text(f"{entry['directory']}/{_KNOB}") if entry["directory"] else ""
-            if text is None or (not entry["directory"] and entry.get("since", 0) + SETUP_WITHIN < now):
-                del self.state.containers[id_]
-            else:
-                self._texts[id_] = text
+            parts = ((path and self._mount.below_host(path)) or "").split("/")
+            depth = next((at for at, part in enumerate(parts) if is_pods(part)), 0)
+            self.record.rebuild(self._mount, "/".join(parts[: depth + 1]))
+            reason = self.record.rebuilt if self.containers.keys() - {path} else ""
+        for key, entry in list(self.containers.items()):
+            text = _text(f"{self._mount.point}{entry['cgroup']}/{_KNOB}") if entry["cgroup"] else ""
+            if text is None:
+                self._end(key)
+            self._texts[key] = text or ""
+        self._expire()
         return reason
 
-    def taken(self, but: str = "") -> Set:
-        """Return the CPUs that are not shared, without those of the container or pool *but*."""
-        pools = {name: parse_cpus(cpus) for name, cpus in self.state.pools.items()} | self.fixed
-        own = [
-            parse_cpus(entry["cpus"])
-            for id_, entry in self.state.containers.items()
-            if entry["kind"] == "exclusive" and id_ != but
-        ]
-        return frozenset().union(*own, *[cpus for name, cpus in pools.items() if name != but])
+    def _end(self, key: str) -> None:
+        """Note that a container has ended: its CPUs are free, or kept for its next start while its pod lives."""
+        entry = self.record.drop(key, self._mount.point)
+        if entry is not None and entry["kind"] == "exclusive" and self.conf.exclusive.keep:
+            entry["cgroup"], entry["ended"] = "", True
+            entry.pop("since", None)
+            self.containers[key] = entry
+
+    def _expire(self) -> None:
+        """Forget the containers that are not coming any more."""
+        pods = {os.path.dirname(key) for key, entry in self.containers.items() if entry.get("sandbox")}
+        late = now() - SETUP_WITHIN
+        for key, entry in list(self.containers.items()):
+            is_over = bool(entry.get("ended")) and os.path.dirname(key) not in pods
+            if not entry["cgroup"] and (is_over or entry.get("since", late) < late):
+                del self.containers[key]
+
+    def leave(self, *, is_released: bool) -> None:
+        """Let the request's container go, which runs on if it is released."""
+        if is_released:
+            self.record.drop(self.own, self._mount.point)
+            return
+        self._end(self.own)
+        self._expire()
+
+    def _cpus(self, text: str) -> Set:
+        if text not in self._parsed:
+            self._parsed[text] = parse_cpus(text)
+        return self._parsed[text]
+
+    def alone(self, entry: Entry) -> Set:
+        """Return the CPUs that a container has alone, of those that it is shown."""
+        return self._cpus(entry.get("shown") or entry["cpus"])
+
+    # What should be
+
+    def taken(self, *but: str) -> Set:
+        """Return the CPUs that are not shared, without those of the containers or pools *but*."""
+        pools = {name: self._cpus(cpus) for name, cpus in self.record.pools.items()} | self.fixed
+        own = [self._cpus(entry["cpus"]) for key, entry in self.containers.items() if key not in but]
+        return frozenset().union(*own, *[cpus for name, cpus in pools.items() if name not in but])
+
+    def plan(self) -> dict[str, Set]:
+        """Return the CPUs that each container with a cgroup is to have, but those to whom the conf leaves none."""
+        taken, plan, done = self.taken(), dict[str, "Set"](), dict[tuple[object, ...], "Set"]()
+        for key, entry in self.containers.items():
+            if entry["cgroup"] or key == self.own:
+                same = (entry["kind"], entry.get("pool"), self.alone(entry), entry.get("plus"), entry["within"])
+                if same not in done:
+                    try:
+                        done[same] = self._wanted(entry, taken)
+                    except NRIError:  # its own requests report it
+                        continue
+                plan[key] = done[same]
+        return plan
 
     def wanted(self, entry: Entry) -> Set:
         """Return the CPUs that a container is to have.
 
         :raises NRIError: the conf leaves it none.
         """
-        if entry["kind"] == "exclusive":
-            cpus = parse_cpus(entry["cpus"])
-            return (cpus & self.topology.online) or cpus
+        return self._wanted(entry, self.taken())
+
+    def _wanted(self, entry: Entry, taken: Set) -> Set:
+        online = self.topology.online
         if entry["kind"] == "pool":
-            cpus = self.fixed.get(entry["pool"]) or parse_cpus(self.state.pools.get(entry["pool"], ""))
+            cpus = self.fixed.get(entry["pool"]) or self._cpus(self.record.pools.get(entry["pool"], ""))
             named = next((pool.cpus for pool in self.conf.pools if pool.name == entry["pool"]), None)
             where = f"the pool {entry['pool']}{f', which names {render_cpus(named)}' if named else ''}"
         else:
-            taken = self.taken()
-            within = parse_cpus(entry["within"]) & self.topology.online - self.isolated
-            rest = self.usable or (self.topology.online - self.topology.isolated)
-            cpus = (within - taken) or (rest - taken)
+            within = (self._cpus(entry["within"]) & online if entry["within"] else self.usable) - taken
+            rest = self.usable or (online - self.topology.isolated)
+            cpus = (within - self.isolated) or within or (rest - taken)
             where = f"the containers that share CPUs, beside {render_cpus(taken) or 'none'} of pools and single ones"
+        if entry["kind"] == "exclusive":
+            alone = self.alone(entry)
+            return (alone & online or alone) | (cpus if entry.get("plus") else frozenset())
         if not cpus:
-            has = render_cpus(self.topology.online)
             fix = "expected conf.pools and conf.systemReserved to leave some"
-            raise NRIError(f"no CPU is left for {where}: the node has {has}; {fix}")
+            raise NRIError(f"no CPU is left for {where}: the node has {render_cpus(online)}; {fix}")
         return cpus
 
-    def choose(self, count: int, within: Set, kept: Set, asker: str) -> Set:
-        """Return *count* CPUs of *within* that the request's container can have alone.
+    # What the request's container asks for
+
+    def enter(self, entry: Entry, wish: Wish, within: Set, *, is_first: bool, is_running: bool) -> Refusal | None:
+        """Put the request's container into the record, with the CPUs that it asks for.
+
+        :param entry: its entry, as that of one that shares CPUs, or is in a pool.
+        :param within: the CPUs that it may have alone.
+        :param is_first: it requests CPUs, and was not started before in this pod.
+        :param is_running: it runs already: if it is refused, it keeps what it has, or shares CPUs as without asking.
+        :returns: the refusal; the record is then without it, unless it is running.
+        """
+        entry, before, refusal = entry.copy(), self.before, None
+        kept = self.alone(before) if before is not None and before["kind"] == "exclusive" else frozenset()
+        left = self._left_in_pod(entry, is_first=is_first)
+        if not kept and left:
+            kept = frozenset().union(*[self.alone(self.containers[key]) for key in left])
+            kept = kept if kept <= self.topology.online else frozenset()
+        try:
+            alone: Set = frozenset()
+            if wish.count:
+                alone = self._choose(wish, within, kept, {self.own, *left}) if wish.count != len(kept) else kept
+        except Refusal as error:
+            if not is_running:
+                return self._back(error)
+            alone, refusal = kept, error
+        held = self._whole(alone)
+        if alone:
+            entry["kind"], entry["cpus"] = "exclusive", render_cpus(held)
+            entry.pop("pool", None)
+            if held != alone:
+                entry["shown"] = render_cpus(alone)
+            if wish.plus:
+                entry["plus"] = True
+        for key, other in list(self.containers.items()):
+            if entry["cgroup"] and other["cgroup"] == entry["cgroup"]:
+                del self.containers[key]  # it had another path, or none that was known
+        self.containers[self.own] = entry
+        for key in left:
+            self._reuse(key, entry["name"], held)
+        return self.fit_pools(within, is_running=is_running) or refusal
+
+    def _left_in_pod(self, entry: Entry, *, is_first: bool) -> list[str]:
+        """Return the keys of the containers without a cgroup whose CPUs one of their pod may have.
+
+        Those of its own name: it has ended, or its last start has failed, of which no ``delete`` comes. At its first
+        start those of all others that have ended: they were init containers.
+        """
+        pod = os.path.dirname(self.own)
+        left = [key for key, other in self.containers.items() if not other["cgroup"] and os.path.dirname(key) == pod]
+        own = [key for key in left if self.containers[key]["name"] == entry["name"] and key != self.own]
+        return own or [key for key in left if is_first and self.containers[key].get("ended") and key != self.own]
+
+    def _reuse(self, key: str, name: str, taken: Set) -> None:
+        """Take CPUs from an ended container of the pod; the rest of an init container's waits for the next one."""
+        if (entry := self.containers.get(key)) is None:
+            return
+        rest = self._cpus(entry["cpus"]) - taken
+        if entry["name"] == name or not rest:
+            del self.containers[key]
+            return
+        entry["cpus"], entry["since"] = render_cpus(rest), now()
+        entry.pop("shown", None)
+
+    def _back(self, refusal: Refusal) -> Refusal:
+        """Make the record as it was before the request, which is refused."""
+        self.containers.pop(self.own, None)
+        if self.before is not None:
+            self.containers[self.own] = self.before
+        return refusal
+
+    def _choose(self, wish: Wish, within: Set, kept: Set, but: set[str]) -> Set:
+        """Return CPUs of *within* that the request's container can have alone.
 
         :param kept: those that it has: a resized one grows around them and shrinks within them, since its threads and
             its memory are there.
-        :param asker: what asks for them, which begins the refusal.
+        :param but: the keys of the containers whose CPUs count as free.
         :raises Refusal: too few CPUs are free, or too few would stay shared; with who has the others.
         """
-        given, taken = self.conf.exclusive, self.taken(self.own)
-        isolated = (self.isolated & within) - taken
+        given, count = self.conf.exclusive, wish.count
+        held, taken = frozenset().union(*[cpus for cpus, _ in self.held.values()]), self.taken(*but)
+        isolated, usable = (self.isolated & within) - taken - held, self.usable - taken
         try:
             if given.isolated == "only" or (given.isolated == "prefer" and isolated and kept <= self.isolated):
                 try:
@@ -125,22 +281,26 @@ class Sharing:
                 except NoRoomError as error:
                     if given.isolated == "only":
                         raise type(error)(f"{error}, of the isolated CPUs") from None
-            spare = max(len(self.usable - taken) - given.min_shared, 0)
-            if count > spare:
-                raise NoRoomError(f"{_are(spare)} free, beside the {given.min_shared} that must stay shared")
-            return self._pick((self.usable & within) - taken, count, kept)
+            spare = max(min(len(usable) - given.min_shared, len(usable - held)), 0)
+            if count <= spare:
+                chosen = self._pick((usable & within) - held, count, kept)
+                if len(self._whole(chosen)) <= spare:
+                    return chosen
+            raise NoRoomError(f"{counted(spare)} free, beside the {given.min_shared} that must stay shared")
         except NotWholeError as error:
-            raise Refusal(f"{asker}: found {count}, {error}") from None
+            raise Refusal(f"{wish.asker}: found {count}, {error}") from None
         except NoRoomError as error:
             asked = f"{count} CPU{'s' if count != 1 else ''} alone"
-            found = f"{asker}: asks for {asked}, and on the node {os.uname().nodename} {error}{self._holders()}"
+            found = f"{wish.asker}: asks for {asked}, and on the node {os.uname().nodename} {error}{self._holders()}"
             raise Refusal(f"{found}; delete the pod to have it scheduled again") from None
 
     def _pick(self, free: Set, count: int, kept: Set) -> Set:
         """Return *count* of the free CPUs and of those that are kept."""
-        whole, spread = self.conf.exclusive.whole_cores, self.conf.exclusive.spread
+        given = self.conf.exclusive
+        whole, spread = given.whole_cores and not given.threads, given.spread
         if count < len(kept):
             return choose(self.topology, kept, count, whole=whole, spread=True)
+        free = self._shown(free)
         chosen = choose(self.topology, free | kept, count, whole=whole, spread=spread)
         if not kept:
             return chosen
@@ -149,86 +309,126 @@ class Sharing:
         more = choose(self.topology, free - kept, count - len(kept), near=kept, whole=whole, spread=spread)
         return kept | more
 
+    def _shown(self, free: Set) -> Set:
+        """Return the free CPUs that containers may see: with `threads` the first ones of each core that is free."""
+        if not (threads := self.conf.exclusive.threads):
+            return free
+        return frozenset().union(*[sorted(core)[:threads] for core in self.topology.cores if core <= free])
+
+    def _whole(self, shown: Set) -> Set:
+        """Return the CPUs that no other may have if a container is shown these."""
+        if not self.conf.exclusive.threads:
+            return shown
+        return shown.union(*[core for core in self.topology.cores if core & shown])
+
     def _holders(self) -> str:
         """Return who has the CPUs that are not shared, as the end of a sentence; "" if there are none."""
         held = [
             f"{entry['name']} has {entry['cpus']}"
-            for id_, entry in self.state.containers.items()
-            if entry["kind"] == "exclusive" and id_ != self.own
+            for key, entry in self.containers.items()
+            if entry["kind"] == "exclusive" and key != self.own
         ]
-        pools = self.state.pools | {name: render_cpus(cpus) for name, cpus in self.fixed.items()}
+        pools = self.record.pools | {name: render_cpus(cpus) for name, cpus in self.fixed.items()}
         held += [f"the pool {name} has {cpus}" for name, cpus in pools.items() if cpus]
-        return f"; {shorten(', '.join(held), 300)}" if held else ""
+        listed = [reason for _, reason in self.held.values()] + held
+        return f"; {shorten(', '.join(listed), 500)}" if listed else ""
 
-    def fit_pools(self, within: Set) -> None:
+    def fit_pools(self, within: Set, *, is_running: bool = True) -> Refusal | None:
         """Give each pool as many CPUs as its containers request, within its bounds; drop those without containers.
 
         :param within: the CPUs that it may grow by.
-        :raises Refusal: the pool of the request's container has no CPU.
+        :param is_running: as in :meth:`enter`.
+        :returns: the refusal of the request's container, whose pool has no CPU.
         """
-        pools = {pool.name: pool for pool in self.conf.pools}
+        pools, refusal = {pool.name: pool for pool in self.conf.pools}, None
         members: dict[str, list[Entry]] = {}
-        for entry in self.state.containers.values():
+        for entry in self.containers.values():
             if entry["kind"] == "pool" and entry["pool"] not in self.fixed:
                 members.setdefault(entry["pool"], []).append(entry)
-        self.state.pools = {name: cpus for name, cpus in self.state.pools.items() if name in members}
+        self.record.pools = {name: cpus for name, cpus in self.record.pools.items() if name in members}
+        held: Set = frozenset().union(*[cpus for cpus, _ in self.held.values()])
         for name, entries in members.items():
             pool = pools.get(name.partition("/")[0])
-            have = parse_cpus(self.state.pools.get(name, "")) & self.topology.online
+            have = self._cpus(self.record.pools.get(name, "")) & self.topology.online - held
             asked = -(-sum([entry.get("milli", 0) for entry in entries]) // 1000)
             want = len(have) if pool is None else min(max(asked, pool.min), pool.max)
             if want < len(have):
                 have = choose(self.topology, have, want, spread=True)
-            free = self.usable - self.taken(name) - have
+            free = self.usable - self.taken(name) - have - held
             more = min(want - len(have), len(free) - self.conf.exclusive.min_shared, len(free & within))
             if more > 0:
                 have |= choose(self.topology, free & within, more, near=have, spread=True)
-            if not have and self._is_own(name):
+            if have:
+                self.record.pools[name] = render_cpus(have)
+                continue
+            self.record.pools.pop(name, None)
+            own = self.containers.get(self.own)
+            if own is not None and own.get("pool") == name:
                 found = f"the pool {name} has no CPU, and none is free on the node {os.uname().nodename}"
-                raise Refusal(f"{found}{self._holders()}; delete the pod to have it scheduled again")
-            self.state.pools[name] = render_cpus(have)
+                refusal = Refusal(f"{found}{self._holders()}; delete the pod to have it scheduled again")
+                if is_running:
+                    own["kind"] = "shared"
+                    own.pop("pool")
+                else:
+                    self._back(refusal)
+        return refusal
 
-    def _is_own(self, pool: str) -> bool:
-        """Return whether the request's container is in a pool."""
-        return self.state.containers.get(self.own, {}).get("pool") == pool
+    # The difference
 
-    def settle(self, cgroup: Cgroup | None, *, tells: bool = False) -> bool:
-        """Give every container its CPUs: first all others, then the request's own in *cgroup*.
+    def move(self, plan: dict[str, Set], *, tells: bool = False) -> bool:
+        """Give all other containers their CPUs, first those that only lose some.
 
         :param tells: the answer to this request tells the runtime, so each entry keeps it.
-        :returns: whether the request's container had others before.
-        :raises CgroupError: one of them keeps CPUs that another one is to have alone, or the own one is refused.
+        :returns: whether one keeps CPUs that the request's container or its pool was to get: other CPUs may do.
         """
-        done: dict[str, Set] = {}
-        for id_, entry in list(self.state.containers.items()):
-            if id_ == self.own or not entry["directory"]:
+        taken = self.taken()
+        has = {key: self._cpus(self._texts[key]) or self.topology.online for key in plan if key in self._texts}
+        is_in_the_way = False
+        for key in sorted(plan, key=lambda key: not plan[key] <= has.get(key, plan[key])):
+            entry, cpus = self.containers[key], plan[key]
+            if key == self.own:
                 continue
-            key = f"{entry['kind']} {entry.get('pool')} {entry['cpus']} {entry['within']}"  # most share the same
-            try:
-                cpus = done[key] = done.get(key) or self.wanted(entry)
-            except NRIError:  # its own requests report it
-                continue
-            has_them = self._texts.get(id_) == render_cpus(cpus)
+            has_them = self._texts[key] == render_cpus(cpus)
             if has_them and not (entry.get("untold") and self._can_tell(entry)):
                 continue
             try:
-                self._cgroup(id_, entry).set_cpus(cpus)
+                self._cgroup(entry).set_cpus(cpus)
             except GoneError:
-                del self.state.containers[id_]
-            except CgroupError:
-                if parse_cpus(self._texts.get(id_) or "0-8191") & self.taken() - cpus:
-                    raise
+                self._end(key)
+            except CgroupError as error:
+                if keeps := (has[key] - cpus) & taken:
+                    is_in_the_way |= key not in self.held and bool(keeps & self._of_own())
+                    reason = f"{entry['name']} keeps {render_cpus(has[key])}: {shorten(str(error), 300)}"
+                    self.held[key] = (has[key], reason)
             else:
+                self._texts[key] = render_cpus(cpus)
                 _note_untold(entry, self.systemd.untold)
                 if has_them:
                     continue
-                self.moved.append(id_)
+                if key not in self.moved:
+                    self.moved.append(key)
                 if tells:
                     _tell(entry, cpus)
-                self.state.note(id_)
-        own = self.state.containers.get(self.own)
+                self.record.note(key, self._mount.point)
+        return is_in_the_way
+
+    def _of_own(self) -> Set:
+        """Return the CPUs that the request's container, or its pool, has alone."""
+        own = self.containers.get(self.own)
         if own is None:
-            return False
+            return frozenset()
+        return self._cpus(own["cpus"]) | self._cpus(self.record.pools.get(own.get("pool") or "", ""))
+
+    def settle(self, cgroup: Cgroup | None, *, tells: bool = False) -> bool:
+        """Give the request's container its CPUs.
+
+        :param cgroup: its cgroup; None if that does not exist yet.
+        :param tells: as in :meth:`move`.
+        :returns: whether it had others before.
+        :raises CgroupError: the kernel refuses them.
+        :raises NRIError: the conf leaves it none.
+        """
+        own = self.containers[self.own]
         cpus = self.wanted(own)
         if tells:
             _tell(own, cpus)
@@ -237,20 +437,23 @@ class Sharing:
         has_others = cgroup.cpus() != cpus
         is_untold = own.get("untold") and self._can_tell(own)
         if own["kind"] == "exclusive" and self.conf.exclusive.memory:
-            cgroup.write("cpuset.mems", self.topology.memory_of(cpus))
+            cgroup.write("cpuset.mems", self.topology.memory_of(self.alone(own)))
         if has_others or is_untold:
             cgroup.set_cpus(cpus)
             _note_untold(own, cgroup.untold)
-        self.state.note(self.own)
+        self.record.note(self.own, self._mount.point)
         return has_others
 
-    def _can_tell(self, entry: Entry) -> bool:
-        """Return whether systemd answers now, of which a container's unit has not been told its CPUs."""
-        mount = self._mounts.serving("cpuset")
-        if mount is None:
-            return False
-        place = Place(mount, entry["directory"].removeprefix(mount.point))
-        return self.systemd.tell(place.host_path, lambda _unit: True) is not None
+    def updates(self) -> list[Any]:
+        """Return the updates by which a runtime learns of the CPUs of the containers that have got others."""
+        ids = [entry["id"] for entry in self.containers.values()]
+        updates = []
+        for key in self.moved:
+            entry = self.containers.get(key)
+            if entry is not None and entry["id"] and not entry.get("sandbox") and ids.count(entry["id"]) == 1:
+                resources = {"cpu": {"cpus": render_cpus(self.wanted(entry))}}
+                updates.append({"id": entry["id"], "resources": resources, "ignoreFailure": True})
+        return updates
 
     def parents(self, request: Request) -> Set:
         """Return the CPUs that the cgroup above a container may use, whose own cgroup does not exist yet."""
@@ -260,19 +463,29 @@ class Sharing:
         except CgroupError:
             return self.topology.online
 
-    def updates(self) -> list[Any]:
-        """Return the updates by which a runtime learns of the CPUs of the containers that have got others."""
-        updates = []
-        for id_ in self.moved:
-            entry = self.state.containers[id_]
-            if id_ != entry["path"] and not entry.get("sandbox"):
-                resources = {"cpu": {"cpus": render_cpus(self.wanted(entry))}}
-                updates.append({"id": id_, "resources": resources, "ignoreFailure": True})
-        return updates
+    def path_of(self, cgroup: Cgroup | None) -> str:
+        """Return the path of a container's cgroup below the mount, "" before it exists.
 
-    def _cgroup(self, id_: str, entry: Entry) -> Cgroup:
-        path, pid, subgroup = entry["path"], entry["pid"], entry.get("subgroup", "")
-        return find(path, pid, id_, mounts=self._mounts, systemd=self.systemd, subgroup=subgroup)
+        At ``setup`` there is none yet, unless a container of this cgroup runs: its CPUs stay its own.
+        """
+        if cgroup is None:
+            return self.before["cgroup"] if self.before is not None else ""
+        return cgroup.directory("cpuset").removeprefix(self._mount.point)
+
+    def _cgroup(self, entry: Entry) -> Cgroup:
+        """Return a container's cgroup where it was found: its path and its process may not lead there any more."""
+        subgroup = entry.get("subgroup", "")
+        return find("", noted=entry["cgroup"], mounts=self._mounts, systemd=self.systemd, subgroup=subgroup)
+
+    def _can_tell(self, entry: Entry) -> bool:
+        """Return whether systemd answers now, of which a container's unit has not been told its CPUs."""
+        place = Place(self._mount, entry["cgroup"])
+        return self.systemd.tell(place.host_path, lambda _unit: True) is not None
+
+
+def now() -> int:
+    """Return the seconds since the boot."""
+    return round(time.clock_gettime(time.CLOCK_BOOTTIME))
 
 
 def _tell(entry: Entry, cpus: Set) -> None:
@@ -320,89 +533,3 @@ def _text(path: str) -> str | None:
         if not os.path.isdir(os.path.dirname(path)):
             return None
         raise CgroupError(f"cannot read {shorten(path, 300)}: {error.strerror}") from error
-
-
-# Chooses CPUs that are near each other: within one last-level cache, else one NUMA node, else one package.
-#
-# Of all domains that have enough free CPUs the one with the fewest is taken, so large gaps stay for large sets; where
-# none has enough, the fullest ones first. Within a domain the same is done with the next smaller ones, down to cores:
-# so a set takes whole cores, and its odd CPU that of a core which is in use already.
-
-
-class NoRoomError(NRIError):
-    """There are not enough free CPUs; the message says how many there are, and where."""
-
-
-class NotWholeError(NoRoomError):
-    """A number of CPUs is not one of whole cores; the message says what would be right."""
-
-
-def _are(count: int) -> str:
-    return f"{count or 'none'} {'is' if count < 2 else 'are'}"
-
-
-def choose(
-    topology: Topology, free: Set, count: int, *, near: Set = frozenset(), whole: bool = False, spread: bool = False
-) -> Set:
-    """Return *count* of the free CPUs.
-
-    :param near: CPUs that they should be near, such as those that a pool has already.
-    :param whole: take whole cores only, all of whose threads are free.
-    :param spread: they may be of several NUMA nodes.
-    :raises NoRoomError: there are not enough, or not on one node.
-    :raises NotWholeError: it is no number of whole cores.
-    """
-    if whole:
-        free = frozenset().union(*[core for core in topology.cores if core <= free])
-        threads = max([len(core) for core in topology.cores if core <= free], default=1)
-        if count % threads:
-            low = count // threads * threads
-            ask = f"{low} or {low + threads}" if low else str(threads)
-            raise NotWholeError(f"expected whole cores, which have {threads} threads each: ask for {ask}")
-    where = " on whole cores" if whole else ""
-    if len(free) < count:
-        raise NoRoomError(f"{_are(len(free))} free{where}")
-    levels = [topology.packages, list(topology.nodes.values()), topology.caches, _kinds(topology), topology.cores]
-    if not spread:
-        on = {number: cpus & free for number, cpus in topology.nodes.items()}
-        if all(len(cpus) < count for cpus in on.values()):
-            listed = [f"{len(cpus)} on node {number}" for number, cpus in on.items() if cpus]
-            are = " and ".join([", ".join(listed[:-1]), listed[-1]] if listed[1:] else listed)
-            most = "`spread` would take more than one node"
-            if sum(sorted(map(len, on.values()))[-2:]) >= count:
-                most = "`spread` would take both" if len(listed) == 2 else "`spread` would take two of them"
-            raise NoRoomError(f"{are} are free{where}; {most}")
-        fits = [cpus for cpus in on.values() if len(cpus) >= count]
-        free, levels = min(fits, key=lambda cpus: _order(topology, cpus, near)), levels[2:]
-    return _take(topology, levels, free, count, near)
-
-
-def _kinds(topology: Topology) -> list[Set]:
-    """Return the CPUs of one core type within each cache: a set should not mix fast cores with slow ones."""
-    return [cache & kind for cache in topology.caches for kind in topology.kinds.values() if cache & kind]
-
-
-def _order(topology: Topology, cpus: Set, near: Set) -> tuple[int, int, int, int]:
-    """Return what the best of several domains with enough free CPUs has least of; slow cores come last."""
-    slow = next((rank for rank, kind in enumerate(topology.kinds.values()) if cpus <= kind), 0)
-    return slow, topology.distance(cpus, near), len(cpus), min(cpus)
-
-
-def _take(topology: Topology, levels: list[list[Set]], free: Set, count: int, near: Set) -> Set:
-    """Return *count* of the free CPUs, by the domains of each level, the largest ones first."""
-    if not levels or len(free) == count:
-        return frozenset(sorted(free)[:count])
-    taken: Set = frozenset()
-    parts = [(domain, domain & free) for domain in levels[0] if domain & free]
-    if rest := free.difference(*levels[0]):
-        parts.append((rest, rest))
-    while len(taken) < count:
-        left, anchor = count - len(taken), near | taken
-        nearest = [part for part in parts if part[0] & anchor] or parts
-        if fits := [part for part in nearest if len(part[1]) >= left]:
-            best = min(fits, key=lambda part: _order(topology, part[1], anchor))
-        else:
-            best = min(nearest, key=lambda part: (topology.distance(part[1], anchor), -len(part[1]), min(part[1])))
-        parts.remove(best)
-        taken |= _take(topology, levels[1:], best[1], min(left, len(best[1])), anchor)
-    return taken

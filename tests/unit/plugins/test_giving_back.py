@@ -221,7 +221,7 @@ def test_released_container_leaves_the_record_and_its_cpus_are_shared(tmp_path: 
     done = invoke(Konfine(), asked)
     assert (done.error, done.metadata["restored"]) == ("", "0-3")
     assert node.cpus("one") == "0-3"
-    assert [*node.state()["containers"]] == ["id-one"]
+    assert [*node.state()["containers"]] == [node.started["one"]]
 
 
 def test_conf_that_gives_out_no_more_forgets_the_container(tmp_path: Path) -> None:

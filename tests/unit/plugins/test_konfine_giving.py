@@ -1,10 +1,8 @@
 """konfine gives out CPUs: to one container alone or to a pool; all others give way, and get back what is free."""
 
-import errno
 import os
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -405,7 +403,7 @@ def test_setup_of_the_next_attempt_takes_the_place_of_one_that_has_failed(v2: Gi
     for attempt in ("one", "two", "three"):
         asked = v2.request("setup", "db/main", ask=7).replace(id=attempt)
         assert invoke(Konfine(), asked).error == ""
-    assert [id_ for id_, entry in v2.state()["containers"].items() if entry["kind"] == "exclusive"] == ["three"]
+    assert [entry["id"] for entry in v2.state()["containers"].values() if entry["kind"] == "exclusive"] == ["three"]
     assert v2.run("setup", "db/other", ask=7).refused  # another container of the pod
     other = v2.request("setup", "db/main", ask=7, namespace="other").replace(id="four")
     assert "allow" in invoke(Konfine(), other).metadata["ignored"]
@@ -421,158 +419,6 @@ def test_pools_that_leave_no_cpu_are_named(v2: GivingNode) -> None:
     assert v2.refusal("b", annotations={"qos.class": "ls"}).startswith(
         "no CPU is left for the pool far, which names 99: the node has 0-7"
     )
-
-
-# The record
-
-
-@pytest.mark.parametrize(
-    ("damage", "why"),
-    [
-        (lambda path: path.unlink(), "there was none"),
-        (lambda path: path.write_text("{"), "it was damaged: "),
-        (lambda path: path.write_text('{"boot": 1}'), "it was of another boot"),
-        (lambda path: path.write_bytes(path.read_bytes().replace(b'"exclusive"', b"[1]")), "it was damaged: "),
-    ],
-)
-def test_lost_record_is_made_again_of_the_cgroups(
-    node: GivingNode, damage: Any, why: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    node.conf["pools"] = [{"name": "batch", "min": 2, "classes": ["batch"]}]
-    for name, options in (
-        ("web", {}),
-        ("db/db", {}),
-        ("db/main", {"ask": 2}),
-        ("a", {"annotations": {"qos.class": "batch"}}),
-    ):
-        node.start(name, **options)
-    before, known = node.all(), node.state()
-    damage(node.record)
-    assert node.run("update", "web").metadata["rebuilt"].startswith(why)
-    assert capsys.readouterr().err.startswith(f"konfine: the record of CPUs was made again of the cgroups: {why}")
-    assert (node.all(), node.state()["containers"], node.state()["pools"]) == (
-        *(before, known["containers"]),
-        known["pools"],
-    )
-    node.start("db/more", ask=2)
-    assert not any(node.sets()["db/more"] & node.sets()[name] for name in before)
-
-
-@pytest.mark.parametrize("path", ["", "/machine/other"])
-def test_lost_record_is_made_again_whatever_the_next_request_is_about(node: GivingNode, path: str) -> None:
-    node.start("web")
-    node.start("db/main", ask=2)
-    node.record.unlink()
-    request = node.request("delete", "gone")
-    assert request.spec is not None
-    assert invoke(Konfine(), request.replace(spec=request.spec.replace(cgroups_path=path))).metadata["rebuilt"]
-    node.start("db/more", ask=2)
-    assert node.all() == {"web": "2-3,6-7", "db/main": "0,4", "db/more": "1,5"}
-
-
-def test_containers_without_a_note_count_as_sharing(node: GivingNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise OSError(errno.ENOTSUP, "not supported")
-
-    monkeypatch.setattr(os, "setxattr", refuse)
-    node.start("web")
-    node.record.unlink()
-    node.start("db/main", ask=2)
-    assert node.all() == {"web": "1-3,5-7", "db/main": "0,4"}
-    node.start("web")
-    assert "id-web" in node.state()["containers"]
-    assert len(node.state()["containers"]) == 2
-
-
-def test_cpus_changed_by_others_are_corrected(node: GivingNode) -> None:
-    node.start("web")
-    node.start("db/main", ask=2)
-    for name in ("web", "db/main"):
-        node.files.put(node.started[name], "cpuset.cpus", "0-7\n")
-    node.start("other")
-    assert node.all() == {"web": "1-3,5-7", "db/main": "0,4", "other": "1-3,5-7"}
-
-
-def test_failed_move_of_another_container_refuses_the_new_one(
-    node: GivingNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    node.start("web")
-    real = os.open
-    file = node.files.file(node.started["web"], "cpuset.cpus")
-
-    def refuse(path: Any, flags: int, *rest: Any, **more: Any) -> int:
-        if path == file and flags & os.O_WRONLY:
-            raise OSError(errno.EACCES, "Permission denied")
-        return real(path, flags, *rest, **more)
-
-    monkeypatch.setattr(os, "open", refuse)
-    assert "cpuset.cpus: Permission denied (EACCES)" in node.refusal("db/main", ask=2)
-    monkeypatch.undo()
-    node.run("update", "web")
-    assert node.all() == {"web": "0-7"}
-
-
-def test_untrusted_or_unwritable_record_is_refused(v2: GivingNode) -> None:
-    v2.start("web")
-    v2.record.parent.chmod(0o777)
-    assert "is writable by others" in v2.refusal("db/main", ask=2)
-    v2.conf["run"] = str(v2.root / "mountinfo")
-    assert v2.refusal("web").startswith(f"{v2.conf['run']}/nri")
-
-
-def test_container_started_despite_a_killed_plugin_gets_its_cpus(
-    node: GivingNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As with the failure policy ``ignore``, or a late create."""
-    node.start("web")
-
-    def killed(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("nri.plugins.konfine.sharing.Sharing.settle", killed)
-    path = node.make("db/main")
-    with pytest.raises(KeyboardInterrupt):
-        node.run("create", "db/main", ask=2)
-    monkeypatch.undo()
-    node.started["db/main"] = path
-    node.start("db/more", ask=2)
-    assert node.all() == {"web": "2-3,6-7", "db/main": "0,4", "db/more": "1,5"}
-
-
-def test_record_is_made_of_containers_alone(node: GivingNode) -> None:
-    """The first request after a boot: classes and pods without containers are no containers, services neither."""
-    others = ("/kubepods/besteffort", "/kubepods/podempty", "/system.slice/sshd.service")
-    for path in others:
-        node.files.make(path)
-    node.start("web")
-    node.start("db/main", ask=2)
-    assert {entry["path"] for entry in node.state()["containers"].values()} == set(node.started.values())
-    node.record.unlink()
-    node.files.make("/system.slice/abc")
-    request = node.request("create", "web")
-    assert request.spec is not None
-    spec = request.spec.replace(cgroups_path="/system.slice/abc")
-    assert invoke(Konfine(), request.replace(spec=spec)).error == ""
-    assert [node.files.get(path, "cpuset.cpus") for path in others] == ["", "", ""]
-
-
-def test_container_with_cgroups_of_its_own_keeps_its_cpus_when_the_record_is_lost(node: GivingNode) -> None:
-    node.start("db/main", ask=2)
-    node.files.make(f"{node.started['db/main']}/init.scope")
-    node.record.unlink()
-    node.start("other/main", ask=2)
-    assert not node.sets()["db/main"] & node.sets()["other/main"]
-
-
-def test_second_container_of_an_id_does_not_free_the_cpus_of_the_first(
-    v2: GivingNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The runtime refuses it after its setup."""
-    v2.start("db/main", ask=2)
-    v2.run("setup", "db/main", ask=2)
-    monkeypatch.setattr("nri.plugins.konfine.sharing.SETUP_WITHIN", -1.0)
-    v2.start("other/main", ask=2)
-    assert not v2.sets()["db/main"] & v2.sets()["other/main"]
 
 
 # Units of systemd that were not told in time
@@ -622,21 +468,3 @@ def test_units_that_were_not_told_are_reported_and_told_later(
         units = [systemd.properties[path_of(name).rpartition("/")[2]] for name in SHARED]
         assert {unit["AllowedCPUs"] for unit in units} == {b"\xee"}
         assert not any(entry.get("untold") for entry in node.state()["containers"].values())
-
-
-@pytest.mark.parametrize(
-    ("file", "make", "fault"),
-    [
-        ("state.json", os.mkfifo, "found a FIFO, expected a regular file"),
-        ("state.json", os.mkdir, "found a directory, expected a regular file"),
-        ("lock", os.mkdir, "Is a directory"),
-    ],
-)
-def test_record_that_is_no_file_is_named_and_not_waited_for(
-    v2: GivingNode, file: str, make: Callable[[Path], None], fault: str
-) -> None:
-    v2.start("web")
-    (v2.record.parent / file).unlink()
-    make(v2.record.parent / file)
-    wanted = "konfine keeps its record of CPUs there: files that it can read and write"
-    assert v2.refusal("db/main", ask=2) == f"{v2.record.parent / file}: {fault}; {wanted}"

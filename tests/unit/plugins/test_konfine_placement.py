@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from harness.machines import MACHINES, topology
 from nri.cgroups import parse_cpus, render_cpus
 from nri.cgroups.topology import Topology
-from nri.plugins.konfine.sharing import NoRoomError, choose
+from nri.plugins.konfine.placement import NoRoomError, choose
 
 NOWHERE = "16 on node 0, 16 on node 1, 16 on node 2 and 16 on node 3 are free; `spread` would take two of them"
 

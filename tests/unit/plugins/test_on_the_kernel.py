@@ -117,6 +117,23 @@ def test_a_container_runs_alone_on_its_cpu_until_it_ends(real: Real, tmp_path: P
         assert os.sched_getaffinity(shared) == {0, 1}
 
 
+@pytest.mark.kernel_cgroups(cpuset=1)
+@pytest.mark.usefixtures("one_gives_out_cpus")
+@pytest.mark.parametrize("nested", ["0", "1", "0-1"])
+def test_cpusets_in_another_container_give_way_with_it(real: Real, tmp_path: Path, nested: str) -> None:
+    """Docker in a pod, a kind node, systemd in a container."""
+    others = sorted(online_cpus() - {0, 1})
+    conf = {"run": str(tmp_path), "allow": {"exclusive": True}, "systemReserved": others}
+    inner = [real.make(f"{CONTAINER}/docker", nested), real.make(f"{CONTAINER}/docker/abc", nested)]
+    db = real.make(f"{POD}/db")
+    assert run("konfine", real, conf, says=REBUILT).error == ""
+    with real.process(inner[1]) as pid:
+        result = run("konfine", real, conf, path=db, id_="db", annotations={EXCLUSIVE: "1"})
+        assert (result.error, result.metadata["cpus"]) == ("", "0")
+        assert os.sched_getaffinity(pid) == {1}
+    assert [real.get(path, "cpuset.cpus") for path in (real.top + CONTAINER, *inner)] == ["1", "1", "1"]
+
+
 @contextmanager
 def with_memory_and_pids(real: Real, *paths: str) -> Iterator[None]:
     """Have cgroups with these controllers as well, where they are hierarchies of their own."""

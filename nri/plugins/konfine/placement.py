@@ -1,0 +1,97 @@
+"""Which of the free CPUs a set takes: CPUs that are near each other.
+
+They are of one last-level cache if possible, else of one NUMA node, else of one package. Of all domains that have
+enough free CPUs the one with the fewest is taken, so large gaps stay for large sets; where none has enough, the
+fullest ones first. Within a domain the same is done with the next smaller ones, down to cores: so a set takes whole
+cores, and its odd CPU that of a core which is in use already.
+"""
+
+from __future__ import annotations
+
+from nri.errors import NRIError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nri.cgroups.topology import Topology
+
+    Set = frozenset[int]
+
+
+class NoRoomError(NRIError):
+    """There are not enough free CPUs; the message says how many there are, and where."""
+
+
+class NotWholeError(NoRoomError):
+    """A number of CPUs is not one of whole cores; the message says what would be right."""
+
+
+def counted(count: int) -> str:
+    """Return a number of CPUs with its verb: ``none is``, ``1 is``, ``2 are``."""
+    return f"{count or 'none'} {'is' if count < 2 else 'are'}"
+
+
+def choose(
+    topology: Topology, free: Set, count: int, *, near: Set = frozenset(), whole: bool = False, spread: bool = False
+) -> Set:
+    """Return *count* of the free CPUs.
+
+    :param near: CPUs that they should be near, such as those that a pool has already.
+    :param whole: take whole cores only, all of whose threads are free.
+    :param spread: they may be of several NUMA nodes.
+    :raises NoRoomError: there are not enough, or not on one node.
+    :raises NotWholeError: it is no number of whole cores.
+    """
+    if whole:
+        free = frozenset().union(*[core for core in topology.cores if core <= free])
+        threads = max([len(core) for core in topology.cores if core <= free], default=1)
+        if count % threads:
+            low = count // threads * threads
+            ask = f"{low} or {low + threads}" if low else str(threads)
+            raise NotWholeError(f"expected whole cores, which have {threads} threads each: ask for {ask}")
+    where = " on whole cores" if whole else ""
+    if len(free) < count:
+        raise NoRoomError(f"{counted(len(free))} free{where}")
+    levels = [topology.packages, list(topology.nodes.values()), topology.caches, _kinds(topology), topology.cores]
+    if not spread:
+        on = {number: cpus & free for number, cpus in topology.nodes.items()}
+        if all(len(cpus) < count for cpus in on.values()):
+            listed = [f"{len(cpus)} on node {number}" for number, cpus in on.items() if cpus]
+            are = " and ".join([", ".join(listed[:-1]), listed[-1]] if listed[1:] else listed)
+            most = "`spread` would take more than one node"
+            if sum(sorted(map(len, on.values()))[-2:]) >= count:
+                most = "`spread` would take both" if len(listed) == 2 else "`spread` would take two of them"
+            raise NoRoomError(f"{are} are free{where}; {most}")
+        fits = [cpus for cpus in on.values() if len(cpus) >= count]
+        free, levels = min(fits, key=lambda cpus: _order(topology, cpus, near)), levels[2:]
+    return _take(topology, levels, free, count, near)
+
+
+def _kinds(topology: Topology) -> list[Set]:
+    """Return the CPUs of one core type within each cache: a set should not mix fast cores with slow ones."""
+    return [cache & kind for cache in topology.caches for kind in topology.kinds.values() if cache & kind]
+
+
+def _order(topology: Topology, cpus: Set, near: Set) -> tuple[int, int, int, int]:
+    """Return what the best of several domains with enough free CPUs has least of; slow cores come last."""
+    slow = next((rank for rank, kind in enumerate(topology.kinds.values()) if cpus <= kind), 0)
+    return slow, topology.distance(cpus, near), len(cpus), min(cpus)
+
+
+def _take(topology: Topology, levels: list[list[Set]], free: Set, count: int, near: Set) -> Set:
+    """Return *count* of the free CPUs, by the domains of each level, the largest ones first."""
+    if not levels or len(free) == count:
+        return frozenset(sorted(free)[:count])
+    taken: Set = frozenset()
+    parts = [(domain, domain & free) for domain in levels[0] if domain & free]
+    if rest := free.difference(*levels[0]):
+        parts.append((rest, rest))
+    while len(taken) < count:
+        left, anchor = count - len(taken), near | taken
+        nearest = [part for part in parts if part[0] & anchor] or parts
+        if fits := [part for part in nearest if len(part[1]) >= left]:
+            best = min(fits, key=lambda part: _order(topology, part[1], anchor))
+        else:
+            best = min(nearest, key=lambda part: (topology.distance(part[1], anchor), -len(part[1]), min(part[1])))
+        parts.remove(best)
+        taken |= _take(topology, levels[1:], best[1], min(left, len(best[1])), anchor)
+    return taken

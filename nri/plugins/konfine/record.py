@@ -1,0 +1,293 @@
+"""Which container has which CPUs, and why: one file below ``/run/nri/konfine``, and a note on each cgroup.
+
+Each request takes the lock, reads the file, compares it with the cgroups, and replaces it as a whole. The file is
+written before any cgroup is, so CPUs that a killed process has begun to give away are not given to another container;
+the next request finishes what was begun. The cgroups are the truth: a container whose cgroup is gone has given back
+its CPUs, and one whose CPUs are not those of the file gets them again.
+
+The same entry is an extended attribute of the container's cgroup, where the kernel has these (v2; v1 on most nodes).
+A file that is lost, of another boot, or not as the table of rules has it, is made again of them. A note counts if it
+was written for this record and for the cgroup that it is on, below the cgroup of all pods. A pod's container without
+a note shares the CPUs that it has.
+"""
+
+from __future__ import annotations
+
+import os
+
+from nri import files, trust
+from nri.cgroups import knobs, parse_cpus
+from nri.cgroups.paths import is_pod, is_pods
+from nri.cgroups.topology import Topology, online_cpus
+from nri.errors import NRIError
+from nri.types import DecodeError, gojson
+from nri.types.table import ANYTHING, FLAG, Key, Map, Rule, Table, array, either, number, text, words
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypedDict
+
+    from nri.cgroups.mounts import Mount
+
+    class Entry(TypedDict, total=False):
+        """What the record has of a container.
+
+        ``id``, ``name`` for people, ``cgroup`` (the path of its cpuset below the mount, "" before it exists),
+        ``kind`` (``exclusive``, ``pool`` or ``shared``), ``cpus`` (those that no other has), ``shown`` (those of them
+        that it has, if not all), ``plus`` (it has the shared ones, too), ``within`` (those that it may have of the
+        shared ones), ``told`` (those that the runtime has been told), ``untold`` (systemd could not be told of its
+        CPUs), ``pool``, ``milli`` (CPUs that it requests, in thousandths), ``since`` (seconds after the boot: it
+        comes soon, or is over), ``ended`` (its next start in the pod may have them), ``sandbox``, ``subgroup``
+        (crun's, of its scope).
+        """
+
+        id: str
+        name: str
+        cgroup: str
+        kind: str
+        cpus: str
+        shown: str
+        plus: bool
+        within: str
+        told: list[str]
+        untold: bool
+        pool: str
+        milli: int
+        since: float
+        ended: bool
+        sandbox: bool
+        subgroup: str
+
+
+FILE, LOCK = "state.json", "lock"
+
+ATTRIBUTE = "trusted.konfine.nri"
+"""The extended attribute of a cgroup, which root alone can read and write."""
+
+MAX_FILE = 16 * 1024 * 1024
+"""Bytes of the file; 500 containers on 256 CPUs take 150 KiB."""
+
+_DEPTH = 2
+"""Levels below the mount at which the cgroup of all pods is looked for."""
+_BOOT = "/proc/sys/kernel/random/boot_id"
+
+
+class Record:
+    """The content of the file, while this process holds the lock; a context manager.
+
+    :ivar containers: the entries, by the cgroup's path as the runtime names it.
+    :ivar pools: the CPUs of each pool that grows, by the pool's name.
+    :ivar conf: what others read of the conf: ``reserved`` and the ``fixed`` pools.
+    :ivar rebuilt: why the file was made again; "" if it was there.
+    """
+
+    def __init__(self, run: str, sys: str) -> None:
+        self.directory, self._sys = f"{run}/nri/konfine", sys
+        self.containers: dict[str, Entry] = {}
+        self.pools: dict[str, str] = {}
+        self.conf: dict[str, Any] = {"reserved": "", "fixed": {}}
+        self.topology: Topology
+        self.rebuilt = ""
+        self._lock, self._read = -1, b""
+        self._rules = _rules()
+
+    def __enter__(self) -> Record:
+        import fcntl
+
+        try:
+            trust.make_private(self.directory)
+            lock = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK  # it may be a FIFO
+            self._lock = os.open(f"{self.directory}/{LOCK}", lock, 0o600)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)  # the host's deadline bounds it
+            self.load()
+        except OSError as error:
+            self.__exit__()
+            where = error.filename or self.directory
+            wanted = "files that it can read and write" if where != self.directory else "a directory of root's alone"
+            raise NRIError(f"{where}: {error.strerror}; konfine keeps its record of CPUs there: {wanted}") from error
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def load(self) -> None:
+        """Read the file, and the topology in it, or else the machine's.
+
+        :raises OSError: it is there, and cannot be read.
+        """
+        value: Any = None
+        try:
+            self._read, _ = files.read_regular(f"{self.directory}/{FILE}", MAX_FILE)
+            value = gojson.loads(self._read)
+            if isinstance(value, dict) and value.get("boot") != _boot():
+                self.rebuilt = "it was of another boot"
+            elif self._rules["document"].accepts(value):
+                self.containers, self.pools, self.conf = value["containers"], value["pools"], value["conf"]
+            else:
+                from nri.types.table_explained import refusal
+
+                raise refusal(self._rules["document"], value, FILE)
+        except FileNotFoundError:
+            self.rebuilt = "there was none"
+        except DecodeError as error:
+            self.rebuilt = f"it was damaged: {gojson.shorten(str(error), 300)}"
+        try:
+            if self.rebuilt:
+                raise ValueError
+            self.topology = Topology.from_value(value["topology"])
+            if self.topology.online != online_cpus(self._sys):
+                raise ValueError
+        except ValueError:
+            self.topology = Topology.read(self._sys)
+
+    def rebuild(self, mount: Mount, top: str) -> None:
+        """Make the entries of all cgroups that have none.
+
+        :param mount: where the hierarchy of cpuset is mounted.
+        :param top: the path below it of the cgroup of all pods; "" if it is to be looked for.
+        """
+        top = top or _find_top(mount.point)
+        for directory, names, _ in os.walk(mount.point + top):
+            path = directory.removeprefix(mount.point)
+            if noted := self._noted(directory, path):
+                self.containers[noted["key"]] = noted["entry"]
+                if noted["pool"] is not None:
+                    self.pools[noted["entry"]["pool"]] = noted["pool"]
+            elif top and is_pod(os.path.dirname(path)):
+                has = knobs.read_optional(f"{directory}/cpuset.cpus") or ""
+                within = has if self._rules["cpus"].accepts(has) else ""
+                entry: Entry = {
+                    "id": "",
+                    "name": path,
+                    "cgroup": path,
+                    "kind": "shared",
+                    "cpus": "",
+                    "within": within,
+                }
+                self.containers.setdefault(path, entry)
+            elif path.count("/") < top.count("/") + 20:
+                continue
+            names.clear()  # what is below belongs to the container
+
+    def _noted(self, directory: str, path: str) -> Any:
+        """Return the note on a cgroup; None if there is none that counts."""
+        try:
+            noted: Any = gojson.loads(os.getxattr(directory, ATTRIBUTE))
+        except (OSError, DecodeError):
+            return None
+        is_right = self._rules["note"].accepts(noted) and noted["record"] == self.directory
+        return noted if is_right and noted["entry"]["cgroup"] == path else None
+
+    def drop(self, key: str, point: str) -> Entry | None:
+        """Forget a container, which may run on; return its entry.
+
+        :param point: where the hierarchy of cpuset is mounted.
+        """
+        if (entry := self.containers.pop(key, None)) is not None and entry["cgroup"]:
+            try:
+                os.removexattr(point + entry["cgroup"], ATTRIBUTE)
+            except OSError:
+                pass  # there is none, or the cgroup is gone
+        return entry
+
+    def note(self, key: str, point: str) -> None:
+        """Write a container's entry to its cgroup."""
+        entry = self.containers[key]
+        noted = {
+            "key": key,
+            "record": self.directory,
+            "entry": entry,
+            "pool": self.pools.get(entry.get("pool") or ""),
+        }
+        try:
+            os.setxattr(point + entry["cgroup"], ATTRIBUTE, gojson.dumps(noted))
+        except OSError:
+            pass  # this kernel or file system has none, or the cgroup is gone
+
+    def save(self) -> None:
+        """Replace the file, if it has another content.
+
+        :raises NRIError: it cannot be written.
+        """
+        value = {"boot": _boot(), "topology": self.topology.to_value(), "conf": self.conf}
+        document = gojson.dumps(value | {"containers": self.containers, "pools": self.pools})
+        if document == self._read:
+            return
+        path = f"{self.directory}/{FILE}"
+        try:
+            os.close(files.replace(path, document))
+        except OSError as error:
+            raise NRIError(f"{path}: {error.strerror}; expected to be able to replace it") from error
+        self._read = document
+
+
+def _rules() -> dict[str, Rule]:
+    """Return the rules for the file, for a note, and for a CPU list, each of which is parsed once."""
+    verdicts: dict[str, bool] = {"": True}
+
+    def is_cpus(value: object) -> bool:
+        if not isinstance(value, str):
+            return False
+        if value not in verdicts:
+            try:
+                verdicts[value] = bool(parse_cpus(value))
+            except ValueError:
+                verdicts[value] = False
+        return verdicts[value]
+
+    cpus = Rule(str, is_cpus, "a CPU list", {})
+    some = Rule(str, lambda value: value != "" and is_cpus(value), "a CPU list that is not empty", {})
+    cgroup = Rule(str, _is_path, "the path of a cgroup", {})
+    least, count = number(0, 2**53), number(0, 2**53, whole=True)
+    of_any = [Key(name, rule, required=True) for name, rule in (("id", text()), ("name", text()), ("cgroup", cgroup))]
+    of_any += [Key("within", cpus, required=True), Key("told", array(cpus)), Key("since", least), Key("milli", count)]
+    of_any += [*[Key(name, FLAG) for name in ("untold", "sandbox")], Key("subgroup", text(0, 255))]
+    of_single = [Key("shown", some), Key("plus", FLAG), Key("ended", FLAG)]
+    entry = either(
+        Table(Key("kind", words("shared"), required=True), Key("cpus", text(0, 0), required=True), *of_any),
+        Table(Key("kind", words("exclusive"), required=True), Key("cpus", some, required=True), *of_any, *of_single),
+        Table(
+            *(Key("kind", words("pool"), required=True), Key("cpus", text(0, 0), required=True), *of_any),
+            Key("pool", text(1), required=True),
+        ),
+        expected="an entry of the kind shared, exclusive or pool, with its CPUs",
+    )
+    pool = either(cpus, Rule(type(None), lambda value: value is None, "null", {}), expected="the CPUs of its pool")
+    keys = [("boot", text()), ("topology", ANYTHING), ("containers", Map(entry, text(1)))]
+    of_conf = Table(Key("reserved", cpus, required=True), Key("fixed", Map(cpus, text(1)), required=True))
+    keys += [("pools", Map(cpus, text(1))), ("conf", of_conf)]
+    of_note = [("key", text(1)), ("record", text()), ("entry", entry), ("pool", pool)]
+    return {
+        "cpus": cpus,
+        "document": Table(*[Key(name, rule, required=True) for name, rule in keys]),
+        "note": Table(*[Key(name, rule, required=True) for name, rule in of_note]),
+    }
+
+
+def _is_path(value: object) -> bool:
+    is_one = isinstance(value, str) and "\0" not in value and ".." not in value.split("/")
+    return is_one and (value == "" or value[:1] == "/" != value)  # type: ignore[index]
+
+
+def _find_top(point: str) -> str:
+    """Return the path below the mount of the cgroup of all pods; "" if there is none near the root."""
+    level = [point]
+    for _ in range(_DEPTH):
+        level = [child for directory in level for child in knobs.children(directory)]
+        for directory in level:
+            if is_pods(directory):
+                return directory.removeprefix(point)
+    return ""
+
+
+def _boot() -> str:
+    try:
+        with open(_BOOT, encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
