@@ -8,7 +8,7 @@ import click
 
 from nri.cli import options, output
 from nri.cli.output import date, labelled, milliseconds, number, quantile, since, table, wrapped
-from nri.errors import escape
+from nri.errors import NRIError, escape
 from nri.status import client
 from nri.status.judging import CONNECTED, OUTCOMES, WELL, Verdict, judge, probe
 
@@ -30,9 +30,13 @@ def _pod(context: click.Context, option: click.Parameter, value: str | None) -> 
     "--pod", metavar="NAMESPACE/NAME", callback=_pod, help="Print the last exchanges with this pod instead."
 )
 @click.option("--all", "lists_all", is_flag=True, help="List every container without its plugins, and every refusal.")
+@click.option("--cpus", is_flag=True, help="Print who has which CPUs, by konfine's record, instead.")
+@options.path("--run", default="/run", metavar="DIR", help="The node's /run, which has the record.")
 @options.path("--socket", default=client.DEFAULT_STATUS_SOCKET, metavar="PATH", help="The bridge's status socket.")
 @options.plain_errors
-def status(as_json: bool, check: bool, alive: bool, pod: str | None, lists_all: bool, socket: str) -> None:
+def status(
+    as_json: bool, check: bool, alive: bool, pod: str | None, lists_all: bool, cpus: bool, run: str, socket: str
+) -> None:
     """Print how the bridge of this node is, and its plugins.
 
     Where no bridge runs, `nri check` says whether the configuration is valid and each plugin can run.
@@ -43,12 +47,16 @@ def status(as_json: bool, check: bool, alive: bool, pod: str | None, lists_all: 
       nri status --check
       nri status --all
       nri status --pod default/web
+      nri status --cpus
       nri status --json | jq '.plugins[].last'
     """
-    given = {"--check": check, "--alive": alive, "--all": lists_all, "--pod": pod, "--json": as_json}
+    given = {"--check": check, "--alive": alive, "--all": lists_all, "--pod": pod, "--json": as_json, "--cpus": cpus}
     chosen = [name for name, value in given.items() if value]
     if len(chosen) > 1 and chosen != ["--pod", "--json"]:
         raise click.UsageError(f"{chosen[0]} and {chosen[1]} exclude each other")
+    if cpus:
+        click.echo("\n".join(_cpus(run)))
+        return
     if check or alive:
         verdict = probe(socket, is_alive=alive)
         click.echo(verdict.line)
@@ -64,6 +72,24 @@ def status(as_json: bool, check: bool, alive: bool, pod: str | None, lists_all: 
         raise client.NoBridgeError(f"no bridge: {error}; without one, `nri check` looks at the plugins") from None
     except client.UNUSABLE as error:
         raise client.unusable(socket, error) from None
+
+
+_COLOURS = {"single": "cyan", "pool": "green", "reserved": "red", "isolated": "yellow", "shared": None}
+
+
+def _cpus(run: str) -> list[str]:
+    """Return the picture of the node's CPUs."""
+    from nri.plugins.konfine.picture import draw
+    from nri.plugins.konfine.record import Record
+
+    record = Record(run, "/sys")
+    try:
+        record.load()
+    except OSError as error:
+        raise NRIError(f"{record.directory}: {error.strerror}; expected konfine's record there") from None
+    if record.rebuilt:
+        raise NRIError(f"no CPUs are given out here: {record.directory}/state.json: {record.rebuilt}")
+    return draw(record, lambda text, kind: click.style(text, fg=_COLOURS[kind]))
 
 
 MAX_FAULTS, MAX_FILES, MAX_LISTED = 10, 5, 3

@@ -68,7 +68,9 @@ class ExclusiveConf(Conf):
         "also set cpuset.mems: the nodes of its CPUs, or the nearest with memory", default=False
     )
     min_shared: int = fields.integer("CPUs that always stay shared", 1, fields.MAX_CPU, default=1)
-    threads: int = fields.integer("CPUs that it gets of each core, whose others stay idle; by default all", 1, 16, default=0)
+    threads: int = fields.integer(
+        "CPUs that it gets of each core, whose others stay idle; by default all", 1, 16, default=0
+    )
     keep: bool = fields.flag("a container that ends keeps its CPUs for its next start in the pod", default=True)
     isolated: str = fields.choice(
         *("prefer", "only", "never"),

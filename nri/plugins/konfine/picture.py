@@ -1,0 +1,121 @@
+"""A picture of who has which CPUs, for `nri status --cpus`: a sign for each CPU, by package, node, cache and core."""
+
+from __future__ import annotations
+
+from nri.cgroups import parse_cpus, render_cpus
+from nri.errors import escape
+from nri.types.gojson import shorten
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from nri.cgroups.topology import Topology
+    from nri.plugins.konfine.record import Entry, Record
+
+    Set = frozenset[int]
+    Style = Callable[[str, str], str]
+
+WIDTH = 80
+
+SHARED, RESERVED, ISOLATED, HIDDEN, MORE = ".", "r", "i", "-", "+"
+SINGLE = [sign for sign in "abcdefghijklmnopqrstuvwxyz0123456789" if sign not in (RESERVED, ISOLATED)]
+POOL = [*"ABCDEFGHIJKLMNOPQRSTUVWXYZ"]
+"""The signs of containers with CPUs alone, and of pools; further ones have :data:`MORE`."""
+
+
+def draw(record: Record, style: Style = lambda text, kind: text) -> list[str]:
+    """Return the lines of the picture, and a legend.
+
+    :param style: returns a text as it is shown; its second argument is ``single``, ``pool``, ``reserved``,
+        ``isolated`` or ``shared``.
+    """
+    topology = record.topology
+    signs, legend = _signs(record)
+    cpus, cores, nodes = len(topology.online), len(topology.cores), len(topology.nodes)
+    lines = [f"{cpus} CPUs online, {cores} cores, {nodes} NUMA node{'s' if nodes != 1 else ''}", ""]
+    for place, groups in _places(topology):
+        if place:
+            lines.append(place)
+        lines += _rows(groups, signs, style)
+    lines += ["", "each word is a core, each sign a thread, from the CPU at the left; | is between caches"]
+    return lines + [line if len(line) <= WIDTH else f"{line[: WIDTH - 3]}..." for line in legend]
+
+
+def _signs(record: Record) -> tuple[dict[int, tuple[str, str]], list[str]]:
+    """Return the sign and the kind of each CPU, and the legend."""
+    online = record.topology.online
+    signs = dict.fromkeys(online, (SHARED, "shared"))
+    legend: list[tuple[str, Set, str]] = []
+
+    def put(cpus: Set, sign: str, kind: str, about: str) -> None:
+        signs.update(dict.fromkeys(cpus & online, (sign, kind)))
+        legend.append((sign, cpus, about))
+
+    put(record.topology.isolated, ISOLATED, "isolated", "isolated, and free")
+    put(parse_cpus(record.conf["reserved"]), RESERVED, "reserved", "reserved for the system")
+    containers = [*record.containers.values()]
+    for (name, text), sign in _signed(sorted((record.conf["fixed"] | record.pools).items()), POOL):
+        count = len([entry for entry in containers if entry.get("pool") == name])
+        put(parse_cpus(text), sign, "pool", f"pool {name} ({_counted(count)})")
+    single = [entry for entry in containers if entry["kind"] == "exclusive"]
+    for entry, sign in _signed(sorted(single, key=lambda entry: min(parse_cpus(entry["cpus"]))), SINGLE):
+        put(parse_cpus(entry["cpus"]), HIDDEN, "single", "idle: a thread of a core that one container has")
+        put(parse_cpus(entry.get("shown") or entry["cpus"]), sign, "single", entry["name"] + _more(entry))
+    sharing = len([entry for entry in containers if entry["kind"] == "shared"])
+    legend.append((SHARED, frozenset(), f"shared ({_counted(sharing)})"))
+    rows: dict[tuple[str, str], str] = {}
+    for sign, cpus, about in legend:
+        left = frozenset([cpu for cpu, (own, _) in signs.items() if own == sign])
+        if listed := left if sign in (SHARED, ISOLATED, HIDDEN) else cpus:
+            rows[sign, about] = render_cpus(listed)
+    width = min(max(map(len, rows.values()), default=0), WIDTH // 3)
+    return signs, [f"{sign}  {cpus:<{width}}  {escape(shorten(about, 200))}" for (sign, about), cpus in rows.items()]
+
+
+def _signed(items: list[Any], signs: list[str]) -> list[tuple[Any, str]]:
+    return [(item, signs[number] if number < len(signs) else MORE) for number, item in enumerate(items)]
+
+
+def _more(entry: Entry) -> str:
+    state = ", ended: kept for its next start" if entry.get("ended") else "" if entry["cgroup"] else ", not yet begun"
+    return f"{', and the shared ones' if entry.get('plus') else ''}{state}"
+
+
+def _counted(count: int) -> str:
+    return f"{count} container{'s' if count != 1 else ''}"
+
+
+def _places(topology: Topology) -> list[tuple[str, list[list[Set]]]]:
+    """Return each package's nodes by name, with the cores of each of their caches."""
+    places = []
+    for number, package in enumerate(topology.packages):
+        for node, of_node in topology.nodes.items():
+            if own := of_node & package:
+                cores = sorted([core for core in topology.cores if core & own], key=min)
+                groups = [[core for core in cores if core & cache] for cache in topology.caches]
+                is_one = len(topology.packages) == 1 and len(topology.nodes) == 1
+                places.append(
+                    ("" if is_one else f"package {number}, node {node}", [group for group in groups if group])
+                )
+    return places
+
+
+def _rows(groups: list[list[Set]], signs: dict[int, tuple[str, str]], style: Style) -> list[str]:
+    """Return the cores of the groups in lines, each with its first CPU at the left."""
+    rows: list[str] = []
+    row, width = "", WIDTH
+    for group in groups:
+        needed = sum([len(core) + 1 for core in group])
+        if len(groups) > 1 and width + needed + 2 > WIDTH and needed + 6 < WIDTH:
+            width = WIDTH  # a cache that fits into a line is in one
+        elif row:
+            row, width = f"{row} |", width + 2
+        for core in group:
+            if width + len(core) + 1 > WIDTH:
+                rows.append(row)
+                row, width = f"{min(core):>5}", 5
+            row += " " + "".join([style(*signs[cpu]) for cpu in sorted(core)])
+            width += len(core) + 1
+    return [*rows[1:], row]
