@@ -18,7 +18,7 @@ from nri.skel import Plugin, Refusal, fields, scoped
 from nri.skel.scopes import container_name
 from nri.types import DecodeError, gojson
 from nri.types.gojson import describe, shorten
-from nri.types.oci_values import VARIABLE
+from nri.types.oci_values import CDI_DEVICE, VARIABLE
 from nri.types.table import FLAG, Key, Map, Rule, Table, either, number, text
 from nri.types.v1 import State
 
@@ -80,6 +80,14 @@ _VARIABLE = Table(
 )
 
 
+_CDI_KIND = text(
+    3,
+    matches=lambda kind: "=" not in kind and CDI_DEVICE.accepts(f"{kind}=0"),
+    pattern=CDI_DEVICE.keywords["pattern"].partition("=")[0] + r"(?![\s\S])",
+    expected="a kind of CDI devices, VENDOR/CLASS",
+)
+
+
 class QoSConf(shared.SharedConf):
     """The plugin conf of ``qos``."""
 
@@ -98,7 +106,10 @@ class QoSConf(shared.SharedConf):
         "item of an array",
         default={},
     )
-    allow: dict[str, Any] = annotated.allow("class", "batch", "env")
+    cdi_devices: dict[str, Any] = fields.value(
+        Map(_VARIABLE, _CDI_KIND), "CDI devices, VENDOR/CLASS, each with its names from an annotation", default={}
+    )
+    allow: dict[str, Any] = annotated.allow("class", "batch", "env", "cdiDevices")
 
 
 class QoS(Plugin):
@@ -132,7 +143,11 @@ class QoS(Plugin):
             return request.new_result(self.type, metadata=metadata)
         batch = _batch(request, conf, metadata)
         if request.state == State.SETUP:
-            adjust: dict[str, Any] = {"env": env} if (env := _env(request, conf, metadata)) else {}
+            adjust: dict[str, Any] = {}
+            if env := _env(request, conf, metadata):
+                adjust["env"] = env
+            if devices := _cdi_devices(request, conf, metadata):
+                adjust["cdiDevices"] = devices
             if batch is not None:
                 adjust["linux"] = {"resources": _without_none(batch.resources)}
             return request.new_result(self.type, metadata=metadata, adjust=adjust or None)
@@ -209,17 +224,42 @@ def _env(request: Request, conf: QoSConf, metadata: dict[str, str]) -> dict[str,
     :raises Refusal: an annotation has not what ``items`` leads to.
     """
     env: dict[str, str] = {}
-    for name, made_of in conf.env.items():
-        keys = (made_of["annotation"],)
-        if entry := annotated.asked(request, conf.allow, "env", keys, metadata):
-            items = made_of.get("items")
-            value = ",".join(_walk(_loaded(entry[1], entry[0]), items.split("."), entry[0])) if items else entry[1]
-            if "\0" in value:
-                raise Refusal(f"{entry[0]}: found a NUL, expected a value of the variable {name}")
-            env[name] = value
+    for name, where, values in _made_of(request, conf, "env", conf.env, metadata):
+        env[name] = ",".join(values)
+        if "\0" in env[name]:
+            raise Refusal(f"{where}: found a NUL, expected a value of the variable {name}")
     if env:
         metadata["env"] = shorten(escape(", ".join(env)), 300)
     return env
+
+
+def _cdi_devices(request: Request, conf: QoSConf, metadata: dict[str, str]) -> list[str]:
+    """Return the names of the CDI devices that are made of annotations.
+
+    :raises Refusal: an annotation has not what ``items`` leads to, or it is no device's name.
+    """
+    devices: list[str] = []
+    for kind, where, values in _made_of(request, conf, "cdiDevices", conf.cdi_devices, metadata):
+        for value in values:
+            if not CDI_DEVICE.accepts(f"{kind}={value}"):
+                raise Refusal(f"{where}: found {describe(value)}, expected the name of a CDI device of {kind}")
+            devices.append(f"{kind}={value}")
+    if devices:
+        metadata["cdiDevices"] = shorten(", ".join(devices), 300)
+    return devices
+
+
+def _made_of(
+    request: Request, conf: QoSConf, property_: str, table: dict[str, Any], metadata: dict[str, str]
+) -> list[tuple[str, str, list[str]]]:
+    """Return each name of a table whose annotation the pod has and may have: with its place, and its values."""
+    made = []
+    for name, of in table.items():
+        if entry := annotated.asked(request, conf.allow, property_, (of["annotation"],), metadata):
+            items = of.get("items")
+            values = _walk(_loaded(entry[1], entry[0]), items.split("."), entry[0]) if items else [entry[1]]
+            made.append((name, entry[0], values))
+    return made
 
 
 def _loaded(document: str, where: str) -> object:
@@ -443,7 +483,8 @@ def _say_once(run: str, name: str, reason: str) -> None:
 #
 # A webhook of Koordinator writes what each container requests to the annotation :data:`SPEC`, since runtimes do not
 # see extended resources: ``{"containers": {"main": {"limits": {"kubernetes.io/batch-cpu": "1500",
-# "kubernetes.io/batch-memory": "2Gi"}, "requests": {…}}}}``; CPUs are in thousandths.
+# "kubernetes.io/batch-memory": "2Gi"}, "requests": {…}}}}``; CPUs are in thousandths. It lists no init containers; a
+# webhook of one's own may, under ``initContainers``.
 
 SPEC = "node.koordinator.sh/extended-resource-spec"
 CPU, MEMORY = "kubernetes.io/batch-cpu", "kubernetes.io/batch-memory"
@@ -463,14 +504,19 @@ class Batch:
     :ivar resources: ``cpu`` and ``memory`` of the OCI runtime specification, in its units; -1 is no limit.
     """
 
-    def __init__(self, items: list[dict[str, Any]]) -> None:
+    def __init__(self, items: list[dict[str, Any]], init: list[dict[str, Any]]) -> None:
+        """Take what each container requests: the greatest of *init*, or the sum of the others, as in the kubelet."""
         from nri.cgroups.knob_values import MAX_SHARES, MIN_SHARES
         from nri.cgroups.quota import MAX_QUOTA_US
 
-        requests, limits = ([item.get(name, {}) for item in items] for name in ("requests", "limits"))
-        asked, most = (sum([amounts.get(CPU, 0) for amounts in kind]) for kind in (requests, limits))
-        memory = sum([limit.get(MEMORY, 0) for limit in limits])
-        self.request = sum([request.get(MEMORY, 0) for request in requests])
+        def total(kind: str, name: str) -> int:
+            groups = [items, *[[item] for item in init]]
+            sums: list[int] = [sum([item.get(kind, {}).get(name, 0) for item in some]) for some in groups]
+            return max(sums)
+
+        limits = [item.get("limits", {}) for item in items + init]
+        asked, most, memory = total("requests", CPU), total("limits", CPU), total("limits", MEMORY)
+        self.request = total("requests", MEMORY)
         shares = min(max((asked or most) * 1024 // 1000, MIN_SHARES), MAX_SHARES)
         # A container without a limit leaves its pod without one; a limit of 0 is the least that the kernel takes.
         quota = min(max(most * PERIOD // 1000, 1000), MAX_QUOTA_US) if all(CPU in limit for limit in limits) else -1
@@ -490,12 +536,18 @@ def read_batch(text: str, container: str | None) -> Batch | None:
         value: Any = gojson.loads(text)
     except DecodeError as error:
         raise Refusal(f"{SPEC}: {error}") from error
-    listed = value.get("containers") if isinstance(value, dict) else None
-    if not isinstance(listed, dict):
-        raise Refusal(f"{SPEC}: found {describe(listed)} for containers, expected an object")
-    names = listed if container is None else [name for name in listed if name == container]
-    items = [_read_container(listed[name], f"{SPEC}: containers.{shorten(name)}") for name in names]
-    return Batch(items) if any(items) else None
+    items: dict[str, list[dict[str, Any]]] = {"containers": [], "initContainers": []}
+    for kind, found in items.items():
+        listed = value.get(kind, {} if kind == "initContainers" else None) if isinstance(value, dict) else None
+        if not isinstance(listed, dict):
+            raise Refusal(f"{SPEC}: found {describe(listed)} for {kind}, expected an object")
+        names = listed if container is None else [name for name in listed if name == container]
+        found += [_read_container(listed[name], f"{SPEC}: {kind}.{shorten(name)}") for name in names]
+    return (
+        Batch(items["containers"], items["initContainers"])
+        if any([*items["containers"], *items["initContainers"]])
+        else None
+    )
 
 
 def _read_container(value: Any, where: str) -> dict[str, Any]:

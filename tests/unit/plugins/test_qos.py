@@ -380,3 +380,42 @@ def test_variables_are_made_of_annotations(v2: Node) -> None:
 )
 def test_annotation_that_makes_no_variable_is_an_error(v2: Node, text: str, message: str) -> None:
     assert v2.ask("setup", annotations={DEVICES: text}, env=GPUS).error.startswith(f"{DEVICES}{message}")
+
+
+CDI = {"nvidia.com/gpu": GPUS["NVIDIA_VISIBLE_DEVICES"]}
+
+
+def test_cdi_devices_are_made_of_the_same_annotation(v2: Node) -> None:
+    """systemd takes no device away again that the runtime has injected."""
+    devices = {DEVICES: json.dumps({"gpu": [{"minor": 0}, {"minor": 3}]})}
+    allow = {"cdiDevices": ["default"]}
+    result = v2.ask("setup", annotations=devices, cdiDevices=CDI, allow=allow)
+    assert result.adjust == {"cdiDevices": ["nvidia.com/gpu=0", "nvidia.com/gpu=3"]}
+    assert result.metadata["cdiDevices"] == "nvidia.com/gpu=0, nvidia.com/gpu=3"
+    assert v2.ask("setup", annotations=devices, cdiDevices=CDI).metadata["ignored"].startswith(DEVICES)
+    wrong = v2.ask("setup", annotations={DEVICES: '{"gpu": [{"minor": "a b"}]}'}, cdiDevices=CDI, allow=allow)
+    assert (wrong.refused, wrong.error.endswith("expected the name of a CDI device of nvidia.com/gpu")) == (
+        True,
+        True,
+    )
+    for kind in ("nvidia.com", "nvidia.com/gpu=0", "a/b/c"):
+        assert (
+            "a kind of CDI devices, VENDOR/CLASS" in v2.ask("setup", cdiDevices={kind: CDI["nvidia.com/gpu"]}).error
+        )
+
+
+def test_pod_has_the_most_of_an_init_container_or_the_sum_of_the_others(v2: Node) -> None:
+    document = {
+        "containers": {"web": {"limits": amount(300, "1Mi")}, "side": {"limits": amount(200, "1Mi")}},
+        "initContainers": {"load": {"limits": amount(400, "8Mi")}, "less": {"limits": amount(100, "1Mi")}},
+    }
+    v2.fine(annotations={SPEC: json.dumps(document)})
+    written = {name: v2.tree.written[name] for name in ("pod/cpu.max", "pod/memory.max", "web/cpu.max")}
+    assert written == {
+        "pod/cpu.max": "50000 100000",
+        "pod/memory.max": str(8 << 20),
+        "web/cpu.max": "30000 100000",
+    }
+    for wrong in ("", None, 1):
+        error = v2.ask("setup", annotations={SPEC: json.dumps(document | {"initContainers": wrong})}).error
+        assert error.startswith(f"{SPEC}: found ")
