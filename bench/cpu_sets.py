@@ -3,7 +3,8 @@
 The kubelet's is that of its static policy without options (``takeByTopologyNUMAPacked``), written anew here from what
 its documentation says: whole NUMA nodes or sockets, then whole cores of the socket with the fewest free ones, then
 threads of the cores that are in use already. Both get the same sequences of pods; what share of their sets crosses a
-cache, a node, a package although it need not.
+cache, a node, a package although it need not. Once all CPUs but one may be given out, and once the isolated ones: all
+but the first quarter of each node's cores, as on nodes with ``isolcpus=``.
 """
 
 from __future__ import annotations
@@ -59,9 +60,10 @@ def kubelets(machine: Topology, free: Set, count: int) -> Set:
 def measure(scratch: Path) -> list[Row]:
     """Return the rows of the table."""
     rows = []
-    for name in MACHINES_COMPARED:
+    for name, is_isolated in [(name, flag) for flag in (False, True) for name in MACHINES_COMPARED]:
         machine = topology(scratch, name)
-        ours, theirs = _crossing(machine, _ours), _crossing(machine, kubelets)
+        begin = _isolated(machine) if is_isolated else machine.online - {0}
+        ours, theirs = _crossing(machine, begin, _ours), _crossing(machine, begin, kubelets)
         for level in ("L3", "node", "package"):
             if len(getattr(machine, {"L3": "caches", "node": "nodes", "package": "packages"}[level])) == 1:
                 continue
@@ -69,7 +71,7 @@ def measure(scratch: Path) -> list[Row]:
                 continue  # no cache is shared
             rows.append(
                 Row(
-                    name=f"{name}: sets that cross a {level} and need not",
+                    name=f"{name}{', isolated' if is_isolated else ''}: sets that cross a {level} and need not",
                     figure=100 * ours[level],
                     unit="%",
                     reference=100 * theirs[level] or None,
@@ -80,17 +82,26 @@ def measure(scratch: Path) -> list[Row]:
     return rows
 
 
+def _isolated(machine: Topology) -> Set:
+    """Return the CPUs of all cores but the first quarter of each node's."""
+    kept: Set = frozenset()
+    for node in machine.nodes.values():
+        cores = [core for core in machine.cores if core <= node]
+        kept = kept.union(*cores[: len(cores) // 4])
+    return machine.online - kept
+
+
 def _ours(machine: Topology, free: Set, count: int) -> Set:
     return choose(machine, free, count, spread=True)
 
 
-def _crossing(machine: Topology, give: Callable[[Topology, Set, int], Set]) -> dict[str, float]:
+def _crossing(machine: Topology, begin: Set, give: Callable[[Topology, Set, int], Set]) -> dict[str, float]:
     """Return the share of the sets of all sequences that lie in several domains of a kind, and would fit in one."""
     domains = {"L3": machine.caches, "node": list(machine.nodes.values()), "package": machine.packages}
     crossing, made = dict.fromkeys(domains, 0), 0
     for seed in range(SEQUENCES):
         chance = random.Random(seed)
-        free, running = machine.online - {0}, list[frozenset[int]]()
+        free, running = begin, list[frozenset[int]]()
         for _ in range(PODS):
             count = chance.choice(SIZES)
             leaves = chance.random()

@@ -76,6 +76,7 @@ class Sharing:
         self.systemd = Systemd(conf.run)
         """Gets the CPUs of the units of other containers."""
         self._parsed: dict[str, Set] = {}
+        self._listed: dict[Set, str] = {}
         self._texts: dict[str, str] = {}  # the CPUs that each cgroup has, as its file says
         self.rebuilt = self._survey(request)
         """Why the record was made again; "" if it was not, or nothing was found."""
@@ -140,6 +141,11 @@ class Sharing:
         if text not in self._parsed:
             self._parsed[text] = parse_cpus(text)
         return self._parsed[text]
+
+    def _list(self, cpus: Set) -> str:
+        if cpus not in self._listed:
+            self._listed[cpus] = render_cpus(cpus)
+        return self._listed[cpus]
 
     def alone(self, entry: Entry) -> Set:
         """Return the CPUs that a container has alone, of those that it is shown."""
@@ -388,7 +394,7 @@ class Sharing:
             entry, cpus = self.containers[key], plan[key]
             if key == self.own:
                 continue
-            has_them = self._texts[key] == render_cpus(cpus)
+            has_them = self._texts[key] == self._list(cpus)
             if has_them and not (entry.get("untold") and self._can_tell(entry)):
                 continue
             try:
@@ -401,7 +407,7 @@ class Sharing:
                     reason = f"{entry['name']} keeps {render_cpus(has[key])}: {shorten(str(error), 300)}"
                     self.held[key] = (has[key], reason)
             else:
-                self._texts[key] = render_cpus(cpus)
+                self._texts[key] = self._list(cpus)
                 _note_untold(entry, self.systemd.untold)
                 if has_them:
                     continue
