@@ -158,7 +158,9 @@ def test_container_runs_alone_until_it_stops(containerd: Containerd, cri: Cri, s
     pid = int(containerd.process_of(web).name)
     assert knob(containerd, web, "cpuset.cpus") == "0-1"
 
-    db = start(cri, "db", ALONE)
+    pod = cri.run_pod("db", labels=SHOP, annotations=ALONE)
+    db = create(cri, pod)
+    cri.start(db)
     own = int(containerd.process_of(db).name)
     assert [knob(containerd, each, "cpuset.cpus") for each in (db, web)] == ["0", "1"]
     assert [os.sched_getaffinity(each) for each in (own, pid)] == [{0}, {1}]
@@ -175,10 +177,35 @@ def test_container_runs_alone_until_it_stops(containerd: Containerd, cri: Cri, s
     assert containerd.enclosure.run("/opt/nri/lib/nri", "status", "--check").startswith("well: ")
     assert "konfine refused " in log(containerd)
 
-    cri.stop(db)
+    cri.stop_pod(pod)
     assert knob(containerd, web, "cpuset.cpus") == "0-1"
     assert wait_until(lambda: os.sched_getaffinity(pid) == {0, 1})
     assert "konfine.moved=" in log(containerd)
+
+
+@pytest.mark.usefixtures("one_gives_out_cpus", "two_cpus")
+def test_container_that_starts_again_in_its_pod_has_its_cpu_again(containerd: Containerd, cri: Cri) -> None:
+    configure(containerd, {"type": "konfine", "states": ["setup", "update"], "conf": exclusive()})
+    web = start(cri, "web")
+    pod = cri.run_pod("db", labels=SHOP, annotations=ALONE)
+    first = create(cri, pod)
+    cri.start(first)
+    assert [knob(containerd, each, "cpuset.cpus") for each in (first, web)] == ["0", "1"]
+    cri.stop(first)
+    cri.remove(first)
+    with pytest.raises(grpc.RpcError, match="none is free, beside the 1 that must stay shared; shop/app has 0"):
+        start(cri, "more", ALONE)
+    assert "shop/app, ended: kept for its next start" in containerd.enclosure.run(
+        "/opt/nri/lib/nri", "status", "--cpus"
+    )
+    second = create(cri, pod)
+    cri.start(second)
+    assert [knob(containerd, each, "cpuset.cpus") for each in (second, web)] == ["0", "1"]
+    cri.stop_pod(pod)
+    assert knob(containerd, web, "cpuset.cpus") == "0-1"
+
+    both = start(cri, "both", {EXCLUSIVE: "1+shared"})
+    assert [knob(containerd, each, "cpuset.cpus") for each in (both, web)] == ["0-1", "1"]
 
 
 # A policy that changes under a running container

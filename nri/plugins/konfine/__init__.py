@@ -6,19 +6,15 @@ that, not widen it. A list that does not parse, or that leaves no CPU, is ignore
 reserved CPUs only, all others are exclusive CPUs of other containers, and it counts as it is.
 
 With ``allow.exclusive``, ``exclusive.guaranteed`` or ``pools`` in its conf it gives CPUs to one container alone
-or to a pool of containers. All other containers lose these CPUs (:mod:`.sharing`); a file lists the CPUs of each
-container (:mod:`.state`).
+or to a pool of containers (:mod:`.giving`). All other containers lose these CPUs (:mod:`.sharing`); a file lists the
+CPUs of each container (:mod:`.record`).
 """
 
 from __future__ import annotations
 
-import sys
-
 from nri import __version__, skel
-from nri.errors import escape
 from nri.plugins import shared
-from nri.skel import Plugin, Refusal, fields
-from nri.skel.scopes import container_name
+from nri.skel import Plugin, fields
 from nri.types.conf import Conf
 from nri.types.gojson import describe, shorten
 from nri.types.table import Key, Table, array, either, number, text
@@ -28,9 +24,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from nri.cgroups import Cgroup
-    from nri.plugins.konfine.record import Entry
-    from nri.plugins.konfine.sharing import Sharing, Wish
     from nri.types.v1 import Request, Result
 
 ANNOTATION = "cpus.konfine.nri.io"
@@ -39,9 +32,6 @@ ANNOTATION = "cpus.konfine.nri.io"
 EXCLUSIVE = "exclusive.konfine.nri.io"
 """The annotation, with the usual scopes, that has the number of CPUs that a container wants for itself: ``4``, or
 ``4+shared`` for these and the shared ones."""
-
-RESTARTS = "io.kubernetes.container.restartCount"
-"""The kubelet's annotation of a container: ``newContainerAnnotations`` in its ``kuberuntime/labels.go``."""
 
 _RESERVED = either(
     array(number(0, fields.MAX_CPU, whole=True, expected=f"the number of a CPU, 0 to {fields.MAX_CPU}")),
@@ -137,21 +127,24 @@ gives CPUs to one container alone ({EXCLUSIVE}), or to a pool."""
     releases = True
     create_suffices = True
     acts_on = (State.SETUP, State.CREATE, State.UPDATE, State.DELETE)
-    uses = ("nri.cgroups.systemd_bus", "nri.plugins.konfine.record", "nri.plugins.konfine.sharing")
+    uses = ("nri.cgroups.systemd_bus", "nri.plugins.konfine.giving")
 
     def invoke(self, request: Request, conf: KonfineConf) -> Result:
         """Confine the container; the metadata names its CPUs, and whether it had them already."""
         metadata: dict[str, str] = {}
         if request.release:
             from nri.cgroups import GoneError
+            from nri.plugins.konfine.giving import give_back
 
             try:
-                _give_back(request, conf, metadata)
+                give_back(request, conf, metadata)
             except GoneError:
                 metadata["skipped"] = "its cgroup is gone"
             return request.new_result(self.type, metadata=metadata)
         if conf.gives_out:
-            changes = _give_out(request, conf, metadata)
+            from nri.plugins.konfine.giving import give_out
+
+            changes = give_out(request, conf, metadata)
             return request.new_result(self.type, metadata=metadata, **changes)
         if request.state in (State.CREATE, State.UPDATE):
             from nri.cgroups import render_cpus
@@ -167,8 +160,8 @@ gives CPUs to one container alone ({EXCLUSIVE}), or to a pool."""
             from nri.cgroups.topology import isolated_cpus, online_cpus
 
             if conf.system_reserved:
-                _note_absent(conf, online_cpus(conf.sys), metadata)
-            cpus = _allowed(request, conf, cgroup.parent_cpus(), isolated_cpus(conf.sys), metadata)
+                note_absent(conf, online_cpus(conf.sys), metadata)
+            cpus = allowed(request, conf, cgroup.parent_cpus(), isolated_cpus(conf.sys), metadata)
             if not cgroup.confine(cpus):
                 metadata["skipped"] = "it has these CPUs already"
             shared.note_untold(cgroup, metadata)
@@ -181,14 +174,15 @@ def absent(conf: KonfineConf, online: frozenset[int]) -> frozenset[int]:
     return conf.system_reserved.union(*[pool.cpus for pool in conf.pools if pool.cpus is not None]) - online
 
 
-def _note_absent(conf: KonfineConf, online: frozenset[int], metadata: dict[str, str]) -> None:
+def note_absent(conf: KonfineConf, online: frozenset[int], metadata: dict[str, str]) -> None:
+    """Add the CPUs that the conf names and the machine has not to the metadata, if there are some."""
     from nri.cgroups import render_cpus
 
     if missing := absent(conf, online):
         metadata["absent"] = shorten(f"conf names CPUs that are not online: {render_cpus(missing)}", 200)
 
 
-def _allowed(
+def allowed(
     request: Request,
     conf: KonfineConf,
     parents: frozenset[int],
@@ -208,228 +202,12 @@ def _allowed(
         cpus = ordinary
     elif others := parents - isolated:
         cpus, metadata["reserved"] = others, "all other CPUs are isolated"
-    if (listed := _listed(request)) is not None:
+    if (listed := requested_list(request)) is not None:
         if kept := _kubelets_reserved(request, listed, parents - unreserved):
             cpus, metadata["reserved"] = kept, "the kubelet leaves it no other CPUs"
-        elif (narrowed := _narrowed(unreserved, "spec.resources.cpu.cpus", listed, metadata)) != unreserved:
+        elif (narrowed := narrow(unreserved, "spec.resources.cpu.cpus", listed, metadata)) != unreserved:
             cpus = narrowed
-    return cpus if noted is None else _narrowed(cpus, f"the annotation {shorten(noted[0])}", noted[1], metadata)
-
-
-def _give_out(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> dict[str, Any]:
-    """Give a container its CPUs, and all others theirs; return the changes that the result asks for.
-
-    For a release ``had``: the CPUs that it has of konfine, and the lists that the runtime was told.
-    """
-    from nri.cgroups import render_cpus
-    from nri.plugins.konfine.record import Record
-    from nri.plugins.konfine.sharing import Sharing
-
-    with Record(conf.run, conf.sys) as record:
-        sharing, cgroup = Sharing(record, conf, request), None
-        if sharing.rebuilt:
-            sys.stderr.write(f"konfine: the record of CPUs was made again of the cgroups: {sharing.rebuilt}\n")
-            metadata["rebuilt"] = sharing.rebuilt
-        _note_absent(conf, record.topology.online, metadata)
-        if request.state == State.DELETE:
-            had: dict[str, Any] = {}
-            if sharing.before is not None and request.release:
-                had = {"had": (sharing.wanted(sharing.before), sharing.before.get("told", []))}
-            sharing.leave(is_released=request.release)
-            sharing.fit_pools(sharing.usable)
-            _move(sharing, metadata)
-            return had
-        is_setup = request.state == State.SETUP
-        cgroup = None if is_setup else shared.cgroup(request, conf)
-        within = sharing.parents(request) if cgroup is None else cgroup.parent_cpus()
-        entry, wish, refusal = _wanted(request, conf, sharing, cgroup, within, metadata)
-        is_first, is_running = _is_first(request, wish.count), request.state == State.UPDATE or request.late
-        while True:
-            refused = sharing.enter(entry, wish, within, is_first=is_first, is_running=is_running) or refusal
-            if not _move(sharing, metadata, tells=is_setup):
-                break  # else another container keeps CPUs of the set: take others
-        if refused is not None and not is_running:
-            raise refused
-        had_others = sharing.settle(cgroup, tells=is_setup)
-        record.save()
-        if refused is not None:
-            raise refused
-        entry = record.containers[sharing.own]
-        metadata["cpus"] = render_cpus(sharing.wanted(entry))
-        if entry["kind"] == "exclusive":
-            metadata["exclusive"] = f"{len(sharing.alone(entry))}{'+shared' if entry.get('plus') else ''}"
-        elif entry["kind"] == "pool":
-            metadata["pool"] = shorten(entry["pool"])
-        if cgroup is not None:
-            if not had_others:
-                metadata["skipped"] = "it has these CPUs already"
-            shared.note_untold(cgroup, metadata)
-            return {}
-        cpu = {"cpus": metadata["cpus"]}
-        if entry["kind"] == "exclusive" and conf.exclusive.memory:
-            cpu["mems"] = render_cpus(record.topology.memory_of(sharing.alone(entry)))
-        return {"adjust": {"linux": {"resources": {"cpu": cpu}}}, "updates": sharing.updates() or None}
-
-
-def _move(sharing: Sharing, metadata: dict[str, str], *, tells: bool = False) -> bool:
-    """Give all other containers what the record says; return whether one keeps CPUs of the request's own set."""
-    plan = sharing.plan()
-    sharing.record.save()
-    is_in_the_way = sharing.move(plan, tells=tells)
-    sharing.record.save()
-    if sharing.moved:
-        metadata["moved"] = f"{len(sharing.moved)} other containers"
-    if sharing.held:
-        metadata["held"] = shorten(escape("; ".join([reason for _, reason in sharing.held.values()])), 500)
-    shared.note_untold(sharing.systemd, metadata)
-    return is_in_the_way
-
-
-def _give_back(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> None:
-    """Give a container that runs on its parent's CPUs, unless it has others than konfine gave it."""
-    from nri.cgroups import CgroupError, parse_cpus, render_cpus
-
-    before = shared.previous(request)
-    given = parse_cpus(before["cpus"]) if "cpus" in before else None
-    told: list[str] = []
-    if conf.gives_out:
-        given, told = _give_out(request, conf, metadata).get("had", (given, told))
-    cgroup = shared.cgroup(request, conf)
-    if given is not None and (own := cgroup.cpus()) and own != given:
-        metadata["skipped"] = f"it has other CPUs than {shorten(render_cpus(given))}, which konfine gave it"
-        return
-    cpus, listed = cgroup.parent_cpus(), _listed(request)
-    if listed is not None and listed not in told:
-        cpus = _narrowed(cpus, "spec.resources.cpu.cpus", listed, metadata)
-    cgroup.confine(cpus)
-    if "exclusive" in before and conf.exclusive.memory and (above := cgroup.parent()) is not None:
-        try:
-            cgroup.write("cpuset.mems", above.read("cpuset.mems.effective"))
-        except CgroupError as error:
-            shared.ignore(metadata, "cpuset.mems", str(error))
-    shared.note_untold(cgroup, metadata)
-    metadata["restored"] = render_cpus(cpus)
-
-
-def _wanted(
-    request: Request,
-    conf: KonfineConf,
-    sharing: Sharing,
-    cgroup: Cgroup | None,
-    parents: frozenset[int],
-    metadata: dict[str, str],
-) -> tuple[Entry, Wish, Refusal | None]:
-    """Return a container's entry as that of one that shares CPUs or is in a pool, and what it asks for alone.
-
-    :returns: also the refusal of one that runs already and asks wrongly: it shares CPUs as without asking.
-    :raises Refusal: it asks wrongly.
-    """
-    from nri.cgroups import render_cpus
-    from nri.plugins.konfine.sharing import Wish, now, requested
-
-    names = [request.labels.get(f"io.kubernetes.pod.{key}") for key in ("namespace", "name")]
-    before: Entry = sharing.before or {}
-    is_ours = _listed(request) in before.get("told", ())  # the CPUs that the runtime has of us
-    within = (
-        before["within"]
-        if is_ours
-        else render_cpus(_allowed(request, conf, parents, sharing.topology.isolated, metadata))
-    )
-    entry: Entry = {
-        "id": request.id,
-        "name": "/".join(filter(None, [*names, container_name(request)])) or request.id[:12],
-        "cgroup": sharing.path_of(cgroup),
-        "kind": "shared",
-        "cpus": "",
-        "within": within,
-    }
-    if "told" in before:
-        entry["told"] = before["told"]
-    if "untold" in before:
-        entry["untold"] = before["untold"]
-    if request.is_sandbox:
-        entry["sandbox"] = True
-    if subgroup := shared.subgroup(request):
-        entry["subgroup"] = subgroup[:255]
-    if cgroup is None:
-        entry["since"] = now()
-    wish, refusal = Wish(), None
-    try:
-        wish = _wish(request, conf, metadata)
-    except Refusal as error:
-        if request.state != State.UPDATE and not request.late:
-            raise
-        refusal = error
-        if before.get("kind") == "exclusive":  # it keeps what it has
-            wish = Wish("", len(sharing.alone(before)), before.get("plus", False))
-    if not wish.count and (pool := _pool(request, conf, metadata)):
-        entry["kind"], entry["pool"], entry["milli"] = "pool", pool, requested(request)
-    return entry, wish, refusal
-
-
-def _wish(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> Wish:
-    """Return what a container asks for alone.
-
-    A wish for the whole pod is that of its ordinary containers: of those that request CPUs, if the pod does. So
-    `kubectl debug`, whose container cannot request any, shares them.
-
-    :raises Refusal: its annotation is no such number.
-    """
-    from nri.plugins import annotated
-    from nri.plugins.konfine.sharing import Wish, guaranteed, requested
-
-    if request.is_sandbox:
-        return Wish()
-    annotation = annotated.asked(request, conf.allow, "exclusive", (EXCLUSIVE,), metadata)
-    if annotation is None:
-        return Wish("the guaranteed pod's limit", guaranteed(request) if conf.exclusive.guaranteed else 0)
-    key, text = annotation[0], annotation[1].strip()
-    count, plus, more = text.partition("+")
-    is_number = count.isascii() and count.isdigit() and 0 < int(count[:5]) <= fields.MAX_CPU and len(count) < 5
-    if not is_number or more != ("shared" if plus else ""):
-        wrong = f"found {shorten(repr(text))}, expected a number of CPUs, 1 to {fields.MAX_CPU}"
-        raise Refusal(f"{key}: {wrong}")
-    path = request.spec.cgroups_path if request.spec is not None else ""
-    is_other = "shares" in shared.cpu_resources(request) and not requested(request) and "besteffort" not in path
-    if is_other and "/container." not in key:
-        shared.ignore(metadata, key, "it is for the pod's containers that request CPUs")
-        return Wish()
-    return Wish(key, int(count), bool(plus))
-
-
-def _is_first(request: Request, count: int) -> bool:
-    """Return whether this is a container's first start in its pod, and it requests CPUs: init containers are over."""
-    from nri.plugins.konfine.sharing import requested
-
-    annotations = request.spec.annotations if request.spec is not None else {}
-    is_start = request.state in (State.SETUP, State.CREATE) and not request.is_sandbox
-    return is_start and annotations.get(RESTARTS, "0") == "0" and bool(count or requested(request))
-
-
-def _pool(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> str:
-    """Return the name of the pool that a container is in, "" for none.
-
-    Labels and annotations are the pod's own words, so they count for pods of ``allow.pools`` alone.
-    """
-    if request.is_sandbox:
-        return ""
-    namespace = request.labels.get(shared.NAMESPACE)
-    annotations = request.spec.annotations if request.spec is not None else {}
-    class_ = shared.container_class(request, conf, conf.allow, {})
-    for pool in conf.pools:
-        if (
-            (not pool.classes or class_ in pool.classes)
-            and (not pool.namespaces or namespace in pool.namespaces)
-            and all(request.labels.get(key) == value for key, value in pool.labels.items())
-            and all(annotations.get(key) == value for key, value in pool.annotations.items())
-        ):
-            is_of_pod = bool(pool.labels or pool.annotations)
-            if is_of_pod and (reason := shared.why_not_allowed(request, "pools", conf.allow.get("pools") or False)):
-                shared.ignore(metadata, f"pool {pool.name}", reason)
-                continue
-            part = {"node": "", "namespace": namespace or "", "pod": request.sandbox_id or request.id}[pool.per]
-            return f"{pool.name}/{part[:80]}" if pool.per != "node" and pool.cpus is None else pool.name
-    return ""
+    return cpus if noted is None else narrow(cpus, f"the annotation {shorten(noted[0])}", noted[1], metadata)
 
 
 def _kubelets_reserved(request: Request, listed: object, reserved: frozenset[int]) -> frozenset[int]:
@@ -463,7 +241,7 @@ def _unreserved(request: Request, parents: frozenset[int], reserved: frozenset[i
     return parents - reserved
 
 
-def _narrowed(cpus: frozenset[int], where: str, listed: object, metadata: dict[str, str]) -> frozenset[int]:
+def narrow(cpus: frozenset[int], where: str, listed: object, metadata: dict[str, str]) -> frozenset[int]:
     """Return the CPUs of *cpus* that a CPU list names; all of them if it is not a CPU list, or names none of them."""
     from nri.cgroups import CpuListError, parse_cpus, render_cpus
 
@@ -479,7 +257,7 @@ def _narrowed(cpus: frozenset[int], where: str, listed: object, metadata: dict[s
     return cpus
 
 
-def _listed(request: Request) -> object:
+def requested_list(request: Request) -> object:
     """Return the CPU list of the request's resources; None if they have none."""
     listed = shared.cpu_resources(request).get("cpus")
     return None if listed == "" else listed

@@ -39,7 +39,7 @@ def draw(record: Record, style: Style = lambda text, kind: text) -> list[str]:
         if place:
             lines.append(place)
         lines += _rows(groups, signs, style)
-    lines += ["", "each word is a core, each sign a thread, from the CPU at the left; | is between caches"]
+    lines += ["", "a word is a core, a sign a thread, from the CPU at the left; | is between caches"]
     return lines + [line if len(line) <= WIDTH else f"{line[: WIDTH - 3]}..." for line in legend]
 
 

@@ -32,16 +32,17 @@ if TYPE_CHECKING:
     class Entry(TypedDict, total=False):
         """What the record has of a container.
 
-        ``id``, ``name`` for people, ``cgroup`` (the path of its cpuset below the mount, "" before it exists),
-        ``kind`` (``exclusive``, ``pool`` or ``shared``), ``cpus`` (those that no other has), ``shown`` (those of them
-        that it has, if not all), ``plus`` (it has the shared ones, too), ``within`` (those that it may have of the
-        shared ones), ``told`` (those that the runtime has been told), ``untold`` (systemd could not be told of its
-        CPUs), ``pool``, ``milli`` (CPUs that it requests, in thousandths), ``since`` (seconds after the boot: it
-        comes soon, or is over), ``ended`` (its next start in the pod may have them), ``sandbox``, ``subgroup``
-        (crun's, of its scope).
+        ``id``, ``pod`` (its sandbox's id), ``name`` for people, ``cgroup`` (the path of its cpuset below the mount,
+        "" before it exists), ``kind`` (``exclusive``, ``pool`` or ``shared``), ``cpus`` (those that no other has),
+        ``shown`` (those of them that it has, if not all), ``plus`` (it has the shared ones, too), ``within`` (those
+        that it may have of the shared ones), ``told`` (those that the runtime has been told), ``untold`` (systemd
+        could not be told of its CPUs), ``pool``, ``milli`` (CPUs that it requests, in thousandths), ``since``
+        (seconds after the boot: it comes soon, or is over), ``ended`` (its next start in the pod may have them),
+        ``sandbox``, ``subgroup`` (crun's, of its scope).
         """
 
         id: str
+        pod: str
         name: str
         cgroup: str
         kind: str
@@ -159,8 +160,8 @@ class Record:
                 if noted["pool"] is not None:
                     self.pools[noted["entry"]["pool"]] = noted["pool"]
             elif top and is_pod(os.path.dirname(path)):
-                has = knobs.read_optional(f"{directory}/cpuset.cpus") or ""
-                within = has if self._rules["cpus"].accepts(has) else ""
+                has = text_of(f"{directory}/cpuset.cpus")
+                within = has if has and self._rules["cpus"].accepts(has) else ""
                 entry: Entry = {
                     "id": "",
                     "name": path,
@@ -245,7 +246,13 @@ def _rules() -> dict[str, Rule]:
     cgroup = Rule(str, _is_path, "the path of a cgroup", {})
     least, count = number(0, 2**53), number(0, 2**53, whole=True)
     of_any = [Key(name, rule, required=True) for name, rule in (("id", text()), ("name", text()), ("cgroup", cgroup))]
-    of_any += [Key("within", cpus, required=True), Key("told", array(cpus)), Key("since", least), Key("milli", count)]
+    of_any += [
+        Key("pod", text()),
+        Key("within", cpus, required=True),
+        Key("told", array(cpus)),
+        Key("since", least),
+        Key("milli", count),
+    ]
     of_any += [*[Key(name, FLAG) for name in ("untold", "sandbox")], Key("subgroup", text(0, 255))]
     of_single = [Key("shown", some), Key("plus", FLAG), Key("ended", FLAG)]
     entry = either(
@@ -267,6 +274,14 @@ def _rules() -> dict[str, Rule]:
         "document": Table(*[Key(name, rule, required=True) for name, rule in keys]),
         "note": Table(*[Key(name, rule, required=True) for name, rule in of_note]),
     }
+
+
+def text_of(path: str) -> str | None:
+    """Return the text of a file of a cgroup, "" if it cannot be read; None if the cgroup is gone."""
+    try:
+        return knobs.slurp(path, knobs.MAX_KNOB, os.O_CLOEXEC | os.O_NOFOLLOW).decode("ascii", "replace").strip()
+    except OSError:
+        return "" if os.path.isdir(os.path.dirname(path)) else None
 
 
 def _is_path(value: object) -> bool:

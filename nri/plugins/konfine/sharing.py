@@ -13,12 +13,13 @@ from __future__ import annotations
 import os
 import time
 
-from nri.cgroups import CgroupError, GoneError, Mounts, Systemd, find, knobs, parse_cpus, render_cpus
+from nri.cgroups import CgroupError, CpuListError, GoneError, Mounts, Systemd, find, parse_cpus, render_cpus
 from nri.cgroups.paths import expand, is_pod, is_pods
 from nri.cgroups.resolve import Place
 from nri.errors import NRIError
 from nri.plugins import shared
 from nri.plugins.konfine.placement import NoRoomError, NotWholeError, choose, counted
+from nri.plugins.konfine.record import text_of
 from nri.skel.plugin import Refusal
 from nri.types.gojson import shorten
 
@@ -105,10 +106,15 @@ class Sharing:
             self.record.rebuild(self._mount, "/".join(parts[: depth + 1]))
             reason = self.record.rebuilt if self.containers.keys() - {path} else ""
         for key, entry in list(self.containers.items()):
-            text = _text(f"{self._mount.point}{entry['cgroup']}/{_KNOB}") if entry["cgroup"] else ""
-            if text is None:
-                self._end(key)
-            self._texts[key] = text or ""
+            if entry["cgroup"]:
+                text = text_of(f"{self._mount.point}{entry['cgroup']}/{_KNOB}")
+                self._texts[key] = text or ""
+                try:
+                    self._cpus(self._texts[key])
+                except CpuListError:  # no request fails for another container's sake
+                    self._texts[key] = ""
+                if text is None:
+                    self._end(key)
         self._expire()
         return reason
 
@@ -122,10 +128,10 @@ class Sharing:
 
     def _expire(self) -> None:
         """Forget the containers that are not coming any more."""
-        pods = {os.path.dirname(key) for key, entry in self.containers.items() if entry.get("sandbox")}
+        pods = {entry["id"] for entry in self.containers.values() if entry.get("sandbox")}
         late = now() - SETUP_WITHIN
         for key, entry in list(self.containers.items()):
-            is_over = bool(entry.get("ended")) and os.path.dirname(key) not in pods
+            is_over = bool(entry.get("ended")) and entry.get("pod") not in pods
             if not entry["cgroup"] and (is_over or entry.get("since", late) < late):
                 del self.containers[key]
 
@@ -246,10 +252,13 @@ class Sharing:
         Those of its own name: it has ended, or its last start has failed, of which no ``delete`` comes. At its first
         start those of all others that have ended: they were init containers.
         """
-        pod = os.path.dirname(self.own)
-        left = [key for key, other in self.containers.items() if not other["cgroup"] and os.path.dirname(key) == pod]
-        own = [key for key in left if self.containers[key]["name"] == entry["name"] and key != self.own]
-        return own or [key for key in left if is_first and self.containers[key].get("ended") and key != self.own]
+        left = [
+            key
+            for key, other in self.containers.items()
+            if entry["pod"] and other.get("pod") == entry["pod"] and not other["cgroup"] and key != self.own
+        ]
+        own = [key for key in left if self.containers[key]["name"] == entry["name"]]
+        return own or [key for key in left if is_first and self.containers[key].get("ended")]
 
     def _reuse(self, key: str, name: str, taken: Set) -> None:
         """Take CPUs from an ended container of the pod; the rest of an init container's waits for the next one."""
@@ -388,17 +397,15 @@ class Sharing:
         :returns: whether one keeps CPUs that the request's container or its pool was to get: other CPUs may do.
         """
         taken = self.taken()
-        has = {key: self._cpus(self._texts[key]) or self.topology.online for key in plan if key in self._texts}
+        has = {key: self._cpus(text) or self.topology.online for key, text in self._texts.items()}
         is_in_the_way = False
         for key in sorted(plan, key=lambda key: not plan[key] <= has.get(key, plan[key])):
             entry, cpus = self.containers[key], plan[key]
             if key == self.own:
                 continue
-            has_them = self._texts[key] == self._list(cpus)
-            if has_them and not (entry.get("untold") and self._can_tell(entry)):
-                continue
             try:
-                self._cgroup(entry).set_cpus(cpus)
+                if self._give(key, cpus) and tells:
+                    _tell(entry, cpus)
             except GoneError:
                 self._end(key)
             except CgroupError as error:
@@ -406,17 +413,20 @@ class Sharing:
                     is_in_the_way |= key not in self.held and bool(keeps & self._of_own())
                     reason = f"{entry['name']} keeps {render_cpus(has[key])}: {shorten(str(error), 300)}"
                     self.held[key] = (has[key], reason)
-            else:
-                self._texts[key] = self._list(cpus)
-                _note_untold(entry, self.systemd.untold)
-                if has_them:
-                    continue
-                if key not in self.moved:
-                    self.moved.append(key)
-                if tells:
-                    _tell(entry, cpus)
-                self.record.note(key, self._mount.point)
         return is_in_the_way
+
+    def _give(self, key: str, cpus: Set) -> bool:
+        """Give another container its CPUs; return whether it had others."""
+        entry = self.containers[key]
+        has_others = self._texts[key] != self._list(cpus)
+        if has_others or (entry.get("untold") and self._can_tell(entry)):
+            self._cgroup(entry).set_cpus(cpus)
+            _note_untold(entry, self.systemd.untold)
+        if has_others:
+            self._texts[key] = self._list(cpus)
+            self.moved += [key] if key not in self.moved else []
+            self.record.note(key, self._mount.point)
+        return has_others
 
     def _of_own(self) -> Set:
         """Return the CPUs that the request's container, or its pool, has alone."""
@@ -529,13 +539,3 @@ def requested(request: Request) -> int:
     """Return the CPUs that a container requests, in thousandths: what the kubelet makes shares of."""
     shares = shared.cpu_resources(request).get("shares")
     return shares * 1000 // 1024 if isinstance(shares, int) and 2 < shares <= 262144 else 0
-
-
-def _text(path: str) -> str | None:
-    """Return the text of a file of a cgroup; None if it is gone."""
-    try:
-        return knobs.slurp(path, knobs.MAX_KNOB, os.O_CLOEXEC | os.O_NOFOLLOW).decode("ascii", "replace").strip()
-    except OSError as error:
-        if not os.path.isdir(os.path.dirname(path)):
-            return None
-        raise CgroupError(f"cannot read {shorten(path, 300)}: {error.strerror}") from error

@@ -388,3 +388,23 @@ def test_request_does_not_fail_for_what_another_container_keeps(
     assert "shop/web/web keeps 0-7: " in node.refusal("cache/main", ask=2)
     stopped = node.stop("late")
     assert stopped is not None and stopped.error == ""
+
+
+@pytest.mark.parametrize("damage", ["text", "directory", "link"])
+def test_request_does_not_fail_for_another_containers_file(node: GivingNode, damage: str) -> None:
+    node.start("web")
+    node.start("odd")
+    file = Path(node.files.file(node.started["odd"], "cpuset.cpus"))
+    if damage == "text":
+        file.write_text("what?\n")
+    else:
+        file.unlink()
+        file.mkdir() if damage == "directory" else file.symlink_to("/etc/passwd")
+    assert (
+        node.start("db/main", ask=1).error == "" if damage == "text" else node.run("setup", "db/main", ask=1).refused
+    )
+    for result in (node.start("late"), node.run("update", "web"), node.stop("late")):
+        assert result is not None
+        assert result.error == ""
+    node.record.unlink()
+    assert node.run("update", "web").error == ""

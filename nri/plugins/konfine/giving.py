@@ -1,0 +1,231 @@
+"""One request of konfine where CPUs are given out: what its container asks for, what it gets, and who gives way."""
+
+from __future__ import annotations
+
+import sys
+
+from nri.cgroups import CgroupError, parse_cpus, render_cpus
+from nri.errors import escape
+from nri.plugins import annotated, shared
+from nri.plugins.konfine import EXCLUSIVE, allowed, narrow, note_absent, requested_list
+from nri.plugins.konfine.record import Record
+from nri.plugins.konfine.sharing import Sharing, Wish, guaranteed, now, requested
+from nri.skel import Refusal, fields
+from nri.skel.scopes import container_name
+from nri.types.gojson import shorten
+from nri.types.v1 import State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from nri.cgroups import Cgroup
+    from nri.plugins.konfine import KonfineConf
+    from nri.plugins.konfine.record import Entry
+    from nri.types.v1 import Request
+
+RESTARTS = "io.kubernetes.container.restartCount"
+"""The kubelet's annotation of a container: ``newContainerAnnotations`` in its ``kuberuntime/labels.go``."""
+
+
+def give_out(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> dict[str, Any]:
+    """Give a container its CPUs, and all others theirs; return the changes that the result asks for.
+
+    For a release ``had``: the CPUs that it has of konfine, and the lists that the runtime was told.
+    """
+    with Record(conf.run, conf.sys) as record:
+        sharing, cgroup = Sharing(record, conf, request), None
+        if sharing.rebuilt:
+            sys.stderr.write(f"konfine: the record of CPUs was made again of the cgroups: {sharing.rebuilt}\n")
+            metadata["rebuilt"] = sharing.rebuilt
+        note_absent(conf, record.topology.online, metadata)
+        if request.state == State.DELETE:
+            had: dict[str, Any] = {}
+            if sharing.before is not None and request.release:
+                had = {"had": (sharing.wanted(sharing.before), sharing.before.get("told", []))}
+            sharing.leave(is_released=request.release)
+            sharing.fit_pools(sharing.usable)
+            _move(sharing, metadata)
+            return had
+        is_setup = request.state == State.SETUP
+        cgroup = None if is_setup else shared.cgroup(request, conf)
+        within = sharing.parents(request) if cgroup is None else cgroup.parent_cpus()
+        entry, wish, refusal = _wanted(request, conf, sharing, cgroup, within, metadata)
+        is_first, is_running = _is_first(request, wish.count), request.state == State.UPDATE or request.late
+        while True:
+            refused = sharing.enter(entry, wish, within, is_first=is_first, is_running=is_running) or refusal
+            if not _move(sharing, metadata, tells=is_setup):
+                break  # else another container keeps CPUs of the set: take others
+        if refused is not None and not is_running:
+            raise refused
+        had_others = sharing.settle(cgroup, tells=is_setup)
+        record.save()
+        if refused is not None:
+            raise refused
+        entry = record.containers[sharing.own]
+        metadata["cpus"] = render_cpus(sharing.wanted(entry))
+        if entry["kind"] == "exclusive":
+            metadata["exclusive"] = f"{len(sharing.alone(entry))}{'+shared' if entry.get('plus') else ''}"
+        elif entry["kind"] == "pool":
+            metadata["pool"] = shorten(entry["pool"])
+        if cgroup is not None:
+            if not had_others:
+                metadata["skipped"] = "it has these CPUs already"
+            shared.note_untold(cgroup, metadata)
+            return {}
+        cpu = {"cpus": metadata["cpus"]}
+        if entry["kind"] == "exclusive" and conf.exclusive.memory:
+            cpu["mems"] = render_cpus(record.topology.memory_of(sharing.alone(entry)))
+        return {"adjust": {"linux": {"resources": {"cpu": cpu}}}, "updates": sharing.updates() or None}
+
+
+def _move(sharing: Sharing, metadata: dict[str, str], *, tells: bool = False) -> bool:
+    """Give all other containers what the record says; return whether one keeps CPUs of the request's own set."""
+    plan = sharing.plan()
+    sharing.record.save()
+    is_in_the_way = sharing.move(plan, tells=tells)
+    sharing.record.save()
+    if sharing.moved:
+        metadata["moved"] = f"{len(sharing.moved)} other containers"
+    if sharing.held:
+        metadata["held"] = shorten(escape("; ".join([reason for _, reason in sharing.held.values()])), 500)
+    shared.note_untold(sharing.systemd, metadata)
+    return is_in_the_way
+
+
+def give_back(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> None:
+    """Give a container that runs on its parent's CPUs, unless it has others than konfine gave it."""
+    before = shared.previous(request)
+    given = parse_cpus(before["cpus"]) if "cpus" in before else None
+    told: list[str] = []
+    if conf.gives_out:
+        given, told = give_out(request, conf, metadata).get("had", (given, told))
+    cgroup = shared.cgroup(request, conf)
+    if given is not None and (own := cgroup.cpus()) and own != given:
+        metadata["skipped"] = f"it has other CPUs than {shorten(render_cpus(given))}, which konfine gave it"
+        return
+    cpus, listed = cgroup.parent_cpus(), requested_list(request)
+    if listed is not None and listed not in told:
+        cpus = narrow(cpus, "spec.resources.cpu.cpus", listed, metadata)
+    cgroup.confine(cpus)
+    if "exclusive" in before and conf.exclusive.memory and (above := cgroup.parent()) is not None:
+        try:
+            cgroup.write("cpuset.mems", above.read("cpuset.mems.effective"))
+        except CgroupError as error:
+            shared.ignore(metadata, "cpuset.mems", str(error))
+    shared.note_untold(cgroup, metadata)
+    metadata["restored"] = render_cpus(cpus)
+
+
+def _wanted(
+    request: Request,
+    conf: KonfineConf,
+    sharing: Sharing,
+    cgroup: Cgroup | None,
+    parents: frozenset[int],
+    metadata: dict[str, str],
+) -> tuple[Entry, Wish, Refusal | None]:
+    """Return a container's entry as that of one that shares CPUs or is in a pool, and what it asks for alone.
+
+    :returns: also the refusal of one that runs already and asks wrongly: it shares CPUs as without asking.
+    :raises Refusal: it asks wrongly.
+    """
+    names = [request.labels.get(f"io.kubernetes.pod.{key}") for key in ("namespace", "name")]
+    before: Entry = sharing.before or {}
+    is_ours = requested_list(request) in before.get("told", ())  # the CPUs that the runtime has of us
+    within = (
+        before["within"]
+        if is_ours
+        else render_cpus(allowed(request, conf, parents, sharing.topology.isolated, metadata))
+    )
+    entry: Entry = {
+        "id": request.id,
+        "pod": request.sandbox_id,
+        "name": "/".join(filter(None, [*names, container_name(request)])) or request.id[:12],
+        "cgroup": sharing.path_of(cgroup),
+        "kind": "shared",
+        "cpus": "",
+        "within": within,
+    }
+    if "told" in before:
+        entry["told"] = before["told"]
+    if "untold" in before:
+        entry["untold"] = before["untold"]
+    if request.is_sandbox:
+        entry["sandbox"] = True
+    if subgroup := shared.subgroup(request):
+        entry["subgroup"] = subgroup[:255]
+    if cgroup is None:
+        entry["since"] = now()
+    wish, refusal = Wish(), None
+    try:
+        wish = _wish(request, conf, metadata)
+    except Refusal as error:
+        if request.state != State.UPDATE and not request.late:
+            raise
+        refusal = error
+        if before.get("kind") == "exclusive":  # it keeps what it has
+            wish = Wish("", len(sharing.alone(before)), before.get("plus", False))
+    if not wish.count and (pool := _pool(request, conf, metadata)):
+        entry["kind"], entry["pool"], entry["milli"] = "pool", pool, requested(request)
+    return entry, wish, refusal
+
+
+def _wish(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> Wish:
+    """Return what a container asks for alone.
+
+    A wish for the whole pod is that of its ordinary containers: of those that request CPUs, if the pod does. So
+    `kubectl debug`, whose container cannot request any, shares them.
+
+    :raises Refusal: its annotation is no such number.
+    """
+    if request.is_sandbox:
+        return Wish()
+    annotation = annotated.asked(request, conf.allow, "exclusive", (EXCLUSIVE,), metadata)
+    if annotation is None:
+        return Wish("the guaranteed pod's limit", guaranteed(request) if conf.exclusive.guaranteed else 0)
+    key, text = annotation[0], annotation[1].strip()
+    count, plus, more = text.partition("+")
+    is_number = count.isascii() and count.isdigit() and 0 < int(count[:5]) <= fields.MAX_CPU and len(count) < 5
+    if not is_number or more != ("shared" if plus else ""):
+        wrong = f"found {shorten(repr(text))}, expected a number of CPUs, 1 to {fields.MAX_CPU}"
+        raise Refusal(f"{key}: {wrong}")
+    path = request.spec.cgroups_path if request.spec is not None else ""
+    is_other = "shares" in shared.cpu_resources(request) and not requested(request) and "besteffort" not in path
+    if is_other and "/container." not in key:
+        shared.ignore(metadata, key, "it is for the pod's containers that request CPUs")
+        return Wish()
+    return Wish(key, int(count), bool(plus))
+
+
+def _is_first(request: Request, count: int) -> bool:
+    """Return whether this is a container's first start in its pod, and it requests CPUs: init containers are over."""
+    annotations = request.spec.annotations if request.spec is not None else {}
+    is_start = request.state in (State.SETUP, State.CREATE) and not request.is_sandbox
+    return is_start and annotations.get(RESTARTS, "0") == "0" and bool(count or requested(request))
+
+
+def _pool(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> str:
+    """Return the name of the pool that a container is in, "" for none.
+
+    Labels and annotations are the pod's own words, so they count for pods of ``allow.pools`` alone.
+    """
+    if request.is_sandbox:
+        return ""
+    namespace = request.labels.get(shared.NAMESPACE)
+    annotations = request.spec.annotations if request.spec is not None else {}
+    class_ = shared.container_class(request, conf, conf.allow, {})
+    for pool in conf.pools:
+        if (
+            (not pool.classes or class_ in pool.classes)
+            and (not pool.namespaces or namespace in pool.namespaces)
+            and all(request.labels.get(key) == value for key, value in pool.labels.items())
+            and all(annotations.get(key) == value for key, value in pool.annotations.items())
+        ):
+            is_of_pod = bool(pool.labels or pool.annotations)
+            if is_of_pod and (reason := shared.why_not_allowed(request, "pools", conf.allow.get("pools") or False)):
+                shared.ignore(metadata, f"pool {pool.name}", reason)
+                continue
+            part = {"node": "", "namespace": namespace or "", "pod": request.sandbox_id or request.id}[pool.per]
+            return f"{pool.name}/{part[:80]}" if pool.per != "node" and pool.cpus is None else pool.name
+    return ""
