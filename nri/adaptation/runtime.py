@@ -9,7 +9,9 @@ The contract:
 - An error that a plugin answers with ends the event: later plugins are not asked. RunPodSandbox, CreateContainer,
   StartContainer, UpdateContainer and UpdatePodSandbox fail then; for other events the error is logged and is part of
   the outcome.
-- A plugin that misses its deadline, or whose connection ends, is dropped. The event goes on without it.
+- A plugin that misses its deadline, or whose connection ends, is dropped. The event goes on without it. But a
+  creation fails if one that validates gives no answer, also one that was dropped while the others were asked. All
+  that validate are asked side by side.
 
 Source: pkg/adaptation/adaptation.go of containerd/nri, and containerd's use of it.
 """
@@ -22,6 +24,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
@@ -75,7 +78,7 @@ class Runtime:
     """An embedded runtime. As a context manager, it starts and closes itself.
 
     :param name: the name that the runtime sends to plugins; likewise ``version``.
-    :param nri_version: the NRI release to imitate.
+    :param nri_version: the NRI release to imitate, with or without its patch level.
     :param plugin_dir: a directory whose executables ``NN-name`` are launched.
     :param plugins: more executables to launch, as index, name and path.
     :param config_dir: a directory with plugins' configuration: ``NN-name.conf``, else ``name.conf``.
@@ -107,6 +110,7 @@ class Runtime:
         self._plugin_dir, self._executables, self._config_dir = plugin_dir, tuple(plugins), config_dir
         self.store = Store()
         self._lock = threading.RLock()  # held during an admission, an update and an event
+        self.reporting = threading.Lock()  # held during a callback: validators answer side by side
         self._admitted: list[PluginConnection] = []  # in the order of their indices; change it with the lock held
         self._all: list[PluginConnection] = []  # also those that are closed, or not yet admitted
         self._closed = False
@@ -285,12 +289,22 @@ class Runtime:
             owners=merger.owners,
             plugins=[api.PluginInstance(name=plugin.base, index=plugin.index) for plugin in self._admitted],
         )
-        for plugin in [plugin for plugin in self._admitted if plugin.wants(method.event) and not plugin.closed]:
-            response: Any = plugin.send(method, request)
+
+        def ask(plugin: PluginConnection) -> EventError | None:
+            try:
+                response: Any = plugin.send(method, request)
+            except EventError as error:
+                return error
             if response is None:  # for all other events, no answer is consent
-                raise EventError(method.rpc, plugin.name, "gave no answer")
-            if response.reject:
-                raise EventError(method.rpc, plugin.name, escape(response.reason) or "rejected the adjustment")
+                return EventError(method.rpc, plugin.name, "gave no answer")
+            reason = escape(response.reason) or "rejected the adjustment"
+            return EventError(method.rpc, plugin.name, reason) if response.reject else None
+
+        validators = [plugin for plugin in self._admitted if plugin.wants(method.event)]
+        if validators:
+            with ThreadPoolExecutor(len(validators)) as pool:
+                for error in [error for error in pool.map(ask, validators) if error is not None]:
+                    raise error
 
 
 def _changed(
@@ -408,7 +422,7 @@ class PluginConnection:
             raise self._lost(f"could not be configured: {error}") from error
         valid = events.valid(self._runtime.nri_version)
         if extra := response.events & ~valid:
-            version = "{}.{}".format(*self._runtime.nri_version)
+            version = ".".join(map(str, self._runtime.nri_version))
             raise self._lost(f"wants events that NRI {version} does not have: {extra & 0xFFFFFFFF:#x}")
         self._mask = response.events or valid
 
@@ -420,14 +434,16 @@ class PluginConnection:
         :raises AdaptationError: when that fails; the connection is closed then.
         """
         deadline = time.monotonic() + self._runtime.request_timeout  # for all parts together
-        for part in parts(pods, containers, MAX_PART if self._splits else MAX_REQUEST):
-            try:
+        try:
+            for part in parts(pods, containers, MAX_PART if self._splits else MAX_REQUEST):
                 left = max(0.001, deadline - time.monotonic())
                 response = self._call("Synchronize", part, api.SynchronizeResponse, timeout=left)
-            except NRIError as error:
-                raise self._lost(f"could not be synchronized: {error}") from error
-            if part.more and (response.update or not response.more):
-                raise self._lost("does not handle a Synchronize in several parts")
+                if part.more and (response.update or not response.more):
+                    raise self._lost("does not handle a Synchronize in several parts")
+        except AdaptationError as error:
+            raise error if self.closed else self._lost(str(error)) from None
+        except NRIError as error:
+            raise self._lost(f"could not be synchronized: {error}") from error
         return list(response.update)
 
     def send(self, method: events.EventMethod, request: Message) -> Message | None:
@@ -498,7 +514,7 @@ class PluginConnection:
             request.registration_timeout = int(runtime.registration_timeout * 1000)
             request.request_timeout = int(runtime.request_timeout * 1000)
         if runtime.nri_version >= (0, 12):
-            request.NRI_version = "v{}.{}.0".format(*runtime.nri_version)
+            request.NRI_version = "v{}.{}.{}".format(*(*runtime.nri_version, 0)[:3])
         return request
 
     def _call(
@@ -540,7 +556,8 @@ class PluginConnection:
         exchange = Exchange(
             event=event, plugin=self.name, request=request, response=answer, error=error, seconds=seconds
         )
-        self._runtime.on_exchange(exchange)
+        with self._runtime.reporting:
+            self._runtime.on_exchange(exchange)
         return exchange
 
     def _lost(self, reason: str) -> AdaptationError:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
+from typing import Any
 
+from nri.adaptation.errors import AdaptationError
 from nri.adaptation.merging import apply
 from nri.v2 import api
 from nri.v2.ttrpc import MAX_DATA
@@ -12,7 +14,9 @@ from nri.v2.ttrpc import MAX_DATA
 MAX_PART = MAX_DATA - 1024
 """Bytes of the longest part of a Synchronize: a message frame without its envelope."""
 
-_AROUND = 6  # bytes of an element's tag and length in a part
+LEAST = 8
+"""Pods and containers of a part at least, if there are so many."""
+
 _STATES = {  # the state of a container after an event
     api.Event.CREATE_CONTAINER: api.ContainerState.CONTAINER_CREATED,
     api.Event.START_CONTAINER: api.ContainerState.CONTAINER_RUNNING,
@@ -54,18 +58,32 @@ class Store:
 def parts(
     pods: Iterable[api.PodSandbox], containers: Iterable[api.Container], limit: int = MAX_PART
 ) -> Iterator[api.SynchronizeRequest]:
-    """Yield the requests in order, pods first; ``more`` is set on all but the last. At least one, maybe empty.
+    """Yield the requests in order; ``more`` is set on all but the last. At least one, maybe empty.
 
-    A pod or container that is longer than the limit is a part of its own, and the sender refuses to send it.
+    All go into one; while it is longer than *limit* bytes fewer, at least :data:`LEAST`. Source:
+    ``recalcObjsPerSyncMsg`` in pkg/adaptation/plugin.go of containerd/nri.
+
+    :raises AdaptationError: so few are longer than the limit.
     """
-    part, size = api.SynchronizeRequest(), 0
-    for name, items in (("pods", pods), ("containers", containers)):
-        for item in items:
-            length = item.ByteSize() + _AROUND
-            if size and size + length > limit:
-                part.more = True
-                yield part
-                part, size = api.SynchronizeRequest(), 0
-            getattr(part, name).append(item)
-            size += length
-    yield part
+    left: tuple[list[Any], list[Any]] = ([*pods], [*containers])
+    counts = [len(items) for items in left]
+    while True:
+        part = api.SynchronizeRequest(pods=left[0][: counts[0]], containers=left[1][: counts[1]])
+        part.more = any(len(items) > count for items, count in zip(left, counts, strict=True))
+        if (size := part.ByteSize()) > limit:
+            if sum(counts) <= LEAST:
+                few = f"{sum(counts)} pods and containers are {size} bytes"
+                raise AdaptationError(
+                    f"could not be synchronized: {few}, expected at most {limit} for {LEAST} of them"
+                )
+            counts = [int(count * min(limit / size, 0.9)) for count in counts]
+            if sum(counts) < LEAST:
+                counts = [LEAST // 2, LEAST // 2]
+        else:
+            yield part
+            if not part.more:
+                return
+            left = (left[0][counts[0] :], left[1][counts[1] :])
+        counts = [min(count, len(items)) for count, items in zip(counts, left, strict=True)]
+        if not any(counts):  # where NRI goes on with empty messages
+            counts = [min(LEAST, len(items)) for items in left]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-Version = tuple[int, int]
+Version = tuple[int, ...]
 
 NEWEST_OCI: Version = (1, 3)
 """The newest version of the OCI runtime specification that :data:`FIELDS` knows."""

@@ -16,7 +16,7 @@ PLUGIN: str = pb.DESCRIPTOR.services_by_name["Plugin"].full_name
 RUNTIME: str = pb.DESCRIPTOR.services_by_name["Runtime"].full_name
 """Full names of the services of a plugin and of a runtime."""
 
-Version = tuple[int, int]
+Version = tuple[int, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -18,9 +18,11 @@ a ``StateChange``. It returns the event's response, or None for an empty one:
 | ``validate_container_adjustment`` | pod, container, adjust, update, owners, plugins | reject, … |
 
 A handler that raises refuses: the runtime gets the exception's message, and its operation fails. A handler has
-``call.remaining()`` seconds; a runtime that gets no answer in time drops the plugin, and goes on without it. Handlers
-are called one after the other, in the thread that runs the session. A runtime sends an event before the last one is
-answered only if it has abandoned that one (``call.is_abandoned``).
+``call.remaining()`` seconds; shortly before their end the stub answers with an error in its place, so that the
+operation fails and the plugin stays connected: a runtime that gets no answer drops a plugin, and goes on without it.
+What the handler returns later has no effect (``call.is_abandoned``). Handlers are called one after the other, in the
+thread that runs the session. A runtime sends an event before the last one is answered only if it has abandoned that
+one.
 """
 
 from __future__ import annotations

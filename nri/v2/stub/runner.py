@@ -36,6 +36,8 @@ class Runner:
     :param path: the runtime's socket, for a plugin that no runtime has launched.
     :param sock: a connected stream socket to use instead of the environment's and of ``path``. It belongs to the
         runner, which closes it, and does not connect again.
+    :param registration_timeout: seconds that a runtime has to register the plugin, and then to configure it; by
+        default 5.
     :param build: the plugin's build, which the log shows beside its name.
     :raises NRIError: when the name or index is unknown, the plugin handles no event, or a socket is not connected.
     """
@@ -50,11 +52,13 @@ class Runner:
         sock: socket.socket | None = None,
         environment: Mapping[str, str] = os.environ,
         executable: str = "",
+        registration_timeout: float | None = None,
         build: str = "",
     ) -> None:
         handlers(plugin)  # raises early
         self.identity = Identity.find(environment, executable or sys.argv[0], name=name, index=index)
         self._plugin, self._path, self._build = plugin, path, build
+        self._registration_timeout = registration_timeout
         self._connected = _inherited(environment) if sock is None else _given(sock)
         self._stopped = threading.Event()
         self._session: Session | None = None
@@ -71,7 +75,7 @@ class Runner:
         Returns the reason why the last connection was closed; None without a connection.
         """
         if self._connected is not None:
-            return self._serve(Session(self._plugin, self.identity, self._connected))
+            return self._serve(self._on(self._connected))
         reason = None
         pause, reported = FIRST_PAUSE, ""
         while not self._stopped.is_set():
@@ -79,7 +83,7 @@ class Runner:
             try:
                 sock = _connect(self._path)
                 try:
-                    session = Session(self._plugin, self.identity, sock)
+                    session = self._on(sock)
                 except BaseException:
                     sock.close()
                     raise
@@ -116,6 +120,11 @@ class Runner:
             raise NRIError("not connected to a runtime")
         return session.update_containers(updates, timeout=timeout)
 
+    def _on(self, sock: socket.socket) -> Session:
+        session = Session(self._plugin, self.identity, sock)
+        session.registration_timeout = self._registration_timeout or session.registration_timeout
+        return session
+
     def _serve(self, session: Session) -> ClosedError:
         self._session = self._latest = session
         if self._stopped.is_set():
@@ -136,6 +145,7 @@ def run(
     index: str = "",
     path: str = DEFAULT_SOCKET,
     sock: socket.socket | None = None,
+    registration_timeout: float | None = None,
 ) -> None:
     """Serve ``plugin``: until its connection is closed, if a runtime launched it or ``sock`` is given; else for ever.
 
@@ -143,7 +153,7 @@ def run(
 
     :raises NRIError: when its name or index is unknown, it handles no event, or a socket is not connected.
     """
-    Runner(plugin, name=name, index=index, path=path, sock=sock).run()
+    Runner(plugin, name=name, index=index, path=path, sock=sock, registration_timeout=registration_timeout).run()
 
 
 def _inherited(environment: Mapping[str, str]) -> socket.socket | None:

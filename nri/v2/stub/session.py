@@ -24,7 +24,7 @@ NRI_VERSION = "v0.12.2"
 """The NRI release that :mod:`nri.v2.api` follows."""
 
 REGISTRATION_TIMEOUT = 5.0
-"""Seconds that a plugin has to register and be configured; runtimes' default."""
+"""Seconds that a runtime has to register the plugin, and then to configure it, as in Go's stub."""
 
 ANSWER_EARLY = 0.05
 """Seconds before a request's deadline at which it is answered for a handler that has not finished."""
@@ -37,6 +37,7 @@ log = logging.getLogger("nri.v2.stub")
 class Session:
     """Serves one connected socket, which it owns.
 
+    :ivar registration_timeout: seconds that the runtime has to register the plugin, and then to configure it.
     :ivar runtime: the runtime's description of itself; None until it has configured the plugin.
     :ivar synchronized: True when the plugin has received all existing pods and containers. containerd up to 1.7 does
         not synchronize a plugin that it launched.
@@ -44,6 +45,7 @@ class Session:
 
     def __init__(self, plugin: V2Plugin, identity: Identity, sock: socket.socket) -> None:
         self._plugin, self._identity, self._handlers = plugin, identity, handlers(plugin)
+        self.registration_timeout = REGISTRATION_TIMEOUT
         self._mux = Mux(sock, max_payload=OLD_MAX_PAYLOAD)
         self._client = RPCClient(self._mux.open(RUNTIME_SERVICE))
         self._server = RPCServer(
@@ -99,11 +101,11 @@ class Session:
         name, index = self._identity.name, self._identity.index
         request = api.RegisterPluginRequest(plugin_name=name, plugin_idx=index, NRI_version=NRI_VERSION)
         try:
-            self._client.call(RUNTIME, "RegisterPlugin", request, api.Empty, timeout=REGISTRATION_TIMEOUT)
+            self._client.call(RUNTIME, "RegisterPlugin", request, api.Empty, timeout=self.registration_timeout)
         except NRIError as error:
             self.close(f"the runtime did not register {self._identity}: {error}")
             return
-        if not self._registration_over.wait(REGISTRATION_TIMEOUT):
+        if not self._registration_over.wait(self.registration_timeout):
             self.close(f"the runtime registered {self._identity}, but did not configure it")
 
     def _methods(self) -> dict[tuple[str, str], MethodHandler]:

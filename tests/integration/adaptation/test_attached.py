@@ -11,7 +11,7 @@ import pytest
 
 from nri.adaptation import AdaptationError, Exchange, Runtime
 from nri.adaptation.lifecycle import PodTemplate
-from nri.adaptation.store import MAX_PART
+from nri.adaptation.store import MAX_PART, parts
 from nri.v2 import api, stub
 from nri.v2.ttrpc import MAX_DATA, StatusError
 from tests.support.v2_plugin import Plugin, container
@@ -89,7 +89,7 @@ def test_more_than_a_message_of_containers_comes_in_parts() -> None:
         plugin = Plugin().connect(runtime)
         assert runtime.plugins == ["10-test"]
         requests = plugin.requests("Synchronize")
-        assert [len(request.pods) for request in requests] == [1] + [0] * (len(requests) - 1)
+        assert sum([len(request.pods) for request in requests]) == 1
         assert [request.more for request in requests] == [True] * (len(requests) - 1) + [False]
         assert len(requests) > 2
         assert all(request.ByteSize() <= MAX_PART for request in requests)
@@ -134,10 +134,33 @@ def test_up_to_nri_0_6_everything_comes_in_one_message() -> None:
 
 def test_a_plugin_that_knows_nothing_of_parts_is_out() -> None:
     with Runtime(request_timeout=SOON) as runtime:
-        for number in range(6):
-            runtime.store.containers[str(number)] = container(str(number), args=["x" * 1024 * 1024])
+        for number in range(12):
+            runtime.store.containers[str(number)] = container(str(number), args=["x" * 400_000])
         with pytest.raises(AdaptationError, match="does not handle a Synchronize in several parts"):
             Plugin(Synchronize=api.SynchronizeResponse()).connect(runtime)
+
+
+@pytest.mark.parametrize(("count", "size"), [(2, 2_200_000), (8, 600_000), (100, 1_200_000)])
+def test_eight_objects_that_are_longer_than_a_message_fail_as_in_nri(count: int, size: int) -> None:
+    with Runtime(request_timeout=SOON) as runtime:
+        for number in range(count):
+            runtime.store.containers[str(number)] = container(str(number), args=["x" * size])
+        with pytest.raises(
+            AdaptationError, match=r"10-test could not be synchronized: \d pods and containers are \d+"
+        ):
+            Plugin().connect(runtime)
+        assert runtime.plugins == []
+
+
+@pytest.mark.parametrize(("pods", "containers"), [(0, 0), (1, 0), (0, 1), (9, 40), (40, 1), (1, 200), (33, 33)])
+def test_parts_have_everything_once_and_in_order(pods: int, containers: int) -> None:
+    of_pods = [api.PodSandbox(id=f"{number}" + "x" * 1000) for number in range(pods)]
+    of_containers = [api.Container(id=f"{number}" + "x" * 1000) for number in range(containers)]
+    made = [*parts(of_pods, of_containers, limit=9000)]
+    assert [part.more for part in made] == [True] * (len(made) - 1) + [False]
+    assert [pod for part in made for pod in part.pods] == of_pods
+    assert [item for part in made for item in part.containers] == of_containers
+    assert all(part.ByteSize() <= 9000 for part in made)
 
 
 def test_one_that_does_not_get_synchronized_in_time_is_out() -> None:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from google.protobuf.message import Message
 
 from nri.adaptation import AdaptationError, EventError, Exchange, Runtime
 from nri.adaptation.lifecycle import PodTemplate, Replayer
@@ -15,7 +16,7 @@ from nri.v2 import api
 from nri.v2.api import Event, events
 from nri.v2.ttrpc import Code, StatusError
 from tests.support.v2_plugin import ALL, Plugin, adjusts, container, pod, quota, updates
-from tests.support.waiting import SOON
+from tests.support.waiting import SOON, wait_until
 
 RPCS: dict[str, Any] = {method.rpc: method.response() for method in events.METHODS}
 STATE_CHANGES = {method.rpc for method in events.METHODS if method.state_change}
@@ -269,6 +270,58 @@ def test_a_validator_sees_it_all_and_can_reject_it() -> None:
     assert owners.simple[api.Field.CPUQuota] == "10-setter"
     assert dict(owners.compound[api.Field.Annotations].owners) == {"a": "10-setter"}
     assert [(plugin.index, plugin.name) for plugin in request.plugins] == [("10", "setter"), ("20", "validator")]
+
+
+VALIDATES = (Event.CREATE_CONTAINER, Event.VALIDATE_CONTAINER_ADJUSTMENT)
+
+
+@pytest.mark.parametrize("has_others", [False, True])
+@pytest.mark.parametrize("leaves_at", ["CreateContainer", "ValidateContainerAdjustment", "before"])
+def test_nothing_is_created_when_a_validator_gives_no_answer(leaves_at: str, has_others: bool) -> None:
+    def leave(request: object) -> Message:
+        leaver.hang_up()
+        return api.CreateContainerResponse()
+
+    consent = api.ValidateContainerAdjustmentResponse()
+    answers: dict[str, Any] = {"CreateContainer": api.CreateContainerResponse()}
+    answers |= {"ValidateContainerAdjustment": consent} | ({leaves_at: leave} if leaves_at != "before" else {})
+    with Runtime() as runtime:
+        if has_others:
+            for index in ("05", "30"):
+                Plugin(index, "fine", wants=VALIDATES[1:], ValidateContainerAdjustment=consent).connect(runtime)
+        leaver = Plugin("10", "leaver", wants=VALIDATES, **answers).connect(runtime)
+        if leaves_at == "before":
+            leaver.hang_up()
+            assert wait_until(lambda: "10-leaver" not in runtime.plugins)
+        with pytest.raises(EventError, match="ValidateContainerAdjustment: plugin 10-leaver: gave no answer"):
+            runtime.create_container(pod(), container())
+        assert runtime.store.containers == {}
+        assert runtime.create_container(pod(), container()).error is None  # it is not connected any more
+
+
+def test_validators_are_asked_side_by_side_and_all_of_them() -> None:
+    """Each answers when the others have been asked."""
+    together = threading.Barrier(3, timeout=5)
+
+    def judge(request: object) -> Message:
+        together.wait()
+        return api.ValidateContainerAdjustmentResponse(reject=True, reason="too much")
+
+    with Runtime() as runtime:
+        validators = [
+            Plugin(index, "judge", wants=VALIDATES[1:], ValidateContainerAdjustment=judge).connect(runtime)
+            for index in ("10", "20", "30")
+        ]
+        with pytest.raises(EventError, match="10-judge: too much"):
+            runtime.create_container(pod(), container())
+        assert [validator.events for validator in validators] == [["ValidateContainerAdjustment"]] * 3
+
+
+def test_runtime_sends_the_patch_level_of_its_nri() -> None:
+    for version, sent in (((9, 8, 7), "v9.8.7"), ((0, 12), "v0.12.0")):
+        with Runtime(nri_version=version) as runtime:
+            plugin = Plugin().connect(runtime)
+            assert plugin.requests("Configure")[0].NRI_version == sent
 
 
 def test_conflicting_updates_at_a_stop_are_dropped(caplog: pytest.LogCaptureFixture) -> None:

@@ -378,6 +378,14 @@ def test_a_runtime_that_registers_but_does_not_configure_is_left(
     assert session.reason == "the runtime registered 42-tester, but did not configure it"
 
 
+def test_author_says_how_long_a_runtime_may_take_to_register_the_plugin() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        plugin = subscribed("run_pod_sandbox")
+        reason = stub.Runner(plugin, name="tester", index="42", sock=ours, registration_timeout=0.1).run()
+    assert str(reason).startswith("the runtime did not register 42-tester: ")
+
+
 def test_without_a_thread_the_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     real = threading.Thread.start
 
