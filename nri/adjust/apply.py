@@ -149,7 +149,7 @@ def _rule(device: dict[str, Any]) -> dict[str, Any]:
         "type": type_,
         "major": device["major"],
         "minor": device["minor"],
-        "access": "rwm",
+        "access": "rwm" if type_ == "b" else "rw",
     }
 
 

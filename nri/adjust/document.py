@@ -12,6 +12,7 @@ from nri.types.gojson import describe, shorten
 from nri.types.oci_values import (
     CDI_DEVICE,
     FILE_MODE,
+    HOOK_TIMEOUT,
     HOOKS,
     INT64,
     IO_CLASSES,
@@ -146,7 +147,7 @@ _HOOK = _table(
     path=PATH,
     args=array(PLAIN),
     env=array(PLAIN),
-    timeout=number(1, 2**31 - 1, whole=True, expected="an integer of seconds, at least 1"),
+    timeout=HOOK_TIMEOUT,
 )
 _MOUNT = _table(type=PLAIN, source=PLAIN, options=array(PLAIN))
 _RLIMIT_TYPE = text(matches=_is_rlimit, pattern="^RLIMIT_[A-Z]+(?!\\n)$", expected="a name such as RLIMIT_NOFILE")

@@ -19,10 +19,12 @@ from nri.config.entries import PluginEntry
 from nri.config.in_use import why_not
 from nri.config.loading import unread
 from nri.config.plugin_conf import check_conf, fault_at, openness_note
+from nri.config.source_positions import SourcePositions
 from nri.config.when import SKIP
 from nri.doctor import engines
 from nri.doctor.node import Node
 from nri.errors import NRIError, escape
+from nri.files import read_regular
 from nri.places import DEFAULT_CONF_DIR, beside
 from nri.process.conversation import Output, launch
 from nri.status import client
@@ -140,7 +142,7 @@ class Checked:
     def _check_hooks(self) -> None:
         """Look at the files of hooks: one that is wrong refuses every container."""
         from nri.plugins.hook_injector import DIRS, HookInjectorConf
-        from nri.plugins.hook_injector.hook_files import Subject, question, read_dirs
+        from nri.plugins.hook_injector.hook_files import MAX_FILE, PatternError, Subject, is_met, read_dirs
 
         try:
             files = read_dirs(HookInjectorConf.from_value(self.plugin.conf).dirs, DIRS)
@@ -149,9 +151,11 @@ class Checked:
             return
         for path, hook in files:
             try:
-                question(hook["when"], Subject(None))
-            except DecodeError as error:
-                self._fault(f"{path}: {error}")
+                is_met(hook["when"], Subject(None))
+            except PatternError as error:
+                positions = SourcePositions(read_regular(path, MAX_FILE)[0].decode(errors="replace"))
+                line, column = positions.key(error.path) if error.is_key else positions.value(error.path)
+                self._fault(f"{path}:{line}:{column}: {error}")
 
     def _about(self, binary: str) -> dict[str, Any] | None:
         """Return the plugin's answer to 'version'; None if it has none.

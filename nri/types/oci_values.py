@@ -70,6 +70,9 @@ HOOKS = ("prestart", "createRuntime", "createContainer", "startContainer", "post
 """The kinds of hooks."""
 
 
+HOOK_TIMEOUT = number(1, 2**31 - 1, whole=True, expected="a whole number of seconds, 1 to 2147483647")
+
+
 def flags(prefix: str, *allowed: str) -> Rule:
     """Return a rule for one of some words that begin with *prefix*."""
     return words(*[f"{prefix}{word}" for word in allowed])

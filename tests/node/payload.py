@@ -22,6 +22,7 @@ REQUIREMENTS = (
         "protobuf",
         "click",
         "jsonschema",
+        "google-re2",
         "hypothesis",
         "PyYAML",
     ),

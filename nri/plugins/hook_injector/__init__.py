@@ -19,7 +19,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from nri.plugins.hook_injector.hook_files import HookFile, Question
     from nri.types.v1 import Request, Result
 
 DIRS = ["/usr/share/containers/oci/hooks.d", "/etc/containers/oci/hooks.d"]
@@ -47,7 +46,7 @@ class HookInjector(Plugin):
     description = "Injects the OCI hooks of the node's hooks.d directories, oci-hooks(5)."
     resident = True
     acts_on = (State.SETUP,)
-    uses = ("nri.plugins.hook_injector.hook_files",)
+    uses = ("nri.plugins.hook_injector.hook_files", "re2")
     conf_class = HookInjectorConf
 
     def invoke(self, request: Request, conf: HookInjectorConf) -> Result:
@@ -58,32 +57,27 @@ class HookInjector(Plugin):
 
 
 def _hooks(request: Request, conf: HookInjectorConf, metadata: dict[str, str]) -> Any:
-    from nri.plugins.hook_injector.hook_files import Subject, decide, question, read_dirs
+    from nri.plugins.hook_injector.hook_files import Subject, is_met, read_dirs
 
     why_not = shared.why_not_allowed(request, "annotations", conf.allow.get("annotations") or False)
     container = Subject(request.spec)
-    asked: list[tuple[str, HookFile, Question]] = []
-    ignored: list[tuple[str, HookFile, Question]] = []
-    for path, file in read_dirs(conf.dirs, DIRS, conf.run):
-        try:
-            to_decide = question(file["when"], container)
-        except NRIError as error:
-            raise NRIError(f"{escape(shorten(path, 200))}: {error}") from error
-        if to_decide is not None:
-            (ignored if file["when"].get("annotations") and why_not else asked).append((path, file, to_decide))
     hooks: dict[str, list[Any]] = {}
     names = []
-    answers = decide([to_decide for _, _, to_decide in asked + ignored])  # those that cannot count come last
-    for (path, _, _), is_met in zip(ignored, answers[len(asked) :], strict=True):
-        if is_met:
-            shared.ignore(metadata, path, why_not)
-    for (path, file, _), is_met in zip(asked, answers, strict=False):
-        if is_met is None:
+    for path, file in read_dirs(conf.dirs, DIRS, conf.run):
+        try:
+            answer = is_met(file["when"], container)
+        except NRIError as error:
+            raise NRIError(f"{escape(shorten(path, 200))}: {error}") from error
+        if answer is not False and file["when"].get("annotations") and why_not:
+            if answer:
+                shared.ignore(metadata, path, why_not)
+            continue
+        if answer is None:
             where = f"{escape(shorten(path, 200))}: when.commands"
             raise NRIError(f"{where}: the request has no spec.process.args; expected a container's command")
-        if not is_met:
+        if not answer:
             continue
-        for stage in file["stages"]:
+        for stage in ["createRuntime" if stage == "prestart" else stage for stage in file["stages"]]:  # as podman
             hooks.setdefault(stage, []).append({key: item for key, item in file["hook"].items() if item})
         names.append(path.rpartition("/")[2])
     if names:

@@ -338,11 +338,22 @@ def test_check_names_a_hook_file_that_refuses_every_container(host: Host) -> Non
     assert ran.status == 1
     assert f"{hooks}/bad.json: line 1 column 2" in ran.stderr
     when = {"annotations": {"a": "("}}
-    document = {"version": "1.0.0", "hook": {"path": "/bin/true"}, "when": when, "stages": ["prestart"]}
-    (hooks / "bad.json").write_text(json.dumps(document))
-    ran = command(host, "check")
-    assert ran.status == 1
-    assert f"{hooks}/bad.json: when.annotations.a: found '('" in ran.stderr
+    document = {"version": "1.0.0", "hook": {"path": "/bin/true"}, "stages": ["prestart"]}
+    for changes, fault in (
+        ({}, "4:9: when.annotations.a: found '(', expected a regular expression: missing ): ("),
+        (
+            {"annotations": {"[": "x"}},
+            "4:4: when.annotations: found '[', expected a regular expression: missing ]: [",
+        ),
+        (
+            {"annotations": {}, "commands": ["sh", "(?=x)"]},
+            "6:4: when.commands[1]: found '(?=x)', expected a regular",
+        ),
+    ):
+        (hooks / "bad.json").write_text(json.dumps({"when": when | changes} | document, indent=1))
+        ran = command(host, "check")
+        assert ran.status == 1
+        assert f"{hooks}/bad.json:{fault}" in ran.stderr
 
 
 def test_check_notes_that_a_plugin_with_ignore_can_be_left_out(host: Host) -> None:

@@ -107,11 +107,16 @@ CASES: list[tuple[list[dict[str, Any]], str, Any]] = [
     ([linux(devices=[{"path": "/dev/old", "remove": True}])], "linux.devices", [KEPT]),
     ([linux(devices=[BLOCK])], "linux.devices", [KEPT, BLOCK]),
     (
+        [linux(devices=[BLOCK])],
+        "linux.resources.devices",
+        [{"allow": False, "access": "rwm"}, {"allow": True, "type": "b", "major": 8, "minor": 0, "access": "rwm"}],
+    ),
+    (
         [linux(devices=[BLOCK | {"type": "u"}, PIPE], resources={"devices": [{"allow": False, "type": "c"}]})],
         "linux.resources.devices",
         [
             {"allow": False, "access": "rwm"},
-            {"allow": True, "type": "c", "major": 8, "minor": 0, "access": "rwm"},
+            {"allow": True, "type": "c", "major": 8, "minor": 0, "access": "rw"},
             {"allow": False, "type": "c"},
         ],
     ),

@@ -1,6 +1,5 @@
 """hook-injector: which hooks of oci-hooks(5) a container gets, and which files are refused."""
 
-import errno
 import json
 import os
 import time
@@ -9,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from nri.plugins.hook_injector import DIRS, HookInjector, hook_files
+from nri.plugins.hook_injector import DIRS, HookInjector
+from nri.plugins.hook_injector.hook_files import read_dirs
 from nri.types.v1 import Result
-from tests.support.processes import open_fds
-from tests.support.system_faults import Failing
 from tests.unit.plugins.asking import error, run
 
 PLUGIN = HookInjector()
@@ -97,7 +95,7 @@ def test_later_directory_hides_a_file_of_the_same_name(hooks: Hooks) -> None:
     hooks.write("a.json", hooks.etc, stages=["poststart"])
     hooks.write("b.json")
     result = hooks.run()
-    assert sorted(result.adjust["hooks"]) == ["poststart", "prestart"]
+    assert sorted(result.adjust["hooks"]) == ["createRuntime", "poststart"]
 
 
 FLUID = {"department": "fluid"}
@@ -120,8 +118,7 @@ CONDITIONS: list[tuple[dict[str, Any], bool]] = [
 ]
 
 
-def test_all_conditions_must_hold(hooks: Hooks, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hook_files, "SECONDS", 60.0)
+def test_all_conditions_must_hold(hooks: Hooks) -> None:
     for when, is_injected in CONDITIONS:
         hooks.write("a.json", when=when)
         assert hooks.injected(WORKLOAD) == (["a.json"] if is_injected else [])
@@ -142,8 +139,7 @@ def test_bind_mounts_are_found_in_the_request(hooks: Hooks) -> None:
 # Whose annotations count
 
 
-def test_annotations_of_a_pod_that_is_not_allowed_do_not_count(hooks: Hooks, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hook_files, "SECONDS", 60.0)  # a pattern without an answer in time counts as met
+def test_annotations_of_a_pod_that_is_not_allowed_do_not_count(hooks: Hooks) -> None:
     for allow in (None, {}, {"annotations": False}, {"annotations": ["other"]}):
         annotated = hooks.write("a.json", when={"annotations": {"department": ".*"}})
         hooks.write("b.json", when={"annotations": {"another": ".*"}})
@@ -156,33 +152,45 @@ def test_annotations_of_a_pod_that_is_not_allowed_do_not_count(hooks: Hooks, mon
         assert annotated.name in ignored
 
 
-def test_backtracking_texts_avoid_no_hook_and_share_one_limit(hooks: Hooks) -> None:
-    hooks.write("plain.json")
-    for number in range(30):
-        hooks.write(f"{number:02}.json", when={"annotations": {".*": "^(a+)+$"}, "commands": ["^(a+)+$"]})
-    assert len(hooks.injected({"x": "a" * 64 + "!"}, process={"args": ["a" * 64 + "!"]})) == 31
+# The patterns of podman, which are those of RE2
 
 
-def test_hooks_that_no_pod_can_influence_are_decided_first(hooks: Hooks) -> None:
-    hooks.write("a.json", when={"annotations": {".*": "^(a+)+$"}})
-    hooks.write("z.json", when={"commands": ["^no$"]})
-    assert hooks.injected({"x": "a" * 64 + "!"}, allow={}, process={"args": ["yes"]}) == []
-    ignored = hooks.run({"x": "a" * 64 + "!"}, allow={}, process={"args": ["yes"]}).metadata["ignored"]
-    assert "a.json" in ignored
+@pytest.mark.parametrize(
+    ("pattern", "text", "matches"),
+    [
+        *(("^[[:^digit:]]$", "a", True), ("^[[:^digit:]]$", "7", False), ("^[[:word:]]+$", "a_7", True)),
+        *(("^[[:ascii:]]$", "x", True), ("^[[:ascii:]]$", "\xe9", False), ("^[[:alpha:][:digit:]]+$", "a7", True)),
+        *(("^7$", "7", True), ("^7$", "7\n", False), ("(?m)^7$", "7\n", True), ("^7\\z", "7\n", False)),
+        *(("^x{,2}$", "x{,2}", True), ("^x{,2}$", "xx", False), ("^x{1,2}$", "xx", True)),
+        *(("^\\s$", "\v", False), ("^\\s$", " ", True), ("^\\w$", "\xe9", False), ("^\\d$", "\u0663", False)),
+        *(("(?i)^AB$", "ab", True), ("a(?i)B", "ab", True), ("(?s)^.$", "\n", True), ("^.$", "\n", False)),
+        *(("^\\pL$", "\xe9", True), ("^.$", "\xe9", True), ("^(a|b)+?$", "abab", True), ("", "anything", True)),
+        ("(a+)+$", "a" * 200_000 + "!", False),
+        ("^(a+)+$", "a" * 200_000, True),
+    ],
+)
+def test_patterns_mean_the_same_as_in_podman(hooks: Hooks, pattern: str, text: str, matches: bool) -> None:
+    hooks.write("a.json", when={"annotations": {"^note$": pattern}})
+    assert hooks.injected({"note": text}) == (["a.json"] if matches else [])
 
 
-def test_text_that_is_too_long_to_match_counts_as_a_match(hooks: Hooks) -> None:
-    hooks.write("a.json", when={"annotations": {"^note$": "y"}})
-    assert hooks.injected({"note": "x" * 4096}) == []
-    assert hooks.injected({"note": "x" * 4097}) == ["a.json"]
+@pytest.mark.parametrize("pattern", ["(?=x)", "(?<!x)y", "\\1", "a**", "x{1001}", "(?P<", "[[:nope:]]"])
+def test_pattern_that_podman_refuses_is_refused_with_the_reason(
+    hooks: Hooks, pattern: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = hooks.write("a.json", when={"commands": ["fine", pattern]})
+    error = hooks.run().error
+    assert error.startswith(f"{path}: when.commands[1]: found {pattern!r}, expected a regular expression: ")
+    assert len(error.rpartition(": ")[2]) > 1
+    assert capfd.readouterr() == ("", "")
 
 
-def test_failed_fork_for_matching_is_an_error(hooks: Hooks, monkeypatch: pytest.MonkeyPatch) -> None:
-    hooks.write("a.json", when={"commands": ["sh"]})
-    monkeypatch.setattr(hook_files, "os", Failing(os, "fork", errno.EAGAIN))
-    before = open_fds()
-    assert "no process can be forked to match patterns: Resource temporarily" in hooks.run().error
-    assert open_fds() == before
+def test_prestart_is_createruntime_as_in_podman(hooks: Hooks) -> None:
+    hooks.write("a.json", stages=["createRuntime"])
+    hooks.write("b.json", stages=["prestart"])
+    hooks.write("c.json", stages=["createRuntime"], hook={"path": str(hooks.program), "args": ["c"]})
+    hook = {"path": str(hooks.program)}
+    assert hooks.run().adjust == {"hooks": {"createRuntime": [hook, hook, hook | {"args": ["c"]}]}}
 
 
 # What is refused
@@ -197,6 +205,10 @@ WRONG_FILES: list[tuple[dict[str, Any], str]] = [
     ({"hook": {"path": "/gone"}}, "hook.path: found the string '/gone', expected a program: No such file"),
     ({"hook": {"path": "/etc"}}, "hook.path: /etc is not a regular file; expected a program"),
     ({"hook": {"path": TRUE, "timeout": -1}}, "hook.timeout: found the number -1, expected a whole number"),
+    (
+        {"hook": {"path": TRUE, "timeout": 10**10}},
+        "hook.timeout: found the number 10000000000, expected a whole number of seconds, 1 to 2147483647",
+    ),
     ({"when": None}, "when: missing, expected an object"),
     ({"when": {"commands": []}}, "when: no condition, expected one of always, annotations, commands, hasBindMounts"),
     ({"when": {"always": "yes"}}, "when.always: found the string 'yes', expected true or false"),
@@ -303,7 +315,7 @@ def test_directory_that_conf_names_must_exist(hooks: Hooks) -> None:
 
 def test_directories_of_a_distribution_need_not_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = str(tmp_path / "none")
-    assert hook_files.read_dirs([directory], [directory]) == []
+    assert read_dirs([directory], [directory]) == []
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"a": "x"}', "\xff", '{"a": null}'])
