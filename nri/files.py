@@ -1,4 +1,4 @@
-"""Files that others can put something else in place of: read without blocking, and replaced in one step."""
+"""Files that others can put something else in place of: read without blocking, appended to, replaced in one step."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import errno
 import os
 import stat
 
+from nri import trust
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _NEW = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+
+_LOG = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NOCTTY | os.O_NONBLOCK
 
 _KINDS = {
     stat.S_IFREG: "a regular file",
@@ -54,6 +58,22 @@ def read_regular(path: str, limit: int) -> tuple[bytes, os.stat_result]:
 def _require_regular(path: str, mode: int) -> None:
     if not stat.S_ISREG(mode):
         raise UnfitFileError(errno.EINVAL, f"found {describe(mode)}, expected a regular file", path)
+
+
+def open_log(path: str) -> int:
+    """Open a log file to append to it, without blocking; return its descriptor. It is made with mode 0600.
+
+    Logs have the pods' annotations, so a file that is there must be ours or root's, and only we may write to it.
+
+    :raises UnfitFileError: it is another user's, or writable by others.
+    :raises OSError: it is a link, or cannot be opened.
+    """
+    fd = os.open(path, _LOG, 0o600)
+    status = os.fstat(fd)
+    if not stat.S_ISCHR(status.st_mode) and (wrong := trust.judge(status)):
+        os.close(fd)
+        raise UnfitFileError(errno.EPERM, f"it {wrong}", path)
+    return fd
 
 
 def replace(path: str, data: bytes, finish: Callable[[int], object] = lambda fd: None) -> int:

@@ -14,6 +14,7 @@ import time
 
 from nri import __version__, skel
 from nri.errors import NRIError, escape
+from nri.files import open_log
 from nri.skel import Plugin
 from nri.types import fields, gojson
 from nri.types.conf import Conf
@@ -38,7 +39,6 @@ MAX_DOCUMENT = 64 * 1024
 MAX_LINE = 3072
 """Bytes of a document on stderr: hosts cut a line after 4096."""
 
-_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _HIDDEN = _LEFT_OUT = "…"
 
 
@@ -138,7 +138,7 @@ def _append(path: str, data: bytes) -> None:
     """
     shown = escape(shorten(path, 200))
     try:
-        fd = os.open(path, _FLAGS, 0o600)
+        fd = open_log(path)
         try:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
                 raise NRIError(

@@ -14,6 +14,7 @@ import stat
 import time
 
 from nri.errors import escape
+from nri.files import open_log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ TIMEOUT = 1.0
 """Seconds that all writes to stderr together may wait."""
 
 _PIPE_BUF = 4096  # bytes that a pipe accepts without blocking after poll(2) has reported it writable
-_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
 
 
 class Reporter:
@@ -75,9 +75,9 @@ class Reporter:
 
 
 def append(path: str, data: bytes) -> str:
-    """Append to a log file, which is made with mode 0600 if there is none; return the error, "" for none."""
+    """Append to a log file, by :func:`nri.files.open_log`; return the error, "" for none."""
     try:
-        fd = os.open(path, _FLAGS, 0o600)
+        fd = open_log(path)
         try:
             return "" if os.write(fd, data) == len(data) else "it does not accept a whole line"
         finally:

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from nri import trust
 from nri.errors import NRIError, escape, reason_of
+from nri.files import open_log
 from nri.places import DEFAULT_RECORD_DIR, beside
 from nri.types.gojson import shorten
 from nri.types.v1 import State
@@ -242,11 +243,8 @@ def _own_file(path: str) -> logging.Handler:
 
 
 class _Private(logging.FileHandler):
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
-
     def _open(self) -> Any:
-        fd = os.open(self.baseFilename, self.flags, 0o600)
-        return open(fd, "a", encoding="utf-8", errors="backslashreplace")
+        return open(open_log(self.baseFilename), "a", encoding="utf-8", errors="backslashreplace")
 
 
 class _PrivateFile(_Private, WatchedFileHandler):
@@ -255,8 +253,6 @@ class _PrivateFile(_Private, WatchedFileHandler):
 
 class _PrivateRotatingFile(_Private, RotatingFileHandler):
     """A file that no other program rotates."""
-
-    flags = _Private.flags | os.O_NOFOLLOW
 
 
 def _is_journal() -> bool:
