@@ -25,7 +25,7 @@ from nri import files, trust
 from nri.client.oci import MAX_CONFIG, parse_config, spec_from_oci
 from nri.errors import NRIError, escape
 from nri.runtime.commandline import RESOURCES
-from nri.runtime.invocation import bare_spec_of, request, spec_of
+from nri.runtime.invocation import EndedError, bare_spec_of, request, spec_of
 from nri.types import DecodeError, gojson
 from nri.types.jsonobject import mismatch
 from nri.types.v1 import Spec, State
@@ -103,6 +103,9 @@ def _run_create(call: Invocation, chains: HostChains, id_: str, oci: dict[str, A
 
     try:
         chains.run(request(State.CREATE, id_, spec, _pid(call, id_)), if_killed=lambda: call.destroy(id_))
+    except EndedError:
+        call.destroy(id_)
+        raise
     except (NRIError, OSError):
         call.take_back(chains, id_, spec)
         raise
@@ -185,6 +188,9 @@ def restore(call: Invocation) -> int:
         spec = spec_of(state)
         asked = request(State.CREATE, id_, spec, state.pid, late=True)
         chains.run(asked, if_killed=lambda: call.destroy(id_))
+    except EndedError:
+        call.destroy(id_)
+        raise
     except (NRIError, OSError):
         call.take_back(chains, id_, spec)
         raise

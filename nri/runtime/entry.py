@@ -66,13 +66,16 @@ def _run(name: str, line: CommandLine, real: Real, options: WrapperOptions) -> i
             report.note(options.fault)
             real.execute(line.words)
         from nri.runtime import commands
-        from nri.runtime.invocation import Invocation
+        from nri.runtime.invocation import EndedError, Invocation
 
         if _signal.getsignal(_signal.SIGINT) != _signal.SIG_IGN:
             _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
         # freeze: pause and resume
         run: Callable[[Invocation], int] = getattr(commands, line.command, commands.freeze)
-        return run(Invocation(line, real, options, report))
+        try:
+            return run(Invocation(line, real, options, report))
+        except EndedError as ended:
+            return -ended.number
     except (NRIError, OSError) as error:
         report.error(*str(error).split("\n"))
         return 1
@@ -87,5 +90,6 @@ def end(status: int) -> NoReturn:
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
         if -status not in (9, 19):  # SIGKILL and SIGSTOP have no handlers
             _signal.signal(-status, _signal.SIG_DFL)
+            _signal.pthread_sigmask(_signal.SIG_UNBLOCK, [-status])
         os.kill(os.getpid(), -status)
     os._exit(status)  # all output is written; the interpreter's shutdown would take some more milliseconds

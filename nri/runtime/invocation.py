@@ -254,9 +254,10 @@ class HostChains:
         :param changes: as for :meth:`nri.client.Client.invoke`.
         :param on_late: called with the reason before the process ends because the time is over; by default the reason
             is reported.
-        :param if_killed: called in another process if this one ends before the chain does, by a signal or because
-            something blocks; no plugin runs any more then.
+        :param if_killed: called in another process if this one is killed before the chain ends, or because something
+            blocks; no plugin runs any more then.
         :raises NRIError: if the chain fails, or cannot be run.
+        :raises EndedError: a signal ends this process; no plugin runs any more, and such signals are blocked.
         """
         plugins = self._client.chain(request.state, request)
         if not plugins:
@@ -320,14 +321,26 @@ class Surroundings:
         resource.setrlimit(resource.RLIMIT_CORE, self._core)
 
 
-def _handle_ending(end: Callable[[str], None]) -> dict[int, object]:
-    """Have the signals that end this process report it first; the watchdog then kills the plugins."""
+class EndedError(BaseException):
+    """A signal ends this process while a chain runs: what was begun is undone first. Further ones wait.
+
+    :ivar number: the signal's.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"ended by signal {number}")
+        self.number = number
+
+
+def _handle_ending(report: Callable[[str], None]) -> dict[int, object]:
+    """Have the signals that end this process end the chain, and be reported."""
     import _signal
 
     def handle(number: int, _frame: object) -> None:
-        _signal.signal(number, _signal.SIG_DFL)
-        end(f"ended by signal {number}")
-        os.kill(os.getpid(), number)
+        _signal.pthread_sigmask(_signal.SIG_BLOCK, ENDING)
+        ended = EndedError(number)
+        report(str(ended))
+        raise ended
 
     before = {number: _signal.getsignal(number) for number in ENDING}
     for number, handler in before.items():

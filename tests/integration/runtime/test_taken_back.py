@@ -83,3 +83,21 @@ def test_container_below_a_relative_root_is_deleted(runtime: Runtime) -> None:
         (call,) = until(deletes, "the deletion")
         root = call["argv"][call["argv"].index("--root") + 1]
         assert os.path.join(call["cwd"], root) == str(runtime.host.root / "state")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("words", [RESTORE, ("create", "--bundle", "bundle", "web")], ids=["restore", "create"])
+def test_container_is_deleted_before_a_signal_ends_nri_runc(
+    runtime: Runtime, number: signal.Signals, words: tuple[str, ...]
+) -> None:
+    """Its caller may look at once, or remove the bundle."""
+    runtime.script(DELETE)
+    with hanging_in_a_plugin(runtime, *words) as process:
+        process.send_signal(number)
+        assert wait_until(lambda: deleting(runtime))
+        process.send_signal(signal.SIGTERM)  # it waits until that is done
+        assert process.poll() is None
+        (runtime.real.parent / "go").touch()
+        assert process.wait(SOON) == -number
+        assert (runtime.real.parent / "deleted").exists()
+        assert len(deleting(runtime)) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -38,7 +39,7 @@ def by_runtime(path: Path) -> str:
 
 def by_bridge(path: Path) -> str:
     bridge_log.set_up(BridgeOptions(log_file=str(path)), launched=True)
-    bridge_log.logging.getLogger("nri").error("a line")
+    logging.getLogger("nri").error("a line")
     bridge_log.drain()
     return str(bridge_log.describe()["fault"])
 
