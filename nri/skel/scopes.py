@@ -6,8 +6,12 @@ alone. Source: ``GetEffectiveAnnotation`` in pkg/plugin/annotations.go of contai
 
 from __future__ import annotations
 
+from nri.types import DecodeError, gojson
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from nri.types.v1 import Request
 
 SCOPES = ("container", "pod", "")
@@ -19,6 +23,9 @@ CONTAINER_NAME_KEYS = (
     "io.kubernetes.container.name",  # CRI-O, the kubelet's own label
 )
 """The annotations that hold a container's name, by runtime."""
+
+METADATA = "io.kubernetes.cri-o.Metadata"
+"""CRI-O's annotation with the CRI's metadata, JSON: without a kubelet (crictl) nothing else has the name."""
 
 
 def scoped(request: Request, key: str) -> tuple[str, str] | None:
@@ -52,4 +59,16 @@ def container_name(request: Request) -> str | None:
     for key in CONTAINER_NAME_KEYS:
         if key in annotations:
             return annotations[key]
-    return None
+    return name_in_metadata(annotations)
+
+
+def name_in_metadata(annotations: Mapping[str, str]) -> str | None:
+    """Return the container's name in :data:`METADATA`; None if it is not there."""
+    if METADATA not in annotations:
+        return None
+    try:
+        value = gojson.loads(annotations[METADATA])
+    except DecodeError:
+        return None
+    name = value.get("name") if isinstance(value, dict) else None
+    return name if isinstance(name, str) and name else None

@@ -7,6 +7,7 @@ error (the container does not start), unless the plugin's ``failurePolicy`` is `
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 from typing import TYPE_CHECKING, TypeVar
@@ -73,6 +74,7 @@ class Bridge(stub.V2Plugin):
         self._status_socket = StatusSocket(self.status.answer)
         self._pods = requests.Pods()
         self._abilities = requests.BridgeAbilities("this runtime", (0, 2))
+        self._is_crio = False
 
     def configure(self, config: str, runtime: RuntimeInfo) -> None:
         """Take the options and the runtime's identity. Refuse nothing: see :meth:`BridgeOptions.read`."""
@@ -89,8 +91,8 @@ class Bridge(stub.V2Plugin):
             self.status.is_in(CONNECTED)
             self.open_status()
         within = min(PLUGINS_WITHIN, (runtime.request_timeout or PLUGINS_WITHIN * 4) / 4)
-        is_crio = runtime.name == "cri-o"
-        self.chains.configure(runtime_runs_pods=runs_pods, refuses_starts=not is_crio, within=within)
+        self._is_crio = runtime.name == "cri-o"
+        self.chains.configure(runtime_runs_pods=runs_pods, refuses_starts=not self._is_crio, within=within)
 
     def synchronize(
         self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]
@@ -132,8 +134,14 @@ class Bridge(stub.V2Plugin):
         self._run_sandbox(self._pods.resized(_identified(request.pod, "pod")), State.UPDATE, call)
 
     def stop_pod_sandbox(self, request: api.StopPodSandboxRequest, call: Call) -> None:
-        """Run ``delete`` for the sandbox."""
-        self._run_sandbox(self._pods.complete(_identified(request.pod, "pod")), State.DELETE, call)
+        """Run ``delete`` for the sandbox.
+
+        CRI-O returns an error before it marks the pod as stopped, and so at every try. A failure is logged and
+        counted in any case, so it gets none.
+        """
+        pod = self._pods.complete(_identified(request.pod, "pod"))
+        with contextlib.suppress(*[StatusError] if self._is_crio else []):
+            self._run_sandbox(pod, State.DELETE, call)
 
     def remove_pod_sandbox(self, request: api.RemovePodSandboxRequest, call: Call) -> None:
         """Forget the pod: no event about it follows."""

@@ -131,7 +131,14 @@ def with_resources(pod: PodSandbox, resources: LinuxResources) -> PodSandbox:
 def name_of(pod: PodSandbox, container: Container | None = None) -> str:
     """Return ``NAMESPACE/POD[/CONTAINER]``, for the log."""
     name = f"{pod.namespace}/{pod.name}"
-    return name if container is None else f"{name}/{container.name}"
+    if container is None:
+        return name
+    of_container = container.name
+    if not of_container:
+        from nri.skel.scopes import name_in_metadata
+
+        of_container = name_in_metadata(container.annotations) or ""
+    return f"{name}/{of_container}"
 
 
 def _facts(pod: PodSandbox, spec: Spec, *, is_sandbox: bool, is_whole: bool = True) -> Facts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -12,8 +13,11 @@ from typing import Any
 import pytest
 
 from nri.errors import NRIError
+from nri.skel.scopes import container_name
 from nri.status import status
+from nri.types.v1 import Request
 from nri.v1bridge import late
+from nri.v1bridge.requests import name_of
 from nri.v2 import api
 from nri.v2.ttrpc import StatusError
 from tests.integration.v1bridge.bridge_process import (
@@ -485,6 +489,32 @@ def test_a_start_that_cri_o_has_given_up_gets_a_late_create(host: Host, is_on: b
     if is_on:
         assert wait_until(lambda: not node.bridge.chains.describe()["withoutPlugins"])
     assert [(kept["state"], kept.get("late")) for kept in node.kept] == ([("create", True)] if is_on else [])
+
+
+@pytest.mark.parametrize("fault", ["fails", "is missing", "takes too long"])
+def test_failed_delete_of_a_sandbox_lets_cri_o_stop_the_pod(host: Host, node: Node, fault: str) -> None:
+    """CRI-O returns the error before it marks the pod as stopped, at every try; containerd only logs it."""
+    step = {"fails": ["error", "no"], "takes too long": ["hang"]}.get(fault, ["nothing"])
+    host.configure(node.keeper("keeper", step, timeout=0.2))
+    if fault == "is missing":
+        (host.bin / "keeper").unlink()
+    for name in ("containerd", "cri-o"):
+        node.runtime(name, "1.36.3")
+        with contextlib.nullcontext() if name == "cri-o" else pytest.raises(StatusError):
+            node.stop_pod()
+        with pytest.raises(StatusError):
+            node.stop()  # CRI-O logs that of a container
+    (about,) = json.loads(node.bridge.status.answer(""))["plugins"]
+    assert about["lastError"]["state"] == "delete"
+
+
+def test_container_without_a_label_has_the_name_of_cri_os_metadata(host: Host, node: Node) -> None:
+    host.configure(node.keeper(states=["setup"]))
+    annotations = {"io.kubernetes.cri-o.Metadata": '{"name":"app","attempt":1}'}
+    node.create(name="", annotations=annotations)
+    request = Request.from_json(json.dumps(node.kept[0]))
+    assert container_name(request) == "app"
+    assert name_of(pod(), container(name="", annotations=annotations)).endswith("/app")
 
 
 def test_an_end_that_the_runtime_has_given_up_still_reaches_the_plugins(host: Host, node: Node) -> None:
