@@ -14,6 +14,7 @@ the request gets a process of its own.
 
 from __future__ import annotations
 
+import errno
 import functools
 import logging
 import os
@@ -208,7 +209,7 @@ class Resident:
         elif word == READY:
             self._is_ready = True
         elif word in (CHANGED, REFUSED):
-            self.changed, self.is_alive = argument.decode("utf-8", "backslashreplace"), False
+            self.changed, self.is_alive = readable(argument), False
         return word, argument
 
     def end(self, give_up: float | None = None) -> int:
@@ -259,7 +260,10 @@ class _AskedResident(Asked):
                 break
             word, argument = self._resident.receive()
             if word == ENDED:
-                self._status = int(argument) & 0xFF if argument.isdigit() else 1
+                if not (argument.isdigit() and len(argument) < 4 and int(argument) < 256):
+                    said = shorten(readable(b"ended " + argument), 80)
+                    raise OSError(errno.EPROTO, f"it said {said!r}, expected a status from 0 to 255")
+                self._status = int(argument)
                 return True
             if not word:
                 break

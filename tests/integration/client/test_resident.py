@@ -375,6 +375,33 @@ while True:
     assert node.run().metadata == {"version": "1"}
 
 
+SAY = """
+controls = [int(fd) for fd in os.listdir("/proc/self/fd") if fd > "2"]
+controls = [fd for fd in controls if os.path.exists(f"/proc/self/fd/{fd}")]
+controls = [fd for fd in controls if os.readlink(f"/proc/self/fd/{fd}").startswith("socket")]
+os.write(controls[0], WORDS)
+time.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize("status", ["256", "-1", "x", "", "1000000000000", "0\x1b[2J"])
+def test_status_that_no_process_has_is_a_protocol_error(node: Node, status: str) -> None:
+    pid = node.make_ready()
+    failure = node.failure(SAY.replace("WORDS", repr(f"ended {status}".encode())))
+    assert "it could not be waited for or read: it said 'ended" in failure
+    assert failure.endswith("expected a status from 0 to 255")
+    assert failure.isprintable()
+    assert wait_until(lambda: not is_running(pid))
+
+
+def test_reason_of_a_resident_has_no_control_characters(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+    node.make_ready()
+    node.failure(SAY.replace("WORDS", repr(b"changed by \x1b[2J and \xff")), timeout=0.5)
+    node.residents.tidy()
+    (line,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert line == "noop is started for each request: a request changes its process: by \\x1b[2J and \\xff"
+
+
 def test_request_of_a_megabyte_arrives(node: Node) -> None:
     do = "result.extra['n'] = len(request.labels['text'])"
     before = node.make_ready()
