@@ -41,7 +41,7 @@ _MEMORY = "memory"
 _OF_THE_C_LIBRARY = 0b11 << 31  # signals 32 and 33, which it handles from the first thread on
 _COMPARED = (
     *(b"Umask", b"Uid", b"Gid", b"Groups", b"Threads", b"SigBlk", b"CapInh", b"CapPrm", b"CapEff", b"CapBnd"),
-    *(b"CapAmb", b"NoNewPrivs", b"Seccomp"),
+    *(b"CapAmb", b"NoNewPrivs", b"Seccomp", b"VmLck"),
 )
 """The lines of /proc/self/status, proc_pid_status(5), that a request must not change, beside SigIgn and SigCgt.
 
@@ -90,6 +90,7 @@ def serve(plugin: Plugin, answer: Answer) -> NoReturn:
     gc.collect()
     gc.freeze()
     unfinished, before, memory = _unfinished(null), _state(), 0
+    functions = _Functions()
     control.send(READY)
     for _ in range(MOST):
         stdout = _receive(control)
@@ -108,6 +109,7 @@ def serve(plugin: Plugin, answer: Answer) -> NoReturn:
         grown = after.pop(_MEMORY, 0)
         memory = memory or grown * GROWTH
         changed = [f"{name}: {before[name]}, then {value}" for name, value in after.items() if value != before[name]]
+        changed += functions.replaced()
         if changed or grown > memory:
             control.send(_message(CHANGED, changed[0] if changed else f"{_MEMORY}: {grown} KiB"))
             os._exit(0)
@@ -212,6 +214,9 @@ def _state() -> dict[str, Any]:
         "timers": ([getitimer(which)[0] > 0 for which in (0, 1, 2)], _content("timers")),
         "limits": _content("limits"),
         "priority": _priority(),
+        "personality": _content("personality"),
+        "timer slack": _content("timerslack_ns"),
+        "memory policy": _content("numa_maps", 128).partition(b" ")[2].partition(b" ")[0],
         "cgroup": _content("cgroup"),
         "descriptors": _links("fd"),
         "namespaces": _links("ns"),
@@ -229,16 +234,58 @@ def _state() -> dict[str, Any]:
     return state
 
 
+class _Functions:
+    """The functions and classes that all requests share: of the interpreter, ``os``, and what nri.skel uses.
+
+    Also notes what :func:`os.putenv` has set without :data:`os.environ`: no file of /proc shows that.
+    """
+
+    def __init__(self) -> None:
+        import builtins
+        import time
+
+        self._put: dict[object, object] = {}
+        real_put, real_unset = os.putenv, os.unsetenv
+
+        def putenv(key: Any, value: Any, /) -> None:
+            real_put(key, value)
+            self._put[os.fsdecode(key)] = os.fsdecode(value)
+
+        def unsetenv(key: Any, /) -> None:
+            real_unset(key)
+            self._put[os.fsdecode(key)] = None
+
+        os.putenv, os.unsetenv = putenv, unsetenv
+        shared = [
+            sys.modules[name] for name in sys.modules if name.startswith(("nri.skel", "nri.types", "nri.errors"))
+        ]
+        namespaces = [vars(module) for module in (builtins, os, sys, time, *shared)]
+        found = [(space, key, value) for space in namespaces for key, value in space.items() if callable(value)]
+        self._spaces, self._names = [space for space, _, _ in found], [name for _, name, _ in found]
+        self._values = [value for _, _, value in found]
+
+    def replaced(self) -> list[str]:
+        """Return what a request has changed, for people."""
+        changed = [f"putenv: {key}" for key, value in self._put.items() if os.environ.get(str(key)) != value]
+        self._put.clear()
+        now = list(map(dict.get, self._spaces, self._names))
+        if now != self._values:
+            pairs = zip(self._names, now, self._values, strict=True)
+            changed += [f"another function {name}" for name, one, other in pairs if one is not other]
+        return changed
+
+
 def _priority() -> tuple[object, ...]:
     """Return how the scheduler and the OOM killer prefer this process: nice, real-time priority, policy, score."""
     fields = _content("stat").rpartition(b")")[2].split()  # proc_pid_stat(5), from the third on
     return (*fields[16:17], *fields[37:39], _content("oom_score_adj"))
 
 
-def _content(name: str) -> bytes:
+def _content(name: str, size: int = -1) -> bytes:
+    """Return a file of this process; only its first *size* bytes if the kernel takes long for all."""
     try:
         with open(f"/proc/self/{name}", "rb", buffering=0) as file:
-            return file.readall()
+            return file.read(size) or b""
     except OSError:
         return b""  # a kernel without this file
 

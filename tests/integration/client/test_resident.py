@@ -247,6 +247,17 @@ CHANGES = {
     "scheduling": "os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))",
     "oom_score_adj": "open('/proc/self/oom_score_adj', 'w').write('100')",
     "NoNewPrivs": "import ctypes; ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)",
+    "putenv": "os.putenv('A', 'b')",
+    "unsetenv": "os.unsetenv('PATH')",
+    "personality": "import ctypes; ctypes.CDLL(None).personality(0x0040000)",
+    "timer slack": "import ctypes; ctypes.CDLL(None).prctl(29, 100_000, 0, 0, 0)",
+    "locked memory": "import ctypes; ctypes.CDLL(None).mlockall(1)",
+    "memory policy": (
+        "import ctypes; nodes = ctypes.c_ulong(1); assert os.path.exists('/proc/self/numa_maps')\n"
+        "assert ctypes.CDLL(None).syscall(238, 3, ctypes.byref(nodes), 64) == 0"
+    ),
+    "a patched module": "os.listdir = os.scandir",
+    "a patched class": "import nri.skel.plugin as p; p.Refusal = ValueError",
     "memory": "global M; M = bytearray(os.urandom(1 << 16) * 1000)",
     "a thread": "import _thread; _thread.start_new_thread(time.sleep, (1000,))",
     "a child": "spread('/dev/null')",
