@@ -239,7 +239,9 @@ class NRIAbilities(Abilities):
             return ""
         if field.nri == NEVER:
             return "no NRI v2 runtime applies it to a container that it creates"
-        return f"{self.name} has NRI {_dotted(self.version)}, which does not apply it; NRI {_dotted(field.nri)} does"
+        return (
+            f"{self.name} has NRI {_dotted(self.version[:2])}, which does not apply it; NRI {_dotted(field.nri)} does"
+        )
 
     def why_no_updated_field(self, field: AdjustField) -> str:
         """As for the base class."""

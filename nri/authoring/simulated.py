@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nri.adaptation.launched import parse_name
 from nri.authoring.source import SourceError, about, content, entry_beside, find, is_v2_source
-from nri.cgroups import Mounts
+from nri.cgroups import Mounts, NoKnobError, Quota, parse_cpus
+from nri.cgroups.cgroup import find as find_cgroup
+from nri.cgroups.knob_values import weight_of_shares
 from nri.cgroups.paths import expand
 from nri.client import Invoker
 from nri.config.entries import ConfigList, PluginEntry, is_type_name
@@ -28,6 +30,7 @@ from nri.testing.cgroup_files import files_of
 from nri.types.v1 import Result
 from nri.v1bridge import Bridge, BridgeOptions
 from nri.v2 import api, stub
+from nri.v2.api.convert import resources_to_oci
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -141,20 +144,36 @@ class Cgroups:
 
         :raises NRIError: the kernel, or another program's delegation, does not allow it.
         """
-        path = expand(path)
-        cpu, memory = resources.cpu, resources.memory
         if self._tree is not None:
-            self._tree.make(path)
-            limits = {
-                "cpu": {"quota": cpu.quota.value, "period": cpu.period.value or 100_000},
-                "memory": {"limit": max(0, memory.limit.value)},
-            }
-            for knob, text in files_of(limits, self.kind).items():
-                self._tree.put(f"{path}/{knob}", text)
-            return
+            self._tree.make(expand(path))
         for point, version in self._mounts.items():
-            for depth in range(2, path.count("/") + 2):
-                self._make(point + "/".join(path.split("/")[:depth]), version)
+            for depth in range(2, expand(path).count("/") + 2):
+                self._make(point + "/".join(expand(path).split("/")[:depth]), version)
+        self.limit(path, resources)
+
+    def limit(self, path: str, resources: api.LinuxResources) -> None:
+        """Write limits to a cgroup, as a runtime does: when it is made, and before the event after an update.
+
+        :raises NRIError: the kernel refuses them.
+        """
+        limits = resources_to_oci(resources) or {}
+        if self._tree is not None:
+            for knob, text in files_of(limits, self.kind).items():
+                self._tree.put(f"{expand(path)}/{knob}", text)
+            return
+        cpu, memory = limits["cpu"], limits["memory"]
+        cgroup, values = find_cgroup(path), dict[str, Any]()
+        if cpu.get("shares"):
+            values["cpu.weight"] = weight_of_shares(cpu["shares"])
+        if cpu.get("quota"):
+            values["cpu.max"] = Quota(cpu["quota"] if cpu["quota"] > 0 else None, cpu.get("period") or 100_000)
+        if memory.get("limit"):
+            values["memory.max"] = memory["limit"] if memory["limit"] > 0 else None
+        if cpu.get("cpus"):
+            values["cpuset.cpus"] = parse_cpus(cpu["cpus"])
+        for name, value in values.items():
+            with contextlib.suppress(NoKnobError):  # its controller cannot be enabled here
+                cgroup.write(name, value)
 
     def remove(self) -> None:
         """Remove the node's cgroups."""
@@ -233,7 +252,11 @@ def bridged(
             file.write(ConfigList(plugins=entries).to_json())
 
     def follow(item: LifecycleEvent, outcome: Outcome | None) -> None:
-        """Make a container's cgroup when it was created: a plugin of ``setup`` finds none, as on a node."""
+        """Make a container's cgroup when it was created: a plugin of ``setup`` finds none, as on a node. Give it new
+        limits when an update was accepted.
+        """
+        if item.event == api.Event.UPDATE_CONTAINER and outcome is not None and outcome.container is not None:
+            made.limit(outcome.container.linux.cgroups_path, outcome.container.linux.resources)
         if item.event == api.Event.CREATE_CONTAINER and outcome is not None and item.container is not None:
             container = api.Container()
             container.CopyFrom(item.container)

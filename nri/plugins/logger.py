@@ -14,7 +14,6 @@ import time
 
 from nri import __version__, skel
 from nri.errors import NRIError, escape
-from nri.files import open_log
 from nri.skel import Plugin
 from nri.types import fields, gojson
 from nri.types.conf import Conf
@@ -71,6 +70,7 @@ class Logger(Plugin):
     version = __version__
     description = "Logs requests, and what the plugins before it have asked for."
     resident = True
+    uses = ("nri.files",)
     acts_on = STATES
     conf_class = LoggerConf
 
@@ -136,6 +136,8 @@ def _append(path: str, data: bytes) -> None:
 
     :raises NRIError: it cannot be written, or only in part.
     """
+    from nri.files import open_log
+
     shown = escape(shorten(path, 200))
     try:
         fd = open_log(path)

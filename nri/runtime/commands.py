@@ -149,6 +149,7 @@ def run(call: Invocation) -> int:
         set_up(call, chains, id_, file)
         spec = spec_from_oci(file.config)
     log = os.memfd_create("hook", os.MFD_CLOEXEC)  # in the bundle, a link could take its place
+    os.fchmod(log, 0o600)
     try:
         if chains.wants(State.CREATE, asked=request(State.CREATE, id_, spec)):
             file.write(_with_hook(file.config, call, f"/proc/{os.getpid()}/fd/{log}"))

@@ -249,16 +249,20 @@ class Sharing:
     def _left_in_pod(self, entry: Entry, *, is_first: bool) -> list[str]:
         """Return the keys of the containers without a cgroup whose CPUs one of their pod may have.
 
-        Those of its own name: it has ended, or its last start has failed, of which no ``delete`` comes. At its first
-        start those of all others that have ended: they were init containers.
+        Those of its own name: it has ended, or its last start has failed, of which no ``delete`` comes, perhaps in an
+        earlier sandbox. At its first start those of all others that have ended: they were init containers.
         """
-        left = [
-            key
-            for key, other in self.containers.items()
-            if entry["pod"] and other.get("pod") == entry["pod"] and not other["cgroup"] and key != self.own
-        ]
-        own = [key for key in left if self.containers[key]["name"] == entry["name"]]
-        return own or [key for key in left if is_first and self.containers[key].get("ended")]
+        is_of_kubernetes = entry["name"].count("/") == 2
+        own, others = [], []
+        for key, other in self.containers.items():
+            is_of_pod = entry["pod"] != "" and other.get("pod") == entry["pod"]
+            if other["cgroup"] or key == self.own:
+                continue
+            if other["name"] == entry["name"] and (is_of_pod or (is_of_kubernetes and not other.get("ended"))):
+                own.append(key)
+            elif is_of_pod and is_first and other.get("ended"):
+                others.append(key)
+        return own or others
 
     def _reuse(self, key: str, name: str, taken: Set) -> None:
         """Take CPUs from an ended container of the pod; the rest of an init container's waits for the next one."""

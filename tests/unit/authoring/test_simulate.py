@@ -83,6 +83,33 @@ def test_life_of_a_pod_shows_requests_results_and_writes(tmp_path: Path, kind: s
     assert (ran.status, ran.stderr, shown, header.split()[0]) == (0, "", LIFE, "EVENT")
 
 
+READER = """from nri import cgroups, skel
+
+
+class Reader(skel.Plugin):
+    type = "pinner"
+    acts_on = ("create", "resize", "update")
+
+    def invoke(self, request):
+        if request.is_sandbox:
+            return request.new_result(self.type)
+        cgroup = cgroups.find(request.spec.cgroups_path)
+        limits = {name: str(cgroup.read(name)) for name in ("cpu.max", "memory.max")}
+        return request.new_result(self.type, metadata=limits)
+
+
+skel.main(Reader())
+"""
+
+
+@pytest.mark.parametrize("kind", ["v1", "v2", pytest.param("node", marks=needs_root)])
+def test_limits_are_in_the_cgroup_at_create_and_before_update(tmp_path: Path, kind: str) -> None:
+    ran = simulate(tmp_path, "--cgroups", kind, "--json", plugin=READER)
+    limits = [(row["event"], row["result"]) for row in ran.json if row["container"]]
+    first, later = "cpu.max=50000/100000 memory.max=268435456", "cpu.max=100000/100000 memory.max=536870912"
+    assert limits == [("create", first), ("resize", first), ("update", later)]
+
+
 def test_the_options_say_what_the_pods_have(tmp_path: Path) -> None:
     words = ["--pods=2", "--containers=2", "--annotation=a=1", "--label=b=2", "--namespace=shop", "--cpus=0"]
     ran = simulate(tmp_path, *words, "--memory=1", "--conf", '{"cpus": "5"}', "-v", "--json")
