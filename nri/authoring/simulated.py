@@ -16,6 +16,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from nri import config
 from nri.adaptation.launched import parse_name
 from nri.authoring.source import SourceError, about, content, entry_beside, find, is_v2_source
 from nri.cgroups import Mounts, NoKnobError, Quota, parse_cpus
@@ -27,13 +28,14 @@ from nri.config.entries import ConfigList, PluginEntry, is_type_name
 from nri.errors import NRIError
 from nri.testing import CgroupTree
 from nri.testing.cgroup_files import files_of
+from nri.types.table_explained import nearest
 from nri.types.v1 import Result
 from nri.v1bridge import Bridge, BridgeOptions
 from nri.v2 import api, stub
 from nri.v2.api.convert import resources_to_oci
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from nri.adaptation import Outcome, Runtime
     from nri.adaptation.lifecycle import LifecycleEvent
@@ -67,6 +69,16 @@ class Asked(NamedTuple):
     writes: list[tuple[str, str]]
     """Names of cgroup files and the texts that the plugin wrote, in order; only for source files."""
     stderr: list[str]
+
+
+class Installed(NamedTuple):
+    """A v0.1 plugin that may run."""
+
+    entry: PluginEntry
+    states: list[str] | None = None
+    """The states that it acts on, as it says; None if it does not."""
+    note: str = ""
+    """What its author may have meant otherwise."""
 
 
 class Plugins(NamedTuple):
@@ -233,8 +245,8 @@ def bridged(
     cgroups: str,
     place: str,
     on_asked: Callable[[Asked], None],
-) -> Iterator[Callable[[LifecycleEvent, Outcome | None], None]]:
-    """Connect a bridge with the v0.1 plugins, if there are any; give a function that follows the events.
+) -> Iterator[tuple[Callable[[LifecycleEvent, Outcome | None], None], list[Installed]]]:
+    """Connect a bridge with the v0.1 plugins, if there are any; give a function that follows the events, and them.
 
     :param conf: of a single plugin; None for that of the entry beside its source.
     :param bin_dirs: the directories of the executables of a host configuration.
@@ -244,12 +256,12 @@ def bridged(
     made = Cgroups(cgroups, place)
     bin_dirs = [*bin_dirs, f"{place}/bin"] if plugins.conf_dir else [f"{place}/bin"]
     record = f"{place}/writes"
-    entries = _install(plugins.sources, conf, f"{place}/bin", made, record)
+    installed = _install(plugins.sources, conf, f"{place}/bin", made, record)
     conf_dir = plugins.conf_dir or f"{place}/conf"
     if not plugins.conf_dir:
         os.mkdir(conf_dir)
         with open(f"{conf_dir}/10.conf", "wb") as file:
-            file.write(ConfigList(plugins=entries).to_json())
+            file.write(ConfigList(plugins=[plugin.entry for plugin in installed]).to_json())
 
     def follow(item: LifecycleEvent, outcome: Outcome | None) -> None:
         """Make a container's cgroup when it was created: a plugin of ``setup`` finds none, as on a node. Give it new
@@ -266,8 +278,8 @@ def bridged(
         elif item.event == api.Event.RUN_POD_SANDBOX and outcome is None:
             made.make(item.pod.linux.cgroups_path, item.pod.linux.resources)
 
-    if not entries and not plugins.conf_dir:
-        yield lambda item, outcome: None
+    if not installed and not plugins.conf_dir:
+        yield (lambda item, outcome: None), []
         return
     options = BridgeOptions(
         conf_dir=conf_dir,
@@ -278,14 +290,15 @@ def bridged(
         late_create=False,
         check_owner=False,  # they are the author's own
     )
-    bridge = Bridge(options, invoker=_Shown(bin_dirs, record, on_asked))
+    states = {plugin.entry.type: plugin.states for plugin in installed}
+    bridge = Bridge(options, invoker=_Shown(bin_dirs, record, on_asked, states))
     ours, theirs = socket.socketpair()
     runner = stub.Runner(bridge, name="v1bridge", index="10", sock=theirs)
     thread = threading.Thread(target=runner.run, name="bridge")
     thread.start()
     try:
         runtime.attach(ours)
-        yield follow
+        yield follow, installed
     finally:
         runtime.close()
         thread.join()
@@ -293,12 +306,12 @@ def bridged(
         made.remove()
 
 
-def _install(sources: Sequence[str], conf: Any, folder: str, cgroups: Cgroups, record: str) -> list[PluginEntry]:
-    """Make the executables of v0.1 plugins; return their entries."""
+def _install(sources: Sequence[str], conf: Any, folder: str, cgroups: Cgroups, record: str) -> list[Installed]:
+    """Make the executables of v0.1 plugins."""
     os.mkdir(folder)
-    entries = []
+    installed = []
     for path in sources:
-        said = about(path) if path.endswith(".py") else {"type": os.path.basename(path)}
+        said: dict[str, Any] = about(path) if path.endswith(".py") else {"type": os.path.basename(path)}
         type_ = said["type"]
         script = f"{folder}/{type_}"
         if not is_type_name(type_):
@@ -306,6 +319,7 @@ def _install(sources: Sequence[str], conf: Any, folder: str, cgroups: Cgroups, r
         if os.path.lexists(script):
             raise SourceError(f"{path}: its type {type_!r} is that of another plugin")
         entry, _ = entry_beside(path, type_)
+        note = "" if entry is not None else _misspelt(path, type_)
         entry = entry or PluginEntry(type=type_, states=said.get("states") or STATES)
         if not path.endswith(".py"):
             os.symlink(path, script)
@@ -314,16 +328,44 @@ def _install(sources: Sequence[str], conf: Any, folder: str, cgroups: Cgroups, r
         else:
             call = f"run_on_tree(sys.argv[0], {cgroups.kind!r}, {cgroups.root!r}, {record!r})"
             _write_script(script, path, f"from nri.authoring.simulated import run_on_tree\n{call}")
-        entries.append(entry if conf is None else entry.replace(conf=conf))
-    return entries
+        if not path.endswith(".py") and cgroups.kind != "node":
+            note = "it is an executable, which sees the node's cgroups: try it with --cgroups node"
+        entry = entry if conf is None else entry.replace(conf=conf)
+        installed.append(Installed(entry, said.get("states"), note))
+    return installed
+
+
+def _misspelt(source: str, type_: str) -> str:
+    """Return a note on an entry beside a source file whose type is nearly that of the plugin."""
+    folder = os.path.dirname(os.path.abspath(source))
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".conf"):
+            with contextlib.suppress(NRIError, OSError):
+                types = [
+                    entry.type for entry in config.load("", os.path.join(folder, name), check_owner=False).plugins
+                ]
+                if near := nearest(type_, types):
+                    return f"{name} beside it has an entry of the type {near!r}, and none of {type_!r}"
+    return ""
 
 
 class _Shown(Invoker):
     """Runs plugins as on a node, and shows what each was asked and has answered."""
 
-    def __init__(self, bin_dirs: Sequence[str], record: str, on_asked: Callable[[Asked], None]) -> None:
+    def __init__(
+        self,
+        bin_dirs: Sequence[str],
+        record: str,
+        on_asked: Callable[[Asked], None],
+        states: Mapping[str, list[str] | None],
+    ) -> None:
         super().__init__(bin_dirs, check_owner=False)
-        self._record, self._on_asked = record, on_asked
+        self._record, self._on_asked, self._states = record, on_asked, states
+
+    def acts_on(self, plugin: str, state: str) -> bool:
+        """As a bridge knows it of a compiled plugin."""
+        states = self._states.get(plugin)
+        return states is None or state in states
 
     def run(
         self, path: str, plugin: str, request: bytes, deadline: float, log: Log, stop: Stop | None = None

@@ -18,7 +18,7 @@ from nri.config import Fault, refused
 from nri.config.entries import PluginEntry
 from nri.config.in_use import why_not
 from nri.config.loading import unread
-from nri.config.plugin_conf import check_conf, fault_at, openness_note
+from nri.config.plugin_conf import check_conf, fault_at, openness_note, unlisted_states
 from nri.config.source_positions import SourcePositions
 from nri.config.when import SKIP
 from nri.doctor import engines
@@ -107,6 +107,8 @@ class Checked:
         if isinstance(states, list) and states and not any(plugin.wants(str(state)) for state in states):
             named = ", ".join([gojson.shorten(str(state)) for state in states])
             self._fault(f'it acts on {named} alone, expected one of these states in its entry\'s "states"')
+        elif note := unlisted_states(plugin, states, create_suffices=about.get("createSuffices") is True):
+            self.notes.append(note)
         schema, _ = self._ask(self.binary, "schema", [])
         if schema is True:
             self.conf = "any"

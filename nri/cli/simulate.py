@@ -23,6 +23,7 @@ from nri.adaptation.fields import changed_fields
 from nri.adaptation.lifecycle import LifecycleEvent, PodTemplate, Replayer
 from nri.cgroups.paths import expand
 from nri.cli import options, output
+from nri.config.plugin_conf import unlisted_states
 from nri.errors import NRIError, escape
 from nri.places import DEFAULT_BIN_DIRS
 from nri.skel.scopes import CONTAINER_NAME_KEYS
@@ -33,6 +34,7 @@ from nri.v2.ttrpc import StatusError
 
 if TYPE_CHECKING:
     from nri.authoring.simulated import Asked
+    from nri.config.entries import PluginEntry
 
 PAUSE = 0.3
 """Seconds between two looks at the files of --watch."""
@@ -146,7 +148,11 @@ def simulate(
             on_exchange=timeline.exchange,
             on_output=timeline.line,
         )
-        with embedded, simulated.bridged(embedded, given, conf, bin_dirs, cgroups, place, timeline.asked) as follow:
+        with (
+            embedded,
+            simulated.bridged(embedded, given, conf, bin_dirs, cgroups, place, timeline.asked) as connected,
+        ):
+            follow, installed = connected
 
             def ended(item: LifecycleEvent, outcome: Outcome | None, error: EventError | None) -> None:
                 if outcome is not None:
@@ -155,7 +161,7 @@ def simulate(
 
             replayer = Replayer(embedded, ended, before=lambda item: follow(item, None))
             replayer.replay(template.lives(pods, containers))
-    timeline.end()
+    timeline.end([(plugin.entry, plugin.states, plugin.note) for plugin in installed])
     if timeline.failed or replayer.failed:
         raise click.exceptions.Exit(1)
 
@@ -224,10 +230,11 @@ class Timeline:
 
     def __init__(self, *, as_json: bool, verbose: bool = False, has_v2: bool = True) -> None:
         self.failed, self._verbose, self._has_v2 = False, verbose, has_v2
-        if verbose:
-            logger = logging.getLogger("nri.v1bridge")
-            logger.setLevel(logging.DEBUG)
-            logger.addHandler(_Skipped(self._skipped))
+        self._ran: set[str] = set()
+        self._reasons: dict[str, str] = {}  # why a plugin was skipped, by its type
+        logger = logging.getLogger("nri.v1bridge")
+        logger.setLevel(logging.DEBUG)
+        logger.addHandler(_Skipped(self._skipped))
         self._as_json, self._calls = as_json, 0
         self._rows: list[Row] = []
         self._lines: dict[str, list[str]] = {}
@@ -243,7 +250,12 @@ class Timeline:
     def exchange(self, exchange: Exchange) -> None:
         """Print a call of a plugin, with the lines that the plugin has printed."""
         error = ""
-        if exchange.plugin == BRIDGE and exchange.error is None and not self._verbose:
+        if (
+            exchange.plugin == BRIDGE
+            and not self._verbose
+            and (exchange.error is None or exchange.event in events.BY_RPC)
+        ):
+            self.failed |= exchange.error is not None
             return  # its plugins have rows of their own
         if exchange.error is not None:
             reason = exchange.error.message if isinstance(exchange.error, StatusError) else str(exchange.error)
@@ -270,6 +282,7 @@ class Timeline:
         self.failed |= bool(error)
         with self._lock:
             self._calls += 1
+            self._ran.add(asked.plugin)
             names = _names(request)
             self._add(
                 Row(request["state"], *names, asked.plugin, shown, error, asked.seconds, [*lines, *asked.stderr])
@@ -277,7 +290,9 @@ class Timeline:
 
     def _skipped(self, plugin: str, reason: str) -> None:
         with self._lock:
-            self._add(Row("(skipped)", plugin=plugin, result=reason))
+            self._reasons[plugin] = reason
+            if self._verbose:
+                self._add(Row("(skipped)", plugin=plugin, result=reason))
 
     def event(self, item: LifecycleEvent, outcome: Outcome | None, error: EventError | None) -> None:
         """Print the end of an event, if it failed or no plugin was called."""
@@ -290,8 +305,11 @@ class Timeline:
                 self._add(Row(event, item.pod.name, container, result="no plugin wants it"))
             self._calls = 0
 
-    def end(self) -> None:
-        """Print the remaining lines, and the JSON."""
+    def end(self, installed: Sequence[tuple[PluginEntry, list[str] | None, str]] = ()) -> None:
+        """Print the remaining lines, and the JSON; on stderr what did not run, and why.
+
+        :param installed: the v0.1 plugins, each with the states that it acts on, and a note.
+        """
         for plugin, lines in self._lines.items():
             self._add(Row("(closed)", plugin=plugin, output=lines))
         if self._as_json:
@@ -299,6 +317,12 @@ class Timeline:
             output.print_json(
                 [row._asdict() | {name: getattr(row, name) or None for name in absent} for row in self._rows]
             )
+        for entry, states, note in installed:
+            notes = [note and f"{entry.type}: {note}", unlisted_states(entry, states)]
+            if entry.type not in self._ran:
+                notes.append(f"{entry.type} did not run: {self._reasons.get(entry.type, 'none of its states came')}")
+            for line in filter(None, notes):
+                click.echo(f"note: {line}", err=True)
 
     def _add(self, row: Row) -> None:
         if self._as_json:

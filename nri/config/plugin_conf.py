@@ -14,6 +14,7 @@ from nri.config.faults import DOCUMENT, MAX_FAULTS, ConfigError, Fault
 from nri.config.loading import read
 from nri.types import gojson
 from nri.types.table_explained import nearest, path_text
+from nri.types.v1 import STATES, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -57,6 +58,21 @@ def open_to_every_pod(schema: Any, conf: Any) -> tuple[str, ...]:
         key: _object(declared[key]).get("default") if allow.get(key) is None else allow[key] for key in declared
     }
     return tuple([key for key, value in values.items() if value in (None, True)])
+
+
+def unlisted_states(plugin: PluginEntry, states: object, *, create_suffices: bool = False) -> str:
+    """Return one line about the states that a plugin acts on and its entry does not list; "" if there are none.
+
+    :param states: those that it acts on, as it says; one that names all is for any entry.
+    :param create_suffices: its ``create`` makes up for a missed ``setup``.
+    """
+    if not isinstance(states, list) or {*STATES} <= {str(state) for state in states}:
+        return ""
+    missed = [str(state) for state in states if not plugin.wants(str(state))]
+    missed = [state for state in missed if not (create_suffices and state == State.SETUP)]
+    if not missed:
+        return ""
+    return f'{plugin.type} acts on {" and ".join(missed)}, which its entry\'s "states" do not list: it is not asked'
 
 
 def openness_note(plugin: PluginEntry, schema: Any) -> str:

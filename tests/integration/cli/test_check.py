@@ -70,7 +70,7 @@ def test_a_host_where_all_is_well(host: Host) -> None:
         host.compiled(module)
     allow = {"class": ["kube-system"]}
     host.configure(
-        PluginEntry(type="clearcfs", conf={"pod": True, "allow": allow}),
+        PluginEntry(type="clearcfs", states=["update"], conf={"pod": True, "allow": allow}),
         PluginEntry(type="konfine", states=["update"], conf={"allow": {**allow, "cpus": False}}),
     )
     ran = command(host, "check")
@@ -84,6 +84,26 @@ def test_a_host_where_all_is_well(host: Host) -> None:
     assert (ran.status, ran.json["ok"], ran.json["faults"]) == (0, True, [])
     assert ran.json["plugins"][0]["binary"] == f"{host.bin}/clearcfs"
     assert ran.json["plugins"][0]["conf"] == "right"
+
+
+@pytest.mark.parametrize(
+    ("acts_on", "states", "missed"),
+    [
+        (["create", "update"], None, "update"),
+        (["create", "resize", "update", "delete"], ["update"], "resize"),
+        (["setup", "resize", "update"], ["setup"], "resize and update"),
+        (["create", "update"], ["update"], ""),
+        (["setup", "create", "resize", "update", "pause", "resume", "delete"], None, ""),  # a logger: as it is asked
+    ],
+)
+def test_states_that_a_plugin_acts_on_and_its_entry_does_not_list_are_a_note(
+    host: Host, acts_on: list[str], states: list[str] | None, missed: str
+) -> None:
+    answering(host, "a", json.dumps({"type": "a", "nri": "0.1", "states": acts_on}).join(["echo '", "'"]))
+    host.configure(PluginEntry(type="a", states=states or []))
+    ran = command(host, "check")
+    note = f'note: a acts on {missed}, which its entry\'s "states" do not list: it is not asked\n'
+    assert (note in ran.stderr, "do not list" in ran.stderr, ran.status) == (bool(missed), bool(missed), 0)
 
 
 def test_a_host_without_configuration_is_well(host: Host) -> None:
@@ -138,11 +158,12 @@ def test_setting_open_to_every_pod_is_a_note(host: Host) -> None:
     for module in PLUGINS:
         host.compiled(module)
     host.configure(
-        PluginEntry(type="konfine"),
-        PluginEntry(type="clearcfs", conf={"allow": {"class": []}}),
-        PluginEntry(type="konfine", conf={"allow": {"class": True, "cpus": ["team-a"]}}),
+        PluginEntry(type="konfine", states=["update"]),
+        PluginEntry(type="clearcfs", states=["update"], conf={"allow": {"class": []}}),
+        PluginEntry(type="konfine", states=["update"], conf={"allow": {"class": True, "cpus": ["team-a"]}}),
     )
-    host.configure(PluginEntry(type="konfine", conf={"allow": {"class": 1}}), name="20-wrong.conf")
+    wrong = PluginEntry(type="konfine", states=["update"], conf={"allow": {"class": 1}})
+    host.configure(wrong, name="20-wrong.conf")
     file = f"{host.conf}/10-test.conf"
     notes = [
         f"{file}: plugins[0].conf.allow: any pod may set its own class and cpus; list the namespaces that may",

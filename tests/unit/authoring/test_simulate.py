@@ -107,7 +107,7 @@ def test_limits_are_in_the_cgroup_at_create_and_before_update(tmp_path: Path, ki
     ran = simulate(tmp_path, "--cgroups", kind, "--json", plugin=READER)
     limits = [(row["event"], row["result"]) for row in ran.json if row["container"]]
     first, later = "cpu.max=50000/100000 memory.max=268435456", "cpu.max=100000/100000 memory.max=536870912"
-    assert limits == [("create", first), ("resize", first), ("update", later)]
+    assert limits == [("create", first), ("resize", first), ("update", later)]  # and it is not asked at delete
 
 
 def test_the_options_say_what_the_pods_have(tmp_path: Path) -> None:
@@ -142,6 +142,39 @@ def test_plugin_that_misses_its_deadline_is_killed(tmp_path: Path) -> None:
 def test_an_error_of_a_plugin_is_exit_status_1(tmp_path: Path) -> None:
     ran = simulate(tmp_path, plugin=PLUGIN.replace('print("confining")', "raise errors.NRIError('no CPU')"))
     assert (ran.status, "pinner        error: no CPU" in ran.stdout) == (1, True)
+
+
+def test_end_says_what_did_not_run_and_why(tmp_path: Path) -> None:
+    pausing = re.sub(r"acts_on = .*", 'acts_on = ("pause",)', PLUGIN)
+    assert simulate(tmp_path, plugin=pausing).stderr == "note: pinner did not run: none of its states came\n"
+    ran = simulate(tmp_path, when={"namespaces": ["shop"]}, states=["setup", "resize", "update"])
+    assert ran.stderr == 'note: pinner did not run: namespace "default", expected shop\n'
+    ran = simulate(tmp_path, states=["setup"])
+    missed = 'note: pinner acts on resize and update, which its entry\'s "states" do not list: it is not asked\n'
+    assert (ran.stderr, "resize" in ran.stdout) == (missed, False)
+
+
+def test_misspelt_type_beside_the_source_is_a_note(tmp_path: Path) -> None:
+    (tmp_path / "10-pinner.conf").write_text('{"version": "0.1", "plugins": [{"type": "piner"}]}')
+    ran = simulate(tmp_path)
+    assert (
+        ran.stderr
+        == "note: pinner: 10-pinner.conf beside it has an entry of the type 'piner', and none of 'pinner'\n"
+    )
+
+
+def test_plugin_is_not_asked_in_states_that_it_does_not_act_on(tmp_path: Path) -> None:
+    """As on a node, where it is compiled."""
+    setup = PLUGIN.replace('("setup", "create", "resize", "update", "delete")', '("setup",)')
+    rows = simulate(tmp_path, "--json", plugin=setup).json
+    assert [row["event"] for row in rows if row["plugin"] == "pinner"] == ["setup"]
+
+
+def test_error_is_shown_once(tmp_path: Path) -> None:
+    ran = simulate(tmp_path, plugin=PLUGIN.replace('print("confining")', "raise errors.NRIError('no CPU')"))
+    assert ran.stdout.count("error: ") == 1
+    assert ran.stdout.count("StartContainer fails: ") == 1
+    assert "v1bridge" not in ran.stdout
 
 
 def test_a_plugin_in_any_language_is_run_in_all_states(tmp_path: Path) -> None:
