@@ -102,7 +102,8 @@ def ask(command: Sequence[str], verb: str) -> Any:
     if not output.ending:
         with suppress(ValueError):
             return gojson.loads(output.stdout)
-    place = next((line.strip() for line in reversed(lines) if line.lstrip().startswith('File "')), "")
+    places = [line.strip() for line in reversed(lines) if line.lstrip().startswith('File "')]
+    place = next((line for line in places if f'"{command[-1]}"' in line), next(iter(places), ""))  # the author's line
     said = f" ({lines[-1]}{place and f', {place}'})" if lines else ""
     expected = "expected JSON" if output.ending else "expected what skel.main() prints: is it called?"
     raise SourceError(f"{command[-1]} {verb}: found {output.ending or 'no JSON'}{said}, {expected}")

@@ -256,6 +256,7 @@ def check(host: options.Host, as_json: bool, hash_only: bool) -> None:
     in_use.look(check_owner=host.check_owner)
     notes = [*why_not(in_use)] if in_use.config is not None or in_use.fault else []
     notes += [note for note, _ in unread(host.conf_dir, is_standard=host.conf_dir == DEFAULT_CONF_DIR)]
+    notes += _twice([entry.plugin for entry in checked])
     if (last := refused.read(host.conf_dir)) is not None:
         fault = last.faults[0] if last.faults else "its faults are not known"
         notes.append(f"what `nri apply {last.source}` was to bring in was refused, and is not in use: {fault}")
@@ -266,6 +267,19 @@ def check(host: options.Host, as_json: bool, hash_only: bool) -> None:
     else:
         _print(checked, faults, notes, host)
     raise click.exceptions.Exit(1 if faults else 0)
+
+
+def _twice(entries: list[PluginEntry]) -> list[str]:
+    """Return a note on each type that two entries without different conditions name: both run for a container."""
+    first: dict[tuple[str, str], PluginEntry] = {}
+    notes = []
+    for entry in entries:
+        key = entry.type, json.dumps(entry.when, sort_keys=True, default=str)
+        other = first.setdefault(key, entry)
+        if other is not entry:
+            places = [f"{one.source or '(no file)'}: plugins[{one.source_index}]" for one in (other, entry)]
+            notes.append(f"{entry.type} is configured twice, and runs twice: {' and '.join(places)}")
+    return notes
 
 
 def _tell_bridge(host: options.Host, well: list[Checked]) -> None:

@@ -336,7 +336,8 @@ class Timeline:
         for line in lines:
             click.secho(line, fg="red" if row.error else None, dim=not row.plugin and not row.error)
         for printed in row.output:
-            for line in output.wrapped(printed, OUTPUT_INDENT):
+            is_json = printed.partition(": ")[2][:1] == "{" and not sys.stdout.isatty()  # for jq, and to be copied
+            for line in [OUTPUT_INDENT + escape(printed)] if is_json else output.wrapped(printed, OUTPUT_INDENT):
                 click.secho(line, dim=True)
 
 

@@ -15,6 +15,10 @@ from nri.types import fields
 from nri.types.conf import Conf
 from nri.types.table import text
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import ClassVar
+
 DEFAULT_DEADLINE = 30.0
 """Seconds for the whole chain of one state. The kubelet waits two minutes for a runtime, podman and docker longer."""
 
@@ -53,7 +57,7 @@ class WrapperOptions(
     log_file: str = fields.path(
         "file that errors, and lines that plugins write to stderr, are appended to (mode 0600)", default=""
     )
-    fault: str = ""
+    fault: ClassVar[str] = ""
     """Why the file cannot be used, "" if it can be; then the options that are right are here all the same."""
 
 

@@ -65,6 +65,7 @@ class Conf:
             have the key ``$schema``, for editors.
         """
         own = {name: field for name, field in vars(cls).items() if isinstance(field, ConfField)}
+        _check(cls, own)
         if taken := [name for name in own if hasattr(Conf, name)]:
             raise TypeError(
                 f"{cls.__name__}.{taken[0]}: found a name that every conf has, expected another and its key="
@@ -185,6 +186,17 @@ class Conf:
     def __repr__(self) -> str:
         values = ", ".join([f"{name}={value!r}" for name, value in self.__dict__.items()])
         return f"{type(self).__name__}({values})"
+
+
+def _check(cls: type, own: dict[str, ConfField]) -> None:
+    """Raise TypeError for an attribute that the author of a class has meant for a field."""
+    annotations = vars(cls).get("__annotations__") or {}
+    if getattr(cls, "__annotate__", None) is not None:  # from Python 3.14 on they are made when they are asked for
+        annotations = cls.__annotations__
+    for name, kind in annotations.items():
+        if name not in own and name[:1] != "_" and "ClassVar" not in str(kind):
+            found = f"the default {vars(cls)[name]!r}" if name in vars(cls) else "no default"
+            raise TypeError(f"{cls.__name__}.{name}: found {found}, expected a field such as fields.integer(…)")
 
 
 def _camel(name: str) -> str:

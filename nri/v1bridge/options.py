@@ -17,6 +17,10 @@ from nri.places import DEFAULT_CONF_DIR, DEFAULT_RECORD_DIR
 from nri.types import fields
 from nri.types.conf import Conf
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import ClassVar
+
 MAX_OPTIONS = 1024 * 1024
 """Bytes of recorded options."""
 
@@ -54,7 +58,7 @@ class BridgeOptions(
     )
     record_dir: str = host_fields.RECORD_DIR
     log_file: str = fields.path("file that the log is appended to (mode 0600)", default="")
-    doubts: tuple[str, ...] = ()
+    doubts: ClassVar[tuple[str, ...]] = ()
     """Why these are not the options that an operator has given; then no configuration is known."""
     log_level: str = fields.choice(
         *("debug", "info", "warning", "error"),

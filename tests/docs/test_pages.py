@@ -3,6 +3,8 @@
 import importlib
 import inspect
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 from harness.page_tables import TABLES, filled
@@ -82,6 +84,18 @@ def test_adjusting_page_has_the_versions_that_apply_each_field() -> None:
     assert fields == [(field.name, shown(field.nri), shown(field.oci)) for field in FIELDS]
     releases = re.findall(r"^\| (containerd|cri-o) \| ([\d.]+) \| ([\d.]+) \|$", page, re.MULTILINE)
     assert releases == [(name, shown(first), shown(nri)) for name in RELEASES for first, nri in RELEASES[name]]
+
+
+def test_commands_of_the_contributors_page_select_tests() -> None:
+    page = (DOCS.parent / "CONTRIBUTING.md").read_text()
+    commands = re.findall(r"^    python -m (pytest .*?)  ", page, re.MULTILINE) + re.findall(
+        r"`(pytest [^`]*)`", page
+    )
+    assert len(commands) > 1
+    for command in commands:
+        words = [sys.executable, "-m", *command.split(), "--collect-only", "-q", "-p", "no:cacheprovider"]
+        ran = subprocess.run(words, cwd=DOCS.parent, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, f"{command}: {ran.stdout[-500:]}"
 
 
 def test_cgroups_page_has_the_knobs() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -106,6 +107,24 @@ def test_states_that_a_plugin_acts_on_and_its_entry_does_not_list_are_a_note(
     assert (note in ran.stderr, "do not list" in ran.stderr, ran.status) == (bool(missed), bool(missed), 0)
 
 
+@pytest.mark.parametrize(
+    ("conditions", "is_note"),
+    [
+        (({}, {}), True),
+        (({"namespaces": ["a"]}, {"namespaces": ["b"]}), False),
+        (({}, {"namespaces": ["b"]}), False),
+        (({"namespaces": ["a"]}, {"namespaces": ["a"]}), True),
+    ],
+)
+def test_type_that_is_configured_twice_is_a_note(
+    host: Host, conditions: tuple[dict[str, Any], ...], is_note: bool
+) -> None:
+    answering(host, "a")
+    host.configure(*[PluginEntry(type="a", when=when or None) for when in conditions])
+    ran = command(host, "check")
+    assert (ran.status, "note: a is configured twice, and runs twice: " in ran.stderr) == (0, is_note)
+
+
 def test_a_host_without_configuration_is_well(host: Host) -> None:
     ran = command(host, "check")
     assert (ran.status, ran.stderr) == (0, "")
@@ -175,7 +194,8 @@ def test_setting_open_to_every_pod_is_a_note(host: Host) -> None:
     (host.conf / "20-wrong.conf").unlink()
     ran = command(host, "check")
     assert ran.status == 0
-    assert ran.stderr.splitlines() == [f"note: {note}" for note in notes if note]
+    twice = f"konfine is configured twice, and runs twice: {file}: plugins[0] and {file}: plugins[2]"
+    assert ran.stderr.splitlines() == [f"note: {note}" for note in [twice, *notes] if note]
     assert ran.stdout.endswith("all is well\n")
 
 

@@ -170,6 +170,12 @@ def test_plugin_is_not_asked_in_states_that_it_does_not_act_on(tmp_path: Path) -
     assert [row["event"] for row in rows if row["plugin"] == "pinner"] == ["setup"]
 
 
+def test_requests_are_whole_lines_in_a_pipe(tmp_path: Path) -> None:
+    ran = simulate(tmp_path, "-v")
+    requests = [line.partition("request: ")[2] for line in ran.stdout.splitlines() if "    request: " in line]
+    assert [json.loads(request)["state"] for request in requests][:2] == ["create", "setup"]
+
+
 def test_error_is_shown_once(tmp_path: Path) -> None:
     ran = simulate(tmp_path, plugin=PLUGIN.replace('print("confining")', "raise errors.NRIError('no CPU')"))
     assert ran.stdout.count("error: ") == 1

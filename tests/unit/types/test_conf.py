@@ -87,6 +87,15 @@ def test_the_keys_of_a_class_come_before_those_of_its_base() -> None:
         fields.integer("a number", default="x")
 
 
+@pytest.mark.parametrize(("value", "found"), [({"b": 5}, "the default 5"), ({}, "no default")])
+def test_attribute_that_is_no_field_is_refused(value: dict[str, Any], found: str) -> None:
+    """It would be no key, and nothing would say so."""
+    with pytest.raises(TypeError, match=rf"^Plain\.b: found {found}, expected a field such as fields\.integer"):
+        type("Plain", (Conf,), {"__annotations__": {"b": "int"}, **value})
+    allowed: Any = type("Own", (Conf,), {"__annotations__": {"_b": "int", "c": "ClassVar[int]"}, "c": 5})
+    assert allowed.from_value({}).c == 5
+
+
 def test_no_field_takes_the_name_of_a_method() -> None:
     with pytest.raises(TypeError, match=r"Taken\.schema: found a name that every conf has"):
         type("Taken", (Conf,), {"schema": fields.text("a text", default="a")})
