@@ -59,7 +59,8 @@ def _rows(table: Table, prefix: str) -> Iterator[tuple[str, ...]]:
         if inner.kind is list:
             inner, dots = inner.parts[0], f"{prefix}{key.name}[]."
         about = _about(key)
-        yield f"`{prefix}{key.name}`", _kind(key.rule), _default(key), about
+        # Two asterisks in a cell would be emphasis, and not be seen.
+        yield f"`{prefix}{key.name}`", _kind(key.rule).replace("*", r"\*"), _default(key), about.replace("*", r"\*")
         # The keys of `allow` are in a table of all plugins, and those of `when` in one of their own.
         if isinstance(inner, Table) and inner is not WHEN and key.name != "allow":
             yield from _rows(inner, dots)
