@@ -221,7 +221,7 @@ class Sharing:
         left = self._left_in_pod(entry, is_first=is_first)
         if not kept and left:
             kept = frozenset().union(*[self.alone(self.containers[key]) for key in left])
-            kept = kept if kept <= self.topology.online else frozenset()
+            kept = kept if kept <= self.usable | self.isolated else frozenset()  # offline or reserved since
         try:
             alone: Set = frozenset()
             if wish.count:

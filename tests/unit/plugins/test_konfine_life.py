@@ -79,6 +79,13 @@ def test_restart_that_asks_for_other_cpus_grows_around_or_shrinks_within_them(no
     assert node.cpus("web") == "4-7" or len(parse_cpus(node.cpus("web"))) == 5
 
 
+def test_cpus_that_were_reserved_meanwhile_are_not_kept(node: GivingNode) -> None:
+    node.start("db/main", ask=2)
+    node.stop("db/main")
+    node.conf["systemReserved"] = [0]
+    assert 0 not in parse_cpus(node.start("db/main#1", ask=2).metadata["cpus"])
+
+
 def test_cpus_that_went_offline_meanwhile_are_not_kept(node: GivingNode) -> None:
     node.start("db/main", ask=2)
     node.stop("db/main")
