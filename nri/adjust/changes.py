@@ -13,7 +13,7 @@ from nri.adjust.document import read_adjust, read_updates
 from nri.adjust.fields import FIELDS, NEVER, UPDATED_BY_NRI, UPDATED_BY_OCI, document, entries, walk
 from nri.adjust.merging import Conflict, Merge
 from nri.errors import NRIError
-from nri.types.v1 import State
+from nri.types.v1 import EXTENSIONS, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -203,6 +203,9 @@ class Abilities:
     :param why_not: the reason why nothing can be applied.
     """
 
+    extensions: dict[str, int] = {"adjust": EXTENSIONS["adjust"]}
+    """The extensions of the contract that the host has at ``setup``."""
+
     def __init__(self, why_not: str = "this host cannot change containers") -> None:
         self._why_not = why_not
 
@@ -260,6 +263,8 @@ class OCIAbilities(Abilities):
     :param version: returns the version of the runtime specification that the runtime implements. It is called when a
         plugin sets a field that is newer than 1.0.
     """
+
+    extensions = EXTENSIONS
 
     def __init__(self, name: str, version: Callable[[], Version]) -> None:
         self.name, self._version = name, version

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from nri.adjust import Changes, OCIAbilities
+from nri.adjust import Abilities, Changes, OCIAbilities
 from nri.adjust.fields import NEWEST_OCI, walk
 from nri.cli import options, output
 from nri.client import ChainError, Client, Step, Task, read_config, results_of, spec_from_oci
@@ -20,7 +20,7 @@ from nri.config.entries import ConfigList
 from nri.errors import escape
 from nri.process.conversation import readable
 from nri.process.spawn import prepare_process
-from nri.types.v1 import Request
+from nri.types.v1 import Request, State
 
 
 @click.command()
@@ -75,7 +75,7 @@ def invoke(
         raise click.UsageError("--id and --pid need --spec; a --request has its own id and pid")
     config: dict[str, Any] | None = None
     if request_file is not None:
-        request = options.read_request(request_file)
+        request = options.read_request(request_file).replace(state=State(state))
     else:
         config = read_config(str(spec_file))
         request = Client(ConfigList()).request(Task(str(container), pid or 0, spec_from_oci(config)), state)
@@ -94,7 +94,10 @@ def invoke(
             click.echo(f"no plugin is configured for {state}")
     spec = request.spec or spec_from_oci({})
     config = oci_from_spec(spec) if config is None else config | {"annotations": spec.annotations}
-    changes = Changes(OCIAbilities("an OCI runtime", lambda: NEWEST_OCI), config)
+    abilities = OCIAbilities("an OCI runtime", lambda: NEWEST_OCI)
+    if request_file is not None:  # another host may have shown less
+        abilities.extensions = Abilities.extensions | request.extensions
+    changes = Changes(abilities, config)
     if dry_run:
         _print_requests(client, as_shown(request, changes), state, as_json)
         return

@@ -352,11 +352,12 @@ def _result(plugin: str, binary: str, output: Output, seconds: float) -> Result:
 def as_shown(request: Request, changes: Changes) -> Request:
     """Return the request as the next plugin gets it."""
     if request.state == State.SETUP:
-        return request.replace(spec=spec_from_oci(changes.config, adjustable=True), extensions=EXTENSIONS)
+        spec = spec_from_oci(changes.config, adjustable=True)
+        return request.replace(spec=spec, extensions=changes.abilities.extensions)
     if request.state == State.RESIZE:
         spec = request.spec or Spec()
         resources = changes.resources(request.id, spec.resources)
-        return request.replace(spec=spec.replace(resources=resources), extensions=EXTENSIONS)
+        return request.replace(spec=spec.replace(resources=resources), extensions={"adjust": EXTENSIONS["adjust"]})
     return request
 
 

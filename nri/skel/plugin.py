@@ -56,6 +56,11 @@ class Plugin:
     """True for a plugin that extends a container, for example by a device. ``TYPE version`` prints it.
     Where the host does not know whether the condition of its entry holds, :meth:`invoke` is not called."""
 
+    needs: tuple[str, ...] = ()
+    """Extensions of the contract that the plugin needs at ``setup``; without one of them, a ``setup`` is an error.
+    ``("configuration",)`` is for a plugin that reads what not every host shows, such as ``capabilities`` in
+    ``spec.process`` (docs/spec.md, "What setup shows")."""
+
     resident: bool = False
     """Whether one process of the compiled plugin may answer request after request (docs/writing-a-plugin.md,
     "Residents"). A request must leave nothing behind that another one would notice: no

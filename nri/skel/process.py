@@ -171,13 +171,18 @@ def answer_of(plugin: Plugin, request: Request) -> Any:
     :raises DecodeError: its conf is wrong.
     :raises NRIError: what it acts on is no state, so that it would never run.
     """
-    if reason := _wrong_states(plugin):
+    if reason := _wrong_attribute(plugin):
         raise NRIError(reason)
     is_released = request.release and plugin.releases
     if plugin.acts_on and request.state not in plugin.acts_on and not is_released and not _why_not(plugin):
         if request.state == CHECK and plugin.conf_class is not None:
             plugin.conf_class.from_value(request.conf)
         return request.new_result(plugin.type)
+    if request.state == State.SETUP:
+        for name in plugin.needs:
+            if name not in request.extensions:
+                known = f"{_SHOWS_LESS if name == 'configuration' else 'expected'} a host that has it"
+                raise NRIError(f"the request lacks the extension {gojson.shorten(name)}: {known}")
     if plugin.grants and request.undecided:
         reason = f'"when": {request.undecided}; "unknown": "run" in it would let {plugin.type} work all the same'
         return request.new_result(plugin.type, metadata={"ignored": reason})
@@ -208,15 +213,20 @@ def _why_not(plugin: Plugin) -> str:
             return f"class {type(plugin).__name__} has a conf_class; expected the method invoke(self, request, conf)"
         if not has_conf and needed > 2:
             return f"class {type(plugin).__name__} has no conf_class; expected the method invoke(self, request)"
-    return _wrong_states(plugin)
+    return _wrong_attribute(plugin)
 
 
-def _wrong_states(plugin: Plugin) -> str:
+_SHOWS_LESS = "this host shows a part of the OCI configuration; expected nri-runc, nri-crun or"
+
+
+def _wrong_attribute(plugin: Plugin) -> str:
     acts_on: Any = plugin.acts_on
-    uses: Any = getattr(plugin, "uses", ())
-    if isinstance(uses, str):
-        return f"class {type(plugin).__name__}: uses: found {uses!r}, expected a tuple of modules: uses = ({uses!r},)"
-    for state in (acts_on,) if isinstance(acts_on, str) else acts_on or ():  # a text would be taken for its letters
+    for name, items in (("uses", "modules"), ("needs", "extensions")):
+        value: Any = getattr(plugin, name, ())
+        if isinstance(value, str):  # a text would be taken for its letters
+            expected = f"expected a tuple of {items}: {name} = ({value!r},)"
+            return f"class {type(plugin).__name__}: {name}: found {value!r}, {expected}"
+    for state in (acts_on,) if isinstance(acts_on, str) else acts_on or ():
         if isinstance(acts_on, str) or state not in STATES:
             expected = f"expected a tuple of some of {', '.join(STATES)}: acts_on = (State.CREATE,)"
             return f"class {type(plugin).__name__}: acts_on: found {str(state)!r}, {expected}"

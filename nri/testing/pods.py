@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from nri.cgroups.paths import expand
 from nri.cgroups.resolve import MAX_PID
 from nri.types import gojson
-from nri.types.v1 import Request
+from nri.types.v1 import STATES, Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -35,11 +35,11 @@ class Pod:
     """A pod, and what its runtime tells plugins about its sandbox.
 
     :param runtime: whose requests: ``containerd-1.6``, ``containerd-1.7``, ``containerd-2.1``, ``cri-o-1.36``
-        (through the bridge, from 1.7 on), ``podman``, ``runc`` or ``crun`` (through ``nri hook``).
+        (through the bridge, from 1.7 on), ``podman``, ``runc`` or ``crun`` (through ``nri hook``), or ``nri-runc``.
     :param cgroup_driver: ``cgroupfs`` or ``systemd``, for the form of the cgroupsPath.
     :param cgroup_version: 1 or 2; on 2 a container has a cgroup namespace.
     :param kubelet: whether a kubelet made it: with its labels and annotations, and in a cgroup for the pod; else as
-        ``crictl runp`` does. Without meaning for podman, runc and crun.
+        ``crictl runp`` does. Without meaning for podman, runc, crun and nri-runc.
     :param qos: the pod's class for the kubelet: ``guaranteed``, ``burstable`` or ``besteffort``.
     :param cgroup_parent: the cgroup above the sandbox's and the containers'; by default as the kubelet names it.
     :param pid: of the sandbox's process.
@@ -191,7 +191,7 @@ class Container:
         self.id = made_up("container", pod.namespace, pod.name, name)
         if not pod.profile.has_pods and pod.runtime != "podman":
             self.id = name  # a person names it
-        self._has_path = pod.runtime not in ("runc", "crun")
+        self._has_path = pod.runtime not in ("runc", "crun", "nri-runc")
         # Without a cgroupsPath the pid must be one that Linux can give: the highest.
         self.pid = pid or (pod.pid if self._has_path else MAX_PID - 100) + 1 + len(pod.containers)
         self._given_path = cgroups_path
@@ -201,7 +201,7 @@ class Container:
 
     @property
     def cgroups_path(self) -> str:
-        """The cgroupsPath in its requests; "" if runc or crun was given none."""
+        """The cgroupsPath in its requests; "" if runc, crun or nri-runc was given none."""
         if self._given_path is not None:
             return self._given_path
         return self.pod.path_of(self.id) if self._has_path else ""
@@ -394,6 +394,7 @@ def _adjustable(container: Container, spec: dict[str, Any]) -> None:
 # | ``bridge/*`` | the bridge on containerd, under crictl |
 # | ``kubernetes/*`` | the bridge on containerd 1.7 under Kubernetes 1.34: v1 with cgroupfs, v2 with systemd |
 # | ``hook/*`` | ``nri hook`` under podman, and under runc with the config.json of ``runc spec``; crun's are equal |
+# | ``nri-runc.*`` | ``nri-runc`` with the config.json of ``runc spec`` |
 # | ``*-adapter.*`` | Go's v010-adapter on containerd, which the bridge takes the place of |
 #
 # Names of hosts, images and test directories are replaced.
@@ -474,6 +475,7 @@ PROFILES = {
     ),
     "runc": RequestProfile("hook/runc", states=_ENDS),
     "crun": RequestProfile("hook/runc", states=_ENDS),
+    "nri-runc": RequestProfile("nri-runc", states=tuple(map(str, STATES))),
 }
 """The runtimes by name: containerd 1.6 runs plugins itself, then comes the bridge, and at last ``nri hook``."""
 

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 VERSION = "0.1"
 """The version of the contract in requests, results and host configurations."""
 
-EXTENSIONS = {"adjust": 1}
-"""The extensions of the contract that this package has, with their versions; ``adjust``: changes in results."""
+EXTENSIONS = {"adjust": 1, "configuration": 1}
+"""The extensions of the contract that this package has, with their versions. ``adjust``: changes in results;
+``configuration``: ``setup`` shows all of the OCI configuration."""
 
 MAX_REQUEST = 64 * 1024 * 1024
 """Bytes of a request at most; a longer one is refused (real ones have some thousands)."""

@@ -86,6 +86,8 @@ def test_a_plugin_hears_of_every_step(runtime: Runtime, plugin: StandIn) -> None
     assert [each["state"] for each in requests] == states
     assert [each.get("pid", 0) for each in requests] == [0, pid, pid, pid, pid, pid, 0]
     assert requests[0]["spec"]["process"]["args"] == ["/bin/sleep", "1000000"]
+    assert requests[0]["extensions"] == {"adjust": 1, "configuration": 1}
+    assert requests[4]["extensions"] == {"adjust": 1}
     assert all("process" not in each["spec"] for each in requests[1:])
     assert all(each["spec"]["annotations"] == {"a": "b"} for each in requests)
     assert all(each["spec"]["cgroupsPath"] == web.cgroup for each in requests)

@@ -266,6 +266,22 @@ def test_a_change_that_this_host_would_drop_is_an_error() -> None:
     assert Process(plugin, "invoke", stdin=known).result["adjust"] == {"oomScoreAdj": 1}
 
 
+def test_a_plugin_that_needs_an_extension_refuses_to_set_up_without_it() -> None:
+    plugin = Fake()
+    plugin.needs = ("configuration",)
+    setup = REQUEST.replace(b"create", b"setup").replace(b"null", b'null,"extensions":{"adjust":1}')
+    assert Process(plugin, "invoke", stdin=setup).result["error"] == (
+        "the request lacks the extension configuration: this host shows a part of the OCI configuration; "
+        "expected nri-runc, nri-crun or a host that has it"
+    )
+    assert Process(plugin, "invoke").result["error"] == ""
+    whole = setup.replace(b'"adjust":1', b'"adjust":1,"configuration":1')
+    assert Process(plugin, "invoke", stdin=whole).result["error"] == ""
+    plugin.needs = "configuration"  # type: ignore[assignment] # a mistake
+    error = Process(plugin, "invoke").result["error"]
+    assert error.endswith("expected a tuple of extensions: needs = ('configuration',)")
+
+
 @pytest.mark.parametrize(("asked", "shown"), [(True, "(the boolean true)"), ({1: 2}, "(1)")])
 def test_a_change_of_another_type_is_an_error_as_well(asked: Any, shown: str) -> None:
     plugin = Fake(lambda request: request.new_result("fake", adjust=asked))
@@ -275,7 +291,7 @@ def test_a_change_of_another_type_is_an_error_as_well(asked: Any, shown: str) ->
 
 
 def test_version_is_json() -> None:
-    about = {"type": "fake", "version": "1.2", "nri": "0.1", "extensions": {"adjust": 1}}
+    about = {"type": "fake", "version": "1.2", "nri": "0.1", "extensions": {"adjust": 1, "configuration": 1}}
     for verb in ("version", "--version"):
         assert Process(Fake(), verb).result == about | {"build": describe()}
 

@@ -19,6 +19,7 @@ RECORDED = {
     "podman": "hook/podman",
     "runc": "hook/runc",
     "crun": "hook/runc",
+    "nri-runc": "nri-runc",
 }
 KUBERNETES = [
     ("cgroupfs", 1, "v1-cgroupfs", "sandbox", "create"),
