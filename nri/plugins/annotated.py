@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from nri.plugins import shared
 from nri.skel.plugin import Refusal
-from nri.skel.scopes import SCOPES, container_name, suffixes
+from nri.skel.scopes import SCOPES, container_name, suffixes, why_not_allowed
 from nri.types import DecodeError, fields, gojson
 from nri.types.gojson import shorten
 from nri.types.jsonobject import fold
@@ -29,7 +29,7 @@ MAX_ANNOTATION = 64 * 1024
 def allow(*properties: str) -> Any:
     """Return the field ``allow``: a key for each thing that a pod can ask for, closed by default."""
     return fields.value(
-        Table(*[Key(name, shared.NAMESPACES, default=False) for name in properties], nulls=True),
+        Table(*[Key(name, fields.NAMESPACES, default=False) for name in properties], nulls=True),
         f"pods that may ask for {', '.join(properties)}, for each: an array of namespaces, true (any), or false "
         "(none, the default)",
         default={},
@@ -53,7 +53,7 @@ def asked(
     :param metadata: the result's; an annotation that does not count is added to its ``ignored``.
     :returns: the annotation's key, short enough for a message, and its value; None if nothing is asked for.
     """
-    annotations = request.spec.annotations if request.spec is not None else {}
+    annotations = request.annotations
     for name in _names(request, keys, scopes):
         if name in annotations:
             break
@@ -61,7 +61,7 @@ def asked(
         return None
     if not annotations[name].strip():
         return None
-    if reason := shared.why_not_allowed(request, property_, allowed.get(property_) or False):
+    if reason := why_not_allowed(request, allowed.get(property_) or False, f"allow.{property_}"):
         shared.ignore(metadata, name, reason)
         return None
     return shorten(name, 120), annotations[name]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from nri import __version__, skel
 from nri.plugins import shared
-from nri.skel import Plugin
+from nri.skel import Plugin, why_not_allowed
 from nri.types import fields
 from nri.types.v1 import State
 
@@ -66,7 +66,7 @@ def _is_for_another(request: Request, conf: ClearCFSConf) -> bool:
 
     An update may have given the pod its quota back, which binds that container as well.
     """
-    annotations = request.spec.annotations if request.spec is not None else {}
+    annotations = request.annotations
     named = [
         value
         for values in (annotations, request.labels)
@@ -74,7 +74,7 @@ def _is_for_another(request: Request, conf: ClearCFSConf) -> bool:
         if key in (conf.key, f"{conf.key}/pod") or key.startswith(f"{conf.key}/container.")
     ]
     pods = conf.allow.get("class", True)
-    return any(name in conf.classes for name in named) and not shared.why_not_allowed(request, "class", pods)
+    return any(name in conf.classes for name in named) and not why_not_allowed(request, pods, "allow.class")
 
 
 def _clear(request: Request, conf: ClearCFSConf, metadata: dict[str, str]) -> None:

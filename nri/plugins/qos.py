@@ -14,7 +14,7 @@ import sys
 from nri import __version__, skel
 from nri.errors import escape
 from nri.plugins import annotated, shared
-from nri.skel import Plugin, Refusal, fields, scoped
+from nri.skel import Plugin, Refusal, fields, scoped, why_not_allowed
 from nri.skel.scopes import container_name
 from nri.types import DecodeError, gojson
 from nri.types.gojson import describe, shorten
@@ -197,7 +197,7 @@ def _class(request: Request, conf: QoSConf, metadata: dict[str, str]) -> str | N
     """Return the class of a container; None if it has none that counts."""
     for key in (conf.key, conf.priority_key):
         if entry := scoped(request, key):
-            reason = shared.why_not_allowed(request, "class", conf.allow.get("class") or False)
+            reason = why_not_allowed(request, conf.allow.get("class") or False, "allow.class")
             if not reason:
                 return entry[1]
             shared.ignore(metadata, entry[0], reason)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from nri.errors import escape
-from nri.skel import scoped
+from nri.skel import cgroup_of, scoped, why_not_allowed
 from nri.types import fields
 from nri.types.conf import Conf
 from nri.types.gojson import shorten
-from nri.types.table import FLAG, Key, Table, array, either, text
+from nri.types.table import Key, Table, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,20 +15,6 @@ if TYPE_CHECKING:
 
     from nri.cgroups import Cgroup, Systemd
     from nri.types.v1 import Request
-
-NAMESPACE = "io.kubernetes.pod.namespace"
-"""The sandbox's label with its pod's namespace. The kubelet overwrites any value of the pod (``newPodLabels`` in its
-``kuberuntime/labels.go``). Any pod can set an annotation of that name, so annotations do not count."""
-
-SUBGROUP = "run.oci.systemd.subgroup"
-"""crun's annotation: crun(1), "EXTENSIONS TO OCI"."""
-
-NAMESPACES = either(
-    FLAG,
-    array(text(1, expected="the name of a namespace")),
-    expected="true, false, or an array of namespaces",
-)
-"""The rule for a value of ``allow``."""
 
 
 class SharedConf(Conf):
@@ -42,7 +28,7 @@ class SharedConf(Conf):
 def allow(*properties: str) -> Any:
     """Return the field ``allow``: a key for each property that a pod can set for its containers, open by default."""
     return fields.value(
-        Table(*[Key(name, NAMESPACES) for name in properties], nulls=True),
+        Table(*[Key(name, fields.NAMESPACES) for name in properties], nulls=True),
         f"pods that may set their {' or '.join(properties)}, for each: true (any, the default), false (none), or an "
         "array of namespaces",
         default={},
@@ -75,25 +61,10 @@ def allowed_value(
     pods = allowed.get(property_)
     if entry is None or pods is None:
         return entry
-    reason = why_not_allowed(request, property_, pods)
+    reason = why_not_allowed(request, pods, f"allow.{property_}")
     if reason:
         ignore(metadata, entry[0], reason)
     return None if reason else entry
-
-
-def why_not_allowed(request: Request, property_: str, allowed: bool | list[str]) -> str:
-    """Return the reason why the request's pod may not set a property; "" if it may.
-
-    :param property_: the key of ``allow``.
-    :param allowed: its value: any pod, none, or the pods of some namespaces.
-    """
-    if allowed is True:
-        return ""
-    namespace = request.labels.get(NAMESPACE)
-    if allowed and namespace in allowed:
-        return ""
-    reason = f"is not for the namespace {shorten(namespace)}" if namespace else "needs a namespace, and none is known"
-    return f"allow.{property_} {reason if allowed else 'is for no pod'}"
 
 
 def ignore(metadata: dict[str, str], name: str, reason: str) -> None:
@@ -123,16 +94,9 @@ def cgroup(request: Request, conf: SharedConf) -> Cgroup:
 
     :raises CgroupError: when it cannot be found.
     """
-    from nri.cgroups import Mounts, Systemd, find
+    from nri.cgroups import Mounts, Systemd
 
-    path = request.spec.cgroups_path if request.spec is not None else ""
-    mounts, systemd = Mounts.read(conf.mountinfo), Systemd(conf.run)
-    return find(path, request.pid, request.id, mounts=mounts, systemd=systemd, subgroup=subgroup(request))
-
-
-def subgroup(request: Request) -> str:
-    """Return the name of the child that crun makes of the container's scope; "" for its default."""
-    return "" if request.spec is None else request.spec.annotations.get(SUBGROUP, "")
+    return cgroup_of(request, mounts=Mounts.read(conf.mountinfo), systemd=Systemd(conf.run))
 
 
 def previous(request: Request) -> dict[str, str]:

@@ -12,16 +12,17 @@
         skel.main(Hello())
 
 :func:`main` runs a plugin as a process; :func:`run` does the same with arguments and streams as parameters, for
-tests; :class:`Refusal` refuses a container; :func:`scoped` looks up an annotation with a scope; :class:`Conf` and
-:mod:`nri.skel.fields` make a plugin conf of a class. Standard library only, as in :mod:`nri.types`: each import
+tests; :class:`Refusal` refuses a container; :func:`scoped` looks up an annotation with a scope, and
+:func:`why_not_allowed` says whether its pod may set it; :func:`cgroup_of` finds the container's cgroup; :class:`Conf`
+and :mod:`nri.skel.fields` make a plugin conf of a class. Standard library only, as in :mod:`nri.types`: each import
 here adds to the start-up time of every plugin.
 """
 
 from nri.skel.plugin import Plugin, Refusal
 from nri.skel.process import main, run
-from nri.skel.scopes import scoped
+from nri.skel.scopes import cgroup_of, scoped, why_not_allowed
 
-__all__ = ["Conf", "Plugin", "Refusal", "fields", "main", "run", "scoped"]
+__all__ = ["Conf", "Plugin", "Refusal", "cgroup_of", "fields", "main", "run", "scoped", "why_not_allowed"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 from nri.types.conf import REQUIRED, ConfField
-from nri.types.fields import array, choice, flag, integer, mapping, number, path, section, text, value
+from nri.types.fields import (
+    NAMESPACES,
+    array,
+    choice,
+    flag,
+    integer,
+    mapping,
+    namespaces,
+    number,
+    path,
+    section,
+    text,
+    value,
+)
 from nri.types.gojson import describe
 from nri.types.table import Rule
 
@@ -13,12 +26,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CPU_LIST",
+    "NAMESPACES",
     "array",
     "choice",
     "cpus",
     "flag",
     "integer",
     "mapping",
+    "namespaces",
     "number",
     "path",
     "section",

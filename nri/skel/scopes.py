@@ -1,18 +1,24 @@
-"""Annotations with a scope: one key for a pod or for one of its containers.
+"""What a request says of its pod: annotations with a scope, whether they count, and the container's cgroup.
 
-The convention is that of NRI's v2 plugins: ``KEY/container.NAME`` overrides ``KEY/pod``, which overrides ``KEY``
-alone. Source: ``GetEffectiveAnnotation`` in pkg/plugin/annotations.go of containerd/nri.
+A key with a scope is for a pod or for one of its containers. The convention is that of NRI's v2 plugins:
+``KEY/container.NAME`` overrides ``KEY/pod``, which overrides ``KEY`` alone. Source: ``GetEffectiveAnnotation`` in
+pkg/plugin/annotations.go of containerd/nri.
 """
 
 from __future__ import annotations
 
 from nri.types import DecodeError, gojson
+from nri.types.gojson import shorten
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
+    from nri.cgroups import Cgroup, Mounts, Systemd
     from nri.types.v1 import Request
+
+SUBGROUP = "run.oci.systemd.subgroup"
+"""crun's annotation: crun(1), "EXTENSIONS TO OCI"."""
 
 SCOPES = ("container", "pod", "")
 """The scopes of a key, the most specific one first: ``KEY/container.NAME``, ``KEY/pod``, ``KEY``."""
@@ -33,13 +39,42 @@ def scoped(request: Request, key: str) -> tuple[str, str] | None:
 
     :returns: the key as it was found, with its scope, and its value; None if no such key exists.
     """
-    annotations = request.spec.annotations if request.spec is not None else {}
     scopes = [key + suffix for suffix in suffixes(container_name(request))]
-    for values in (annotations, request.labels):
+    for values in (request.annotations, request.labels):
         for scope in scopes:
             if scope in values:
                 return scope, values[scope]
     return None
+
+
+def why_not_allowed(request: Request, pods: bool | Collection[str], key: str = "namespaces") -> str:
+    """Return the reason why the request's pod may not ask for something; "" if it may.
+
+    Where no namespace is known (``nri hook``, docker), only True lets a container ask.
+
+    :param pods: :func:`nri.skel.fields.namespaces`: any pod, none, or the pods of some namespaces.
+    :param key: the key of the plugin conf that says so, for the reason.
+    """
+    if pods is True:
+        return ""
+    namespace = request.namespace
+    listed = (pods,) if isinstance(pods, str) else pods  # a text would be searched for a part of it
+    if listed and namespace and namespace in listed:
+        return ""
+    reason = f"is not for the namespace {shorten(namespace)}" if namespace else "needs a namespace, and none is known"
+    return f"{key} {reason if pods else 'is for no pod'}"
+
+
+def cgroup_of(request: Request, *, mounts: Mounts | None = None, systemd: Systemd | None = None) -> Cgroup:
+    """Return the cgroup of the request's container; the parameters are those of :func:`nri.cgroups.find`.
+
+    :raises CgroupError: when it cannot be found.
+    """
+    from nri.cgroups import find
+
+    path = request.spec.cgroups_path if request.spec is not None else ""
+    subgroup = request.annotations.get(SUBGROUP, "")
+    return find(path, request.pid, request.id, mounts=mounts, systemd=systemd, subgroup=subgroup)
 
 
 def suffixes(container: str | None, scopes: tuple[str, ...] = SCOPES) -> list[str]:

@@ -142,3 +142,23 @@ def _is_path(value: str) -> bool:
 
 PATH = table.text(1, 4095, matches=_is_path, pattern=r"^/[^\0]*(?![\s\S])", expected="an absolute path")
 """The rule for an absolute path, at most as long as the kernel takes one (PATH_MAX)."""
+
+
+NAMESPACES = table.either(
+    table.FLAG,
+    table.array(table.text(1, expected="the name of a namespace")),
+    expected="true, false, or an array of namespaces",
+)
+"""The rule for the pods that may ask for something."""
+
+
+def namespaces(description: str, *, default: Any = False, key: str = "") -> bool | tuple[str, ...]:
+    """Return a field for the pods that may ask for something: true (any), false (none), or an array of namespaces.
+
+    :func:`nri.skel.why_not_allowed` decides by it.
+    """
+    return value(NAMESPACES, description, default=default, read=_pods, key=key)
+
+
+def _pods(given: bool | list[str]) -> bool | tuple[str, ...]:
+    return given if isinstance(given, bool) else tuple(given)

@@ -191,6 +191,10 @@ class Result(JSONObject):
         return value
 
 
+NAMESPACE_LABEL = "io.kubernetes.pod.namespace"
+"""The sandbox's label with its pod's namespace. The kubelet overwrites any value of the pod (``newPodLabels`` in its
+``kuberuntime/labels.go``). Any pod can set an annotation of that name, so annotations do not count."""
+
 RELEASE = "release"
 """In place of a state, for plugins that act on a ``delete`` with :attr:`Request.release`."""
 
@@ -276,6 +280,16 @@ class Request(JSONObject):
     def is_sandbox(self) -> bool:
         """Whether the request is for the pod sandbox itself."""
         return self.id == self.sandbox_id
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """The container's annotations, ``spec.annotations``; with the bridge also its pod's."""
+        return self.spec.annotations if self.spec is not None else {}
+
+    @property
+    def namespace(self) -> str:
+        """The pod's Kubernetes namespace; "" if none is known, as with ``nri hook`` and under docker."""
+        return self.labels.get(NAMESPACE_LABEL, "")
 
     def new_result(
         self,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from nri import __version__, skel
 from nri.errors import NRIError, escape
 from nri.plugins import annotated, shared
-from nri.skel import Plugin
+from nri.skel import Plugin, why_not_allowed
 from nri.types import fields
 from nri.types.conf import Conf
 from nri.types.gojson import shorten
@@ -59,7 +59,7 @@ class HookInjector(Plugin):
 def _hooks(request: Request, conf: HookInjectorConf, metadata: dict[str, str]) -> Any:
     from nri.plugins.hook_injector.hook_files import Subject, is_met, read_dirs
 
-    why_not = shared.why_not_allowed(request, "annotations", conf.allow.get("annotations") or False)
+    why_not = why_not_allowed(request, conf.allow.get("annotations") or False, "allow.annotations")
     container = Subject(request.spec)
     hooks: dict[str, list[Any]] = {}
     names = []

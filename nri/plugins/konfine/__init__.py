@@ -99,8 +99,8 @@ class KonfineConf(shared.SharedConf):
     )
     allow: dict[str, Any] = fields.value(
         Table(
-            *[Key(name, shared.NAMESPACES) for name in ("class", "cpus")],
-            *[Key(name, shared.NAMESPACES, default=False) for name in ("exclusive", "pools")],
+            *[Key(name, fields.NAMESPACES) for name in ("class", "cpus")],
+            *[Key(name, fields.NAMESPACES, default=False) for name in ("exclusive", "pools")],
             nulls=True,
         ),
         "pods that may set their class or cpus (true, any, is the default), ask for exclusive CPUs, or be in a pool "
@@ -218,7 +218,7 @@ def _kubelets_reserved(request: Request, listed: object, reserved: frozenset[int
     from nri.cgroups import CpuListError, parse_cpus
 
     try:
-        is_kubelets = isinstance(listed, str) and shared.NAMESPACE in request.labels
+        is_kubelets = isinstance(listed, str) and request.namespace != ""
         cpus = parse_cpus(str(listed)) if is_kubelets else frozenset()
     except CpuListError:
         return frozenset()

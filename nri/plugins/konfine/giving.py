@@ -10,8 +10,8 @@ from nri.plugins import annotated, shared
 from nri.plugins.konfine import EXCLUSIVE, allowed, narrow, note_absent, requested_list
 from nri.plugins.konfine.record import Record
 from nri.plugins.konfine.sharing import Sharing, Wish, guaranteed, now, requested
-from nri.skel import Refusal, fields
-from nri.skel.scopes import container_name
+from nri.skel import Refusal, fields, why_not_allowed
+from nri.skel.scopes import SUBGROUP, container_name
 from nri.types.gojson import shorten
 from nri.types.v1 import State
 
@@ -153,7 +153,7 @@ def _wanted(
         entry["untold"] = before["untold"]
     if request.is_sandbox:
         entry["sandbox"] = True
-    if subgroup := shared.subgroup(request):
+    if subgroup := request.annotations.get(SUBGROUP, ""):
         entry["subgroup"] = subgroup[:255]
     if cgroup is None:
         entry["since"] = now()
@@ -200,7 +200,7 @@ def _wish(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> Wish
 
 def _is_first(request: Request, count: int) -> bool:
     """Return whether this is a container's first start in its pod, and it requests CPUs: init containers are over."""
-    annotations = request.spec.annotations if request.spec is not None else {}
+    annotations = request.annotations
     is_start = request.state in (State.SETUP, State.CREATE) and not request.is_sandbox
     return is_start and annotations.get(RESTARTS, "0") == "0" and bool(count or requested(request))
 
@@ -212,8 +212,8 @@ def _pool(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> str:
     """
     if request.is_sandbox:
         return ""
-    namespace = request.labels.get(shared.NAMESPACE)
-    annotations = request.spec.annotations if request.spec is not None else {}
+    namespace = request.namespace
+    annotations = request.annotations
     class_ = shared.container_class(request, conf, conf.allow, {})
     for pool in conf.pools:
         if (
@@ -223,7 +223,7 @@ def _pool(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> str:
             and all(annotations.get(key) == value for key, value in pool.annotations.items())
         ):
             is_of_pod = bool(pool.labels or pool.annotations)
-            if is_of_pod and (reason := shared.why_not_allowed(request, "pools", conf.allow.get("pools") or False)):
+            if is_of_pod and (reason := why_not_allowed(request, conf.allow.get("pools") or False, "allow.pools")):
                 shared.ignore(metadata, f"pool {pool.name}", reason)
                 continue
             part = {"node": "", "namespace": namespace or "", "pod": request.sandbox_id or request.id}[pool.per]
