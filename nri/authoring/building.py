@@ -21,10 +21,9 @@ from nri.authoring import packing
 from nri.authoring.packing import remove_rpaths
 from nri.authoring.source import SourceError, about, ask, content, entry_beside, find, is_v2_source, run
 from nri.build import install
-from nri.client.resident import try_resident
 from nri.config.entries import TYPE_PATTERN, PluginEntry
 from nri.config.plugin_conf import UNCHECKED, check_conf
-from nri.testing import Pod
+from nri.testing import Pod, conformance
 from nri.types import gojson
 from nri.types.v1 import Result
 
@@ -58,6 +57,8 @@ class Built(NamedTuple):
     is_v2: bool
     requests: Sequence[Request] = ()
     """The requests of the trial."""
+    conf: Any = None
+    """The conf in them."""
 
 
 def build(
@@ -93,7 +94,7 @@ def build(
     try:
         os.makedirs(output, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=PREFIX, dir=output) as work:
-            say("building, which takes half a minute")
+            say("building")
             folder = _pack(plugins, name, work)
             for plugin in plugins:
                 _try(os.path.join(folder, plugin.name), plugin, say)
@@ -124,7 +125,8 @@ def _look_at(script: str, conf: Any) -> Built:
     container = Pod("nri-build").container("nri-build")
     states = [str(state) for state in said.get("states") or ("create",)]
     sent = [state for state in states if state in container.pod.profile.states]
-    return Built(script, said["type"], False, [container.request(state, conf=conf) for state in sent])
+    requests = [container.request(state, conf=conf) for state in sent]
+    return Built(script, said["type"], False, requests, conf)
 
 
 def _pack(plugins: Sequence[Built], name: str, work: str) -> str:
@@ -171,8 +173,6 @@ def _try(executable: str, plugin: Built, say: Callable[[str], None]) -> None:
     if not isinstance(answer, dict) or answer.get("type") != plugin.name:
         raise SourceError(f"{plugin.name} version: found {gojson.describe(answer)}, expected type {plugin.name!r}")
     ask([executable], "schema")
-    if reason := try_resident(executable, plugin.name):
-        raise SourceError(f"{plugin.name} serve: {reason}; change what it does when it is loaded, or remove resident")
     for request in plugin.requests:
         if not (error := _answer([executable], plugin.name, request)):
             continue
@@ -180,6 +180,22 @@ def _try(executable: str, plugin: Built, say: Callable[[str], None]) -> None:
             remedy = "files beside the plugin are not packed: put their content into a module"
             raise SourceError(f"{plugin.name}: its source answers, the executable does not: {error}; {remedy}")
         say(f"{plugin.name}: {request.state} of a made-up container: {gojson.shorten(error, 300)}")
+    if "resident" in answer:
+        _try_resident(executable, plugin, say)
+
+
+def _try_resident(executable: str, plugin: Built, say: Callable[[str], None]) -> None:
+    """Ask one process request after request, as a bridge does.
+
+    :raises SourceError: when it answers otherwise than a process for each request.
+    """
+    rules = [rule for rule in conformance.CHECKS if rule.id == "resident"]
+    for outcome in conformance.check(executable, conf=plugin.conf, checks=rules):
+        if outcome.verdict == conformance.FAILS:
+            remedy = "keep nothing outside of invoke, or remove resident"
+            raise SourceError(f"{plugin.name} serve: found {outcome.found}, expected {outcome.expected}; {remedy}")
+        if outcome.verdict == conformance.NOT_JUDGED:
+            say(f"{plugin.name}: its resident was not tried to the end: {outcome.found}")
 
 
 def _answer(command: Sequence[str], name: str, request: Request) -> str:

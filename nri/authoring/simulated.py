@@ -23,7 +23,7 @@ from nri.cgroups import Mounts, NoKnobError, Quota, parse_cpus
 from nri.cgroups.cgroup import find as find_cgroup
 from nri.cgroups.knob_values import weight_of_shares
 from nri.cgroups.paths import expand
-from nri.client import Invoker
+from nri.client.resident import ANSWER_WITHIN, Residents
 from nri.config.entries import ConfigList, PluginEntry, is_type_name
 from nri.errors import NRIError
 from nri.testing import CgroupTree
@@ -291,7 +291,10 @@ def bridged(
         check_owner=False,  # they are the author's own
     )
     states = {plugin.entry.type: plugin.states for plugin in installed}
-    bridge = Bridge(options, invoker=_Shown(bin_dirs, record, on_asked, states))
+    entries = config.load(conf_dir, "", check_owner=False).plugins
+    invoker = _Shown(bin_dirs, record, on_asked, states)
+    invoker.keep([(entry.type, entry.resident is not False) for entry in entries])
+    bridge = Bridge(options, invoker=invoker)
     ours, theirs = socket.socketpair()
     runner = stub.Runner(bridge, name="v1bridge", index="10", sock=theirs)
     thread = threading.Thread(target=runner.run, name="bridge")
@@ -303,6 +306,7 @@ def bridged(
         runtime.close()
         thread.join()
         bridge.close()
+        invoker.close()
         made.remove()
 
 
@@ -349,8 +353,8 @@ def _misspelt(source: str, type_: str) -> str:
     return ""
 
 
-class _Shown(Invoker):
-    """Runs plugins as on a node, and shows what each was asked and has answered."""
+class _Shown(Residents):
+    """Runs plugins as on a node, compiled ones as residents, and shows what each was asked and has answered."""
 
     def __init__(
         self,
@@ -363,9 +367,9 @@ class _Shown(Invoker):
         self._record, self._on_asked, self._states = record, on_asked, states
 
     def acts_on(self, plugin: str, state: str) -> bool:
-        """As a bridge knows it of a compiled plugin."""
+        """As a bridge knows it of a compiled plugin; here also of a source file."""
         states = self._states.get(plugin)
-        return states is None or state in states
+        return super().acts_on(plugin, state) if states is None else state in states
 
     def run(
         self, path: str, plugin: str, request: bytes, deadline: float, log: Log, stop: Stop | None = None
@@ -378,6 +382,7 @@ class _Shown(Invoker):
 
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._record)
+        self.prepare(ANSWER_WITHIN)
         output = super().run(path, plugin, request, deadline, both, stop)
         try:
             with open(self._record, encoding="utf-8") as file:

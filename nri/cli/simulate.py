@@ -235,6 +235,8 @@ class Timeline:
         logger = logging.getLogger("nri.v1bridge")
         logger.setLevel(logging.DEBUG)
         logger.addHandler(_Skipped(self._skipped))
+        self._warnings: list[str] = []
+        logging.getLogger("nri.client").addHandler(_Warnings(self._warnings.append))
         self._as_json, self._calls = as_json, 0
         self._rows: list[Row] = []
         self._lines: dict[str, list[str]] = {}
@@ -317,6 +319,8 @@ class Timeline:
             output.print_json(
                 [row._asdict() | {name: getattr(row, name) or None for name in absent} for row in self._rows]
             )
+        for line in self._warnings:
+            click.echo(f"note: {line}", err=True)
         for entry, states, note in installed:
             notes = [note and f"{entry.type}: {note}", unlisted_states(entry, states)]
             if entry.type not in self._ran:
@@ -352,6 +356,17 @@ class _Skipped(logging.Handler):
         for key, reason in getattr(record, "fields", ()):
             if key.startswith("skipped_"):
                 self._put(key.removeprefix("skipped_"), reason)
+
+
+class _Warnings(logging.Handler):
+    """Passes on the warnings of a log."""
+
+    def __init__(self, put: Callable[[str], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._put = put
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._put(record.getMessage())
 
 
 def _names(request: dict[str, Any]) -> tuple[str, str]:

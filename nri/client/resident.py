@@ -156,9 +156,9 @@ class Resident:
         fault = "it does not become ready" if time.monotonic() >= until else "it ends while it is loaded"
         return f"{fault}: {shorten(readable(lines[-1]), 500)}" if lines else fault
 
-    def is_ready(self) -> bool:
-        """Return whether it waits for a request, or does so in a moment."""
-        return self._await_ready(time.monotonic() + READY_WITHIN)
+    def is_ready(self, within: float = READY_WITHIN) -> bool:
+        """Return whether it waits for a request, or does so within some seconds."""
+        return self._await_ready(time.monotonic() + within)
 
     def look(self) -> None:
         """Take in what it has said, without waiting."""

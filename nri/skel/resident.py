@@ -108,13 +108,21 @@ def serve(plugin: Plugin, answer: Answer) -> NoReturn:
         after = _state()
         grown = after.pop(_MEMORY, 0)
         memory = memory or grown * GROWTH
-        changed = [f"{name}: {before[name]}, then {value}" for name, value in after.items() if value != before[name]]
+        changed = [_change(name, before[name], value) for name, value in after.items() if value != before[name]]
         changed += functions.replaced()
         if changed or grown > memory:
             control.send(_message(CHANGED, changed[0] if changed else f"{_MEMORY}: {grown} KiB"))
             os._exit(0)
         control.send(READY)
     os._exit(0)
+
+
+def _change(name: str, before: Any, after: Any) -> str:
+    """Return what has changed, for people: of a dictionary the keys, whose values may be secrets."""
+    if not isinstance(before, dict):
+        return f"{name}: {before}, then {after}"
+    keys = [key for key in before.keys() | after.keys() if before.get(key) != after.get(key)]
+    return f"{name}: {', '.join(sorted(keys))}"
 
 
 def _take_control(name: str) -> socket:

@@ -22,6 +22,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from nri.adjust import AdjustError
+from nri.client.resident import NotBegunError, Resident, about
 from nri.client.unstartable import explain
 from nri.errors import NRIError, escape
 from nri.process.children import stat_fields
@@ -200,6 +201,8 @@ class Trial:
 
     The parameters are those of :func:`check`.
 
+    :ivar path: the executable's, absolute; ``type`` is its name.
+    :ivar timeout: seconds for each run.
     :ivar fault: why an ordinary ``create`` is not answered; then nothing else is tried.
     :ivar life: each state with the output for its request, in the order of a life.
     :ivar results: each state whose request was answered, with its result.
@@ -214,10 +217,10 @@ class Trial:
         annotations: Mapping[str, str] | None,
         timeout: float,
     ) -> None:
-        self._path = os.path.abspath(binary)
-        self.type = os.path.basename(self._path)
+        self.path = os.path.abspath(binary)
+        self.type = os.path.basename(self.path)
         self.conf = {} if conf is None else {"conf": conf}
-        self._given, self._annotations, self._timeout = request, annotations or {}, timeout
+        self._given, self._annotations, self.timeout = request, annotations or {}, timeout
         self._prefix, self._numbers = f"nri-conformance-{secrets.token_hex(8)}", itertools.count(1)
         self.last = _Watched(0)
         self.fault: BrokenRuleError | None = None
@@ -263,15 +266,15 @@ class Trial:
         :raises BrokenRuleError: if it cannot be started or watched.
         """
         stdin = value if isinstance(value, bytes) else encode(value)
-        deadline = time.monotonic() + self._timeout
+        deadline = time.monotonic() + self.timeout
         try:
-            pid, pipes = start(self._path, [self.type, "invoke"], deadline, stdout=stdout)
+            pid, pipes = start(self.path, [self.type, "invoke"], deadline, stdout=stdout)
             self.last = _Watched(pid)
             return Conversation(self.last, pipes, stdin, lambda line: None).run(deadline)
         except BrokenOffError as error:
             raise BrokenRuleError("a run that can be watched", f"{error.strerror}, while it ran") from None
         except OSError as error:
-            raise BrokenRuleError("an executable that can be started", explain(self._path, error)) from None
+            raise BrokenRuleError("an executable that can be started", explain(self.path, error)) from None
 
     def answer(self, value: Any) -> dict[str, Any]:
         """Return the result that a request, a JSON value or bytes, gets.
@@ -528,6 +531,43 @@ def _leaves_nothing(trial: Trial) -> None:
         trial.invoke(trial.request(state))
         if trial.last.left:
             raise BrokenRuleError("no process", f"{', '.join(trial.last.left)}, running on after {state}")
+
+
+@_rule("resident", "residents", "One process answers request after request as a process for each does")
+def _resident(trial: Trial) -> None:
+    standing = about(trial.path, trial.type)
+    if standing.state != "ready":
+        raise NotJudgedError(standing.reason)
+    resident = Resident(trial.path, trial.type)
+    try:
+        if reason := resident.start(time.monotonic() + trial.timeout):
+            raise BrokenRuleError("a resident that becomes ready", reason)
+        for container in (trial.new_id(), trial.new_id()):
+            for state in STATES:
+                _compare(trial, resident, trial.request(state, container))
+    except NotBegunError:
+        raise BrokenRuleError("a resident that reads its request", "none that does") from None
+    finally:
+        resident.end()
+
+
+def _compare(trial: Trial, resident: Resident, value: dict[str, Any]) -> None:
+    """Have a resident answer a request between two processes for it alone, whose answers may differ, too."""
+    before, state = trial.answer(value), value["state"]
+    answer = result_of(resident.ask(encode(value), time.monotonic() + trial.timeout, lambda line: None))
+    after = trial.answer(value)
+    if before == after != answer:
+        expected, found = [f"{gojson.dumps(each).decode()}" for each in (after, answer)]
+        number = resident.answers
+        raise BrokenRuleError(
+            f"the answer of a process that is new: {shorten(expected, 300)}",
+            f"{shorten(found, 300)} as answer {number} of a resident, to {state}: a request before left something",
+        )
+    if not resident.is_ready(trial.timeout):
+        if resident.is_alive:
+            raise BrokenRuleError("a resident that waits for the next request, or ends", f"neither after {state}")
+        why = f", which changes its process: {resident.changed}" if resident.changed else ""
+        raise NotJudgedError(f"it ends after {state}{why}")  # as it may
 
 
 CHECKS: tuple[Check, ...] = tuple(_CHECKS)

@@ -21,7 +21,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     late = "from beside import mean; import third; result.metadata.update(mean=mean(), third=third.value())"
     (folder / "alpha.py").write_text(plugin("alpha", more="version = '1.2'; resident = True", invoke=late))
     (folder / "beta").mkdir()
-    (folder / "beta/beta.py").write_text(plugin("beta", invoke="raise ValueError(request.conf)"))
+    (folder / "beta/beta.py").write_text(
+        plugin("beta", more="resident = True", invoke="raise ValueError(request.conf)")
+    )
     (folder / "beta/test_beta.py").write_text("import beta\n")
     (folder / "20-gamma.py").write_text(
         "from nri.v2 import stub\n\nclass Gamma(stub.V2Plugin):\n    def run_pod_sandbox(self, request, call):\n"

@@ -48,6 +48,17 @@ def test_executable_that_lacks_a_module_of_residents_is_started(built: Built, tm
 
 def test_an_error_about_the_made_up_container_is_a_note(built: Built) -> None:
     assert "beta: create of a made-up container: ValueError: {'cpus': '2-3'}\n" in built.ran.stderr
+    assert "beta: its resident was not tried to the end: it ends after setup\n" in built.ran.stderr
+
+
+def test_simulate_asks_residents_as_a_bridge_does(built: Built) -> None:
+    ran = inside("simulate", "--cgroups", "node", "--conf", '{"cpus": "2-3"}', str(built.result / "alpha"))
+    assert (ran.status, ran.stderr) == (0, "")
+    words = ["simulate", "--cgroups", "node", str(built.result / "beta")]
+    shown = subprocess.run(
+        [sys.executable, "-m", "nri.cli.entry", *words], capture_output=True, text=True, check=False
+    )
+    assert shown.stderr == "note: beta is started for each request: a request ends its process\n"
 
 
 def test_a_v2_plugin_is_started_as_a_runtime_does(built: Built, tmp_path: Path) -> None:

@@ -75,14 +75,22 @@ def test_without_pyinstaller_it_says_what_to_install(monkeypatch: pytest.MonkeyP
         ),
         (
             plugin("a", top="import sys\nif 'serve' in sys.argv: sys.exit('no licence')", more="resident = True"),
-            "a serve: it ends while it is loaded: no licence; change what it does when",
+            "a serve: found it ends while it is loaded: no licence, expected a resident that becomes ready; keep",
+        ),
+        (
+            plugin(
+                "a",
+                more="resident = True; seen = []",
+                invoke="self.seen.append(1); result.metadata['n'] = str(self.seen)",
+            ),
+            'found {"plugin":"a","version":"0.1","error":"","metadata":{"n":"[1, 1]"}} as answer 2 of a resident, to',
         ),
         (
             "from nri.v2 import stub\nstub.run(None)",
             "closed the connection; its last line: ",
         ),
     ],
-    ids=["none", "missing module", "missing file", "resident", "v2"],
+    ids=["none", "missing module", "missing file", "resident", "state", "v2"],
 )
 def test_earlier_result_is_replaced_unless_the_trial_fails(folder: Path, text: str, why: str) -> None:
     (folder / "a.py").write_text(text)
