@@ -128,7 +128,6 @@ def simulate(
         memory=memory << 20,
         cgroup_parent=PodTemplate.cgroup_parent if cgroups != "node" else f"/nri-simulate-{os.getpid()}",
     )
-    logging.getLogger("nri").addHandler(logging.NullHandler())  # the timeline shows the same
     given = simulated.sort(plugins, is_v2=is_v2)
     files = [*given.sources, *[path for _, _, path in given.v2]]
     if getattr(sys, "frozen", False) and any(path.endswith(".py") for path in files):
@@ -232,11 +231,10 @@ class Timeline:
         self.failed, self._verbose, self._has_v2 = False, verbose, has_v2
         self._ran: set[str] = set()
         self._reasons: dict[str, str] = {}  # why a plugin was skipped, by its type
-        logger = logging.getLogger("nri.v1bridge")
-        logger.setLevel(logging.DEBUG)
-        logger.addHandler(_Skipped(self._skipped))
         self._warnings: list[str] = []
-        logging.getLogger("nri.client").addHandler(_Warnings(self._warnings.append))
+        self._log = _Log(self._skipped, self._warnings.append)
+        logging.getLogger("nri").addHandler(self._log)
+        logging.getLogger("nri.v1bridge").setLevel(logging.DEBUG)
         self._as_json, self._calls = as_json, 0
         self._rows: list[Row] = []
         self._lines: dict[str, list[str]] = {}
@@ -312,6 +310,8 @@ class Timeline:
 
         :param installed: the v0.1 plugins, each with the states that it acts on, and a note.
         """
+        logging.getLogger("nri").removeHandler(self._log)
+        logging.getLogger("nri.v1bridge").setLevel(logging.NOTSET)
         for plugin, lines in self._lines.items():
             self._add(Row("(closed)", plugin=plugin, output=lines))
         if self._as_json:
@@ -345,28 +345,19 @@ class Timeline:
                 click.secho(line, dim=True)
 
 
-class _Skipped(logging.Handler):
-    """Passes on the plugins that a condition keeps from running, of the bridge's log."""
+class _Log(logging.Handler):
+    """Passes on of the log: plugins that a condition keeps from running, and warnings about residents."""
 
-    def __init__(self, put: Callable[[str, str], None]) -> None:
+    def __init__(self, skipped: Callable[[str, str], None], warned: Callable[[str], None]) -> None:
         super().__init__()
-        self._put = put
+        self._skipped, self._warned = skipped, warned
 
     def emit(self, record: logging.LogRecord) -> None:
         for key, reason in getattr(record, "fields", ()):
             if key.startswith("skipped_"):
-                self._put(key.removeprefix("skipped_"), reason)
-
-
-class _Warnings(logging.Handler):
-    """Passes on the warnings of a log."""
-
-    def __init__(self, put: Callable[[str], None]) -> None:
-        super().__init__(logging.WARNING)
-        self._put = put
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._put(record.getMessage())
+                self._skipped(key.removeprefix("skipped_"), reason)
+        if record.name == "nri.client" and record.levelno >= logging.WARNING:
+            self._warned(record.getMessage())
 
 
 def _names(request: dict[str, Any]) -> tuple[str, str]:

@@ -27,6 +27,7 @@ one.
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -146,11 +147,21 @@ class V2Plugin:
         """Take note that the connection is closed, after the last handler has ended."""
 
 
+_METHODS = tuple(name for name, value in vars(V2Plugin).items() if callable(value) and not name.startswith("_"))
+
+
 def handlers(plugin: V2Plugin) -> dict[int, EventHandler]:
     """Return the handlers that ``plugin`` defines, by event.
 
-    :raises NRIError: when it defines no handler: such a plugin would be subscribed to everything.
+    :raises NRIError: when it defines no handler: such a plugin would be subscribed to all. Or when a method has
+        nearly the name of a handler, and would never be called.
     """
+    own = {name for class_ in type(plugin).__mro__ for name, value in vars(class_).items() if callable(value)}
+    known = {name.replace("_", ""): name for name in (*HANDLERS.values(), *_METHODS)}
+    for name in sorted(name for name in own - {*known.values()} if not name.startswith("_")):
+        if near := difflib.get_close_matches(name.replace("_", "").lower(), known, n=1, cutoff=0.85):
+            expected = f"expected {known[near[0]]}, or a name that is less like it"
+            raise NRIError(f"{type(plugin).__name__}.{name}: found a method for no event, {expected}")
     by_event: dict[int, EventHandler] = {
         event: getattr(plugin, name) for event, name in HANDLERS.items() if hasattr(plugin, name)
     }

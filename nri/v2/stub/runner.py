@@ -18,7 +18,7 @@ from typing import Any
 
 from nri.errors import NRIError, escape, reason_of
 from nri.places import DEFAULT_SOCKET
-from nri.v2.api import ContainerUpdate
+from nri.v2.api import ContainerUpdate, events
 from nri.v2.api.names import SOCKET_VARIABLE
 from nri.v2.mux import ClosedError, inherited_socket
 from nri.v2.stub.plugin import Identity, RuntimeInfo, V2Plugin, handlers
@@ -149,11 +149,29 @@ def run(
 ) -> None:
     """Serve ``plugin``: until its connection is closed, if a runtime launched it or ``sock`` is given; else for ever.
 
+    With ``--help`` as the program's argument it prints what the plugin handles, and returns.
+
     The parameters are those of :class:`Runner`.
 
     :raises NRIError: when its name or index is unknown, it handles no event, or a socket is not connected.
     """
+    if sys.argv[1:2] in (["--help"], ["-h"]):
+        print(_help(plugin, path))
+        return
     Runner(plugin, name=name, index=index, path=path, sock=sock, registration_timeout=registration_timeout).run()
+
+
+def _help(plugin: V2Plugin, path: str) -> str:
+    from inspect import cleandoc  # which takes longer than a plugin's start should
+
+    parts = [
+        f"{os.path.basename(sys.argv[0])}: a plugin of the Node Resource Interface v2",
+        cleandoc(plugin.__doc__ or ""),
+        f"It handles {', '.join(events.BY_EVENT[event].rpc for event in handlers(plugin))}.",
+        "A runtime starts it as /opt/nri/plugins/NN-name, where NN is its place among others, such as 10.",
+        f"Started by hand, it connects to {path}.",
+    ]
+    return "\n\n".join(filter(None, parts))
 
 
 def _inherited(environment: Mapping[str, str]) -> socket.socket | None:

@@ -173,6 +173,47 @@ def test_plugin_that_can_never_serve_is_refused() -> None:
         stub.Runner(Plugin(), executable="plugin", environment={})
 
 
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("run_pod_sanbox", "run_pod_sandbox"),
+        ("createContainer", "create_container"),
+        ("UpdateContainer", "update_container"),
+        ("syncronize", "synchronize"),
+        ("configured", "configure"),
+    ],
+)
+def test_a_method_that_looks_like_a_handler_is_refused(wrong: str, right: str) -> None:
+    typed = type("Typed", (Plugin,), {wrong: lambda self, request, call: None})
+    with pytest.raises(NRIError, match=rf"^Typed\.{wrong}: found a method for no event, expected {right}, or"):
+        stub.Runner(typed(), name="a", index="10", environment={})
+
+
+def test_other_methods_are_the_plugins_own() -> None:
+    own = {
+        name: lambda self: None for name in ("container", "log_container", "_create_containers", "reconfigure_all")
+    }
+    stub.Runner(type("Own", (Plugin,), own)(), name="a", index="10", environment={})
+
+
+def test_help_says_what_the_plugin_handles(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Told(Plugin):
+        """Notes pods.
+
+        And forgets them.
+        """
+
+    for word in ("--help", "-h"):
+        monkeypatch.setattr("sys.argv", ["/opt/nri/plugins/10-told", word])
+        stub.run(Told())
+        assert capsys.readouterr().out.startswith(
+            "10-told: a plugin of the Node Resource Interface v2\n\nNotes pods.\n\nAnd forgets them.\n\n"
+            "It handles RunPodSandbox.\n\nA runtime starts it as "
+        )
+
+
 def test_one_that_finds_no_runtime_says_so_once(
     start: Start, listen: Listen, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
