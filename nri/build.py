@@ -14,4 +14,4 @@ def describe() -> str:
 
 def install(extra: str) -> str:
     """Return the command that installs an extra; nri is not registered on PyPI."""
-    return f"pip install './nri-{__version__}-py3-none-any.whl[{extra}]'"
+    return f"pip install 'PATH[{extra}]', where PATH is nri's checkout or its wheel"
