@@ -102,6 +102,8 @@ def ask(command: Sequence[str], verb: str) -> Any:
     if not output.ending:
         with suppress(ValueError):
             return gojson.loads(output.stdout)
+    if output.status == 2 and len(lines) == 1 and (reason := lines[0].partition(": ")[2]):  # of skel.main
+        raise SourceError(f"{command[-1]}: {reason}")
     places = [line.strip() for line in reversed(lines) if line.lstrip().startswith('File "')]
     place = next((line for line in places if f'"{command[-1]}"' in line), next(iter(places), ""))  # the author's line
     said = f" ({lines[-1]}{place and f', {place}'})" if lines else ""

@@ -129,7 +129,9 @@ def _of_error(error: Any) -> Iterator[Finding]:
         for key in error.instance:
             if key not in keys and not any(re.search(regex, key) for regex in schema.get("patternProperties", {})):
                 near = nearest(key, keys)
-                hint = f", did you mean {near}?" if near else f", expected one of {', '.join(keys)}" * bool(keys)
+                others = f", expected one of {', '.join(keys)}" if keys else ""
+                none = ", expected none" if not keys and not schema.get("patternProperties") else ""
+                hint = f", did you mean {near}?" if near else others or none
                 yield (*path, key), f"unknown key{hint}", True
     elif error.validator == "required":
         missing = [key for key in wanted if key not in error.instance]

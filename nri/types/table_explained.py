@@ -125,13 +125,17 @@ def _is_of(rule: Rule, value: object) -> bool:
     return isinstance(value, rule.kind) and (rule.kind is bool or not isinstance(value, bool))
 
 
+def _keys(table: Table) -> str:
+    return f"one of {', '.join(table.keys)}" if table.keys else "none"
+
+
 def _faults_of_keys(table: Table, value: dict[str, Any], path: Path) -> Faults:
     meant = set()
     for name in value:
         if name not in table.keys and not table.is_note(name):
             near = nearest(name, table.keys)
             meant.add(near)
-            hint = f"did you mean {near}?" if near else f"expected one of {', '.join(table.keys)}"
+            hint = f"did you mean {near}?" if near else f"expected {_keys(table)}"
             yield (*path, name), f"unknown key, {hint}", True
     for name, key in table.keys.items():
         if name in value and not (value[name] is None and name in table.nullable):

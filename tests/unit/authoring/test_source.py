@@ -45,6 +45,10 @@ def test_a_path_without_one_plugin_is_refused(
         ),
         ("import nri.skel", r"a.py version: found no JSON, expected what skel.main\(\) prints: is it called\?"),
         ("print('{}')", "a.py version: found an object, expected what nri.skel answers"),
+        (
+            PLUGIN.replace("P())", "P)") % "a",
+            r"a.py: found the class P, expected an object of it: skel.main\(P\(\)\)$",
+        ),
         (PLUGIN % "../a", r"its type: found the string '\.\./a', expected a name such as 'batch'"),
         (
             "import time; time.sleep(60)",

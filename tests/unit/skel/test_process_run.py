@@ -243,6 +243,16 @@ def test_other_state_gets_an_empty_result_with_any_conf() -> None:
     assert ran.result == {"plugin": "fake", "version": "0.1", "error": ""}
 
 
+def test_an_unknown_key_of_a_conf_without_keys_expects_none() -> None:
+    class Without(skel.Conf):
+        pass
+
+    plugin = WithConf()
+    plugin.conf_class = Without  # type: ignore[assignment]
+    ran = Process(plugin, "invoke", stdin=REQUEST.replace(b"{", b'{"conf":{"a":1},', 1))
+    assert ran.result["error"] == "conf.a: unknown key, expected none"
+
+
 def test_help_and_schema_are_made_of_the_conf_class() -> None:
     text = Process(WithConf(), "--help").stdout.decode()
     assert text.endswith(
