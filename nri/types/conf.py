@@ -52,11 +52,11 @@ class ConfField:
 class Conf:
     """The base of a plugin conf. Its objects are frozen, and equal if all of their values are."""
 
-    table: Table
+    table = Table(notes=True, nulls=True, least=0)
     """The rule for the JSON value, made of the fields."""
-    attributes: dict[str, str]
+    attributes: dict[str, str] = {}
     """The names of the attributes, by key."""
-    _fields: dict[str, ConfField]  # by key
+    _fields: dict[str, ConfField] = {}  # by key
 
     def __init_subclass__(cls, **named: str) -> None:
         """Make the table of the class's fields.

@@ -244,11 +244,8 @@ def test_other_state_gets_an_empty_result_with_any_conf() -> None:
 
 
 def test_an_unknown_key_of_a_conf_without_keys_expects_none() -> None:
-    class Without(skel.Conf):
-        pass
-
     plugin = WithConf()
-    plugin.conf_class = Without  # type: ignore[assignment]
+    plugin.conf_class = skel.Conf  # type: ignore[assignment]
     ran = Process(plugin, "invoke", stdin=REQUEST.replace(b"{", b'{"conf":{"a":1},', 1))
     assert ran.result["error"] == "conf.a: unknown key, expected none"
 
