@@ -32,11 +32,12 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import Message
 
 from nri.errors import NRIError
+from nri.v2 import api
 from nri.v2.api import Container, ContainerUpdate, PodSandbox, events, names
 from nri.v2.api.names import INDEX_VARIABLE, NAME_VARIABLE
 from nri.v2.api.runtimes import nri_version
@@ -108,7 +109,59 @@ class RuntimeInfo:
         return events.valid(nri_version(self.name, self.version, self.nri_version))
 
 
-class V2Plugin:
+if TYPE_CHECKING:
+
+    class _Handlers:
+        """The handlers, for editors and type checkers: at runtime, one that is not defined is no subscription."""
+
+        def run_pod_sandbox(
+            self, request: api.RunPodSandboxRequest, call: Call, /
+        ) -> api.RunPodSandboxResponse | None: ...
+        def stop_pod_sandbox(
+            self, request: api.StopPodSandboxRequest, call: Call, /
+        ) -> api.StopPodSandboxResponse | None: ...
+        def remove_pod_sandbox(
+            self, request: api.RemovePodSandboxRequest, call: Call, /
+        ) -> api.RemovePodSandboxResponse | None: ...
+        def create_container(
+            self, request: api.CreateContainerRequest, call: Call, /
+        ) -> api.CreateContainerResponse | None: ...
+        def post_create_container(
+            self, request: api.PostCreateContainerRequest, call: Call, /
+        ) -> api.PostCreateContainerResponse | None: ...
+        def start_container(
+            self, request: api.StartContainerRequest, call: Call, /
+        ) -> api.StartContainerResponse | None: ...
+        def post_start_container(
+            self, request: api.PostStartContainerRequest, call: Call, /
+        ) -> api.PostStartContainerResponse | None: ...
+        def update_container(
+            self, request: api.UpdateContainerRequest, call: Call, /
+        ) -> api.UpdateContainerResponse | None: ...
+        def post_update_container(
+            self, request: api.PostUpdateContainerRequest, call: Call, /
+        ) -> api.PostUpdateContainerResponse | None: ...
+        def stop_container(
+            self, request: api.StopContainerRequest, call: Call, /
+        ) -> api.StopContainerResponse | None: ...
+        def remove_container(
+            self, request: api.RemoveContainerRequest, call: Call, /
+        ) -> api.RemoveContainerResponse | None: ...
+        def update_pod_sandbox(
+            self, request: api.UpdatePodSandboxRequest, call: Call, /
+        ) -> api.UpdatePodSandboxResponse | None: ...
+        def post_update_pod_sandbox(
+            self, request: api.PostUpdatePodSandboxRequest, call: Call, /
+        ) -> api.PostUpdatePodSandboxResponse | None: ...
+        def validate_container_adjustment(
+            self, request: api.ValidateContainerAdjustmentRequest, call: Call, /
+        ) -> api.ValidateContainerAdjustmentResponse | None: ...
+
+else:
+    _Handlers = object
+
+
+class V2Plugin(_Handlers):
     """The base of a v2 plugin. A subclass defines handlers (see the table above), and may override these methods."""
 
     optional_events: frozenset[int] = frozenset()

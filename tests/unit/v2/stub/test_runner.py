@@ -189,6 +189,21 @@ def test_a_method_that_looks_like_a_handler_is_refused(wrong: str, right: str) -
         stub.Runner(typed(), name="a", index="10", environment={})
 
 
+class Mistyped(Plugin):
+    """A type checker sees that the handler takes another event's request, and returns another event's response."""
+
+    def create_container(self, request: api.StopContainerRequest, call: Call) -> None:  # type: ignore[override]
+        pass
+
+    def update_container(self, request: Any, call: Call) -> api.StopContainerResponse:  # type: ignore[override]
+        return api.StopContainerResponse()
+
+
+def test_a_handler_is_subscribed_only_if_it_is_defined() -> None:
+    assert len(stub.plugin.handlers(Plugin())) == 1
+    assert len(stub.plugin.handlers(Mistyped())) == 3
+
+
 def test_other_methods_are_the_plugins_own() -> None:
     own = {
         name: lambda self: None for name in ("container", "log_container", "_create_containers", "reconfigure_all")
