@@ -12,6 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from harness.json_schemas import PLACES
+from nri.build import install
 from tests.support.wheels import build, copy_sources, environment, patiently, run
 
 ROOT = Path(__file__).parent.parent.parent
@@ -41,9 +42,9 @@ def test_the_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
     assert run(python, "-c", metadata, cwd=tmp_path) == "7.8.9 7.8.9\n"
     assert run(tmp_path / "empty/bin/nri", "check", "--conf-dir", tmp_path / "empty", cwd=tmp_path)
     refused = subprocess.run([tmp_path / "empty/bin/nri", "build"], capture_output=True, text=True, check=False)
-    assert refused.stderr == f"PyInstaller is not installed for {python}: pip install './{wheel.name}[binaries]'\n"
+    assert refused.stderr == f"PyInstaller is not installed for {python}: {install('binaries')}\n"
     refused = subprocess.run([tmp_path / "empty/bin/nri", "metrics"], capture_output=True, text=True, check=False)
-    assert refused.stderr == f"Error: prometheus_client is not installed: pip install './{wheel.name}[metrics]'\n"
+    assert refused.stderr == f"Error: prometheus_client is not installed: {install('metrics')}\n"
     answer = run(python, "-c", "from nri.plugins.clearcfs import main; main()", "invoke", stdin=REQUEST, cwd=tmp_path)
     assert json.loads(answer) == {"plugin": "clearcfs", "version": "0.1", "error": ""}
     where = "import nri, nri.types; from pathlib import Path; print(Path(nri.__file__).parent)"
@@ -171,7 +172,7 @@ def test_the_compiled_command_makes_the_folder_of_a_new_plugin(tmp_path: Path) -
 def test_the_compiled_command_builds_nothing_and_says_what_does() -> None:
     run("tools/binaries")
     done = subprocess.run([ROOT / "dist/nri/nri", "build", "batch.py"], capture_output=True, text=True, check=False)
-    why = "this nri is an executable without a Python to build with: pip install './nri-"
+    why = "this nri is an executable without a Python to build with: pip install 'PATH[binaries]', where"
     assert (done.returncode, done.stderr.startswith(why)) == (1, True)
     modules = run(Path(sys.executable).with_name("pyi-archive_viewer"), "-r", "-b", "dist/nri/nri").split()
     assert "nri.cli.build" in modules
