@@ -29,6 +29,17 @@ def kernel_pod(cpus: str = "0-1") -> Iterator[Real]:
         yield real
 
 
+@contextmanager
+def offline(cpu: int) -> Iterator[None]:
+    """Meanwhile a CPU of the whole machine is offline: for one that is nobody's."""
+    switch = Path(f"/sys/devices/system/cpu/cpu{cpu}/online")
+    switch.write_text("0")
+    try:
+        yield
+    finally:
+        switch.write_text("1")
+
+
 def run(
     plugin: str,
     real: Real,

@@ -17,17 +17,6 @@ from nri.plugins.konfine.record import ATTRIBUTE
 from nri.testing import invoke
 from tests.support.giving import GivingNode
 
-
-@pytest.fixture(params=["v1", "v2"])
-def node(request: pytest.FixtureRequest, tmp_path: Path) -> GivingNode:
-    return GivingNode(tmp_path, request.param, cores=4, threads=2)
-
-
-@pytest.fixture
-def v2(tmp_path: Path) -> GivingNode:
-    return GivingNode(tmp_path, cores=4, threads=2)
-
-
 # The record
 
 

@@ -7,15 +7,13 @@ Files", and ``core-api/cpu_hotplug.rst``.
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from nri.cgroups import find, parse_cpus
 from nri.plugins.konfine import ANNOTATION
-from tests.support.kernel_pod import CONTAINER, POD, kernel_pod, run
+from tests.support.kernel_pod import CONTAINER, POD, kernel_pod, offline, run
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -33,16 +31,6 @@ def real() -> Iterator[Real]:
     """A pod with a container, on a machine with the CPUs 0 to 3."""
     with kernel_pod("0-3") as real:
         yield real
-
-
-@contextmanager
-def offline(cpu: int) -> Iterator[None]:
-    switch = Path(f"/sys/devices/system/cpu/cpu{cpu}/online")
-    switch.write_text("0")
-    try:
-        yield
-    finally:
-        switch.write_text("1")
 
 
 def cpus_of(real: Real, path: str) -> tuple[str, str]:

@@ -15,7 +15,7 @@ import pytest
 
 from nri.plugins.konfine import EXCLUSIVE
 from nri.types.v1 import Result
-from tests.support.kernel_pod import CONTAINER, POD, kernel_pod, run
+from tests.support.kernel_pod import CONTAINER, POD, kernel_pod, offline, run
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -65,16 +65,6 @@ def test_sets_are_of_isolated_cpus_and_others_share_the_rest(real: Real, conf: d
     everything = conf | {"systemReserved": [0, 1]}
     metadata = run("konfine", real, everything, state="update").metadata
     assert (metadata["cpus"], metadata["reserved"]) == ("0-1", "all other CPUs are isolated")
-
-
-@contextmanager
-def offline(cpu: int) -> Iterator[None]:
-    switch = Path(f"/sys/devices/system/cpu/cpu{cpu}/online")
-    switch.write_text("0")
-    try:
-        yield
-    finally:
-        switch.write_text("1")
 
 
 def test_set_that_loses_a_cpu_keeps_the_rest_and_gets_it_back(real: Real, conf: dict[str, Any]) -> None:
