@@ -303,8 +303,9 @@ class Runtime:
         validators = [plugin for plugin in self._admitted if plugin.wants(method.event)]
         if validators:
             with ThreadPoolExecutor(len(validators)) as pool:
-                for error in [error for error in pool.map(ask, validators) if error is not None]:
-                    raise error
+                error = next(filter(None, pool.map(ask, validators)), None)
+            if error is not None:
+                raise error
 
 
 def _changed(

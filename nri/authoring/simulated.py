@@ -78,7 +78,7 @@ class Installed(NamedTuple):
     states: list[str] | None = None
     """The states that it acts on, as it says; None if it does not."""
     note: str = ""
-    """What its author may have meant otherwise."""
+    """A probable mistake of its author; "" for none."""
 
 
 class Plugins(NamedTuple):

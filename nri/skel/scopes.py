@@ -1,4 +1,4 @@
-"""What a request says of its pod: annotations with a scope, whether they count, and the container's cgroup.
+"""A request's pod and container: annotations with a scope, whether they count, and the container's cgroup.
 
 A key with a scope is for a pod or for one of its containers. The convention is that of NRI's v2 plugins:
 ``KEY/container.NAME`` overrides ``KEY/pod``, which overrides ``KEY`` alone. Source: ``GetEffectiveAnnotation`` in

@@ -557,11 +557,10 @@ def _compare(trial: Trial, resident: Resident, value: dict[str, Any]) -> None:
     answer = result_of(resident.ask(encode(value), time.monotonic() + trial.timeout, lambda line: None))
     after = trial.answer(value)
     if before == after != answer:
-        expected, found = [f"{gojson.dumps(each).decode()}" for each in (after, answer)]
-        number = resident.answers
+        expected, found = [shorten(gojson.dumps(each).decode(), 300) for each in (after, answer)]
         raise BrokenRuleError(
-            f"the answer of a process that is new: {shorten(expected, 300)}",
-            f"{shorten(found, 300)} as answer {number} of a resident, to {state}: a request before left something",
+            f"the answer of a process that is new: {expected}",
+            f"{found} as answer {resident.answers} of a resident, to {state}: a request before left something",
         )
     if not resident.is_ready(trial.timeout):
         if resident.is_alive:

@@ -226,6 +226,6 @@ def _pool(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> str:
             if is_of_pod and (reason := why_not_allowed(request, conf.allow.get("pools") or False, "allow.pools")):
                 shared.ignore(metadata, f"pool {pool.name}", reason)
                 continue
-            part = {"node": "", "namespace": namespace or "", "pod": request.sandbox_id or request.id}[pool.per]
+            part = {"node": "", "namespace": namespace, "pod": request.sandbox_id or request.id}[pool.per]
             return f"{pool.name}/{part[:80]}" if pool.per != "node" and pool.cpus is None else pool.name
     return ""

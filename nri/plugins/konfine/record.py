@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from nri.cgroups.mounts import Mount
 
     class Entry(TypedDict, total=False):
-        """What the record has of a container.
+        """The entry of a container.
 
         ``id``, ``pod`` (its sandbox's id), ``name`` for people, ``cgroup`` (the path of its cpuset below the mount,
         "" before it exists), ``kind`` (``exclusive``, ``pool`` or ``shared``), ``cpus`` (those that no other has),

@@ -1,4 +1,4 @@
-"""What each container of a node is to have: who has CPUs alone, what is left to be shared, and who gives way.
+"""The plan of a node: which containers have CPUs alone, which CPUs the others share, and which containers move.
 
 One request in three steps. The record has what containers ask for; :meth:`Sharing.plan` computes of that, the conf
 and the topology which CPUs each is to have; :meth:`Sharing.move` and :meth:`Sharing.settle` write the difference to
@@ -42,7 +42,7 @@ _KNOB = "cpuset.cpus"
 
 
 class Wish:
-    """What a container asks for alone.
+    """The CPUs that a container asks for exclusively.
 
     :ivar asker: what asks for it, which begins a refusal.
     :ivar count: the number of CPUs; 0 for none.

@@ -172,7 +172,7 @@ def test_wish_for_a_pod_without_requests_is_that_of_each_container(node: GivingN
 
 
 def test_empty_value_for_one_container_takes_it_out_of_the_pods_wish(node: GivingNode) -> None:
-    """A sidecar with a request is told apart by nothing else."""
+    """Nothing else distinguishes a sidecar that requests CPUs."""
     side = node.start("db/side", ask=6, annotations={f"{EXCLUSIVE}/container.side": ""}, cpu=ONE)
     assert "exclusive" not in side.metadata
     assert node.start("db/main", ask=6, cpu=ONE).metadata["exclusive"] == "6"
