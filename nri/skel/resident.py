@@ -118,11 +118,12 @@ def serve(plugin: Plugin, answer: Answer) -> NoReturn:
 
 
 def _change(name: str, before: Any, after: Any) -> str:
-    """Return what has changed, for people: of a dictionary the keys, whose values may be secrets."""
+    """Return what has changed, for people; of the environment only the names, as its values may be secrets."""
     if not isinstance(before, dict):
         return f"{name}: {before}, then {after}"
-    keys = [key for key in before.keys() | after.keys() if before.get(key) != after.get(key)]
-    return f"{name}: {', '.join(sorted(keys))}"
+    keys = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+    shown = keys if name == "environment" else [f"{key} {after.get(key, 'is gone')}" for key in keys]
+    return f"{name}: {', '.join(shown)}"
 
 
 def _take_control(name: str) -> socket:
