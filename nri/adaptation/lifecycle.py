@@ -1,31 +1,26 @@
-"""Made-up lives of pods and containers that look like containerd's, and their replay on a runtime.
+"""The lives of pods and containers, and their replay on a runtime.
 
-All values follow from a seed: the same seed gives the same ids, uids and times. The order of events is containerd's:
-first every pod is run and its containers are started, then each container gets new resources, then all are stopped
-and removed. Process numbers are above those that Linux gives to processes, so that a plugin that looks one up finds
-nothing, unless :class:`PodTemplate` sets one.
+The order of events is containerd's: first every pod is run and its containers are started, then each container gets
+new resources, then all are stopped and removed.
 """
 
 from __future__ import annotations
 
-import hashlib
-import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from nri.adaptation.errors import EventError
 from nri.adaptation.merging import apply
 from nri.adaptation.runtime import Outcome, Runtime
+from nri.types.v1 import Request, Spec
 from nri.v2 import api
-from nri.v2.api import Event
-
-NO_PROCESS = 1 << 22
-"""The first process number that Linux does not give to any process (``PID_MAX_LIMIT``)."""
+from nri.v2.api import Event, oci
 
 _START = 1_700_000_000 * 10**9  # a time in 2023, nanoseconds
 _SECOND = 10**9
-_PERIOD = 100_000  # microseconds
+_ON_BOTH = frozenset([f"io.kubernetes.cri.sandbox-{key}" for key in ("id", "name", "namespace", "uid")])
+_KIND = "io.cri-containerd.kind"
 
 _NEVER = frozenset(Event.values())
 SKIPPED: dict[int, frozenset[int]] = {
@@ -64,147 +59,79 @@ class LifecycleEvent:
     overhead: api.LinuxResources | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class PodTemplate:
-    """The values that the made-up pods and containers have in common."""
-
-    seed: int = 0
-    annotations: Mapping[str, str] = field(default_factory=dict)
-    """Annotations of each pod. containerd does not pass them on to the containers."""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of each pod."""
-    cgroup_parent: str = "/kubepods/burstable"
-    """The pods' parent cgroup: a path, or a slice as in ``kubepods-burstable.slice``."""
-    pid: int = 0
-    """Process number of every process; 0 makes one up for each."""
-    namespace: str = "default"
-    cpus: float = 0.5
-    """The CPU limit of each container; 0 for none."""
-    memory: int = 256 << 20
-    """The memory limit of each container in bytes; 0 for none."""
-
-    def pod(self, number: int = 0) -> api.PodSandbox:
-        """Return a pod whose process runs."""
-        id_, uid = self._id("pod", number), str(uuid.UUID(self._id("uid", number)[:32]))
-        name = f"web-{number}"
-        if self.cgroup_parent.endswith(".slice"):  # as the kubelet names the cgroups of pods
-            parent = f"{self.cgroup_parent.removesuffix('.slice')}-pod{uid.replace('-', '_')}.slice"
-        else:
-            parent = f"{self.cgroup_parent.rstrip('/')}/pod{uid}"
-        return api.PodSandbox(
-            id=id_,
-            name=name,
-            uid=uid,
-            namespace=self.namespace,
-            pid=self.pid or NO_PROCESS + 100 * number,
-            ips=[f"10.88.{number // 250}.{number % 250 + 2}"],
-            labels={"app": "web", **self.labels, **_labels("sandbox", name, self.namespace, uid)},
-            annotations={
-                **self.annotations,
-                **_annotations("sandbox", id_, name, self.namespace, uid),
-                "io.kubernetes.cri.podsandbox.image-name": "registry.k8s.io/pause:3.10",
-                "io.kubernetes.cri.sandbox-log-directory": f"/var/log/pods/{self.namespace}_{name}_{uid}",
-            },
-            linux=api.LinuxPodSandbox(
-                cgroup_parent=parent,
-                cgroups_path=_below(parent, id_),
-                namespaces=[{"type": kind} for kind in ("pid", "ipc", "uts", "mount", "network")],
-                resources={"cpu": {"shares": {"value": 2}}, "devices": [{"access": "rwm"}]},
-            ),
-        )
-
-    def container(self, pod: api.PodSandbox, number: int = 0) -> api.Container:
-        """Return a container of ``pod`` that is about to be created."""
-        id_, name = self._id("container", f"{pod.id}/{number}"), f"app-{number}"
-        joined = {"network": "net", "ipc": "ipc", "uts": "uts"}
-        return api.Container(
-            id=id_,
-            pod_sandbox_id=pod.id,
-            name=name,
-            state=api.ContainerState.CONTAINER_CREATED,
-            labels={"io.kubernetes.container.name": name, **_labels("container", pod.name, pod.namespace, pod.uid)},
-            annotations={
-                "io.kubernetes.cri.container-name": name,
-                "io.kubernetes.cri.image-name": "docker.io/library/nginx:1.27",
-                **_annotations("container", pod.id, pod.name, pod.namespace, pod.uid),
-            },
-            args=["nginx", "-g", "daemon off;"],
-            env=["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", f"HOSTNAME={pod.name}"],
-            mounts=[
-                {"destination": "/proc", "type": "proc", "source": "proc", "options": ["nosuid", "noexec", "nodev"]},
-                {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=755"]},
-            ],
-            linux=api.LinuxContainer(
-                namespaces=[
-                    *({"type": kind} for kind in ("pid", "mount")),
-                    *({"type": kind, "path": f"/proc/{pod.pid}/ns/{file}"} for kind, file in joined.items()),
-                ],
-                cgroups_path=_below(pod.linux.cgroup_parent, id_),
-                oom_score_adj={"value": 1000},
-                resources={
-                    "cpu": {
-                        "shares": {"value": 512},
-                        "quota": {"value": int(self.cpus * _PERIOD) or -1},
-                        "period": {"value": _PERIOD},
-                    },
-                    "memory": {"limit": {"value": self.memory}} if self.memory else {},
-                    "devices": [{"access": "rwm"}],
-                },
-            ),
-            created_at=_START + number * _SECOND,
-        )
-
-    def lives(self, pods: int = 1, containers: int = 1) -> Iterator[LifecycleEvent]:
-        """Yield the events of the lives of ``pods`` pods, each with ``containers`` containers."""
-        sandboxes = [self.pod(number) for number in range(pods)]
-        everything = [(pod, [self.container(pod, index) for index in range(containers)]) for pod in sandboxes]
-        for pod, members in everything:
-            yield LifecycleEvent(event=Event.RUN_POD_SANDBOX, pod=pod)
-            for index, container in enumerate(members):
-                yield _now(Event.CREATE_CONTAINER, pod, container)
-                yield _now(Event.POST_CREATE_CONTAINER, pod, container)
-                container.pid = self.pid or pod.pid + 1 + index
-                yield _now(Event.START_CONTAINER, pod, container)
-                container.state = api.ContainerState.CONTAINER_RUNNING
-                container.started_at = container.created_at + _SECOND
-                yield _now(Event.POST_START_CONTAINER, pod, container)
-        for pod, members in everything:
-            for container in members:
-                yield replace(_now(Event.UPDATE_CONTAINER, pod, container), resources=deepcopy(_UPDATED))
-                container.linux.resources.cpu.CopyFrom(_UPDATED.cpu)
-                container.linux.resources.memory.CopyFrom(_UPDATED.memory)
-                yield _now(Event.POST_UPDATE_CONTAINER, pod, container)
-        for pod, members in everything:
-            for container in members:
-                yield _now(Event.STOP_CONTAINER, pod, container)
-                container.state = api.ContainerState.CONTAINER_STOPPED
-                container.finished_at = container.started_at + 60 * _SECOND
-                container.pid = 0
-            gone = deepcopy(pod)
-            gone.pid = 0
-            yield LifecycleEvent(event=Event.STOP_POD_SANDBOX, pod=gone)
-            for container in members:
-                yield _now(Event.REMOVE_CONTAINER, gone, container)
-            yield LifecycleEvent(event=Event.REMOVE_POD_SANDBOX, pod=gone)
-
-    def _id(self, kind: str, number: object) -> str:
-        return hashlib.sha256(f"{self.seed}/{kind}/{number}".encode()).hexdigest()
+def pod_of(request: Request) -> api.PodSandbox:
+    """Return the pod of a v0.1 ``create`` about its sandbox, as a runtime describes it."""
+    spec = request.spec or Spec()
+    path = spec.cgroups_path
+    kubelet = {key: request.labels.get(f"io.kubernetes.pod.{key}", "") for key in ("name", "namespace", "uid")}
+    return api.PodSandbox(
+        id=request.id,
+        **kubelet,
+        pid=request.pid,
+        labels=request.labels,
+        annotations=spec.annotations,
+        linux={
+            "cgroup_parent": path.partition(":")[0] if ":" in path else path.rpartition("/")[0],
+            "cgroups_path": path,
+            "namespaces": _namespaces(spec),
+            "resources": oci.resources_from_oci(spec.resources or {}),
+        },
+    )
 
 
-def _labels(kind: str, name: str, namespace: str, uid: str) -> dict[str, str]:
-    pod = {"name": name, "namespace": namespace, "uid": uid}
-    return {f"io.kubernetes.pod.{key}": value for key, value in pod.items()} | {"io.cri-containerd.kind": kind}
+def container_of(pod: api.PodSandbox, name: str, request: Request) -> api.Container:
+    """Return the container of a v0.1 ``setup``, as a runtime describes it when it is about to be created."""
+    spec = request.spec or Spec()
+    linux = {**(spec.linux or {}), "resources": spec.resources or {}, "cgroupsPath": spec.cgroups_path}
+    config = {"process": spec.process or {}, "mounts": spec.mounts or [], "hooks": spec.hooks or {}, "linux": linux}
+    container = oci.container_from_oci(config)
+    container.linux.namespaces.extend(_namespaces(spec))
+    container.id, container.pod_sandbox_id, container.name = request.id, pod.id, name
+    container.state, container.created_at = api.ContainerState.CONTAINER_CREATED, _START
+    labels = {key: text for key, text in pod.labels.items() if key.startswith("io.kubernetes.pod.")}
+    container.labels.update(labels | {"io.kubernetes.container.name": name})
+    if _KIND in pod.labels:
+        container.labels[_KIND] = "container"
+    for key, text in spec.annotations.items():  # without the pod's, which the bridge has added
+        if pod.annotations.get(key) != text or key in _ON_BOTH:
+            container.annotations[key] = text
+    return container
 
 
-def _annotations(kind: str, id_: str, name: str, namespace: str, uid: str) -> dict[str, str]:
-    sandbox = {"id": id_, "name": name, "namespace": namespace, "uid": uid}
-    about = {f"io.kubernetes.cri.sandbox-{key}": value for key, value in sandbox.items()}
-    return about | {"io.kubernetes.cri.container-type": kind}
+def _namespaces(spec: Spec) -> list[api.LinuxNamespace]:
+    return [api.LinuxNamespace(type=kind, path=path) for kind, path in spec.namespaces.items()]
 
 
-def _below(parent: str, id_: str) -> str:
-    """Return the cgroup of a sandbox or container, as containerd names it below the pod's."""
-    return f"{parent}:cri-containerd:{id_}" if parent.endswith(".slice") else f"{parent}/{id_}"
+def lives(pods: Sequence[tuple[api.PodSandbox, Sequence[api.Container]]]) -> Iterator[LifecycleEvent]:
+    """Yield the events of the lives of pods, each with its containers."""
+    for pod, members in pods:
+        yield LifecycleEvent(event=Event.RUN_POD_SANDBOX, pod=pod)
+        for index, container in enumerate(members):
+            yield _now(Event.CREATE_CONTAINER, pod, container)
+            yield _now(Event.POST_CREATE_CONTAINER, pod, container)
+            container.pid = pod.pid + 1 + index
+            yield _now(Event.START_CONTAINER, pod, container)
+            container.state = api.ContainerState.CONTAINER_RUNNING
+            container.started_at = container.created_at + _SECOND
+            yield _now(Event.POST_START_CONTAINER, pod, container)
+    for pod, members in pods:
+        for container in members:
+            yield replace(_now(Event.UPDATE_CONTAINER, pod, container), resources=deepcopy(_UPDATED))
+            container.linux.resources.cpu.CopyFrom(_UPDATED.cpu)
+            container.linux.resources.memory.CopyFrom(_UPDATED.memory)
+            yield _now(Event.POST_UPDATE_CONTAINER, pod, container)
+    for pod, members in pods:
+        for container in members:
+            yield _now(Event.STOP_CONTAINER, pod, container)
+            container.state = api.ContainerState.CONTAINER_STOPPED
+            container.finished_at = container.started_at + 60 * _SECOND
+            container.pid = 0
+        gone = deepcopy(pod)
+        gone.pid = 0
+        yield LifecycleEvent(event=Event.STOP_POD_SANDBOX, pod=gone)
+        for container in members:
+            yield _now(Event.REMOVE_CONTAINER, gone, container)
+        yield LifecycleEvent(event=Event.REMOVE_POD_SANDBOX, pod=gone)
 
 
 def _now(event: int, pod: api.PodSandbox, container: api.Container) -> LifecycleEvent:

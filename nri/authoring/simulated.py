@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nri import config
 from nri.adaptation.launched import parse_name
+from nri.adaptation.lifecycle import container_of, pod_of
 from nri.authoring.source import SourceError, about, content, entry_beside, find, is_v2_source
-from nri.cgroups import Mounts, NoKnobError, Quota, parse_cpus
-from nri.cgroups.cgroup import find as find_cgroup
-from nri.cgroups.knob_values import weight_of_shares
+from nri.cgroups import Mounts
 from nri.cgroups.paths import expand
 from nri.client.resident import ANSWER_WITHIN, Residents
 from nri.config.entries import ConfigList, PluginEntry, is_type_name
 from nri.errors import NRIError
-from nri.testing import CgroupTree
+from nri.testing import CgroupTree, Pod
 from nri.testing.cgroup_files import files_of
+from nri.testing.pods import resources_of
 from nri.types.table_explained import nearest
 from nri.types.v1 import Result
 from nri.v1bridge import Bridge, BridgeOptions
@@ -36,9 +36,11 @@ from nri.v2.api.convert import resources_to_oci
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Self
 
     from nri.adaptation import Outcome, Runtime
     from nri.adaptation.lifecycle import LifecycleEvent
+    from nri.adaptation.store import Store
     from nri.client.invoker import Log
     from nri.process.conversation import Output, Stop
 
@@ -126,6 +128,16 @@ def sort(paths: Sequence[str], *, is_v2: bool) -> Plugins:
     return plugins
 
 
+def described(pods: Sequence[Pod]) -> list[tuple[api.PodSandbox, list[api.Container]]]:
+    """Return made-up pods with their containers, as a runtime describes them."""
+    found = []
+    for pod in pods:
+        sandbox = pod_of(pod.request("create"))
+        members = [container_of(sandbox, member.name, member.request("setup")) for member in pod.containers]
+        found.append((sandbox, members))
+    return found
+
+
 def _is_numbered(name: str) -> bool:
     return name[:2].isdigit() and name[2:3] == "-"
 
@@ -133,7 +145,8 @@ def _is_numbered(name: str) -> bool:
 class Cgroups:
     """The cgroups of the made-up pods: plain files (``v1``, ``v2``), or the node's own (``node``).
 
-    :ivar top: the path above all cgroups that are made.
+    :ivar top: the path above all cgroups that are made; "" for that of the kubelet.
+    :ivar version: of the hierarchy with the CPUs, 1 or 2.
     """
 
     def __init__(self, kind: str, place: str) -> None:
@@ -147,47 +160,90 @@ class Cgroups:
             mounts = Mounts.read()
             serving = [mount for name in CONTROLLERS if (mount := mounts.serving(name)) is not None]
             self._mounts = {mount.point: mount.version for mount in serving}
+            self.version = serving[0].version if serving else 2
         else:
             os.mkdir(self.root)
             self._tree = CgroupTree(kind, root=self.root)
+            self.version = self._tree.files.version
 
-    def make(self, path: str, resources: api.LinuxResources) -> None:
-        """Make a cgroup and those above it, with the limits of a container's resources.
+    def __enter__(self) -> Self:
+        return self
+
+    def make(self, path: str, resources: Mapping[str, Any]) -> None:
+        """Make a cgroup and those above it; *path* is the one below the mount, the resources are in OCI's words.
 
         :raises NRIError: the kernel, or another program's delegation, does not allow it.
         """
         if self._tree is not None:
-            self._tree.make(expand(path))
+            self._tree.make(path)
         for point, version in self._mounts.items():
-            for depth in range(2, expand(path).count("/") + 2):
-                self._make(point + "/".join(expand(path).split("/")[:depth]), version)
+            for depth in range(2, path.count("/") + 2):
+                self._make(point + "/".join(path.split("/")[:depth]), version)
         self.limit(path, resources)
 
-    def limit(self, path: str, resources: api.LinuxResources) -> None:
-        """Write limits to a cgroup, as a runtime does: when it is made, and before the event after an update.
+    def limit(self, path: str, resources: Mapping[str, Any]) -> None:
+        """Write limits to a cgroup, as runtimes and the kubelet do.
 
         :raises NRIError: the kernel refuses them.
         """
-        limits = resources_to_oci(resources) or {}
         if self._tree is not None:
-            for knob, text in files_of(limits, self.kind).items():
-                self._tree.put(f"{expand(path)}/{knob}", text)
-            return
-        cpu, memory = limits["cpu"], limits["memory"]
-        cgroup, values = find_cgroup(path), dict[str, Any]()
-        if cpu.get("shares"):
-            values["cpu.weight"] = weight_of_shares(cpu["shares"])
-        if cpu.get("quota"):
-            values["cpu.max"] = Quota(cpu["quota"] if cpu["quota"] > 0 else None, cpu.get("period") or 100_000)
-        if memory.get("limit"):
-            values["memory.max"] = memory["limit"] if memory["limit"] > 0 else None
-        if cpu.get("cpus"):
-            values["cpuset.cpus"] = parse_cpus(cpu["cpus"])
-        for name, value in values.items():
-            with contextlib.suppress(NoKnobError):  # its controller cannot be enabled here
-                cgroup.write(name, value)
+            for knob, text in files_of(resources, self.version).items():
+                self._tree.put(f"{path}/{knob}", text)
+        for point, version in self._mounts.items():
+            for knob, text in files_of(resources, version).items():
+                file = f"{point}{path}/{knob}"
+                try:
+                    with open(file, "r+") as opened:
+                        opened.write(text)
+                except FileNotFoundError:
+                    continue  # another hierarchy has it, or its controller cannot be enabled here
+                except OSError as error:
+                    raise NRIError(f"{file} cannot be set to {text}: {error.strerror}") from error
 
-    def remove(self) -> None:
+    def follow(self, pods: Sequence[Pod], store: Store, item: LifecycleEvent, outcome: Outcome | None = None) -> None:
+        """Make the cgroups of an event, and give them limits, as the kubelet and a runtime do.
+
+        A container's is made when it was created: a plugin of ``setup`` finds none.
+
+        :param outcome: None before the event.
+        :raises NRIError: as :meth:`make` and :meth:`limit`.
+        """
+        is_new = item.event == api.Event.CREATE_CONTAINER
+        if outcome is None:
+            if item.event == api.Event.RUN_POD_SANDBOX:
+                pod = next(pod for pod in pods if pod.id == item.pod.id)
+                self.make(pod.cgroup, resources_of(pod))
+                self.make(pod.sandbox_cgroup, resources_to_oci(item.pod.linux.resources) or {})
+            return
+        changed = [update.container_id for update in outcome.updates]
+        if item.container is not None and (is_new or item.event == api.Event.UPDATE_CONTAINER):
+            changed.append(item.container.id)
+        for id_ in dict.fromkeys(changed):
+            linux = store.containers[id_].linux
+            path, resources = expand(linux.cgroups_path), resources_to_oci(linux.resources) or {}
+            if is_new and id_ == changed[-1]:
+                self.make(path, resources)
+                continue
+            pod, member = next((pod, member) for pod in pods for member in pod.containers if member.id == id_)
+            member.resources = resources
+            self.limit(pod.cgroup, {})  # in v1 its quota must not be less than the container's
+            self.limit(path, resources)
+            self.limit(pod.cgroup, resources_of(pod))
+
+    def pod(self, name: str, containers: int, cpus: float, memory: int, **about: Any) -> Pod:
+        """Return a pod whose cgroups lie below :attr:`top`, with containers of these limits; 0 is for none.
+
+        :param about: other arguments of :class:`nri.testing.Pod`.
+        """
+        pod = Pod(name, cgroup_version=self.version, **about)
+        if self.top:
+            pod.cgroup_parent = f"{self.top}/pod{pod.uid}"
+        cpu = {"shares": 512, "period": 100_000} | ({"quota": int(cpus * 100_000)} if cpus else {})
+        for number in range(containers):
+            pod.container(f"app-{number}", resources={"cpu": cpu, "memory": {"limit": memory} if memory else {}})
+        return pod
+
+    def __exit__(self, *_: object) -> None:
         """Remove the node's cgroups."""
         for directory in reversed(self._made):
             with contextlib.suppress(OSError):  # a plugin has put something into it
@@ -242,18 +298,17 @@ def bridged(
     plugins: Plugins,
     conf: Any,
     bin_dirs: Sequence[str],
-    cgroups: str,
+    made: Cgroups,
     place: str,
     on_asked: Callable[[Asked], None],
-) -> Iterator[tuple[Callable[[LifecycleEvent, Outcome | None], None], list[Installed]]]:
-    """Connect a bridge with the v0.1 plugins, if there are any; give a function that follows the events, and them.
+) -> Iterator[list[Installed]]:
+    """Connect a bridge with the v0.1 plugins, if there are any; give them.
 
     :param conf: of a single plugin; None for that of the entry beside its source.
     :param bin_dirs: the directories of the executables of a host configuration.
     :param place: a folder for files.
     :raises NRIError: a plugin cannot be loaded.
     """
-    made = Cgroups(cgroups, place)
     bin_dirs = [*bin_dirs, f"{place}/bin"] if plugins.conf_dir else [f"{place}/bin"]
     record = f"{place}/writes"
     installed = _install(plugins.sources, conf, f"{place}/bin", made, record)
@@ -263,23 +318,8 @@ def bridged(
         with open(f"{conf_dir}/10.conf", "wb") as file:
             file.write(ConfigList(plugins=[plugin.entry for plugin in installed]).to_json())
 
-    def follow(item: LifecycleEvent, outcome: Outcome | None) -> None:
-        """Make a container's cgroup when it was created: a plugin of ``setup`` finds none, as on a node. Give it new
-        limits when an update was accepted.
-        """
-        if item.event == api.Event.UPDATE_CONTAINER and outcome is not None and outcome.container is not None:
-            made.limit(outcome.container.linux.cgroups_path, outcome.container.linux.resources)
-        if item.event == api.Event.CREATE_CONTAINER and outcome is not None and item.container is not None:
-            container = api.Container()
-            container.CopyFrom(item.container)
-            container.linux.resources.MergeFrom(outcome.adjustment.linux.resources)
-            path = outcome.adjustment.linux.cgroups_path or container.linux.cgroups_path
-            made.make(path, container.linux.resources)
-        elif item.event == api.Event.RUN_POD_SANDBOX and outcome is None:
-            made.make(item.pod.linux.cgroups_path, item.pod.linux.resources)
-
     if not installed and not plugins.conf_dir:
-        yield (lambda item, outcome: None), []
+        yield []
         return
     options = BridgeOptions(
         conf_dir=conf_dir,
@@ -301,13 +341,12 @@ def bridged(
     thread.start()
     try:
         runtime.attach(ours)
-        yield follow, installed
+        yield installed
     finally:
         runtime.close()
         thread.join()
         bridge.close()
         invoker.close()
-        made.remove()
 
 
 def _install(sources: Sequence[str], conf: Any, folder: str, cgroups: Cgroups, record: str) -> list[Installed]:

@@ -20,7 +20,7 @@ from google.protobuf.message import Message
 
 from nri.adaptation import EventError, Exchange, Outcome, Runtime
 from nri.adaptation.fields import changed_fields
-from nri.adaptation.lifecycle import LifecycleEvent, PodTemplate, Replayer
+from nri.adaptation.lifecycle import LifecycleEvent, Replayer, lives
 from nri.cgroups.paths import expand
 from nri.cli import options, output
 from nri.config.plugin_conf import unlisted_states
@@ -120,21 +120,20 @@ def simulate(
     nri = listed(name, version)
     if nri is None:
         raise click.BadParameter(f"found {runtime!r}, expected containerd:1.7 or later, or cri-o:1.26 or later")
-    template = PodTemplate(
-        annotations=options.pairs("--annotation", annotations),
-        labels=options.pairs("--label", labels),
-        namespace=namespace,
-        cpus=cpus,
-        memory=memory << 20,
-        cgroup_parent=PodTemplate.cgroup_parent if cgroups != "node" else f"/nri-simulate-{os.getpid()}",
-    )
+    about = {
+        "annotations": options.pairs("--annotation", annotations),
+        "labels": options.pairs("--label", labels),
+        "namespace": namespace,
+        "runtime": "cri-o-1.36" if name == "cri-o" else f"containerd-{'1.7' if version.startswith('1.') else '2.1'}",
+    }
     given = simulated.sort(plugins, is_v2=is_v2)
     files = [*given.sources, *[path for _, _, path in given.v2]]
     if getattr(sys, "frozen", False) and any(path.endswith(".py") for path in files):
         reason = "this nri is a compiled executable, which can't load PLUGIN.py: use the nri of its wheel"
         raise NRIError(reason)
     timeline = Timeline(as_json=as_json, verbose=verbose, has_v2=bool(given.v2))
-    with tempfile.TemporaryDirectory(prefix="nri-simulate-") as place:
+    with tempfile.TemporaryDirectory(prefix="nri-simulate-") as place, simulated.Cgroups(cgroups, place) as made:
+        shown = [made.pod(f"web-{number}", containers, cpus, memory << 20, **about) for number in range(pods)]
         embedded = Runtime(
             name,
             version,
@@ -149,17 +148,17 @@ def simulate(
         )
         with (
             embedded,
-            simulated.bridged(embedded, given, conf, bin_dirs, cgroups, place, timeline.asked) as connected,
+            simulated.bridged(embedded, given, conf, bin_dirs, made, place, timeline.asked) as installed,
         ):
-            follow, installed = connected
+            follow = functools.partial(made.follow, shown, embedded.store)
 
             def ended(item: LifecycleEvent, outcome: Outcome | None, error: EventError | None) -> None:
                 if outcome is not None:
                     follow(item, outcome)
                 timeline.event(item, outcome, error)
 
-            replayer = Replayer(embedded, ended, before=lambda item: follow(item, None))
-            replayer.replay(template.lives(pods, containers))
+            replayer = Replayer(embedded, ended, before=follow)
+            replayer.replay(lives(simulated.described(shown)))
     timeline.end([(plugin.entry, plugin.states, plugin.note) for plugin in installed])
     if timeline.failed or replayer.failed:
         raise click.exceptions.Exit(1)

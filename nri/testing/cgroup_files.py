@@ -12,12 +12,9 @@ from typing import TYPE_CHECKING, Any
 from nri.cgroups import CpuListError, cpulist
 from nri.cgroups.knob_table import PAGE
 from nri.cgroups.knob_values import MOST, weight_of_shares
-from nri.testing.pods import Pod, resources_of, share_of_pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from nri.testing.pods import Container
 
 UNLIMITED = str(MOST // PAGE * PAGE)
 """The text of a file of v1 without a limit, in bytes."""
@@ -82,6 +79,7 @@ class CgroupFiles:
 
     :param kind: ``v1``, ``v2`` or ``hybrid``.
     :param cpus: the machine's.
+    :ivar version: of the hierarchies with controllers, 1 or 2.
     """
 
     knobs = KNOBS
@@ -95,7 +93,7 @@ class CgroupFiles:
             self.points[""] = f"{self.root}/unified" if kind == "hybrid" else self.root
         for point in self.points.values():
             os.makedirs(point, exist_ok=True)
-        self.kind = kind
+        self.kind, self.version = kind, 2 if kind == "v2" else 1
         if kind == "v2":
             write(f"{self.root}/cpuset.cpus.effective", f"{cpus}\n")
         else:
@@ -155,27 +153,19 @@ def write(path: str, value: str) -> None:
 # The contents of a cgroup's files: the limits that a runtime and a kubelet set, and the CPUs that are in effect.
 
 
-def limits_of(owner: Pod | Container, kind: str) -> dict[str, str]:
-    """Return the files that are set for a container by its resources, or for a pod by those of its containers."""
-    if isinstance(owner, Pod):
-        share = share_of_pod(owner)
-        cpu = {"shares": share["cpu-shares"], "quota": share["cpu-quota"], "period": share["cpu-period"]}
-        resources: dict[str, Any] = {"cpu": cpu, "memory": {"limit": share["memory"]}}
-    else:
-        resources = resources_of(owner)
-    return files_of(resources, kind)
+def files_of(resources: Mapping[str, Any], version: int) -> dict[str, str]:
+    """Return the files that a runtime sets for ``linux.resources``, in OCI's words, with their texts.
 
-
-def files_of(resources: Mapping[str, Any], kind: str) -> dict[str, str]:
-    """Return the files that are set by ``linux.resources``, in OCI's words."""
+    :param version: of the hierarchy, 1 or 2.
+    """
     cpu, memory = resources.get("cpu") or {}, resources.get("memory") or {}
     pids = resources.get("pids") or {}
     quota, period = cpu.get("quota", 0), cpu.get("period", 100_000)
     values: dict[str, object] = {"cpuset.cpus": cpu.get("cpus"), "cpuset.mems": cpu.get("mems")}
-    if kind == "v2":
+    if version == 2:
         values["cpu.max"] = f"{quota if quota > 0 else 'max'} {period}"
         values["cpu.weight"] = weight_of_shares(cpu["shares"]) if cpu.get("shares") else None
-        values["memory.max"] = memory.get("limit")
+        values["memory.max"] = "max" if memory.get("limit") == -1 else memory.get("limit")
         values["memory.low"] = memory.get("reservation")
     else:
         values["cpu.cfs_quota_us"] = quota if quota > 0 else -1

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from nri.cgroups import cpulist, knobs, units
 from nri.testing import kernel
-from nri.testing.cgroup_files import CgroupFiles, effective_cpus, limits_of, write
-from nri.testing.pods import Container, Pod
+from nri.testing.cgroup_files import CgroupFiles, effective_cpus, files_of, write
+from nri.testing.pods import Container, Pod, resources_of
 
 if TYPE_CHECKING:
     from typing import Self
@@ -105,11 +105,11 @@ class CgroupTree:
             )
         members = [owner] if isinstance(owner, Container) else pod.containers
         if pod.kubelet:
-            self._make(pod, "pod", pod.cgroup, limits_of(pod, self.kind))
+            self._make(pod, "pod", pod.cgroup, resources_of(pod))
         if isinstance(owner, Pod) and pod.profile.has_pods:
             self._make(pod, "sandbox", pod.sandbox_cgroup, {}, pod.pid)
         for container in members:
-            self._make(pod, container.name, container.cgroup, limits_of(container, self.kind), container.pid)
+            self._make(pod, container.name, container.cgroup, resources_of(container), container.pid)
         for name in self._lacking:
             self._drop(name)
         self._settle()
@@ -166,14 +166,14 @@ class CgroupTree:
         """Forget the writes so far."""
         self.writes.clear()
 
-    def _make(self, pod: Pod, name: str, path: str, limits: dict[str, str], pid: int = 0) -> None:
+    def _make(self, pod: Pod, name: str, path: str, resources: dict[str, Any], pid: int = 0) -> None:
         self.make(path)
         if pod not in self._pods:
             self._pods.append(pod)
         name = name if pod is self._pods[0] else f"{pod.name}/{name}"
         if self._paths.setdefault(name, path) != path:
             raise ValueError(f"there are two cgroups {name!r} in this tree: {self._paths[name]} and {path}")
-        for knob, text in limits.items():
+        for knob, text in files_of(resources, self.files.version).items():
             self.files.put(path, knob, f"{text}\n")
         if pid:
             self._memberships[str(pid)] = path

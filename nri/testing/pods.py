@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 
 QOS = ("guaranteed", "burstable", "besteffort")
 DRIVERS = ("cgroupfs", "systemd")
+OOM_SCORES = {"guaranteed": -997, "burstable": 999, "besteffort": 1000}
+"""What the kubelet gives to the containers of a class; a burstable one with a large request gets less.
+
+Source: ``GetContainerOOMScoreAdjust`` in pkg/kubelet/qos/policy.go of Kubernetes.
+"""
 
 
 class Pod:
@@ -256,6 +261,8 @@ def pod_request(pod: Pod, state: str, resources: dict[str, Any]) -> dict[str, An
     if pod.profile.annotated == "all":
         spec["annotations"] |= pod.annotations
     spec["resources"] = {**spec["resources"], **resources}
+    if pod.kubelet:  # unlike the recorded ones it is not in the host's network
+        spec["namespaces"] |= {"uts": "", "network": f"/var/run/netns/cni-{pod.uid}"}
     return value
 
 
@@ -276,6 +283,8 @@ def container_request(container: Container, state: str, resources: dict[str, Any
             spec["resources"][key] = item
     if pod.cgroup_version == 2:
         spec["namespaces"] = {"cgroup": "", **spec["namespaces"]}
+    if pod.kubelet and "pid" in spec["namespaces"]:
+        spec["namespaces"]["pid"] = ""
     if state == "setup":
         _adjustable(container, spec)
     return value
@@ -287,9 +296,13 @@ def default_resources(pod: Pod) -> dict[str, Any]:
     return resources
 
 
-def resources_of(container: Container) -> dict[str, Any]:
-    """Return the ``linux.resources`` of a container."""
-    return {**default_resources(container.pod), **container.resources}
+def resources_of(owner: Pod | Container) -> dict[str, Any]:
+    """Return the ``linux.resources`` of a container; of a pod those that the kubelet sets for its cgroup."""
+    if isinstance(owner, Container):
+        return {**default_resources(owner.pod), **owner.resources}
+    share = share_of_pod(owner)
+    cpu = {"shares": share["cpu-shares"], "quota": share["cpu-quota"], "period": share["cpu-period"]}
+    return {"cpu": cpu, "memory": {"limit": share["memory"]}}
 
 
 def _template(pod: Pod, container: Container | None, state: str) -> dict[str, Any]:
@@ -378,6 +391,8 @@ def _adjustable(container: Container, spec: dict[str, Any]) -> None:
     given = container.adjustable
     if given["args"]:
         spec["process"]["args"] = given["args"]
+    if container.pod.kubelet:
+        spec["process"]["oomScoreAdj"] = OOM_SCORES[container.pod.qos]
     env = [line for line in spec["process"]["env"] if not line.startswith("HOSTNAME=")]
     spec["process"]["env"] = [*env, f"HOSTNAME={container.pod.name}", *given["env"]]
     spec["mounts"] = [*spec["mounts"], *given["mounts"]]

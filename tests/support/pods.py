@@ -1,10 +1,16 @@
-"""A pod and its container, as a v2 runtime describes them."""
+"""A pod and its container, as a v2 runtime describes them, and whole lives of such pods."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from nri.adaptation import lifecycle
+from nri.authoring.simulated import described
+from nri.testing import Pod
 from nri.v2 import api
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 POD: dict[str, Any] = {
     "id": "6efd",
@@ -30,3 +36,12 @@ def pod(**changes: Any) -> api.PodSandbox:
 
 def container(**changes: Any) -> api.Container:
     return api.Container(**{**CONTAINER, **changes})
+
+
+def lives(pods: int = 1, containers: int = 1, **about: Any) -> Iterator[lifecycle.LifecycleEvent]:
+    """The events of pods' lives, as `nri simulate` sends them."""
+    made = [Pod(f"web-{number}", **about) for number in range(pods)]
+    for each in made:
+        for number in range(containers):
+            each.container(f"app-{number}")
+    return lifecycle.lives(described(made))

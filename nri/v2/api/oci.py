@@ -61,6 +61,20 @@ def container_to_oci(container: Container, annotations: Mapping[str, str]) -> di
     return config | ({"hooks": hooks} if hooks else {})
 
 
+def container_from_oci(config: Mapping[str, Any]) -> Container:
+    """Return the container of a configuration as :func:`container_to_oci` makes it, without the annotations."""
+    process, linux = config.get("process", {}), config.get("linux", {})
+    parts = {key: process[key] for key in ("args", "env", "user", "rlimits") if key in process}
+    linux = linux | {key: process[key] for key in ("oomScoreAdj", "ioPriority", "scheduler") if key in process}
+    parts |= {key: config[key] for key in ("mounts", "hooks") if key in config}
+    return Container(**_from_oci(Container.DESCRIPTOR, parts | {"linux": linux}))
+
+
+def resources_from_oci(resources: Mapping[str, Any]) -> LinuxResources:
+    """Return the message of a ``linux.resources``."""
+    return LinuxResources(**_from_oci(LinuxResources.DESCRIPTOR, resources))
+
+
 def adjustment(adjust: dict[str, Any]) -> ContainerAdjustment:
     """Return the adjustment of an ``adjust``."""
     linux = dict(adjust.get("linux", {}))
@@ -88,7 +102,7 @@ def update(update: dict[str, Any]) -> ContainerUpdate:
     return ContainerUpdate(
         container_id=update["id"],
         ignore_failure=update.get("ignoreFailure", False),
-        linux={"resources": _from_oci(LinuxResources.DESCRIPTOR, update["resources"])},
+        linux={"resources": resources_from_oci(update["resources"])},
     )
 
 
@@ -154,7 +168,7 @@ def _fields(kind: Any) -> dict[str, _Field]:
     return {field.name: _Field(field) for field in kind.fields}
 
 
-def _from_oci(kind: Any, value: dict[str, Any]) -> dict[str, Any]:
+def _from_oci(kind: Any, value: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a message, without those that are empty."""
     fields = {
         field.name: field.in_message(value[field.key]) for field in _fields(kind).values() if field.key in value

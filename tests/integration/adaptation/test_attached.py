@@ -10,11 +10,10 @@ from collections.abc import Sequence
 import pytest
 
 from nri.adaptation import AdaptationError, Exchange, Runtime
-from nri.adaptation.lifecycle import PodTemplate
 from nri.adaptation.store import MAX_PART, parts
 from nri.v2 import api, stub
 from nri.v2.ttrpc import MAX_DATA, StatusError
-from tests.support.v2_plugin import Plugin, container
+from tests.support.v2_plugin import Plugin, container, pod
 from tests.support.waiting import SOON
 
 
@@ -79,11 +78,10 @@ def register(plugin: Plugin) -> None:
 
 def test_more_than_a_message_of_containers_comes_in_parts() -> None:
     with Runtime(request_timeout=SOON) as runtime:
-        shape = PodTemplate()
-        first = shape.pod()
+        first = pod()
         runtime.store.pods[first.id] = first
         for number in range(100):
-            item = shape.container(first, number)
+            item = container(f"container-{number}")
             item.args.append("x" * 100_000)
             runtime.store.containers[item.id] = item
         plugin = Plugin().connect(runtime)
@@ -110,9 +108,7 @@ def test_up_to_nri_0_6_everything_comes_in_one_message() -> None:
 
     exchanges: list[Exchange] = []
     with Runtime(nri_version=(0, 6), request_timeout=SOON, on_exchange=exchanges.append) as runtime:
-        shape = PodTemplate()
-        made = shape.pod()
-        item = shape.container(made, 0)
+        made, item = pod(), container()
         item.args.append("x" * 50_000)
         for number in range(100):
             made.id = item.pod_sandbox_id = f"pod-{number}"
@@ -127,7 +123,7 @@ def test_up_to_nri_0_6_everything_comes_in_one_message() -> None:
         (sent,) = [each.request for each in exchanges if each.event == "Synchronize"]
         assert sent.ByteSize() > MAX_DATA
         assert taken == [100, 100]
-        assert runtime.run_pod_sandbox(shape.pod()).error is None
+        assert runtime.run_pod_sandbox(pod()).error is None
     serving.join(SOON)
     assert not serving.is_alive()
 

@@ -11,10 +11,11 @@ import pytest
 from google.protobuf.message import Message
 
 from nri.adaptation import AdaptationError, EventError, Exchange, Runtime
-from nri.adaptation.lifecycle import PodTemplate, Replayer
+from nri.adaptation.lifecycle import Replayer
 from nri.v2 import api
 from nri.v2.api import Event, events
 from nri.v2.ttrpc import Code, StatusError
+from tests.support.pods import lives
 from tests.support.v2_plugin import ALL, Plugin, adjusts, container, pod, quota, updates
 from tests.support.waiting import SOON, wait_until
 
@@ -22,12 +23,12 @@ RPCS: dict[str, Any] = {method.rpc: method.response() for method in events.METHO
 STATE_CHANGES = {method.rpc for method in events.METHODS if method.state_change}
 OWN_CALLS = {rpc: answer for rpc, answer in RPCS.items() if rpc not in STATE_CHANGES}
 FAILING = {"RunPodSandbox", "CreateContainer", "StartContainer", "UpdateContainer", "UpdatePodSandbox"}
-LIFE = [events.BY_EVENT[item.event].rpc for item in PodTemplate().lives()]
+LIFE = [events.BY_EVENT[item.event].rpc for item in lives()]
 
 
 def replay(runtime: Runtime, pods: int = 1, containers: int = 1) -> Replayer:
     replayer = Replayer(runtime)
-    replayer.replay(PodTemplate().lives(pods, containers))
+    replayer.replay(lives(pods, containers))
     return replayer
 
 

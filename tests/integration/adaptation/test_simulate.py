@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from nri.adaptation.lifecycle import PodTemplate
 from tests.integration.adaptation.starting import SERVE, STUB, install
 from tests.integration.cli.running import Ran, inside
 
@@ -53,20 +52,6 @@ def test_event_that_no_plugin_wants_is_shown(tmp_path: Path) -> None:
 def test_runtimes_of_either_style_have_the_same_timeline(logger: Path) -> None:
     new, old = (simulate(logger, "--runtime", runtime, "--json") for runtime in ("cri-o:1.35.0", "containerd:1.7.0"))
     assert timeline(new) == timeline(old)
-
-
-def test_made_up_values_can_be_chosen() -> None:
-    shape = PodTemplate(annotations={"a": "1"}, labels={"b": "2"}, cgroup_parent="kubepods-burstable.slice", pid=42)
-    steps = list(shape.lives())
-    uid = steps[0].pod.uid.replace("-", "_")
-    assert (steps[0].pod.annotations["a"], steps[0].pod.labels["b"], steps[0].pod.pid) == ("1", "2", 42)
-    assert steps[0].pod.linux.cgroup_parent == f"kubepods-burstable-pod{uid}.slice"
-    started = steps[3].container
-    assert started is not None
-    assert (started.pid, started.annotations.get("a")) == (42, None)
-    assert started.linux.cgroups_path == f"kubepods-burstable-pod{uid}.slice:cri-containerd:{started.id}"
-    first, again, other = (list(PodTemplate(seed=seed).lives()) for seed in (1, 1, 2))
-    assert first == again != other
 
 
 def test_a_conflict_of_the_plugins_of_a_folder_is_shown(tmp_path: Path) -> None:

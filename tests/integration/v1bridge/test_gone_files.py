@@ -16,14 +16,14 @@ from contextlib import contextmanager
 import pytest
 
 from nri import adaptation
-from nri.adaptation.lifecycle import PodTemplate, Replayer
+from nri.adaptation.lifecycle import Replayer
 from nri.config.entries import PluginEntry
 from tests.integration.v1bridge.bridge_process import BridgeProcess, a_bridge
 from tests.integration.v1bridge.site import SOURCE, entry, install, start_error
 from tests.integration.v1bridge.test_misbehaving_plugins import CASES, KILLED
 from tests.support.host import Host
 from tests.support.listening import listening
-from tests.support.pods import container, pod
+from tests.support.pods import container, lives, pod
 from tests.support.waiting import SOON, wait_until
 from tests.unit.config.test_diagnostics import FAULTS
 
@@ -132,7 +132,7 @@ def test_pods_live_their_whole_lives(host: Host) -> None:
         say = "result = result.replace(cgroups_path='/there') if request.state == 'setup' else result"
         host.configure(entry("warm", say, states=("setup", "update")))
         player = Replayer(runtime)
-        player.replay(PodTemplate(annotations={"é": "\U0001f600"}).lives(2, 2))
+        player.replay(lives(2, 2, annotations={"é": "\U0001f600"}))
         assert player.failed == 0
 
 

@@ -7,9 +7,14 @@ from typing import Any
 
 import pytest
 
+from nri.adjust import Changes
+from nri.authoring.simulated import described
+from nri.client.chain import as_shown
 from nri.testing import Pod, recorded
 from nri.testing.pods import PROFILES
 from nri.types.v1 import Request
+from nri.v1bridge.requests import abilities, config_of, of_container, of_pod
+from nri.v2.stub import RuntimeInfo
 
 WEB: dict[str, Any] = {"labels": {"app": "web", "tier": "front"}, "annotations": {"qos.class": "ls"}}
 RECORDED = {
@@ -72,6 +77,8 @@ def test_under_a_kubelet(driver: str, version: int, form: str, kind: str, state:
         cgroup_version=version,
     )
     request = sent((pod if kind == "sandbox" else pod.container("app")).request(state))
+    if kind == "sandbox":  # the recorded one is in the host's network
+        before["spec"]["namespaces"] |= {"network": "", "uts": ""}
     assert shape(request) == shape(before)
 
 
@@ -84,6 +91,22 @@ def test_the_cgroups_path_is_the_kubelets(driver: str, form: str) -> None:
     for old, new in ((uid, pod.uid), (uid.replace("-", "_"), pod.uid.replace("-", "_")), (before["id"], app.id)):
         theirs = theirs.replace(old, new)
     assert app.cgroups_path == theirs
+
+
+@pytest.mark.parametrize("kubelet", [True, False])
+@pytest.mark.parametrize("driver", ["cgroupfs", "systemd"])
+@pytest.mark.parametrize("runtime", ["containerd-1.7", "containerd-2.1", "cri-o-1.36"])
+def test_requests_are_those_of_a_bridge_on_the_embedded_runtime(runtime: str, driver: str, kubelet: bool) -> None:
+    pod = Pod("web", **WEB, runtime=runtime, cgroup_driver=driver, kubelet=kubelet)
+    app = pod.container("app", env=["A=1"], resources={"cpu": {"quota": 50000, "cpus": "0-1"}, "pids": {"limit": 9}})
+    ((sandbox, (container,)),) = described([pod])
+    for state in ("create", "delete"):
+        assert of_pod(sandbox, state).to_value() == pod.request(state).to_value()
+    changes = Changes(abilities(RuntimeInfo(name="containerd", version="2.1.9")), config_of(sandbox, container))
+    assert as_shown(of_container(sandbox, container, "setup"), changes).to_value() == app.request("setup").to_value()
+    container.pid = app.pid
+    for state in ("create", "update", "delete"):
+        assert of_container(sandbox, container, state).to_value() == app.request(state).to_value()
 
 
 @pytest.mark.parametrize("runtime", PROFILES)
