@@ -22,7 +22,8 @@ from nri.adaptation.lifecycle import container_of, pod_of
 from nri.authoring.source import SourceError, about, content, entry_beside, find, is_v2_source
 from nri.cgroups import Mounts
 from nri.cgroups.paths import expand
-from nri.client.resident import ANSWER_WITHIN, Residents
+from nri.client.resident import ANSWER_WITHIN, Residents, Standing
+from nri.client.resident import about as about_executable
 from nri.config.entries import ConfigList, PluginEntry, is_type_name
 from nri.errors import NRIError
 from nri.testing import CgroupTree, Pod
@@ -51,6 +52,7 @@ CONTROLLERS = ("cpu", "cpuset", "memory", "io", "blkio", "pids", "hugetlb")
 _INHERITED = ("cpuset.cpus", "cpuset.mems")  # empty in a new cgroup of v1, which then takes no process
 _SCRIPT = """\
 #!{python}
+# Its plugin was written with nri.skel.
 import runpy
 import sys
 sys.path[:] = {path!r}
@@ -330,10 +332,10 @@ def bridged(
         late_create=False,
         check_owner=False,  # they are the author's own
     )
-    states = {plugin.entry.type: plugin.states for plugin in installed}
     entries = config.load(conf_dir, "", check_owner=False).plugins
-    invoker = _Shown(bin_dirs, record, on_asked, states)
+    invoker = _Shown(bin_dirs, record, on_asked)
     invoker.keep([(entry.type, entry.resident is not False) for entry in entries])
+    invoker.prepare(ANSWER_WITHIN)
     bridge = Bridge(options, invoker=invoker)
     ours, theirs = socket.socketpair()
     runner = stub.Runner(bridge, name="v1bridge", index="10", sock=theirs)
@@ -393,22 +395,15 @@ def _misspelt(source: str, type_: str) -> str:
 
 
 class _Shown(Residents):
-    """Runs plugins as on a node, compiled ones as residents, and shows what each was asked and has answered."""
+    """Runs plugins as on a node, and shows what each was asked and has answered."""
 
-    def __init__(
-        self,
-        bin_dirs: Sequence[str],
-        record: str,
-        on_asked: Callable[[Asked], None],
-        states: Mapping[str, list[str] | None],
-    ) -> None:
+    def __init__(self, bin_dirs: Sequence[str], record: str, on_asked: Callable[[Asked], None]) -> None:
         super().__init__(bin_dirs, check_owner=False)
-        self._record, self._on_asked, self._states = record, on_asked, states
+        self._own, self._record, self._on_asked = bin_dirs[-1], record, on_asked
 
-    def acts_on(self, plugin: str, state: str) -> bool:
-        """As a bridge knows it of a compiled plugin; here also of a source file."""
-        states = self._states.get(plugin)
-        return super().acts_on(plugin, state) if states is None else state in states
+    def about(self, path: str, plugin: str) -> Standing:
+        """As of a compiled plugin also of a source file: its script does not change meanwhile."""
+        return about_executable(path, plugin, may_be_script=os.path.dirname(path) == self._own)
 
     def run(
         self, path: str, plugin: str, request: bytes, deadline: float, log: Log, stop: Stop | None = None
@@ -428,7 +423,11 @@ class _Shown(Residents):
                 writes = [tuple(json.loads(line)) for line in file]
         except FileNotFoundError:
             writes = []
-        fault, result = f"killed: {output.stopped}" if output.stopped else output.ending, {}
+        stopped = {"deadline": f"no result after {output.seconds:.1f} s", "output": "it wrote too much to stdout"}
+        fault, result = (
+            f"killed: {stopped.get(output.stopped, output.stopped)}" if output.stopped else output.ending,
+            {},
+        )
         try:
             result = Result.from_json(output.stdout).to_value()
         except NRIError as error:  # the bridge reports it, too, as on a node
@@ -440,8 +439,17 @@ class _Shown(Residents):
 def run_on_tree(script: str, kind: str, root: str, record: str) -> None:
     """Be the plugin in a source file, on made-up cgroups. Its writes go to the file *record*."""
     with CgroupTree(kind, root=root) as tree:
-        try:
-            runpy.run_path(script, run_name="__main__")
-        finally:
-            with open(record, "a", encoding="utf-8") as file:
-                file.writelines([json.dumps(write) + "\n" for write in tree.writes])
+        tree.writes = _Record(record)
+        runpy.run_path(script, run_name="__main__")
+
+
+class _Record(list[tuple[str, str]]):
+    """Writes that are noted in a file at once: the process may go on, and may be killed."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self._path = path
+
+    def append(self, write: tuple[str, str]) -> None:
+        with open(self._path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(write) + "\n")

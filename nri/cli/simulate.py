@@ -228,7 +228,7 @@ class Timeline:
 
     def __init__(self, *, as_json: bool, verbose: bool = False, has_v2: bool = True) -> None:
         self.failed, self._verbose, self._has_v2 = False, verbose, has_v2
-        self._ran: set[str] = set()
+        self._said: dict[str, list[str]] = {}  # what a plugin has printed at its last run
         self._reasons: dict[str, str] = {}  # why a plugin was skipped, by its type
         self._warnings: list[str] = []
         self._log = _Log(self._skipped, self._warnings.append)
@@ -281,11 +281,11 @@ class Timeline:
         self.failed |= bool(error)
         with self._lock:
             self._calls += 1
-            self._ran.add(asked.plugin)
-            names = _names(request)
-            self._add(
-                Row(request["state"], *names, asked.plugin, shown, error, asked.seconds, [*lines, *asked.stderr])
-            )
+            before = self._said.get(asked.plugin)  # also tells whether it has run
+            self._said[asked.plugin] = asked.stderr
+            is_repeated = error and before == asked.stderr and len(asked.stderr) > 1 and not self._as_json
+            lines += ["(printed the same)"] if is_repeated else asked.stderr
+            self._add(Row(request["state"], *_names(request), asked.plugin, shown, error, asked.seconds, lines))
 
     def _skipped(self, plugin: str, reason: str) -> None:
         with self._lock:
@@ -322,7 +322,7 @@ class Timeline:
             click.echo(f"note: {line}", err=True)
         for entry, states, note in installed:
             notes = [note and f"{entry.type}: {note}", unlisted_states(entry, states)]
-            if entry.type not in self._ran:
+            if entry.type not in self._said:
                 notes.append(f"{entry.type} did not run: {self._reasons.get(entry.type, 'none of its states came')}")
             for line in filter(None, notes):
                 click.echo(f"note: {line}", err=True)

@@ -291,10 +291,10 @@ class Client:
     def _ask(self, step: Step, deadline: float | None, log: Log, stop: Stop | None) -> Result:
         plugin = step.plugin.type
         seconds = step.plugin.timeout or self.timeout
-        until = time.monotonic() + seconds
+        until, whose = time.monotonic() + seconds, ""
         if deadline is not None and deadline < until:
             until = deadline
-            seconds = deadline - time.monotonic()
+            seconds, whose = deadline - time.monotonic(), ", which the event's deadline leaves"
             if seconds <= 0:  # a plugin that is killed right after its start may be in the middle of its work
                 raise PluginError(plugin, "not started: no time is left")
         if stop is not None and stop.is_set:
@@ -311,19 +311,20 @@ class Client:
         except OSError as error:
             raise PluginError(plugin, unstartable.explain(step.binary, error)) from error
         step.stdout = output.stdout
-        return _result(plugin, step.binary, output, seconds)
+        return _result(plugin, step.binary, output, f"{seconds:.3g} s{whose}")
 
 
-def _result(plugin: str, binary: str, output: Output, seconds: float) -> Result:
+def _result(plugin: str, binary: str, output: Output, allowed: str) -> Result:
     """Return the plugin's result.
 
+    :param allowed: the time that it had, for people.
     :raises PluginError: if the output holds an error or no valid result, or the process failed.
     """
     stderr = f"; the end of its stderr: {output.stderr}" if output.stderr else ""
     if output.status in unstartable.NOT_RUN and unstartable.has_windows_ends(binary):  # `#!/usr/bin/env sh` with CR
         stderr += f"; {unstartable.WINDOWS}"
     if output.stopped == "deadline":
-        raise PluginError(plugin, f"no result after {seconds:.3g} s{stderr}", killed=True)
+        raise PluginError(plugin, f"no result after {allowed}{stderr}", killed=True)
     if output.stopped == "stop":
         raise PluginError(plugin, f"{STOPPED}{stderr}", killed=True, abandoned=True)
     if output.stopped:

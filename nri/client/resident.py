@@ -107,6 +107,7 @@ class Resident:
         self.answers, self._plugin = 0, plugin
         self.changed = ""
         """The change of its process for which it ended, as it stated it; "" without one."""
+        self.end_reason = "a request ends its process"
         self._control, theirs = socketpair(AF_UNIX, SOCK_SEQPACKET)
         try:
             self._stderr, their_stderr = pipe()
@@ -210,6 +211,7 @@ class Resident:
             self._is_ready = True
         elif word in (CHANGED, REFUSED):
             self.changed, self.is_alive = readable(argument), False
+            self.end_reason = f"a request changes its process: {self.changed}"
         return word, argument
 
     def end(self, give_up: float | None = None) -> int:
@@ -272,6 +274,7 @@ class _AskedResident(Asked):
     def kill_if_unread(self) -> None:
         """Kill a resident that has read nothing. It may begin at this moment: what it has read decides."""
         if unread(self._stdin) == self.sent:
+            self._resident.end_reason = f"it has not begun to read a request after {BEGUN_WITHIN:g} s"
             os.kill(self.pid, SIGKILL)
 
     def finish(self, stopped: str, give_up: float) -> int:
@@ -414,6 +417,10 @@ class Residents(Invoker):
         """End all residents."""
         self.keep(())
 
+    def about(self, path: str, plugin: str) -> Standing:
+        """As :func:`about`."""
+        return about(path, plugin)
+
     def _look(self, path: str, plugin: str) -> _File | None:
         """Return what is known of the file that is at the path now; None if there is nothing to know."""
         identity = _identity(path)
@@ -455,11 +462,7 @@ class Residents(Invoker):
         if resident.answers >= PROVEN:
             file.failures, file.retry_at = 0, 0.0
         else:
-            file.failed(
-                f"a request changes its process: {resident.changed}"
-                if resident.changed
-                else "a request ends its process"
-            )
+            file.failed(resident.end_reason)
 
     def _forget(self, path: str) -> None:
         file = self._files.pop(path)
@@ -478,7 +481,7 @@ class Residents(Invoker):
         resident, standing = None, file.standing
         try:
             self.find(file.plugin)  # its owner may have changed
-            standing = about(path, file.plugin)
+            standing = self.about(path, file.plugin)
             if standing.state == "ready":
                 resident = Resident(path, file.plugin)
                 if reason := resident.start(time.monotonic() + ANSWER_WITHIN):
@@ -505,11 +508,12 @@ class Residents(Invoker):
         self._end_leaving()
 
 
-def about(path: str, plugin: str) -> Standing:
+def about(path: str, plugin: str, *, may_be_script: bool = False) -> Standing:
     """Return whether a plugin can be a resident: its state is then ``ready``, else ``off`` or ``failed``.
 
     A plugin that was not built with :mod:`nri.skel` is not run.
 
+    :param may_be_script: whether a script counts like a compiled plugin.
     :raises OSError: when it cannot be read or started.
     """
     content = _content(path)
@@ -524,7 +528,8 @@ def about(path: str, plugin: str) -> Standing:
     answer = answer if isinstance(answer, dict) else {}
     version = answer.get("version")
     build = shorten(version, MAX_VERSION) if isinstance(version, str) else ""
-    is_compiled, number, states = content.startswith(COMPILED), answer.get("resident"), answer.get("states")
+    is_compiled, number = may_be_script or content.startswith(COMPILED), answer.get("resident")
+    states = answer.get("states")
     acts_on = None
     if is_compiled and isinstance(states, list) and all(state in STATES for state in states):
         acts_on = frozenset([*states, *([RELEASE] if answer.get("releases") is True else [])])

@@ -135,7 +135,7 @@ def test_entry_beside_the_plugin_and_its_condition_count(tmp_path: Path) -> None
 def test_plugin_that_misses_its_deadline_is_killed(tmp_path: Path) -> None:
     ran = simulate(tmp_path, plugin=PLUGIN.replace('print("confining")', "time.sleep(60)"), timeout=0.5)
     assert ran.status == 1
-    assert re.search(r"create +web-0/app-0  pinner .*\n  error: killed: deadline\n", ran.stdout)
+    assert re.search(r"create +web-0/app-0  pinner .*\n  error: killed: no result after 0.5 s\n", ran.stdout)
     assert "StartContainer fails: nri v0.1: plugin pinner: killed: no result after" in ran.stdout
 
 
@@ -170,10 +170,29 @@ def test_plugin_is_not_asked_in_states_that_it_does_not_act_on(tmp_path: Path) -
     assert [row["event"] for row in rows if row["plugin"] == "pinner"] == ["setup"]
 
 
+def test_resident_remembers_as_on_a_node_unless_its_entry_says_no(tmp_path: Path) -> None:
+    counting = PLUGIN.replace("    acts_on", "    resident, seen = True, []\n    acts_on").replace(
+        "if request.is_sandbox",
+        "self.seen.append(1); result.metadata['count'] = str(len(self.seen))\n        if request.is_sandbox",
+    )
+    counts = {True: ["count=1", "count=2", "count=3", "count=4"], False: ["count=1"] * 4}
+    for resident, shown in counts.items():
+        ran = simulate(tmp_path, "--json", plugin=counting, resident=resident)
+        assert [row["result"] for row in ran.json if row["plugin"]] == shown, ran.stderr
+        (created,) = [row for row in ran.json if (row["event"], row["container"]) == ("create", "app-0")]
+        assert "wrote cpuset.cpus: 2-3" in created["output"]
+
+
 def test_requests_are_whole_lines_in_a_pipe(tmp_path: Path) -> None:
     ran = simulate(tmp_path, "-v")
     requests = [line.partition("request: ")[2] for line in ran.stdout.splitlines() if "    request: " in line]
     assert [json.loads(request)["state"] for request in requests][:2] == ["create", "setup"]
+
+
+def test_lines_of_an_error_are_shown_once(tmp_path: Path) -> None:
+    failing = "print('a'); print('b'); raise errors.NRIError('no')\n        if request.is_sandbox"
+    shown = simulate(tmp_path, plugin=PLUGIN.replace("if request.is_sandbox", failing)).stdout
+    assert shown.count("    a\n    b\n") == shown.count("    (printed the same)\n") == 1
 
 
 def test_error_is_shown_once(tmp_path: Path) -> None:
