@@ -24,6 +24,7 @@ from nri.build import install
 from nri.config.entries import TYPE_PATTERN, PluginEntry
 from nri.config.plugin_conf import UNCHECKED, check_conf
 from nri.testing import Pod, conformance
+from nri.testing.invoking import is_without_cgroup
 from nri.types import gojson
 from nri.types.v1 import Result
 
@@ -179,7 +180,8 @@ def _try(executable: str, plugin: Built, say: Callable[[str], None]) -> None:
         if not _answer([sys.executable, plugin.script], plugin.name, request):
             remedy = "files beside the plugin are not packed: put their content into a module"
             raise SourceError(f"{plugin.name}: its source answers, the executable does not: {error}; {remedy}")
-        say(f"{plugin.name}: {request.state} of a made-up container: {gojson.shorten(error, 300)}")
+        if not is_without_cgroup(error):
+            say(f"{plugin.name}: {request.state} of a made-up container: {gojson.shorten(error, 300)}")
     if "resident" in answer:
         _try_resident(executable, plugin, say)
 

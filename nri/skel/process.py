@@ -138,7 +138,10 @@ def _invoke(plugin: Plugin, request: Request, verb: str, stderr: Any, unexpected
             import traceback
 
             unexpected.append(error)
-            for part in traceback.format_exception(error):
+            place = error.__traceback__
+            while place and place.tb_next and place.tb_frame.f_globals is globals():
+                place = place.tb_next  # to the plugin's own line
+            for part in traceback.format_exception(type(error), error, place):
                 # The message is foreign text, and must stay one line.
                 is_ours = part.startswith(("Traceback", "  ", "\n"))
                 for line in part.rstrip("\n").split("\n") if is_ours else [part.rstrip("\n")]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nri.skel import Plugin
+from nri.skel import Plugin, cgroup_of
 from nri.testing import CgroupTree, Pod, assert_idempotent, invoke, run
 from nri.types.v1 import Request
 
@@ -49,6 +49,20 @@ def test_an_exception_is_an_error_and_its_traceback_is_shown(capsys: pytest.Capt
     stderr = capsys.readouterr().err
     assert "Traceback" in stderr
     assert 'raise KeyError("max")' in stderr
+
+
+def test_a_cgroup_that_was_not_made_is_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
+    web = Pod().container("web")
+
+    def look(request: Request) -> Result:
+        return request.new_result("scripted", metadata={"cpus": str(cgroup_of(request).cpus())})
+
+    with CgroupTree() as tree:
+        assert "does not exist" in invoke(Scripted(look), web.request("create")).error
+        assert "nri_cgroups.add(container) makes it\n" in capsys.readouterr().err
+        tree.add(web)
+        assert invoke(Scripted(look), web.request("create")).error == ""
+        assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(
