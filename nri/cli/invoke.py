@@ -13,9 +13,10 @@ import click
 from nri.adjust import Abilities, Changes, OCIAbilities
 from nri.adjust.fields import NEWEST_OCI, walk
 from nri.cli import options, output
-from nri.client import ChainError, Client, Step, Task, read_config, results_of, spec_from_oci
+from nri.client import ChainError, Client, Invoker, PluginError, Step, Task, read_config, results_of, spec_from_oci
 from nri.client.chain import as_shown
 from nri.client.oci import oci_from_spec
+from nri.client.resident import about
 from nri.config.entries import ConfigList
 from nri.errors import escape
 from nri.process.conversation import readable
@@ -84,14 +85,9 @@ def invoke(
         request = request.replace(spec=spec.replace(annotations={**spec.annotations, **more}))
     request = request.replace(labels={**request.labels, **options.pairs("--label", labels)})
     places = host._replace(bin_dirs=tuple(map(os.path.abspath, host.bin_dirs)))  # prepare_process() changes directory
-    client = Client(places.load(), places.invoker, timeout=timeout)
+    client = Client(places.load(), _AsABridge(places.bin_dirs, check_owner=places.check_owner), timeout=timeout)
     if not as_json:
-        for plugin, reason in client.skipped(state, client.request(request, state)):
-            several = [entry.type for entry in client.config.plugins].count(plugin.type) > 1
-            entry = f" ({plugin.source}: plugins[{plugin.source_index}])" if several else ""
-            click.echo(escape(f"# {plugin.type}{entry} does not run: {reason}"))
-        if not client.chain(state):
-            click.echo(f"no plugin is configured for {state}")
+        _print_left_out(client, client.request(request, state), state)
     spec = request.spec or spec_from_oci({})
     config = oci_from_spec(spec) if config is None else config | {"annotations": spec.annotations}
     abilities = OCIAbilities("an OCI runtime", lambda: NEWEST_OCI)
@@ -124,6 +120,29 @@ def invoke(
         _print_changes(changes)
     if error is not None:
         raise error
+
+
+def _print_left_out(client: Client, request: Request, state: str) -> None:
+    for plugin in client.config.plugins:
+        if plugin.wants(state) and not client.invoker.acts_on(plugin.type, state):
+            click.echo(escape(f"# {plugin.type} does not run: it does not act on {state}"))
+    for plugin, reason in client.skipped(state, request):
+        several = [entry.type for entry in client.config.plugins].count(plugin.type) > 1
+        entry = f" ({plugin.source}: plugins[{plugin.source_index}])" if several else ""
+        click.echo(escape(f"# {plugin.type}{entry} does not run: {reason}"))
+    if not any(plugin.wants(state) for plugin in client.config.plugins):
+        click.echo(f"no plugin is configured for {state}")
+
+
+class _AsABridge(Invoker):
+    """Asks no compiled plugin in a state that it does not act on."""
+
+    def acts_on(self, plugin: str, state: str) -> bool:
+        try:
+            states = about(self.find(plugin), plugin).states
+        except (PluginError, OSError):
+            return True  # its run reports it
+        return states is None or state in states
 
 
 def _print_changes(changes: Changes) -> None:
