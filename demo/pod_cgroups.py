@@ -47,7 +47,7 @@ class PodCgroups:
         self._remove()
 
     def make(self, path: str, quota: str) -> None:
-        """Make a cgroup below :attr:`parent` with a CPU quota, as a runtime does."""
+        """Make a cgroup below ``parent`` with a CPU quota, as a runtime does."""
         if self._tree is not None:
             self._tree.make(path)
         else:
@@ -86,7 +86,7 @@ class PodCgroups:
         return self._file(self.parent if self._tree is None else "", knob).read_text().strip()
 
     def shown(self, text: str) -> str:
-        """Return a text in which the directories of :attr:`parent` are cut to ``…``."""
+        """Return a text in which the directories of ``parent`` are cut to ``…``."""
         for point in sorted(set(self._points.values()), key=len, reverse=True):
             text = text.replace(f"{point}{self.parent}/", "…/")
         return text

@@ -4,7 +4,7 @@ new code.
 It needs the environment with atheris that ``tools/fuzz`` makes. FOLDER contains ``corpus``, which is kept between
 runs, ``seeds``, from the target, and ``found``, with inputs that broke the invariant. libFuzzer prints the output,
 and
-:mod:`fuzz.session` parses it.
+``fuzz.session`` parses it.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 | module | contents |
 | --- | --- |
-| :mod:`harness.node` | ``BridgeNode``: the compiled bridge, launched by the embedded runtime in a scratch directory |
-| :mod:`harness.processes` | processes, their memory and descriptors, as ``/proc`` shows them |
-| :mod:`harness.containerd` | a private, real containerd with a CRI client |
+| ``harness.node`` | ``BridgeNode``: the compiled bridge, launched by the embedded runtime in a scratch directory |
+| ``harness.processes`` | processes, their memory and descriptors, as ``/proc`` shows them |
+| ``harness.containerd`` | a private, real containerd with a CRI client |
 
 Imports ``nri``; never imports ``tests``, ``bench``, ``demo``, ``soak`` or ``fuzz``.
 """

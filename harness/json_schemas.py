@@ -39,14 +39,14 @@ TABLES = {
 
 
 def load(name: str) -> dict[str, Any]:
-    """Return the schema of that name, one of :data:`PLACES`."""
+    """Return the schema of that name, one of ``PLACES``."""
     resource = importlib.resources.files(PLACES[name]).joinpath("schemas", f"{name}.schema.json")
     schema: dict[str, Any] = json.loads(resource.read_bytes())
     return schema
 
 
 def made(name: str) -> str:
-    """Return the text of a schema's file as its table has it; *name* is one of :data:`TABLES`."""
+    """Return the text of a schema's file as its table has it; *name* is one of ``TABLES``."""
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"urn:nri:v0.1:{name}"}
     return json.dumps(head | schema(TABLES[name]), indent=2, ensure_ascii=False) + "\n"
 

@@ -93,9 +93,9 @@ MACHINES: dict[str, dict[str, object]] = {
     "bare-node": {"packages": 2, "cores": 8, "threads": 2, "without_memory": [1]},
     "arm64": {"packages": 2, "cores": 40, "has_l3": False},
 }
-"""Machines by name, each with the arguments of :func:`make`."""
+"""Machines by name, each with the arguments of ``make``."""
 
 
 def topology(folder: Path, name: str) -> Topology:
-    """Return the topology of a machine of :data:`MACHINES`, whose files are made in *folder*."""
+    """Return the topology of a machine of ``MACHINES``, whose files are made in *folder*."""
     return Topology.read(make(folder / name, **MACHINES[name]))  # type: ignore[arg-type] # of one table

@@ -34,18 +34,18 @@ PLUGIN = "10-v1bridge"
 class BridgeNode:
     """A scratch directory laid out like a node, and an embedded runtime that launches the bridge there.
 
-    The constructor writes the files; :meth:`start` starts the processes. Until then, plugins are configured with
-    :meth:`configure`, and pods that exist before the bridge are added to ``runtime.store``.
+    The constructor writes the files; ``start`` starts the processes. Until then, plugins are configured with
+    ``configure``, and pods that exist before the bridge are added to ``runtime.store``.
 
     :param scratch: an existing directory. It gets ``plugins``, ``conf.d`` and ``resource.d``.
     :param bridge: the bridge's executable.
     :param bin_dirs: the directories with v0.1 plugins.
     :param options: more bridge options, by their keys in the bridge's configuration file.
-    :param runtime: keyword arguments of :class:`nri.adaptation.Runtime`.
+    :param runtime: keyword arguments of ``nri.adaptation.Runtime``.
     :ivar runtime: the embedded runtime.
     :ivar conf_dir: the host configuration's directory.
     :ivar log_file: the bridge's log.
-    :ivar pid: the bridge's process; 0 before :meth:`start`, and when the bridge did not start.
+    :ivar pid: the bridge's process; 0 before ``start``, and when the bridge did not start.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """The tables of keys in docs/: made of the tables that check the configuration, for tests and tools.
 
-A page has the comment ``<!-- keys: NAME -->`` before each, with a name of :data:`TABLES`.
+A page has the comment ``<!-- keys: NAME -->`` before each, with a name of ``TABLES``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The Node Resource Interface (NRI) v0.1.
 
-Plugin authors start at :mod:`nri.skel`, programs that run plugins at :mod:`nri.client`. This module imports nothing,
+Plugin authors start at ``nri.skel``, programs that run plugins at ``nri.client``. This module imports nothing,
 because each import adds to the start-up time of every plugin.
 """
 

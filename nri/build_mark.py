@@ -1,7 +1,7 @@
 """The mark at the end of each executable of a build: the build, and the module that the executable runs.
 
 The executables of one build share a folder, and ``nri hook`` may run the plugins of its own build without starting
-them (:mod:`nri.client.forking`). After half an upgrade a folder may have executables of two builds, so each carries
+them (``nri.client.forking``). After half an upgrade a folder may have executables of two builds, so each carries
 its mark in itself. A program that rewrites an executable, such as ``strip``, drops it; then nothing is known of it.
 """
 
@@ -36,7 +36,7 @@ def encode(build: str, module: str) -> bytes:
 
 
 def decode(mark: bytes) -> tuple[str, str]:
-    """Return the build and the module of an executable from its last :data:`SIZE` bytes; two "" if it has no mark."""
+    """Return the build and the module of an executable from its last ``SIZE`` bytes; two "" if it has no mark."""
     if len(mark) != SIZE or not mark.startswith(_BEGIN) or not mark.endswith(b"\n"):
         return "", ""
     build, _, module = mark[len(_BEGIN) : -1].rstrip(b" ").decode("ascii", "replace").partition(" ")

@@ -8,7 +8,7 @@ By the OCI specification (runtime.md, "Lifecycle"; config.md, "POSIX-platform Ho
 hook that runs before the container's process exits with another status than 0, the runtime must stop and destroy the
 container; the failure of a poststop hook is logged. Runtimes show a failed hook's stderr, so it is kept short.
 
-One deadline bounds all of it, and a hook that is killed leaves no plugin running (:mod:`nri.process.watchdog`).
+One deadline bounds all of it, and a hook that is killed leaves no plugin running (``nri.process.watchdog``).
 
 A valid command line is parsed here, without click; click, which has the same options, handles ``--help`` and errors.
 """
@@ -96,9 +96,9 @@ def parse(argv: Sequence[str]) -> Arguments | None:
 def main(arguments: Arguments, started: float) -> int:
     """Run the hook in a process of its own, and return the exit status.
 
-    Unlike :func:`run`, it ends in time even if something blocks, and a signal that ends it leaves no plugin running.
+    Unlike ``run``, it ends in time even if something blocks, and a signal that ends it leaves no plugin running.
 
-    :param started: when the process started, a time of :func:`time.monotonic`.
+    :param started: when the process started, a time of ``time.monotonic``.
     """
     import _signal  # type: ignore[import-not-found] # the signal module would import enum
     import sys
@@ -135,7 +135,7 @@ class _Hook:
         self._name = ""
 
     def run(self, stdin: BinaryIO | None) -> int:
-        """As :func:`run`."""
+        """As ``run``."""
         if not self._arguments.check_owner:
             self._reporter.write(f"nri: warning: {trust.UNCHECKED} (--no-check-owner)")
         try:

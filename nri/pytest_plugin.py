@@ -28,7 +28,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def nri_cgroups(request: pytest.FixtureRequest) -> Iterator[CgroupTree]:
-    """Cgroups of plain files, which :func:`nri.cgroups.find` finds: a :class:`nri.testing.CgroupTree`.
+    """Cgroups of plain files, which ``nri.cgroups.find`` finds: a ``nri.testing.CgroupTree``.
 
     The marker ``nri_cgroups`` has its arguments; an indirect parameter is its kind, or a dictionary of arguments.
     """
@@ -40,7 +40,7 @@ def nri_cgroups(request: pytest.FixtureRequest) -> Iterator[CgroupTree]:
 
 @pytest.fixture
 def nri_pod(request: pytest.FixtureRequest) -> Pod:
-    """A pod that fits to the cgroups of the test: a :class:`nri.testing.Pod` named ``shop`` on containerd 2.1."""
+    """A pod that fits to the cgroups of the test: a ``nri.testing.Pod`` named ``shop`` on containerd 2.1."""
     from nri.testing import Pod
 
     if "nri_cgroups" not in request.fixturenames:

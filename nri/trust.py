@@ -65,7 +65,7 @@ def judge_path(path: str, status: os.stat_result) -> str:
     """Return the first fault at ``path``, beginning with the path at fault, or "" without a fault.
 
     :param status: the status of the file that ``path`` leads to.
-    :raises OSError: when one of the directories can't be looked at, or there are more than :data:`MAX_LINKS` links.
+    :raises OSError: when one of the directories can't be looked at, or there are more than ``MAX_LINKS`` links.
     """
     if wrong := judge(status):
         return f"{path} {at_end(path)}{wrong}"
@@ -92,7 +92,7 @@ def make_private(directory: str) -> None:
 def directories(path: str, plain: set[str] | None = None) -> list[str]:
     """Return the directories that contain the links on the way of ``path``, then the directory of its end; each once.
 
-    Take ``plain`` and raise as :func:`follow` does.
+    Take ``plain`` and raise as ``follow`` does.
     """
     end, named_in = follow(path, plain)
     return [*dict.fromkeys([*named_in, os.path.dirname(end) or "."])]
@@ -104,7 +104,7 @@ def follow(path: str, plain: set[str] | None = None) -> tuple[str, list[str]]:
     It is not an error if the end does not exist: the text of a link in /proc need not be a path.
 
     :param plain: paths that are known not to be links, and are not examined again; new ones are added.
-    :raises OSError: when a part can't be looked at, or there are more than :data:`MAX_LINKS` links.
+    :raises OSError: when a part can't be looked at, or there are more than ``MAX_LINKS`` links.
     """
     plain = set() if plain is None else plain
     place = "/" if path.startswith("/") else ""

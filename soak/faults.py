@@ -129,7 +129,7 @@ def node(scratch: Path, bridge: Path, **runtime: Any) -> BridgeNode:
     """Return a node below ``scratch`` with the plugins and their configuration; nothing is started.
 
     :param bridge: the bridge's executable.
-    :param runtime: keyword arguments of :class:`nri.adaptation.Runtime`.
+    :param runtime: keyword arguments of ``nri.adaptation.Runtime``.
     """
     bin_dir = scratch / "bin"
     bin_dir.mkdir()

@@ -1,4 +1,4 @@
-"""A plugin's changes and a container's OCI config.json: :func:`nri.adjust.document.read_adjust` accepts what the JSON
+"""A plugin's changes and a container's OCI config.json: ``nri.adjust.document.read_adjust`` accepts what the JSON
 Schema does, unless values contradict each other, and refuses the rest with a short DecodeError. An accepted adjust is
 applied to any configuration, which can be written then and in which applying it again changes no mount or variable;
 or the configuration is refused with a short DecodeError. Both documents stay as they were.

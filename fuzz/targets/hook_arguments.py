@@ -1,4 +1,4 @@
-"""The command line of ``nri hook``: click parses each command line that :func:`nri.hook.parse` parses, with the
+"""The command line of ``nri hook``: click parses each command line that ``nri.hook.parse`` parses, with the
 same result; it raises no exception, and returns a valid state and a valid time. The input is the words, separated by
 NULs.
 """

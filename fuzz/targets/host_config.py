@@ -1,5 +1,5 @@
-"""The host configuration: :mod:`nri.config.validate` accepts a file if and only if the schema does and no key is
-given twice. For any other file :mod:`nri.config.diagnostics` names at least one fault, each of one printable line
+"""The host configuration: ``nri.config.validate`` accepts a file if and only if the schema does and no key is
+given twice. For any other file ``nri.config.diagnostics`` names at least one fault, each of one printable line
 with a position in the file. An accepted file can be read as a list of plugins whose types are file names.
 """
 

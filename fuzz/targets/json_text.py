@@ -1,4 +1,4 @@
-"""JSON: Python's ``json`` accepts every text that :mod:`nri.types.gojson` accepts, with the same value except for
+"""JSON: Python's ``json`` accepts every text that ``nri.types.gojson`` accepts, with the same value except for
 repaired text (bytes that are not UTF-8, lone surrogates). ``json`` refuses every text that gojson refuses, except
 where gojson's docstring names a difference. A refusal is a short DecodeError. An accepted value can be written, and
 both read the same value again.

@@ -1,6 +1,6 @@
 """The server's end of a ttRPC connection: no input in any pieces raises an exception. Every request gets exactly one
 answer, on its stream. A complete request without a deadline, on an odd stream above all earlier ones, gets the status
-in the table of :mod:`nri.v2.ttrpc.server`. After the last answer nothing more is sent.
+in the table of ``nri.v2.ttrpc.server``. After the last answer nothing more is sent.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class _Answers:
         self._wires: list[bytes] = []
 
     def attach(self, receiver: Receiver) -> None:
-        """Do nothing: :func:`check` calls the server."""
+        """Do nothing: ``check`` calls the server."""
 
     def wait(self, done: threading.Lock, timeout: float | None = None) -> bool:
         """Raise: a server does not wait."""

@@ -2,7 +2,7 @@
 
     release = find((1, 7), cache=Path(".cache/containerd"))
 
-The machine's own containerd is used if it is of the generation, else :func:`harness.debian.fetch` gets the suite's.
+The machine's own containerd is used if it is of the generation, else ``harness.debian.fetch`` gets the suite's.
 Only containerd comes from the suite. runc is the machine's own, because the suite's may need a newer libc.
 """
 

@@ -1,7 +1,7 @@
 """containerd's config.toml, one function for each generation of containerd.
 
 In all of them containerd writes only below `root` and at `socket`. It has no snapshotter but `native`, which works on
-any file system, no CNI and no AppArmor; the pod's own container has the image of :mod:`.image`; and a machine where
+any file system, no CNI and no AppArmor; the pod's own container has the image of ``.image``; and a machine where
 an OOM score cannot be lowered is accepted. The NRI paths are containerd's defaults, because an enclosure has its own
 /opt/nri, /etc/nri and /run.
 """

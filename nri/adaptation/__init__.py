@@ -7,9 +7,9 @@
         created = runtime.create_container(pod, container)
         print(created.adjustment, created.updates)
 
-It treats its plugins as containerd and CRI-O do: :class:`Runtime` finds, launches, admits and synchronizes them,
-sends them events, and merges what they ask for (:mod:`.merging`). It runs no containers: its caller describes pods
-and containers. :mod:`.lifecycle` makes some up.
+It treats its plugins as containerd and CRI-O do: ``Runtime`` finds, launches, admits and synchronizes them,
+sends them events, and merges what they ask for (``.merging``). It runs no containers: its caller describes pods
+and containers. ``.lifecycle`` makes some up.
 """
 
 from nri.adaptation.errors import AdaptationError, ConflictError, EventError

@@ -23,7 +23,7 @@ class MergeRule(NamedTuple):
     owner: int
     """Number of the field in an owner's record; 0 for a field without owners."""
     kind: str = VALUE
-    """How it is merged, as :mod:`nri.adjust.merging` has it."""
+    """How it is merged, as ``nri.adjust.merging`` has it."""
     key: str = ""
     """Name of the field that identifies a list's elements."""
     removable: bool = False
@@ -135,7 +135,7 @@ def reach(message: Any, path: str) -> Any:
 
 
 def entries(rule: MergeRule, value: Any) -> Any:
-    """Return the value of a field as :meth:`nri.adjust.merging.Merge.add` takes it."""
+    """Return the value of a field as ``nri.adjust.merging.Merge.add`` takes it."""
     if rule.kind not in BY_ENTRIES:
         return value
     if rule.kind == MAP:

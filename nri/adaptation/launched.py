@@ -38,10 +38,10 @@ _CHUNKS_AT_ONCE = 16  # of the plugin's output, read before its answer is handle
 
 
 class LaunchedPlugin:
-    """The process of a plugin. Only :meth:`end` reaps it.
+    """The process of a plugin. Only ``end`` reaps it.
 
     :param on_line: called with each line that it prints, on stdout or stderr, in a thread of this object or in the
-        caller's of :meth:`drain`, never in two at once. None: both are /dev/null.
+        caller's of ``drain``, never in two at once. None: both are /dev/null.
     :ivar sock: our end of the connection; the code that takes it closes it.
     :raises AdaptationError: when it cannot be started.
     """

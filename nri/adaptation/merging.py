@@ -1,6 +1,6 @@
 """Merges the answers of several v2 plugins to one event, as NRI does; two requests for the same field are a conflict.
 
-The rules are those of :mod:`nri.adjust.merging`. NRI's own merging differs from them, and is followed here:
+The rules are those of ``nri.adjust.merging``. NRI's own merging differs from them, and is followed here:
 
 - In annotations, sysctls and network devices, a removal alone leaves an earlier plugin's value. Both are passed on to
   the runtime, and later plugins still see the value.
@@ -96,7 +96,7 @@ class Merger:
 
     @property
     def updates(self) -> list[api.ContainerUpdate]:
-        """The merged updates, in the order of each container's first one; :attr:`own_update` is the last."""
+        """The merged updates, in the order of each container's first one; ``own_update`` is the last."""
         others = [self._update(id_) for id_ in self._updates if not self._is_own(id_)]
         return others if self.own_update is None else [*others, self.own_update]
 
@@ -219,7 +219,7 @@ def _fill(message: Any, merge: Merge) -> None:
 
 
 def _show(container: api.Container, path: str, rule: MergeRule, given: Any) -> None:
-    """Change the container that the next plugin is shown; *given* is as :meth:`Merge.add` takes it."""
+    """Change the container that the next plugin is shown; *given* is as ``Merge.add`` takes it."""
     shown = reach(container, path)
     if path == "linux.namespaces":
         namespaces = {item.type: item for item in shown} | dict(given)

@@ -213,13 +213,13 @@ class Runtime:
     def update_container(
         self, pod: api.PodSandbox, container: api.Container, resources: api.LinuxResources
     ) -> Outcome:
-        """Call :meth:`send`."""
+        """Call ``send``."""
         return self.send("UpdateContainer", pod, container, resources=resources)
 
     def update_pod_sandbox(
         self, pod: api.PodSandbox, resources: api.LinuxResources, overhead: api.LinuxResources | None = None
     ) -> Outcome:
-        """Call :meth:`send`."""
+        """Call ``send``."""
         return self.send("UpdatePodSandbox", pod, resources=resources, overhead=overhead)
 
     def send(
@@ -327,7 +327,7 @@ def _changed(
 # | the plugin | result of the call |
 # | --- | --- |
 # | answers | the answer |
-# | answers with an error | :class:`EventError`; it stays connected |
+# | answers with an error | ``EventError``; it stays connected |
 # | does not answer in time | None, as if it had not been asked; the connection is closed |
 # | is disconnected before or during the call | None |
 # | from NRI 0.12: does not implement an event's method | it gets a ``StateChange``, where the event had that |
@@ -474,7 +474,7 @@ class PluginConnection:
             raise EventError(method.rpc, self.name, escape(error.message)) from error
 
     def close(self, reason: str) -> None:
-        """Close the connection. A launched process is ended in the background: see :meth:`join`."""
+        """Close the connection. A launched process is ended in the background: see ``join``."""
         self._mux.close(reason)
 
     def join(self) -> None:

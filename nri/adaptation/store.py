@@ -60,7 +60,7 @@ def parts(
 ) -> Iterator[api.SynchronizeRequest]:
     """Yield the requests in order; ``more`` is set on all but the last. At least one, maybe empty.
 
-    All go into one; while it is longer than *limit* bytes fewer, at least :data:`LEAST`. Source:
+    All go into one; while it is longer than *limit* bytes fewer, at least ``LEAST``. Source:
     ``recalcObjsPerSyncMsg`` in pkg/adaptation/plugin.go of containerd/nri.
 
     :raises AdaptationError: so few are longer than the limit.

@@ -1,7 +1,7 @@
 """The changes that plugins ask for in answer to ``setup``, ``resize`` and ``delete``: ``adjust`` and ``updates``.
 
-:mod:`.document` has the rules of their values as tables, :mod:`.fields` how the values of two plugins go together and
-which runtimes know them. :class:`Changes` collects those of one chain for a :class:`Abilities`.
+``.document`` has the rules of their values as tables, ``.fields`` how the values of two plugins go together and
+which runtimes know them. ``Changes`` collects those of one chain for a ``Abilities``.
 """
 
 from nri.adjust.changes import Abilities, AdjustError, Changes, NRIAbilities, OCIAbilities

@@ -24,7 +24,7 @@ def apply(config: dict[str, Any], adjust: dict[str, Any]) -> None:
     """Change *config* in place.
 
     :param config: an OCI configuration; the caller copies it if it is needed unchanged.
-    :param adjust: as :func:`nri.adjust.document.read_adjust` returns it.
+    :param adjust: as ``nri.adjust.document.read_adjust`` returns it.
     :raises DecodeError: a part of *config* has a type that the specification does not allow.
     """
     linux = adjust.get("linux", {})

@@ -187,7 +187,7 @@ def _refusal(conflict: Conflict, where: str) -> AdjustError:
 
 
 def _copy(value: Any) -> Any:
-    """Return a deep copy of a JSON value; :mod:`copy` takes longer than all of this."""
+    """Return a deep copy of a JSON value; ``copy`` takes longer than all of this."""
     if isinstance(value, dict):
         return {key: _copy(item) for key, item in value.items()}
     return [_copy(item) for item in value] if isinstance(value, list) else value

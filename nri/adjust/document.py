@@ -268,7 +268,7 @@ def read_adjust(value: object) -> dict[str, Any]:
 
 
 def read_updates(value: object) -> list[dict[str, Any]]:
-    """Return ``updates`` that keep the rules, as :func:`read_adjust`."""
+    """Return ``updates`` that keep the rules, as ``read_adjust``."""
     if not UPDATES.accepts(value):
         raise refusal(UPDATES, value, "updates")
     updates: list[dict[str, Any]] = without_nulls(UPDATES, value)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Version = tuple[int, ...]
 
 NEWEST_OCI: Version = (1, 3)
-"""The newest version of the OCI runtime specification that :data:`FIELDS` knows."""
+"""The newest version of the OCI runtime specification that ``FIELDS`` knows."""
 
 NEVER: Version = (999, 0)
 """As a version: none has it."""
@@ -28,7 +28,7 @@ class AdjustField:
     """A field of ``adjust``.
 
     :ivar path: its keys from the top.
-    :ivar kind: how it is merged, as :mod:`nri.adjust.merging` has it.
+    :ivar kind: how it is merged, as ``nri.adjust.merging`` has it.
     :ivar key: the key that identifies an element of a list; "" for elements that are strings.
     :ivar nri: the first NRI whose runtimes apply it when a container is created.
     :ivar oci: the first version of the OCI runtime specification that has it; None for a field that it never had.
@@ -133,7 +133,7 @@ def put(document: dict[str, Any], field: AdjustField, value: Any) -> None:
 
 
 def entries(field: AdjustField, value: Any) -> Any:
-    """Return the value of a field as :meth:`nri.adjust.merging.Merge.add` takes it."""
+    """Return the value of a field as ``nri.adjust.merging.Merge.add`` takes it."""
     if field.kind == MAP:
         return [(key.removeprefix("-"), None) if item is None else (key, item) for key, item in value.items()]
     if field.kind in BY_ENTRIES:

@@ -1,7 +1,7 @@
 """The one merge: puts together the fields that several plugins set, and keeps which plugin owns each of them.
 
-The values are opaque here, so the documents of v0.1 plugins (:mod:`nri.adjust.changes`) and the messages of v2
-plugins (:mod:`nri.adaptation.merging`) are merged alike. The rules are NRI's:
+The values are opaque here, so the documents of v0.1 plugins (``nri.adjust.changes``) and the messages of v2
+plugins (``nri.adaptation.merging``) are merged alike. The rules are NRI's:
 
 - A field, or an entry of a map or list, belongs to the plugin that has set it; if a plugin sets it again, this is a
   conflict, also for the owner itself.

@@ -1,6 +1,6 @@
 """``nri build``: from plugins' sources to one folder with their executables, which are tried before they are kept.
 
-A plugin that cannot run is refused with a :class:`nri.authoring.source.SourceError`, before PyInstaller runs where
+A plugin that cannot run is refused with a ``nri.authoring.source.SourceError``, before PyInstaller runs where
 that is possible. Then the folder of results is as it was before.
 """
 
@@ -75,7 +75,7 @@ def build(
     :param paths: source files, or folders with one plugin each.
     :param output: the folder of results.
     :param say: called with each note for the author.
-    :param name: the name of the result; by default the plugin's, or :data:`SEVERAL`.
+    :param name: the name of the result; by default the plugin's, or ``SEVERAL``.
     :param conf: of the requests that are tried; None for that of the entry beside the source.
     :raises SourceError: when something is refused.
     """

@@ -150,7 +150,7 @@ class Packer:
         )
 
     def _no_search(self) -> tuple[str, str, str]:
-        """Return a module in place of :data:`_CTYPES` that does nothing."""
+        """Return a module in place of ``_CTYPES`` that does nothing."""
         source = os.path.join(self._work, f"{_CTYPES}.py")
         with open(source, "w", encoding="ascii") as file:
             file.write("def install():\n    pass\n")
@@ -167,7 +167,7 @@ def _without_docstrings(entry: tuple[str, str, str], bare: str, documented: str)
 
 
 def mark_build(folder: str, modules: Mapping[str, str]) -> None:
-    """Append the mark of :mod:`nri.build_mark` to each executable of a build. Equal executables get equal marks.
+    """Append the mark of ``nri.build_mark`` to each executable of a build. Equal executables get equal marks.
 
     :param folder: where the executables are.
     :param modules: the module that each runs, by its name.

@@ -1,7 +1,7 @@
 """The v0.1 plugins of ``nri simulate``: executables that the real bridge runs, connected to the embedded runtime.
 
 So conditions, states, policies and deadlines of their entries count as on a node. A plugin's source file becomes a
-script that runs it in a process of its own, on made-up cgroups (:class:`nri.testing.CgroupTree`); a program in
+script that runs it in a process of its own, on made-up cgroups (``nri.testing.CgroupTree``); a program in
 another language sees the node's cgroups.
 """
 
@@ -208,7 +208,7 @@ class Cgroups:
         A container's is made when it was created: a plugin of ``setup`` finds none.
 
         :param outcome: None before the event.
-        :raises NRIError: as :meth:`make` and :meth:`limit`.
+        :raises NRIError: as ``make`` and ``limit``.
         """
         is_new = item.event == api.Event.CREATE_CONTAINER
         if outcome is None:
@@ -233,9 +233,9 @@ class Cgroups:
             self.limit(pod.cgroup, resources_of(pod))
 
     def pod(self, name: str, containers: int, cpus: float, memory: int, **about: Any) -> Pod:
-        """Return a pod whose cgroups lie below :attr:`top`, with containers of these limits; 0 is for none.
+        """Return a pod whose cgroups lie below ``top``, with containers of these limits; 0 is for none.
 
-        :param about: other arguments of :class:`nri.testing.Pod`.
+        :param about: other arguments of ``nri.testing.Pod``.
         """
         pod = Pod(name, cgroup_version=self.version, **about)
         if self.top:

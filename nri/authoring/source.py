@@ -75,7 +75,7 @@ def content(path: str) -> bytes:
 
 
 def is_v2_source(data: bytes) -> bool:
-    """Return whether a source file is that of a plugin for NRI v2: it imports :mod:`nri.v2`."""
+    """Return whether a source file is that of a plugin for NRI v2: it imports ``nri.v2``."""
     return _V2.search(data) is not None
 
 
@@ -94,7 +94,7 @@ def about(script: str) -> dict[str, Any]:
 
 
 def ask(command: Sequence[str], verb: str) -> Any:
-    """Return the JSON that a plugin answers to a verb; the command is as for :func:`run`.
+    """Return the JSON that a plugin answers to a verb; the command is as for ``run``.
 
     :raises SourceError: it answers none.
     """

@@ -5,7 +5,7 @@ configuration, reads no environment variables, and gets all paths as arguments.
 
 The package imports only ``os``, ``errno``, ``stat``, ``time`` and ``nri.errors``. Plugins load it at every start of a
 container; importing ``re``, ``typing``, ``dataclasses`` or ``pathlib`` would take longer than all of its work. Only
-for a cgroup that is a unit of systemd's it imports what talks to systemd, and only for :meth:`Cgroup.read` and
+for a cgroup that is a unit of systemd's it imports what talks to systemd, and only for ``Cgroup.read`` and
 ``write`` the table of knobs.
 """
 

@@ -5,7 +5,7 @@ reads return what limits the processes, and writes go to both. Other children be
 cpusets are narrowed where v1 demands it. The root cgroup is never written.
 
 If the cgroup is a unit of systemd's, its property is set before its files are written, and these are read again: see
-:mod:`nri.cgroups.units`.
+``nri.cgroups.units``.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def find(
 
 
 class Cgroup:
-    """A cgroup below the root; :func:`find` makes it.
+    """A cgroup below the root; ``find`` makes it.
 
     All methods raise CgroupError, and GoneError when the cgroup no longer exists.
     """
@@ -131,7 +131,7 @@ class Cgroup:
         Writing the previous value restores it. Nothing is written if the value is already there. If the cgroup is a
         unit of systemd's that has a property for the knob, the property is set first.
 
-        :returns: what :meth:`read` returned before; None if systemd has only now enabled the controller, and the
+        :returns: what ``read`` returned before; None if systemd has only now enabled the controller, and the
             cgroup had no such knob.
         :raises KnobValueError: no knob has this name, or the value is of another type or out of the kernel's bounds.
             Nothing was written.
@@ -156,9 +156,9 @@ class Cgroup:
         return knobs.read(self._any_file(file), _NO_FILE)
 
     def write_text(self, file: str, text: str) -> None:
-        """Write a text to any file of the cgroup, as :meth:`read_text` names it, by a single write(2).
+        """Write a text to any file of the cgroup, as ``read_text`` names it, by a single write(2).
 
-        Nothing is checked or converted, and systemd is not told: :meth:`write` does that for the knobs it knows.
+        Nothing is checked or converted, and systemd is not told: ``write`` does that for the knobs it knows.
 
         :raises KnobValueError: the text is not of ASCII. Nothing was written.
         :raises CgroupError: the cgroup does not have the file, or the kernel refused the text.

@@ -69,9 +69,9 @@ def set_properties(serial: int, path: str, name: str, value: int | bytes, *, des
 
 
 def size(head: bytes) -> int:
-    """Return the size in bytes of the message that begins with *head*, at least :data:`FIXED` bytes.
+    """Return the size in bytes of the message that begins with *head*, at least ``FIXED`` bytes.
 
-    :raises FormatError: it is no message, or longer than :data:`MAX_MESSAGE`.
+    :raises FormatError: it is no message, or longer than ``MAX_MESSAGE``.
     """
     order = _order(head)
     fields = int.from_bytes(head[12:16], order)

@@ -1,6 +1,6 @@
 """Errors of cgroups. Each message names the file or the text, what was found, and what would be right.
 
-After :class:`GoneError` a plugin may have nothing left to do; the others mean that a path, a plugin conf or the node
+After ``GoneError`` a plugin may have nothing left to do; the others mean that a path, a plugin conf or the node
 is not as it should be.
 """
 

@@ -42,7 +42,7 @@ def read(knob: Knob, place: Place) -> Any:
 
 
 def write(knob: Knob, place: Place, value: Any, tell: Tell) -> Any:
-    """Write a value that :func:`check` accepts; return the previous one.
+    """Write a value that ``check`` accepts; return the previous one.
 
     :param tell: asks or changes the cgroup's unit; returns None if there is none, or if systemd does not answer.
     """

@@ -44,7 +44,7 @@ SCOPE, LIMIT, BOTH, SETS, INNER = "scope", "limit", "both", "sets", "inner"
 - ``scope``: the scope's. For what counts among siblings (weights), for all below (oom.group), and what is counted.
 - ``limit``: written to the scope, and to the child if it has a limit of its own; the tightest is read.
 - ``both``: written to both, since the child has only what it has itself (protections, boosts); the lesser is read.
-- ``sets``: as :meth:`nri.cgroups.Cgroup.set_cpus` and ``cpus`` do.
+- ``sets``: as ``nri.cgroups.Cgroup.set_cpus`` and ``cpus`` do.
 - ``inner``: only read, from the child: what is in effect.
 """
 
@@ -103,7 +103,7 @@ class File:
 
 
 class QuotaFiles(File):
-    """The CFS quota: one file in v2, two in v1; see :mod:`nri.cgroups.quota`."""
+    """The CFS quota: one file in v2, two in v1; see ``nri.cgroups.quota``."""
 
     __slots__ = ("_version",)
 
@@ -172,7 +172,7 @@ class Knob:
 
     :ivar controller: its name in v2.
     :ivar values: those that it takes.
-    :ivar level: which of a scope and crun's child is meant, such as :data:`LIMIT`.
+    :ivar level: which of a scope and crun's child is meant, such as ``LIMIT``.
     :ivar files: where it is, by version of the hierarchy; a version without it is missing.
     :ivar needs: what a kernel must have for it.
     :ivar can_be_written: False for what the kernel only shows.

@@ -148,7 +148,7 @@ class Numbers(Values):
 
 
 class Quotas(Values):
-    """A CFS quota and its period, as a :class:`nri.cgroups.Quota`; :mod:`nri.cgroups.quota` has its files."""
+    """A CFS quota and its period, as a ``nri.cgroups.Quota``; ``nri.cgroups.quota`` has its files."""
 
     __slots__ = ("_period",)
 

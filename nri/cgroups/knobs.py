@@ -69,7 +69,7 @@ def children(directory: str) -> list[str]:
 
 
 def wait_for(path: str) -> None:
-    """Wait until systemd has enabled the knob's controller, at most :data:`APPEARS` seconds."""
+    """Wait until systemd has enabled the knob's controller, at most ``APPEARS`` seconds."""
     until = time.monotonic() + APPEARS
     while not exists(path) and time.monotonic() < until:
         time.sleep(0.002)

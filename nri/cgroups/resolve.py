@@ -6,7 +6,7 @@ from a request must not lead elsewhere.
 An absolute cgroupsPath and one in systemd's style name the cgroup. If that directory is gone, so is the cgroup: the
 process does not count, since its pid may have been reused. But a relative cgroupsPath depends on the runtime, one
 that is not below the mount is not visible (the runtime is itself in a container), and there may be none at all; then
-the cgroup of the container's process counts, if :func:`_check_own` accepts it.
+the cgroup of the container's process counts, if ``_check_own`` accepts it.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Resolver:
         subgroup: str,
         noted: str = "",
     ) -> None:
-        """Take the arguments of :func:`nri.cgroups.find`; raise CgroupPathError for an impossible path."""
+        """Take the arguments of ``nri.cgroups.find``; raise CgroupPathError for an impossible path."""
         self.mounts = mounts
         is_name = subgroup not in ("", ".", "..", SUBGROUP) and "/" not in subgroup
         is_name = is_name and subgroup.isprintable() and len(subgroup.encode()) <= MAX_NAME

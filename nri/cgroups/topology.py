@@ -85,7 +85,7 @@ class Topology:
 
     @classmethod
     def from_value(cls, value: Any) -> Self:
-        """Return the topology that :meth:`to_value` has made this value of; raise ValueError for any other."""
+        """Return the topology that ``to_value`` has made this value of; raise ValueError for any other."""
         try:
             cores, caches, packages = (
                 [cpulist.parse(text) for text in value[name]] for name in ("cores", "caches", "packages")

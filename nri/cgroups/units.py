@@ -122,7 +122,7 @@ class Unit:
         return self.set_numbers("AllowedCPUs", cpus)
 
     def number(self, name: str) -> int:
-        """Return a property that is a number; :data:`INFINITY` is no limit, or for a weight none of its own."""
+        """Return a property that is a number; ``INFINITY`` is no limit, or for a weight none of its own."""
         value = self._get(name)
         if not isinstance(value, int):
             raise UntoldError(f"{self.name} has the {name} {value!r}, expected a number")

@@ -1,1 +1,1 @@
-"""The ``nri`` command. One module for each verb; :mod:`nri.cli.entry` is where the process starts."""
+"""The ``nri`` command. One module for each verb; ``nri.cli.entry`` is where the process starts."""

@@ -1,8 +1,8 @@
 """Entry point of the ``nri`` command.
 
 ``nri hook`` runs at every container's start, and importing click would take most of its time. So a valid command line
-of the hook goes straight to :mod:`nri.hook`. So does every call as ``nri-runc`` (or ``nri-crun``, and so on) to
-:mod:`nri.runtime`. Everything else goes to click.
+of the hook goes straight to ``nri.hook``. So does every call as ``nri-runc`` (or ``nri-crun``, and so on) to
+``nri.runtime``. Everything else goes to click.
 """
 
 from __future__ import annotations

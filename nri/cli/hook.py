@@ -1,4 +1,4 @@
-"""``nri hook`` for click: its help and the errors of its command line. See :mod:`nri.hook`."""
+"""``nri hook`` for click: its help and the errors of its command line. See ``nri.hook``."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ _HOST = (
 
 
 class Host(NamedTuple):
-    """The values of the options that :func:`host` adds."""
+    """The values of the options that ``host`` adds."""
 
     conf_dir: str
     conf_file: str
@@ -134,7 +134,7 @@ def end_cleanly() -> None:
 
 
 def plain_errors(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Report an :class:`NRIError` of the command on stderr, and exit with status 1."""
+    """Report an ``NRIError`` of the command on stderr, and exit with status 1."""
 
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:

@@ -99,7 +99,7 @@ MAX_FAULTS, MAX_FILES, MAX_LISTED = 10, 5, 3
 def page(document: dict[str, Any], verdict: Verdict, *, lists_all: bool = False) -> list[str]:
     """Return the lines of a status: the verdict first.
 
-    :param document: of :func:`nri.status.client.status`.
+    :param document: of ``nri.status.client.status``.
     :param lists_all: list all containers without their plugins, and all refusals.
     """
     lines = wrapped(verdict.line) if verdict.code == WELL else [verdict.word]
@@ -242,7 +242,7 @@ def _name(about: dict[str, Any]) -> str:
 def pod_page(document: dict[str, Any]) -> list[str]:
     """Return the lines of the exchanges with a pod, the last one last.
 
-    :param document: of :func:`nri.status.client.exchanges`.
+    :param document: of ``nri.status.client.exchanges``.
     """
     exchanges, forgotten = document["exchanges"], document["forgotten"]
     count = f"{len(exchanges)} exchange{'s' if len(exchanges) != 1 else ''}" if exchanges else "no exchange is known"

@@ -5,7 +5,7 @@
     steps = client.Client(config.load()).invoke(client.Task("redis", 1234, spec), "create")
 
 This package has the steps that every host needs: find an executable, run it, keep its deadline, read its result. It
-has neither configuration files (:mod:`nri.config`) nor anything specific to one runtime. ``nri hook`` runs at every
+has neither configuration files (``nri.config``) nor anything specific to one runtime. ``nri hook`` runs at every
 container's start and waits for every import here, so this package imports neither ``subprocess`` nor ``logging``.
 """
 

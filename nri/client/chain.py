@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     Log = Callable[[str, str], None]
 
 STOPPED = "the runtime has abandoned the event"
-"""The reason for ending a plugin that a :class:`nri.process.conversation.Stop` has ended."""
+"""The reason for ending a plugin that a ``nri.process.conversation.Stop`` has ended."""
 
 OUTCOMES = ("ok", "error", "killed", "ignored", "refused")
 """The outcomes of a plugin's run. ``ignored``: it failed, and its ``failurePolicy`` is ``ignore``. ``refused``: it
@@ -86,7 +86,7 @@ class Step:
 
     @property
     def outcome(self) -> str:
-        """One of :data:`OUTCOMES`."""
+        """One of ``OUTCOMES``."""
         if self.error is None:
             return "ok"
         if self.error.refused:
@@ -116,8 +116,8 @@ class ChainError(NRIError):
 class Client:
     """Runs the plugins of a host configuration. One client serves any number of events, from any thread.
 
-    :param config: the host configuration, as :func:`nri.config.load` returns it.
-    :param invoker: finds and runs the plugins; by default an :class:`Invoker`.
+    :param config: the host configuration, as ``nri.config.load`` returns it.
+    :param invoker: finds and runs the plugins; by default an ``Invoker``.
     :param timeout: seconds for a plugin whose entry has no ``timeout``.
     :param failure_policy: ``fail`` or ``ignore``, for a plugin whose entry has no ``failurePolicy``.
     """
@@ -150,7 +150,7 @@ class Client:
         """Run the chain for one state of a container.
 
         :param request_or_task: a task, or a request whose conf and version are replaced.
-        :param deadline: a time of :func:`time.monotonic` for the whole chain; the timeout of a plugin is cut to it.
+        :param deadline: a time of ``time.monotonic`` for the whole chain; the timeout of a plugin is cut to it.
         :param log: called with a plugin's type and a line: of its stderr, or without *on_step* an error that is
             ignored. By default the lines go to the logger ``nri.client``.
         :param on_step: called as each plugin ends.
@@ -158,9 +158,9 @@ class Client:
             configuration is what the plugins see.
         :param stop: ends the plugin that runs; no other is started.
         :param previous: returns the last result of an entry for this container, which it gets as ``prevResult``.
-        :param only: the keys (:attr:`PluginEntry.key`) of the entries to run. Of the others the plugins after
+        :param only: the keys (``PluginEntry.key``) of the entries to run. Of the others the plugins after
             them get the previous results.
-        :returns: a step for each plugin that was to run, in order; :func:`results_of` takes the results from them.
+        :returns: a step for each plugin that was to run, in order; ``results_of`` takes the results from them.
         :raises ChainError: if a plugin fails; it has the steps too.
         :raises DecodeError: if the task's specification is not an OCI configuration.
         """
@@ -221,11 +221,11 @@ class Client:
         return [plugin for plugin in self.config.plugins if plugin.wants(state) and acts_on(plugin.type, acts)]
 
     def judged(self, state: str, request: Request) -> list[tuple[PluginEntry, str]]:
-        """Return the plugins of :meth:`chain`, each with ``undecided`` of its request.
+        """Return the plugins of ``chain``, each with ``undecided`` of its request.
 
         A ``delete`` gives back what ``create`` has taken, so it has none.
 
-        :raises ChainError: as :meth:`chain` does.
+        :raises ChainError: as ``chain`` does.
         """
         plugins = self._of_state(state, RELEASE if request.release else state)
         if all(plugin.when is None for plugin in plugins):

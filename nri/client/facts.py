@@ -1,6 +1,6 @@
 """The facts that a host knows of the container of a request, for the conditions in the host configuration (``when``).
 
-A host that knows more than its request says makes a :class:`KnownRequest`: the bridge does. All others judge by the
+A host that knows more than its request says makes a ``KnownRequest``: the bridge does. All others judge by the
 request itself, of which pods have written a part. So a fact counts here only if no pod can forge it:
 
 - containerd writes the annotations ``io.kubernetes.cri.*`` of an OCI configuration after those of the pod;

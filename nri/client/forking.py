@@ -2,7 +2,7 @@
 
 Starting a plugin costs more than its work: the kernel loads a program, the interpreter starts and loads modules. A
 host such as ``nri hook`` has loaded most of them already, so it forks. A plugin is of this build if its executable is
-in the folder that this process was started from, and its mark (:mod:`nri.build_mark`) names the build of this
+in the folder that this process was started from, and its mark (``nri.build_mark``) names the build of this
 process's own executable. A copy, a script or another build in the place of a plugin is started.
 
 The process has what the contract names: arguments, pipes, environment, a session of its own, no other
@@ -40,7 +40,7 @@ class ForkingInvoker(Invoker):
     """Forks for a plugin of this build, and starts any other.
 
     For a process with one thread that does nothing but run chains: a lock that another thread holds would never be
-    released in the child. The parameters are those of :class:`Invoker`.
+    released in the child. The parameters are those of ``Invoker``.
     """
 
     def run(

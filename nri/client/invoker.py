@@ -1,7 +1,7 @@
 """Finds a plugin's executable, and runs it: through an invoker, the object that a chain gets.
 
 Only the configured directories are searched, never ``$PATH``. A type is a plain file name, so a configuration cannot
-name a file elsewhere. An executable that other users could have put there is refused (:mod:`nri.trust`).
+name a file elsewhere. An executable that other users could have put there is refused (``nri.trust``).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Invoker:
     ) -> Output:
         """Run ``path`` as ``plugin invoke`` with ``request`` on its stdin.
 
-        :param deadline: when the process is killed, a time of :func:`time.monotonic`.
+        :param deadline: when the process is killed, a time of ``time.monotonic``.
         :param log: called with each line of its stderr.
         :param stop: ends it before its deadline.
         :raises OSError: if it cannot be started; BrokenOffError if it was started and could not be read.

@@ -1,6 +1,6 @@
 """What OCI runtimes write: the ``config.json`` of a container, and its state.
 
-Plugins see a part of the configuration, the :class:`nri.types.v1.Spec` that Go's createSpec makes of it.
+Plugins see a part of the configuration, the ``nri.types.v1.Spec`` that Go's createSpec makes of it.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def spec_from_oci(config: dict[str, Any], *, adjustable: bool = False) -> Spec:
 
 
 def oci_from_spec(spec: Spec) -> dict[str, Any]:
-    """Return an OCI configuration with what plugins see of it: the reverse of :func:`spec_from_oci`.
+    """Return an OCI configuration with what plugins see of it: the reverse of ``spec_from_oci``.
 
     :raises DecodeError: if ``spec.linux`` is not an object.
     """

@@ -60,10 +60,10 @@ PROVEN = 10
 """Answers after which the end of a resident is no failure."""
 
 MAX_FILE = 64 * 1024 * 1024
-"""Bytes of a file that are searched for :data:`MARKS`."""
+"""Bytes of a file that are searched for ``MARKS``."""
 
 MARKS = (b"nri.skel", b"nri import skel")
-"""Text in the file of a plugin that was built with :mod:`nri.skel`. No other plugin is asked for its version."""
+"""Text in the file of a plugin that was built with ``nri.skel``. No other plugin is asked for its version."""
 
 COMPILED = b"\x7fELF"
 """The beginning of the file of a compiled plugin."""
@@ -92,7 +92,7 @@ class Standing(NamedTuple):
     build: str = ""
     """The version that it reports; "" if it was not asked."""
     states: frozenset[str] | None = None
-    """Those that a compiled plugin says it acts on, :data:`RELEASE` among them; None if that is not known."""
+    """Those that a compiled plugin says it acts on, ``RELEASE`` among them; None if that is not known."""
     create_suffices: bool = False
     """True if its ``create`` makes up for a missed ``setup``, as it says."""
 
@@ -140,7 +140,7 @@ class Resident:
     def start(self, until: float) -> str:
         """Wait until it is ready for the first time; return "", or the reason why it is of no use.
 
-        :param until: of :func:`time.monotonic`.
+        :param until: of ``time.monotonic``.
         """
         if self._await_ready(until):
             os.close(self._stderr)
@@ -287,7 +287,7 @@ class _AskedResident(Asked):
 
 
 class _File:
-    """The executable at a plugin's path, and its resident. The lock of :class:`Residents` protects it."""
+    """The executable at a plugin's path, and its resident. The lock of ``Residents`` protects it."""
 
     def __init__(self, plugin: str, identity: Identity) -> None:
         self.plugin, self.identity = plugin, identity
@@ -313,7 +313,7 @@ class _File:
 class Residents(Invoker):
     """Asks the plugins that have opted in as residents, and starts any other. Any thread may call its methods.
 
-    The parameters are those of :class:`nri.client.Invoker`.
+    The parameters are those of ``nri.client.Invoker``.
     """
 
     def __init__(self, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_owner: bool = True) -> None:
@@ -418,7 +418,7 @@ class Residents(Invoker):
         self.keep(())
 
     def about(self, path: str, plugin: str) -> Standing:
-        """As :func:`about`."""
+        """As ``about``."""
         return about(path, plugin)
 
     def _look(self, path: str, plugin: str) -> _File | None:
@@ -511,7 +511,7 @@ class Residents(Invoker):
 def about(path: str, plugin: str, *, may_be_script: bool = False) -> Standing:
     """Return whether a plugin can be a resident: its state is then ``ready``, else ``off`` or ``failed``.
 
-    A plugin that was not built with :mod:`nri.skel` is not run.
+    A plugin that was not built with ``nri.skel`` is not run.
 
     :param may_be_script: whether a script counts like a compiled plugin.
     :raises OSError: when it cannot be read or started.

@@ -25,7 +25,7 @@ MAX_TYPE_LENGTH = 255
 """Characters; the limit that Linux sets for a file name."""
 
 TYPE_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]*(?!\n)$"
-"""The regular expression of a plugin's type; :func:`is_type_name` is the same without ``re``."""
+"""The regular expression of a plugin's type; ``is_type_name`` is the same without ``re``."""
 
 
 def is_type_name(name: object) -> bool:
@@ -55,7 +55,7 @@ class PluginEntry(JSONObject):
     states: tuple[str, ...]
     """The states that the plugin is run for in addition to ``create`` and ``delete``, which are always sent."""
     failure_policy: str
-    """One of :data:`FAILURE_POLICIES`, or "" for the default of the program that runs the chain."""
+    """One of ``FAILURE_POLICIES``, or "" for the default of the program that runs the chain."""
     timeout: float
     """Seconds; 0 for the default of the program that runs the chain."""
     resident: bool | None
@@ -95,7 +95,7 @@ class PluginEntry(JSONObject):
 
     @classmethod
     def from_value(cls, value: object, where: str) -> PluginEntry:
-        """Return the entry of a decoded JSON object, as :meth:`JSONObject.from_value`, without a source."""
+        """Return the entry of a decoded JSON object, as ``JSONObject.from_value``, without a source."""
         plugin = super().from_value(value, where)
         plugin._set(source="", source_index=0)
         return plugin

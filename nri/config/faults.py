@@ -62,7 +62,7 @@ class ConfigError(NRIError):
     def explained(self) -> ConfigError:
         """Return an error with the faults of each file that is not valid.
 
-        It lists at most :data:`MAX_FAULTS` faults; if there are more, the last line reports it.
+        It lists at most ``MAX_FAULTS`` faults; if there are more, the last line reports it.
         """
         faults: list[Fault] = []
         for fault in self.faults:

@@ -6,13 +6,13 @@ the set in use is recorded, and each host (the bridge, ``nri hook``, ``nri-runc`
 | the files are | then |
 | --- | --- |
 | valid, and none in use is missing | they are in use from now on |
-| valid, and some in use are missing | the set in use stays for :data:`MISSING_FOR`; then these count as removed, if |
+| valid, and some in use are missing | the set in use stays for ``MISSING_FOR``; then these count as removed, if |
 | | the directory has not changed meanwhile, so that they were away throughout |
 | valid, and the link to one in use leads nowhere | the set in use stays |
 | not valid, or none is left | the set in use stays; "no plugins" is said: by a file with ``"plugins": []`` |
 | not there, and none was ever in use | no plugins |
 
-The record is one file for each directory, in the directory of the hosts' record (:mod:`nri.places`): a line of JSON,
+The record is one file for each directory, in the directory of the hosts' record (``nri.places``): a line of JSON,
 then the bytes of the files. Times are of CLOCK_BOOTTIME and of our own noting. ``nri apply`` replaces the record, and
 ``make uninstall`` removes it.
 """
@@ -82,7 +82,7 @@ class InUse:
     def look(self, *, check_owner: bool = True) -> None:
         """Look at the files, and use them if they are to be used.
 
-        :param check_owner: see :func:`nri.config.load`.
+        :param check_owner: see ``nri.config.load``.
         """
         if not self._is_loaded:
             self._load(check_owner=check_owner)
@@ -261,7 +261,7 @@ class InUse:
 def wait(in_use: InUse, until: float, note: Callable[[str], object], *, check_owner: bool = True) -> ConfigList:
     """Return the configuration in use, for a process that runs one chain.
 
-    :param until: a time of :func:`time.monotonic`; until then a missing file is waited for.
+    :param until: a time of ``time.monotonic``; until then a missing file is waited for.
     :param note: called with a line if the files as they are now are not in use.
     :raises ConfigError: there has been no valid configuration, or a file is still missing.
     """

@@ -3,9 +3,9 @@
 Files that end in ``.conf`` in the drop-in directory are read in the byte order of their names, but no hidden ones.
 The single file of the Go implementation is read only if that directory has no such file. Each file's kind is checked
 before it is opened: a FIFO does not block a container's start, and no device is touched. Files that others can write
-to are not read (:mod:`nri.trust`).
+to are not read (``nri.trust``).
 
-This module reads the files as they are. What a host uses is :mod:`nri.config.in_use`.
+This module reads the files as they are. What a host uses is ``nri.config.in_use``.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def load(
 
     :param conf_file: the file that is read if *conf_dir* has no ``*.conf``.
     :param check_owner: whether files that others can write to are refused.
-    :raises ConfigError: with the faults of all files, at most :data:`nri.config.faults.MAX_FAULTS`.
+    :raises ConfigError: with the faults of all files, at most ``nri.config.faults.MAX_FAULTS``.
     """
     try:
         return joined(Source(conf_dir, conf_file).read(check_owner=check_owner).parsed())
@@ -103,8 +103,8 @@ class Read:
     def parsed(self) -> Files:
         """Return the plugins of each file, in the order in which they are read.
 
-        :raises ConfigError: each file that is not valid is one fault (:class:`InvalidFile`), since the caller must
-            answer at once; :meth:`ConfigError.explained` then finds the faults in it.
+        :raises ConfigError: each file that is not valid is one fault (``InvalidFile``), since the caller must
+            answer at once; ``ConfigError.explained`` then finds the faults in it.
         """
         files: Files = {}
         invalid: list[Fault] = []

@@ -113,7 +113,7 @@ def _findings(schema: Any, conf: Any) -> list[Finding]:
 
 
 def _explained(errors: Iterable[Any]) -> list[Finding]:
-    """Return findings for a validator's errors, at most :data:`nri.config.faults.MAX_FAULTS`."""
+    """Return findings for a validator's errors, at most ``nri.config.faults.MAX_FAULTS``."""
     findings = itertools.chain.from_iterable(map(_of_error, errors))
     return list(dict.fromkeys(itertools.islice(findings, MAX_FAULTS)))
 

@@ -105,7 +105,7 @@ class SourcePositions:
 
 
 def refused(text: str) -> Position:
-    """Return the position of the number or nesting that :mod:`nri.types.gojson` refused without a position."""
+    """Return the position of the number or nesting that ``nri.types.gojson`` refused without a position."""
     depth = 0
     for token, at in _tokens(text):
         depth += (token in ("[", "{")) - (token in ("]", "}"))

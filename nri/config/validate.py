@@ -1,6 +1,6 @@
-"""The rules of the host configuration as a table, :data:`HOST_CONFIG`, and the verdict on a document.
+"""The rules of the host configuration as a table, ``HOST_CONFIG``, and the verdict on a document.
 
-A container's start waits for the verdict (:func:`parse`), which needs no jsonschema. ``host-config.schema.json`` is
+A container's start waits for the verdict (``parse``), which needs no jsonschema. ``host-config.schema.json`` is
 made from the table (``tools/schemas``). Beyond the schema, no object may give a key twice.
 """
 

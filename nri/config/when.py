@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         """One part of a condition."""
 
         fact: str
-        """The name of the one of :class:`Facts` that it asks for."""
+        """The name of the one of ``Facts`` that it asks for."""
 
         def holds(self, facts: Facts) -> bool | None:
             """Return whether it holds; None if that is not known."""

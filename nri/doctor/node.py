@@ -109,7 +109,7 @@ class Node:
     def read(self, path: str, *, errors: str = "replace") -> str:
         """Return the text of a regular file.
 
-        :raises OSError: it can't be read, or has more than :data:`MAX_FILE`, half of which would be judged wrongly.
+        :raises OSError: it can't be read, or has more than ``MAX_FILE``, half of which would be judged wrongly.
         """
         return files.read_regular(self.root + path, MAX_FILE)[0].decode("utf-8", errors)
 

@@ -1,4 +1,4 @@
 """The sample plugins that do real work, each a module or package whose ``main`` is the executable.
 
-As in :mod:`nri.skel`, nothing may be imported here that a plugin does not need at every start.
+As in ``nri.skel``, nothing may be imported here that a plugin does not need at every start.
 """

@@ -1,6 +1,6 @@
 """Give containers and their pods the knobs of their class before they run, as Koordinator's QoS hooks do.
 
-A table in the conf leads from a class to knobs of :mod:`nri.cgroups`, for pods and for containers. The pod's come
+A table in the conf leads from a class to knobs of ``nri.cgroups``, for pods and for containers. The pod's come
 first: what protects a container must not be more than what protects its pod. Batch resources become shares, quota and
 limit, and annotations become environment variables. Nothing of it happens for a pod that ``allow`` does not name.
 """
@@ -453,7 +453,7 @@ class _Writer:
 
 
 def _value_of(knob: str, text: str) -> Any:
-    """Return the value of a text of :func:`_shown`."""
+    """Return the value of a text of ``_shown``."""
     from nri.cgroups import Quota
 
     first, _, period = text.partition("/")
@@ -481,7 +481,7 @@ def _say_once(run: str, name: str, reason: str) -> None:
 
 # Batch resources of Koordinator: CPUs and memory that pods request beside those of Kubernetes.
 #
-# A webhook of Koordinator writes what each container requests to the annotation :data:`SPEC`, since runtimes do not
+# A webhook of Koordinator writes what each container requests to the annotation ``SPEC``, since runtimes do not
 # see extended resources: ``{"containers": {"main": {"limits": {"kubernetes.io/batch-cpu": "1500",
 # "kubernetes.io/batch-memory": "2Gi"}, "requests": {…}}}}``; CPUs are in thousandths. It lists no init containers; a
 # webhook of one's own may, under ``initContainers``.

@@ -43,7 +43,7 @@ def classes(description: str, *default: str) -> Any:
 def container_class(
     request: Request, conf: SharedConf, allowed: dict[str, Any], metadata: dict[str, str]
 ) -> str | None:
-    """Return the class of the request's container, by the ``key`` of *conf*; see :func:`allowed_value`."""
+    """Return the class of the request's container, by the ``key`` of *conf*; see ``allowed_value``."""
     entry = allowed_value(request, allowed, "class", conf.key, metadata)
     return entry and entry[1]
 
@@ -51,7 +51,7 @@ def container_class(
 def allowed_value(
     request: Request, allowed: dict[str, Any], property_: str, key: str, metadata: dict[str, str]
 ) -> tuple[str, str] | None:
-    """Return the pod's own value of *key*, as :func:`nri.skel.scoped`; None if the pod may not set it.
+    """Return the pod's own value of *key*, as ``nri.skel.scoped``; None if the pod may not set it.
 
     :param allowed: ``allow`` of the plugin conf.
     :param property_: the key of it that decides.

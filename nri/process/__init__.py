@@ -1,6 +1,6 @@
 """Processes that this project starts: spawn, wait, kill, reap, watch. The layers above use it.
 
-The meaning of a plugin's output does not belong here: see :mod:`nri.client`. ``nri hook`` loads :mod:`.conversation`
-and :mod:`.watchdog` before a container starts, so neither they nor what they import may import subprocess, logging,
-threading, signal, dataclasses, typing, re or enum; :mod:`.subreaper` may.
+The meaning of a plugin's output does not belong here: see ``nri.client``. ``nri hook`` loads ``.conversation``
+and ``.watchdog`` before a container starts, so neither they nor what they import may import subprocess, logging,
+threading, signal, dataclasses, typing, re or enum; ``.subreaper`` may.
 """

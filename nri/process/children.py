@@ -68,7 +68,7 @@ def list_in(fd: int, *, forgets: bool = False, goes_on: bool = False) -> None:
 
 
 def listed(fd: int) -> tuple[set[int], set[str]]:
-    """Return the plugins that another process has listed in ``fd``: pids, and the :func:`identity` of stdins."""
+    """Return the plugins that another process has listed in ``fd``: pids, and the ``identity`` of stdins."""
     words = os.pread(fd, 1 << 20, 0).partition(b"\n")[0].decode().split()
     return {int(word) for word in words if word.isdigit()}, {word for word in words if not word.isdigit()}
 

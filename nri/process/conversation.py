@@ -1,10 +1,10 @@
 """The exchange of one request with a process: writes its stdin, reads its stdout and stderr, until it is done.
 
-:func:`launch` starts a process for it. The whole process group is killed at the deadline, when the output is too
-long, and when the process has exited: when :func:`launch` returns or raises, none of it runs. The exception is a
+``launch`` starts a process for it. The whole process group is killed at the deadline, when the output is too
+long, and when the process has exited: when ``launch`` returns or raises, none of it runs. The exception is a
 process that the kernel keeps in an uninterruptible call: it is reaped when it is gone.
 
-All ways of asking a plugin share it. They differ in the :class:`Asked` process, which knows how its answer ends: a
+All ways of asking a plugin share it. They differ in the ``Asked`` process, which knows how its answer ends: a
 process that runs for this request ends itself; a resident says that it is done, and stays.
 """
 
@@ -56,7 +56,7 @@ def launch(
     log: Log,
     stop: Stop | None = None,
 ) -> Output:
-    """Run ``path`` until it exits, or until ``deadline`` (of :func:`time.monotonic`, in seconds).
+    """Run ``path`` until it exits, or until ``deadline`` (of ``time.monotonic``, in seconds).
 
     :param stdin: the bytes for its stdin; it need not read them.
     :param log: called with each line of its stderr when it arrives, control characters escaped.
@@ -85,7 +85,7 @@ def start(
     A file that is being written (ETXTBSY) is tried again until ``deadline``.
 
     :param stdout: a descriptor that becomes its stdout, which the caller closes. Then our end of stdout has no data.
-    :param is_plugin: as for :func:`nri.process.spawn.spawn`.
+    :param is_plugin: as for ``nri.process.spawn.spawn``.
     :raises OSError: when it cannot be started.
     """
     with Pipes() as pipes:
@@ -164,12 +164,12 @@ class Asked:
     def ends(self) -> Sequence[int]:
         """Descriptors that become readable when the answer may have ended; none where the kernel has no pidfd.
 
-        Others than at first if :meth:`has_ended` has returned False.
+        Others than at first if ``has_ended`` has returned False.
         """
         return () if self._pidfd is None else (self._pidfd,)
 
     def kill(self) -> None:
-        """Kill it with its process group. Any thread may call this until :meth:`finish`."""
+        """Kill it with its process group. Any thread may call this until ``finish``."""
         kill_group(self.pid)
 
     def has_ended(self) -> bool:
@@ -179,8 +179,8 @@ class Asked:
     def finish(self, stopped: str, give_up: float) -> int:
         """End what is left of the process, and return its exit status.
 
-        :param stopped: the reason for killing it, as in :class:`Output`; "" if the answer has ended.
-        :param give_up: when to leave a process that does not end, a time of :func:`time.monotonic`.
+        :param stopped: the reason for killing it, as in ``Output``; "" if the answer has ended.
+        :param give_up: when to leave a process that does not end, a time of ``time.monotonic``.
         """
         self.kill()
         try:
@@ -265,7 +265,7 @@ class Conversation:
         return "stop" if stop.is_set else stopped
 
     def _exchange(self, deadline: float) -> str:
-        """Return the reason for ending the process, as in :class:`Output`; "" if the answer has ended."""
+        """Return the reason for ending the process, as in ``Output``; "" if the answer has ended."""
         self._write()
         while True:
             left = deadline - time.monotonic()
@@ -400,5 +400,5 @@ class Lines:
 
 
 def readable(text: bytes) -> str:
-    """Return ``text`` as :func:`nri.errors.escape` does; bytes that are not UTF-8 are escaped, a tab is a blank."""
+    """Return ``text`` as ``nri.errors.escape`` does; bytes that are not UTF-8 are escaped, a tab is a blank."""
     return escape(text.decode("utf-8", "backslashreplace").rstrip("\r").replace("\t", " "))

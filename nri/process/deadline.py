@@ -20,7 +20,7 @@ GRACE = 0.5
 
 
 class Deadline:
-    """A deadline for a process that started at the time ``started`` of :func:`time.monotonic`; by default now."""
+    """A deadline for a process that started at the time ``started`` of ``time.monotonic``; by default now."""
 
     def __init__(self, seconds: float, started: float | None = None) -> None:
         self.seconds = seconds
@@ -53,6 +53,6 @@ class Deadline:
         _signal.setitimer(_signal.ITIMER_REAL, max(0.001, self.at + GRACE - time.monotonic()))
 
     def release(self) -> None:
-        """Stop the timer of :meth:`enforce`: what follows may take any time."""
+        """Stop the timer of ``enforce``: what follows may take any time."""
         _signal.setitimer(_signal.ITIMER_REAL, 0)
         _signal.signal(_signal.SIGALRM, _signal.SIG_DFL)

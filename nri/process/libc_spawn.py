@@ -1,8 +1,8 @@
 """posix_spawn(3), called without Python's lock: while a program starts, other threads go on.
 
 ``os.posix_spawn`` keeps the lock until the child has called execve(2): some hundred microseconds, and seconds with a
-cold disk or a security agent that looks at each program. A host with threads calls :func:`nri.process.spawn.use` with
-:func:`spawn_unlocked`; for others the import of ctypes would take longer.
+cold disk or a security agent that looks at each program. A host with threads calls ``nri.process.spawn.use`` with
+``spawn_unlocked``; for others the import of ctypes would take longer.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ATTRIBUTES = _attributes()
 
 
 def spawn_unlocked(path: str, argv: list[str], environment: Mapping[str, str], descriptors: Sequence[int]) -> int:
-    """Start ``path``, as :func:`nri.process.spawn.use` describes it; return its pid.
+    """Start ``path``, as ``nri.process.spawn.use`` describes it; return its pid.
 
     :raises OSError: when it cannot be started.
     """

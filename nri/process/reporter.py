@@ -1,6 +1,6 @@
 """Lines for people: to stderr and to a log file. Neither can block the process that a container's start waits for.
 
-A line that stderr does not accept within :data:`TIMEOUT` is lost, and so are all later lines; the exit status still
+A line that stderr does not accept within ``TIMEOUT`` is lost, and so are all later lines; the exit status still
 reaches the caller. The log file may be a FIFO or a device: a line that it does not accept at once is lost, which
 stderr reports. O_NONBLOCK would affect every process that shares a descriptor, so stderr is polled.
 """
@@ -75,7 +75,7 @@ class Reporter:
 
 
 def append(path: str, data: bytes) -> str:
-    """Append to a log file, by :func:`nri.files.open_log`; return the error, "" for none."""
+    """Append to a log file, by ``nri.files.open_log``; return the error, "" for none."""
     try:
         fd = open_log(path)
         try:

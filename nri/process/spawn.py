@@ -42,7 +42,7 @@ def spawn(
     """Start ``path`` and return its pid. It leads a session of its own, and so a process group.
 
     :param descriptors: become 0, 1, 2 and so on in the child, which gets no others.
-    :param is_plugin: whether a watchdog kills it when this process is killed, as :func:`children.start` says.
+    :param is_plugin: whether a watchdog kills it when this process is killed, as ``children.start`` says.
     :raises OSError: when it cannot be started.
     """
     children.reap_late()

@@ -1,7 +1,7 @@
 """The watchdog: a process that kills a host's plugins when the host itself was killed.
 
 Each plugin leads a session, which a process leaves only by ``setsid``. The host lists the plugins in a file in memory
-that both share (:func:`nri.process.children.list_in`), so it need not report anything, and the watchdog sleeps until
+that both share (``nri.process.children.list_in``), so it need not report anything, and the watchdog sleeps until
 the host is gone. One whose pid is not listed yet is found by the pipe that is its stdin. The watchdog holds nothing
 else of the host: a runtime that waits for the end of a hook's stderr does not wait for it.
 """
@@ -97,7 +97,7 @@ def start(*, forgets: bool = False, goes_on: bool = False, then: Callable[[], ob
 
     Call it before much is loaded: the watchdog keeps a copy of the memory.
 
-    :param forgets: as for :func:`nri.process.children.list_in`; likewise *goes_on*.
+    :param forgets: as for ``nri.process.children.list_in``; likewise *goes_on*.
     :param then: called in the watchdog's process, in the host's directory, when the host was killed; no plugin runs.
     :raises OSError: when no process can be forked.
     """
@@ -123,7 +123,7 @@ def start(*, forgets: bool = False, goes_on: bool = False, then: Callable[[], ob
 
 
 def start_own() -> None:
-    """Start the watchdog of a process that stays, for :func:`look`.
+    """Start the watchdog of a process that stays, for ``look``.
 
     :raises OSError: when no process can be forked.
     """
@@ -132,7 +132,7 @@ def start_own() -> None:
 
 
 def look() -> str:
-    """Look after the watchdog of :func:`start_own`, as :meth:`Watchdog.look`; from any thread."""
+    """Look after the watchdog of ``start_own``, as ``Watchdog.look``; from any thread."""
     with _looking:
         return "" if _own is None else _own.look()
 

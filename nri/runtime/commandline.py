@@ -66,7 +66,7 @@ OPTIONS: dict[str, Names] = {
     "pause": _names("usage", _HELP),
     "resume": _names("usage", _HELP),
 }
-"""The options of the commands in :data:`RUNS_CHAIN`."""
+"""The options of the commands in ``RUNS_CHAIN``."""
 
 
 class Given:
@@ -89,7 +89,7 @@ class CommandLine:
     :ivar before: the options before the command.
     :ivar command: the command; "" if there is none.
     :ivar options: the command's options, and *arguments* its other words; empty unless it is in
-        :data:`RUNS_CHAIN`.
+        ``RUNS_CHAIN``.
     """
 
     def __init__(self, words: Sequence[str]) -> None:

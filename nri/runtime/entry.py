@@ -82,7 +82,7 @@ def _run(name: str, line: CommandLine, real: Real, options: WrapperOptions) -> i
 
 
 def end(status: int) -> NoReturn:
-    """End this process as :func:`main` says: with an exit status, or by the signal that ended the real runtime."""
+    """End this process as ``main`` says: with an exit status, or by the signal that ended the real runtime."""
     if status < 0:
         import _signal
         import resource

@@ -39,7 +39,7 @@ class Invocation:
         self.line, self.real, self.options, self.report = line, real, options, report
 
     def chains(self, on_late: Callable[[str], None] | None = None) -> HostChains:
-        """Return the chains that are configured; take *on_late* and raise as :class:`HostChains` does."""
+        """Return the chains that are configured; take *on_late* and raise as ``HostChains`` does."""
         return HostChains(self.options, self.report, on_late)
 
     def container_id(self) -> str:
@@ -106,7 +106,7 @@ class Invocation:
             self.report.note(f"{wrong}; dropped (ignoreFailure)")
 
     def undo_unless_taken(self, chains: HostChains, id_: str, spec: Spec) -> None:
-        """Do as :meth:`undo_chain`, unless the id is that of a container that lives on."""
+        """Do as ``undo_chain``, unless the id is that of a container that lives on."""
         try:
             if self.state(id_) is not None:
                 return
@@ -134,7 +134,7 @@ class Invocation:
     ) -> None:
         """Run the chain for ``delete``, and apply its updates, also those of a chain that has failed.
 
-        The parameters are those of :meth:`HostChains.run`.
+        The parameters are those of ``HostChains.run``.
 
         :raises NRIError: if the chain fails, or an update.
         """
@@ -251,7 +251,7 @@ class HostChains:
     ) -> None:
         """Run the chain for the request's state.
 
-        :param changes: as for :meth:`nri.client.Client.invoke`.
+        :param changes: as for ``nri.client.Client.invoke``.
         :param on_late: called with the reason before the process ends because the time is over; by default the reason
             is reported.
         :param if_killed: called in another process if this one is killed before the chain ends, or because something
@@ -303,7 +303,7 @@ class HostChains:
 
 
 class Surroundings:
-    """Puts back what :func:`prepare_process` changes, and the real runtime inherits."""
+    """Puts back what ``prepare_process`` changes, and the real runtime inherits."""
 
     def __enter__(self) -> None:
         import resource

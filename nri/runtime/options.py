@@ -1,4 +1,4 @@
-"""The options of ``nri-runc``: one JSON object in :data:`FILE`, all keys optional.
+"""The options of ``nri-runc``: one JSON object in ``FILE``, all keys optional.
 
 The command line is the real runtime's, so there is no other place for them. No variable of the environment names
 another file: an engine hands its own environment down, and in some of them a container's user sets variables.
@@ -64,7 +64,7 @@ class WrapperOptions(
 def load(path: str = RUNTIME_OPTIONS_FILE) -> WrapperOptions:
     """Return the options in a file; the defaults if there is none.
 
-    Nothing is raised, since some commands must work in any case: :attr:`WrapperOptions.fault` has what is wrong.
+    Nothing is raised, since some commands must work in any case: ``WrapperOptions.fault`` has what is wrong.
     """
     try:
         options, faults = read_options(path, WrapperOptions)

@@ -133,7 +133,7 @@ class Real:
     def ask(self, words: Sequence[str], deadline: float, stdin: bytes = b"") -> Output:
         """Run it apart from the caller's streams, and return what it has written and its exit status.
 
-        :param deadline: a time of :func:`time.monotonic`, when it is killed.
+        :param deadline: a time of ``time.monotonic``, when it is killed.
         :raises NRIError: if it cannot be run.
         """
         from nri.process.conversation import Asked, Conversation, start

@@ -11,10 +11,10 @@
     if __name__ == "__main__":
         skel.main(Hello())
 
-:func:`main` runs a plugin as a process; :func:`run` does the same with arguments and streams as parameters, for
-tests; :class:`Refusal` refuses a container; :func:`scoped` looks up an annotation with a scope, and
-:func:`why_not_allowed` says whether its pod may set it; :func:`cgroup_of` finds the container's cgroup; :class:`Conf`
-and :mod:`nri.skel.fields` make a plugin conf of a class. Standard library only, as in :mod:`nri.types`: each import
+``main`` runs a plugin as a process; ``run`` does the same with arguments and streams as parameters, for
+tests; ``Refusal`` refuses a container; ``scoped`` looks up an annotation with a scope, and
+``why_not_allowed`` says whether its pod may set it; ``cgroup_of`` finds the container's cgroup; ``Conf``
+and ``nri.skel.fields`` make a plugin conf of a class. Standard library only, as in ``nri.types``: each import
 here adds to the start-up time of every plugin.
 """
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> object:
-    """Import what only a plugin with a conf needs: :class:`nri.types.conf.Conf` and :mod:`nri.skel.fields`."""
+    """Import what only a plugin with a conf needs: ``nri.types.conf.Conf`` and ``nri.skel.fields``."""
     if name == "Conf":
         from nri.types.conf import Conf
 

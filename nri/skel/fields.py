@@ -1,4 +1,4 @@
-"""The fields of a plugin conf, :class:`nri.skel.Conf`: those of :mod:`nri.types.fields`, and CPU lists."""
+"""The fields of a plugin conf, ``nri.skel.Conf``: those of ``nri.types.fields``, and CPU lists."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 MAX_CPU = 8191
-"""The highest number of a CPU, :data:`nri.cgroups.MAX_CPU`."""
+"""The highest number of a CPU, ``nri.cgroups.MAX_CPU``."""
 
 _CPU = "0*(819[01]|81[0-8][0-9]|80[0-9]{2}|[1-7][0-9]{3}|[0-9]{1,3})"  # 0 to MAX_CPU
 

@@ -25,56 +25,52 @@ class Refusal(NRIError):  # noqa: N818 - it is an answer
 
 
 class Plugin:
-    """The base of a plugin. A subclass sets ``type`` and defines :meth:`invoke`."""
+    """The base of a plugin. A subclass sets ``type`` and defines ``invoke``.
+
+    :cvar type: the plugin's name: that of its executable, and the ``type`` of its entry in the host configuration.
+    :cvar version: its own version, which ``TYPE version`` prints.
+    :cvar description: a description in a line or two, which ``TYPE --help`` prints.
+    :cvar conf_class: the class of the plugin conf, a ``Conf``. ``invoke`` then gets an object of it, and a wrong conf
+        is an error of the plugin before that.
+    :cvar conf_schema: a JSON Schema (2020-12) of the plugin conf, for ``TYPE schema`` and ``nri check``; it is not
+        applied when the plugin runs. Without one it is that of ``conf_class``.
+    :cvar acts_on: the states that the plugin acts on, as ``TYPE version`` says; others are answered with an empty
+        result, and ``nri check`` reports an entry that gets none of them. Empty for a plugin that is asked in every
+        state.
+    :cvar releases: True for a plugin that gives back what it did for a container that runs on: it then gets a
+        ``delete`` with ``Request.release``, whatever ``acts_on`` says. ``TYPE version`` prints it.
+    :cvar create_suffices: True for a plugin of ``setup`` whose ``create`` does all that a missed ``setup`` would
+        have done: such a container may start. ``TYPE version`` prints it.
+    :cvar grants: True for a plugin that extends a container, for example by a device: where the host does not know
+        whether the condition of its entry holds, ``invoke`` is not called. ``TYPE version`` prints it.
+    :cvar needs: extensions of the contract that the plugin needs at ``setup``; without one of them, a ``setup`` is
+        an error. ``("configuration",)`` is for a plugin that reads what not every host shows, such as
+        ``capabilities`` in ``spec.process`` (docs/spec.md, "What setup shows").
+    :cvar resident: whether one process of the compiled plugin may answer request after request
+        (docs/writing-a-plugin.md, "Residents"). A request must leave nothing behind that another one would notice: no
+        changed globals, modules or attributes of a class. Each request gets a copy of the plugin.
+    :cvar uses: modules that ``invoke`` imports late; a resident loads them before its first request.
+    """
 
     type: str = ""
-    """The plugin's name: the name of its executable, and the ``type`` of its entry in the host configuration."""
     version: str = ""
-    """The plugin's own version, which ``TYPE version`` prints."""
     description: str = ""
-    """A description in a line or two, which ``TYPE --help`` prints."""
     conf_class: ConfClass = None
-    """The class of the plugin conf. :meth:`invoke` then gets an object of it, and a conf that is wrong is an error of
-    the plugin before that."""
     conf_schema: dict[str, Any] | None = None
-    """A JSON Schema (2020-12) of the plugin conf, for ``TYPE schema`` and ``nri check``; it is not applied when the
-    plugin runs. Without one it is that of :attr:`conf_class`."""
-
     acts_on: tuple[str, ...] = ()
-    """The states that the plugin acts on, as ``TYPE version`` says; others are answered with an empty result, and
-    ``nri check`` reports an entry that gets none of them. Empty for a plugin that is asked in every state."""
-
     releases: bool = False
-    """True for a plugin that gives back what it did for a container that runs on: it then gets a ``delete`` with
-    :attr:`Request.release`, whatever :attr:`acts_on` says. ``TYPE version`` prints it."""
-
     create_suffices: bool = False
-    """True for a plugin of ``setup`` whose ``create`` does all that a missed ``setup`` would have done: such a
-    container may start. ``TYPE version`` prints it."""
-
     grants: bool = False
-    """True for a plugin that extends a container, for example by a device. ``TYPE version`` prints it.
-    Where the host does not know whether the condition of its entry holds, :meth:`invoke` is not called."""
-
     needs: tuple[str, ...] = ()
-    """Extensions of the contract that the plugin needs at ``setup``; without one of them, a ``setup`` is an error.
-    ``("configuration",)`` is for a plugin that reads what not every host shows, such as ``capabilities`` in
-    ``spec.process`` (docs/spec.md, "What setup shows")."""
-
     resident: bool = False
-    """Whether one process of the compiled plugin may answer request after request (docs/writing-a-plugin.md,
-    "Residents"). A request must leave nothing behind that another one would notice: no
-    changed globals, modules or attributes of a class. Each request gets a copy of the plugin."""
-
     uses: tuple[str, ...] = ()
-    """Modules that :meth:`invoke` imports late; a resident loads them before its first request."""
 
     def invoke(self, request: Request, *args: Any, **kwargs: Any) -> Result:
         """Do the plugin's work for one step of a container's life, ``request.state``.
 
-        A plugin defines ``invoke(self, request)``, or ``invoke(self, request, conf)`` if it has a :attr:`conf_class`.
+        A plugin defines ``invoke(self, request)``, or ``invoke(self, request, conf)`` if it has a ``conf_class``.
         For a state that it does not handle, it returns ``request.new_result(self.type)``. The class and message of an
         exception become the result's ``error``, and its traceback goes to stderr; of an
-        :class:`nri.errors.NRIError` only the message is reported. A :class:`Refusal` makes it a refusal.
+        ``nri.errors.NRIError`` only the message is reported. A ``Refusal`` makes it a refusal.
         """
         raise NRIError(f"class {type(self).__name__} {NO_INVOKE}")

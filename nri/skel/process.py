@@ -72,7 +72,7 @@ def _serve(plugin: Plugin) -> NoReturn:
 def _answer(plugin: Plugin, stdin: Any, stdout: Any) -> tuple[int, bool]:
     """Run ``plugin`` once with the process's command line; its prints go to stderr.
 
-    :returns: the exit status, and whether the process may go on: False after any exception but an :class:`NRIError`.
+    :returns: the exit status, and whether the process may go on: False after any exception but an ``NRIError``.
     """
     sys.stdout = sys.stderr
     unexpected: list[BaseException] = []
@@ -286,7 +286,7 @@ ABOUT = {"-h": _help, "--help": _help, "help": _help, "version": _version, "--ve
 
 
 def _read(stdin: Any) -> Any:
-    """Return all of ``stdin``, or more than :data:`MAX_REQUEST` bytes of it. Allocate only for what arrives."""
+    """Return all of ``stdin``, or more than ``MAX_REQUEST`` bytes of it. Allocate only for what arrives."""
     pieces = []
     size = 0
     while size <= MAX_REQUEST:

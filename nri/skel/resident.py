@@ -50,7 +50,7 @@ The CPUs and memory nodes are those of the cgroup, which another program changes
 
 
 class _File:
-    """A descriptor as the unbuffered file that :func:`nri.skel.run` reads or writes."""
+    """A descriptor as the unbuffered file that ``nri.skel.run`` reads or writes."""
 
     __slots__ = ("_fd",)
 
@@ -246,7 +246,7 @@ def _state() -> dict[str, Any]:
 class _Functions:
     """The functions and classes that all requests share: of the interpreter, ``os``, and what nri.skel uses.
 
-    Also notes what :func:`os.putenv` has set without :data:`os.environ`: no file of /proc shows that.
+    Also notes what ``os.putenv`` has set without ``os.environ``: no file of /proc shows that.
     """
 
     def __init__(self) -> None:

@@ -52,7 +52,7 @@ def why_not_allowed(request: Request, pods: bool | Collection[str], key: str = "
 
     Where no namespace is known (``nri hook``, docker), only True lets a container ask.
 
-    :param pods: :func:`nri.skel.fields.namespaces`: any pod, none, or the pods of some namespaces.
+    :param pods: ``nri.skel.fields.namespaces``: any pod, none, or the pods of some namespaces.
     :param key: the key of the plugin conf that says so, for the reason.
     """
     if pods is True:
@@ -66,7 +66,7 @@ def why_not_allowed(request: Request, pods: bool | Collection[str], key: str = "
 
 
 def cgroup_of(request: Request, *, mounts: Mounts | None = None, systemd: Systemd | None = None) -> Cgroup:
-    """Return the cgroup of the request's container; the parameters are those of :func:`nri.cgroups.find`.
+    """Return the cgroup of the request's container; the parameters are those of ``nri.cgroups.find``.
 
     :raises CgroupError: when it cannot be found.
     """
@@ -98,7 +98,7 @@ def container_name(request: Request) -> str | None:
 
 
 def name_in_metadata(annotations: Mapping[str, str]) -> str | None:
-    """Return the container's name in :data:`METADATA`; None if it is not there."""
+    """Return the container's name in ``METADATA``; None if it is not there."""
     if METADATA not in annotations:
         return None
     try:

@@ -3,7 +3,7 @@
 It promises an answer that is complete and of this protocol, or an error. It does not trust the peer: the socket must
 be root's or our own user's, in a place where no other user can put one, and so must be the process that listens; an
 answer is bounded in bytes and in time. The bridge may be of another build than its reader: what lacks a documented
-key, or has another kind of value there, raises one of :data:`UNUSABLE` in the reader, which shows :func:`unusable`.
+key, or has another kind of value there, raises one of ``UNUSABLE`` in the reader, which shows ``unusable``.
 
 A probe imports this module every few seconds: so ``_socket``, since ``socket`` would import ``enum``.
 """
@@ -56,20 +56,20 @@ class NoBridgeError(AskError):
 def status(path: str = DEFAULT_STATUS_SOCKET, timeout: float = TIMEOUT) -> dict[str, Any]:
     """Return the status of the bridge.
 
-    :raises AskError: see :func:`ask`.
+    :raises AskError: see ``ask``.
     """
     return ask(path, "", timeout)
 
 
 def exchanges(pod: str, path: str = DEFAULT_STATUS_SOCKET, timeout: float = TIMEOUT) -> dict[str, Any]:
-    """Return the last exchanges with a pod, ``NAMESPACE/NAME``, as :func:`status` returns the status."""
+    """Return the last exchanges with a pod, ``NAMESPACE/NAME``, as ``status`` returns the status."""
     return ask(path, pod, timeout)
 
 
 def unusable(path: str, error: BaseException) -> AskError:
     """Return the error for an answer that is not as documented.
 
-    :param error: one of :data:`UNUSABLE`.
+    :param error: one of ``UNUSABLE``.
     """
     reason = escape(bounded(f"{type(error).__name__}: {error}", 200))
     return AskError(f"{path}: the answer cannot be used ({reason}): use the nri of the bridge's version")
@@ -169,7 +169,7 @@ def read(answer: bytes, path: str) -> dict[str, Any]:
     """Return the document in an answer.
 
     :param path: of the socket, for messages.
-    :raises AskError: see :func:`ask`.
+    :raises AskError: see ``ask``.
     """
     if not answer:
         raise AskError(f"{path}: the connection was closed without an answer")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 OUTCOMES = ("ok", "error", "killed", "ignored", "refused")
-"""The outcomes of a plugin's run, as the bridge writes them (:mod:`nri.client.chain`)."""
+"""The outcomes of a plugin's run, as the bridge writes them (``nri.client.chain``)."""
 
 WORKS = ("ok", "refused")
 """Those of a plugin that works."""
@@ -40,7 +40,7 @@ HANGS_AFTER = 10.0
 class Verdict:
     """The answer of a probe.
 
-    :ivar code: :data:`WELL`, :data:`DEGRADED` or :data:`NO_BRIDGE`.
+    :ivar code: ``WELL``, ``DEGRADED`` or ``NO_BRIDGE``.
     :ivar reasons: why it is not well; a sentence of what is there if it is.
     :ivar causes: the same without what plugins and files say, which may quote values.
     """
@@ -62,7 +62,7 @@ class Verdict:
 
 
 def judge(document: dict[str, Any]) -> Verdict:
-    """Return the verdict on a status as :func:`nri.status.client.status` returns it."""
+    """Return the verdict on a status as ``nri.status.client.status`` returns it."""
     reasons: list[tuple[str, str]] = []  # each cause with its details
     if document["bridge"]["state"] != CONNECTED:
         reasons.append(("the bridge looks for its runtime", ""))

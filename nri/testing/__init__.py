@@ -10,7 +10,7 @@
         assert result.error == ""
         assert tree.written == {"web/cpuset.cpus": "2-3"}
 
-With pytest the fixtures ``nri_pod`` and ``nri_cgroups`` (:mod:`nri.pytest_plugin`) save the first lines.
+With pytest the fixtures ``nri_pod`` and ``nri_cgroups`` (``nri.pytest_plugin``) save the first lines.
 docs/testing.md is the page for authors.
 """
 

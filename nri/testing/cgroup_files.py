@@ -1,7 +1,7 @@
 """Cgroups of plain files that look like v1, v2 or hybrid, with a matching mountinfo.
 
 For tests, and for a demonstration on a machine whose own cgroups must not be touched. Unlike the kernel, the files
-accept every value; :class:`nri.testing.CgroupTree` refuses what the kernel would.
+accept every value; ``nri.testing.CgroupTree`` refuses what the kernel would.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
         invoke(Batch(), web.request("create"))
         assert tree.written == {"web/cpuset.cpus": "2-3"}
 
-While the tree is active, :func:`nri.cgroups.find` of this process looks in it: :mod:`nri.cgroups.knobs`, which alone
+While the tree is active, ``nri.cgroups.find`` of this process looks in it: ``nri.cgroups.knobs``, which alone
 reads and writes files, is patched. A file is named ``CGROUP/KNOB``, where
 CGROUP is a container's name, ``pod`` for the pod's own cgroup, or ``sandbox``; the names of a second pod begin with
 the pod's, as in ``other/web/cpu.max``; any other cgroup has its path, as in ``/kubepods/cpu.max``.
@@ -37,7 +37,7 @@ class CgroupTree:
     """Cgroups of plain files, which this process takes for the node's while the tree is active, in its ``with``.
 
     :param kind: ``v1``, ``v2`` or ``hybrid``.
-    :param driver: ``cgroupfs`` or ``systemd``, whose paths differ. No systemd runs, as :attr:`Cgroup.untold` says.
+    :param driver: ``cgroupfs`` or ``systemd``, whose paths differ. No systemd runs, as ``Cgroup.untold`` says.
     :param cpus: the machine's CPUs.
     :param root: an existing directory for the cgroups; by default one that is removed with the tree.
     :ivar writes: every write that the kernel took, in order: the file's name and the text.

@@ -4,7 +4,7 @@
 
     assert_conforms("dist/web/web", conf={"cpus": "2-3"})
 
-:func:`check` returns the outcome of each check, ``nri conformance`` prints them. What can be seen from outside is
+``check`` returns the outcome of each check, ``nri conformance`` prints them. What can be seen from outside is
 checked; without a request of one's own the requests are harmless to the node. Each is a MUST of the specification, on
 which a host relies; what a plugin reports about itself, ``nri check`` looks at.
 """
@@ -93,10 +93,10 @@ class Check(NamedTuple):
 class CheckOutcome(NamedTuple):
     """The outcome of one check for one plugin.
 
-    :ivar check: the :class:`Check`.
-    :ivar verdict: :data:`HOLDS`, :data:`FAILS` or :data:`NOT_JUDGED`.
-    :ivar expected: for :data:`FAILS`, what the contract expects.
-    :ivar found: for :data:`FAILS`, what was found; for :data:`NOT_JUDGED`, the reason.
+    :ivar check: the ``Check``.
+    :ivar verdict: ``HOLDS``, ``FAILS`` or ``NOT_JUDGED``.
+    :ivar expected: for ``FAILS``, what the contract expects.
+    :ivar found: for ``FAILS``, what was found; for ``NOT_JUDGED``, the reason.
     """
 
     check: Check
@@ -123,7 +123,7 @@ def check(
         container that does not exist. The plugin acts on the container of this one.
     :param annotations: in addition to those of the request.
     :param timeout: seconds for each run.
-    :param checks: some of :data:`CHECKS`; all by default.
+    :param checks: some of ``CHECKS``; all by default.
     """
     trial = Trial(binary, conf, request, annotations, timeout)
     trial.prepare()
@@ -143,7 +143,7 @@ def _judged(check: Check, trial: Trial) -> CheckOutcome:
 
 
 def assert_conforms(binary: str | os.PathLike[str], **options: Any) -> None:
-    """Assert that an executable keeps the contract; the options are those of :func:`check`.
+    """Assert that an executable keeps the contract; the options are those of ``check``.
 
     :raises AssertionError: with the report of the checks that fail.
     """
@@ -199,7 +199,7 @@ def result_of(output: Output) -> dict[str, Any]:
 class Trial:
     """One plugin, which is run as a host does it: each run has a deadline, and its output is bounded.
 
-    The parameters are those of :func:`check`.
+    The parameters are those of ``check``.
 
     :ivar path: the executable's, absolute; ``type`` is its name.
     :ivar timeout: seconds for each run.
@@ -262,7 +262,7 @@ class Trial:
     def invoke(self, value: Any, stdout: int | None = None) -> Output:
         """Run ``TYPE invoke`` with a request, a JSON value or bytes, on its stdin; return its output.
 
-        :param stdout: as for :func:`nri.process.conversation.start`.
+        :param stdout: as for ``nri.process.conversation.start``.
         :raises BrokenRuleError: if it cannot be started or watched.
         """
         stdin = value if isinstance(value, bytes) else encode(value)
@@ -297,7 +297,7 @@ class Trial:
 class _Watched(Asked):
     """A process that ends by itself, and may leave others in its session.
 
-    :ivar left: their names, :data:`GRACE` after its end.
+    :ivar left: their names, ``GRACE`` after its end.
     """
 
     left: Sequence[str] = ()

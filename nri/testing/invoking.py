@@ -30,13 +30,13 @@ TIMEOUT = 10.0
 
 
 def invoke(plugin: skel.Plugin, request: Asked) -> Result:
-    """Return a plugin's result for a request, as :func:`nri.skel.main` would write it.
+    """Return a plugin's result for a request, as ``nri.skel.main`` would write it.
 
-    The request goes through JSON and :func:`nri.skel.run`, so an exception becomes the result's ``error`` and a wrong
+    The request goes through JSON and ``nri.skel.run``, so an exception becomes the result's ``error`` and a wrong
     request is refused. The plugin's stderr, with the traceback of an exception, is written to this process's. The
     changes that the result asks for are judged as a host judges them, which can apply them all.
 
-    :param request: a :class:`Request`, or its decoded JSON.
+    :param request: a ``Request``, or its decoded JSON.
     :raises AssertionError: the plugin wrote no result, or asks for changes that every host refuses; the message has
         its stderr.
     """
@@ -56,7 +56,7 @@ def run(executable: str | os.PathLike[str], request: Asked, *, timeout: float = 
 
     It gets ``TYPE invoke`` as arguments, where TYPE is the file's name, and the environment of plugins on a node.
 
-    :param request: as for :func:`invoke`.
+    :param request: as for ``invoke``.
     :param timeout: seconds until it is killed, with its children.
     :raises AssertionError: it failed in the sense of docs/spec.md, other than by an ``error`` in its result; the
         message has its exit status and the end of its stderr.

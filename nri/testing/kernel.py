@@ -1,9 +1,9 @@
-"""The effect of a write to a cgroup's file, by the table of knobs of :mod:`nri.cgroups`.
+"""The effect of a write to a cgroup's file, by the table of knobs of ``nri.cgroups``.
 
 A write is refused with EINVAL if its text is not a value of the knob, or a quota is below the burst, and with ERANGE
 or EINVAL if a CPU does not exist. A file that is not in the table takes any text. The rules of v1 between a cgroup
 and its parent or children are not imitated: a test asks for such an error with
-:meth:`nri.testing.CgroupTree.refuse`.
+``nri.testing.CgroupTree.refuse``.
 
 Sources: ``kernel/cgroup/cpuset.c`` and ``kernel/sched/core.c`` (tg_set_cfs_bandwidth).
 """

@@ -174,7 +174,7 @@ class Pod:
 
 
 class Container:
-    """A container of a pod; :meth:`Pod.container` makes it.
+    """A container of a pod; ``Pod.container`` makes it.
 
     :ivar resources: its ``linux.resources`` where they are not the recorded ones; a test may change it.
     :ivar annotations: its own annotations.
@@ -433,7 +433,7 @@ def recordings(pattern: str = "*") -> list[str]:
 def recorded(name: str) -> dict[str, Any]:
     """Return a recorded request as decoded JSON, a new object at each call.
 
-    :param name: as :func:`recordings` returns it, such as ``kubernetes/v2-systemd-create-container-burst-ls``.
+    :param name: as ``recordings`` returns it, such as ``kubernetes/v2-systemd-create-container-burst-ls``.
     """
     value: dict[str, Any] = gojson.loads(text_of(name))  # type: ignore[assignment] # each file has an object
     return value

@@ -3,8 +3,8 @@
 Standard library only, and little of it: a plugin executable imports this package at every start. A test checks that
 it does not import ``re``, ``typing``, ``dataclasses``, ``enum`` or ``json``.
 
-:mod:`nri.types.v1` has the types. ``X.from_json(bytes | str)`` reads one, ``x.to_json() -> bytes`` writes it; a
-document of another form raises :class:`DecodeError`.
+``nri.types.v1`` has the types. ``X.from_json(bytes | str)`` reads one, ``x.to_json() -> bytes`` writes it; a
+document of another form raises ``DecodeError``.
 """
 
 # The errors are here, not in a module of their own: each module is time at every start of a plugin.

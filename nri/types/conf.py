@@ -7,9 +7,9 @@
     conf = BatchConf.from_value({"cpus": "0-3,8"})
     assert (len(conf.cpus), conf.level) == (5, "low")
 
-The fields (:mod:`nri.types.fields`) make the verdict, the message, the JSON Schema and the attributes. A field's key
+The fields (``nri.types.fields``) make the verdict, the message, the JSON Schema and the attributes. A field's key
 is its name in camel case: ``max_size`` is ``maxSize``. A field without a default is required. Keys that begin with
-:data:`nri.types.table.NOTE_PREFIX` are notes; null stands for a missing key.
+``nri.types.table.NOTE_PREFIX`` are notes; null stands for a missing key.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ REQUIRED: Any = object()
 
 
 class ConfField:
-    """A key of a plugin conf; the functions of :mod:`nri.types.fields` make it.
+    """A key of a plugin conf; the functions of ``nri.types.fields`` make it.
 
-    :param default: the JSON value that a missing key stands for, or :data:`REQUIRED`.
+    :param default: the JSON value that a missing key stands for, or ``REQUIRED``.
     :param read: makes the attribute's value of a JSON value; None if they are the same. It is not called for None.
     :param key: the key, if it is not the attribute's name in camel case.
     """
@@ -109,7 +109,7 @@ class Conf:
     def from_value(cls, value: object, where: str = "conf") -> Self:
         """Return the conf of a decoded JSON value; None stands for an object without keys.
 
-        :raises nri.types.DecodeError: its faults (:data:`MAX_FAULTS`), each as ``WHERE.KEY: found …, expected …``.
+        :raises nri.types.DecodeError: its faults (``MAX_FAULTS``), each as ``WHERE.KEY: found …, expected …``.
         """
         read = cls.table.read(value)
         if read is None:
@@ -120,7 +120,7 @@ class Conf:
 
     @classmethod
     def of_accepted(cls, value: dict[str, Any]) -> Self:
-        """Return the conf of a JSON object that :attr:`table` accepts."""
+        """Return the conf of a JSON object that ``table`` accepts."""
         read = cls.table.read(value)
         if read is None:
             raise TypeError("expected an object that the table accepts")

@@ -1,9 +1,9 @@
-"""Fields of a plugin conf, :class:`nri.types.conf.Conf`: for each usual kind of value a function.
+"""Fields of a plugin conf, ``nri.types.conf.Conf``: for each usual kind of value a function.
 
 All take a ``description``, a sentence for the schema and ``--help``; a ``default``, the JSON value of a missing key,
 which is required without one, and optional with None; and a ``key``, if it is not the attribute's name in camel case.
 Each returns the field as what the attribute will be, so that a type checker compares the annotation with it:
-``size: int = fields.integer("how much", 1, 64)``. :mod:`nri.skel.fields` has these, and one for CPU lists.
+``size: int = fields.integer("how much", 1, 64)``. ``nri.skel.fields`` has these, and one for CPU lists.
 """
 
 # mypy: disable-error-code="no-any-return"
@@ -33,7 +33,7 @@ def value(
     read: Callable[[Any], Any] | None = None,
     key: str = "",
 ) -> Any:
-    """Return a field for what a rule of :mod:`nri.types.table` accepts.
+    """Return a field for what a rule of ``nri.types.table`` accepts.
 
     :param read: makes the attribute's value of the JSON value; None if they are the same.
     """
@@ -155,7 +155,7 @@ NAMESPACES = table.either(
 def namespaces(description: str, *, default: Any = False, key: str = "") -> bool | tuple[str, ...]:
     """Return a field for the pods that may ask for something: true (any), false (none), or an array of namespaces.
 
-    :func:`nri.skel.why_not_allowed` decides by it.
+    ``nri.skel.why_not_allowed`` decides by it.
     """
     return value(NAMESPACES, description, default=default, read=_pods, key=key)
 

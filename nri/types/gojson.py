@@ -4,7 +4,7 @@
 functions in ``_json``; this module calls them directly, and falls back to ``json`` if an interpreter lacks them.
 
 Like Go, and unlike ``json.loads``: ``NaN`` and ``Infinity`` are refused; bytes that are not UTF-8 and lone
-surrogates become U+FFFD. Stricter than Go: nesting is limited to :data:`MAX_DEPTH`, so that every document that was
+surrogates become U+FFFD. Stricter than Go: nesting is limited to ``MAX_DEPTH``, so that every document that was
 read can be written again at any depth of the caller's stack, and a number must fit a double.
 """
 

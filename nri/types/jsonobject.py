@@ -26,7 +26,7 @@ def fold(key: str) -> str:
 
 
 def string(value: object, where: str) -> str:
-    """Return a string; "" for null. A kind, as all functions up to :func:`string_map`."""
+    """Return a string; "" for null. A kind, as all functions up to ``string_map``."""
     if isinstance(value, str):
         return value
     if value is None:

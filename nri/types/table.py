@@ -8,8 +8,8 @@
     )
     assert CONF.read({"cpus": [0, 1]}) == {"level": "low", "cpus": [0, 1]}
 
-Functions make the usual rules; for any other, make a :class:`Rule`. The faults and a JSON Schema are made from the
-same table by :mod:`nri.types.table_explained`, which a plugin need not import at its start. A validator of the schema
+Functions make the usual rules; for any other, make a ``Rule``. The faults and a JSON Schema are made from the
+same table by ``nri.types.table_explained``, which a plugin need not import at its start. A validator of the schema
 gives the same verdict, except that it accepts ``1.0`` as an integer.
 """
 
@@ -183,10 +183,10 @@ SCHEMA_KEY = Key("$schema", text(), title="The schema of this file, for editors"
 class Table(Rule):
     """The rule for an object with some keys, and no others.
 
-    :param notes: whether keys that begin with :data:`NOTE_PREFIX` are accepted, too.
+    :param notes: whether keys that begin with ``NOTE_PREFIX`` are accepted, too.
     :param nulls: whether null stands for a missing key, where the key is not required.
     :param least: the number of keys that an object has at least.
-    :param named: as for :class:`Key`.
+    :param named: as for ``Key``.
     """
 
     def __init__(self, *keys: Key, notes: bool = False, nulls: bool = False, least: int = 0, **named: str) -> None:

@@ -1,4 +1,4 @@
-"""The faults in a value and the JSON Schema of a rule of :mod:`nri.types.table`."""
+"""The faults in a value and the JSON Schema of a rule of ``nri.types.table``."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ class Result(JSONObject):
         put(self, "extra", dict(extra or {}))
 
     def to_value(self) -> dict[str, Any]:
-        """Return the same as :meth:`JSONObject.to_value`, with ``extra`` after the known keys."""
+        """Return the same as ``JSONObject.to_value``, with ``extra`` after the known keys."""
         value = super().to_value()
         if not isinstance(self.extra, dict):
             raise EncodeError(str(mismatch(self.extra, "result.extra", "an object")))
@@ -196,10 +196,10 @@ NAMESPACE_LABEL = "io.kubernetes.pod.namespace"
 ``kuberuntime/labels.go``). Any pod can set an annotation of that name, so annotations do not count."""
 
 RELEASE = "release"
-"""In place of a state, for plugins that act on a ``delete`` with :attr:`Request.release`."""
+"""In place of a state, for plugins that act on a ``delete`` with ``Request.release``."""
 
 CHECK = "nri-check"
-"""A state that means nothing to a plugin. One of :mod:`nri.skel` says whether it accepts the conf of the request."""
+"""A state that means nothing to a plugin. One of ``nri.skel`` says whether it accepts the conf of the request."""
 
 
 class Request(JSONObject):

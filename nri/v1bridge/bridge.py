@@ -77,7 +77,7 @@ class Bridge(stub.V2Plugin):
         self._is_crio = False
 
     def configure(self, config: str, runtime: RuntimeInfo) -> None:
-        """Take the options and the runtime's identity. Refuse nothing: see :meth:`BridgeOptions.read`."""
+        """Take the options and the runtime's identity. Refuse nothing: see ``BridgeOptions.read``."""
         if self._adopt is not None:
             self.chains.use(self._adopt(config))
         elif config.strip():

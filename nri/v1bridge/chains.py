@@ -2,7 +2,7 @@
 
 A chain runs with the configuration and the options as they are when it begins. Events ask residents; the worker
 starts a process for each request, so that the residents are free for events. What has run is noted in the memory
-(:mod:`nri.v1bridge.memory`), and :func:`fate` says what a failure means.
+(``nri.v1bridge.memory``), and ``fate`` says what a failure means.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Run(NamedTuple):
     event: str = ""
     """The runtime's event; "" for what the worker runs, and what follows it."""
     deadline: float | None = None
-    """A time of :func:`time.monotonic`; None if only the timeouts of the plugins apply."""
+    """A time of ``time.monotonic``; None if only the timeouts of the plugins apply."""
     changes: Changes | None = None
     stop: Stop | None = None
     previous: Callable[[PluginEntry], Result | None] | None = None
@@ -122,7 +122,7 @@ class Made:
 class Chains:
     """Runs the chains of events, and what is due. All methods may be called from any thread.
 
-    The parameters are those of :class:`nri.v1bridge.bridge.Bridge`.
+    The parameters are those of ``nri.v1bridge.bridge.Bridge``.
 
     :param ledger: counts what has run.
     """
@@ -205,7 +205,7 @@ class Chains:
         return Client(used, invoker, timeout=options.plugin_timeout, failure_policy=options.failure_policy)
 
     def synchronize(self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]) -> None:
-        """Take what exists; :meth:`start` begins with what is due."""
+        """Take what exists; ``start`` begins with what is due."""
         id_ = own_pod(containers)
         self._own_pod = next(((pod.id, f"{pod.namespace}/{pod.name}") for pod in pods if pod.id == id_), ("", ""))
         existing = {subject.id for subject in pods} | {subject.id for subject in containers}

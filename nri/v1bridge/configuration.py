@@ -1,6 +1,6 @@
 """The host configuration in use, for a process that stays: looked at for each event, and reported when it changes.
 
-:mod:`nri.config.in_use` decides which files count. Deciding that a file is not valid is fast; finding its faults may
+``nri.config.in_use`` decides which files count. Deciding that a file is not valid is fast; finding its faults may
 take a second, so that is done after an answer.
 """
 
@@ -27,7 +27,7 @@ log = logging.getLogger("nri.v1bridge")
 class Configuration:
     """The host configuration of a directory, or of the single file that is read instead.
 
-    :param record_dir: see :class:`InUse`.
+    :param record_dir: see ``InUse``.
     :param doubts: faults of the options that name these places. With any, the configuration is not known.
     """
 
@@ -45,7 +45,7 @@ class Configuration:
     def current(self, *, check_owner: bool = True) -> ConfigList:
         """Return the configuration in use; no plugins before the first valid one. It raises nothing.
 
-        :param check_owner: see :func:`nri.config.load`.
+        :param check_owner: see ``nri.config.load``.
         """
         in_use = self._in_use
         with self._lock:

@@ -52,7 +52,7 @@ class Worker:
     :param due: returns the verdict on a row.
     :param run: runs that for a row; returns what has run, and the error, "" without one.
     :param options: returns the options.
-    :param is_alone: see :class:`nri.v1bridge.bridge.Bridge`.
+    :param is_alone: see ``nri.v1bridge.bridge.Bridge``.
     """
 
     def __init__(

@@ -42,7 +42,7 @@ MAX_REFUSALS = 64
 class Ledger:
     """Counts events and runs, and keeps the last exchanges, as docs/status.md has them.
 
-    Any thread may note; readers hold :attr:`lock`.
+    Any thread may note; readers hold ``lock``.
 
     :param events: the names of the events to come, which are counted from 0.
     """
@@ -91,7 +91,7 @@ class Ledger:
     def prove(self, checked: Iterable[tuple[str, tuple[int, ...]]]) -> None:
         """Forget the failures of plugins that work.
 
-        :param checked: their types, each with the :func:`identity` of its executable.
+        :param checked: their types, each with the ``identity`` of its executable.
         """
         proven = {*checked}
         with self.lock:

@@ -71,7 +71,7 @@ Place = tuple[str, Callable[[], logging.Handler]]
 
 
 class Log(logging.Handler):
-    """The handler of all loggers of ``nri`` in a bridge's process. Until :meth:`use`, lines wait in the queue."""
+    """The handler of all loggers of ``nri`` in a bridge's process. Until ``use``, lines wait in the queue."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ class Log(logging.Handler):
             self._queue.put(record)
 
     def drain(self) -> None:
-        """Wait until all lines are written, at most :data:`DRAINED_WITHIN`; no line follows."""
+        """Wait until all lines are written, at most ``DRAINED_WITHIN``; no line follows."""
         self._is_ending.set()
         self._queue.put(None)
         if self._thread is not None:
@@ -308,7 +308,7 @@ class EventLog:
     """The log of the events of a bridge. All methods may be called from any thread.
 
     An event has one line with the part of each plugin. A plugin's stderr is logged when its run has ended: at most
-    :data:`LINES` lines of a plugin a minute; the others are counted.
+    ``LINES`` lines of a plugin a minute; the others are counted.
     """
 
     def __init__(self) -> None:

@@ -14,10 +14,10 @@ A row is in one of six states. Each cell is the next state; a dash cannot happen
 ``found``: a synchronization shows that it lives; ``unproven``: it shows a sandbox that may be ready or stopped, since
 it has neither a process nor a container that lives. ``begins``: an event's ``create`` or the worker takes it, one at
 a time, and a ``delete`` waits for its end. ``succeeds``: also if nothing is due any more. ``fails``: it is tried
-again; ``gives up``: it is not, and listed. ``is refused``: the runtime does not start it. ``is due``: :func:`compare`
+again; ``gives up``: it is not, and listed. ``is refused``: the runtime does not start it. ``is due``: ``compare``
 says so. A ``delete`` removes the row.
 
-:func:`compare` is the one answer to what is due. What has been done is on record (:mod:`nri.v1bridge.record`), so the
+``compare`` is the one answer to what is due. What has been done is on record (``nri.v1bridge.record``), so the
 next bridge goes on where this one ended.
 """
 
@@ -81,11 +81,11 @@ class Had(NamedTuple):
     """What a container has had of one entry of the configuration."""
 
     key: str
-    """:attr:`PluginEntry.key`."""
+    """``PluginEntry.key``."""
     document: str
-    """:attr:`PluginEntry.document`."""
+    """``PluginEntry.document``."""
     states: tuple[str, ...]
-    """Those that have run, :data:`State.CREATE` also if it failed."""
+    """Those that have run, ``State.CREATE`` also if it failed."""
     failed_with: tuple[int, ...] | None = None
     """The executable with which its ``create`` has failed; None if it has not."""
     result: str = ""
@@ -114,7 +114,7 @@ class Due(NamedTuple):
     """Something that is to be done for a container."""
 
     what: str
-    """:data:`CREATE`, :data:`REAPPLY` or :data:`RELEASE`."""
+    """``CREATE``, ``REAPPLY`` or ``RELEASE``."""
     key: str
     entry: PluginEntry
     had: Had | None = None
@@ -163,7 +163,7 @@ class Ran(NamedTuple):
     """A chain that has run for a container."""
 
     state: str
-    """The state of its request; :data:`RELEASE` for a ``delete`` of one that runs on."""
+    """The state of its request; ``RELEASE`` for a ``delete`` of one that runs on."""
     steps: Sequence[Step]
     keyed: Callable[[PluginEntry], tuple[str, str]]
     """Returns the key and the document of an entry."""
@@ -191,13 +191,13 @@ class Verdict(NamedTuple):
     """What a host says of a container, by its configuration and conditions."""
 
     due: Sequence[Due] = ()
-    """What :func:`compare` says."""
+    """What ``compare`` says."""
     missed: Collection[str] = ()
     """The types whose ``setup`` it has missed, and which its ``create`` does not make up for."""
     types: Collection[str] = ()
     """The types that hold for it."""
     had: Sequence[Had] = ()
-    """What it had had, :attr:`Row.had`."""
+    """What it had had, ``Row.had``."""
 
 
 class Row:
@@ -207,11 +207,11 @@ class Row:
     :ivar is_created: its ``create`` has ended without an error, be it without plugins.
     :ivar setup: the types that its ``setup`` has asked, or left out for their conditions.
     :ivar lacks: by plugin (None for all) and state, since when it runs without that, why, and which of
-        :data:`CAUSES`.
+        ``CAUSES``.
     :ivar resources: a digest of its resources when a plugin was asked last.
     :ivar is_resized: its resources have changed while no bridge was connected.
     :ivar asked: the types whose reapply or release was asked for.
-    :ivar due: what :func:`compare` said last.
+    :ivar due: what ``compare`` said last.
     :ivar saved: what was written last.
     :ivar then: what runs when the worker has done with it: a ``delete`` that could not wait.
     """
@@ -250,7 +250,7 @@ class Row:
     def previous(self, key: str) -> Result | None:
         """Return the last result of an entry, or of an older one of its type; None if there is none.
 
-        :param key: :attr:`PluginEntry.key`.
+        :param key: ``PluginEntry.key``.
         """
         type_ = key.partition(" ")[0]
         of_type = [each for each in self.had if each.type == type_]
@@ -272,7 +272,7 @@ class Row:
     def from_value(cls, id_: str, value: Any) -> Row:
         """Return the row of a value on record, which is not trusted.
 
-        :raises ValueError: it is not as :meth:`to_value` makes it; likewise TypeError, LookupError, DecodeError.
+        :raises ValueError: it is not as ``to_value`` makes it; likewise TypeError, LookupError, DecodeError.
         """
         row = cls(id_, str(value["name"]), str(value["life"]))
         row.is_created = value["created"] is True
@@ -373,7 +373,7 @@ class Memory:
     def begin(self, subject: Subject, until: float | None) -> Row | None:
         """Return the row of a ``create`` that an event runs; None if the worker is still at it.
 
-        :param until: a time of :func:`time.monotonic`; until then the worker is waited for.
+        :param until: a time of ``time.monotonic``; until then the worker is waited for.
         """
         with self.changed:
             row = self._row(subject)
@@ -391,7 +391,7 @@ class Memory:
         :param column: ``succeeds``, ``fails``, ``gives up`` or ``is refused``.
         :param ran: the chains that have run; of a refused start nothing is noted.
         :param why: why it runs without all of its plugins; "" if it does not, or some of them say it.
-        :param cause: one of :data:`CAUSES` for that.
+        :param cause: one of ``CAUSES`` for that.
         :param stamp: of the configuration that an event has run.
         """
         with self.changed:
@@ -432,7 +432,7 @@ class Memory:
     def withdraw(self, id_: str, until: float | None, then: Callable[[], object]) -> bool:
         """Have the worker leave a row alone, for a ``delete``; return whether that can run now.
 
-        :param until: as for :meth:`begin`; after that, *then* is called when the worker has done with the row.
+        :param until: as for ``begin``; after that, *then* is called when the worker has done with the row.
         """
         row = self.rows.get(id_)
         if row is None:
@@ -473,7 +473,7 @@ class Memory:
         return True
 
     def judge(self, row: Row, verdict: Verdict, stamp: int, *, reapplies: bool, without: str = "") -> None:
-        """Note what :func:`compare` says of a row.
+        """Note what ``compare`` says of a row.
 
         :param reapplies: what is outdated is to be done, too.
         :param without: why a ``create`` that it has missed is not to be done, "" if it was not missed, or is due.
@@ -515,7 +515,7 @@ class Memory:
                 self._save(row)
 
     def ask(self, wanted: Iterable[tuple[Row, Due]]) -> None:
-        """Have some of what is :meth:`outdated` reapplied or released."""
+        """Have some of what is ``outdated`` reapplied or released."""
         with self.changed:
             for row, each in wanted:
                 row.asked |= {each.entry.type}

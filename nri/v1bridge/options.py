@@ -72,7 +72,7 @@ def adopt(text: str, record_dir: str = "") -> tuple[BridgeOptions, list[str]]:
 
     A runtime passes "" for a file that is not there, so that is no answer where there have been options. The last
     valid ones are recorded, in the directory of the hosts' record, and stay in use; where there are none, the right
-    keys count, with :attr:`BridgeOptions.doubts`.
+    keys count, with ``BridgeOptions.doubts``.
 
     :param record_dir: the directory; by default that of the default options: it must not depend on what is lost.
     """

@@ -1,6 +1,6 @@
 """The record: a file for each pod and container, in a directory that outlives the bridge but not the machine.
 
-``ID.json`` has what :meth:`nri.v1bridge.memory.Row.to_value` makes. It is written in one step, and read as untrusted
+``ID.json`` has what ``nri.v1bridge.memory.Row.to_value`` makes. It is written in one step, and read as untrusted
 input: a file that is damaged or missing counts as a container that has had nothing. Only root and our user can write
 to the directory. One that cannot be used is reported once, and in the status; it is never the error of an event.
 """
@@ -37,7 +37,7 @@ log = logging.getLogger("nri.v1bridge")
 class Record:
     """The files. Its owner calls one method at a time; none raises for the directory's sake.
 
-    Before the first :meth:`load` there is no directory, and nothing is written.
+    Before the first ``load`` there is no directory, and nothing is written.
 
     :ivar fault: why the directory cannot be used, "" if it can be.
     :ivar unwritten: the ids whose files may not be as they should be.

@@ -116,7 +116,7 @@ def start_time(pid: int) -> str:
 
 
 def config_of(pod: PodSandbox, container: Container) -> dict[str, Any]:
-    """Return what plugins can adjust, as an OCI configuration; the annotations are those of :func:`of_container`."""
+    """Return what plugins can adjust, as an OCI configuration; the annotations are those of ``of_container``."""
     return container_to_oci(container, {**pod.annotations, **container.annotations})
 
 
@@ -201,7 +201,7 @@ class Pods:
         self._resizes.pop(pod.id, None)
 
     def resize(self, pod: PodSandbox, resources: LinuxResources) -> None:
-        """Remember the resources that an update of ``pod`` asks for, until :meth:`resized`."""
+        """Remember the resources that an update of ``pod`` asks for, until ``resized``."""
         self._resizes[pod.id] = resources
         if len(self._resizes) > MAX_PODS:
             del self._resizes[next(iter(self._resizes))]

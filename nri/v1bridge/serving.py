@@ -53,7 +53,7 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", options_file: str
     """Run the bridge until SIGTERM or SIGINT, or, if a runtime launched it, until that closes the connection.
 
     :param path: the runtime's socket.
-    :param index: the plugin's index, two digits; :data:`INDEX` by default.
+    :param index: the plugin's index, two digits; ``INDEX`` by default.
     :param options_file: the file of the bridge options; without one the runtime passes them.
     :raises NRIError: the options cannot be read, or the index is invalid.
     """
@@ -185,7 +185,7 @@ class InstanceLock:
     socket beside it.
 
     :param directory: that of the record, which is locked.
-    :param grace: see :data:`GRACE`.
+    :param grace: see ``GRACE``.
     """
 
     def __init__(self, directory: str, grace: float = GRACE) -> None:
@@ -196,7 +196,7 @@ class InstanceLock:
         """Set when no other bridge has the lock any more, or no lock can be made."""
 
     def stand_by(self) -> bool:
-        """Wait until no other bridge has the lock; return False if :meth:`stop` was called meanwhile."""
+        """Wait until no other bridge has the lock; return False if ``stop`` was called meanwhile."""
         if self._take():
             return True
         log.info("standing by: %s serves this node; connecting when it ends", self._holder())

@@ -75,7 +75,7 @@ class Status:
         self._runtime["synchronized"] = True
 
     def is_in(self, state: str) -> None:
-        """Note the state of the bridge: :data:`CONNECTED` or :data:`CONNECTING`."""
+        """Note the state of the bridge: ``CONNECTED`` or ``CONNECTING``."""
         self._state = state
 
     def answer(self, line: str) -> bytes:
@@ -175,7 +175,7 @@ class Status:
 class StatusSocket:
     """Answers at a Unix socket. All methods may be called from any thread.
 
-    :param answer: see :meth:`Status.answer`.
+    :param answer: see ``Status.answer``.
     """
 
     def __init__(self, answer: Callable[[str], bytes]) -> None:

@@ -5,16 +5,16 @@ payload. There is no handshake: both ends know the ids. (Go calls a channel a co
 
 A reader must take payloads as pieces of a byte stream, since Go's writer cuts messages anywhere. A writer must not:
 one ``Read`` of Go's takes one frame, and ends the connection if the frame is longer than its buffer, or if more than
-256 frames wait (``conn.Read`` in pkg/net/multiplex/mux.go of containerd/nri; decision 11). So :func:`encode`
-makes frames of one message: the first has at most :data:`FIRST_PAYLOAD` bytes, the rest follows in one frame.
+256 frames wait (``conn.Read`` in pkg/net/multiplex/mux.go of containerd/nri; decision 11). So ``encode``
+makes frames of one message: the first has at most ``FIRST_PAYLOAD`` bytes, the rest follows in one frame.
 
 Malformed input is handled so:
 
-- a length above the decoder's limit is a :class:`ProtocolError`, and the connection is lost: the beginning of the
+- a length above the decoder's limit is a ``ProtocolError``, and the connection is lost: the beginning of the
   next frame is unknown. A length allocates nothing: the bytes of a payload are handed out as they arrive.
 - an unknown id is handed out like any other, and so is id 0, which is reserved.
 - an empty payload makes no piece.
-- a stream that ends within a frame leaves :attr:`FrameDecoder.inside` true.
+- a stream that ends within a frame leaves ``FrameDecoder.inside`` true.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ProtocolError(NRIError):
 class FrameDecoder:
     """Cuts the bytes of a connection into pieces of its channels.
 
-    :param limit: bytes of the longest payload; by default :data:`MAX_PAYLOAD`.
+    :param limit: bytes of the longest payload; by default ``MAX_PAYLOAD``.
     """
 
     def __init__(self, limit: int | None = None) -> None:
@@ -89,7 +89,7 @@ class FrameDecoder:
 def encode(channel: int, message: bytes, limit: int | None = None) -> bytes:
     """Return one whole message as frames of ``channel``; no frame for an empty one.
 
-    :param limit: bytes of the longest payload; by default :data:`MAX_PAYLOAD`.
+    :param limit: bytes of the longest payload; by default ``MAX_PAYLOAD``.
     """
     if len(message) <= FIRST_PAYLOAD:
         return HEADER.pack(channel, len(message)) + message if message else b""

@@ -1,14 +1,14 @@
 """A mux: one socket that carries several channels, and the two threads that read it.
 
-- **The event thread**, which calls :meth:`Mux.run`, reads, hands the bytes to the receivers, and does the jobs that
+- **The event thread**, which calls ``Mux.run``, reads, hands the bytes to the receivers, and does the jobs that
   they return, in order. An NRI runtime sends the next event when it has the answer of the last one, so none waits
   meanwhile, and no thread has to wake another.
 - **The relief thread** sleeps on a timer that the event thread sets before each job. It takes over when a job lasts
-  longer than :data:`RELIEVED_AFTER`: it reads, so that the jobs which arrive wait in the queue with the times of
+  longer than ``RELIEVED_AFTER``: it reads, so that the jobs which arrive wait in the queue with the times of
   their arrival, and has the receivers do what is due, until the job has ended.
 
 One thread at a time reads and calls the receivers. Any thread may send. ``send`` blocks until the kernel has taken
-all, at most :data:`SEND_TIMEOUT` seconds; a peer that takes nothing for longer loses the connection, because half of
+all, at most ``SEND_TIMEOUT`` seconds; a peer that takes nothing for longer loses the connection, because half of
 a message may have been sent. The first reason to close is kept.
 """
 
@@ -77,7 +77,7 @@ class Receiver:
         """Take note that the connection is closed. Called once."""
 
     def due(self) -> float | None:
-        """Return the time of :func:`time.monotonic` at which to call :meth:`expire`; None for never."""
+        """Return the time of ``time.monotonic`` at which to call ``expire``; None for never."""
 
     def expire(self) -> None:
         """Do what is due, while a job runs that takes long."""
@@ -114,7 +114,7 @@ class Mux:
     Data for a channel that is not open are dropped.
 
     :param max_payload: bytes of the longest payload in either direction; by default
-        :data:`nri.v2.frames.MAX_PAYLOAD`.
+        ``nri.v2.frames.MAX_PAYLOAD``.
     """
 
     def __init__(self, sock: socket.socket, *, max_payload: int | None = None) -> None:
@@ -140,7 +140,7 @@ class Mux:
         """The reason for which it is closed; None while it is open."""
 
     def open(self, number: int) -> Channel:
-        """Open a channel. Attach its receiver before :meth:`run`: data that arrive earlier are dropped."""
+        """Open a channel. Attach its receiver before ``run``: data that arrive earlier are dropped."""
         return _MuxChannel(self, number)
 
     def run(self) -> ClosedError:
@@ -193,7 +193,7 @@ class Mux:
         return self.reason
 
     def send(self, number: int, message: bytes) -> None:
-        """Send one whole message on a channel, as :meth:`Channel.send`."""
+        """Send one whole message on a channel, as ``Channel.send``."""
         data = encode(number, message, self._max_payload)
         with self._sending:
             if self.reason is not None:
@@ -208,7 +208,7 @@ class Mux:
         raise self.close(f"sending to the peer failed: {reason}").with_traceback(None)
 
     def wait(self, done: threading.Lock, timeout: float | None = None) -> bool:
-        """Acquire ``done``, as :meth:`Channel.wait`."""
+        """Acquire ``done``, as ``Channel.wait``."""
         if threading.get_ident() == self._event_thread:
             self._timer.set(0)  # no other thread reads
         return done.acquire(timeout=-1 if timeout is None else min(max(0.0, timeout), threading.TIMEOUT_MAX))
@@ -218,7 +218,7 @@ class Mux:
         self._receivers[number] = receiver
 
     def later(self, function: Job) -> None:
-        """Call a function when it is quiet, as :meth:`Channel.later`."""
+        """Call a function when it is quiet, as ``Channel.later``."""
         if not self._later:
             self._later_by = time.monotonic() + QUIET_WITHIN
         self._later[function] = None
@@ -287,7 +287,7 @@ class Mux:
 
 
 class _MuxChannel:
-    """One channel of a mux. A Go peer reads no other frames than :func:`nri.v2.frames.encode` makes."""
+    """One channel of a mux. A Go peer reads no other frames than ``nri.v2.frames.encode`` makes."""
 
     def __init__(self, mux: Mux, number: int) -> None:
         self._mux, self._number = mux, number

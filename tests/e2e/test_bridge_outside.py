@@ -170,7 +170,7 @@ class Load:
         self._since = time.monotonic()
         self._is_marked = False
         self.marked: list[str] = []
-        """Those that were begun after the latest :meth:`mark`, and before the next restart."""
+        """Those that were begun after the latest ``mark``, and before the next restart."""
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -181,7 +181,7 @@ class Load:
         self._thread.join()
 
     def mark(self) -> None:
-        """From now on every pod has to get its plugins; until the next call of :meth:`wait_for_more` returns."""
+        """From now on every pod has to get its plugins; until the next call of ``wait_for_more`` returns."""
         self._since = time.monotonic()
         self._is_marked = True
 

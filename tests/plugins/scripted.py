@@ -1,6 +1,6 @@
 """A v0.1 plugin whose behaviour a test scripts, like CNI's ``noop``: real, and as rude as it is told to be.
 
-The steps are ``conf.do`` of its request, each a verb and its arguments; or STEPS, which :mod:`tests.support.host`
+The steps are ``conf.do`` of its request, each a verb and its arguments; or STEPS, which ``tests.support.host``
 puts into a plugin's executable for one that must not read its stdin. Nothing of this project is used here.
 """
 

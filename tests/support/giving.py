@@ -25,7 +25,7 @@ OPEN = {"exclusive": [NAMESPACE]}
 class GivingNode:
     """A node below *root*.
 
-    :param machine: the arguments of :func:`harness.machines.make`.
+    :param machine: the arguments of ``harness.machines.make``.
     :ivar started: the containers that run, by their names, each with its cgroup's path.
     """
 

@@ -28,7 +28,7 @@ class ConnectionOverError(AssertionError):
 
 
 class GoReader:
-    """One Go peer: :meth:`messages` returns the messages in a mux's bytes, in order for each connection."""
+    """One Go peer: ``messages`` returns the messages in a mux's bytes, in order for each connection."""
 
     def __init__(self) -> None:
         self._trunk = b""

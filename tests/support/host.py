@@ -129,7 +129,7 @@ class HostClient:
         self._log = log
 
     def steps(self, *what: Any, **options: Any) -> list[Step]:
-        """Run the chain, as :meth:`nri.client.Client.invoke` does."""
+        """Run the chain, as ``nri.client.Client.invoke`` does."""
         return self._client.invoke(*what, log=self._log, **options)
 
     def invoke(self, *what: Any, **options: Any) -> list[Result]:

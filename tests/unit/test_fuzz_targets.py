@@ -1,4 +1,4 @@
-"""The fuzz targets, on their seeds and on inputs that hypothesis derives from them: see :mod:`fuzz`."""
+"""The fuzz targets, on their seeds and on inputs that hypothesis derives from them: see ``fuzz``."""
 
 from types import ModuleType
 

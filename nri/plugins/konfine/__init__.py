@@ -6,8 +6,8 @@ that, not widen it. A list that does not parse, or that leaves no CPU, is ignore
 reserved CPUs only, all others are exclusive CPUs of other containers, and it counts as it is.
 
 With ``allow.exclusive``, ``exclusive.guaranteed`` or ``pools`` in its conf it gives CPUs to one container alone
-or to a pool of containers (:mod:`.giving`). All other containers lose these CPUs (:mod:`.sharing`); a file lists the
-CPUs of each container (:mod:`.record`).
+or to a pool of containers (``.giving``). All other containers lose these CPUs (``.sharing``); a file lists the
+CPUs of each container (``.record``).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ WIDTH = 80
 SHARED, RESERVED, ISOLATED, HIDDEN, MORE = ".", "r", "i", "-", "+"
 SINGLE = [sign for sign in "abcdefghijklmnopqrstuvwxyz0123456789" if sign not in (RESERVED, ISOLATED)]
 POOL = [*"ABCDEFGHIJKLMNOPQRSTUVWXYZ"]
-"""The signs of containers with CPUs alone, and of pools; further ones have :data:`MORE`."""
+"""The signs of containers with CPUs alone, and of pools; further ones have ``MORE``."""
 
 
 def draw(record: Record, style: Style = lambda text, kind: text) -> list[str]:

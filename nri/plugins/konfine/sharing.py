@@ -1,7 +1,7 @@
 """The plan of a node: which containers have CPUs alone, which CPUs the others share, and which containers move.
 
-One request in three steps. The record has what containers ask for; :meth:`Sharing.plan` computes of that, the conf
-and the topology which CPUs each is to have; :meth:`Sharing.move` and :meth:`Sharing.settle` write the difference to
+One request in three steps. The record has what containers ask for; ``Sharing.plan`` computes of that, the conf
+and the topology which CPUs each is to have; ``Sharing.move`` and ``Sharing.settle`` write the difference to
 the cgroups: others first, so that no CPU is given before its holder has lost it.
 
 The shared CPUs are those that are online, neither isolated nor reserved, and in no exclusive set or pool, or the
@@ -356,7 +356,7 @@ class Sharing:
         """Give each pool as many CPUs as its containers request, within its bounds; drop those without containers.
 
         :param within: the CPUs that it may grow by.
-        :param is_running: as in :meth:`enter`.
+        :param is_running: as in ``enter``.
         :returns: the refusal of the request's container, whose pool has no CPU.
         """
         pools, refusal = {pool.name: pool for pool in self.conf.pools}, None
@@ -443,7 +443,7 @@ class Sharing:
         """Give the request's container its CPUs.
 
         :param cgroup: its cgroup; None if that does not exist yet.
-        :param tells: as in :meth:`move`.
+        :param tells: as in ``move``.
         :returns: whether it had others before.
         :raises CgroupError: the kernel refuses them.
         :raises NRIError: the conf leaves it none.

@@ -5,8 +5,8 @@
     api.ContainerUpdate(container_id="4f1e", linux={"resources": {"cpu": {"quota": {"value": -1}}}})
 
 This package holds the protobuf API, generated from ``proto/*.proto`` (which explain each field) by ``tools/protoc``;
-the table of events (:mod:`nri.v2.api.events`); the rules for plugins' names (:mod:`nri.v2.api.names`); and the
-conversion between v2 messages and OCI's JSON (:mod:`nri.v2.api.convert`, :mod:`nri.v2.api.oci`). Sockets, ttRPC and
+the table of events (``nri.v2.api.events``); the rules for plugins' names (``nri.v2.api.names``); and the
+conversion between v2 messages and OCI's JSON (``nri.v2.api.convert``, ``nri.v2.api.oci``). Sockets, ttRPC and
 decisions don't belong here. It imports nothing but protobuf.
 
 An enum's values are attributes of the enum: ``api.Event.RUN_POD_SANDBOX``. Messages keep unknown fields.

@@ -1,6 +1,6 @@
 """The events of a pod's and a container's life: the method that carries each, and the mask that subscribes to them.
 
-:data:`METHODS` is the one table; the rest of this module, and the dispatching of a stub, follow from it.
+``METHODS`` is the one table; the rest of this module, and the dispatching of a stub, follow from it.
 """
 
 from __future__ import annotations
@@ -110,4 +110,4 @@ def valid(version: Version) -> int:
 
 
 VALID: int = mask(BY_EVENT)
-"""The mask of all events, as of NRI 0.12. A runtime older than 0.10 refuses it: see :func:`valid`."""
+"""The mask of all events, as of NRI 0.12. A runtime older than 0.10 refuses it: see ``valid``."""

@@ -3,7 +3,7 @@
 A field and its key have the same name in two spellings, but for a few. A number that a message can lack is a message
 of its own there (``OptionalInt``). What NRI has no field for is left out. In the documents ``adjust`` and ``updates``
 of a v0.1 result, whose form the caller has checked, null, and ``"remove": true`` in an element of a list, remove an
-entry; in a message its key has a mark (:mod:`nri.v2.api.removal`).
+entry; in a message its key has a mark (``nri.v2.api.removal``).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def container_to_oci(container: Container, annotations: Mapping[str, str]) -> di
 
 
 def container_from_oci(config: Mapping[str, Any]) -> Container:
-    """Return the container of a configuration as :func:`container_to_oci` makes it, without the annotations."""
+    """Return the container of a configuration as ``container_to_oci`` makes it, without the annotations."""
     process, linux = config.get("process", {}), config.get("linux", {})
     parts = {key: process[key] for key in ("args", "env", "user", "rlimits") if key in process}
     linux = linux | {key: process[key] for key in ("oomScoreAdj", "ioPriority", "scheduler") if key in process}

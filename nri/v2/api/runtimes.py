@@ -4,7 +4,7 @@ From NRI 0.12 on a runtime sends its NRI's version in ``ConfigureRequest.nri_ver
 information, as in Debian's containerd, sends ``0.0.0-unknown`` or ``(devel)`` (``UnknownVersion`` in pkg/version of
 containerd/nri): the presence of the field is enough then.
 
-A runtime that does not send it has 0.11 or older, and is looked up by its name and version in :data:`RELEASES`. A
+A runtime that does not send it has 0.11 or older, and is looked up by its name and version in ``RELEASES``. A
 runtime that is not listed is assumed to know only the events of every NRI: a plugin that subscribes to an event that
 the runtime does not know is disconnected.
 """
@@ -79,7 +79,7 @@ def nri_version(name: str, version: str, sent: str = "") -> Version:
 
 
 def listed(name: str, version: str) -> Version | None:
-    """Return the version of the NRI of a runtime in :data:`RELEASES`; None if it is not there, or older."""
+    """Return the version of the NRI of a runtime in ``RELEASES``; None if it is not there, or older."""
     match = _RUNTIME.match(version)
     release = (int(match[1]), int(match[2]), int(match[3] or 0)) if match else (0, 0, 0)
     return next((nri for first, nri in reversed(RELEASES.get(name, ())) if first <= release), None)

@@ -9,8 +9,8 @@
     stub.run(Logger(), name="logger", index="10")
 
 A plugin is subscribed to the events for which it defines handlers, or to those that its ``configure`` returns.
-:func:`run` serves the runtime that launched the plugin, or a connection that it is given; otherwise it connects to a
-runtime, and connects again whenever the connection ends. :class:`Session` is one connection. The stub logs to the
+``run`` serves the runtime that launched the plugin, or a connection that it is given; otherwise it connects to a
+runtime, and connects again whenever the connection ends. ``Session`` is one connection. The stub logs to the
 logger ``nri.v2.stub``.
 """
 

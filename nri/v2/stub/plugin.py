@@ -1,6 +1,6 @@
 """A v2 plugin: its identity, and its base, a class with a method for each event that it handles.
 
-The names of the methods follow from the table of events (:mod:`nri.v2.api.events`): ``run_pod_sandbox`` handles
+The names of the methods follow from the table of events (``nri.v2.api.events``): ``run_pod_sandbox`` handles
 ``RunPodSandbox``. A handler takes the event's request and the call that carried it, also where an older runtime sent
 a ``StateChange``. It returns the event's response, or None for an empty one:
 
@@ -185,9 +185,9 @@ class V2Plugin(_Handlers):
         """Take the pods and containers that exist when the plugin connects; may return updates of containers."""
 
     def after_synchronize(self) -> None:
-        """Take note that the runtime has the answer of :meth:`synchronize`, and goes on. It must not raise.
+        """Take note that the runtime has the answer of ``synchronize``, and goes on. It must not raise.
 
-        It is never called after :meth:`disconnected`, which waits for its end.
+        It is never called after ``disconnected``, which waits for its end.
         """
 
     def answered(self, call: Call) -> None:

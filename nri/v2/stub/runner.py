@@ -104,7 +104,7 @@ class Runner:
         return reason
 
     def stop(self, *, grace: float = 0.0) -> None:
-        """Close the connection as :meth:`Session.close`, and make :meth:`run` return. Another thread calls this."""
+        """Close the connection as ``Session.close``, and make ``run`` return. Another thread calls this."""
         self._stopped.set()
         if (session := self._session) is not None:
             session.close("the plugin was stopped", grace=grace)
@@ -112,7 +112,7 @@ class Runner:
     def update_containers(
         self, updates: Sequence[ContainerUpdate], *, timeout: float | None = None
     ) -> list[ContainerUpdate]:
-        """Call :meth:`Session.update_containers` on the current connection.
+        """Call ``Session.update_containers`` on the current connection.
 
         :raises NRIError: also when the plugin is not connected.
         """
@@ -151,7 +151,7 @@ def run(
 
     With ``--help`` as the program's argument it prints what the plugin handles, and returns.
 
-    The parameters are those of :class:`Runner`.
+    The parameters are those of ``Runner``.
 
     :raises NRIError: when its name or index is unknown, it handles no event, or a socket is not connected.
     """

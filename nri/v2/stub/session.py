@@ -21,7 +21,7 @@ from nri.v2.ttrpc import Call, Code, RPCClient, RPCServer, StatusError
 from nri.v2.ttrpc.server import MethodHandler, unary
 
 NRI_VERSION = "v0.12.2"
-"""The NRI release that :mod:`nri.v2.api` follows."""
+"""The NRI release that ``nri.v2.api`` follows."""
 
 REGISTRATION_TIMEOUT = 5.0
 """Seconds that a runtime has to register the plugin, and then to configure it, as in Go's stub."""
@@ -79,7 +79,7 @@ class Session:
             self._plugin.disconnected()
 
     def close(self, reason: str, *, grace: float = 0.0) -> None:
-        """Close the connection, so that :meth:`run` returns when the handler that is at work has ended.
+        """Close the connection, so that ``run`` returns when the handler that is at work has ended.
 
         :param grace: seconds to wait for its answer before that.
         """

@@ -1,7 +1,7 @@
 """ttRPC: gRPC's calls without HTTP/2, as containerd speaks it to its shims and to NRI plugins.
 
-:mod:`nri.v2.ttrpc.codec` is the wire format, without I/O. :class:`RPCServer` and :class:`RPCClient` are made with a
-channel (:class:`nri.v2.mux.Channel`). Only unary calls are implemented, which are all that NRI has; a streaming call
+``nri.v2.ttrpc.codec`` is the wire format, without I/O. ``RPCServer`` and ``RPCClient`` are made with a
+channel (``nri.v2.mux.Channel``). Only unary calls are implemented, which are all that NRI has; a streaming call
 is refused.
 """
 

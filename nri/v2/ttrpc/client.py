@@ -29,7 +29,7 @@ class _PendingCall:
 class RPCClient(Receiver):
     """Calls the methods of the server at the other end of ``channel``.
 
-    :param max_request: bytes of the longest request that is sent; by default :data:`nri.v2.ttrpc.MAX_DATA`.
+    :param max_request: bytes of the longest request that is sent; by default ``nri.v2.ttrpc.MAX_DATA``.
     """
 
     def __init__(self, channel: Channel, *, max_request: int | None = None) -> None:

@@ -5,10 +5,10 @@ network order; its type; its flags), then its data. Source: PROTOCOL.md of conta
 
 Malformed input is handled so:
 
-- a length above the decoder's limit is an :class:`Oversized`: its data are skipped as they arrive, nothing is kept,
+- a length above the decoder's limit is an ``Oversized``: its data are skipped as they arrive, nothing is kept,
   and the frame after it is read as any other. The connection is not lost.
 - types, flags and ids are handed out as they are; the server and the client check them.
-- a stream that ends within a frame leaves :attr:`MessageDecoder.inside` true.
+- a stream that ends within a frame leaves ``MessageDecoder.inside`` true.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Oversized(NamedTuple):
 class MessageDecoder:
     """Cuts a channel's bytes into message frames.
 
-    :param limit: bytes of the longest data; by default :data:`MAX_DATA`. Memory is allocated for the bytes that have
+    :param limit: bytes of the longest data; by default ``MAX_DATA``. Memory is allocated for the bytes that have
         arrived, not for the length in a header.
     """
 
@@ -88,5 +88,5 @@ class MessageDecoder:
 
 
 def encode(stream: int, kind: int, data: bytes, flags: int = 0) -> bytes:
-    """Return a message frame; the caller checks that ``data`` are at most :data:`MAX_DATA` bytes."""
+    """Return a message frame; the caller checks that ``data`` are at most ``MAX_DATA`` bytes."""
     return HEADER.pack(len(data), stream, kind, flags) + data

@@ -54,21 +54,21 @@ class Call:
         self.service, self.method = request.service, request.method
         seconds = request.timeout_nano / 1e9
         self.received = time.monotonic()
-        """When the call was read; all times are of :func:`time.monotonic`."""
+        """When the call was read; all times are of ``time.monotonic``."""
         self.begun = self.answered = self.received
-        """When the handler began, and when its answer was sent. The latter counts in :attr:`RPCServer.answered`."""
+        """When the handler began, and when its answer was sent. The latter counts in ``RPCServer.answered``."""
         self.has_failed = False
         """Whether the answer is an error."""
         self.is_late = False
-        """Whether the server has answered for the handler, at :attr:`answer_by`."""
+        """Whether the server has answered for the handler, at ``answer_by``."""
         self.event = ""
-        """The name of the event, which :mod:`nri.v2.stub` sets."""
+        """The name of the event, which ``nri.v2.stub`` sets."""
         self.deadline = None if seconds <= 0 else self.received + seconds
         """None where the client set no timeout."""
         self.answer_by = None if self.deadline is None else self.deadline - min(early, seconds / 2)
         """Time at which the server answers for a handler that has not finished."""
         self.is_abandoned = False
-        """True when the client has made another call before this one was answered: see :class:`RPCServer`."""
+        """True when the client has made another call before this one was answered: see ``RPCServer``."""
         self.on_abandoned: Callable[[], object] | None = None
         """Called when ``is_abandoned`` becomes true, in another thread than the handler's."""
         self.afterwards: list[Callable[[], object]] = []
@@ -92,7 +92,7 @@ class RPCServer(Receiver):
     :param handlers: by service and method; each takes the request's payload and returns the response's payload.
     :param early: seconds before a call's deadline at which the server answers for its handler, so that the answer
         arrives in time; at most half of the call's timeout.
-    :param max_request: bytes of the longest request that is accepted; by default :data:`nri.v2.ttrpc.MAX_DATA`.
+    :param max_request: bytes of the longest request that is accepted; by default ``nri.v2.ttrpc.MAX_DATA``.
     :param one_at_a_time: the client makes a call when the one before has returned: if that is not answered, the
         client has abandoned it.
     :param has_late: handlers also get calls that were answered for them while they waited: ``is_late`` is true then.

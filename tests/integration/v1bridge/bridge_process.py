@@ -55,7 +55,7 @@ class BridgeProcess:
         self.log_file = host.root / "bridge.log"
         self.path = str(host.root / "nri.sock")
         self.changes: dict[str, Any] = {}
-        """Settings of :meth:`outside`."""
+        """Settings of ``outside``."""
         self.child: subprocess.Popen[bytes] | None = None
         self._listener: socket.socket | None = None
         self._runtimes: list[Runtime] = []

@@ -51,7 +51,7 @@ class Lines:
 
 
 def main(machine: str, only: str) -> int:
-    """Run the scenarios; return pytest's exit status, or :data:`REBOOT`."""
+    """Run the scenarios; return pytest's exit status, or ``REBOOT``."""
     if machine == CORE:
         return _run(machine, [SCENARIOS], only or "not containerd-1.7", "-m", CORE)
     folder = SCENARIOS / machine

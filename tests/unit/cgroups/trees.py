@@ -34,7 +34,7 @@ MORE: dict[str, dict[str, str]] = {
 
 
 class Tree(CgroupFiles):
-    """A tree of kind ``v1``, ``v2`` or ``hybrid`` with these cgroups, by default :data:`PATH`."""
+    """A tree of kind ``v1``, ``v2`` or ``hybrid`` with these cgroups, by default ``PATH``."""
 
     knobs = {
         controller: {

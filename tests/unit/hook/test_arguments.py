@@ -1,4 +1,4 @@
-"""The command line of the hook: what :func:`nri.hook.parse` accepts, click accepts with the same values."""
+"""The command line of the hook: what ``nri.hook.parse`` accepts, click accepts with the same values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents that are nearly right, for hypothesis: see :mod:`fuzz.documents`."""
+"""Documents that are nearly right, for hypothesis: see ``fuzz.documents``."""
 
 import copy
 from typing import Any
