@@ -65,8 +65,8 @@ BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 PLUGINS: list[type[Plugin]] = [ClearCFS, Konfine, Logger, DeviceInjector, HookInjector, UlimitAdjuster, QoS]
-NEEDED = {"other-languages.md": {"cc": "gcc", "jq": "jq"}}
-"""By page: the programs that its commands need, and the Debian package of each."""
+NEEDED = {"other-languages.md": {"cc": "gcc", "jq": "jq", page_examples.JANSSON: "libjansson-dev"}}
+"""By page: the programs and files that its commands need, and the Debian package of each."""
 END = "--- end of this command's output, status"
 
 
