@@ -36,7 +36,30 @@ Source: ``GetContainerOOMScoreAdjust`` in pkg/kubelet/qos/policy.go of Kubernete
 """
 
 
-class Pod:
+class _Subject:
+    """What requests are about."""
+
+    def request(
+        self,
+        state: str,
+        *,
+        conf: Any = None,
+        results: Iterable[Result] = (),
+        late: bool = False,
+        resources: Mapping[str, Any] | None = None,
+    ) -> Request:
+        """Return the request about the container, or about the pod's sandbox.
+
+        :param conf: the plugin's conf, as its entry in the host configuration has it.
+        :param results: those of the plugins that ran before.
+        :param resources: the new ones, for ``resize`` and ``update``; each key replaces the container's.
+        :raises ValueError: the runtime sends no request of this state about it.
+        """
+        value = _value(self, state, dict(resources or {}))  # type: ignore[arg-type] # it is one of the two
+        return Request.from_value(value, "request").replace(conf=conf, results=tuple(results), late=late)
+
+
+class Pod(_Subject):
     """A pod, and what its runtime tells plugins about its sandbox.
 
     :param runtime: whose requests: ``containerd-1.6``, ``containerd-1.7``, ``containerd-2.1``, ``cri-o-1.36``
@@ -134,23 +157,6 @@ class Pod:
         self.containers.append(made)
         return made
 
-    def request(
-        self,
-        state: str,
-        *,
-        conf: Any = None,
-        results: Iterable[Result] = (),
-        late: bool = False,
-        resources: Mapping[str, Any] | None = None,
-    ) -> Request:
-        """Return the request about the pod's sandbox.
-
-        :raises ValueError: the runtime sends no request of this state about a sandbox.
-        """
-        self._require(state, self.profile.pod_states, "a pod's sandbox")
-        value = pod_request(self, state, dict(resources or {}))
-        return Request.from_value(value, "request").replace(conf=conf, results=tuple(results), late=late)
-
     def path_of(self, id_: str) -> str:
         """Return the cgroupsPath that the runtime gives to a container of the pod."""
         parent = self.cgroup_parent
@@ -167,13 +173,8 @@ class Pod:
             return f"kubepods{classes}-pod{self.uid.replace('-', '_')}.slice"
         return f"/kubepods{'' if self.qos == 'guaranteed' else f'/{self.qos}'}/pod{self.uid}"
 
-    def _require(self, state: str, states: tuple[str, ...], subject: str) -> None:
-        if state not in states:
-            sends = f"it sends {', '.join(states)}" if states else "it sends none"
-            raise ValueError(f"{self.runtime} sends no {state!r} about {subject}: {sends}")
 
-
-class Container:
+class Container(_Subject):
     """A container of a pod; ``Pod.container`` makes it.
 
     :ivar resources: its ``linux.resources`` where they are not the recorded ones; a test may change it.
@@ -216,26 +217,6 @@ class Container:
         """The path of its cgroup, below the mount of a hierarchy."""
         return expand(self.cgroups_path or f"/{self.id}")
 
-    def request(
-        self,
-        state: str,
-        *,
-        conf: Any = None,
-        results: Iterable[Result] = (),
-        late: bool = False,
-        resources: Mapping[str, Any] | None = None,
-    ) -> Request:
-        """Return the request about the container.
-
-        :param conf: the plugin's conf, as its entry in the host configuration has it.
-        :param results: those of the plugins that ran before.
-        :param resources: the new ones, for ``resize`` and ``update``; each key replaces the container's.
-        :raises ValueError: the runtime sends no request of this state about a container.
-        """
-        self.pod._require(state, self.pod.profile.states, "a container")
-        value = container_request(self, state, {**self.resources, **(resources or {})})
-        return Request.from_value(value, "request").replace(conf=conf, results=tuple(results), late=late)
-
 
 def made_up(*names: str) -> str:
     """Return an id that follows from some names: 64 hexadecimal digits."""
@@ -253,30 +234,29 @@ _CRI = "io.kubernetes.cri."
 _SANDBOX_SHARE = f"{_CRI}sandbox-"
 
 
-def pod_request(pod: Pod, state: str, resources: dict[str, Any]) -> dict[str, Any]:
-    """Return the request about a pod's sandbox, as decoded JSON."""
-    value = _template(pod, None, state)
-    spec = value["spec"]
-    spec["annotations"] = _runtime_annotations(pod, None, spec.get("annotations", {}))
-    if pod.profile.annotated == "all":
-        spec["annotations"] |= pod.annotations
-    spec["resources"] = {**spec["resources"], **resources}
-    if pod.kubelet:  # unlike the recorded ones it is not in the host's network
-        spec["namespaces"] |= {"uts": "", "network": f"/var/run/netns/cni-{pod.uid}"}
-    return value
+def _value(owner: Pod | Container, state: str, resources: dict[str, Any]) -> dict[str, Any]:
+    """Return a request, as decoded JSON.
 
-
-def container_request(container: Container, state: str, resources: dict[str, Any]) -> dict[str, Any]:
-    """Return the request about a container, as decoded JSON."""
-    pod = container.pod
+    :raises ValueError: the runtime sends none of this state.
+    """
+    pod, container = (owner.pod, owner) if isinstance(owner, Container) else (owner, None)
+    states, subject = pod.profile.states, "a container"
+    if container is None:
+        states, subject = pod.profile.pod_states, "a pod's sandbox"
+    if state not in states:
+        sends = f"it sends {', '.join(states)}" if states else "it sends none"
+        raise ValueError(f"{pod.runtime} sends no {state!r} about {subject}: {sends}")
     value = _template(pod, container, state)
     spec = value["spec"]
     spec["annotations"] = _runtime_annotations(pod, container, spec.get("annotations", {}))
     if pod.profile.annotated == "all":
-        spec["annotations"] |= pod.annotations | container.annotations
-    usual = default_resources(pod)
-    asked = {**usual, **resources}
-    for key, item in asked.items():
+        spec["annotations"] |= pod.annotations | ({} if container is None else container.annotations)
+    if container is None:
+        spec["resources"] = {**spec["resources"], **resources}
+        if pod.kubelet:  # unlike the recorded ones it is not in the host's network
+            spec["namespaces"] |= {"uts": "", "network": f"/var/run/netns/cni-{pod.uid}"}
+        return value
+    for key, item in {**resources_of(container), **resources}.items():
         if key in spec["resources"] and item in ({}, None):
             continue
         if key != "devices" or key in spec["resources"]:
