@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from nri.cgroups import CgroupError, Mounts, find
+from nri.cgroups import CgroupError, Mounts
 from nri.cli import options, output
+from nri.skel import cgroup_of
 
 CONTROLLERS = ("cpu", "cpuset", "memory", "io", "pids", "hugetlb")
 
@@ -28,9 +29,7 @@ def cgroup(request_file: str, controller: str | None, mountinfo: str, as_json: b
       nri cgroup request.json
       dir=$(printf %s "$request" | nri cgroup - --controller memory)
     """
-    request = options.read_request(request_file)
-    path = request.spec.cgroups_path if request.spec is not None else ""
-    cgroup_ = find(path, request.pid, request.id, mounts=Mounts.read(mountinfo))
+    cgroup_ = cgroup_of(options.read_request(request_file), mounts=Mounts.read(mountinfo))
     directories = {}
     for name in (controller,) if controller else CONTROLLERS:
         try:
