@@ -19,7 +19,7 @@ from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, DE
 from nri.types import DecodeError, gojson
 from nri.types.v1 import MAX_REQUEST, STATES, Request
 
-MAX_CONF = 1024 * 1024
+MAX_CONF = 64 * 1024
 """Bytes of a file with a plugin conf: as many as a file of the host configuration may have."""
 
 type_state = click.Choice([str(state) for state in STATES])

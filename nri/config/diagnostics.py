@@ -1,6 +1,6 @@
 """The faults of a configuration file that is not valid, each with its place.
 
-The search ends at a limit and skips valid entries, so that a file with 20,000 entries takes a moment only.
+The search ends at a limit.
 """
 
 from __future__ import annotations

@@ -43,32 +43,19 @@ class Fault(JSONObject):
     def __hash__(self) -> int:  # type: ignore[override]
         return hash((self.file, self.line, self.column, self.path, self.message))
 
-    def explain(self, limit: int) -> tuple[Fault, ...]:
-        """Return the faults that this one stands for: at least one, at most *limit*."""
-        return (self,)
-
 
 class ConfigError(NRIError):
     """The host configuration cannot be used. ``str()`` has one line for each of its faults.
 
-    Expected: operators write configurations by hand.
+    Expected: operators write configurations by hand. At most ``MAX_FAULTS`` faults are listed; if there are more, the
+    last line reports it.
     """
 
     def __init__(self, faults: Iterable[Fault]) -> None:
-        self.faults: tuple[Fault, ...] = tuple(faults)
+        listed = tuple(faults)
+        if len(listed) > MAX_FAULTS:
+            more = Fault(file=listed[MAX_FAULTS].file, message=f"there are more faults; {MAX_FAULTS} are listed")
+            listed = (*listed[:MAX_FAULTS], more)
+        self.faults: tuple[Fault, ...] = listed
         """The faults of all files, in the order in which the files are read, each from its top."""
-        super().__init__("\n".join(map(str, self.faults)))
-
-    def explained(self) -> ConfigError:
-        """Return an error with the faults of each file that is not valid.
-
-        It lists at most ``MAX_FAULTS`` faults; if there are more, the last line reports it.
-        """
-        faults: list[Fault] = []
-        for fault in self.faults:
-            if len(faults) <= MAX_FAULTS:
-                faults += fault.explain(MAX_FAULTS + 1 - len(faults))
-        if len(faults) > MAX_FAULTS:
-            more = Fault(file=faults[MAX_FAULTS].file, message=f"there are more faults; {MAX_FAULTS} are listed")
-            faults[MAX_FAULTS:] = [more]
-        return ConfigError(faults)
+        super().__init__("\n".join(map(str, listed)))

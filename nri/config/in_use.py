@@ -274,7 +274,7 @@ def wait(in_use: InUse, until: float, note: Callable[[str], object], *, check_ow
         time.sleep(POLL)
         in_use.look(check_owner=check_owner)
     if in_use.config is None:
-        raise in_use.rejected.explained() if in_use.rejected else ConfigError([])
+        raise in_use.rejected or ConfigError([])
     for line in why_not(in_use):
         note(line)
     return in_use.config
@@ -282,7 +282,7 @@ def wait(in_use: InUse, until: float, note: Callable[[str], object], *, check_ow
 
 def why_not(in_use: InUse) -> list[str]:
     """Return why the files as they are now are not in use, or will not be remembered, a line for each reason."""
-    faults = in_use.rejected.explained().faults if in_use.rejected else ()
+    faults = in_use.rejected.faults if in_use.rejected else ()
     lines = [f"invalid configuration; still using the last valid one: {fault}" for fault in faults]
     if in_use.missing:
         names = ", ".join(in_use.missing)

@@ -16,7 +16,7 @@ import time
 
 from nri import files, trust
 from nri.config.entries import ConfigList
-from nri.config.faults import ConfigError, Fault
+from nri.config.faults import MAX_FAULTS, ConfigError, Fault
 from nri.config.validate import parse
 from nri.errors import reason_of
 from nri.places import DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     Files = dict[str, tuple[PluginEntry, ...]]
 
 SUFFIX = ".conf"
-MAX_SIZE = 1024 * 1024
-"""The longest file that is accepted, in bytes; a real one has some hundreds."""
+MAX_SIZE = 64 * 1024
+"""The longest file that is accepted, in bytes; a real one has some hundreds. A container waits for what is read."""
 
 ATTEMPTS, PAUSE = 4, 0.001
 """Readings of files that change meanwhile, after which the last one counts; and seconds between two."""
@@ -41,30 +41,6 @@ ATTEMPTS, PAUSE = 4, 0.001
 RECENT = 1.1
 """Seconds after which a file that is seen changed cannot change again without another time of change: file systems
 have times of whole seconds. They count from our own look: no clock of a file is compared with ours."""
-
-
-class InvalidFile(Fault):
-    """A file that is not valid, with its content. Finding its faults takes longer than a container can wait."""
-
-    __slots__ = ("document",)
-
-    document: bytes
-
-    def __init__(self, *, file: str, document: bytes) -> None:
-        super().__init__(file=file, message="is not a valid configuration; `nri check` says what is wrong")
-        self._set(document=document)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, InvalidFile) and (self.file, self.document) == (other.file, other.document)
-
-    def __hash__(self) -> int:  # type: ignore[override]
-        return hash((self.file, self.document))
-
-    def explain(self, limit: int) -> tuple[Fault, ...]:
-        """Return the faults of the file."""
-        from nri.config.diagnostics import diagnose
-
-        return diagnose(self.file, self.document, limit)
 
 
 def load(
@@ -76,10 +52,7 @@ def load(
     :param check_owner: whether files that others can write to are refused.
     :raises ConfigError: with the faults of all files, at most ``nri.config.faults.MAX_FAULTS``.
     """
-    try:
-        return joined(Source(conf_dir, conf_file).read(check_owner=check_owner).parsed())
-    except ConfigError as error:
-        raise error.explained() from None
+    return joined(Source(conf_dir, conf_file).read(check_owner=check_owner).parsed())
 
 
 def joined(files: Files) -> ConfigList:
@@ -103,22 +76,23 @@ class Read:
     def parsed(self) -> Files:
         """Return the plugins of each file, in the order in which they are read.
 
-        :raises ConfigError: each file that is not valid is one fault (``InvalidFile``), since the caller must
-            answer at once; ``ConfigError.explained`` then finds the faults in it.
+        :raises ConfigError: with the faults of all files.
         """
         files: Files = {}
-        invalid: list[Fault] = []
+        faults = [*self.faults]
         for path, document in self.documents.items():
             value = parse(document)
             if value is None:
-                invalid.append(InvalidFile(file=path, document=document))
+                from nri.config.diagnostics import diagnose
+
+                faults += diagnose(path, document, MAX_FAULTS + 1) if len(faults) <= MAX_FAULTS else ()
                 continue
             plugins = ConfigList.from_value(value, path).plugins
             files[path] = tuple(
                 [plugin.replace(source=path, source_index=index) for index, plugin in enumerate(plugins)]
             )
-        if invalid or self.faults:
-            raise ConfigError(sorted([*self.faults, *invalid], key=lambda fault: os.fsencode(fault.file)))
+        if faults:
+            raise ConfigError(sorted(faults, key=lambda fault: os.fsencode(fault.file)))
         return files
 
 

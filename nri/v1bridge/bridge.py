@@ -107,7 +107,6 @@ class Bridge(stub.V2Plugin):
     def after_synchronize(self) -> None:
         """Begin with the late creates: the runtime does not wait for them."""
         self.status.is_in(CONNECTED)
-        self.chains.configuration.explain()
         self.chains.start()
 
     def disconnected(self) -> None:

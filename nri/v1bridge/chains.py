@@ -238,7 +238,6 @@ class Chains:
             is_idle = self._idle.wait_for(lambda: self._busy == 0, max(0.0, until - time.monotonic())) and is_idle
         self.note_runs()
         self._log.report(is_last=True)
-        self.configuration.explain()
         return is_idle
 
     def describe(self) -> dict[str, Any]:
@@ -459,7 +458,6 @@ class Chains:
         """Look at the configuration and the executables; return a number that changes with them."""
         client = self.client()
         watchdog.look()
-        self.configuration.explain()
         if not self.configuration.is_known:
             return None
         self.memory.retry()
@@ -618,7 +616,6 @@ class Chains:
             if self._subreaper is not None:  # before children are started
                 self._subreaper.end_orphans(self._lock, lambda: self._busy > 0)
             self.residents.tidy()
-            self.configuration.explain()
             self.note_runs()
             self._log.report()
 

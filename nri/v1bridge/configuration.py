@@ -1,7 +1,6 @@
 """The host configuration in use, for a process that stays: looked at for each event, and reported when it changes.
 
-``nri.config.in_use`` decides which files count. Deciding that a file is not valid is fast; finding its faults may
-take a second, so that is done after an answer.
+``nri.config.in_use`` decides which files count.
 """
 
 from __future__ import annotations
@@ -38,8 +37,7 @@ class Configuration:
         self._lock = threading.Lock()
         self._current: ConfigList | None = None
         self._hash = ""  # of the configuration in use
-        self._reported: object = None  # what the log has last
-        self._faults: list[str] = []
+        self._reported: object = ()  # what the log has last
         self._rejected_since: float | None = None
 
     def current(self, *, check_owner: bool = True) -> ConfigList:
@@ -58,16 +56,13 @@ class Configuration:
                     in_use.look(check_owner=check_owner)
             except (Exception, SystemExit) as error:  # such as no memory, or a module that cannot be loaded
                 in_use.reject(f"cannot be read: {type(error).__name__}: {shorten(str(error), MAX_TEXT)}")
-            if in_use.rejected is None:
-                self._faults, self._rejected_since, self._reported = [], None, None
-            elif rejected is None or rejected.faults != in_use.rejected.faults:
-                self._faults = [str(fault) for fault in in_use.rejected.faults]
-                self._rejected_since = self._rejected_since or time.time()
+            self._rejected_since = None if in_use.rejected is None else self._rejected_since or time.time()
             is_new = in_use.config is not self._current and in_use.config != self._current
             self._current = in_use.config
             if self._current is not None and (is_new or (rejected is not None and in_use.rejected is None)):
                 self._hash = self._current.content_hash()
                 log.info("configuration: %s", self._names(), extra={"fields": [("hash", self._hash)]})
+            self._report()
             return self._current or NONE
 
     @property
@@ -89,7 +84,7 @@ class Configuration:
                 "missing": [] if in_use.is_waiting else list(in_use.missing),
                 "hash": self._hash or None,
                 "valid": in_use.rejected is None and self._current is not None,
-                "faults": list(self._faults),
+                "faults": [str(fault) for fault in in_use.rejected.faults] if in_use.rejected is not None else [],
                 "since": in_use.since,
                 "rejectedSince": self._rejected_since,
                 "refused": None if refusal is None else refusal._asdict(),
@@ -100,30 +95,18 @@ class Configuration:
         with self._lock:
             self._in_use.keep()
 
-    def explain(self) -> None:
-        """Log what the log does not have yet. It may take a second, so it comes after an answer."""
-        in_use = self._in_use
-        with self._lock:
-            rejected, missing = in_use.rejected, () if in_use.is_waiting else tuple(in_use.missing)
-            news: object = missing if rejected is None else rejected.faults
-            if not news or news == self._reported:
-                return
-            self._reported, kept = news, self._names() if self._current is not None else ""
-        if rejected is None:
-            log.error("missing, and still in use (%s): %s", kept, shorten(", ".join(missing), MAX_TEXT))
+    def _report(self) -> None:
+        """Log what the log does not have yet."""
+        rejected, missing = self._in_use.rejected, () if self._in_use.is_waiting else tuple(self._in_use.missing)
+        news: object = missing if rejected is None else rejected.faults
+        if news == self._reported:
             return
-        try:
-            explained = rejected.explained()
-        except (Exception, SystemExit) as error:  # PyInstaller raises the latter when its files are gone
-            reason = f"it cannot be explained: {type(error).__name__}: {error}"
-            explained = ConfigError([*rejected.faults, Fault(file=rejected.faults[0].file, message=reason)])
-        with self._lock:
-            if in_use.rejected is None or in_use.rejected.faults != rejected.faults:
-                return  # there is a newer one
-            self._faults = [str(fault) for fault in explained.faults]
+        self._reported, kept = news, self._names() if self._current is not None else ""
+        if missing:
+            log.error("missing, and still in use (%s): %s", kept, shorten(", ".join(missing), MAX_TEXT))
         without = "there has been no valid one, so no plugin runs"
         used = f"still using the last valid one ({kept})" if kept else without
-        for fault in explained.faults:
+        for fault in rejected.faults if rejected is not None else ():
             log.error("invalid configuration; %s: %s", used, fault)
 
     def _names(self) -> str:

@@ -110,7 +110,6 @@ class Status:
     def _whole(self) -> bytes:
         client = self._chains.client()  # as an event does it, so that a broken file is noticed without one
         configuration = self._chains.configuration
-        configuration.explain()
         self._chains.memory.retry()  # not with the lock, which an event takes to be counted
         self._chains.note_runs()
         described, why_unwatched = configuration.describe(), watchdog.look() or None

@@ -90,7 +90,7 @@ def test_a_conf_is_json_or_a_file(host: Host) -> None:
         (["./web", "--conf", "a\0b"], "cannot be read: embedded null byte"),
         (["./web", "--conf", "{"], "it is not JSON: line 1 column 2"),
         (["./web", "--conf", "./web"], "./web is not JSON: line 1 column 1"),
-        (["./web", "--conf", "/dev/zero"], "/dev/zero has more than 1048576 bytes"),
+        (["./web", "--conf", "/dev/zero"], "/dev/zero has more than 65536 bytes"),
         (["./a type"], "./a type: its name is no type of a plugin: letters, digits and . _ -"),
     ],
 )

@@ -11,7 +11,6 @@ from fuzz.targets import host_config
 from nri.config import ConfigError, Fault
 from nri.config.diagnostics import diagnose
 from nri.config.faults import MAX_FAULTS
-from nri.config.loading import InvalidFile
 from nri.config.source_positions import SourcePositions
 from nri.config.validate import parse
 from nri.types.table_explained import nearest, path_text
@@ -129,9 +128,9 @@ def test_deep_values_in_place_of_states_are_explained() -> None:
 
 
 def test_only_wrong_entries_among_many_are_named() -> None:
-    document = plugin(",".join(['{"type":"a"}'] * 20_000 + ["{}"] + ['{"type":"a"}'] * 20_000))
+    document = plugin(",".join(['{"type":"a"}'] * 2_000 + ["{}"] + ['{"type":"a"}'] * 2_000))
     (line,) = lines(document)
-    assert line.startswith("1:260029: plugins[20000].type: missing, expected ")
+    assert line.startswith("1:26029: plugins[2000].type: missing, expected ")
 
 
 def test_faults_of_each_kind_are_found_up_to_the_limit() -> None:
@@ -183,14 +182,6 @@ def test_a_fault_is_frozen_and_equal_by_value() -> None:
     assert (fault, hash(fault), repr(fault)) == (same, hash(same), "Fault('a:2:3: c: b')")
     assert fault != Fault(file="a", message="b")
     assert fault != "a:2:3: c: b"
-
-
-def test_two_invalid_files_are_equal_if_their_documents_are() -> None:
-    first, second = InvalidFile(file="f", document=b"a"), InvalidFile(file="f", document=b"b")
-    assert first == InvalidFile(file="f", document=b"a")
-    assert first != second
-    assert first != Fault(file="f", message=first.message)
-    assert len({first, second, first}) == 2
 
 
 @pytest.mark.parametrize(

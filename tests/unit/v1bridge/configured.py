@@ -31,10 +31,8 @@ class Node:
 
     @property
     def plugins(self) -> list[str]:
-        """The plugins in use; all faults are logged when it returns."""
-        plugins = self.configuration.current().plugins
-        self.configuration.explain()
-        return [plugin.type for plugin in plugins]
+        """The plugins in use."""
+        return [plugin.type for plugin in self.configuration.current().plugins]
 
     def start(self, *types: str) -> None:
         """Have each plugin in a file of its own (10.conf, 20.conf), in use, and nothing in the log."""

@@ -119,9 +119,6 @@ def test_unexpected_error_keeps_the_last_valid_one_until_it_passes(
     assert node.plugins == ["b"]
 
 
-# Faults are found after the answer
-
-
 @pytest.mark.parametrize("error", [ImportError("gone"), SystemExit("moved or deleted")])
 def test_fault_that_cannot_be_explained_is_logged(
     node: Node, monkeypatch: pytest.MonkeyPatch, error: BaseException
@@ -133,24 +130,9 @@ def test_fault_that_cannot_be_explained_is_logged(
     node.start("a")
     node.spoil()
     assert node.plugins == ["a"]
-    fault, reason = node.faults()
-    assert f"{node.directory}/10.conf:1:1: (document): is not a valid configuration; `nri check` says" in fault
-    assert reason.endswith(f"it cannot be explained: {type(error).__name__}: {error}")
-
-
-def test_faults_fixed_meanwhile_are_not_logged(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = diagnostics.diagnose
-
-    def fixed(file: str, document: bytes, limit: int) -> Any:
-        node.put("10.conf", "a")
-        node.configuration.current()
-        return real(file, document, limit)
-
-    monkeypatch.setattr(diagnostics, "diagnose", fixed)
-    node.spoil()
-    assert node.plugins == []
-    assert node.plugins == ["a"]
-    assert node.logged() == ["configuration: a"]
+    assert node.logged() == [
+        f"{KEPT}{node.directory}:1:1: (document): cannot be read: {type(error).__name__}: {error}"
+    ]
 
 
 HUGE = {
