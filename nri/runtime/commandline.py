@@ -1,8 +1,8 @@
 """The command line of runc and crun, as far as it has to be understood. No I/O.
 
-Both are accepted at once: Go's options (``-bundle DIR``, ``--force=false``) and those of argp (``-bDIR``, ``--bund
-DIR``). The words themselves are handed over as they are, so an option that is missing here is no fault. Sources:
-``--help`` of runc 1.1 and crun 1.8, ``*.go`` of runc 1.4 and ``src/*.c`` of crun 1.24.
+Both are accepted at once: Go's options (``-bundle DIR``, ``--force=false``) and those of argp (``-bDIR``), which must
+not be abbreviated. The words themselves are handed over as they are, so an option that is missing here is no fault.
+Sources: ``--help`` of runc 1.1 and crun 1.8, ``*.go`` of runc 1.4 and ``src/*.c`` of crun 1.24.
 """
 
 from __future__ import annotations
@@ -53,11 +53,7 @@ RESOURCES = (
 OPTIONS: dict[str, Names] = {
     "create": _names(*_CREATE),
     "run": _names(*_CREATE, "detach|d", "keep"),
-    "restore": _names(
-        *_CREATE,
-        *("detach|d", "tcp-established", "ext-unix-sk", "shell-job", "file-locks", "auto-dedup", "lazy-pages"),
-        *("image-path=", "work-path=", "manage-cgroups-mode=", "empty-ns=", "lsm-profile=", "lsm-mount-context="),
-    ),
+    "restore": _names("usage", _HELP),  # no other is looked at
     "update": _names(
         *("resources|r=", "l3-cache-schema=", "mem-bw-schema=", "usage", _HELP),
         *[f"{name}=" for name in RESOURCES],
@@ -72,7 +68,7 @@ OPTIONS: dict[str, Names] = {
 class Given:
     """An option as it was given.
 
-    :ivar name: its first name without dashes, also if an abbreviation was given.
+    :ivar name: its first name without dashes.
     :ivar value: its value; "true" for a flag that was given without one.
     :ivar words: its words on the command line.
     """
@@ -176,9 +172,6 @@ def _read_option(words: list[str], at: int, names: Names) -> tuple[list[Given], 
     word = words[at]
     name, equals, value = word.lstrip("-").partition("=")
     entry = names.get(name)
-    if entry is None and word.startswith("--"):
-        longer = {value for key, value in names.items() if key.startswith(name)} if name else set()
-        entry = longer.pop() if len(longer) == 1 else None
     if entry is not None:
         first, takes_value = entry
         if equals or not takes_value:

@@ -2,11 +2,10 @@
 
 ``create``: plugins may change the container before the real runtime makes it, and refuse it before it starts.
 
-``run`` and ``restore``: the container starts within one command of the real runtime. For ``run`` the chain of
-``create`` is a createRuntime hook of the container (``nri hook``), which the real runtime runs between creating and
-starting it: so the terminal, the streams and the exit status stay the real runtime's. The bundle's config.json is put
-back afterwards. ``restore`` has no such point in all runtimes: there ``create`` comes right after it, as late, and a
-refusal ends the container.
+``run``: the container starts within one command of the real runtime. So the chain of ``create`` is a createRuntime
+hook of the container (``nri hook``), which the real runtime runs between creating and starting it: the terminal, the
+streams and the exit status stay the real runtime's. The bundle's config.json is put back afterwards. ``restore`` has
+no such point in all runtimes, and is refused where plugins are configured.
 
 ``update``: plugins may change the new resources (``resize``), and hear when they are in place (``update``). Engines
 give the resources as a document, ``--resources``. The options for single values, such as ``--memory``, are refused
@@ -28,7 +27,7 @@ from nri.runtime.commandline import RESOURCES
 from nri.runtime.invocation import EndedError, bare_spec_of, request, spec_of
 from nri.types import DecodeError, gojson
 from nri.types.jsonobject import mismatch
-from nri.types.v1 import Spec, State
+from nri.types.v1 import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -170,32 +169,11 @@ def run(call: Invocation) -> int:
 
 
 def restore(call: Invocation) -> int:
-    """Restore the container, and run ``create`` for it; return the exit status."""
-    chains = call.chains()
-    id_ = call.container_id()
-    if not id_ or not chains.wants(State.CREATE):
-        call.real.execute(call.line.words)
-    if not call.line.has("detach"):
-        raise NRIError(
-            "found no --detach, expected it: plugins are configured, and run when the container is restored"
-        )
-    status = call.real.run(call.line.words)
-    if status:
-        return status
-    spec = Spec()
-    try:
-        if (state := call.state(id_)) is None:
-            raise NRIError("the container was restored, and has no state")
-        spec = spec_of(state)
-        asked = request(State.CREATE, id_, spec, state.pid, late=True)
-        chains.run(asked, if_killed=lambda: call.destroy(id_))
-    except EndedError:
-        call.destroy(id_)
-        raise
-    except (NRIError, OSError):
-        call.take_back(chains, id_, spec)
-        raise
-    return 0
+    """Become the real runtime, unless plugins are configured: none can run before the processes do."""
+    if call.chains().wants(State.SETUP, State.CREATE):
+        found = "plugins are configured, and the processes run on at once, before any plugin"
+        raise NRIError(f"{found}; expected a new container, or the real runtime, {call.real.path}, without them")
+    call.real.execute(call.line.words)
 
 
 def _with_hook(config: dict[str, Any], call: Invocation, log: str) -> dict[str, Any]:
@@ -320,7 +298,7 @@ def _update(call: Invocation, id_: str, document: bytes) -> int:
 
 
 def delete(call: Invocation) -> NoReturn:
-    """Run the chain for each container that will be deleted, then become the real runtime.
+    """Run the chain for the container that will be deleted, then become the real runtime.
 
     Neither a failure nor a plugin or file that blocks keeps the container.
     """
@@ -335,11 +313,10 @@ def delete(call: Invocation) -> NoReturn:
     try:
         chains = call.chains(go_on)
         if chains.wants(State.DELETE):
-            about = call.report.about
-            for id_ in _ids(call):
-                call.report.about = f"{about} {escape(id_)}"
-                _tell(call, chains, id_, go_on)
-            call.report.about = about
+            if call.line.has("regex"):
+                raise NRIError("no plugin gets a delete: found --regex, expected the id of one container")
+            if call.line.arguments:
+                _tell(call, chains, call.container_id(), go_on)
     except (NRIError, OSError) as error:
         call.report.error(*str(error).split("\n"))
     call.real.execute(call.line.words)
@@ -354,20 +331,6 @@ def _tell(call: Invocation, chains: HostChains, id_: str, go_on: Callable[[str],
         call.delete_chain(chains, request(State.DELETE, id_, spec, max(0, state.pid)), on_late=go_on)
     except (NRIError, OSError) as error:
         call.report.error(str(error))
-
-
-def _ids(call: Invocation) -> list[str]:
-    """Return the ids on the command line; those that match, for crun's ``--regex``."""
-    if not call.line.has("regex"):
-        return call.line.arguments[:1]
-    import re
-
-    done = call.ask("list", "--quiet")
-    try:
-        wanted = re.compile(call.line.arguments[0] if call.line.arguments else r"(?!)")
-    except re.error as error:
-        raise NRIError(f"--regex: {error}") from error
-    return [id_ for id_ in done.stdout.decode(errors="replace").split() if wanted.search(id_)]
 
 
 def freeze(call: Invocation) -> int:

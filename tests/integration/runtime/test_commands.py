@@ -137,13 +137,11 @@ def test_resources_that_cannot_be_read_are_refused(runtime: Runtime, document: s
     assert runtime.states() == []
 
 
-def test_delete_by_a_pattern_tells_of_each(runtime: Runtime) -> None:
-    runtime.exists(status="stopped")
+def test_delete_by_a_pattern_goes_on_without_plugins(runtime: Runtime) -> None:
     runtime.keep()
-    runtime.script("if 'list' in words: print('web-1\\nweb-2\\ndb')")
-    assert runtime.run("delete", "--regex", "^web").returncode == 0
-    assert [request["id"] for request in runtime.requests()] == ["web-1", "web-2"]
-    assert runtime.words()[-1] == ["delete", "--regex", "^web"]
+    done = runtime.run("delete", "--regex", "^web")
+    assert (done.returncode, runtime.words(), runtime.states()) == (0, [["delete", "--regex", "^web"]], [])
+    assert "delete: no plugin gets a delete: found --regex, expected the id of one container" in done.stderr
 
 
 def test_delete_is_reported_only_if_the_container_is_deleted(runtime: Runtime) -> None:
@@ -164,34 +162,6 @@ def test_a_delete_whose_state_cannot_be_read_goes_on(runtime: Runtime) -> None:
     assert "the container's state of web: " in done.stderr
 
 
-# restore
-
-
-def test_a_restored_container_gets_a_late_create(runtime: Runtime) -> None:
-    runtime.exists()
-    runtime.keep()
-    words = ("restore", "--detach", "--image-path", "/i", "--bundle", "bundle", "web")
-    assert runtime.run(*words, cwd=runtime.host.root).returncode == 0
-    assert [(request["state"], request["late"]) for request in runtime.requests()] == [("create", True)]
-
-
-def test_a_restored_container_that_is_refused_is_ended(runtime: Runtime) -> None:
-    runtime.exists()
-    runtime.keep(["error", "no"])
-    done = runtime.run("restore", "--detach", "--bundle", "bundle", "web", cwd=runtime.host.root)
-    assert (done.returncode, "restore web: plugin noop: no" in done.stderr) == (1, True)
-    assert ["delete", "--force", "web"] in runtime.words()
-    assert runtime.states() == ["create", "delete"]
-
-
-def test_a_restored_container_whose_state_is_not_known_is_ended(runtime: Runtime) -> None:
-    (runtime.real.parent / "state").write_text("[")
-    runtime.keep()
-    done = runtime.run("restore", "--detach", "--bundle", "bundle", "web", cwd=runtime.host.root)
-    assert (done.returncode, "restore web: the container's state of web: " in done.stderr) == (1, True)
-    assert runtime.words()[-1] == ["delete", "--force", "web"]
-
-
 def test_delete_follows_a_real_runtime_that_cannot_run(runtime: Runtime) -> None:
     runtime.keep()
     before = (runtime.bundle / "config.json").read_text()
@@ -202,10 +172,12 @@ def test_delete_follows_a_real_runtime_that_cannot_run(runtime: Runtime) -> None
     assert (runtime.bundle / "config.json").read_text() == before
 
 
-def test_a_restore_in_the_foreground_is_refused(runtime: Runtime) -> None:
+def test_restore_is_refused_where_plugins_are_configured(runtime: Runtime) -> None:
+    words = ["restore", "--detach", "--image-path", "/i", "--bundle", "bundle", "web"]
+    assert runtime.run(*words, cwd=runtime.host.root).returncode == 0
     runtime.keep()
-    done = runtime.run("restore", "--bundle", "bundle", "web", cwd=runtime.host.root)
-    assert (done.returncode, "found no --detach, expected it" in done.stderr, runtime.calls()) == (1, True, [])
+    done = runtime.run(*words, cwd=runtime.host.root)
+    assert (done.returncode, "restore: plugins are configured" in done.stderr, runtime.words()) == (1, True, [words])
 
 
 # Faults

@@ -15,7 +15,7 @@ from tests.integration.runtime.conftest import Runtime
 from tests.support.processes import is_running
 from tests.support.waiting import SOON, until, wait_until
 
-RESTORE = ("restore", "--detach", "web")
+CREATE = ("create", "--bundle", "bundle", "web")
 DELETE = """
 if "delete" in words:
     with open(here + "/deleting", "a") as file:
@@ -52,8 +52,8 @@ def deleting(runtime: Runtime) -> list[int]:
     return [int(line) for line in file.read_text().split()] if file.exists() else []
 
 
-def test_restored_container_is_deleted_if_nri_runc_is_killed(runtime: Runtime) -> None:
-    with hanging_in_a_plugin(runtime, *RESTORE) as process:
+def test_container_is_deleted_if_nri_runc_is_killed(runtime: Runtime) -> None:
+    with hanging_in_a_plugin(runtime, *CREATE) as process:
         process.kill()
         process.wait(SOON)
         assert wait_until(lambda: any("delete" in words for words in runtime.words()))
@@ -62,7 +62,7 @@ def test_restored_container_is_deleted_if_nri_runc_is_killed(runtime: Runtime) -
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_second_signal_does_not_stop_the_deletion(runtime: Runtime, number: signal.Signals) -> None:
     runtime.script(DELETE)
-    with hanging_in_a_plugin(runtime, *RESTORE) as process:
+    with hanging_in_a_plugin(runtime, *CREATE) as process:
         process.terminate()
         assert wait_until(lambda: deleting(runtime))
         (pid,) = deleting(runtime)
@@ -86,13 +86,10 @@ def test_container_below_a_relative_root_is_deleted(runtime: Runtime) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-@pytest.mark.parametrize("words", [RESTORE, ("create", "--bundle", "bundle", "web")], ids=["restore", "create"])
-def test_container_is_deleted_before_a_signal_ends_nri_runc(
-    runtime: Runtime, number: signal.Signals, words: tuple[str, ...]
-) -> None:
+def test_container_is_deleted_before_a_signal_ends_nri_runc(runtime: Runtime, number: signal.Signals) -> None:
     """Its caller may look at once, or remove the bundle."""
     runtime.script(DELETE)
-    with hanging_in_a_plugin(runtime, *words) as process:
+    with hanging_in_a_plugin(runtime, *CREATE) as process:
         process.send_signal(number)
         assert wait_until(lambda: deleting(runtime))
         process.send_signal(signal.SIGTERM)  # it waits until that is done

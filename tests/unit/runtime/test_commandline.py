@@ -17,7 +17,7 @@ from nri.runtime.commandline import COMMANDS, GLOBAL, OPTIONS, RUNS_CHAIN, Comma
         ("--root=/r --log /l --log-format json --systemd-cgroup create web", "create"),
         ("-root /r -debug create web", "create"),
         ("--debug=false create web", "create"),
-        ("--rootl auto create web", "create"),  # argp takes an abbreviation
+        ("--rootl auto create web", "create"),  # of argp's abbreviations none is known
         ("-- create web", "create"),
         # options that are not known: with a value, without one, with one that looks like a command
         ("--platform kvm create web", "create"),
@@ -40,7 +40,7 @@ def test_the_command_is_found_behind_any_options(words: str, command: str) -> No
         "create --bundle /b --pid-file /p --preserve-fds 2 --no-pivot web",
         "create -b /b --pid-file /p --console-socket /s --pidfd-socket /q --no-new-keyring web",
         "create -bundle /b -pid-file=/p web",
-        "create -b/b --pid-f /p web",
+        "create -b/b --pid-file /p web",
         "create web --bundle /b --pid-file /p",
         "create --bundle /c --bundle /b --pid-file /p web",
         "create --new --bundle /b --pid-file /p web",
@@ -102,7 +102,7 @@ def help_of(runtime: str, *command: str) -> str:
 
 @pytest.mark.parametrize("runtime", ["runc", "crun"])
 def test_the_options_of_an_installed_runtime_are_known(runtime: str) -> None:
-    for command in ("", *sorted(RUNS_CHAIN)):
+    for command in ("", *sorted(RUNS_CHAIN - {"restore"})):  # which is refused or handed over
         text = help_of(runtime, *filter(None, [command]))
         found = re.findall(r"^ +(?:-(\w), )?--([\w-]+)(=\w+| value)?(?:, -(\w))?", text, re.MULTILINE)
         names = GLOBAL if not command else OPTIONS[command]
