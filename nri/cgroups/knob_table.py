@@ -202,10 +202,6 @@ class Knob:
         self.can_be_written = can_be_written
 
 
-def _shown(name: str, v1: str, needs: str, values: Values | None = None) -> Knob:
-    return Knob(name, INNER if values else SCOPE, values or Values(), needs, v1=v1, can_be_written=False)
-
-
 _IDLE = {errno.EINVAL: "a cgroup whose cpu.idle is set has no weight"}
 _BURST = {
     errno.EINVAL: "cpu.max.burst may not be above the quota of cpu.max, nor the quota below it afterwards, also when "
@@ -237,7 +233,6 @@ TABLE = {
             hints=_IDLE,
             v1=File("cpu.shares", _SHARES, "CPUShares", _IDLE),
         ),
-        Knob("cpu.weight.nice", SCOPE, Values(-20, 19), _FAIR, hints=_IDLE),
         Knob("cpu.max", LIMIT, _QUOTAS, "CONFIG_CFS_BANDWIDTH", v2=QuotaFiles(2, _QUOTAS), v1=QuotaFiles(1, _QUOTAS)),
         Knob(
             "cpu.max.burst",
@@ -257,8 +252,8 @@ TABLE = {
         ),
         Knob("cpuset.cpus", SETS, _CPUS, _CPUSETS, v1=cpuset.KNOB, told="AllowedCPUs"),
         Knob("cpuset.mems", SETS, _NODES, _CPUSETS, v1=cpuset.MEMORY_NODES, told="AllowedMemoryNodes"),
-        _shown("cpuset.cpus.effective", cpuset.EFFECTIVE[1], _CPUSETS, _CPUS),
-        _shown("cpuset.mems.effective", "cpuset.effective_mems", _CPUSETS, _NODES),
+        Knob("cpuset.cpus.effective", INNER, _CPUS, _CPUSETS, v1=cpuset.EFFECTIVE[1], can_be_written=False),
+        Knob("cpuset.mems.effective", INNER, _NODES, _CPUSETS, v1="cpuset.effective_mems", can_be_written=False),
         Knob("memory.min", BOTH, _BYTES, "Linux 4.18", told="MemoryMin"),
         Knob("memory.low", BOTH, _BYTES, _MEMCG, told="MemoryLow"),
         Knob("memory.high", LIMIT, _BYTES, _MEMCG, told="MemoryHigh"),
@@ -280,9 +275,6 @@ TABLE = {
             v1=SwapLimitV1(BOTH_V1, _BYTES_V1, "", _MEMORY_HINTS),
         ),
         Knob("memory.oom.group", SCOPE, Flag(), "Linux 4.19"),
-        _shown("memory.current", "memory.usage_in_bytes", _MEMCG),
-        _shown("memory.peak", "memory.max_usage_in_bytes", "Linux 5.19"),
-        _shown("memory.swap.current", "", "CONFIG_SWAP"),
         Knob(
             "io.weight",
             SCOPE,
@@ -291,10 +283,7 @@ TABLE = {
             told="IOWeight",
             v1=File(BFQ_V1, _WEIGHT_V1, "BlockIOWeight"),
         ),
-        Knob("io.bfq.weight", SCOPE, DefaultWeight(1, 1000), _BFQ, v1=BFQ_V1),
         Knob("pids.max", LIMIT, _TASKS, _PIDS, told="TasksMax", v1=File("pids.max", _TASKS, "TasksMax")),
-        _shown("pids.current", "pids.current", _PIDS),
-        _shown("pids.peak", "pids.peak", "Linux 6.1"),
     )
 }
 

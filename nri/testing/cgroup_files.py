@@ -29,7 +29,6 @@ KNOBS: Mapping[str, Mapping[str, str]] = {
         "cpu.max": "max 100000",
         "cpu.max.burst": "0",
         "cpu.weight": "100",
-        "cpu.weight.nice": "0",
         "cpuset.cpus": "",
         "cpuset.cpus.effective": "",
         "cpuset.mems": "",

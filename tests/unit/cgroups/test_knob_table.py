@@ -15,7 +15,6 @@ from nri.cgroups.knob_values import Flag, Numbers, Values
 MEMORY = ("memory.min", "memory.low", "memory.high", "memory.max", "memory.swap.max")
 RIGHT: dict[str, list[Any]] = {
     "cpu.weight": [1, 10000],
-    "cpu.weight.nice": [-20, 19],
     "cpu.max": [Quota(1000, 1000), Quota(None, 1_000_000), Quota(2**44 - 1, 1000)],
     "cpu.max.burst": [0, 2**44 - 1],
     "cpu.idle": [True, False],
@@ -25,12 +24,10 @@ RIGHT: dict[str, list[Any]] = {
     **{name: [0, 2**63 - 1, None] for name in MEMORY},
     "memory.oom.group": [True, False],
     "io.weight": [1, 10000],
-    "io.bfq.weight": [1, 1000],
     "pids.max": [0, 4194304, None],
 }
 WRONG: dict[str, list[Any]] = {
     "cpu.weight": [0, 10001, None, True, "100", 1.0],
-    "cpu.weight.nice": [-21, 20, None],
     "cpu.max": [None, 50000, "max", Quota(999, 1000), Quota(1000, 999), Quota(1000, 1_000_001), Quota(2**44, 1000)],
     "cpu.max.burst": [-1, 2**44, None],
     "cpu.idle": [0, 1, None],
@@ -40,7 +37,6 @@ WRONG: dict[str, list[Any]] = {
     **{name: [-1, 2**63, "1G"] for name in MEMORY},
     "memory.oom.group": [1, None],
     "io.weight": [0, 10001, {"default": 100}, None],
-    "io.bfq.weight": [1001],
     "pids.max": [-1, 4194305, True],
 }
 

@@ -141,7 +141,7 @@ REFUSED = {
         "cpu.weight": ["1.5", "0", "10001"],
         "cpu.max.burst": ["60000"],
         "cpu.idle": ["2"],
-        "memory.current": ["0"],
+        "cpuset.cpus.effective": ["0"],
         "memory.high": ["1G5"],
         "memory.max": ["-1"],
         "io.weight": ["default", "0"],

@@ -13,7 +13,6 @@ from nri.testing import CgroupTree, Pod
 MIB = 1 << 20
 VALUES: dict[str, Any] = {
     "cpu.weight": 50,
-    "cpu.weight.nice": 5,
     "cpu.max": Quota(20000, 50000),
     "cpu.max.burst": 1000,
     "cpu.idle": True,
@@ -28,7 +27,7 @@ VALUES: dict[str, Any] = {
     "io.weight": 10000,
     "pids.max": 100,
 }
-WITHOUT = {"cpu.bvt_warp_ns", "io.bfq.weight"}  # of other kernels, and of a scheduler that the tree does not have
+WITHOUT = {"cpu.bvt_warp_ns"}  # of other kernels
 
 
 def test_the_table_here_has_every_knob_that_can_be_written() -> None:
