@@ -105,11 +105,6 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def milliseconds(seconds: float | None) -> str:
-    """Return the time of a call."""
-    return "? ms" if seconds is None else f"{seconds * 1000:.1f} ms"
-
-
 def quantile(histogram: dict[str, Any], share: float) -> str:
     """Return the bound that this share of the values does not exceed, as ``<= 2.5 ms``; ``-`` without values."""
     counts, bounds = histogram["counts"], histogram["bounds"]

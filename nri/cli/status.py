@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nri.cli import options, output
-from nri.cli.output import date, labelled, milliseconds, number, quantile, since, table, wrapped
+from nri.cli.output import date, labelled, number, quantile, since, table, wrapped
 from nri.errors import NRIError, escape
 from nri.status import client
 from nri.status.judging import CONNECTED, OUTCOMES, WELL, Verdict, judge, probe
@@ -26,9 +26,7 @@ def _pod(context: click.Context, option: click.Parameter, value: str | None) -> 
 @options.as_json
 @click.option("--check", is_flag=True, help="Print one line, and exit with 0 (well), 1 (degraded) or 2 (no bridge).")
 @click.option("--alive", is_flag=True, help="The same for liveness: 1 or 2 if a bridge hangs, 0 also without one.")
-@click.option(
-    "--pod", metavar="NAMESPACE/NAME", callback=_pod, help="Print the last exchanges with this pod instead."
-)
+@click.option("--pod", metavar="NAMESPACE/NAME", callback=_pod, help="Print what this pod has had instead.")
 @click.option("--all", "lists_all", is_flag=True, help="List every container without its plugins, and every refusal.")
 @click.option("--cpus", is_flag=True, help="Print who has which CPUs, by konfine's record, instead.")
 @options.path("--run", default="/run", metavar="DIR", help="The node's /run, which has the record.")
@@ -62,7 +60,7 @@ def status(
         click.echo(verdict.line)
         raise click.exceptions.Exit(verdict.code)
     try:
-        document = client.status(socket) if pod is None else client.exchanges(pod, socket)
+        document = client.status(socket) if pod is None else client.of_pod(pod, socket)
         if as_json:
             output.print_json(document)
         else:
@@ -240,29 +238,23 @@ def _name(about: dict[str, Any]) -> str:
 
 
 def pod_page(document: dict[str, Any]) -> list[str]:
-    """Return the lines of the exchanges with a pod, the last one last.
+    """Return the lines about a pod.
 
-    :param document: of ``nri.status.client.exchanges``.
+    :param document: of ``nri.status.client.of_pod``.
     """
-    exchanges, forgotten = document["exchanges"], document["forgotten"]
-    count = f"{len(exchanges)} exchange{'s' if len(exchanges) != 1 else ''}" if exchanges else "no exchange is known"
-    old = f"; {forgotten} older ones of all pods are forgotten" if forgotten else ""
-    lines = wrapped(f"{document['name']}: {count}{old}")
-    for exchange in exchanges:
-        lines += ["", *_exchange(exchange)]
+    lines = [] if document["containers"] else wrapped(f"{document['name']}: nothing is known of it")
+    for container in document["containers"]:
+        name = document["name"] + (f"/{container['container']}" if container["container"] else "")
+        lines += wrapped(f"{name}: {container['state']}", "", "  ") + wrapped(f"id {container['id']}", "  ")
+        for plugin in container["plugins"]:
+            failed = ", its create has failed" if plugin["failed"] else ""
+            lines += wrapped(f"{plugin['plugin']}: {', '.join(plugin['states'])}{failed}", "  ", "    ")
+            lines += wrapped(f"result {plugin['result']}", "    ", "      ") if plugin["result"] else []
+        for due in container["due"]:
+            lines += wrapped(f"{due['plugin']}: {due['what']} is due", "  ", "    ")
+        for each in container["without"]:
+            which = each["plugin"] or "any plugin"
+            lines += wrapped(
+                f"without {which} since {date(each['since'])}: {each['state']}: {each['why']}", "  ", "    "
+            )
     return lines
-
-
-def _exchange(exchange: dict[str, Any]) -> Iterator[str]:
-    event = f" ({exchange['event']})" if exchange["event"] else ""
-    late = ", late" if exchange["late"] else ""
-    subject = f"container {exchange['container']}" if exchange["container"] is not None else "sandbox"
-    took = milliseconds(exchange["seconds"])
-    yield from wrapped(f"{date(exchange['time'])} {exchange['state']}{event} of {subject}{late}, {took}", "", "  ")
-    yield from wrapped(f"id {exchange['id']}", "  ")
-    if exchange["error"]:
-        yield from wrapped(f"the runtime was answered: {exchange['error']}", "  ", "    ")
-    for part in exchange["plugins"]:
-        yield from wrapped(f"{part['plugin']}: {part['outcome']}, {milliseconds(part['seconds'])}", "  ", "    ")
-        for key in [key for key in ("request", "result", "error") if part[key]]:
-            yield from wrapped(f"{key} {part[key]}", "    ", "      ")

@@ -4,7 +4,7 @@ The bridge answers in ``nri.v1bridge``; docs/status.md describes the protocol. A
 node, so this imports only what a probe needs.
 """
 
-from nri.status.client import AskError, NoBridgeError, ask, exchanges, status
+from nri.status.client import AskError, NoBridgeError, ask, of_pod, status
 from nri.status.judging import Verdict, judge
 
-__all__ = ["AskError", "NoBridgeError", "Verdict", "ask", "exchanges", "judge", "status"]
+__all__ = ["AskError", "NoBridgeError", "Verdict", "ask", "judge", "of_pod", "status"]

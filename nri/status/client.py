@@ -36,7 +36,7 @@ TIMEOUT = 5.0
 """Seconds for connection, request and answer together; as many as the bridge gives a client."""
 
 MAX_ANSWER = 32 * 1024 * 1024
-"""Bytes of an answer. The exchanges that a bridge keeps, 4 MiB, can be six times that as JSON."""
+"""Bytes of an answer."""
 
 UNUSABLE = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, OSError)
 """The errors of a reader of a document that is not as documented."""
@@ -61,8 +61,8 @@ def status(path: str = DEFAULT_STATUS_SOCKET, timeout: float = TIMEOUT) -> dict[
     return ask(path, "", timeout)
 
 
-def exchanges(pod: str, path: str = DEFAULT_STATUS_SOCKET, timeout: float = TIMEOUT) -> dict[str, Any]:
-    """Return the last exchanges with a pod, ``NAMESPACE/NAME``, as ``status`` returns the status."""
+def of_pod(pod: str, path: str = DEFAULT_STATUS_SOCKET, timeout: float = TIMEOUT) -> dict[str, Any]:
+    """Return what a pod, ``NAMESPACE/NAME``, and its containers have had, as ``status`` returns the status."""
     return ask(path, pod, timeout)
 
 

@@ -92,8 +92,6 @@ class Run(NamedTuple):
     request: Request
     name: str
     """``NAMESPACE/POD[/CONTAINER]``, for the log."""
-    event: str = ""
-    """The runtime's event; "" for what the worker runs, and what follows it."""
     deadline: float | None = None
     """A time of ``time.monotonic``; None if only the timeouts of the plugins apply."""
     changes: Changes | None = None
@@ -144,7 +142,7 @@ class Chains:
         self._seen: dict[str, tuple[int, ...]] = {}  # the executables as they were last looked at, by type
         self._about: dict[tuple[object, ...], frozenset[str] | None] = {}  # states, by type and executable
         self._log = EventLog()
-        self._ran: deque[tuple[EventLines, str, float, str]] = deque()  # that are to be logged and counted
+        self._ran: deque[tuple[EventLines, float, str]] = deque()  # that are to be logged and counted
         self._busy = 0  # chains that run
         self._lock = threading.Lock()  # protects _busy
         self._idle = threading.Condition(self._lock)
@@ -393,7 +391,7 @@ class Chains:
             deadline += time.monotonic() - call.received
         has_previous = request.state not in (State.SETUP, State.CREATE)
         previous = self._previous(subject.id) if has_previous else None
-        return Run(client, request, subject.name, call.event, deadline, changes, previous=previous)
+        return Run(client, request, subject.name, deadline, changes, previous=previous)
 
     def _previous(self, id_: str) -> Callable[[PluginEntry], Result | None] | None:
         row = self.memory.rows.get(id_)
@@ -581,7 +579,7 @@ class Chains:
             message = escape(f"{type(error).__name__}: {error}")
             raise
         finally:
-            self._ran.append((lines, run.event, time.monotonic() - started, message))
+            self._ran.append((lines, time.monotonic() - started, message))
             has_failed = message or any(step.error is not None for step in lines.steps)
             if has_failed or len(self._ran) > MAX_WAITING:
                 self.note_runs()
@@ -597,9 +595,9 @@ class Chains:
         """
         while self._ran:
             with contextlib.suppress(IndexError):  # another thread has taken it
-                lines, event, seconds, error = self._ran.popleft()
+                lines, seconds, error = self._ran.popleft()
                 lines.end(seconds, error)
-                self._ledger.ran(lines, event, seconds, error)
+                self._ledger.ran(lines)
 
     def _event_now(self) -> dict[str, Any] | None:
         if (now := self._in_progress) is None:

@@ -1,13 +1,11 @@
-"""Counts of events and of runs, and the last exchanges with pods, for the status of the bridge."""
+"""Counts of events and of runs, for the status of the bridge."""
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
 from bisect import bisect_left
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from nri.client.chain import OUTCOMES, WORKS
@@ -24,13 +22,8 @@ if TYPE_CHECKING:
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 """Upper bounds of the histograms, in seconds: from a resident plugin to more than a runtime's timeout."""
 
-MAX_EXCHANGES, MAX_TEXT = 256, 2048
-"""Exchanges that are kept, the oldest are dropped; and bytes of a request, a result or an error in one."""
-
 MAX_PLUGINS = 256
 """Plugins, by type and file, whose runs are counted; the counts of the one that ran longest ago are dropped."""
-
-HIDDEN = "(not shown)"
 
 MAX_ERROR, MAX_NAME = 1024, 1024
 """Bytes of a plugin's last error, and of the name of a pod and container."""
@@ -40,7 +33,7 @@ MAX_REFUSALS = 64
 
 
 class Ledger:
-    """Counts events and runs, and keeps the last exchanges, as docs/status.md has them.
+    """Counts events and runs, as docs/status.md has them.
 
     Any thread may note; readers hold ``lock``.
 
@@ -54,10 +47,7 @@ class Ledger:
         self._tried: dict[
             tuple[str, str], tuple[PluginEntry, tuple[int, ...]]
         ] = {}  # the entry and executable that have run last
-        self._exchanges: deque[tuple[str, dict[str, Any]]] = deque(maxlen=MAX_EXCHANGES)  # each with NAMESPACE/POD
         self._refusals: dict[tuple[str, str, str, str | None], dict[str, Any]] = {}  # the latest last
-        self.forgotten = 0
-        """Exchanges that are not kept any more."""
 
     def answered(self, call: Call) -> None:
         """Count an event that has been answered."""
@@ -100,36 +90,12 @@ class Ledger:
                     last = runs["last"]
                     runs["last"] = {state: run for state, run in last.items() if run["outcome"] in WORKS}
 
-    def exchanges(self, pod: str) -> list[dict[str, Any]]:
-        """Return the exchanges with a pod, ``NAMESPACE/POD``, as the status has them."""
-        return [exchange for name, exchange in self._exchanges if name == pod]
-
-    def ran(self, lines: EventLines, event: str, seconds: float, error: str) -> None:
-        """Note the outcome of a chain, if it had plugins.
-
-        :param event: the runtime's event; "" for a late create.
-        :param seconds: that all of its plugins took.
-        :param error: what the runtime is answered, "" without an error.
-        """
-        if not lines.steps:
-            return
-        request = lines.request
+    def ran(self, lines: EventLines) -> None:
+        """Count the runs of a chain."""
         pod, container = split_name(bounded(lines.name, MAX_NAME))
-        exchange = {
-            "time": round(time.time(), 3),
-            "state": str(request.state),
-            "event": event or None,
-            "id": escape(request.id),
-            "container": container or None,
-            "late": request.late,
-            "seconds": round(seconds, 6),
-            "error": error or None,
-            "plugins": [_part(step) for step in lines.steps],
-        }
-        about = {"time": exchange["time"], "state": exchange["state"], "pod": pod, "container": container or None}
+        about = {"time": round(time.time(), 3), "state": str(lines.request.state)}
+        about |= {"pod": pod, "container": container or None}
         with self.lock:
-            self.forgotten += len(self._exchanges) == MAX_EXCHANGES
-            self._exchanges.append((pod, exchange))
             for step in lines.steps:
                 self._count(step, about)
 
@@ -199,32 +165,3 @@ def identity(binary: str) -> tuple[int, ...]:
     except OSError:
         return ()
     return status.st_dev, status.st_ino, status.st_ctime_ns
-
-
-def _part(step: Step) -> dict[str, Any]:
-    """Return one plugin's part of an exchange."""
-    return {
-        "plugin": step.plugin.type,
-        "binary": step.binary or None,
-        "seconds": round(step.seconds, 6),
-        "outcome": step.outcome,
-        "request": _shown(step.request),
-        "result": _shown(step.stdout) or None,
-        "error": None if step.error is None else bounded(step.error.reason, MAX_TEXT),
-    }
-
-
-def _shown(text: bytes) -> str:
-    """Return the beginning of a request or result, without environment and arguments: they may have secrets."""
-    if b'"env"' in text or b'"args"' in text:
-        try:
-            text = json.dumps(_hidden(json.loads(text))).encode()
-        except (ValueError, RecursionError):
-            return HIDDEN
-    return text[:MAX_TEXT].decode("utf-8", "replace")
-
-
-def _hidden(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: HIDDEN if key in ("env", "args") else _hidden(item) for key, item in value.items()}
-    return [_hidden(item) for item in value] if isinstance(value, list) else value

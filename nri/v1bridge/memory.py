@@ -546,6 +546,33 @@ class Memory:
         }
         return [entry | {"container": entry["container"] or None} for entry in last], about
 
+    def of_pod(self, pod: str) -> list[dict[str, Any]]:
+        """Return what a pod, ``NAMESPACE/POD``, and its containers have had, as docs/status.md has it."""
+        with self.changed:
+            return [
+                {
+                    "id": row.id,
+                    "container": split_name(row.name)[1] or None,
+                    "state": row.state,
+                    "plugins": [
+                        {
+                            "plugin": had.type,
+                            "states": [*had.states],
+                            "failed": had.failed_with is not None,
+                            "result": had.result or None,
+                        }
+                        for had in row.had
+                    ],
+                    "due": [{"plugin": each.entry.type, "what": each.what} for each in row.due],
+                    "without": [
+                        {"plugin": plugin, "state": state, "since": since, "why": why, "cause": cause}
+                        for (plugin, state), (since, why, cause) in row.lacks.items()
+                    ],
+                }
+                for row in self.rows.values()
+                if split_name(row.name)[0] == pod
+            ]
+
     def outdated(self) -> list[tuple[Row, Due]]:
         """Return what would be reapplied or released."""
         return [(row, each) for row in [*self.rows.values()] for each in row.outdated]

@@ -52,6 +52,10 @@ MAX_REQUEST = 4096
 log = logging.getLogger("nri.v1bridge")
 
 
+MAX_TEXT, HIDDEN = 2048, "(not shown)"
+"""Characters of a result that are shown, and what stands for environment and arguments: they may have secrets."""
+
+
 class Status:
     """The status of a bridge. All methods may be called from any thread."""
 
@@ -79,7 +83,7 @@ class Status:
         self._state = state
 
     def answer(self, line: str) -> bytes:
-        """Return the exchanges with a pod, ``NAMESPACE/NAME``; for "" the status; for JSON what it asks for."""
+        """Return what a pod, ``NAMESPACE/NAME``, has had; for "" the status; for JSON what it asks for."""
         if not line.startswith("{"):
             return self._of_pod(line) if line else self._whole()
         answer: dict[str, Any] = {"protocol": PROTOCOL}
@@ -130,12 +134,10 @@ class Status:
             return json.dumps(document).encode() + b"\n"
 
     def _of_pod(self, name: str) -> bytes:
-        head: dict[str, Any] = {"protocol": PROTOCOL, "name": name}
-        self._chains.note_runs()
-        with self._ledger.lock:
-            kept, head["forgotten"] = self._ledger.exchanges(name), self._ledger.forgotten
-        exchanges = [json.dumps(exchange) for exchange in kept]  # each by itself: encoding holds up the event thread
-        return f'{json.dumps(head)[:-1]}, "exchanges": [{", ".join(exchanges)}]}}\n'.encode()
+        containers = self._chains.memory.of_pod(name)
+        for plugin in [plugin for container in containers for plugin in container["plugins"]]:
+            plugin["result"] = plugin["result"] and _shown(plugin["result"])
+        return json.dumps({"protocol": PROTOCOL, "name": name, "containers": containers}).encode() + b"\n"
 
     def _bridge(self) -> dict[str, Any]:
         build = {"version": __version__, "commit": __commit__ or None, "date": __date__ or None}
@@ -283,3 +285,19 @@ def _listen(path: str) -> socket.socket:
     finally:
         os.close(at)
     return listener
+
+
+def _shown(result: str) -> str:
+    """Return the beginning of a result, without environment and arguments."""
+    if '"env"' in result or '"args"' in result:
+        try:
+            result = json.dumps(_hidden(json.loads(result)))
+        except (ValueError, RecursionError):
+            return HIDDEN
+    return result[:MAX_TEXT]
+
+
+def _hidden(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: HIDDEN if key in ("env", "args") else _hidden(item) for key, item in value.items()}
+    return [_hidden(item) for item in value] if isinstance(value, list) else value

@@ -242,10 +242,10 @@ def test_status_pages_are_printed_for_the_documents_beside_them() -> None:
     page = list(blocks(ROOT / "docs/status.md"))
     documents = [json.loads(block.text) for block in page if block.language == "json" and not block.name]
     (status,) = [document for document in documents if "bridge" in document]
-    (exchanges,) = [document for document in documents if "exchanges" in document]
+    (pod,) = [document for document in documents if "containers" in document]
     shown = {block.name: block.text.splitlines() for block in page if block.language == "text"}
     assert shown["status-page"] == status_page(status, judge(status))
-    assert shown["pod-page"] == pod_page(exchanges)
+    assert shown["pod-page"] == pod_page(pod)
 
 
 def environment(node: Path) -> dict[str, str]:

@@ -193,41 +193,23 @@ def connecting() -> dict[str, Any]:
     return value
 
 
-def part(name: str = "clearcfs", **changes: Any) -> dict[str, Any]:
-    """A plugin's part of an exchange."""
+def container(name: str | None = "app", **changes: Any) -> dict[str, Any]:
+    """A container that two plugins have served."""
+    result = '{"plugin":"clearcfs","version":"0.1","metadata":{"class":"ls","quota":"cleared"}}'
     value: dict[str, Any] = {
-        "plugin": name,
-        "binary": f"/opt/nri/bin/{name}",
-        "seconds": 0.0021,
-        "outcome": "ok",
-        "request": '{"version":"0.1","state":"create","id":"0123456789ab"}',
-        "result": f'{{"plugin":"{name}","version":"0.1","metadata":{{"class":"ls","quota":"cleared"}}}}',
-        "error": None,
-    }
-    return {**value, **changes}
-
-
-def exchange(**changes: Any) -> dict[str, Any]:
-    """An exchange in which two plugins ran."""
-    value: dict[str, Any] = {
-        "time": NOW - 60,
-        "state": "create",
-        "event": "StartContainer",
         "id": "0123456789ab",
-        "container": "app",
-        "late": False,
-        "seconds": 0.0041,
-        "error": None,
-        "plugins": [part("clearcfs"), part("konfine")],
+        "container": name,
+        "state": "done",
+        "plugins": [
+            {"plugin": "clearcfs", "states": ["create"], "failed": False, "result": result},
+            {"plugin": "konfine", "states": ["create", "update"], "failed": True, "result": None},
+        ],
+        "due": [{"plugin": "konfine", "what": "create"}],
+        "without": [{"plugin": "konfine", "state": "create", "since": NOW - 60, "why": "no CPU", "cause": "failed"}],
     }
     return {**value, **changes}
 
 
-def pod(*exchanges: dict[str, Any], forgotten: int = 0) -> dict[str, Any]:
-    """The exchanges with the pod default/web."""
-    return {
-        "protocol": 1,
-        "name": "default/web",
-        "exchanges": list(exchanges),
-        "forgotten": forgotten,
-    }
+def pod(*containers: dict[str, Any]) -> dict[str, Any]:
+    """What the pod default/web has had."""
+    return {"protocol": 1, "name": "default/web", "containers": list(containers)}

@@ -43,10 +43,10 @@ def counted(path: Path, event: str) -> dict[str, Any]:
     return next((each for each in status_of(path)["events"] if each["event"] == event), {"answered": 0})
 
 
-def exchanges_of(path: Path, name: str = "default/web") -> list[dict[str, Any]]:
-    """Return the exchanges about a pod."""
-    exchanges: list[dict[str, Any]] = ask(path, name)["exchanges"]
-    return exchanges
+def had(path: Path, name: str = "default/web") -> list[dict[str, Any]]:
+    """Return what a pod has had."""
+    containers: list[dict[str, Any]] = ask(path, name)["containers"]
+    return containers
 
 
 def status(bridge: BridgeProcess, *words: str) -> Ran:
@@ -124,23 +124,22 @@ def test_events_and_runs_are_counted(host: Host, bridge: BridgeProcess, runtime:
     assert sum(event["seconds"]["counts"]) == sum(event["waiting"]["counts"]) == 3
     assert event["seconds"]["sum"] >= keeper["seconds"]["sum"] > 0
 
-    exchange = exchanges_of(path)[0]
-    assert len(exchanges_of(path)) == 3
-    assert (exchange["event"], exchange["state"], exchange["container"]) == ("StartContainer", "create", "app")
-    part, _ = exchange["plugins"]
-    assert json.loads(part["request"])["id"] == exchange["id"] == "1f92"
-    assert json.loads(part["result"])["plugin"] == "keeper"
-    assert exchanges_of(path, "default/other") == []
+    (container,) = had(path)
+    assert (container["id"], container["container"], container["state"]) == ("1f92", "app", "done")
+    part, ignored = container["plugins"]
+    assert (part["states"], part["failed"], json.loads(part["result"])["plugin"]) == (["create"], False, "keeper")
+    assert (ignored["plugin"], ignored["failed"], ignored["result"]) == ("missing", True, None)
+    assert [each["cause"] for each in container["without"]] == ["ignored"]
+    assert had(path, "default/other") == []
 
     page = status(bridge)
     assert (page.status, page.stderr) == (0, "")
     assert max(len(line) for line in page.stdout.splitlines()) <= 80
     assert "runtime        fake 1.2, NRI 0.9" in page.stdout
     shown = status(bridge, "--pod", "default/web").stdout
-    assert "create (StartContainer) of container app, " in shown
-    assert "  keeper: ok, " in shown
-    assert status(bridge, "--pod", "default/web", "--json").json["exchanges"][0] == exchange
-    assert status(bridge, "--pod", "default/other").stdout == "default/other: no exchange is known\n"
+    assert "default/web/app: done\n  id 1f92\n  keeper: create\n" in shown
+    assert status(bridge, "--pod", "default/web", "--json").json["containers"] == [container]
+    assert status(bridge, "--pod", "default/other").stdout == "default/other: nothing is known of it\n"
 
 
 def test_late_creates_are_counted_and_nothing_waits_for_them(host: Host, bridge: BridgeProcess, path: Path) -> None:
@@ -152,8 +151,7 @@ def test_late_creates_are_counted_and_nothing_waits_for_them(host: Host, bridge:
     runtime.synchronize([pod()])
     expected = {"waiting": 0, "running": 0, "succeeded": 1, "failed": 0, "refused": 0}
     assert wait_until(lambda: status_of(path)["lateCreates"] == expected)
-    # It is entered a moment later.
-    assert wait_until(lambda: [(each["late"], each["event"]) for each in exchanges_of(path)] == [(True, None)])
+    assert [plugin["states"] for each in had(path) for plugin in each["plugins"]] == [["create"]]
     runtime.close()
     runtime = bridge.accept()
     runtime.configure()
@@ -287,7 +285,7 @@ def test_no_event_waits_for_readers(host: Host, bridge: BridgeProcess, runtime: 
 
 
 def described() -> list[dict[str, Any]]:
-    """The documents of docs/status.md: the status, and the exchanges."""
+    """The documents of docs/status.md: the status, and what a pod has had."""
     blocks = (ROOT / "docs/status.md").read_text().split("```json\n")[1:]
     documents = [json.loads(block.partition("```")[0]) for block in blocks]
     return [each for each in documents if "protocol" in each]
@@ -308,7 +306,6 @@ def test_documents_have_the_documented_keys(host: Host, bridge: BridgeProcess, r
     ignored: dict[str, Any] = {"failure_policy": "ignore"}
     host.configure(plugin("missing", **ignored), plugin("refusing", **ignored))
     start_container(runtime)
-    assert wait_until(lambda: exchanges_of(path))
     documents = [status_of(path), ask(path, "default/web")]
     for described_, real in zip(described(), documents, strict=True):
         assert keys_of(real, ".bridge.options") == keys_of(described_, ".bridge.options")
@@ -321,7 +318,7 @@ def test_arguments_and_environment_are_neither_kept_nor_shown(host: Host, bridge
     host.script("failing", "#!/bin/sh\ncat >/dev/null\nexit 3\n")
     host.configure(plugin("failing", states=["setup"], failure_policy="ignore"))
     create_container(bridge.serve(), args=["sh", SECRETS[0]], env=[f"TOKEN={SECRETS[1]}"])
-    assert wait_until(lambda: "setup" in status(bridge, "--pod", "default/web").stdout), "the exchange is kept"
+    assert wait_until(lambda: "setup" in status(bridge, "--pod", "default/web").stdout)
     commands: tuple[list[str], ...] = ([], ["--pod", "default/web"], ["--pod", "default/web", "--json"])
     texts = {" ".join(words): status(bridge, *words).stdout for words in commands}
     texts |= {path.name: path.read_text(errors="replace") for path in host.root.iterdir() if path.is_file()}

@@ -46,10 +46,10 @@ def test_status_is_what_the_bridge_answers_also_with_keys_of_a_later_version(pat
         assert server.requests == [b"\n"]
 
 
-def test_the_exchanges_with_a_pod_are_asked_by_its_names(path: Path) -> None:
-    answer = documents.pod(documents.exchange(), forgotten=3)
+def test_a_pod_is_asked_for_by_its_names(path: Path) -> None:
+    answer = documents.pod(documents.container())
     with serving(path, answer) as server:
-        assert client.exchanges("default/web", str(path)) == answer
+        assert client.of_pod("default/web", str(path)) == answer
     assert server.requests == [b"default/web\n"]
 
 

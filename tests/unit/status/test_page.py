@@ -81,8 +81,7 @@ def test_no_text_breaks_a_page(text: str) -> None:
     for document in (documents.healthy(), documents.degraded()):
         shown = "".join("".join(lines_of(with_text_everywhere(document, text))).split())
         assert escape(text).replace(" ", "") in shown
-    exchange = documents.exchange(error="e", plugins=[documents.part(error="e")])
-    fits(pod_page(with_text_everywhere(documents.pod(exchange), text)))
+    fits(pod_page(with_text_everywhere(documents.pod(documents.container()), text)))
 
 
 @pytest.mark.parametrize(
@@ -97,7 +96,7 @@ def test_a_state_of_a_resident_that_is_not_known_fits_its_column(state: str, sho
 def test_a_text_of_megabytes_is_cut() -> None:
     text = "\x1b" * 3_000_000
     lines = lines_of(with_text_everywhere(documents.degraded(), text))
-    lines += pod_lines(documents.exchange(error=text, id=text, plugins=[documents.part(result=text, error=text)]))
+    lines += pod_page(with_text_everywhere(documents.pod(documents.container()), text))
     assert sum(len(line) for line in lines) < 1_000_000
     assert "(3000000 characters)" in " ".join(" ".join(lines).split())
 
@@ -146,36 +145,19 @@ def test_counts_have_at_most_seven_characters_and_durations_their_largest_unit()
     assert [duration(each) for each in seconds] == ["0 s", "119 s", "2 min", "2 h", "2 d"]
 
 
-def pod_lines(*exchanges: dict[str, Any], forgotten: int = 0) -> list[str]:
-    lines = pod_page(documents.pod(*exchanges, forgotten=forgotten))
+def test_the_page_of_a_pod() -> None:
+    lines = pod_page(documents.pod(documents.container(None, plugins=[], due=[], without=[]), documents.container()))
     fits(lines)
-    return lines
-
-
-def test_the_exchanges_with_a_pod() -> None:
-    failed = documents.part("konfine", outcome="error", error="cpuset.cpus: Permission denied", result=None)
-    lines = pod_lines(
-        documents.exchange(container=None, event="RunPodSandbox", plugins=[]),
-        documents.exchange(
-            event=None, late=True, error="konfine: cpuset.cpus: Permission denied", plugins=[documents.part(), failed]
-        ),
-        forgotten=7,
-    )
     assert lines == [
-        "default/web: 2 exchanges; 7 older ones of all pods are forgotten",
-        "",
-        "2025-11-22 08:59:00 UTC create (RunPodSandbox) of sandbox, 4.1 ms",
+        "default/web: done",
         "  id 0123456789ab",
-        "",
-        "2025-11-22 08:59:00 UTC create of container app, late, 4.1 ms",
+        "default/web/app: done",
         "  id 0123456789ab",
-        "  the runtime was answered: konfine: cpuset.cpus: Permission denied",
-        "  clearcfs: ok, 2.1 ms",
-        '    request {"version":"0.1","state":"create","id":"0123456789ab"}',
+        "  clearcfs: create",
         '    result {"plugin":"clearcfs","version":"0.1","metadata":{"class":"ls","quota"',
         '      :"cleared"}}',
-        "  konfine: error, 2.1 ms",
-        '    request {"version":"0.1","state":"create","id":"0123456789ab"}',
-        "    error cpuset.cpus: Permission denied",
+        "  konfine: create, update, its create has failed",
+        "  konfine: create is due",
+        "  without konfine since 2025-11-22 08:59:00 UTC: create: no CPU",
     ]
-    assert pod_lines() == ["default/web: no exchange is known"]
+    assert pod_page(documents.pod()) == ["default/web: nothing is known of it"]

@@ -1,8 +1,6 @@
-"""What the bridge counts, and what it keeps of its exchanges with pods."""
+"""What the bridge counts of its events and runs."""
 
 import itertools
-import json
-import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,10 +14,8 @@ from nri.types.v1 import Request, Result
 from nri.v1bridge.ledger import (
     BOUNDS,
     MAX_ERROR,
-    MAX_EXCHANGES,
     MAX_PLUGINS,
     MAX_REFUSALS,
-    MAX_TEXT,
     Ledger,
     identity,
 )
@@ -56,12 +52,10 @@ def ran(
     *steps: Step,
     state: str = "create",
     name: str = "default/web/app",
-    error: str = "",
-    event: str = "StartContainer",
 ) -> None:
     lines = EventLines(EventLog(), Request(state=state, id="c1", sandbox_id="p1"), name)
     lines.steps += steps
-    ledger.ran(lines, event, 0.004, error)
+    ledger.ran(lines)
 
 
 def runs_of(ledger: Ledger, plugin: str, source: str = CONF) -> dict[str, Any]:
@@ -88,7 +82,7 @@ def test_a_value_counts_below_the_bound_that_it_does_not_exceed() -> None:
 def test_the_runs_of_a_plugin_are_counted_by_state_and_outcome() -> None:
     ledger = Ledger()
     ran(ledger, step(), step("b", "no cgroup", ignored=True))
-    ran(ledger, step(error="no result after 2 s", killed=True), error="plugin a: killed")
+    ran(ledger, step(error="no result after 2 s", killed=True))
     ran(ledger, step(error="exit status 3"), state="delete")
     ran(ledger, step(), state="delete")
     runs = runs_of(ledger, "a")
@@ -220,57 +214,6 @@ def test_events_are_counted_by_name() -> None:
     assert start["seconds"]["sum"] == pytest.approx(33.304)
     assert start["waiting"]["sum"] == pytest.approx(0.002)
     assert stop["answered"] == 1
-
-
-def test_the_exchanges_with_a_pod_are_kept_in_order() -> None:
-    ledger = Ledger()
-    ran(ledger, step(), step("b", "no cgroup"), error="nri v0.1: plugin b: no cgroup")
-    ran(ledger, step(), name="kube-system/web/app")
-    ran(ledger)  # without plugins: no exchange
-    ran(ledger, step(), name="default/web", state="delete", event="")
-    first, second = ledger.exchanges("default/web")
-    assert ledger.forgotten == 0
-    assert first.pop("time") <= second.pop("time")
-    assert json.loads(first["plugins"][0]["request"]) == {"id": "c1"}
-    assert [part["error"] for part in first.pop("plugins")] == [None, "no cgroup"]
-    assert first == {
-        "state": "create",
-        "event": "StartContainer",
-        "id": "c1",
-        "container": "app",
-        "late": False,
-        "seconds": 0.004,
-        "error": "nri v0.1: plugin b: no cgroup",
-    }
-    assert (second["event"], second["container"], second["state"]) == (None, None, "delete")
-
-
-def test_exchanges_are_bounded_and_the_oldest_go_first() -> None:
-    ledger = Ledger()
-    for number in range(MAX_EXCHANGES + 10):
-        ran(ledger, step(request=os.urandom(20_000), stdout=b"x" * 20_000, error=f"{number} " + "e" * 20_000))
-    found = ledger.exchanges("default/web")
-    assert (len(found), ledger.forgotten) == (MAX_EXCHANGES, 10)
-    (part,) = found[0]["plugins"]
-    assert part["error"].startswith("10 ")
-    assert (len(part["request"]), len(part["result"]), len(part["error"].encode())) <= (MAX_TEXT,) * 3
-    ran(ledger, step(request="é".encode() * MAX_TEXT + b"\xff"))
-    ran(ledger, step(request=b"x" + "é".encode() * MAX_TEXT))  # is cut within a character
-    found = ledger.exchanges("default/web")
-    assert json.loads(json.dumps(found)) == found
-    assert found[-1]["plugins"][0]["request"].endswith("é\ufffd")
-
-
-def test_environment_and_arguments_are_not_shown() -> None:
-    ledger = Ledger()
-    request = {"spec": {"process": {"env": ["TOKEN=hunter2"], "args": ["--password", "hunter2"], "cwd": "/"}}}
-    ran(ledger, step(request=json.dumps(request).encode(), stdout=b'{"adjust": {"env": {"A": "hunter2"}}}'))
-    ran(ledger, step(request=b'{"env": "hunter2"', stdout=b'{"args": ' + b"[" * 100_000))
-    first, second = [exchange["plugins"][0] for exchange in ledger.exchanges("default/web")]
-    hidden = {"spec": {"process": {"env": "(not shown)", "args": "(not shown)", "cwd": "/"}}}
-    assert json.loads(first["request"]) == hidden
-    assert json.loads(first["result"]) == {"adjust": {"env": "(not shown)"}}
-    assert (second["request"], second["result"]) == ("(not shown)", "(not shown)")
 
 
 def test_events_of_many_threads_are_all_counted() -> None:
