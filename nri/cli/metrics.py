@@ -8,15 +8,11 @@ one, as each would leave series behind.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import signal
-import socket
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
-from urllib.parse import urlsplit
 
 import click
 from prometheus_client import CollectorRegistry, generate_latest, start_http_server, write_to_textfile
@@ -36,9 +32,6 @@ PREFIX = "nri_v1bridge_"
 
 RESIDENT_STATES = ("ready", "starting", "off", "failed")
 """The states of a resident; one that a later bridge adds has no series."""
-
-MAX_CONNECTIONS = 64
-"""Connections at once. Of more, the oldest is dropped: peers that ask for nothing keep no other from asking."""
 
 MAX_LABEL = 128
 """Characters of a label's value; versions are texts of other programs."""
@@ -92,25 +85,9 @@ def _serve(address: str, registry: CollectorRegistry) -> None:
         said = (error.strerror if isinstance(error, OSError) else None) or error
         reason = f"{said}; expected an address of this machine and a free port"
         raise NRIError(f"cannot listen on {host} port {port}: {reason}") from None
-    _bound(server)
     setattr(server, "handle_error", lambda *_: None)  # noqa: B010 - a peer that has gone would be a traceback
     _report(f"serving http://{f'[{host}]' if ':' in host else host}:{server.server_port}/metrics")
     signal.sigwait(ENDING)
-
-
-def _bound(server: Any) -> None:
-    """Have a server drop the oldest of its connections if there are too many; it has a thread for each."""
-    process: Callable[[socket.socket, Any], None] = server.process_request
-    connections: deque[socket.socket] = deque()
-
-    def process_request(connection: socket.socket, client: Any) -> None:
-        connections.append(connection)
-        if len(connections) > MAX_CONNECTIONS:
-            with contextlib.suppress(OSError):  # it has ended
-                connections.popleft().shutdown(socket.SHUT_RDWR)
-        process(connection, client)
-
-    server.process_request = process_request
 
 
 def _report(line: str) -> None:
@@ -118,15 +95,11 @@ def _report(line: str) -> None:
 
 
 def _address(text: str) -> tuple[str, int]:
-    """Return host and port of ``HOST:PORT``, ``[IPv6]:PORT``, ``:PORT`` or ``PORT``, which is loopback."""
-    try:
-        parts = urlsplit(f"//{text}" if ":" in text else f"//:{text}")
-        host, port = parts.hostname or LOOPBACK, parts.port
-    except ValueError:
-        port = None
-    if port is None or host == "*" or f"//{parts.netloc}" != parts.geturl():
+    """Return host and port of ``HOST:PORT``, ``[IPv6]:PORT``, or ``:PORT``, which is loopback."""
+    host, _, port = text.rpartition(":")
+    if not (port.isdecimal() and port.isascii() and len(port) < 6 and int(port) < 65536) or host == "*":
         raise NRIError(f"{text[:MAX_LABEL]}: found no address, expected HOST:PORT, [IPv6]:PORT or :PORT up to 65535")
-    return host, port
+    return host.removeprefix("[").removesuffix("]") or LOOPBACK, int(port)
 
 
 class BridgeCollector(Collector):
