@@ -41,8 +41,8 @@ WANTED = f"/etc/systemd/system/multi-user.target.wants/{SERVICE}"
 OUTSIDE_OPTIONS = "/etc/nri/v1bridge.json"
 """The options that the systemd unit of this project names."""
 
-LINES, KERNEL_LINES, MAX_NAMES = 20, 5000, 1000
-"""Lines of the bridge's log that are shown, lines of the kernel's that are searched, and names of a directory."""
+LINES, MAX_NAMES = 20, 1000
+"""Lines of the bridge's log that are shown, and names of a directory."""
 
 LEAST = 0.5
 """Seconds that a plugin needs for an event: a process on a busy node takes a tenth of that to start."""
@@ -51,9 +51,7 @@ SELECTOR = "-l app.kubernetes.io/name=nri-v1bridge"
 """The labels of the DaemonSet's pods, for kubectl."""
 
 _NAME = re.compile(r"\d\d-.")
-_DENIED = re.compile(r"(?:apparmor=\"DENIED\"|avc: +denied).*(?:nri|v1bridge)", re.IGNORECASE)
 _OF_PLUGIN = re.compile(r"(?:; the end of its stderr:|; it wrote ).*", re.DOTALL)
-_HOLDER = re.compile(r'\("([^"]*)",pid=(\d+)')
 
 
 def examine(node: Node, check: Check) -> tuple[Findings, list[str]]:
@@ -190,27 +188,12 @@ class _Examination:
             text = f"{engine.about} has NRI on, and {engine.socket} is no socket: it was not restarted since"
             self._add(FAULT, "no-socket", text, engine.restart)
             return
-        holders = self._holders(engine.socket)
-        if holders and engine.pid not in holders:
-            pid, name = next(iter(holders.items()))
-            text = f"process {pid} ({name}) listens on {engine.socket}, and not {engine.about}"
-            self._add(FAULT, "other-listener", text, f"end that process; {engine.restart}")
-        else:
-            self._add(OK, "socket", f"{engine.about} has the socket {engine.socket}")
+        self._add(OK, "socket", f"{engine.about} has the socket {engine.socket}")
         for process in [process for process in self._outside if process.is_here]:
             wanted = process.option("--socket") or DEFAULT_SOCKET
             if same_path(wanted) != same_path(engine.socket):
                 text = f"process {process.pid} connects to {wanted}, and {engine.about} listens on {engine.socket}"
                 self._add(FAULT, "other-socket", text, f"start the bridge with --socket {engine.socket}")
-
-    def _holders(self, path: str) -> dict[int, str]:
-        """Return the processes that listen on a socket, with their names; connecting would disturb them."""
-        try:
-            lines = self.node.run("ss", "-Hxlp").replace(" /var/run/", " /run/").splitlines()
-        except OSError:
-            return {}  # such as: it is not installed
-        wanted = f" {same_path(path)} "
-        return {int(pid): name for line in lines if wanted in line for name, pid in _HOLDER.findall(line)}
 
     def configuration(self) -> None:
         """The findings of ``nri check``, without the values that it quotes."""
@@ -467,7 +450,7 @@ class _Examination:
         return any(f"{root}{name}" == fault.file or f"{root}{name} " in fault.message for name in self._not_roots)
 
     def last_lines(self) -> None:
-        """The end of the bridge's log, and what SELinux or AppArmor has denied."""
+        """The end of the bridge's log."""
         own = self._log or self._options.log_file or f"{DIRECTORY}/v1bridge.log"
         places = [own] if own.startswith("/") else []
         if not self._log.startswith("/"):
@@ -488,13 +471,6 @@ class _Examination:
             self._add(
                 NOTE, "no-lines", f"no line of {IDENTIFIER} in {', '.join(places)}", self._kubectl("logs -c bridge")
             )
-        try:
-            kernel = self.node.run("journalctl", "-k", "-n", str(KERNEL_LINES), "-o", "cat", "--no-pager", "-q")
-        except OSError:
-            return
-        for line in [line for line in kernel.splitlines() if _DENIED.search(line)][-3:]:
-            fix = "allow it in the policy: `ausearch -m avc` or `aa-logprof` help"
-            self._add(FAULT, "denied", f"the kernel's security module has denied: {shorten(line, MAX_LINE)}", fix)
 
     def _lines_of(self, where: str, *, is_own: bool) -> list[str]:
         if where == "the journal":

@@ -27,7 +27,6 @@ PLUGINS = "/etc/nri/resource.d/10.conf"
 LAUNCHED = "/opt/nri/plugins/10-v1bridge"
 SERVICE = "nri-v1bridge.service"
 SOCKET = "/run/nri/nri.sock"
-_LISTENING = 'u_str LISTEN 0 4096 {} 8302885 * 0 users:(("{}",pid={},fd=9))'
 _DUMP = """#!/bin/sh
 case $* in
 *dump*) file={root}/etc/containerd/config.toml; if grep -q refused $file; then exit 1; fi; cat $file ;;
@@ -83,16 +82,14 @@ class ScratchNode:
         self.link(f"/proc/{pid}/exe", arguments[0])
         self.link(f"/proc/{pid}/ns/mnt", namespace)
 
-    def listen(self, path: str = SOCKET, pid: int = 700) -> None:
-        """Make a socket, and have ``ss`` say that a process listens on it."""
+    def listen(self, path: str = SOCKET) -> None:
+        """Make a socket."""
         place = self.path(path)
         place.unlink(missing_ok=True)
         directory = os.open(place.parent, os.O_PATH)
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(f"/proc/self/fd/{directory}/{place.name}")  # the whole path may be too long for an address
         os.close(directory)
-        name = {700: "containerd", 710: "crio"}.get(pid, "socat")
-        self.write("/usr/bin/ss", f"#!/bin/sh\necho '{_LISTENING.format(path, name, pid)}'\n", 0o755)
 
     # What a node has
 
@@ -109,7 +106,7 @@ class ScratchNode:
         self.program("/usr/bin/crio", f"crio version {version}")
         self.process(710, "/usr/bin/crio")
         self.write("/crio-config", config)
-        self.listen(pid=710)
+        self.listen()
 
     def plugins(self, *types: str, path: str = PLUGINS) -> None:
         """Configure plugins, and install them."""

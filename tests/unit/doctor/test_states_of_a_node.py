@@ -50,11 +50,6 @@ def crio_with_hooks(node: ScratchNode) -> None:
     node.write(HOOKS, HOOK)
 
 
-def other_listener(node: ScratchNode) -> None:
-    node.process(900, "/usr/bin/socat", name="socat")
-    node.listen(pid=900)
-
-
 def not_let_in(node: ScratchNode) -> None:
     outside(node)
     node.write(CONFIG, f"{MAINTAINED}  disable_connections = true\n")
@@ -259,12 +254,6 @@ STATES: list[tuple[Callable[[ScratchNode], object], str, str, str]] = [
         RESTART,
     ),
     (
-        other_listener,
-        "other-listener",
-        "process 900 (socat) listens on /var/run/nri/nri.sock, and not containerd 1.7.24",
-        f"end that process; {RESTART}",
-    ),
-    (
         lambda node: node.write("/opt/nri/plugins/logger", "", 0o755),
         "plugin-name",
         "/opt/nri/plugins/logger: a name without two digits and a dash in front keeps containerd from starting",
@@ -449,19 +438,12 @@ def test_a_file_system_that_does_not_allow_what_is_needed_is_found(
     assert [(fault.code, fault.fix) for fault in node.faults()] == [(code, fix)]
 
 
-def test_denials_of_the_kernel_are_found(node: ScratchNode) -> None:
-    line = 'audit: type=1400 apparmor="DENIED" operation="exec" name="/opt/nri/bin/clearcfs" comm="v1bridge"'
-    node.well().write("/usr/bin/journalctl", f"#!/bin/sh\ncase $* in *-k*) echo '{line}' ;; esac\n", 0o755)
-    (fault,) = node.faults()
-    assert (fault.code, line in fault.text) == ("denied", True)
-
-
 @pytest.mark.parametrize("source", ["journal", "syslog", "file"])
 def test_the_end_of_the_log_has_no_secrets(node: ScratchNode, source: str) -> None:
     line = "Nov 22 node1 nri-v1bridge: error failed pod=a/b token=hunter2 url=https://user:hunter2@host/"
     node.well()
     if source == "journal":
-        node.write("/usr/bin/journalctl", f"#!/bin/sh\ncase $* in *-k*) ;; *) echo '{line}' ;; esac\n", 0o755)
+        node.write("/usr/bin/journalctl", f"#!/bin/sh\necho '{line}'\n", 0o755)
     elif source == "syslog":
         node.write("/var/log/syslog", f"Nov 22 node1 sshd: another\n{line}\n")
     else:
@@ -479,14 +461,6 @@ def test_a_daemon_that_sees_other_files_is_not_judged_by_these(node: ScratchNode
     assert node.faults() == []
     (finding,) = node.found("elsewhere")
     assert finding.level == "unseen"
-
-
-def test_a_listener_that_cannot_be_seen_is_no_fault(node: ScratchNode) -> None:
-    """It is in another network namespace, or ``ss`` is not installed."""
-    other_listener(node.well())
-    for text in ("#!/bin/sh\necho\n", "#!/bin/sh\nexit 1\n"):
-        node.write("/usr/bin/ss", text, 0o755)
-        assert node.faults() == []
 
 
 def test_a_node_with_many_processes_and_mounts_is_seen_whole(node: ScratchNode) -> None:
