@@ -12,7 +12,7 @@ from referencing.jsonschema import DRAFT202012
 
 from nri.adjust.document import ADJUST, UPDATES
 from nri.config.validate import HOST_CONFIG
-from nri.runtime.options import WrapperOptions
+from nri.runc.options import WrapperOptions
 from nri.types.table_explained import schema
 from nri.v1bridge import BridgeOptions
 
@@ -22,7 +22,7 @@ PLACES = {
     "configlist": "nri.config",
     "host-config": "nri.config",
     "bridge-options": "nri.v1bridge",
-    "runtime-options": "nri.runtime",
+    "runtime-options": "nri.runc",
     "adjust": "nri.adjust",
     "updates": "nri.adjust",
 }

@@ -16,7 +16,7 @@ from nri.plugins.hook_injector import HookInjectorConf
 from nri.plugins.konfine import KonfineConf
 from nri.plugins.logger import LoggerConf
 from nri.plugins.qos import QoSConf
-from nri.runtime.options import WrapperOptions
+from nri.runc.options import WrapperOptions
 from nri.types.table import Key, Table
 from nri.v1bridge import BridgeOptions
 

@@ -45,7 +45,6 @@ def _seed(name: str, text: str) -> bytes:
 
 SEEDS = (
     _seed("cpu.weight", "100\n"),
-    _seed("cpu.weight.nice", "-20\n"),
     _seed("cpu.max", "max 100000\n"),
     _seed("cpu.max", "50000 100000\n"),
     _seed("cpuset.mems", "0-3,8\n"),

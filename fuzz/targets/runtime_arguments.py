@@ -4,7 +4,7 @@ and arguments stay in their order. The input is the words, separated by NULs.
 
 from __future__ import annotations
 
-from nri.runtime.commandline import RUNS_CHAIN, CommandLine
+from nri.runc.commandline import RUNS_CHAIN, CommandLine
 
 
 def check(data: bytes) -> None:

@@ -20,13 +20,13 @@ from nri.adaptation import Runtime
 from nri.authoring import packing
 from nri.authoring.packing import remove_rpaths
 from nri.authoring.source import SourceError, about, ask, content, entry_beside, find, is_v2_source, run
-from nri.build import install
 from nri.config.entries import TYPE_PATTERN, PluginEntry
 from nri.config.plugin_conf import UNCHECKED, check_conf
 from nri.testing import Pod, conformance
 from nri.testing.invoking import is_without_cgroup
 from nri.types import gojson
 from nri.types.v1 import Result
+from nri.version import install
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

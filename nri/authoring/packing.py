@@ -28,7 +28,7 @@ NOT_IN_PLUGINS = (
     *("inspect", "pkgutil", "dataclasses", "argparse", "ctypes", "email", "hashlib", "http", "logging", "pathlib"),
     *("pickle", "random", "socket", "_ssl", "ssl", "statistics", "subprocess", "tempfile", "threading", "urllib"),
     "zipfile",
-    *("click", "jsonschema", "google", "nri.config", "nri.client", "nri.hook", "nri.runtime", "nri.cli"),
+    *("click", "jsonschema", "google", "nri.config", "nri.client", "nri.hook", "nri.runc", "nri.cli"),
 )
 """Modules that no plugin of this project needs. linecache and tokenize are not among them: a plugin that fails prints
 a traceback."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from nri.build import describe
 from nri.cli import options
 from nri.places import DEFAULT_SOCKET
+from nri.version import describe
 
 HELP = """Run v0.1 plugins for a runtime that speaks NRI v2: containerd 1.7 and later, CRI-O.
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from nri.build import install
 from nri.cli import options
 from nri.errors import NRIError, escape
+from nri.version import install
 
 
 @click.command()

@@ -30,7 +30,7 @@ from nri.process.conversation import Output, launch
 from nri.status import client
 from nri.types import DecodeError, gojson
 from nri.types.v1 import CHECK, Request, State
-from nri.v1bridge.ledger import identity
+from nri.v1bridge.counts import identity
 
 ANSWER_WITHIN = 10.0
 """Seconds that a plugin has for each answer."""

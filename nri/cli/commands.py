@@ -7,8 +7,8 @@ import os
 
 import click
 
-from nri.build import describe, install
 from nri.types.v1 import VERSION
+from nri.version import describe, install
 
 COMMANDS = {
     "apply": "Replace the host configuration, if the plugins accept it.",

@@ -2,7 +2,7 @@
 
 ``nri hook`` runs at every container's start, and importing click would take most of its time. So a valid command line
 of the hook goes straight to ``nri.hook``. So does every call as ``nri-runc`` (or ``nri-crun``, and so on) to
-``nri.runtime``. Everything else goes to click.
+``nri.runc``. Everything else goes to click.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _collect_no_garbage() -> None:
 
 def _be_runtime(argv: list[str]) -> NoReturn:
     _collect_no_garbage()
-    from nri.runtime import entry
+    from nri.runc import entry
 
     entry.end(entry.main(argv))
 

@@ -33,6 +33,8 @@ from nri.v2.api.runtimes import listed
 from nri.v2.ttrpc import StatusError
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from nri.authoring.simulated import Asked
     from nri.config.entries import PluginEntry
 
@@ -147,6 +149,7 @@ def simulate(
             on_output=timeline.line,
         )
         with (
+            timeline,
             embedded,
             simulated.bridged(embedded, given, conf, bin_dirs, made, place, timeline.asked) as installed,
         ):
@@ -232,14 +235,21 @@ class Timeline:
         self._reasons: dict[str, str] = {}  # why a plugin was skipped, by its type
         self._warnings: list[str] = []
         self._log = _Log(self._skipped, self._warnings.append)
-        logging.getLogger("nri").addHandler(self._log)
-        logging.getLogger("nri.v1bridge").setLevel(logging.DEBUG)
         self._as_json, self._calls = as_json, 0
         self._rows: list[Row] = []
         self._lines: dict[str, list[str]] = {}
         self._lock = threading.Lock()
         if not as_json:
             click.secho(_columns(*WIDTHS), bold=True)
+
+    def __enter__(self) -> Self:
+        logging.getLogger("nri").addHandler(self._log)
+        logging.getLogger("nri.v1bridge").setLevel(logging.DEBUG)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger("nri").removeHandler(self._log)
+        logging.getLogger("nri.v1bridge").setLevel(logging.NOTSET)
 
     def line(self, plugin: str, line: str) -> None:
         """Keep a line that a plugin has printed."""
@@ -309,8 +319,6 @@ class Timeline:
 
         :param installed: the v0.1 plugins, each with the states that it acts on, and a note.
         """
-        logging.getLogger("nri").removeHandler(self._log)
-        logging.getLogger("nri.v1bridge").setLevel(logging.NOTSET)
         for plugin, lines in self._lines.items():
             self._add(Row("(closed)", plugin=plugin, output=lines))
         if self._as_json:

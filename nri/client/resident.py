@@ -26,9 +26,9 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from nri.background import in_background
 from nri.client.invoker import Invoker, PluginError
 from nri.places import DEFAULT_BIN_DIRS
+from nri.process.background import in_background
 from nri.process.children import SIGKILL, await_end, has_exited, kill_group, pidfd_or_none
 from nri.process.conversation import MAX_LINE, Asked, Conversation, Output, launch, readable, unread
 from nri.process.spawn import Pipes, pipe, spawn

@@ -8,7 +8,7 @@ import re
 import stat
 from typing import TYPE_CHECKING, Any
 
-from nri import __commit__, __version__, build, trust
+from nri import __commit__, __version__, trust
 from nri.cgroups import Mounts
 from nri.config import ConfigError, load, refused
 from nri.config.in_use import InUse
@@ -19,13 +19,14 @@ from nri.doctor.node import FAULT, MAX_LINE, NOTE, OK, UNSEEN, Findings, reason,
 from nri.errors import escape
 from nri.places import CONTAINERD_CONF_FILE, DEFAULT_SOCKET, RUNTIME_OPTIONS_FILE, beside
 from nri.process import watchdog
-from nri.runtime.options import load as load_runtime_options
+from nri.runc.options import load as load_runtime_options
 from nri.status import AskError, NoBridgeError, judge, status
 from nri.status.client import UNUSABLE, unusable
 from nri.status.judging import CONNECTED, WELL
 from nri.types.gojson import shorten
 from nri.v1bridge.log import DIRECTORY, IDENTIFIER
 from nri.v1bridge.options import BridgeOptions
+from nri.version import describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -105,7 +106,7 @@ class _Examination:
     def versions(self) -> None:
         """This build, Python, the kernel, the distribution, cgroups."""
         system = os.uname()
-        self._add(OK, "nri", f"nri {build.describe()}, Python {platform.python_version()}")
+        self._add(OK, "nri", f"nri {describe()}, Python {platform.python_version()}")
         self._add(OK, "kernel", f"{system.sysname} {system.release} {system.machine}")
         name = re.search(r"^PRETTY_NAME=[\"']?([^\"'\n]{1,100})", self._text("/etc/os-release"), re.MULTILINE)
         self._add(OK, "distribution", name[1] if name else "unknown distribution: no name in /etc/os-release")
@@ -335,7 +336,7 @@ class _Examination:
         self._add(OK, "answers", f"process {bridge['pid']} is v1bridge {bridge['version']}: {bridge['state']}")
         if (bridge["version"], bridge["commit"] or "") != (__version__, __commit__):
             text = f"it is v1bridge {bridge['version']} (commit {bridge['commit'] or 'unknown'}), and this is nri"
-            self._add(NOTE, "old-bridge", f"{text} {build.describe()}: it was not restarted since", self._restart())
+            self._add(NOTE, "old-bridge", f"{text} {describe()}: it was not restarted since", self._restart())
         codes = {finding.code for finding in self.findings if finding.level == FAULT}
         is_known = codes & {"invalid", "plugin", "not-roots"}
         verdict = judge(document)

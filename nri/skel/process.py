@@ -258,8 +258,8 @@ def _help(plugin: Plugin) -> str:
 
 
 def _version(plugin: Plugin) -> str:
-    from nri.build import describe
     from nri.types.serve import VERSION as SERVE_VERSION
+    from nri.version import describe
 
     about: dict[str, Any] = {"type": plugin.type, "version": plugin.version, "nri": VERSION, "extensions": EXTENSIONS}
     if plugin.acts_on:

@@ -17,10 +17,11 @@ import struct
 import time
 from _socket import AF_UNIX, SO_SNDTIMEO, SOCK_STREAM, SOL_SOCKET, socket
 
-from nri import peer, trust
+from nri import trust
 from nri.errors import NRIError, bounded, escape
 from nri.files import describe
 from nri.places import DEFAULT_RECORD_DIR, beside
+from nri.process import peer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from nri.places import beside
 from nri.types.v1 import State
 from nri.v1bridge import requests
 from nri.v1bridge.chains import Chains
-from nri.v1bridge.ledger import Ledger
+from nri.v1bridge.counts import Counts
 from nri.v1bridge.status import CONNECTED, CONNECTING, Status, StatusSocket
 from nri.v2 import api, stub
 from nri.v2.api import events
@@ -68,9 +68,9 @@ class Bridge(stub.V2Plugin):
         is_alone: Callable[[float], bool] = lambda within: True,
     ) -> None:
         self._adopt, self._launched = adopt, launched
-        self._ledger = Ledger([events.BY_EVENT[event].rpc for event in handlers(self)])
-        self.chains = Chains(options, self._ledger, subreaper, invoker, is_alone)
-        self.status = Status(self.chains, self._ledger)
+        self._counts = Counts([events.BY_EVENT[event].rpc for event in handlers(self)])
+        self.chains = Chains(options, self._counts, subreaper, invoker, is_alone)
+        self.status = Status(self.chains, self._counts)
         self._status_socket = StatusSocket(self.status.answer)
         self._pods = requests.Pods()
         self._abilities = requests.BridgeAbilities("this runtime", (0, 2))
@@ -179,7 +179,7 @@ class Bridge(stub.V2Plugin):
 
     def answered(self, call: Call) -> None:
         """Count the event, and look after the status socket."""
-        self._ledger.answered(call)
+        self._counts.answered(call)
         self._status_socket.renew()
 
     def open_status(self) -> None:

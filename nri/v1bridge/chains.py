@@ -24,8 +24,8 @@ from nri.process import children, watchdog
 from nri.process.conversation import Stop
 from nri.types.v1 import RELEASE, State
 from nri.v1bridge.configuration import Configuration
+from nri.v1bridge.counts import identity, split_name
 from nri.v1bridge.late import NO_CONFIGURATION, Worker, living, own_pod
-from nri.v1bridge.ledger import identity, split_name
 from nri.v1bridge.log import EventLog, late_line
 from nri.v1bridge.memory import DONE, MISSED_SETUP, REAPPLY, Holding, Memory, Ran, Verdict, compare
 from nri.v1bridge.memory import RELEASE as RELEASES
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from nri.config.entries import PluginEntry
     from nri.process.subreaper import Subreaper
     from nri.types.v1 import Request, Result
-    from nri.v1bridge.ledger import Ledger
+    from nri.v1bridge.counts import Counts
     from nri.v1bridge.log import EventLines
     from nri.v1bridge.memory import Due, Row
     from nri.v1bridge.options import BridgeOptions
@@ -122,20 +122,20 @@ class Chains:
 
     The parameters are those of ``nri.v1bridge.bridge.Bridge``.
 
-    :param ledger: counts what has run.
+    :param counts: counts what has run.
     """
 
     def __init__(
         self,
         options: BridgeOptions,
-        ledger: Ledger,
+        counts: Counts,
         subreaper: Subreaper | None,
         invoker: Invoker | None,
         is_alone: Callable[[float], bool],
     ) -> None:
         self.options = options
         self.configuration = Configuration(options.conf_dir, options.conf_file, options.record_dir)
-        self._given, self._ledger, self._subreaper = invoker, ledger, subreaper
+        self._given, self._counts, self._subreaper = invoker, counts, subreaper
         self.residents = Residents(options.bin_dirs, check_owner=options.check_owner)
         self._made = Made(ConfigList(), options)
         self._stamp, self._stamped = 0, object()
@@ -597,7 +597,7 @@ class Chains:
             with contextlib.suppress(IndexError):  # another thread has taken it
                 lines, seconds, error = self._ran.popleft()
                 lines.end(seconds, error)
-                self._ledger.ran(lines)
+                self._counts.ran(lines)
 
     def _event_now(self) -> dict[str, Any] | None:
         if (now := self._in_progress) is None:

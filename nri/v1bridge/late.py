@@ -18,7 +18,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from nri.background import in_background
+from nri.process.background import in_background
 from nri.process.children import stat_fields
 from nri.types.v1 import State
 from nri.v1bridge.log import late_line

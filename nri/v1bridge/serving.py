@@ -12,11 +12,11 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from nri import peer, trust
-from nri.build import describe
+from nri import trust
 from nri.config.loading import read_options
 from nri.errors import NRIError, escape, reason_of
 from nri.places import beside
+from nri.process import peer
 from nri.process.libc_spawn import spawn_unlocked
 from nri.process.spawn import prepare_process, set_name, use
 from nri.process.subreaper import Subreaper
@@ -28,6 +28,7 @@ from nri.v1bridge.options import adopt as adopt_options
 from nri.v1bridge.status import CONNECTING
 from nri.v2 import stub
 from nri.v2.api.names import SOCKET_VARIABLE
+from nri.version import describe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

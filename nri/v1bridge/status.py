@@ -17,11 +17,11 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from nri import __commit__, __date__, __version__, peer, trust
-from nri.background import in_background
+from nri import __commit__, __date__, __version__, trust
 from nri.client import PluginError
 from nri.errors import NRIError, escape, reason_of
-from nri.process import watchdog
+from nri.process import peer, watchdog
+from nri.process.background import in_background
 from nri.v1bridge.log import describe as log_of
 from nri.v2.api.runtimes import nri_version
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from nri.client import Invoker
     from nri.config.entries import PluginEntry
     from nri.v1bridge.chains import Chains
-    from nri.v1bridge.ledger import Ledger
+    from nri.v1bridge.counts import Counts
     from nri.v2.stub import RuntimeInfo
 
 CONNECTED, CONNECTING = "connected", "connecting"
@@ -59,8 +59,8 @@ MAX_TEXT, HIDDEN = 2048, "(not shown)"
 class Status:
     """The status of a bridge. All methods may be called from any thread."""
 
-    def __init__(self, chains: Chains, ledger: Ledger) -> None:
-        self._chains, self._ledger = chains, ledger
+    def __init__(self, chains: Chains, counts: Counts) -> None:
+        self._chains, self._counts = chains, counts
         self._started = time.time()
         self._runtime: dict[str, Any] = dict.fromkeys(("name", "version", "nri", "since", "synchronized"))
         self._connections = 0
@@ -95,7 +95,7 @@ class Status:
         return json.dumps(answer).encode() + b"\n"
 
     def _prove(self, checked: Sequence[tuple[str, Sequence[int]]]) -> dict[str, Any]:
-        self._ledger.prove([(type_, tuple(binary)) for type_, binary in checked])
+        self._counts.prove([(type_, tuple(binary)) for type_, binary in checked])
         return {"checked": len(checked)}
 
     def _reapply(
@@ -117,7 +117,7 @@ class Status:
         self._chains.memory.retry()  # not with the lock, which an event takes to be counted
         self._chains.note_runs()
         described, why_unwatched = configuration.describe(), watchdog.look() or None
-        with self._ledger.lock:
+        with self._counts.lock:
             document = {
                 "protocol": PROTOCOL,
                 "time": time.time(),
@@ -125,8 +125,8 @@ class Status:
                 "runtime": {**self._runtime, "connections": self._connections},
                 "configuration": described,
                 "plugins": [self._plugin(plugin, client.invoker) for plugin in client.config.plugins],
-                "refusals": self._ledger.refusals(),
-                "events": self._ledger.events(),
+                "refusals": self._counts.refusals(),
+                "events": self._counts.events(),
                 **self._chains.describe(),
                 "watchdog": why_unwatched,
                 "log": log_of(),
@@ -169,7 +169,7 @@ class Status:
             "problem": problem,
             "build": standing.build or None,
             "resident": {"state": standing.state, "reason": standing.reason or None},
-            **self._ledger.runs(plugin, binary or ""),
+            **self._counts.runs(plugin, binary or ""),
         }
 
 

@@ -45,7 +45,7 @@ from nri.plugins.konfine import EXCLUSIVE, Konfine
 from nri.plugins.logger import Logger
 from nri.plugins.qos import QoS
 from nri.plugins.ulimit_adjuster import UlimitAdjuster
-from nri.runtime.options import load as load_runtime_options
+from nri.runc.options import load as load_runtime_options
 from nri.skel import Plugin
 from nri.skel.process import answer_of, schema_of
 from nri.status.judging import judge

@@ -12,7 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from harness.json_schemas import PLACES
-from nri.build import install
+from nri.version import install
 from tests.support.wheels import build, copy_sources, environment, patiently, run
 
 ROOT = Path(__file__).parent.parent.parent

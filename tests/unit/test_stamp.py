@@ -58,9 +58,9 @@ def written(tree: Path) -> str:
     copy = tree.parent / "copy"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(tree / "nri", copy / "nri")
-    shutil.copy(ROOT / "nri/build.py", copy / "nri")
+    shutil.copy(ROOT / "nri/version.py", copy / "nri")
     stamp(tree, str(copy / "nri/__init__.py"))
-    return run(copy, sys.executable, "-c", "from nri.build import describe; print(describe())")
+    return run(copy, sys.executable, "-c", "from nri.version import describe; print(describe())")
 
 
 def test_without_git_the_commit_is_unknown(tree: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nri.build import install
+from nri.version import install
 from tests.integration.authoring.authored import SOURCE, build, plugin
 from tests.integration.cli.running import COMMAND, inside
 from tests.support.processes import command_lines

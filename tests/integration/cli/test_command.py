@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import nri
-from nri.build import describe
 from nri.cli.commands import COMMANDS
+from nri.version import describe
 from tests.integration.cli.running import COMMAND, SOURCE, inside, process
 from tests.support.processes import MEASURED
 

@@ -18,7 +18,7 @@ from nri.status import status
 from nri.status.judging import judge
 from nri.v2 import api
 from tests.integration.hook.running import Ran
-from tests.integration.runtime.conftest import Runtime as RuntimeOfBundles
+from tests.integration.runc.conftest import Runtime as RuntimeOfBundles
 from tests.integration.v1bridge.bridge_process import BridgeProcess, start_container
 from tests.support.host import OCI_CONFIG, Host, plugin
 from tests.support.pods import container, pod

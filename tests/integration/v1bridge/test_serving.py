@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from nri.build import describe
 from nri.v2 import api
 from nri.v2.stub import runner
 from nri.v2.ttrpc import StatusError
+from nri.version import describe
 from tests.integration.cli.running import process
 from tests.integration.v1bridge.bridge_process import COMMAND, BridgeProcess, slow, start_container
 from tests.support.host import Host, plugin

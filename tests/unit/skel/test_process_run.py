@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from nri import skel
-from nri.build import describe
 from nri.errors import NRIError
 from nri.skel import process
 from nri.types.v1 import Request, Result, State
+from nri.version import describe
 
 REQUEST = b'{"version":"0.1","state":"create","id":"a","sandboxID":"b","pid":1,"spec":null}'
 NAMED = REQUEST.replace(b"null", b'null,"conf":{"name":"a","size":7}')

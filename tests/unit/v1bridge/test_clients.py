@@ -14,7 +14,7 @@ from nri.client.resident import Residents
 from nri.config.entries import ConfigList, PluginEntry
 from nri.v1bridge import chains as module
 from nri.v1bridge.chains import Chains
-from nri.v1bridge.ledger import Ledger
+from nri.v1bridge.counts import Counts
 from nri.v1bridge.options import BridgeOptions
 from tests.unit.v1bridge.configured import loading
 
@@ -59,7 +59,7 @@ def options(conf: Path, **changes: Any) -> BridgeOptions:
 
 
 def served(options: BridgeOptions) -> Chains:
-    return Chains(options, Ledger(), None, None, lambda within: True)
+    return Chains(options, Counts(), None, None, lambda within: True)
 
 
 def test_residents_get_each_configuration_once(conf: Path, residents: list[Noted]) -> None:

@@ -13,8 +13,8 @@ import pytest
 from nri.files import UnfitFileError, open_log
 from nri.plugins.logger import Logger
 from nri.process.reporter import Reporter
-from nri.runtime.commandline import CommandLine
-from nri.runtime.report import Report
+from nri.runc.commandline import CommandLine
+from nri.runc.report import Report
 from nri.testing import invoke
 from nri.types.v1 import Request
 from nri.v1bridge import log as bridge_log

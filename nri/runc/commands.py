@@ -23,8 +23,8 @@ import sys
 from nri import files, trust
 from nri.client.oci import MAX_CONFIG, parse_config, spec_from_oci
 from nri.errors import NRIError, escape
-from nri.runtime.commandline import RESOURCES
-from nri.runtime.invocation import EndedError, bare_spec_of, request, spec_of
+from nri.runc.commandline import RESOURCES
+from nri.runc.invocation import EndedError, bare_spec_of, request, spec_of
 from nri.types import DecodeError, gojson
 from nri.types.jsonobject import mismatch
 from nri.types.v1 import State
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
 
-    from nri.runtime.invocation import HostChains, Invocation
+    from nri.runc.invocation import HostChains, Invocation
 
 
 _LAST_PID = 1 << 22  # proc(5), pid_max

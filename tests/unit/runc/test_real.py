@@ -2,7 +2,7 @@
 
 import pytest
 
-from nri.runtime.real import original
+from nri.runc.real import original
 
 PACKED = {"LD_LIBRARY_PATH": "/opt/nri/lib/_internal", "_PYI_ARCHIVE_FILE": "/opt/nri/lib/nri"}
 

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from nri.runtime.commandline import COMMANDS, GLOBAL, OPTIONS, RUNS_CHAIN, CommandLine
+from nri.runc.commandline import COMMANDS, GLOBAL, OPTIONS, RUNS_CHAIN, CommandLine
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.runtime.conftest import Runtime
+from tests.integration.runc.conftest import Runtime
 from tests.support.waiting import SOON, wait_until
 
 HEAVY = (
@@ -93,16 +93,16 @@ def test_nothing_heavy_is_imported(runtime: Runtime, words: tuple[str, ...]) -> 
 
 def test_without_options_next_to_nothing_is_imported(runtime: Runtime) -> None:
     runtime.options.unlink()
-    code = f"{PRINT_MODULES}\nimport nri.runtime.real as real\nreal.DIRECTORIES = ({str(runtime.real.parent)!r},)"
+    code = f"{PRINT_MODULES}\nimport nri.runc.real as real\nreal.DIRECTORIES = ({str(runtime.real.parent)!r},)"
     done = runtime.run("state", "web", code=code)
     loaded = {name.removeprefix("nri.") for name in eval(done.stderr.splitlines()[0]) if name.startswith("nri.")}
-    assert loaded == {"errors", "places", "runtime", "runtime.commandline", "runtime.entry", "runtime.real"}
+    assert loaded == {"errors", "places", "runc", "runc.commandline", "runc.entry", "runc.real"}
 
 
 def test_the_command_goes_to_the_runtime_by_its_name_behind_a_link(runtime: Runtime) -> None:
     code = (
-        f"import sys, nri.runtime.real as real\nreal.DIRECTORIES = ({str(runtime.real.parent)!r},)\n"
-        "import nri.runtime.entry as entry\nentry.main.__defaults__ = ('/nonexistent',)\n"
+        f"import sys, nri.runc.real as real\nreal.DIRECTORIES = ({str(runtime.real.parent)!r},)\n"
+        "import nri.runc.entry as entry\nentry.main.__defaults__ = ('/nonexistent',)\n"
         "sys.argv = {argv!r}\nfrom nri.cli.entry import main\nmain()"
     )
     runtime.script("print(words)")

@@ -11,12 +11,12 @@ import pytest
 from nri.client import PluginError, Step
 from nri.config.entries import PluginEntry
 from nri.types.v1 import Request, Result
-from nri.v1bridge.ledger import (
+from nri.v1bridge.counts import (
     BOUNDS,
     MAX_ERROR,
     MAX_PLUGINS,
     MAX_REFUSALS,
-    Ledger,
+    Counts,
     identity,
 )
 from nri.v1bridge.log import EventLines, EventLog
@@ -48,18 +48,18 @@ def step(plugin: str = "a", error: str = "", *, seconds: float = 0.002, source: 
 
 
 def ran(
-    ledger: Ledger,
+    counts: Counts,
     *steps: Step,
     state: str = "create",
     name: str = "default/web/app",
 ) -> None:
     lines = EventLines(EventLog(), Request(state=state, id="c1", sandbox_id="p1"), name)
     lines.steps += steps
-    ledger.ran(lines)
+    counts.ran(lines)
 
 
-def runs_of(ledger: Ledger, plugin: str, source: str = CONF) -> dict[str, Any]:
-    return ledger.runs(PluginEntry(type=plugin, source=source), f"/opt/nri/bin/{plugin}")
+def runs_of(counts: Counts, plugin: str, source: str = CONF) -> dict[str, Any]:
+    return counts.runs(PluginEntry(type=plugin, source=source), f"/opt/nri/bin/{plugin}")
 
 
 def answered(event: str, begun: float, ended: float, *, seconds: float = 2.0) -> Call:
@@ -69,10 +69,10 @@ def answered(event: str, begun: float, ended: float, *, seconds: float = 2.0) ->
 
 
 def test_a_value_counts_below_the_bound_that_it_does_not_exceed() -> None:
-    ledger = Ledger()
+    counts = Counts()
     for value in (0.0, 0.001, 0.0011, 5.0, 5.1):
-        ran(ledger, step(seconds=value))
-    assert runs_of(ledger, "a")["seconds"] == {
+        ran(counts, step(seconds=value))
+    assert runs_of(counts, "a")["seconds"] == {
         "bounds": BOUNDS,
         "counts": [2, 1, *[0] * (len(BOUNDS) - 3), 1, 1],
         "sum": 0.0 + 0.001 + 0.0011 + 5.0 + 5.1,
@@ -80,12 +80,12 @@ def test_a_value_counts_below_the_bound_that_it_does_not_exceed() -> None:
 
 
 def test_the_runs_of_a_plugin_are_counted_by_state_and_outcome() -> None:
-    ledger = Ledger()
-    ran(ledger, step(), step("b", "no cgroup", ignored=True))
-    ran(ledger, step(error="no result after 2 s", killed=True))
-    ran(ledger, step(error="exit status 3"), state="delete")
-    ran(ledger, step(), state="delete")
-    runs = runs_of(ledger, "a")
+    counts = Counts()
+    ran(counts, step(), step("b", "no cgroup", ignored=True))
+    ran(counts, step(error="no result after 2 s", killed=True))
+    ran(counts, step(error="exit status 3"), state="delete")
+    ran(counts, step(), state="delete")
+    runs = runs_of(counts, "a")
     assert runs["runs"] == {
         "create": {"ok": 1, "error": 0, "killed": 1, "ignored": 0, "refused": 0},
         "delete": {"ok": 1, "error": 1, "killed": 0, "ignored": 0, "refused": 0},
@@ -98,25 +98,25 @@ def test_the_runs_of_a_plugin_are_counted_by_state_and_outcome() -> None:
     last = runs["lastError"]
     assert last.pop("time") > 0
     assert last == {"state": "delete", "pod": "default/web", "container": "app", "error": "exit status 3"}
-    assert runs_of(ledger, "b")["runs"]["create"]["ignored"] == 1
-    assert runs_of(ledger, "a", "/etc/nri/resource.d/20.conf")["runs"] == {}  # another entry of the type
-    ran(ledger, step(error="\x1b[31m" + "x" * 100_000))
-    error = runs_of(ledger, "a")["lastError"]["error"]
+    assert runs_of(counts, "b")["runs"]["create"]["ignored"] == 1
+    assert runs_of(counts, "a", "/etc/nri/resource.d/20.conf")["runs"] == {}  # another entry of the type
+    ran(counts, step(error="\x1b[31m" + "x" * 100_000))
+    error = runs_of(counts, "a")["lastError"]["error"]
     assert len(error.encode()) <= MAX_ERROR
     assert error.isprintable()
 
 
 def test_the_last_outcome_counts_for_the_same_executable_and_entry(tmp_path: Path) -> None:
-    ledger, binary = Ledger(), tmp_path / "a"
+    counts, binary = Counts(), tmp_path / "a"
     entry, other = PluginEntry(type="a", source=CONF), PluginEntry(type="a", source=CONF, timeout=3.0)
 
     def last(plugin: PluginEntry) -> dict[str, str]:
-        return outcomes(ledger.runs(plugin, str(binary)))
+        return outcomes(counts.runs(plugin, str(binary)))
 
     def run(state: str, error: str = "") -> None:
         made = step(error=error)
         made.binary = str(binary)
-        ran(ledger, made, state=state)
+        ran(counts, made, state=state)
 
     binary.write_text("one")
     run("create", "no")
@@ -138,14 +138,14 @@ def seconds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("seconds")
 def test_failure_counts_from_the_first_of_them_until_a_run_or_a_check_proves_the_plugin(tmp_path: Path) -> None:
-    ledger, binary = Ledger(), tmp_path / "a"
+    counts, binary = Counts(), tmp_path / "a"
     binary.write_text("one")
 
     def run(state: str = "create", error: str = "", **about: Any) -> dict[str, Any]:
         made = step(error=error, **about)
         made.binary = str(binary)
-        ran(ledger, made, state=state, name=f"default/{error or 'web'}/app")
-        return dict(ledger.runs(made.plugin, str(binary))["last"][state])
+        ran(counts, made, state=state, name=f"default/{error or 'web'}/app")
+        return dict(counts.runs(made.plugin, str(binary))["last"][state])
 
     first, second = run(error="one"), run(error="two")
     about = {"outcome": "error", "since": first["time"], "time": first["time"] + 1, "state": "create"}
@@ -155,55 +155,55 @@ def test_failure_counts_from_the_first_of_them_until_a_run_or_a_check_proves_the
     run("update", "killed", killed=True)
     run("delete")
     assert run("delete", "gone", killed=True, abandoned=True)["outcome"] == "ok"  # which says nothing of it
-    ledger.prove([("b", identity(str(binary))), ("a", (1, 2, 3))])
-    last = ledger.runs(PluginEntry(type="a", source=CONF), str(binary))
+    counts.prove([("b", identity(str(binary))), ("a", (1, 2, 3))])
+    last = counts.runs(PluginEntry(type="a", source=CONF), str(binary))
     assert outcomes(last) == {"create": "error", "update": "killed", "delete": "ok"}
-    ledger.prove([("a", identity(str(binary)))])
-    last = ledger.runs(PluginEntry(type="a", source=CONF), str(binary))
+    counts.prove([("a", identity(str(binary)))])
+    last = counts.runs(PluginEntry(type="a", source=CONF), str(binary))
     assert outcomes(last) == {"delete": "ok"}
     assert last["lastError"]["error"] == "killed: gone"
 
 
 @pytest.mark.usefixtures("seconds")
 def test_refusals_are_kept_until_the_container_is_admitted() -> None:
-    ledger = Ledger()
+    counts = Counts()
     for name in ("default/a/app", "default/b", "default/a/app"):
-        ran(ledger, step(error="no CPU", refused=True, ignored=True), name=name)
+        ran(counts, step(error="no CPU", refused=True, ignored=True), name=name)
     assert [
-        (each["pod"], each["container"], each["plugin"], each["count"], each["error"]) for each in ledger.refusals()
+        (each["pod"], each["container"], each["plugin"], each["count"], each["error"]) for each in counts.refusals()
     ] == [("default/b", None, "a", 1, "no CPU"), ("default/a", "app", "a", 2, "no CPU")]
-    assert ledger.refusals()[1]["since"] < ledger.refusals()[1]["time"]
-    runs = runs_of(ledger, "a")
+    assert counts.refusals()[1]["since"] < counts.refusals()[1]["time"]
+    runs = runs_of(counts, "a")
     assert (runs["runs"]["create"]["refused"], runs["lastError"]) == (3, None)
-    ran(ledger, step(), name="default/a/app")
-    ran(ledger, step(error="broken"), name="default/b")
-    assert ledger.refusals() == []
+    ran(counts, step(), name="default/a/app")
+    ran(counts, step(error="broken"), name="default/b")
+    assert counts.refusals() == []
     for number in range(MAX_REFUSALS + 5):
-        ran(ledger, step(error="no CPU", refused=True), name=f"default/{number}")
-    assert [each["pod"] for each in ledger.refusals()][::63] == ["default/5", "default/68"]
+        ran(counts, step(error="no CPU", refused=True), name=f"default/{number}")
+    assert [each["pod"] for each in counts.refusals()][::63] == ["default/5", "default/68"]
 
 
 def test_the_plugins_that_ran_longest_ago_are_forgotten() -> None:
-    ledger = Ledger()
+    counts = Counts()
     for number in range(MAX_PLUGINS):
-        ran(ledger, step(f"p{number}"))
-    ran(ledger, step("p0"))
-    ran(ledger, step("new"))
-    assert [outcomes(runs_of(ledger, name)) for name in ("p0", "p1", "p2", "new")] == [OK, {}, OK, OK]
+        ran(counts, step(f"p{number}"))
+    ran(counts, step("p0"))
+    ran(counts, step("new"))
+    assert [outcomes(runs_of(counts, name)) for name in ("p0", "p1", "p2", "new")] == [OK, {}, OK, OK]
 
 
 def test_events_are_counted_by_name() -> None:
-    ledger = Ledger()
-    ledger.answered(answered("StopContainer", 0.0, 0.0005))
-    ledger.answered(answered("StartContainer", 0.002, 0.004))
+    counts = Counts()
+    counts.answered(answered("StopContainer", 0.0, 0.0005))
+    counts.answered(answered("StartContainer", 0.002, 0.004))
     failed = answered("StartContainer", 0.0, 1.1)
     failed.has_failed = True
     late = answered("StartContainer", 0.0, 2.2)
     late.has_failed = late.is_late = True
     endless = answered("StartContainer", 0.0, 30.0, seconds=0)
     for each in (failed, late, endless):
-        ledger.answered(each)
-    start, stop = ledger.events()
+        counts.answered(each)
+    start, stop = counts.events()
     assert (start["event"], stop["event"]) == ("StartContainer", "StopContainer")
     assert {key: start[key] for key in ("answered", "errors", "late", "nearDeadline")} == {
         "answered": 4,
@@ -217,14 +217,14 @@ def test_events_are_counted_by_name() -> None:
 
 
 def test_events_of_many_threads_are_all_counted() -> None:
-    ledger = Ledger()
+    counts = Counts()
 
     def work(_: int) -> None:
         for _ in range(100):
-            ran(ledger, step())
-            ledger.answered(answered("StartContainer", 0.0, 0.001))
+            ran(counts, step())
+            counts.answered(answered("StartContainer", 0.0, 0.001))
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(work, range(8)))
-    assert runs_of(ledger, "a")["runs"]["create"]["ok"] == 800
-    assert ledger.events()[0]["answered"] == 800
+    assert runs_of(counts, "a")["runs"]["create"]["ok"] == 800
+    assert counts.events()[0]["answered"] == 800

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.integration.cli.running import process
-from tests.integration.runtime.conftest import Runtime
+from tests.integration.runc.conftest import Runtime
 from tests.support.cgroup_node import CONTAINER, CgroupNode, install_own
 from tests.support.host import OCI_CONFIG
 

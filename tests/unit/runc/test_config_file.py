@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nri.errors import NRIError
-from nri.runtime.commands import ConfigFile
+from nri.runc.commands import ConfigFile
 
 OLD = '{"ociVersion": "1.0.2",  "process": {}}'
 NEW = {"ociVersion": "1.0.2", "process": {"env": ["A=\u00e9"]}}

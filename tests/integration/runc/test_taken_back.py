@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.runtime.conftest import Runtime
+from tests.integration.runc.conftest import Runtime
 from tests.support.processes import is_running
 from tests.support.waiting import SOON, until, wait_until
 

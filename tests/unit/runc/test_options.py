@@ -6,7 +6,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from nri.runtime.options import WrapperOptions, load
+from nri.runc.options import WrapperOptions, load
 
 ALL = {
     "runtime": "/usr/bin/crun",

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     from nri.adjust import Changes
     from nri.process.conversation import Output
-    from nri.runtime.commandline import CommandLine
-    from nri.runtime.options import WrapperOptions
-    from nri.runtime.real import Real
-    from nri.runtime.report import Report
+    from nri.runc.commandline import CommandLine
+    from nri.runc.options import WrapperOptions
+    from nri.runc.real import Real
+    from nri.runc.report import Report
 
 ANSWERS_WITHIN = 30.0
 """Seconds for a command of the real runtime that is a call of our own."""

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from nri import peer
+from nri.process import peer
 
 _TELL = "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.recv(1)"
 

@@ -72,7 +72,7 @@ class Runtime:
 
     def command(self, *words: str, code: str = "") -> list[str]:
         program = (
-            f"import sys\n{code}\nfrom nri.runtime import entry\n"
+            f"import sys\n{code}\nfrom nri.runc import entry\n"
             f"entry.end(entry.main(['nri-real', *sys.argv[1:]], {str(self.options)!r}))"
         )
         return [sys.executable, "-S", "-c", program, *words]

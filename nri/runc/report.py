@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TextIO
 
-    from nri.runtime.commandline import CommandLine
+    from nri.runc.commandline import CommandLine
 
 
 class Report:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.integration.runtime.conftest import Runtime
+from tests.integration.runc.conftest import Runtime
 from tests.support.host import OCI_CONFIG
 from tests.support.waiting import wait_until
 

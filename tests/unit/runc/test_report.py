@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from nri.runtime.commandline import CommandLine
-from nri.runtime.report import Report
+from nri.runc.commandline import CommandLine
+from nri.runc.report import Report
 
 JSON = '{"level":"error","msg":"nri-runc create: plugin a: said \\"no\\"","time":"TIME"}'
 TEXT = 'time="TIME" level=error msg="nri-runc create: plugin a: said \\"no\\""'

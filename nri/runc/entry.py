@@ -11,15 +11,15 @@ import sys
 
 from nri.errors import NRIError
 from nri.places import RUNTIME_OPTIONS_FILE
-from nri.runtime.commandline import REFUSED_IF_BROKEN, RUNS_CHAIN, CommandLine
-from nri.runtime.real import Real, find
+from nri.runc.commandline import REFUSED_IF_BROKEN, RUNS_CHAIN, CommandLine
+from nri.runc.real import Real, find
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import NoReturn
 
-    from nri.runtime.options import WrapperOptions
+    from nri.runc.options import WrapperOptions
 
 PREFIX = "nri-"
 """The beginning of the names that this program may be called by; the rest is the real runtime's name."""
@@ -37,14 +37,14 @@ def main(argv: Sequence[str], options_file: str = RUNTIME_OPTIONS_FILE) -> int:
     try:
         options = None
         if runs_chain or os.path.lexists(options_file):
-            from nri.runtime.options import load
+            from nri.runc.options import load
 
             options = load(options_file)
         real = Real(find(options.runtime or wanted if options else wanted, argv[0]))
         if options is None or not (runs_chain or options.fault):
             real.execute(line.words)
     except NRIError as error:
-        from nri.runtime.report import Report
+        from nri.runc.report import Report
 
         Report(name, line, sys.stderr, is_crun="crun" in name).error(str(error))
         return 1
@@ -54,7 +54,7 @@ def main(argv: Sequence[str], options_file: str = RUNTIME_OPTIONS_FILE) -> int:
 def _run(name: str, line: CommandLine, real: Real, options: WrapperOptions) -> int:
     import _signal  # type: ignore[import-not-found] # the signal module would import enum
 
-    from nri.runtime.report import Report
+    from nri.runc.report import Report
 
     report = Report(name, line, sys.stderr, is_crun=real.is_crun)
     report.log_file = options.log_file
@@ -65,8 +65,8 @@ def _run(name: str, line: CommandLine, real: Real, options: WrapperOptions) -> i
                 return 1
             report.note(options.fault)
             real.execute(line.words)
-        from nri.runtime import commands
-        from nri.runtime.invocation import EndedError, Invocation
+        from nri.runc import commands
+        from nri.runc.invocation import EndedError, Invocation
 
         if _signal.getsignal(_signal.SIGINT) != _signal.SIG_IGN:
             _signal.signal(_signal.SIGINT, _signal.SIG_DFL)

@@ -32,7 +32,7 @@ MAX_REFUSALS = 64
 """Pods and containers that plugins have refused, which are kept; the oldest are dropped."""
 
 
-class Ledger:
+class Counts:
     """Counts events and runs, as docs/status.md has them.
 
     Any thread may note; readers hold ``lock``.
