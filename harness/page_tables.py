@@ -38,6 +38,9 @@ TABLES = {
     "logger": LoggerConf.table,
 }
 
+_NOT_SHOWN = {"$schema", "mountinfo", "run", "sys"}
+"""Keys that are not for users; the last three are for tests: where a made-up node has what a real one has at /."""
+
 _TABLE = re.compile(r"(?<=<!-- keys: )([\w -]+)( -->\n\n)(?:\|.*\n)*")
 
 
@@ -53,7 +56,7 @@ def _text(table: Table) -> str:
 
 def _rows(table: Table, prefix: str) -> Iterator[tuple[str, ...]]:
     for key in table.keys.values():
-        if key.name == "$schema":
+        if key.name in _NOT_SHOWN:
             continue
         inner, dots = key.rule, f"{prefix}{key.name}."
         if inner.kind is list:
