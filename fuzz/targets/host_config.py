@@ -9,9 +9,8 @@ from harness import json_schemas
 
 from fuzz.targets.wire_messages import SEEDS as MESSAGES
 from nri.config import validate
-from nri.config.diagnostics import diagnose
+from nri.config.diagnostics import SourcePositions, diagnose
 from nri.config.entries import ConfigList
-from nri.config.source_positions import SourcePositions
 from nri.types import DecodeError, gojson
 
 JSON = True

@@ -15,11 +15,11 @@ from nri.client import Invoker, PluginError
 from nri.client.resident import try_resident
 from nri.client.unstartable import NOT_RUN, WINDOWS, explain, has_windows_ends
 from nri.config import Fault, refused
+from nri.config.diagnostics import SourcePositions
 from nri.config.entries import PluginEntry
 from nri.config.in_use import why_not
 from nri.config.loading import unread
 from nri.config.plugin_conf import check_conf, fault_at, openness_note, unlisted_states
-from nri.config.source_positions import SourcePositions
 from nri.config.when import SKIP
 from nri.doctor import engines
 from nri.doctor.node import Node

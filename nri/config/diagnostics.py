@@ -5,16 +5,26 @@ The search ends at a limit.
 
 from __future__ import annotations
 
+import bisect
 import codecs
 import itertools
+import json
+import re
+import sys
+from typing import TYPE_CHECKING, NamedTuple
 
-from nri.config.faults import MAX_FAULTS, Fault
-from nri.config.source_positions import SourcePositions, refused
+from nri.config.faults import DOCUMENT, MAX_FAULTS, Fault
 from nri.config.validate import HOST_CONFIG
 from nri.types import DecodeError, gojson
 from nri.types.table import NOTE_PREFIX
 from nri.types.table_explained import faults as faults_of
 from nri.types.table_explained import path_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    Path = tuple[str | int, ...]
+    Position = tuple[int, int]  # line and column, both from 1, the column in characters
 
 
 def diagnose(file: str, document: bytes, limit: int = MAX_FAULTS) -> tuple[Fault, ...]:
@@ -50,7 +60,7 @@ def _not_json(file: str, text: str, error: DecodeError) -> Fault:
     if not text.strip(" \t\r\n"):
         minimal = '{"version": "0.1", "plugins": [{"type": "NAME"}]}'
         return Fault(file=file, message=f"found an empty file, expected at least {minimal}")
-    line, column = (error.line, error.column) if error.line else refused(text)
+    line, column = (error.line, error.column) if error.line else _refused(text)
     return Fault(file=file, line=line, column=column, message=error.reason + _hint(text, line, column))
 
 
@@ -65,3 +75,110 @@ def _hint(text: str, line: int, column: int) -> str:
     if after.startswith(("}", "]")) and "\n".join([*lines[: line - 1], before]).rstrip().endswith(","):
         return "; JSON has no comma after the last item"
     return ""
+
+
+# The positions of all values and keys in a JSON text, and the keys that are given twice. A decoder returns values
+# without them; this reads a text that a decoder has accepted, in one pass and without recursion.
+
+_TOKEN = re.compile(r'[\[\]{}]|"[^"\\]*(?:\\.[^"\\]*)*"|[^\s\[\]{},:"]+', re.DOTALL)
+"""Brackets, braces and values; separators are not needed in a text that is known to be JSON."""
+
+
+class _Node(NamedTuple):
+    """A value: where it and its key begin, and the values in it."""
+
+    value_at: int
+    key_at: int
+    """-1 for a value without a key."""
+    is_object: bool
+    children: dict[str | int, _Node]
+
+
+_NO_CHILDREN: dict[str | int, _Node] = {}
+
+
+class SourcePositions:
+    """The positions in a JSON text. If a key is given several times, its last position counts, like its last value.
+
+    :param text: if it is empty, all positions are those of its start.
+    :param limit: the number of duplicates that are kept.
+    """
+
+    def __init__(self, text: str, limit: int = sys.maxsize) -> None:
+        self._line_starts = [0, *[match.end() for match in re.finditer("\n", text)]]
+        self._around = _Node(0, -1, False, {})  # an array whose only item is the document
+        self.duplicates: list[tuple[Path, Position, Position]] = []
+        """The keys that their object has again: the path, the position, and the position when it was given first."""
+        self._read(text, limit)
+
+    def value(self, path: Path) -> Position:
+        """Return the position of the value at *path*, or of the nearest value around it if it does not exist."""
+        return self._position(self._find(path).value_at)
+
+    def key(self, path: Path) -> Position:
+        """Return the position of the key of the value at *path*; for a value without a key, the value's position."""
+        node = self._find(path)
+        return self._position(node.key_at if node.key_at >= 0 else node.value_at)
+
+    def fault(self, file: str, path: Path, message: str, at_key: bool = False) -> Fault:
+        """Return a fault of the value at *path*, or of its key."""
+        line, column = self.key(path) if at_key else self.value(path)
+        return Fault(file=file, line=line, column=column, path=path_text(path) or DOCUMENT, message=message)
+
+    def _find(self, path: Path) -> _Node:
+        node = self._around
+        for part in (0, *path):
+            if part not in node.children:
+                break
+            node = node.children[part]
+        return node
+
+    def _position(self, at: int) -> Position:
+        line = bisect.bisect_right(self._line_starts, at)
+        return line, at - self._line_starts[line - 1] + 1
+
+    def _read(self, text: str, limit: int) -> None:
+        opened = [self._around]
+        path: list[str | int] = []
+        key, key_at = "", -1
+        for token, at in _tokens(text):
+            around = opened[-1]
+            if token in ("]", "}"):
+                opened.pop()
+                path.pop()
+            elif around.is_object and key_at < 0:
+                key, key_at = json.loads(token), at
+            else:
+                name: str | int = key if around.is_object else len(around.children)
+                is_open = token in ("[", "{")
+                node = _Node(at, key_at, token.startswith("{"), {} if is_open else _NO_CHILDREN)
+                if name in around.children and len(self.duplicates) < limit:
+                    first = self._position(around.children[name].key_at)
+                    self.duplicates.append(((*path[1:], name), self._position(key_at), first))
+                around.children[name] = node
+                key_at = -1
+                if is_open:
+                    opened.append(node)
+                    path.append(name)
+
+
+def _refused(text: str) -> Position:
+    """Return the position of the number or nesting that ``nri.types.gojson`` refused without a position."""
+    depth = 0
+    for token, at in _tokens(text):
+        depth += (token in ("[", "{")) - (token in ("]", "}"))
+        if depth > gojson.MAX_DEPTH or (token[0] in "-0123456789NI" and not _fits(token)):
+            return gojson.position(text, at)
+    return 1, 1
+
+
+def _fits(number: str) -> bool:
+    try:
+        gojson.loads(number)
+    except DecodeError as error:
+        return error.line > 0  # an error of another kind, which has a position
+    return True
+
+
+def _tokens(text: str) -> Iterator[tuple[str, int]]:
+    return ((match[0], match.start()) for match in _TOKEN.finditer(text))

@@ -170,7 +170,7 @@ def _faults(plugin: PluginEntry, findings: list[tuple[Path, str, bool]]) -> list
     """
     if not findings:
         return []
-    from nri.config.source_positions import SourcePositions
+    from nri.config.diagnostics import SourcePositions
 
     try:
         text = str(read(plugin.source), "utf-8")

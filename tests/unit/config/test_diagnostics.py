@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from fuzz.documents import places
 from fuzz.targets import host_config
 from nri.config import ConfigError, Fault
-from nri.config.diagnostics import diagnose
+from nri.config.diagnostics import SourcePositions, diagnose
 from nri.config.faults import MAX_FAULTS
-from nri.config.source_positions import SourcePositions
 from nri.config.validate import parse
 from nri.types.table_explained import nearest, path_text
 from tests.unit.types.mutations import values
