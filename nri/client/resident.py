@@ -97,14 +97,20 @@ class Standing(NamedTuple):
     """True if its ``create`` makes up for a missed ``setup``, as it says."""
 
 
-class Resident:
+class Resident(Asked):
     """A started resident. Its owner calls one method at a time.
+
+    To a request it says that it has answered, or its end is the end of the answer.
 
     :raises OSError: when it cannot be started.
     """
 
+    is_quick = True
+
     def __init__(self, path: str, plugin: str) -> None:
         self.answers, self._plugin = 0, plugin
+        self.sent, self._stdin = 0, -1  # its end of the request's stdin, which shows whether it was read
+        self._status: int | None = None
         self.changed = ""
         """The change of its process for which it ended, as it stated it; "" without one."""
         self.end_reason = "a request ends its process"
@@ -125,17 +131,17 @@ class Resident:
         finally:
             theirs.close()
             os.close(their_stderr)
-        self.pidfd = pidfd_or_none(self.pid)
+        self._pidfd = pidfd_or_none(self.pid)
         self.is_alive = True
         self._is_ready, self._ready_by = False, 0.0
         self._poll = select.poll()
         self._poll.register(self._control, select.POLLIN)
 
     @property
-    def ends(self) -> list[int]:
+    def ends(self) -> Sequence[int]:
         """Descriptors that become readable when it says something, or ends."""
         control = [self._control.fileno()] if self.is_alive else []
-        return control if self.pidfd is None else [*control, self.pidfd]
+        return control if self._pidfd is None else [*control, self._pidfd]
 
     def start(self, until: float) -> str:
         """Wait until it is ready for the first time; return "", or the reason why it is of no use.
@@ -180,22 +186,56 @@ class Resident:
             with Pipes() as pipes:
                 rights = memoryview(array("i", pipes.theirs)).cast("B")
                 self._control.sendmsg([INVOKE], [(SOL_SOCKET, SCM_RIGHTS, rights)], MSG_DONTWAIT)
-                stdin = pipes.theirs.pop(0)  # it shows whether the resident has read the request
+                self._stdin = pipes.theirs.pop(0)
         except OSError as error:
             self.end()
             raise NotBegunError from error
-        self._is_ready = False
+        self._is_ready, self._status, self.sent = False, None, 0
         self.answers += 1
         try:
-            asked = _AskedResident(self, stdin)
-            pause = BEGUN_WITHIN, asked.kill_if_unread
-            conversation = Conversation(asked, pipes.ours, request, log, stop=stop, meanwhile=pause)
-            output = conversation.run(deadline)
+            pause = BEGUN_WITHIN, self._kill_if_unread
+            output = Conversation(self, pipes.ours, request, log, stop=stop, meanwhile=pause).run(deadline)
         finally:
-            os.close(stdin)
+            os.close(self._stdin)
         now = time.monotonic()
         self._ready_by, output.seconds = now + STUCK_AFTER, now - started
         return output
+
+    def kill(self) -> None:
+        """As for ``Asked``."""
+        if pid := self.pid:
+            kill_group(pid)
+
+    def has_ended(self) -> bool:
+        """As for ``Asked``."""
+        for _ in range(MAX_WORDS):
+            if not self.is_alive:
+                break
+            word, argument = self.receive()
+            if word == ENDED:
+                if not (argument.isdigit() and len(argument) < 4 and int(argument) < 256):
+                    said = shorten(readable(b"ended " + argument), 80)
+                    raise OSError(errno.EPROTO, f"it said {said!r}, expected a status from 0 to 255")
+                self._status = int(argument)
+                return True
+            if not word:
+                break
+        return has_exited(self.pid)
+
+    def finish(self, stopped: str, give_up: float) -> int:
+        """As for ``Asked``; one that has answered lives on."""
+        if self._status is not None and not stopped:
+            return self._status
+        status = self.end(give_up)
+        if not stopped and unread(self._stdin) == self.sent:
+            raise NotBegunError
+        return status
+
+    def _kill_if_unread(self) -> None:
+        """Kill it if it has read nothing. It may begin at this moment: what it has read decides."""
+        if unread(self._stdin) == self.sent:
+            self.end_reason = f"it has not begun to read a request after {BEGUN_WITHIN:g} s"
+            os.kill(self.pid, SIGKILL)
 
     def receive(self) -> tuple[bytes, bytes]:
         """Return the next word that it has said, and its argument; both are empty without one, and at its end."""
@@ -222,10 +262,10 @@ class Resident:
         pid, self.pid = self.pid, 0
         kill_group(pid)
         try:
-            return await_end(pid, self.pidfd, give_up)
+            return await_end(pid, self._pidfd, give_up)
         finally:
             self._control.close()
-            for fd in (self.pidfd, self._stderr):
+            for fd in (self._pidfd, self._stderr):
                 if fd is not None and fd >= 0:
                     os.close(fd)
 
@@ -237,53 +277,6 @@ class Resident:
                 break
             self.receive()
         return self.is_alive and self._is_ready
-
-
-class _AskedResident(Asked):
-    """A resident that answers one request: it says that it has ended, or its end is the end of the answer.
-
-    :param stdin: the resident's end of the request's stdin, which shows whether it was read.
-    """
-
-    is_quick = True
-
-    def __init__(self, resident: Resident, stdin: int) -> None:
-        self.pid, self.sent = resident.pid, 0
-        self._resident, self._stdin = resident, stdin
-        self._status: int | None = None
-
-    @property
-    def ends(self) -> Sequence[int]:
-        return self._resident.ends
-
-    def has_ended(self) -> bool:
-        for _ in range(MAX_WORDS):
-            if not self._resident.is_alive:
-                break
-            word, argument = self._resident.receive()
-            if word == ENDED:
-                if not (argument.isdigit() and len(argument) < 4 and int(argument) < 256):
-                    said = shorten(readable(b"ended " + argument), 80)
-                    raise OSError(errno.EPROTO, f"it said {said!r}, expected a status from 0 to 255")
-                self._status = int(argument)
-                return True
-            if not word:
-                break
-        return has_exited(self.pid)
-
-    def kill_if_unread(self) -> None:
-        """Kill a resident that has read nothing. It may begin at this moment: what it has read decides."""
-        if unread(self._stdin) == self.sent:
-            self._resident.end_reason = f"it has not begun to read a request after {BEGUN_WITHIN:g} s"
-            os.kill(self.pid, SIGKILL)
-
-    def finish(self, stopped: str, give_up: float) -> int:
-        if self._status is not None and not stopped:
-            return self._status
-        status = self._resident.end(give_up)
-        if not stopped and unread(self._stdin) == self.sent:
-            raise NotBegunError
-        return status
 
 
 class _File:
