@@ -18,9 +18,9 @@ import click
 
 from nri import config
 from nri.cli import options
-from nri.cli.check import check_host
 from nri.config import refused
 from nri.config.loading import read_set, unread
+from nri.doctor.checking import check_host
 from nri.errors import NRIError, escape, reason_of
 
 UNCHANGED = "\nnothing has changed"
@@ -136,8 +136,7 @@ def _check(host: options.Host, new: str, directory: str) -> tuple[list[str], str
 
     :raises NRIError: all its faults, in the files of the directory that it was copied from.
     """
-    new_host = host._replace(conf_dir=new, conf_file=os.path.join(new, "none"))
-    checked, faults = check_host(new_host)
+    checked, faults = check_host(new, os.path.join(new, "none"), host.bin_dirs, check_owner=host.check_owner)
     if faults:
         listed = "\n".join([str(fault) for fault in faults]).replace(f"{new}/", f"{directory}/")
         raise NRIError(f"{listed}{UNCHANGED}")

@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from nri.cli import options, output
-from nri.cli.check import Checked, check_host
 from nri.doctor import FAULT, NOTE, OK, UNSEEN, Node, examine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nri.config import Fault
     from nri.doctor import Finding
-    from nri.v1bridge.options import BridgeOptions
 
 _MARKS = {OK: ("ok", None), NOTE: ("note", "yellow"), FAULT: ("FAULT", "red"), UNSEEN: ("unseen", "cyan")}
 
@@ -37,7 +34,7 @@ def doctor(as_json: bool) -> None:
 
     Exit status: 1 if something is wrong.
     """
-    examined, log = examine(Node(), _check)
+    examined, log = examine(Node())
     if as_json:
         findings = [finding._asdict() | {"fix": finding.fix or None} for finding in examined]
         output.print_json({"ok": examined.is_well, "time": int(time.time()), "findings": findings, "log": log})
@@ -45,11 +42,6 @@ def doctor(as_json: bool) -> None:
         for line, color in _page(examined, log):
             click.secho(line, fg=color)
     raise click.exceptions.Exit(0 if examined.is_well else 1)
-
-
-def _check(settings: BridgeOptions) -> tuple[list[Checked], tuple[Fault, ...]]:
-    places = settings.conf_dir, settings.conf_file, settings.bin_dirs, settings.check_owner, settings.record_dir
-    return check_host(options.Host(*places))
 
 
 def _page(findings: list[Finding], log: list[str]) -> Iterator[tuple[str, str | None]]:

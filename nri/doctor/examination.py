@@ -14,6 +14,7 @@ from nri.config import ConfigError, load, refused
 from nri.config.in_use import InUse
 from nri.config.loading import unread
 from nri.doctor import engines
+from nri.doctor.checking import check_host
 from nri.doctor.engines import PLUGIN_CONF_DIR, PLUGIN_DIR
 from nri.doctor.node import FAULT, MAX_LINE, NOTE, OK, UNSEEN, Findings, reason, same_path, without_secrets
 from nri.errors import escape
@@ -29,13 +30,12 @@ from nri.v1bridge.options import BridgeOptions
 from nri.version import describe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from nri.config import Fault
     from nri.doctor.engines import Engine
     from nri.doctor.node import Node, Process
 
-    Check = Callable[[BridgeOptions], tuple[Sequence[Any], tuple[Fault, ...]]]
 
 SERVICE = "nri-v1bridge.service"
 WANTED = f"/etc/systemd/system/multi-user.target.wants/{SERVICE}"
@@ -55,13 +55,9 @@ _NAME = re.compile(r"\d\d-.")
 _OF_PLUGIN = re.compile(r"(?:; the end of its stderr:|; it wrote ).*", re.DOTALL)
 
 
-def examine(node: Node, check: Check) -> tuple[Findings, list[str]]:
-    """Return all findings about a node, and the last lines of the bridge's log.
-
-    :param check: returns, for the options of the bridge, what ``nri check`` finds: the ``plugin`` entries with their
-        ``faults``, ``notes`` and ``version``; and all faults.
-    """
-    examination = _Examination(node, check)
+def examine(node: Node) -> tuple[Findings, list[str]]:
+    """Return all findings about a node, and the last lines of the bridge's log."""
+    examination = _Examination(node)
     for subject, look in (
         ("versions", examination.versions),
         ("engines", examination.engines),
@@ -86,8 +82,8 @@ def examine(node: Node, check: Check) -> tuple[Findings, list[str]]:
 class _Examination:
     """One run; each method is a subject, and uses what those before it have found."""
 
-    def __init__(self, node: Node, check: Check) -> None:
-        self.node, self._check = node, check
+    def __init__(self, node: Node) -> None:
+        self.node = node
         self.findings = Findings()
         self._add = self.findings.add
         self.log: list[str] = []
@@ -212,7 +208,8 @@ class _Examination:
             path = refused.path_of(options.conf_dir)
             fix = f"nri status shows its faults; correct them, and apply it again; or rm {path}"
             self._add(FAULT, "refused-configuration", text, fix)
-        checked, faults = self._check(options)
+        bin_dirs = [root + path for path in options.bin_dirs]
+        checked, faults = check_host(directory, file, bin_dirs, check_owner=options.check_owner)
         entries = [entry.plugin for entry in checked]
         self._is_valid = bool(checked) or not faults
         self._in_directory = [plugin.type for plugin in entries if plugin.source != file]
@@ -227,8 +224,8 @@ class _Examination:
             code = "plugin" if checked else "invalid"
             self._add(FAULT, code, f"{where}: {message}", "nri check shows what was found")
         for entry in checked:
-            for note in entry.notes:
-                self._add(NOTE, "plugin", _OF_PLUGIN.sub("", note))
+            for text in entry.notes:
+                self._add(NOTE, "plugin", _OF_PLUGIN.sub("", text))
             if not entry.faults:
                 self._add(OK, "plugin", f"{entry.plugin.type}: version {entry.version or 'unknown'}")
         if fault_ := load_runtime_options(root + RUNTIME_OPTIONS_FILE).fault:

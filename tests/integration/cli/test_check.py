@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from nri.cli import check
 from nri.client import resident
 from nri.config.entries import PluginEntry
-from nri.doctor import engines
+from nri.doctor import checking, engines
 from tests.integration.cli.running import SOURCE, command
 from tests.support.cgroup_node import install_own
 from tests.support.host import Host, plugin
@@ -25,7 +24,7 @@ INVOKE = "    def invoke(self, request):\n        return request.new_result(self
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """No verdict depends on how fast a plugin answers."""
-    monkeypatch.setattr(check, "ANSWER_WITHIN", 60.0)
+    monkeypatch.setattr(checking, "ANSWER_WITHIN", 60.0)
     monkeypatch.setattr(resident, "ANSWER_WITHIN", 60.0)
 
 
@@ -286,7 +285,7 @@ def test_an_answer_that_is_no_schema_is_a_fault(host: Host, schema: str) -> None
 
 
 def test_a_plugin_that_does_not_answer_is_killed(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check, "ANSWER_WITHIN", 0.3)
+    monkeypatch.setattr(checking, "ANSWER_WITHIN", 0.3)
     answering(host, "slow", "exec sleep 1000")
     host.configure(PluginEntry(type="slow"))
     assert faults(host) == [f"{host.bin}/slow version: killed: no answer within 0.3 s"]

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nri.cli.check import notes_on_condition
 from nri.config import PluginEntry
 from nri.config.when import Condition, Facts, Pattern
+from nri.doctor.checking import notes_on_condition
 from nri.types import DecodeError
 
 POD: dict[str, Any] = {

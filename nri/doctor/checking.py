@@ -1,0 +1,228 @@
+"""The entries of a host configuration, each with its plugin: what ``nri check`` and ``nri doctor`` report."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING, Any
+
+from nri.client import Invoker, PluginError
+from nri.client.resident import try_resident
+from nri.client.unstartable import NOT_RUN, WINDOWS, explain, has_windows_ends
+from nri.config import ConfigError, Fault, load
+from nri.config.diagnostics import SourcePositions
+from nri.config.entries import PluginEntry
+from nri.config.plugin_conf import check_conf, fault_at, openness_note, unlisted_states
+from nri.config.when import SKIP
+from nri.doctor import engines
+from nri.doctor.node import Node
+from nri.errors import NRIError
+from nri.files import read_regular
+from nri.process.conversation import Output, launch
+from nri.types import DecodeError, gojson
+from nri.types.v1 import CHECK, Request, State
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ANSWER_WITHIN = 10.0
+"""Seconds that a plugin has for each answer."""
+
+
+HOOK_INJECTOR, KONFINE = "hook-injector", "konfine"
+"""The plugin whose hook files are looked at as well, and the one whose CPUs are."""
+
+TRACEBACK = "Traceback (most recent call last):"
+"""The first line that Python writes for an exception."""
+
+_HARMLESS = Request(state=CHECK, id=CHECK)
+"""A request of a state that means nothing to a plugin: docs/spec.md has it answer."""
+
+_OF_PODS = ("labels", "annotations")
+_UNKNOWN_TO_HOOKS = {"labels": "labels", "runtimeHandler": "runtime handlers"}
+
+
+def notes_on_condition(plugin: PluginEntry, containerds_file: str) -> list[str]:
+    """Return notes on an entry's ``when``: what is allowed, and probably not what is meant.
+
+    :param containerds_file: the file that containerd reads itself.
+    """
+    when = {} if plugin.when is None else plugin.when.value
+    notes = []
+    if when and plugin.source == containerds_file:
+        notes.append(
+            ": containerd runs the plugins of this file itself, for all containers (1.6) or all sandboxes (2.x)"
+        )
+    asked = [key for key in when if key in _OF_PODS]
+    if asked and when.keys() <= {*_OF_PODS, "sandbox", "unknown"}:
+        means = "so the author of a pod decides whether the plugin runs"
+        notes.append(f": depends on {' and '.join(asked)} alone, {means}")
+    if unknown := [fact for key, fact in _UNKNOWN_TO_HOOKS.items() if key in when]:
+        names = " and ".join(unknown)
+        means = "keeps it away" if when.get("unknown") == SKIP else "keeps no plugin away that restricts"
+        notes.append(f": nri hook and nri-runc do not know {names}; what is not known {means}")
+    return [f"{plugin.source or '(no file)'}: plugins[{plugin.source_index}].when{note}" for note in notes]
+
+
+class Checked:
+    """One entry of the configuration with its faults, which must be fixed, and notes for the operator."""
+
+    def __init__(self, plugin: PluginEntry, invoker: Invoker, containerds_file: str) -> None:
+        self.plugin = plugin
+        self.binary: str | None = None
+        self.version: str | None = None
+        self.conf = "not checked"
+        self.notes = notes_on_condition(plugin, containerds_file)
+        if plugin.failure_policy == "ignore":
+            self.notes.append(
+                f"{plugin.type} has the failurePolicy ignore: a container runs without it if it fails or takes too "
+                "long, which the author of a pod may bring about"
+            )
+        if plugin.wants(State.SETUP) and (files := engines.hook_files(Node(), engines.HOOKS)):
+            self.notes.append(f"{plugin.type} wants setup, which `nri hook` never sends: {files[0]} runs it here")
+        self.faults: tuple[Fault, ...] = ()
+        try:
+            self.place = self.binary = invoker.find(plugin.type)  # the place is for the table
+        except PluginError as error:
+            self._fault(str(error))
+            self.place = error.reason.partition(":")[0]  # "not found", or "not run"
+            return
+        about = self._about(self.binary)
+        if about is None:
+            return  # no schema to check its conf against
+        self.version = gojson.shorten(str(about.get("version") or "(none)"))
+        if plugin.resident is not False and (reason := try_resident(self.binary, plugin.type)):
+            self.notes.append(f"{self.binary} is started for each request: {reason}")
+        if about["type"] != plugin.type:
+            shown = gojson.describe(about["type"])
+            self._fault(f"{self.binary} version: type: found {shown}, expected {plugin.type!r}")
+        states = about.get("states")
+        if isinstance(states, list) and states and not any(plugin.wants(str(state)) for state in states):
+            named = ", ".join([gojson.shorten(str(state)) for state in states])
+            self._fault(f'it acts on {named} alone, expected one of these states in its entry\'s "states"')
+        elif note := unlisted_states(plugin, states, create_suffices=about.get("createSuffices") is True):
+            self.notes.append(note)
+        schema, _ = self._ask(self.binary, "schema", [])
+        if schema is True:
+            self.conf = "any"
+            return
+        wrong = check_conf(plugin, schema)
+        if not wrong and isinstance(states, list) and states:  # it acts on none else, and so it does not act on this
+            result, _ = self._ask(self.binary, "invoke", [])
+            if isinstance(result, dict) and result.get("error"):  # no schema has all of its rules
+                refusal = f"{plugin.type} refuses it: {gojson.shorten(str(result['error']), 300)}"
+                wrong = (fault_at(plugin, "conf", refusal),)
+        self.faults += wrong
+        self.conf = "wrong" if wrong else "right"
+        if not wrong and (note := openness_note(plugin, schema)):
+            self.notes.append(note)
+        if not wrong and plugin.type == HOOK_INJECTOR:
+            self._check_hooks()
+        if not wrong and plugin.type == KONFINE:
+            self._check_cpus()
+
+    def _check_cpus(self) -> None:
+        """Look for CPUs that the machine lacks: nothing is kept there."""
+        from nri.cgroups import CgroupError, render_cpus
+        from nri.cgroups.topology import online_cpus
+        from nri.plugins.konfine import KonfineConf, absent
+
+        conf = KonfineConf.from_value(self.plugin.conf)
+        with contextlib.suppress(CgroupError):  # no sysfs
+            online = online_cpus(conf.sys)
+            if missing := absent(conf, online):
+                names = f"conf names CPUs {render_cpus(missing)}, which are not online: this machine has"
+                self.notes.append(f"{KONFINE}: {names} {render_cpus(online)}")
+
+    def _check_hooks(self) -> None:
+        """Look at the files of hooks: one that is wrong refuses every container."""
+        from nri.plugins.hook_injector import DIRS, HookInjectorConf
+        from nri.plugins.hook_injector.hook_files import MAX_FILE, PatternError, Subject, is_met, read_dirs
+
+        try:
+            files = read_dirs(HookInjectorConf.from_value(self.plugin.conf).dirs, DIRS)
+        except NRIError as error:
+            self._fault(str(error))
+            return
+        for path, hook in files:
+            try:
+                is_met(hook["when"], Subject(None))
+            except PatternError as error:
+                positions = SourcePositions(read_regular(path, MAX_FILE)[0].decode(errors="replace"))
+                line, column = positions.key(error.path) if error.is_key else positions.value(error.path)
+                self._fault(f"{path}:{line}:{column}: {error}")
+
+    def _about(self, binary: str) -> dict[str, Any] | None:
+        """Return the plugin's answer to 'version'; None if it has none.
+
+        A plugin that was built with nri.skel answers. Another need not, but it answers a request, or cannot run.
+        """
+        about, ran = self._ask(binary, "version", [])
+        if isinstance(about, dict):  # one without these keys writes the same to any question
+            return about if {"type", "nri"} <= about.keys() else None
+        if ran is None:
+            return None
+        stderr: list[str] = []
+        result, ran = self._ask(binary, "invoke", stderr)
+        if isinstance(result, dict):
+            error = f"; it answers an unknown state with the error {result['error']!r}" if result.get("error") else ""
+            self.notes.append(
+                f"{binary} does not answer 'version': its conf is not checked{gojson.shorten(error, 300)}"
+            )
+        elif ran is not None:
+            lines = [line for line in stderr if line.strip()]
+            wrote = f"; it wrote {gojson.shorten(repr(ran.stdout.decode(errors='replace')))}" if ran.stdout else ""
+            problem = f"{binary} does not answer a request ({ran.ending or 'exit status 0'}{wrote})"
+            if ran.stderr:  # the last line of a traceback is the error
+                problem += f"; the end of its stderr: {lines[-1] if TRACEBACK in lines else ran.stderr}"
+            windows = f"; {WINDOWS}" if ran.status in NOT_RUN and has_windows_ends(binary) else ""
+            self._fault(problem + windows)
+        return None
+
+    def _fault(self, message: str) -> None:
+        self.faults += (fault_at(self.plugin, "type", message),)
+
+    def _ask(self, binary: str, verb: str, stderr: list[str]) -> tuple[object, Output | None]:
+        """Run ``TYPE VERB``; return the JSON that it wrote (or None), and its output. Add its lines to ``stderr``.
+
+        The output is None, and there is a fault, if it cannot be started or has to be killed.
+        """
+        until, request = time.monotonic() + ANSWER_WITHIN, _HARMLESS.replace(conf=self.plugin.conf).to_json()
+        try:
+            ran = launch(binary, [self.plugin.type, verb], request, until, log=stderr.append)
+        except OSError as error:
+            self._fault(explain(binary, error))
+            return None, None
+        if ran.stopped:
+            reason = f"no answer within {ANSWER_WITHIN:g} s" if ran.stopped == "deadline" else "it wrote too much"
+            self._fault(f"{binary} {verb}: killed: {reason}")
+            return None, None
+        try:
+            return gojson.loads(ran.stdout) if ran.status == 0 else None, ran
+        except DecodeError:
+            return None, ran
+
+    def to_value(self) -> dict[str, Any]:
+        """Return the entry as ``--json`` prints it."""
+        faults = [fault_value(fault) for fault in self.faults]
+        value = {name: getattr(self, name) for name in ("binary", "version", "conf")}
+        entry = {"type": self.plugin.type, "states": self.plugin.wanted_states, "source": self.plugin.source}
+        return entry | value | {"faults": faults, "note": "; ".join(self.notes)}
+
+
+def check_host(
+    conf_dir: str, conf_file: str, bin_dirs: Sequence[str], *, check_owner: bool = True
+) -> tuple[list[Checked], tuple[Fault, ...]]:
+    """Return the entries of a host configuration, and its faults with theirs; no entry if it is not valid."""
+    invoker = Invoker(bin_dirs, check_owner=check_owner)
+    try:
+        plugins = load(conf_dir, conf_file, check_owner=check_owner).plugins
+    except ConfigError as error:
+        return [], error.faults
+    checked = [Checked(plugin, invoker, conf_file) for plugin in plugins]
+    return checked, tuple(fault for entry in checked for fault in entry.faults)
+
+
+def fault_value(fault: Fault) -> dict[str, Any]:
+    """Return a fault as ``--json`` prints it."""
+    return {name: getattr(fault, name) for name in ("file", "line", "column", "path", "message")}
