@@ -191,8 +191,7 @@ def _try_resident(executable: str, plugin: Built, say: Callable[[str], None]) ->
 
     :raises SourceError: when it answers otherwise than a process for each request.
     """
-    rules = [rule for rule in conformance.CHECKS if rule.id == "resident"]
-    for outcome in conformance.check(executable, conf=plugin.conf, checks=rules):
+    for outcome in conformance.check(executable, conf=plugin.conf, checks=["resident"]):
         if outcome.verdict == conformance.FAILS:
             remedy = "keep nothing outside of invoke, or remove resident"
             raise SourceError(f"{plugin.name} serve: found {outcome.found}, expected {outcome.expected}; {remedy}")

@@ -11,7 +11,7 @@ from nri.cli import options, output
 from nri.config.entries import is_type_name
 from nri.errors import escape
 from nri.process.spawn import prepare_process
-from nri.testing.conformance import FAILS, CheckOutcome, check, report
+from nri.testing.conformance import FAILS, Outcome, check, report
 
 
 @click.command()
@@ -66,8 +66,7 @@ def conformance(
     raise click.exceptions.Exit(0 if conforms else 1)
 
 
-def _value(outcome: CheckOutcome) -> dict[str, Any]:
-    check = outcome.check
-    value = {name: getattr(check, name) for name in ("id", "title", "section")} | {"verdict": outcome.verdict}
+def _value(outcome: Outcome) -> dict[str, Any]:
+    value = {name: getattr(outcome, name) for name in ("id", "title", "section")} | {"verdict": outcome.verdict}
     value |= {"expected": outcome.expected} if outcome.verdict == FAILS else {}
     return value | ({"found": outcome.found} if outcome.found else {})

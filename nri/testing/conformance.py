@@ -19,7 +19,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nri.adjust import AdjustError
 from nri.client.resident import NotBegunError, Resident, about
@@ -45,12 +45,14 @@ __all__ = [
     "FAILS",
     "HOLDS",
     "NOT_JUDGED",
-    "Check",
-    "CheckOutcome",
+    "Outcome",
     "assert_conforms",
     "check",
     "report",
 ]
+
+if TYPE_CHECKING:
+    Judge = Callable[["Trial"], None]
 
 HOLDS, FAILS, NOT_JUDGED = "holds", "fails", "not judged"
 
@@ -59,6 +61,9 @@ TIMEOUT = 10.0
 
 GRACE = 0.5
 """Seconds that a process may take to end after the plugin's: it does not continue to work."""
+
+FIRST = "exit-0"
+"""The check whose fault leaves all others open."""
 
 _WORDS = {HOLDS: "ok", FAILS: "FAIL", NOT_JUDGED: "-"}
 
@@ -75,34 +80,21 @@ class NotJudgedError(NRIError):
     """A check does not apply to this plugin, or nothing can be said; the message is the reason."""
 
 
-class Check(NamedTuple):
-    """One rule of the contract.
-
-    :ivar id: a short name, unique among all checks.
-    :ivar section: the anchor of the section in docs/spec.md.
-    :ivar title: the rule, as a sentence without its full stop.
-    :ivar judge: raises BrokenRuleError or NotJudgedError.
-    """
+class Outcome(NamedTuple):
+    """The outcome of one check for one plugin."""
 
     id: str
+    """A short name, unique among all checks."""
     section: str
+    """The anchor of the section in docs/spec.md."""
     title: str
-    judge: Callable[[Trial], None]
-
-
-class CheckOutcome(NamedTuple):
-    """The outcome of one check for one plugin.
-
-    :ivar check: the ``Check``.
-    :ivar verdict: ``HOLDS``, ``FAILS`` or ``NOT_JUDGED``.
-    :ivar expected: for ``FAILS``, what the contract expects.
-    :ivar found: for ``FAILS``, what was found; for ``NOT_JUDGED``, the reason.
-    """
-
-    check: Check
+    """The rule, as a sentence without its full stop."""
     verdict: str = HOLDS
+    """``HOLDS``, ``FAILS`` or ``NOT_JUDGED``."""
     expected: str = ""
+    """For ``FAILS``, what the contract expects."""
     found: str = ""
+    """For ``FAILS``, what was found; for ``NOT_JUDGED``, the reason."""
 
 
 def check(
@@ -112,8 +104,8 @@ def check(
     request: Mapping[str, Any] | None = None,
     annotations: Mapping[str, str] | None = None,
     timeout: float = TIMEOUT,
-    checks: Sequence[Check] = (),
-) -> list[CheckOutcome]:
+    checks: Iterable[str] = (),
+) -> list[Outcome]:
     """Check that an executable keeps the contract; return the outcome of each check, in order.
 
     Runs the executable some 50 times: see docs/testing.md.
@@ -123,23 +115,23 @@ def check(
         container that does not exist. The plugin acts on the container of this one.
     :param annotations: in addition to those of the request.
     :param timeout: seconds for each run.
-    :param checks: some of ``CHECKS``; all by default.
+    :param checks: the ids of some of ``CHECKS``; all by default.
     """
     trial = Trial(binary, conf, request, annotations, timeout)
     trial.prepare()
-    return [_judged(rule, trial) for rule in checks or CHECKS]
+    return [_judged(CHECKS[id_], _JUDGES[id_], trial) for id_ in checks or CHECKS]
 
 
-def _judged(check: Check, trial: Trial) -> CheckOutcome:
+def _judged(holds: Outcome, judge: Judge, trial: Trial) -> Outcome:
     try:
         if trial.fault is not None:
-            raise trial.fault if check is CHECKS[0] else NotJudgedError("an ordinary create is not answered")
-        check.judge(trial)
+            raise trial.fault if holds.id == FIRST else NotJudgedError("an ordinary create is not answered")
+        judge(trial)
     except BrokenRuleError as error:
-        return CheckOutcome(check, FAILS, error.expected, error.found)
+        return holds._replace(verdict=FAILS, expected=error.expected, found=error.found)
     except NotJudgedError as reason:
-        return CheckOutcome(check, NOT_JUDGED, found=str(reason))
-    return CheckOutcome(check)
+        return holds._replace(verdict=NOT_JUDGED, found=str(reason))
+    return holds
 
 
 def assert_conforms(binary: str | os.PathLike[str], **options: Any) -> None:
@@ -151,18 +143,17 @@ def assert_conforms(binary: str | os.PathLike[str], **options: Any) -> None:
         raise AssertionError(f"{binary} does not conform:\n{report(failed)}")
 
 
-def report(outcomes: Sequence[CheckOutcome]) -> str:
+def report(outcomes: Sequence[Outcome]) -> str:
     """Return one line for each check, with what was expected and found where it fails, and a summary."""
     lines: list[str] = []
-    width = max(len(rule.id) for rule in CHECKS)
+    width = max(map(len, CHECKS))
     for outcome in outcomes:
-        rule = outcome.check
-        text = f"not judged: {escape(outcome.found)}" if outcome.verdict == NOT_JUDGED else rule.title
-        lines.append(f"{_WORDS[outcome.verdict]:4}  {rule.id:{width}}  {text}")
+        text = f"not judged: {escape(outcome.found)}" if outcome.verdict == NOT_JUDGED else outcome.title
+        lines.append(f"{_WORDS[outcome.verdict]:4}  {outcome.id:{width}}  {text}")
         if outcome.verdict == FAILS:
             lines.append(f"      expected {escape(outcome.expected)}")
             lines.append(f"      found    {escape(outcome.found)}")
-            lines.append(f"      docs/spec.md#{rule.section}")
+            lines.append(f"      docs/spec.md#{outcome.section}")
     verdicts = [outcome.verdict for outcome in outcomes]
     counts = {"hold": verdicts.count(HOLDS), "fail": verdicts.count(FAILS), "not judged": verdicts.count(NOT_JUDGED)}
     said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count or verdict == "hold")
@@ -332,11 +323,16 @@ def _others(session: int) -> list[str]:
 
 # The rules, in the order of a report
 
-_CHECKS: list[Check] = []
+CHECKS: dict[str, Outcome] = {}
+"""All checks by their ids, in the order of a report, each as the outcome that holds."""
+
+_JUDGES: dict[str, Judge] = {}
 
 
-def _rule(id: str, section: str, title: str) -> Callable[[Callable[[Trial], None]], None]:
-    return lambda judge: _CHECKS.append(Check(id, section, title, judge))
+def _rule(id: str, section: str, title: str) -> Callable[[Judge], None]:
+    """Add a rule, with a function that raises BrokenRuleError or NotJudgedError."""
+    CHECKS[id] = Outcome(id, section, title)
+    return lambda judge: _JUDGES.update({id: judge})
 
 
 def _answered(id: str, section: str, title: str, requests: Callable[[Trial], Iterable[Any]]) -> None:
@@ -351,7 +347,7 @@ def _answered(id: str, section: str, title: str, requests: Callable[[Trial], Ite
 _ONE = "A request is answered by one JSON object of at most 1 MiB, and exit status 0, before the deadline"
 
 
-@_rule("exit-0", "exit-status", _ONE)
+@_rule(FIRST, "exit-status", _ONE)
 def _exit_0(trial: Trial) -> None:
     trial.answer(trial.request(State.CREATE))
 
@@ -567,10 +563,6 @@ def _compare(trial: Trial, resident: Resident, value: dict[str, Any]) -> None:
             raise BrokenRuleError("a resident that waits for the next request, or ends", f"neither after {state}")
         why = f", which changes its process: {resident.changed}" if resident.changed else ""
         raise NotJudgedError(f"it ends after {state}{why}")  # as it may
-
-
-CHECKS: tuple[Check, ...] = tuple(_CHECKS)
-"""All checks, in the order of a report."""
 
 
 def _at(result: dict[str, Any], key: str) -> str:

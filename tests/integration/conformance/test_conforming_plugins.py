@@ -21,7 +21,7 @@ PLUGINS = ("clearcfs", "konfine", "logger", "device-injector", "hook-injector", 
 def keeps_all(path: Path, *, but: tuple[str, ...] = ()) -> None:
     """``but`` names the checks that can't judge it."""
     outcomes = check(path)
-    others = [outcome.check.id for outcome in outcomes if outcome.verdict != HOLDS]
+    others = [outcome.id for outcome in outcomes if outcome.verdict != HOLDS]
     assert others == [*but], report(outcomes)
     assert FAILS not in [outcome.verdict for outcome in outcomes], report(outcomes)
 
@@ -69,5 +69,5 @@ def test_smallest_plugin_breaks_what_it_leaves_out(tmp_path: Path) -> None:
     page_examples.need("cc", "gcc")
     noop = tmp_path / "noop"
     subprocess.run(["cc", "-O2", "-o", noop, ROOT / "bench/noop.c"], check=True)
-    broken = {outcome.check.id for outcome in check(noop) if outcome.verdict == FAILS}
+    broken = {outcome.id for outcome in check(noop) if outcome.verdict == FAILS}
     assert broken == {"broken"}
