@@ -30,8 +30,8 @@ from nri.testing import CgroupTree, Pod
 from nri.testing.cgroup_files import files_of
 from nri.testing.pods import resources_of
 from nri.types.table_explained import nearest
-from nri.types.v1 import Result
 from nri.v1bridge import Bridge, BridgeOptions
+from nri.v1bridge.log import EventLines, EventLog
 from nri.v2 import api, stub
 from nri.v2.api.convert import resources_to_oci
 
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from nri.adaptation import Outcome, Runtime
     from nri.adaptation.lifecycle import LifecycleEvent
     from nri.adaptation.store import Store
-    from nri.client.invoker import Log
-    from nri.process.conversation import Output, Stop
+    from nri.client import Client, Step
+    from nri.types.v1 import Request
 
 STATES = ("setup", "resize", "update")
 """The states beside ``create`` and ``delete`` of a plugin without an entry, unless it says which it acts on."""
@@ -64,12 +64,7 @@ _RUN = "runpy.run_path(sys.argv[0], run_name='__main__')"
 class Asked(NamedTuple):
     """One run of a v0.1 plugin."""
 
-    plugin: str
-    request: dict[str, Any]
-    result: dict[str, Any]
-    fault: str
-    """Why it has no result: killed, ended otherwise, or none that is valid; "" if it has one."""
-    seconds: float
+    step: Step
     writes: list[tuple[str, str]]
     """Names of cgroup files and the texts that the plugin wrote, in order; only for source files."""
     stderr: list[str]
@@ -303,12 +298,14 @@ def bridged(
     made: Cgroups,
     place: str,
     on_asked: Callable[[Asked], None],
+    on_skipped: Callable[[str, str], None],
 ) -> Iterator[list[Installed]]:
     """Connect a bridge with the v0.1 plugins, if there are any; give them.
 
     :param conf: of a single plugin; None for that of the entry beside its source.
     :param bin_dirs: the directories of the executables of a host configuration.
     :param place: a folder for files.
+    :param on_skipped: called with the type of a plugin that a condition keeps from running, and the reason.
     :raises NRIError: a plugin cannot be loaded.
     """
     bin_dirs = [*bin_dirs, f"{place}/bin"] if plugins.conf_dir else [f"{place}/bin"]
@@ -333,10 +330,10 @@ def bridged(
         check_owner=False,  # they are the author's own
     )
     entries = config.load(conf_dir, "", check_owner=False).plugins
-    invoker = _Shown(bin_dirs, record, on_asked)
+    invoker = _AlsoOfSources(bin_dirs, check_owner=False)
     invoker.keep([(entry.type, entry.resident is not False) for entry in entries])
     invoker.prepare(ANSWER_WITHIN)
-    bridge = Bridge(options, invoker=invoker)
+    bridge = Bridge(options, invoker=invoker, event_log=_Shown(invoker, record, on_asked, on_skipped))
     ours, theirs = socket.socketpair()
     runner = stub.Runner(bridge, name="v1bridge", index="10", sock=theirs)
     thread = threading.Thread(target=runner.run, name="bridge")
@@ -394,46 +391,46 @@ def _misspelt(source: str, type_: str) -> str:
     return ""
 
 
-class _Shown(Residents):
-    """Runs plugins as on a node, and shows what each was asked and has answered."""
-
-    def __init__(self, bin_dirs: Sequence[str], record: str, on_asked: Callable[[Asked], None]) -> None:
-        super().__init__(bin_dirs, check_owner=False)
-        self._own, self._record, self._on_asked = bin_dirs[-1], record, on_asked
+class _AlsoOfSources(Residents):
+    """The residents of a node: the script of a source file, in the last directory, does not change meanwhile."""
 
     def about(self, path: str, plugin: str) -> Standing:
-        """As of a compiled plugin also of a source file: its script does not change meanwhile."""
-        return about_executable(path, plugin, may_be_script=os.path.dirname(path) == self._own)
+        """As of a compiled plugin also of a source file."""
+        return about_executable(path, plugin, may_be_script=os.path.dirname(path) == self.bin_dirs[-1])
 
-    def run(
-        self, path: str, plugin: str, request: bytes, deadline: float, log: Log, stop: Stop | None = None
-    ) -> Output:
-        lines: list[str] = []
 
-        def both(line: str) -> None:
-            lines.append(line)
-            log(line)
+class _Shown(EventLog):
+    """Shows what plugins are asked and answer, and which are left out; has residents ready before that."""
 
+    def __init__(
+        self,
+        residents: Residents,
+        record: str,
+        on_asked: Callable[[Asked], None],
+        on_skipped: Callable[[str, str], None],
+    ) -> None:
+        super().__init__()
+        self._residents, self.record, self.on_asked, self._on_skipped = residents, record, on_asked, on_skipped
+
+    def begin(self, request: Request, name: str, client: Client, seconds: float | None) -> EventLines:
+        self._residents.prepare(ANSWER_WITHIN)
+        for plugin, reason in client.skipped(request.state, request):
+            self._on_skipped(plugin.type, reason)
+        return _ShownLines(self, request, name)
+
+
+class _ShownLines(EventLines):
+    _log: _Shown
+
+    def step(self, step: Step) -> None:
+        lines = [*self._lines]
+        super().step(step)
+        writes = []
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._record)
-        self.prepare(ANSWER_WITHIN)
-        output = super().run(path, plugin, request, deadline, both, stop)
-        try:
-            with open(self._record, encoding="utf-8") as file:
+            with open(self._log.record, encoding="utf-8") as file:
                 writes = [tuple(json.loads(line)) for line in file]
-        except FileNotFoundError:
-            writes = []
-        stopped = {"deadline": f"no result after {output.seconds:.1f} s", "output": "it wrote too much to stdout"}
-        fault, result = (
-            f"killed: {stopped.get(output.stopped, output.stopped)}" if output.stopped else output.ending,
-            {},
-        )
-        try:
-            result = Result.from_json(output.stdout).to_value()
-        except NRIError as error:  # the bridge reports it, too, as on a node
-            fault = fault or f"no valid result: {error}"
-        self._on_asked(Asked(plugin, json.loads(request), result, fault, output.seconds, writes, lines))
-        return output
+            os.unlink(self._log.record)
+        self._log.on_asked(Asked(step, writes, lines))
 
 
 def run_on_tree(script: str, kind: str, root: str, record: str) -> None:

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -151,7 +151,9 @@ def simulate(
         with (
             timeline,
             embedded,
-            simulated.bridged(embedded, given, conf, bin_dirs, made, place, timeline.asked) as installed,
+            simulated.bridged(
+                embedded, given, conf, bin_dirs, made, place, timeline.asked, timeline.skipped
+            ) as installed,
         ):
             follow = functools.partial(made.follow, shown, embedded.store)
 
@@ -233,8 +235,7 @@ class Timeline:
         self.failed, self._verbose, self._has_v2 = False, verbose, has_v2
         self._said: dict[str, list[str]] = {}  # what a plugin has printed at its last run
         self._reasons: dict[str, str] = {}  # why a plugin was skipped, by its type
-        self._warnings: list[str] = []
-        self._log = _Log(self._skipped, self._warnings.append)
+        self._warnings = _Warnings()
         self._as_json, self._calls = as_json, 0
         self._rows: list[Row] = []
         self._lines: dict[str, list[str]] = {}
@@ -243,13 +244,11 @@ class Timeline:
             click.secho(_columns(*WIDTHS), bold=True)
 
     def __enter__(self) -> Self:
-        logging.getLogger("nri").addHandler(self._log)
-        logging.getLogger("nri.v1bridge").setLevel(logging.DEBUG)
+        logging.getLogger("nri").addHandler(self._warnings)
         return self
 
     def __exit__(self, *_: object) -> None:
-        logging.getLogger("nri").removeHandler(self._log)
-        logging.getLogger("nri.v1bridge").setLevel(logging.NOTSET)
+        logging.getLogger("nri").removeHandler(self._warnings)
 
     def line(self, plugin: str, line: str) -> None:
         """Keep a line that a plugin has printed."""
@@ -279,8 +278,9 @@ class Timeline:
 
     def asked(self, asked: Asked) -> None:
         """Print a run of a v0.1 plugin."""
-        request, result = asked.request, asked.result
-        error = result.get("error") or asked.fault
+        step, request = asked.step, json.loads(asked.step.request)
+        result = step.result.to_value() if step.result is not None else {}
+        error = "" if step.error is None else step.error.reason.partition("; the end of its stderr: ")[0]
         words = [f"{key}={value}" for key, value in (result.get("metadata") or {}).items()]
         lines = [f"request: {json.dumps(request)}"] if self._verbose else []
         lines += [
@@ -291,13 +291,15 @@ class Timeline:
         self.failed |= bool(error)
         with self._lock:
             self._calls += 1
-            before = self._said.get(asked.plugin)  # also tells whether it has run
-            self._said[asked.plugin] = asked.stderr
+            plugin = step.plugin.type
+            before = self._said.get(plugin)  # also tells whether it has run
+            self._said[plugin] = asked.stderr
             is_repeated = error and before == asked.stderr and len(asked.stderr) > 1 and not self._as_json
             lines += ["(printed the same)"] if is_repeated else asked.stderr
-            self._add(Row(request["state"], *_names(request), asked.plugin, shown, error, asked.seconds, lines))
+            self._add(Row(request["state"], *_names(request), plugin, shown, error, step.seconds, lines))
 
-    def _skipped(self, plugin: str, reason: str) -> None:
+    def skipped(self, plugin: str, reason: str) -> None:
+        """Note why a plugin does not run."""
         with self._lock:
             self._reasons[plugin] = reason
             if self._verbose:
@@ -326,7 +328,7 @@ class Timeline:
             output.print_json(
                 [row._asdict() | {name: getattr(row, name) or None for name in absent} for row in self._rows]
             )
-        for line in self._warnings:
+        for line in self._warnings.lines:
             click.echo(f"note: {line}", err=True)
         for entry, states, note in installed:
             notes = [note and f"{entry.type}: {note}", unlisted_states(entry, states)]
@@ -352,19 +354,16 @@ class Timeline:
                 click.secho(line, dim=True)
 
 
-class _Log(logging.Handler):
-    """Passes on of the log: plugins that a condition keeps from running, and warnings about residents."""
+class _Warnings(logging.Handler):
+    """Keeps warnings about residents, and drops what else is logged: rows say it."""
 
-    def __init__(self, skipped: Callable[[str, str], None], warned: Callable[[str], None]) -> None:
-        super().__init__()
-        self._skipped, self._warned = skipped, warned
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        for key, reason in getattr(record, "fields", ()):
-            if key.startswith("skipped_"):
-                self._skipped(key.removeprefix("skipped_"), reason)
-        if record.name == "nri.client" and record.levelno >= logging.WARNING:
-            self._warned(record.getMessage())
+        if record.name == "nri.client":
+            self.lines.append(record.getMessage())
 
 
 def _names(request: dict[str, Any]) -> tuple[str, str]:

@@ -19,6 +19,7 @@ from nri.types.v1 import State
 from nri.v1bridge import requests
 from nri.v1bridge.chains import Chains
 from nri.v1bridge.counts import Counts
+from nri.v1bridge.log import EventLog
 from nri.v1bridge.status import CONNECTED, CONNECTING, Status, StatusSocket
 from nri.v2 import api, stub
 from nri.v2.api import events
@@ -48,6 +49,7 @@ class Bridge(stub.V2Plugin):
     :param subreaper: ends the processes that plugins leave behind; only for a process whose children are all plugins.
     :param launched: a runtime launched the bridge, and may not synchronize it.
     :param invoker: runs the plugins; by default they are executables, found and run as the options say.
+    :param event_log: is told of each chain, and of each plugin that has run.
     :param is_alone: waits at most so many seconds for the end of another bridge of the node; returns whether there is
         none.
     :ivar chains: runs the chains.
@@ -66,10 +68,11 @@ class Bridge(stub.V2Plugin):
         launched: bool = False,
         invoker: Invoker | None = None,
         is_alone: Callable[[float], bool] = lambda within: True,
+        event_log: EventLog | None = None,
     ) -> None:
         self._adopt, self._launched = adopt, launched
         self._counts = Counts([events.BY_EVENT[event].rpc for event in handlers(self)])
-        self.chains = Chains(options, self._counts, subreaper, invoker, is_alone)
+        self.chains = Chains(options, self._counts, subreaper, invoker, is_alone, event_log or EventLog())
         self.status = Status(self.chains, self._counts)
         self._status_socket = StatusSocket(self.status.answer)
         self._pods = requests.Pods()

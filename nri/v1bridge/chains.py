@@ -132,6 +132,7 @@ class Chains:
         subreaper: Subreaper | None,
         invoker: Invoker | None,
         is_alone: Callable[[float], bool],
+        event_log: EventLog,
     ) -> None:
         self.options = options
         self.configuration = Configuration(options.conf_dir, options.conf_file, options.record_dir)
@@ -141,7 +142,7 @@ class Chains:
         self._stamp, self._stamped = 0, object()
         self._seen: dict[str, tuple[int, ...]] = {}  # the executables as they were last looked at, by type
         self._about: dict[tuple[object, ...], frozenset[str] | None] = {}  # states, by type and executable
-        self._log = EventLog()
+        self._log = event_log
         self._ran: deque[tuple[EventLines, float, str]] = deque()  # that are to be logged and counted
         self._busy = 0  # chains that run
         self._lock = threading.Lock()  # protects _busy

@@ -15,6 +15,7 @@ from nri.config.entries import ConfigList, PluginEntry
 from nri.v1bridge import chains as module
 from nri.v1bridge.chains import Chains
 from nri.v1bridge.counts import Counts
+from nri.v1bridge.log import EventLog
 from nri.v1bridge.options import BridgeOptions
 from tests.unit.v1bridge.configured import loading
 
@@ -59,7 +60,7 @@ def options(conf: Path, **changes: Any) -> BridgeOptions:
 
 
 def served(options: BridgeOptions) -> Chains:
-    return Chains(options, Counts(), None, None, lambda within: True)
+    return Chains(options, Counts(), None, None, lambda within: True, EventLog())
 
 
 def test_residents_get_each_configuration_once(conf: Path, residents: list[Noted]) -> None:
