@@ -1,6 +1,6 @@
 """The tables of keys in docs/: made of the tables that check the configuration, for tests and tools.
 
-A page has the comment ``<!-- keys: NAME -->`` before each, with a name of ``TABLES``.
+A page has the comment ``<!-- keys: NAME -->`` before each, with a name of ``TABLES``, or ``knobs``.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+from nri.cgroups.knob_table import TABLE as KNOBS
 from nri.config.validate import HOST_CONFIG
 from nri.config.when import RULE, WHEN
 from nri.plugins.clearcfs import ClearCFSConf
@@ -45,13 +46,31 @@ _TABLE = re.compile(r"(?<=<!-- keys: )([\w -]+)( -->\n\n)(?:\|.*\n)*")
 
 
 def filled(page: str) -> str:
-    """Return the text of a page with its tables of keys as the code has them."""
-    return _TABLE.sub(lambda match: match[1] + match[2] + _text(TABLES[match[1]]), page)
+    """Return the text of a page with its tables of keys, and of knobs, as the code has them."""
+    return _TABLE.sub(lambda match: match[1] + match[2] + _text(match[1]), page)
 
 
-def _text(table: Table) -> str:
-    rows = [("key", "value", "default", "meaning"), ("---",) * 4, *_rows(table, "")]
+def _text(name: str) -> str:
+    if name == "knobs":
+        rows = [("name", "value", "files of v1", "property of a unit", "crun's child", "needs"), *map(_knob, KNOBS)]
+    else:
+        rows = [("key", "value", "default", "meaning"), *_rows(TABLES[name], "")]
+    rows.insert(1, ("---",) * len(rows[0]))
     return "".join([f"| {' | '.join(row)} |\n" for row in rows])
+
+
+def _knob(name: str) -> tuple[str, ...]:
+    knob = KNOBS[name]
+    told = {version: file.told for version, file in sorted(knob.files.items(), reverse=True) if file.told}
+    is_one = len({*told.values()}) == 1 and told.keys() == {1, 2}
+    return (
+        f"`{name}`",
+        ("" if knob.can_be_written else "only read: ") + knob.values.expected,
+        ", ".join(f"`{file}`" for file in (knob.files[1].names() if 1 in knob.files else ())) or "none",
+        told[2] if is_one else ", ".join(f"{name} (v{version})" for version, name in told.items()) or "none",
+        knob.level,
+        knob.needs,
+    )
 
 
 def _rows(table: Table, prefix: str) -> Iterator[tuple[str, ...]]:

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from harness.page_tables import TABLES, filled
 from nri.adjust.fields import FIELDS, NEVER
-from nri.cgroups.knob_table import TABLE as KNOBS
-from nri.cgroups.knob_table import Knob
 from nri.testing.conformance import CHECKS
 from nri.v2.api.events import METHODS
 from nri.v2.api.runtimes import RELEASES
@@ -72,7 +70,7 @@ def test_tables_of_keys_are_made_from_the_code() -> None:
     old = [page.name for page in DOCS.glob("*.md") if filled(page.read_text()) != page.read_text()]
     assert old == [], "run tools/schemas"
     shown = [name for page in DOCS.glob("*.md") for name in re.findall(r"<!-- keys: (.*) -->", page.read_text())]
-    assert sorted(shown) == sorted(TABLES)
+    assert sorted(shown) == sorted([*TABLES, "knobs"])
 
 
 def test_adjusting_page_has_the_versions_that_apply_each_field() -> None:
@@ -96,26 +94,6 @@ def test_commands_of_the_contributors_page_select_tests() -> None:
         words = [sys.executable, "-m", *command.split(), "--collect-only", "-q", "-p", "no:cacheprovider"]
         ran = subprocess.run(words, cwd=DOCS.parent, capture_output=True, text=True, check=False)
         assert ran.returncode == 0, f"{command}: {ran.stdout[-500:]}"
-
-
-def test_cgroups_page_has_the_knobs() -> None:
-    def told(knob: Knob) -> str:
-        by_version = {version: file.told for version, file in sorted(knob.files.items(), reverse=True) if file.told}
-        if len(set(by_version.values())) == 1 and by_version.keys() == {1, 2}:
-            return by_version[2]
-        return ", ".join(f"{name} (v{version})" for version, name in by_version.items()) or "none"
-
-    assert rows("cgroups.md", "| name | value | files of v1 | property of a unit | crun's child | needs |") == [
-        [
-            f"`{knob.name}`",
-            ("" if knob.can_be_written else "only read: ") + knob.values.expected,
-            ", ".join(f"`{file}`" for file in (knob.files[1].names() if 1 in knob.files else ())) or "none",
-            told(knob),
-            knob.level,
-            knob.needs,
-        ]
-        for knob in KNOBS.values()
-    ]
 
 
 def test_wire_page_has_the_events() -> None:

@@ -33,6 +33,11 @@ CASES: list[tuple[str, Any, Any, tuple[str, str] | None, tuple[str, str] | None]
 ]
 
 
+def test_every_knob_has_a_case() -> None:
+    of_its_own = {"io.weight"}  # test_knob_weights.py
+    assert {case[0] for case in CASES} | of_its_own == {knob.name for knob in TABLE.values() if knob.can_be_written}
+
+
 @pytest.mark.parametrize(("name", "first", "value", "v1", "v2"), CASES, ids=[case[0] for case in CASES])
 def test_knob_is_read_written_left_alone_and_restored(
     tree: Tree, written: list[str], name: str, first: object, value: object, v1: Any, v2: Any

@@ -10,47 +10,34 @@ from nri.cgroups import KnobValueError, Quota
 from nri.cgroups.cpulist import render
 from nri.cgroups.knob_access import check
 from nri.cgroups.knob_table import TABLE, find
-from nri.cgroups.knob_values import Flag, Numbers, Values
+from nri.cgroups.knob_values import Flag, Numbers, Quotas, Values
 
-MEMORY = ("memory.min", "memory.low", "memory.high", "memory.max", "memory.swap.max")
-RIGHT: dict[str, list[Any]] = {
-    "cpu.weight": [1, 10000],
-    "cpu.max": [Quota(1000, 1000), Quota(None, 1_000_000), Quota(2**44 - 1, 1000)],
-    "cpu.max.burst": [0, 2**44 - 1],
-    "cpu.idle": [True, False],
-    "cpu.bvt_warp_ns": [-2, 2],
-    "cpuset.cpus": [frozenset(), frozenset({0, 8191})],
-    "cpuset.mems": [frozenset(), frozenset({0, 1023})],
-    **{name: [0, 2**63 - 1, None] for name in MEMORY},
-    "memory.oom.group": [True, False],
-    "io.weight": [1, 10000],
-    "pids.max": [0, 4194304, None],
-}
-WRONG: dict[str, list[Any]] = {
-    "cpu.weight": [0, 10001, None, True, "100", 1.0],
-    "cpu.max": [None, 50000, "max", Quota(999, 1000), Quota(1000, 999), Quota(1000, 1_000_001), Quota(2**44, 1000)],
-    "cpu.max.burst": [-1, 2**44, None],
-    "cpu.idle": [0, 1, None],
-    "cpu.bvt_warp_ns": [-3, 3],
-    "cpuset.cpus": [{0}, [0], "0", frozenset({-1}), frozenset({8192}), frozenset({"0"}), frozenset({True}), None],
-    "cpuset.mems": [frozenset({1024})],
-    **{name: [-1, 2**63, "1G"] for name in MEMORY},
-    "memory.oom.group": [1, None],
-    "io.weight": [0, 10001, {"default": 100}, None],
-    "pids.max": [-1, 4194305, True],
-}
+QUOTAS = [Quota(999, 1000), Quota(1000, 999), Quota(1000, 1_000_001), Quota(2**44, 1000)]
 
 
-def test_only_values_within_the_kernels_bounds_are_accepted() -> None:
-    names = {knob.name for knob in TABLE.values() if knob.can_be_written}
-    assert names == RIGHT.keys() == WRONG.keys()
-    for name in names:
-        for value in RIGHT[name]:
+def examples(values: Values) -> tuple[list[Any], list[Any]]:
+    """Values that a knob takes, up to its bounds, and others."""
+    low, high, none = values._low, values._high, values._none
+    if isinstance(values, Flag):
+        return [True, False], [0, 1, None]
+    if isinstance(values, Quotas):
+        return [Quota(1000, 1000), Quota(None, 1_000_000), Quota(2**44 - 1, 1000)], [None, 50000, "max", *QUOTAS]
+    if isinstance(values, Numbers):
+        sets = [frozenset({-1}), frozenset({high + 1}), frozenset({"0"}), frozenset({True})]
+        return [frozenset(), frozenset({0, high})], [{0}, [0], "0", None, *sets]
+    limits: list[Any] = [None] if none else []
+    return [low, high, *limits], [low - 1, high + 1, True, "100", 1.0, {"default": 100}, *([] if none else [None])]
+
+
+@pytest.mark.parametrize("name", [knob.name for knob in TABLE.values() if knob.can_be_written])
+def test_only_values_within_the_kernels_bounds_are_accepted(name: str) -> None:
+    right, wrong = examples(find(name).values)
+    for value in right:
+        check(find(name), value)
+    for value in wrong:
+        with pytest.raises(KnobValueError) as caught:
             check(find(name), value)
-        for value in WRONG[name]:
-            with pytest.raises(KnobValueError) as caught:
-                check(find(name), value)
-            assert str(caught.value) == f"{name}: found {value!r}, expected {find(name).values.expected}"
+        assert str(caught.value) == f"{name}: found {value!r}, expected {find(name).values.expected}"
 
 
 def test_other_names_are_no_knobs() -> None:

@@ -2,37 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from nri.cgroups import CgroupError, Quota, find
-from nri.cgroups.knob_table import TABLE
+from nri.cgroups import CgroupError, find
 from nri.testing import CgroupTree, Pod
+from tests.unit.cgroups.test_knob_access import CASES
 
-MIB = 1 << 20
-VALUES: dict[str, Any] = {
-    "cpu.weight": 50,
-    "cpu.max": Quota(20000, 50000),
-    "cpu.max.burst": 1000,
-    "cpu.idle": True,
-    "cpuset.cpus": frozenset({1, 2}),
-    "cpuset.mems": frozenset({0}),
-    "memory.min": 4 * MIB,
-    "memory.low": 8 * MIB,
-    "memory.high": 16 * MIB,
-    "memory.max": 32 * MIB,
-    "memory.swap.max": 4 * MIB,
-    "memory.oom.group": True,
-    "io.weight": 10000,
-    "pids.max": 100,
-}
-WITHOUT = {"cpu.bvt_warp_ns"}  # of other kernels
-
-
-def test_the_table_here_has_every_knob_that_can_be_written() -> None:
-    written = {name for name, knob in TABLE.items() if knob.can_be_written}
-    assert VALUES.keys() == written - WITHOUT
+VALUES = {name: value for name, _, value, *_ in CASES if name != "cpu.bvt_warp_ns"}  # which is of other kernels
 
 
 @pytest.mark.parametrize("kind", ["v1", "v2"])
