@@ -9,7 +9,7 @@ from __future__ import annotations
 from google.protobuf.message import DecodeError
 
 from nri.types.v1 import Request, State
-from nri.v1bridge.requests import of_container, of_pod
+from nri.v1bridge.requests import Subject
 from nri.v2.api import Container, PodSandbox
 
 
@@ -20,13 +20,13 @@ def check(data: bytes) -> None:
         container, pod = Container.FromString(data[1 : 1 + length]), PodSandbox.FromString(data[1 + length :])
     except DecodeError:
         return
-    request = of_container(pod, container, State.CREATE)
+    request = Subject(pod, container).request(State.CREATE)
     assert request.id == container.id
     assert request.sandbox_id == (container.pod_sandbox_id or pod.id)
     assert request.spec is not None
     assert request.spec.annotations == {**pod.annotations, **container.annotations}
-    assert of_pod(pod, State.DELETE).is_sandbox
-    for made in (request, of_pod(pod, State.DELETE)):
+    assert Subject(pod).request(State.DELETE).is_sandbox
+    for made in (request, Subject(pod).request(State.DELETE)):
         assert Request.from_json(made.to_json()).to_value() == made.to_value()  # what the bridge knows is beside it
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from nri.adjust import Changes
     from nri.config.entries import ConfigList, PluginEntry
+    from nri.config.when import Facts
     from nri.process.conversation import Output, Stop
 
     Log = Callable[[str, str], None]
@@ -120,6 +121,8 @@ class Client:
     :param invoker: finds and runs the plugins; by default an ``Invoker``.
     :param timeout: seconds for a plugin whose entry has no ``timeout``.
     :param failure_policy: ``fail`` or ``ignore``, for a plugin whose entry has no ``failurePolicy``.
+    :param facts: returns what a host knows of the container of a request, for conditions; by default what the
+        request says (``nri.client.facts``).
     """
 
     def __init__(
@@ -129,9 +132,10 @@ class Client:
         *,
         timeout: float = DEFAULT_TIMEOUT,
         failure_policy: str = "fail",
+        facts: Callable[[Request], Facts] | None = None,
     ) -> None:
         self.config, self.invoker = config, invoker or Invoker()
-        self.timeout, self.failure_policy = timeout, failure_policy
+        self.timeout, self.failure_policy, self._facts = timeout, failure_policy, facts
 
     def invoke(
         self,
@@ -230,9 +234,7 @@ class Client:
         plugins = self._of_state(state, RELEASE if request.release else state)
         if all(plugin.when is None for plugin in plugins):
             return [(plugin, "") for plugin in plugins]
-        from nri.client.facts import facts_of  # only for a configuration that has conditions
-
-        facts = facts_of(request)
+        facts = self._facts_of(request)
         verdicts = [(plugin, "" if plugin.when is None else plugin.when.undecided(facts)) for plugin in plugins]
         judged = [(plugin, undecided) for plugin, undecided in verdicts if undecided is not None]
         for plugin in plugins if facts.contradictions and state in (State.SETUP, State.CREATE) else ():
@@ -248,9 +250,7 @@ class Client:
         plugins = self.config.plugins
         if all(plugin.when is None for plugin in plugins):
             return list(plugins)
-        from nri.client.facts import facts_of
-
-        facts = facts_of(request)
+        facts = self._facts_of(request)
         return [plugin for plugin in plugins if plugin.when is None or plugin.when.undecided(facts) is not None]
 
     def skipped(self, state: str, request: Request) -> list[tuple[PluginEntry, str]]:
@@ -258,12 +258,17 @@ class Client:
         entries = [entry for entry in self.config.plugins if entry.wants(state) and entry.when is not None]
         if not entries:
             return []
-        from nri.client.facts import facts_of
-
-        facts = facts_of(request)
+        facts = self._facts_of(request)
         return [
             (entry, entry.when.explain(facts)) for entry in entries if entry.when and not entry.when.accepts(facts)
         ]
+
+    def _facts_of(self, request: Request) -> Facts:
+        if self._facts is not None:
+            return self._facts(request)
+        from nri.client.facts import facts_of  # only for a configuration that has conditions
+
+        return facts_of(request)
 
     def request(self, request_or_task: Request | Task, state: str, sandbox: Sandbox | None = None) -> Request:
         """Return the request for the plugins, without ``conf`` and the results of the chain.

@@ -1,7 +1,7 @@
 """The facts that a host knows of the container of a request, for the conditions in the host configuration (``when``).
 
-A host that knows more than its request says makes a ``KnownRequest``: the bridge does. All others judge by the
-request itself, of which pods have written a part. So a fact counts here only if no pod can forge it:
+The bridge knows more than its requests say, and has its own (``Client``'s *facts*). All others judge by the request
+itself, of which pods have written a part. So a fact counts here only if no pod can forge it:
 
 - containerd writes the annotations ``io.kubernetes.cri.*`` of an OCI configuration after those of the pod;
 - CRI-O writes the labels of the kubelet last, as annotations, also over its own (of a sandbox, a pod's annotation
@@ -16,12 +16,13 @@ from __future__ import annotations
 from nri.client.oci import KIND_KEY, SANDBOX_ID_KEYS
 from nri.config.when import Facts
 from nri.types.gojson import shorten
-from nri.types.v1 import Request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Any
+
+    from nri.types.v1 import Request
 
 NAMESPACE_KEYS = ("io.kubernetes.cri.sandbox-namespace", "io.kubernetes.pod.namespace")
 """The annotations with a pod's namespace, of containerd and of CRI-O. The second one is also the kubelet's label."""
@@ -30,23 +31,8 @@ NAME_KEY = "io.kubernetes.container.name"
 """The kubelet's label with the name of a container, which CRI-O writes as an annotation; ``POD`` for a sandbox."""
 
 
-class KnownRequest(Request):
-    """A request of a host that knows more of the container than plugins get. Plugins get the same document."""
-
-    __slots__ = ("facts",)
-
-    facts: Callable[[], Facts]
-    """Returns what the host knows; it is called only if a condition is to be judged."""
-
-    def __init__(self, *, facts: Callable[[], Facts], **values: Any) -> None:
-        super().__init__(**values)
-        self._set(facts=facts)
-
-
 def facts_of(request: Request) -> Facts:
     """Return what the host knows of a request's container."""
-    if isinstance(request, KnownRequest):
-        return request.facts()
     annotations = request.spec.annotations if request.spec is not None else None
     told = annotations or {}
     contradictions: dict[str, str] = {}

@@ -177,10 +177,10 @@ class Chains:
         self._seen = self._binaries(self.client())
         self.residents.prepare(within)
 
-    def client(self, *, is_sandbox: bool = False, is_late: bool = False) -> Client:
+    def client(self, subject: Subject | None = None, state: str = "", *, is_late: bool = False) -> Client:
         """Return a client for the configuration in use.
 
-        :param is_sandbox: leave out the plugins that the runtime runs itself for pod sandboxes.
+        :param subject: it is for a request about it, with a *state*, without the plugins that the runtime runs.
         :param is_late: for the worker.
         """
         started = time.monotonic()
@@ -199,9 +199,16 @@ class Chains:
         invoker = self._given or self.residents
         if self._given is None and (is_late or not options.resident):
             invoker = Invoker(options.bin_dirs, check_owner=options.check_owner)
-        # containerd 2.x sends its own plugins two states of a sandbox alone, which are all that a bridge has there.
-        used = made.sandboxes if is_sandbox and self._runtime_runs_pods else configuration
-        return Client(used, invoker, timeout=options.plugin_timeout, failure_policy=options.failure_policy)
+        is_sandbox = subject is not None and subject.container is None
+        # containerd 2.x sends its own plugins these two states, of sandboxes alone.
+        is_sent = self._runtime_runs_pods and is_sandbox and state in (State.CREATE, State.DELETE)
+        return Client(
+            made.sandboxes if is_sent else configuration,
+            invoker,
+            timeout=options.plugin_timeout,
+            failure_policy=options.failure_policy,
+            facts=None if subject is None else subject.facts,
+        )
 
     def synchronize(self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]) -> None:
         """Take what exists; ``start`` begins with what is due."""
@@ -314,7 +321,7 @@ class Chains:
         cause = "failed"
         try:
             self._refuse_abandoned(subject.name, State.CREATE, call)
-            client = self.client(is_sandbox=request.is_sandbox)
+            client = self.client(subject, State.CREATE)
             self._refuse_without_setup(row, request, client)
             done, error = self._until_abandoned(self._event(client, request, subject, call), call)
             steps += done
@@ -339,7 +346,7 @@ class Chains:
         request = subject.request(State.DELETE)
 
         def run(call: Call | None = None) -> str:
-            client = self.client(is_sandbox=request.is_sandbox)
+            client = self.client(subject, State.DELETE)
             try:
                 if call is None:
                     return self._chain(Run(client, request, subject.name, previous=self._previous(subject.id)))[1]
@@ -359,7 +366,7 @@ class Chains:
     def _other(self, subject: Subject, state: State, call: Call, changes: Changes | None) -> None:
         if state in REFUSABLE:
             self._refuse_abandoned(subject.name, state, call)
-        request, client = subject.request(state), self.client()
+        request, client = subject.request(state), self.client(subject, state)
         # What they do now may change whether a condition holds at the start: what was judged has not missed it.
         judged = [entry.type for entry in client.chain(State.SETUP)] if state == State.SETUP else []
         run = self._event(client, request, subject, call, changes)
@@ -482,7 +489,7 @@ class Chains:
         if row.subject is None:
             return Verdict()
         had, again = row.had, row.state != DONE
-        request, client = row.subject.request(State.CREATE), self.client(is_sandbox=row.is_sandbox)
+        request, client = row.subject.request(State.CREATE), self.client(row.subject, State.CREATE)
         if row.is_resized and not client.chain(State.UPDATE):
             row.is_resized = False
         holds = [
@@ -516,7 +523,7 @@ class Chains:
 
         try:
             how = fate(subject.request(State.CREATE).replace(late=True), has_failed=True, refuses_starts=True)[1]
-            client = self.client(is_sandbox=row.is_sandbox, is_late=True)
+            client = self.client(subject, State.CREATE, is_late=True)
             keyed = self._made.keyed
             wanted = [
                 each

@@ -230,11 +230,6 @@ class Row:
         self.saved: object = None
         self.then: Callable[[], object] | None = None
 
-    @property
-    def is_sandbox(self) -> bool:
-        """Return whether it is a pod sandbox."""
-        return self.subject is not None and self.subject.container is None
-
     def move(self, column: str) -> None:
         """Go to the next state of the table; a move that the table does not have is a bug."""
         state = MOVES[self.state][COLUMNS.index(column)]

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import os
 from binascii import crc32
-from functools import partial
 from typing import TYPE_CHECKING
 
 from nri.adjust import NRIAbilities
 from nri.cgroups.paths import expand
-from nri.client.facts import KnownRequest
 from nri.config.when import Facts
 from nri.errors import NRIError, escape
 from nri.types.gojson import shorten
@@ -30,47 +28,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from nri.adjust import Changes
-    from nri.v2.api import Container, LinuxContainer, LinuxPodSandbox, LinuxResources
+    from nri.v2.api import Container, LinuxPodSandbox, LinuxResources
     from nri.v2.stub import RuntimeInfo
 
 MAX_PODS = 20_000
 """Pods that are remembered; beyond that the oldest one is forgotten. A node has some hundreds."""
-
-
-def of_pod(pod: PodSandbox, state: str) -> Request:
-    """Return a request about the pod sandbox itself."""
-    spec = _spec(pod.linux, _plain(pod.annotations))
-    is_whole = state != State.DELETE or pod.HasField("linux")
-    facts = partial(_facts, pod, spec, is_sandbox=True, is_whole=is_whole)
-    return KnownRequest(
-        facts=facts,
-        state=state,
-        id=pod.id,
-        sandbox_id=pod.id,
-        pid=pod.pid,
-        spec=spec,
-        labels=_plain(pod.labels),
-    )
-
-
-def of_container(pod: PodSandbox, container: Container, state: str) -> Request:
-    """Return a request about a container.
-
-    Its annotations are the pod's, overridden by its own: containerd does not copy a pod's annotations to its
-    containers, and annotations for containers are usually written at the pod.
-    """
-    spec = _spec(container.linux, _plain(pod.annotations) | _plain(container.annotations))
-    sandbox = container.pod_sandbox_id or pod.id
-    facts = partial(_facts, pod, spec, is_sandbox=False)
-    return KnownRequest(
-        facts=facts,
-        state=state,
-        id=container.id,
-        sandbox_id=sandbox,
-        pid=container.pid,
-        spec=spec,
-        labels=_plain(pod.labels),
-    )
 
 
 class Subject:
@@ -85,20 +47,57 @@ class Subject:
 
     def __init__(self, pod: PodSandbox, container: Container | None = None) -> None:
         self.pod, self.container, self.name = pod, container, name_of(pod, container)
-        self.id = pod.id if container is None else container.id
+        self.id, pid = self._about.id, self._about.pid
         created = 0 if container is None else container.created_at
-        pid = pod.pid if container is None else container.pid
         self.life = f"created:{created}" if created else f"pid:{pid}/{start_time(pid)}" if pid else ""
 
+    @property
+    def _about(self) -> PodSandbox | Container:
+        return self.pod if self.container is None else self.container
+
     def request(self, state: str) -> Request:
-        """Return a request about it."""
-        return of_pod(self.pod, state) if self.container is None else of_container(self.pod, self.container, state)
+        """Return a request about it.
+
+        The annotations of a container are the pod's, overridden by its own: containerd does not copy a pod's
+        annotations to its containers, and annotations for containers are usually written at the pod.
+        """
+        pod, container, about = self.pod, self.container, self._about
+        annotations, sandbox = _plain(pod.annotations), pod.id
+        if container is not None:
+            annotations |= _plain(container.annotations)
+            sandbox = container.pod_sandbox_id or sandbox
+        spec = Spec(
+            resources=resources_to_oci(resources_of(about.linux)),
+            namespaces=namespaces_to_paths(about.linux.namespaces),
+            cgroups_path=about.linux.cgroups_path,
+            annotations=annotations,
+        )
+        return Request(
+            state=state, id=self.id, sandbox_id=sandbox, pid=about.pid, spec=spec, labels=_plain(pod.labels)
+        )
+
+    def facts(self, request: Request) -> Facts:
+        """Return what is known of it for conditions; a pod of which a runtime says nothing has no name.
+
+        :param request: one about it.
+        """
+        pod, is_sandbox = self.pod, self.container is None
+        is_known = bool(pod.name or pod.namespace)
+        is_whole = not is_sandbox or request.state != State.DELETE or pod.HasField("linux")
+        return Facts(
+            namespace=pod.namespace or None,
+            labels=pod.labels if is_known else None,
+            annotations=request.spec.annotations if request.spec is not None else None,
+            has_all_annotations=is_known and is_whole,
+            is_sandbox=is_sandbox,
+            runtime_handler=pod.runtime_handler if is_known else None,
+        )
 
     @property
     def resources(self) -> int:
         """A digest of its resources."""
-        about = resources_of(self.pod.linux if self.container is None else self.container.linux)
-        return crc32(about.SerializeToString(deterministic=True)) if about is not None else 0
+        resources = resources_of(self._about.linux)
+        return crc32(resources.SerializeToString(deterministic=True)) if resources is not None else 0
 
 
 def start_time(pid: int) -> str:
@@ -116,7 +115,7 @@ def start_time(pid: int) -> str:
 
 
 def config_of(pod: PodSandbox, container: Container) -> dict[str, Any]:
-    """Return what plugins can adjust, as an OCI configuration; the annotations are those of ``of_container``."""
+    """Return what plugins can adjust, as an OCI configuration; the annotations are those of ``Subject.request``."""
     return container_to_oci(container, {**pod.annotations, **container.annotations})
 
 
@@ -133,37 +132,12 @@ def name_of(pod: PodSandbox, container: Container | None = None) -> str:
     name = f"{pod.namespace}/{pod.name}"
     if container is None:
         return name
-    of_container = container.name
-    if not of_container:
+    own = container.name
+    if not own:
         from nri.skel.scopes import name_in_metadata
 
-        of_container = name_in_metadata(container.annotations) or ""
-    return f"{name}/{of_container}"
-
-
-def _facts(pod: PodSandbox, spec: Spec, *, is_sandbox: bool, is_whole: bool = True) -> Facts:
-    """Return what is known of a pod, or of a container in it; a pod of which a runtime says nothing has no name.
-
-    :param is_whole: whether the event has all annotations.
-    """
-    is_known = bool(pod.name or pod.namespace)
-    return Facts(
-        namespace=pod.namespace or None,
-        labels=pod.labels if is_known else None,
-        annotations=spec.annotations,
-        has_all_annotations=is_known and is_whole,
-        is_sandbox=is_sandbox,
-        runtime_handler=pod.runtime_handler if is_known else None,
-    )
-
-
-def _spec(linux: LinuxPodSandbox | LinuxContainer, annotations: Mapping[str, str]) -> Spec:
-    return Spec(
-        resources=resources_to_oci(resources_of(linux)),
-        namespaces=namespaces_to_paths(linux.namespaces),
-        cgroups_path=linux.cgroups_path,
-        annotations=annotations,
-    )
+        own = name_in_metadata(container.annotations) or ""
+    return f"{name}/{own}"
 
 
 def _plain(messages_map: Mapping[str, str]) -> dict[str, str]:

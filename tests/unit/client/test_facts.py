@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from nri.client import ChainError, Client
-from nri.client.facts import KnownRequest, facts_of
+from nri.client.facts import facts_of
 from nri.client.invoker import Invoker
 from nri.client.oci import sandbox_id_in
 from nri.config import ConfigList, PluginEntry
@@ -92,15 +92,15 @@ def test_facts_depend_on_the_runtime_and_the_kubelets_label() -> None:
     assert facts_of(Request(state="create", id="a")).annotations is None
 
 
-def test_request_with_facts_keeps_them_and_is_the_same_document() -> None:
-    about: dict[str, Any] = {"state": "create", "id": "a", "labels": {"app": "web"}}
-    about["spec"] = Spec(annotations=CONTAINERD)
-    request, told = Request(**about), Facts(namespace="a", runtime_handler="kata")
-    known = KnownRequest(facts=lambda: told, **about)
-    changed = known.replace(late=True, conf={"a": 1})
-    assert facts_of(changed) is told
-    assert (changed.late, changed.conf, changed.id) == (True, {"a": 1}, "a")
-    assert known.to_json() == request.to_json()
+def test_a_host_that_knows_more_judges_by_what_it_knows() -> None:
+    entry = PluginEntry(type="keeper", when={"runtimeHandler": ["kata"]})
+    request = Request(state="create", id="a", labels={"app": "web"}, spec=Spec(annotations=CONTAINERD))
+    client = Client(ConfigList(plugins=[entry]), Invoker(), facts=lambda asked: Facts(runtime_handler=asked.id))
+    assert (client.chain("create", request), client.holding(request)) == ([], [])
+    assert client.skipped("create", request) != []
+    request = request.replace(id="kata")
+    assert (client.chain("create", request), client.holding(request)) == ([entry], [entry])
+    assert client.skipped("create", request) == []
 
 
 @pytest.mark.parametrize("unknown", [{}, {"unknown": "run"}, {"unknown": "skip"}], ids=str)

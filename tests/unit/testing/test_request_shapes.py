@@ -13,7 +13,7 @@ from nri.client.chain import as_shown
 from nri.testing import Pod, recorded
 from nri.testing.pods import PROFILES
 from nri.types.v1 import Request
-from nri.v1bridge.requests import abilities, config_of, of_container, of_pod
+from nri.v1bridge.requests import Subject, abilities, config_of
 from nri.v2.stub import RuntimeInfo
 
 WEB: dict[str, Any] = {"labels": {"app": "web", "tier": "front"}, "annotations": {"qos.class": "ls"}}
@@ -101,12 +101,13 @@ def test_requests_are_those_of_a_bridge_on_the_embedded_runtime(runtime: str, dr
     app = pod.container("app", env=["A=1"], resources={"cpu": {"quota": 50000, "cpus": "0-1"}, "pids": {"limit": 9}})
     ((sandbox, (container,)),) = described([pod])
     for state in ("create", "delete"):
-        assert of_pod(sandbox, state).to_value() == pod.request(state).to_value()
+        assert Subject(sandbox).request(state).to_value() == pod.request(state).to_value()
     changes = Changes(abilities(RuntimeInfo(name="containerd", version="2.1.9")), config_of(sandbox, container))
-    assert as_shown(of_container(sandbox, container, "setup"), changes).to_value() == app.request("setup").to_value()
+    subject = Subject(sandbox, container)
+    assert as_shown(subject.request("setup"), changes).to_value() == app.request("setup").to_value()
     container.pid = app.pid
     for state in ("create", "update", "delete"):
-        assert of_container(sandbox, container, state).to_value() == app.request(state).to_value()
+        assert Subject(sandbox, container).request(state).to_value() == app.request(state).to_value()
 
 
 @pytest.mark.parametrize("runtime", PROFILES)

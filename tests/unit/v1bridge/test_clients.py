@@ -17,6 +17,8 @@ from nri.v1bridge.chains import Chains
 from nri.v1bridge.counts import Counts
 from nri.v1bridge.log import EventLog
 from nri.v1bridge.options import BridgeOptions
+from nri.v1bridge.requests import Subject
+from nri.v2 import api
 from tests.unit.v1bridge.configured import loading
 
 
@@ -70,7 +72,7 @@ def test_residents_get_each_configuration_once(conf: Path, residents: list[Noted
     configure(conf, PluginEntry(type="a", resident=False), PluginEntry(type="b"))
     for _ in range(3):
         chains.client()
-        chains.client(is_sandbox=True)
+        chains.client(Subject(api.PodSandbox(id="6efd")), "create")
     assert [each.kept for each in residents] == [[[], [("a", False), ("b", True)]]]
 
 

@@ -7,9 +7,8 @@ import pytest
 
 from nri.testing import recorded, recordings
 from nri.types.v1 import Request, State
-from nri.v1bridge import requests
 from nri.v1bridge import requests as module
-from nri.v1bridge.requests import Pods
+from nri.v1bridge.requests import Pods, Subject
 from nri.v2 import api
 from nri.v2.api import LinuxResources, PodSandbox
 
@@ -50,7 +49,7 @@ def messages(request: dict[str, Any]) -> tuple[api.PodSandbox, api.Container | N
 
 def made(request: dict[str, Any], pod: api.PodSandbox, container: api.Container | None) -> Request:
     state = State(request["state"])
-    return requests.of_pod(pod, state) if container is None else requests.of_container(pod, container, state)
+    return Subject(pod, container).request(state)
 
 
 def sent(request: Request) -> dict[str, Any]:
@@ -83,7 +82,7 @@ def test_a_pods_end_has_all_that_its_beginning_had(release: str) -> None:
     ended = recorded(f"containerd-{release}-adapter.pod-delete")
     pods = Pods()
     pods.remember(messages(begun)[0])
-    request = sent(requests.of_pod(pods.complete(messages(ended)[0]), State.DELETE))
+    request = sent(Subject(pods.complete(messages(ended)[0])).request(State.DELETE))
     assert request == without_conf(begun) | {"state": "delete"}
 
 
@@ -94,7 +93,7 @@ def test_container_has_its_pods_annotations_below_its_own(release: str) -> None:
     pod, _ = messages(of_pod)
     _, container = messages(of_container)
     assert container is not None
-    request = sent(requests.of_container(pod, container, State.CREATE))
+    request = sent(Subject(pod, container).request(State.CREATE))
     expected = without_conf(of_container)
     theirs, own = of_pod["spec"]["annotations"], of_container["spec"]["annotations"]
     expected["spec"] = expected["spec"] | {"annotations": theirs | own}
@@ -106,19 +105,19 @@ def test_container_has_its_pods_annotations_below_its_own(release: str) -> None:
 def test_messages_with_little_make_requests_with_little() -> None:
     pod = api.PodSandbox(id="6efd", pid=4711)
     little = {"version": "0.1", "state": "delete", "id": "6efd", "sandboxID": "6efd", "spec": {"resources": None}}
-    of_pod = requests.of_pod(api.PodSandbox(id="6efd"), State.DELETE)
-    assert (sent(of_pod), of_pod.is_sandbox, requests.of_pod(pod, State.CREATE).pid) == (little, True, 4711)
+    of_pod = Subject(api.PodSandbox(id="6efd")).request(State.DELETE)
+    assert (sent(of_pod), of_pod.is_sandbox, Subject(pod).request(State.CREATE).pid) == (little, True, 4711)
     no_resources, resources = api.LinuxContainer(), api.LinuxContainer(resources={})
     for container, expected in (
         (api.Container(id="1f92", name="app"), None),  # it has no process
         (api.Container(id="1f92", linux=no_resources), None),
         (api.Container(id="1f92", linux=resources), {"memory": {}, "cpu": {}}),
     ):
-        request = requests.of_container(pod, container, State.DELETE)
+        request = Subject(pod, container).request(State.DELETE)
         assert sent(request) == little | {"id": "1f92", "spec": {"resources": expected}}
         assert not request.is_sandbox
     container = api.Container(id="1f92", pod_sandbox_id="0000", pid=2**32 - 1)
-    request = requests.of_container(pod, container, State.CREATE)
+    request = Subject(pod, container).request(State.CREATE)
     assert (request.pid, request.sandbox_id) == (2**32 - 1, "0000")
 
 
@@ -126,7 +125,7 @@ def test_labels_are_the_pods_and_any_text_arrives_unchanged() -> None:
     texts = ["", "a\nb\x00\x1b", 'q"uo\\te', "ü€😀"]
     pod = api.PodSandbox(id="6efd", annotations=dict(zip(texts, texts, strict=True)), labels={"": texts[1], "a": "b"})
     container = api.Container(id="1f92", labels={"io.kubernetes.container.name": "app"})
-    for made in (requests.of_pod(pod, State.CREATE), requests.of_container(pod, container, State.CREATE)):
+    for made in (Subject(pod).request(State.CREATE), Subject(pod, container).request(State.CREATE)):
         read = Request.from_json(made.to_json())
         assert read.spec is not None
         assert (read.spec.annotations, read.labels) == ({text: text for text in texts}, {"": texts[1], "a": "b"})
