@@ -31,7 +31,7 @@ from nri.testing.cgroup_files import files_of
 from nri.testing.pods import resources_of
 from nri.types.table_explained import nearest
 from nri.v1bridge import Bridge, BridgeOptions
-from nri.v1bridge.log import EventLines, EventLog
+from nri.v1bridge.runs import EventLog
 from nri.v2 import api, stub
 from nri.v2.api.convert import resources_to_oci
 
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from nri.adaptation import Outcome, Runtime
     from nri.adaptation.lifecycle import LifecycleEvent
     from nri.adaptation.store import Store
-    from nri.client import Client, Step
-    from nri.types.v1 import Request
+    from nri.client import Step
+    from nri.v1bridge.runs import Run
 
 STATES = ("setup", "resize", "update")
 """The states beside ``create`` and ``delete`` of a plugin without an entry, unless it says which it acts on."""
@@ -410,27 +410,22 @@ class _Shown(EventLog):
         on_skipped: Callable[[str, str], None],
     ) -> None:
         super().__init__()
-        self._residents, self.record, self.on_asked, self._on_skipped = residents, record, on_asked, on_skipped
+        self._residents, self._record, self._on_asked, self._on_skipped = residents, record, on_asked, on_skipped
 
-    def begin(self, request: Request, name: str, client: Client, seconds: float | None) -> EventLines:
+    def begin(self, run: Run) -> None:
         self._residents.prepare(ANSWER_WITHIN)
-        for plugin, reason in client.skipped(request.state, request):
+        for plugin, reason in run.client.skipped(run.request.state, run.request):
             self._on_skipped(plugin.type, reason)
-        return _ShownLines(self, request, name)
 
-
-class _ShownLines(EventLines):
-    _log: _Shown
-
-    def step(self, step: Step) -> None:
-        lines = [*self._lines]
-        super().step(step)
+    def step(self, run: Run, step: Step) -> None:
+        lines = [line for _, line in run.said]
+        super().step(run, step)
         writes = []
         with contextlib.suppress(FileNotFoundError):
-            with open(self._log.record, encoding="utf-8") as file:
+            with open(self._record, encoding="utf-8") as file:
                 writes = [tuple(json.loads(line)) for line in file]
-            os.unlink(self._log.record)
-        self._log.on_asked(Asked(step, writes, lines))
+            os.unlink(self._record)
+        self._on_asked(Asked(step, writes, lines))
 
 
 def run_on_tree(script: str, kind: str, root: str, record: str) -> None:

@@ -19,7 +19,7 @@ from nri.types.v1 import State
 from nri.v1bridge import requests
 from nri.v1bridge.chains import Chains
 from nri.v1bridge.counts import Counts
-from nri.v1bridge.log import EventLog
+from nri.v1bridge.runs import EventLog
 from nri.v1bridge.status import CONNECTED, CONNECTING, Status, StatusSocket
 from nri.v2 import api, stub
 from nri.v2.api import events

@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from nri.client import ChainError, Client, Invoker, PluginError
 from nri.client.chain import STOPPED
@@ -21,14 +21,13 @@ from nri.config.entries import ConfigList
 from nri.errors import bounded, escape
 from nri.places import CONTAINERD_CONF_FILE
 from nri.process import children, watchdog
-from nri.process.conversation import Stop
 from nri.types.v1 import RELEASE, State
 from nri.v1bridge.configuration import Configuration
 from nri.v1bridge.counts import identity, split_name
 from nri.v1bridge.late import NO_CONFIGURATION, Worker, living, own_pod
-from nri.v1bridge.log import EventLog, late_line
 from nri.v1bridge.memory import DONE, MISSED_SETUP, REAPPLY, Holding, Memory, Ran, Verdict, compare
 from nri.v1bridge.memory import RELEASE as RELEASES
+from nri.v1bridge.runs import REFUSABLE, Run, late_line
 from nri.v2.ttrpc import Code, StatusError
 
 if TYPE_CHECKING:
@@ -38,30 +37,20 @@ if TYPE_CHECKING:
     from nri.client import Step
     from nri.config.entries import PluginEntry
     from nri.process.subreaper import Subreaper
-    from nri.types.v1 import Request, Result
+    from nri.types.v1 import Request
     from nri.v1bridge.counts import Counts
-    from nri.v1bridge.log import EventLines
     from nri.v1bridge.memory import Due, Row
     from nri.v1bridge.options import BridgeOptions
     from nri.v1bridge.requests import Subject
+    from nri.v1bridge.runs import EventLog
     from nri.v2 import api
     from nri.v2.ttrpc import Call
-
-MARGIN = 0.1
-"""Seconds between the chain's deadline and the request's: to kill a plugin, and to send the response."""
 
 MAX_ERROR = 4096
 """Bytes of an error, in one line, that the runtime shows to the pod's owner; a plugin may write a megabyte."""
 
 MAX_WAITING = 64
 """Chains that wait to be logged and counted; a runtime has fewer events at a time."""
-
-REFUSABLE = (State.SETUP, State.CREATE, State.RESIZE)
-"""States whose events an error refuses: if the runtime abandons one, nothing comes of it, and its chain ends.
-
-A container's ``update`` comes when its new limits are in force, and its ``delete`` gives back what ``create`` has
-taken: both go on.
-"""
 
 STARTED = "the runtime starts it all the same"
 
@@ -83,21 +72,6 @@ def fate(request: Request, *, has_failed: bool, refuses_starts: bool) -> tuple[s
     if has_failed and (refuses_starts or request.is_sandbox):
         return "is refused", ""
     return "fails" if has_failed else "succeeds", STARTED
-
-
-class Run(NamedTuple):
-    """A chain that is to run."""
-
-    client: Client
-    request: Request
-    name: str
-    """``NAMESPACE/POD[/CONTAINER]``, for the log."""
-    deadline: float | None = None
-    """A time of ``time.monotonic``; None if only the timeouts of the plugins apply."""
-    changes: Changes | None = None
-    stop: Stop | None = None
-    previous: Callable[[PluginEntry], Result | None] | None = None
-    only: Container[str] | None = None
 
 
 class Made:
@@ -143,7 +117,7 @@ class Chains:
         self._seen: dict[str, tuple[int, ...]] = {}  # the executables as they were last looked at, by type
         self._about: dict[tuple[object, ...], frozenset[str] | None] = {}  # states, by type and executable
         self._log = event_log
-        self._ran: deque[tuple[EventLines, float, str]] = deque()  # that are to be logged and counted
+        self._ran: deque[Run] = deque()  # that are to be logged and counted
         self._busy = 0  # chains that run
         self._lock = threading.Lock()  # protects _busy
         self._idle = threading.Condition(self._lock)
@@ -315,7 +289,7 @@ class Chains:
         if row is None:
             raise self._still_running(subject.name, State.CREATE)
         stamp = self._stamp  # before the configuration is read: what the worker sees later is compared again
-        steps: list[Step] = []
+        steps: Sequence[Step] = ()
         unreached: list[str] = []
         column, how, why = *fate(request, has_failed=True, refuses_starts=self._refuses_starts), ""
         cause = "failed"
@@ -323,11 +297,11 @@ class Chains:
             self._refuse_abandoned(subject.name, State.CREATE, call)
             client = self.client(subject, State.CREATE)
             self._refuse_without_setup(row, request, client)
-            done, error = self._until_abandoned(self._event(client, request, subject, call), call)
-            steps += done
-            if error:
-                unreached += self._unreached(client, request, steps) if column == "fails" else ()
-                raise StatusError(Code.ABORTED, error)
+            run = self._chain(client, subject, request, call)
+            steps = run.steps
+            if run.error:
+                unreached += self._unreached(run) if column == "fails" else ()
+                raise StatusError(Code.ABORTED, run.error)
             if self.configuration.is_known:
                 column, how = fate(request, has_failed=False, refuses_starts=self._refuses_starts)
             else:
@@ -348,9 +322,7 @@ class Chains:
         def run(call: Call | None = None) -> str:
             client = self.client(subject, State.DELETE)
             try:
-                if call is None:
-                    return self._chain(Run(client, request, subject.name, previous=self._previous(subject.id)))[1]
-                return self._chain(self._event(client, request, subject, call, changes))[1]
+                return self._chain(client, subject, request, call, None if call is None else changes).error
             finally:
                 self.memory.remove(subject.id)
 
@@ -369,49 +341,24 @@ class Chains:
         request, client = subject.request(state), self.client(subject, state)
         # What they do now may change whether a condition holds at the start: what was judged has not missed it.
         judged = [entry.type for entry in client.chain(State.SETUP)] if state == State.SETUP else []
-        run = self._event(client, request, subject, call, changes)
-        steps, error = self._until_abandoned(run, call) if state in REFUSABLE else self._chain(run)
-        if not error or state not in REFUSABLE:
+        run = self._chain(client, subject, request, call, changes)
+        if not run.error or state not in REFUSABLE:
             how = "" if state == State.UPDATE else STARTED
-            ran = Ran(state, steps, self._made.keyed, how)
-            self.memory.note(subject, ran, {*judged, *[step.plugin.type for step in steps]} if judged else ())
-        if error:
-            raise StatusError(Code.ABORTED, error)
+            ran = Ran(state, run.steps, self._made.keyed, how)
+            self.memory.note(subject, ran, {*judged, *[step.plugin.type for step in run.steps]} if judged else ())
+        if run.error:
+            raise StatusError(Code.ABORTED, run.error)
 
-    def _unreached(
-        self, client: Client, request: Request, steps: Sequence[Step], only: Container[str] | None = None
-    ) -> list[str]:
+    def _unreached(self, run: Run, only: Container[str] | None = None) -> list[str]:
         """Return the types of the plugins behind the one that has failed.
 
         :param only: the keys of the entries that were to run; by default all that act on the state.
         """
-        asked = {step.plugin.type for step in steps}
-        left = [entry for entry in client.holding(request) if entry.type not in asked]
+        asked, client = {step.plugin.type for step in run.steps}, run.client
+        left = [entry for entry in client.holding(run.request) if entry.type not in asked]
         if only is not None:
             return [entry.type for entry in left if self._made.keyed(entry)[0] in only]
-        return [entry.type for entry in left if client.invoker.acts_on(entry.type, request.state)]
-
-    def _event(
-        self, client: Client, request: Request, subject: Subject, call: Call, changes: Changes | None = None
-    ) -> Run:
-        deadline = None if call.deadline is None else call.deadline - MARGIN
-        if deadline is not None and call.is_late:  # as much time as it would have had: other events wait
-            deadline += time.monotonic() - call.received
-        has_previous = request.state not in (State.SETUP, State.CREATE)
-        previous = self._previous(subject.id) if has_previous else None
-        return Run(client, request, subject.name, deadline, changes, previous=previous)
-
-    def _previous(self, id_: str) -> Callable[[PluginEntry], Result | None] | None:
-        row = self.memory.rows.get(id_)
-        return None if row is None else lambda entry: row.previous(self._made.keyed(entry)[0])
-
-    def _until_abandoned(self, run: Run, call: Call) -> tuple[Sequence[Step], str]:
-        """Run a chain that ends at once when the runtime does not wait for it any more."""
-        stop = Stop()
-        call.on_abandoned = stop.set
-        if call.is_abandoned:
-            stop.set()
-        return self._chain(run._replace(stop=stop))
+        return [entry.type for entry in left if client.invoker.acts_on(entry.type, run.request.state)]
 
     def _refuse_abandoned(self, name: str, state: State, call: Call) -> None:
         if call.is_abandoned or call.is_late:
@@ -513,13 +460,12 @@ class Chains:
 
         def chain(client: Client, state: str, only: Container[str] | None, ran_as: Ran, **more: bool) -> None:
             asked = subject.request(state).replace(**more)
-            run = Run(client, asked, subject.name, previous=self._previous(row.id), only=only)
-            steps, error = self._chain(run)
-            unreached = self._unreached(client, asked, steps, only) if error and state == State.CREATE else ()
-            ran.append(ran_as._replace(steps=steps, unreached=unreached, binaries=self._seen))
+            run = self._chain(client, subject, asked, only=only)
+            unreached = self._unreached(run, only) if run.error and state == State.CREATE else ()
+            ran.append(ran_as._replace(steps=run.steps, unreached=unreached, binaries=self._seen))
             # An ignored failure leaves an older entry in force: then nothing is reapplied or released.
-            failed = [step for step in steps if step.error is not None and ran_as.is_in_place(step.plugin)]
-            errors.extend([error] if error else [f"nri v0.1: plugin {step.error}" for step in failed])
+            failed = [step for step in run.steps if step.error is not None and ran_as.is_in_place(step.plugin)]
+            errors.extend([run.error] if run.error else [f"nri v0.1: plugin {step.error}" for step in failed])
 
         try:
             how = fate(subject.request(State.CREATE).replace(late=True), has_failed=True, refuses_starts=True)[1]
@@ -562,39 +508,54 @@ class Chains:
 
     # All chains
 
-    def _chain(self, run: Run) -> tuple[Sequence[Step], str]:
-        """Run a chain, and log it; return its steps, and its error, which is fit for the runtime."""
-        started = time.monotonic()
-        lines = self._log.begin(run.request, run.name, run.client, run.deadline and run.deadline - started)
-        message = ""
+    def _chain(
+        self,
+        client: Client,
+        subject: Subject,
+        request: Request,
+        call: Call | None = None,
+        changes: Changes | None = None,
+        only: Container[str] | None = None,
+    ) -> Run:
+        """Run a chain, and have it noted; return it.
+
+        :param request: about the *subject*.
+        :param call: the event that it answers; None for the worker.
+        :param only: the keys of the entries that are to run; by default all that act on the state.
+        """
+        started, run = time.monotonic(), Run(client, request, subject.name, call, changes)
+        row = self.memory.rows.get(subject.id)
+        has_previous = row is not None and (call is None or request.state not in (State.SETUP, State.CREATE))
+        previous = row.previous if row is not None and has_previous else None
+        self._log.begin(run)
         with self._lock:
             self._busy += 1
         try:
-            run.client.invoke(
-                run.request,
-                run.request.state,
+            client.invoke(
+                request,
+                request.state,
                 deadline=run.deadline,
-                log=lines.says,
-                on_step=lines.step,
-                changes=run.changes,
+                log=lambda plugin, line: run.said.append((plugin, line)),
+                on_step=lambda step: self._log.step(run, step),
+                changes=changes,
                 stop=run.stop,
-                previous=run.previous,
-                only=run.only,
+                previous=previous and (lambda entry: previous(self._made.keyed(entry)[0])),
+                only=only,
             )
         except ChainError as error:
-            message = bounded(escape(f"nri v0.1: {error}"), MAX_ERROR)
+            run.error = bounded(escape(f"nri v0.1: {error}"), MAX_ERROR)
         except BaseException as error:
-            message = escape(f"{type(error).__name__}: {error}")
+            run.error = escape(f"{type(error).__name__}: {error}")
             raise
         finally:
-            self._ran.append((lines, time.monotonic() - started, message))
-            has_failed = message or any(step.error is not None for step in lines.steps)
-            if has_failed or len(self._ran) > MAX_WAITING:
+            run.seconds = time.monotonic() - started
+            self._ran.append(run)
+            if run.error or any(step.error is not None for step in run.steps) or len(self._ran) > MAX_WAITING:
                 self.note_runs()
             with self._lock:
                 self._busy -= 1
                 self._idle.notify_all()
-        return lines.steps, message
+        return run
 
     def note_runs(self) -> None:
         """Log and count the chains that have ended: when no event has arrived for a moment, or a status is asked for.
@@ -603,9 +564,9 @@ class Chains:
         """
         while self._ran:
             with contextlib.suppress(IndexError):  # another thread has taken it
-                lines, seconds, error = self._ran.popleft()
-                lines.end(seconds, error)
-                self._counts.ran(lines)
+                run = self._ran.popleft()
+                self._log.end(run)
+                self._counts.ran(run)
 
     def _event_now(self) -> dict[str, Any] | None:
         if (now := self._in_progress) is None:

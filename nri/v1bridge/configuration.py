@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from nri.config import ConfigError, ConfigList, Fault, refused
 from nri.config.in_use import InUse
 from nri.types.gojson import shorten
-from nri.v1bridge.log import MAX_TEXT
+from nri.v1bridge.runs import MAX_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from nri.client import Step
     from nri.config.entries import PluginEntry
-    from nri.v1bridge.log import EventLines
+    from nri.v1bridge.runs import Run
     from nri.v2.ttrpc import Call
 
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -90,13 +90,13 @@ class Counts:
                     last = runs["last"]
                     runs["last"] = {state: run for state, run in last.items() if run["outcome"] in WORKS}
 
-    def ran(self, lines: EventLines) -> None:
+    def ran(self, run: Run) -> None:
         """Count the runs of a chain."""
-        pod, container = split_name(bounded(lines.name, MAX_NAME))
-        about = {"time": round(time.time(), 3), "state": str(lines.request.state)}
+        pod, container = split_name(bounded(run.name, MAX_NAME))
+        about = {"time": round(time.time(), 3), "state": str(run.request.state)}
         about |= {"pod": pod, "container": container or None}
         with self.lock:
-            for step in lines.steps:
+            for step in run.steps:
                 self._count(step, about)
 
     def _count(self, step: Step, about: dict[str, Any]) -> None:

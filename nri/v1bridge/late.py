@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 from nri.process.background import in_background
 from nri.process.children import stat_fields
 from nri.types.v1 import State
-from nri.v1bridge.log import late_line
 from nri.v1bridge.memory import CREATE, DONE, DUE, FAILED, PAUSES, RELEASE, RUNNING
 from nri.v1bridge.requests import Subject
+from nri.v1bridge.runs import late_line
 from nri.v2 import api
 
 if TYPE_CHECKING:

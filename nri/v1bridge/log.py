@@ -4,7 +4,8 @@ All lines go to one place: the file of ``logFile``; for a bridge that a runtime 
 where journald listens as well, or a file that keeps its own size if there is none; for any other bridge, stderr, or
 syslog if its stderr is the journal: there each line has its priority.
 
-Each text stays within its field, each record in its line. A record has its fields in ``fields``, as pairs.
+Each text stays within its field, each record in its line. A record has its fields in ``fields``, as pairs
+(``nri.v1bridge.runs`` has those of events).
 
 A place that blocks, is full or is gone stops the writer, never an event: it tries again until the line is taken. When
 the queue is full, lines are lost, and counted. The next line that gets through says so, and the status does.
@@ -26,19 +27,13 @@ import threading
 import time
 from collections.abc import Callable
 from logging.handlers import RotatingFileHandler, SysLogHandler, WatchedFileHandler
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nri import trust
 from nri.errors import NRIError, escape, reason_of
 from nri.files import open_log
 from nri.places import DEFAULT_RECORD_DIR, beside
-from nri.types.gojson import shorten
-from nri.types.v1 import State
 from nri.v1bridge.options import BridgeOptions
-
-if TYPE_CHECKING:
-    from nri.client import Client, Step
-    from nri.types.v1 import Request
 
 SYSLOG = "/dev/log"
 """The socket of syslog."""
@@ -283,156 +278,11 @@ class TextFormatter(logging.Formatter):
         text = record.getMessage()
         if record.exc_info:
             text += " | " + self.formatException(record.exc_info).replace("\n", " | ")
-        pairs = "".join([f" {key}={_quoted(str(value))}" for key, value in getattr(record, "fields", ())])
+        pairs = "".join([f" {key}={quoted(str(value))}" for key, value in getattr(record, "fields", ())])
         line = escape(f"{record.levelname.lower()} {text}{pairs}")
         return f"{self.formatTime(record)} {line}" if self._stamped else line
 
 
-def _quoted(value: str) -> str:
+def quoted(value: str) -> str:
+    """Return a value as it stands in a line: a JSON string, unless it is one plain word."""
     return value if _PLAIN.fullmatch(value) else json.dumps(value)
-
-
-MAX_TEXT = 4096
-"""Maximum length of an event's errors, or a plugin's line, in characters. Syslog takes no datagram of a megabyte."""
-
-MAX_METADATA, MAX_VALUE = 32, 256
-"""Maximum number of keys of metadata in a line, and maximum length of each key and value in characters."""
-
-LINES, INTERVAL = 60, 60.0
-"""Lines of a plugin's stderr that are logged within so many seconds."""
-
-log = logging.getLogger("nri.v1bridge")
-
-
-class EventLog:
-    """The log of the events of a bridge. All methods may be called from any thread.
-
-    An event has one line with the part of each plugin. A plugin's stderr is logged when its run has ended: at most
-    ``LINES`` lines of a plugin a minute; the others are counted.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._counts: dict[str, tuple[float, int]] = {}  # by plugin: when its minute began, and lines of stderr in it
-
-    def begin(self, request: Request, name: str, client: Client, seconds: float | None) -> EventLines:
-        """Return the log of one event.
-
-        :param name: ``NAMESPACE/POD[/CONTAINER]``.
-        :param client: runs its plugins.
-        :param seconds: the time that they have; None if only their timeouts apply.
-        """
-        if log.isEnabledFor(logging.DEBUG):
-            left = [] if seconds is None else [("ms_left", round(seconds * 1000))]
-            names = ",".join([plugin.type for plugin in client.chain(request.state, request)]) or "none"
-            reasons = client.skipped(request.state, request)
-            skipped = [(f"skipped_{plugin.type}", reason) for plugin, reason in reasons]
-            log.debug("event", extra=_about(name, request, ("chain", names), *left, *skipped))
-        return EventLines(self, request, name)
-
-    def said(self, request: Request, name: str, plugin: str, lines: list[str]) -> None:
-        """Log what a run of a plugin wrote to stderr, within the limit."""
-        self.report()
-        with self._lock:
-            begun, count = self._counts.get(plugin, (time.monotonic(), 0))
-            self._counts[plugin] = begun, count + len(lines)
-        for line in lines[: max(0, LINES - count)]:
-            # Not as the message, which could imitate one of the event's lines.
-            log.warning("says", extra=_about(name, request, ("plugin", plugin), ("line", shorten(line, MAX_TEXT))))
-
-    def report(self, *, is_last: bool = False) -> None:
-        """Log how many lines were left out of each plugin whose minute is over.
-
-        :param is_last: all are over.
-        """
-        if not self._counts:
-            return
-        until = time.monotonic() - INTERVAL
-        with self._lock:
-            over = [plugin for plugin, (begun, _) in self._counts.items() if is_last or begun <= until]
-            left_out = {plugin: self._counts.pop(plugin)[1] - LINES for plugin in over}
-        for plugin, lines in left_out.items():
-            if lines > 0:
-                log.warning("left out", extra={"fields": [("plugin", plugin), ("lines", lines)]})
-
-
-class EventLines:
-    """The log of one event, for the thread that runs its plugins."""
-
-    __slots__ = ("_lines", "_log", "_plugin", "name", "request", "steps")
-
-    def __init__(self, event_log: EventLog, request: Request, name: str) -> None:
-        self.steps: list[Step] = []
-        """The plugins that have run."""
-        self.request, self.name = request, name
-        self._log = event_log
-        self._plugin, self._lines = "", list[str]()  # what the plugin that runs has written
-
-    def says(self, plugin: str, line: str) -> None:
-        """Take a line that a plugin wrote to stderr."""
-        self._plugin = plugin
-        self._lines.append(line)
-
-    def step(self, step: Step) -> None:
-        """Take a plugin that has run."""
-        self._flush()
-        self.steps.append(step)
-
-    def _flush(self) -> None:
-        if self._lines:
-            lines, self._lines = self._lines, []
-            self._log.said(self.request, self.name, self._plugin, lines)
-
-    def end(self, seconds: float, error: str) -> None:
-        """Log the event.
-
-        :param seconds: the time that all of its plugins took.
-        :param error: its answer, if that is an error; else "".
-        """
-        self._flush()
-        steps = self.steps
-        failed = sum([step.error is not None for step in steps])
-        is_refused = failed > 0 and all(step.error is None or step.error.refused for step in steps)
-        level = logging.ERROR if error or failed else logging.INFO if steps else logging.DEBUG
-        level = logging.WARNING if is_refused else level
-        if not log.isEnabledFor(level):
-            return
-        pairs: list[tuple[str, object]] = [("ms", round(seconds * 1000, 1))]
-        errors, keys = [], MAX_METADATA // (len(steps) or 1) or 1
-        if steps:
-            parts = [f"{step.plugin.type} {step.outcome} {round(step.seconds * 1000, 1)}ms" for step in steps]
-            pairs.append(("plugins", ", ".join(parts)))
-        for step in steps:
-            name = step.plugin.type
-            if step.error is not None:
-                errors.append(f"{name}: {shorten(step.error.reason, max(MAX_TEXT // failed, MAX_VALUE))}")
-            elif step.result is not None:
-                for key, value in [*step.result.metadata.items()][:keys]:
-                    pairs.append((f"{_quoted(name)}.{_quoted(shorten(key, MAX_VALUE))}", shorten(value, MAX_VALUE)))
-        if errors or error:
-            pairs.append(("error", "; ".join(errors) or shorten(error, MAX_TEXT)))
-        message = "refused" if is_refused else "failed" if error else "ignored" if failed else "answered"
-        log.log(level, message, extra=_about(self.name, self.request, *pairs))
-
-
-def late_line(name: str, request: Request, error: str, *, is_final: bool = True) -> None:
-    """Log the begin of a late ``create``, or its failure, or that of a release (``delete``).
-
-    :param error: the error; "" for the begin.
-    :param is_final: it is not tried again.
-    """
-    if error:
-        what, means = "late create", "it runs without its plugins"
-        if request.state == State.DELETE:
-            what, means = "release", "it keeps what the plugin has done"
-        message = f"{what} failed: {means if is_final else 'trying again'}"
-        log.error(message, extra=_about(name, request, ("error", shorten(error, MAX_TEXT))))
-    else:
-        log.info("late: it has had no create", extra=_about(name, request))
-
-
-def _about(name: str, request: Request, *pairs: tuple[str, object]) -> dict[str, Any]:
-    """Return the ``extra`` of a record about a pod or container."""
-    kind = "pod" if request.is_sandbox else "container"
-    late = [("late", "true")] if request.late else []
-    return {"fields": [("state", request.state), (kind, name), ("id", request.id[:12]), *late, *pairs]}

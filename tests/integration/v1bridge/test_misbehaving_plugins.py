@@ -14,7 +14,7 @@ import pytest
 
 from nri.client import resident
 from nri.process import children, conversation
-from nri.v1bridge.chains import MARGIN
+from nri.v1bridge.runs import MARGIN
 from nri.v2.stub.session import ANSWER_EARLY
 from tests.integration.v1bridge.site import AMPLE, SHORT, Site, install
 from tests.support.host import Host

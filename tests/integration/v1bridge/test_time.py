@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from nri.errors import NRIError
-from nri.v1bridge import chains as module
+from nri.v1bridge import runs as module
 from nri.v2 import api
 from nri.v2.stub.session import ANSWER_EARLY
 from nri.v2.ttrpc import Code, StatusError

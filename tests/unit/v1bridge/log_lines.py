@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from nri.config.entries import ConfigList, PluginEntry
 from nri.types.v1 import Request, Result, Spec
 from nri.v1bridge import BridgeOptions
 from nri.v1bridge import log as bridge_log
-from nri.v1bridge.log import EventLog
+from nri.v1bridge.runs import EventLog, Run
 
 CONTAINER = "default/web/app"
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
@@ -76,12 +77,20 @@ def event(
     *steps: Step, name: str = CONTAINER, about: Request | None = None, says: tuple[str, ...] = (), error: str = ""
 ) -> None:
     """Log an event with these steps, the lines that its last plugin says, and the error that the runtime gets."""
-    event_log = EventLog()
-    lines = event_log.begin(about or request(), name, Client(ConfigList()), 2.0)
+    event_log, run = EventLog(), Run(Client(ConfigList()), about or request(), name)
+    run.deadline = time.monotonic() + 2
+    event_log.begin(run)
     for each in steps[:-1]:
-        lines.step(each)
-    for line in says:
-        lines.says(steps[-1].plugin.type, line)
+        event_log.step(run, each)
+    run.said += [(steps[-1].plugin.type, line) for line in says]
     for each in steps[-1:]:
-        lines.step(each)
-    lines.end(0.0987, error)
+        event_log.step(run, each)
+    run.seconds, run.error = 0.0987, error
+    event_log.end(run)
+
+
+def says(text: str, name: str = CONTAINER) -> None:
+    """Log what a plugin has written to stderr, and nothing else of its event."""
+    run = Run(Client(ConfigList()), request(), name)
+    run.said.append(("konfine", text))
+    EventLog().end(run)

@@ -15,9 +15,9 @@ from nri.config.entries import ConfigList, PluginEntry
 from nri.v1bridge import chains as module
 from nri.v1bridge.chains import Chains
 from nri.v1bridge.counts import Counts
-from nri.v1bridge.log import EventLog
 from nri.v1bridge.options import BridgeOptions
 from nri.v1bridge.requests import Subject
+from nri.v1bridge.runs import EventLog
 from nri.v2 import api
 from tests.unit.v1bridge.configured import loading
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from nri.client import PluginError, Step
-from nri.config.entries import PluginEntry
+from nri.client import Client, PluginError, Step
+from nri.config.entries import ConfigList, PluginEntry
 from nri.types.v1 import Request, Result
 from nri.v1bridge.counts import (
     BOUNDS,
@@ -19,7 +19,7 @@ from nri.v1bridge.counts import (
     Counts,
     identity,
 )
-from nri.v1bridge.log import EventLines, EventLog
+from nri.v1bridge.runs import Run
 from nri.v2.ttrpc import Call
 from tests.support.node import call
 
@@ -53,9 +53,9 @@ def ran(
     state: str = "create",
     name: str = "default/web/app",
 ) -> None:
-    lines = EventLines(EventLog(), Request(state=state, id="c1", sandbox_id="p1"), name)
-    lines.steps += steps
-    counts.ran(lines)
+    run = Run(Client(ConfigList()), Request(state=state, id="c1", sandbox_id="p1"), name)
+    run.steps += steps
+    counts.ran(run)
 
 
 def runs_of(counts: Counts, plugin: str, source: str = CONF) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """The lines of the bridge's log: their fields, and texts that try to forge them."""
 
 import re
-import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,9 +8,9 @@ import pytest
 
 from nri.client import Client, Step
 from nri.config.entries import ConfigList
-from nri.v1bridge import log as module
-from nri.v1bridge.log import INTERVAL, LINES, EventLog
-from tests.unit.v1bridge.log_lines import CONTAINER, STAMP, Log, event, fields, request, step
+from nri.v1bridge import runs as module
+from nri.v1bridge.runs import INTERVAL, LINES, EventLog, Run
+from tests.unit.v1bridge.log_lines import CONTAINER, STAMP, Log, event, fields, request, says, step
 
 
 @pytest.mark.parametrize(
@@ -98,17 +97,17 @@ def test_no_text_leaves_its_field(log: Log, evil: str) -> None:
     event(step(metadata={evil: "1", "k": evil}), name=f"default/{evil}/app")
     about = request(sandbox=True, id=f"{evil}-id")
     event(step(error=f"x{evil}"), name="default/web", about=about, error=evil or "e")
-    EventLog().said(request(), f"default/{evil}/app", "konfine", [evil])
+    says(evil, f"default/{evil}/app")
     lines = log.text.split("\n")
     assert lines.pop() == ""
     assert len(lines) == 3
     assert all(line.isprintable() for line in lines)
-    ok, failed, says = map(fields, lines)
+    ok, failed, said = map(fields, lines)
     assert [key for key, _ in ok[:5]] == ["state", "container", "id", "ms", "plugins"]
     assert [key.partition(".")[0] for key, _ in ok[5:]] == ["konfine", "konfine"]
     assert [key for key, _ in failed] == ["state", "pod", "id", "ms", "plugins", "error"]
-    assert [key for key, _ in says] == ["state", "container", "id", "plugin", "line"]
-    assert says[3] == ("plugin", "konfine")
+    assert [key for key, _ in said] == ["state", "container", "id", "plugin", "line"]
+    assert said[3] == ("plugin", "konfine")
     assert ok[4] == ("plugins", "konfine ok 12.3ms")
 
 
@@ -130,7 +129,7 @@ def test_long_texts_of_plugins_become_a_short_line(log: Log) -> None:
     event(step(error=huge), error=huge)
     event(*[step(error=huge) for _ in range(10)], error=huge)
     event(error=huge)
-    EventLog().said(request(), CONTAINER, "konfine", [huge])
+    says(huge)
     assert len(log.lines) == 6
     assert max(map(len, log.lines)) < 100_000
     assert "(120000 characters)" in log.lines[2]  # each as \\x01
@@ -150,9 +149,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(
-        module, "time", SimpleNamespace(monotonic=clock.monotonic, strftime=time.strftime, gmtime=time.gmtime)
-    )
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=clock.monotonic))
     return clock
 
 
@@ -164,11 +161,11 @@ def events(clock: Clock, log: Log) -> EventLog:
 
 def run(events: EventLog, lines: int, plugin: str = "konfine") -> None:
     """An event whose plugin writes so many lines and fails."""
-    made = events.begin(request(), CONTAINER, Client(ConfigList()), None)
-    for number in range(lines):
-        made.says(plugin, f"line {number}")
-    made.step(step(plugin=plugin, error="no"))
-    made.end(0.1, "no")
+    made = Run(Client(ConfigList()), request(), CONTAINER)
+    made.said += [(plugin, f"line {number}") for number in range(lines)]
+    events.step(made, step(plugin=plugin, error="no"))
+    made.error = "no"
+    events.end(made)
 
 
 def said(log: Log) -> list[Any]:

@@ -1,0 +1,186 @@
+"""A chain of the bridge: what it is to run, what has come of it, and its line in the log.
+
+An event has one line with the part of each plugin. A plugin's stderr is logged when its run has ended.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from nri.process.conversation import Stop
+from nri.types.gojson import shorten
+from nri.types.v1 import State
+from nri.v1bridge.log import quoted
+
+if TYPE_CHECKING:
+    from nri.adjust import Changes
+    from nri.client import Client, Step
+    from nri.types.v1 import Request
+    from nri.v2.ttrpc import Call
+
+MARGIN = 0.1
+"""Seconds between the chain's deadline and the request's: to kill a plugin, and to send the response."""
+
+REFUSABLE = (State.SETUP, State.CREATE, State.RESIZE)
+"""States whose events an error refuses: if the runtime abandons one, nothing comes of it, and its chain ends.
+
+A container's ``update`` comes when its new limits are in force, and its ``delete`` gives back what ``create`` has
+taken: both go on.
+"""
+
+MAX_TEXT = 4096
+"""Maximum length of an event's errors, or a plugin's line, in characters. Syslog takes no datagram of a megabyte."""
+
+MAX_METADATA, MAX_VALUE = 32, 256
+"""Maximum number of keys of metadata in a line, and maximum length of each key and value in characters."""
+
+LINES, INTERVAL = 60, 60.0
+"""Lines of a plugin's stderr that are logged within so many seconds."""
+
+log = logging.getLogger("nri.v1bridge")
+
+
+class Run:
+    """A chain, before and after it has run.
+
+    :param client: runs its plugins.
+    :param name: ``NAMESPACE/POD[/CONTAINER]``, for the log.
+    :param call: the event that it answers; None for the worker, whose chains have the timeouts of the plugins alone.
+    :param changes: takes what the results ask for.
+    :ivar deadline: a time of ``time.monotonic``; None without one.
+    :ivar stop: ends it when the runtime does not wait for it any more; None if it goes on then.
+    :ivar steps: the plugins that have run.
+    :ivar said: what the plugin that runs has written to stderr: its type and a line each.
+    :ivar seconds: the time that all of its plugins took.
+    :ivar error: its answer, if that is an error; else "". It is fit for the runtime.
+    """
+
+    def __init__(
+        self, client: Client, request: Request, name: str, call: Call | None = None, changes: Changes | None = None
+    ) -> None:
+        self.client, self.request, self.name, self.changes = client, request, name, changes
+        self.steps: list[Step] = []
+        self.said: list[tuple[str, str]] = []
+        self.seconds, self.error = 0.0, ""
+        self.deadline: float | None = None
+        self.stop: Stop | None = None
+        if call is None:
+            return
+        if call.deadline is not None:
+            self.deadline = call.deadline - MARGIN
+            if call.is_late:  # as much time as it would have had: other events wait
+                self.deadline += time.monotonic() - call.received
+        if request.state in REFUSABLE:
+            self.stop = Stop()
+            call.on_abandoned = self.stop.set
+            if call.is_abandoned:
+                self.stop.set()
+
+
+class EventLog:
+    """The log of the events of a bridge. All methods may be called from any thread.
+
+    At most ``LINES`` lines of a plugin's stderr are logged a minute; the others are counted.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: dict[str, tuple[float, int]] = {}  # by plugin: when its minute began, and lines of stderr in it
+
+    def begin(self, run: Run) -> None:
+        """Log what is to run, for who looks closely."""
+        if log.isEnabledFor(logging.DEBUG):
+            client, request = run.client, run.request
+            left = [] if run.deadline is None else [("ms_left", round((run.deadline - time.monotonic()) * 1000))]
+            names = ",".join([plugin.type for plugin in client.chain(request.state, request)]) or "none"
+            reasons = client.skipped(request.state, request)
+            skipped = [(f"skipped_{plugin.type}", reason) for plugin, reason in reasons]
+            log.debug("event", extra=_about(run.name, request, ("chain", names), *left, *skipped))
+
+    def step(self, run: Run, step: Step) -> None:
+        """Take a plugin that has run."""
+        self._say(run)
+        run.steps.append(step)
+
+    def end(self, run: Run) -> None:
+        """Log the event."""
+        self._say(run)
+        steps, error = run.steps, run.error
+        failed = sum([step.error is not None for step in steps])
+        is_refused = failed > 0 and all(step.error is None or step.error.refused for step in steps)
+        level = logging.ERROR if error or failed else logging.INFO if steps else logging.DEBUG
+        level = logging.WARNING if is_refused else level
+        if not log.isEnabledFor(level):
+            return
+        pairs: list[tuple[str, object]] = [("ms", round(run.seconds * 1000, 1))]
+        errors, keys = [], MAX_METADATA // (len(steps) or 1) or 1
+        if steps:
+            parts = [f"{step.plugin.type} {step.outcome} {round(step.seconds * 1000, 1)}ms" for step in steps]
+            pairs.append(("plugins", ", ".join(parts)))
+        for step in steps:
+            name = step.plugin.type
+            if step.error is not None:
+                errors.append(f"{name}: {shorten(step.error.reason, max(MAX_TEXT // failed, MAX_VALUE))}")
+            elif step.result is not None:
+                for key, value in [*step.result.metadata.items()][:keys]:
+                    pairs.append((f"{quoted(name)}.{quoted(shorten(key, MAX_VALUE))}", shorten(value, MAX_VALUE)))
+        if errors or error:
+            pairs.append(("error", "; ".join(errors) or shorten(error, MAX_TEXT)))
+        message = "refused" if is_refused else "failed" if error else "ignored" if failed else "answered"
+        log.log(level, message, extra=_about(run.name, run.request, *pairs))
+
+    def _say(self, run: Run) -> None:
+        """Log what a plugin has written to stderr, within the limit."""
+        if not run.said:
+            return
+        self.report()
+        plugin, lines = run.said[0][0], [line for _, line in run.said]
+        run.said.clear()
+        with self._lock:
+            begun, count = self._counts.get(plugin, (time.monotonic(), 0))
+            self._counts[plugin] = begun, count + len(lines)
+        for line in lines[: max(0, LINES - count)]:
+            # Not as the message, which could imitate one of the event's lines.
+            text = shorten(line, MAX_TEXT)
+            log.warning("says", extra=_about(run.name, run.request, ("plugin", plugin), ("line", text)))
+
+    def report(self, *, is_last: bool = False) -> None:
+        """Log how many lines were left out of each plugin whose minute is over.
+
+        :param is_last: all are over.
+        """
+        if not self._counts:
+            return
+        until = time.monotonic() - INTERVAL
+        with self._lock:
+            over = [plugin for plugin, (begun, _) in self._counts.items() if is_last or begun <= until]
+            left_out = {plugin: self._counts.pop(plugin)[1] - LINES for plugin in over}
+        for plugin, lines in left_out.items():
+            if lines > 0:
+                log.warning("left out", extra={"fields": [("plugin", plugin), ("lines", lines)]})
+
+
+def late_line(name: str, request: Request, error: str, *, is_final: bool = True) -> None:
+    """Log the begin of a late ``create``, or its failure, or that of a release (``delete``).
+
+    :param error: the error; "" for the begin.
+    :param is_final: it is not tried again.
+    """
+    if error:
+        what, means = "late create", "it runs without its plugins"
+        if request.state == State.DELETE:
+            what, means = "release", "it keeps what the plugin has done"
+        message = f"{what} failed: {means if is_final else 'trying again'}"
+        log.error(message, extra=_about(name, request, ("error", shorten(error, MAX_TEXT))))
+    else:
+        log.info("late: it has had no create", extra=_about(name, request))
+
+
+def _about(name: str, request: Request, *pairs: tuple[str, object]) -> dict[str, Any]:
+    """Return the ``extra`` of a record about a pod or container."""
+    kind = "pod" if request.is_sandbox else "container"
+    late = [("late", "true")] if request.late else []
+    return {"fields": [("state", request.state), (kind, name), ("id", request.id[:12]), *late, *pairs]}
