@@ -52,6 +52,19 @@ def test_lost_record_is_made_again_of_the_cgroups(
     assert not any(node.sets()["db/more"] & node.sets()[name] for name in before)
 
 
+def test_a_container_that_is_moved_has_the_note_of_what_it_has_now(node: GivingNode) -> None:
+    node.conf["pools"] = [{"name": "batch", "min": 2, "max": 6, "classes": ["batch"]}]
+    batch: dict[str, Any] = {"annotations": {"qos.class": "batch"}, "cpu": {"shares": 3072}}
+    node.start("a", **batch)
+    before = node.cpus("a")
+    node.start("b", **batch)  # the pool grows
+    assert node.cpus("a") != before
+    state, points = node.state(), node.files.points
+    for path, entry in state["containers"].items():
+        noted = json.loads(os.getxattr((points.get("cpuset") or points[""]) + path, ATTRIBUTE))
+        assert (noted["entry"], noted["pool"]) == (entry, state["pools"]["batch"])
+
+
 @pytest.mark.parametrize("path", ["", "/machine/other"])
 def test_lost_record_is_made_again_whatever_the_next_request_is_about(node: GivingNode, path: str) -> None:
     node.start("web")
