@@ -12,14 +12,13 @@ from google.protobuf.message import DecodeError
 
 from fuzz.cutting import limited, ways
 from nri.errors import NRIError
+from nri.v2.mux import Channel
 from nri.v2.ttrpc import Code, RPCServer, StatusError, codec
 from nri.v2.ttrpc.codec import MessageDecoder, MessageFrame, Oversized
 from nri.v2.ttrpc.ttrpc_pb2 import Request, Response
 
 if TYPE_CHECKING:
-    import threading
-
-    from nri.v2.mux import Job, Receiver
+    from nri.v2.mux import Receiver
     from nri.v2.ttrpc import Call
 
 LIMIT = 1000
@@ -52,22 +51,14 @@ def check(data: bytes) -> None:
         assert code in wanted.get(number, (code,)), f"stream {number} was answered {code}"
 
 
-class _Answers:
-    """The messages that a server sends."""
+class _Answers(Channel):
+    """The messages that a server sends. It does not wait, and no handler of the target has anything to do later."""
 
     def __init__(self) -> None:
         self._wires: list[bytes] = []
 
     def attach(self, receiver: Receiver) -> None:
         """Do nothing: ``check`` calls the server."""
-
-    def wait(self, done: threading.Lock, timeout: float | None = None) -> bool:
-        """Raise: a server does not wait."""
-        raise NotImplementedError
-
-    def later(self, function: Job) -> None:
-        """Raise: no handler of the target has anything to do later."""
-        raise NotImplementedError
 
     def send(self, message: bytes) -> None:
         """Keep a message."""

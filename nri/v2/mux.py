@@ -24,7 +24,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from nri.errors import NRIError, reason_of
 from nri.v2.frames import FrameDecoder, ProtocolError, encode
@@ -83,31 +82,6 @@ class Receiver:
         """Do what is due, while a job runs that takes long."""
 
 
-class Channel(Protocol):
-    """One stream of messages in each direction."""
-
-    def attach(self, receiver: Receiver) -> None:
-        """Pass the received bytes to ``receiver``. Do it before the connection runs: earlier bytes are dropped."""
-
-    def send(self, message: bytes) -> None:
-        """Send one whole message. Any thread may call this.
-
-        :raises ClosedError: when the connection is closed, or closes because the message cannot be sent.
-        """
-
-    def later(self, function: Job) -> None:
-        """Call a function when no event keeps the event thread busy; once, if it is given several times until then.
-
-        Only the event thread may call this.
-        """
-
-    def wait(self, done: threading.Lock, timeout: float | None = None) -> bool:
-        """Acquire ``done``, which the receiver releases when the awaited bytes have arrived.
-
-        Returns False when ``timeout`` seconds pass before that; None waits without a limit.
-        """
-
-
 class Mux:
     """A connected stream socket, which it owns, that carries several channels.
 
@@ -141,7 +115,7 @@ class Mux:
 
     def open(self, number: int) -> Channel:
         """Open a channel. Attach its receiver before ``run``: data that arrive earlier are dropped."""
-        return _MuxChannel(self, number)
+        return Channel(self, number)
 
     def run(self) -> ClosedError:
         """Read, and do the jobs, until the connection is closed, by the peer or by us; returns the reason.
@@ -286,23 +260,36 @@ class Mux:
         return size
 
 
-class _MuxChannel:
-    """One channel of a mux. A Go peer reads no other frames than ``nri.v2.frames.encode`` makes."""
+class Channel:
+    """One stream of messages in each direction. A Go peer reads no other frames than ``nri.v2.frames`` makes."""
 
     def __init__(self, mux: Mux, number: int) -> None:
         self._mux, self._number = mux, number
 
-    def later(self, function: Job) -> None:
-        self._mux.later(function)
-
-    def wait(self, done: threading.Lock, timeout: float | None = None) -> bool:
-        return self._mux.wait(done, timeout)
-
     def attach(self, receiver: Receiver) -> None:
+        """Pass the received bytes to ``receiver``. Do it before the connection runs: earlier bytes are dropped."""
         self._mux.attach(self._number, receiver)
 
     def send(self, message: bytes) -> None:
+        """Send one whole message. Any thread may call this.
+
+        :raises ClosedError: when the connection is closed, or closes because the message cannot be sent.
+        """
         self._mux.send(self._number, message)
+
+    def later(self, function: Job) -> None:
+        """Call a function when no event keeps the event thread busy; once, if it is given several times until then.
+
+        Only the event thread may call this.
+        """
+        self._mux.later(function)
+
+    def wait(self, done: threading.Lock, timeout: float | None = None) -> bool:
+        """Acquire ``done``, which the receiver releases when the awaited bytes have arrived.
+
+        Returns False when ``timeout`` seconds pass before that; None waits without a limit.
+        """
+        return self._mux.wait(done, timeout)
 
 
 def _do(job: Job) -> None:

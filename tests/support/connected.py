@@ -8,7 +8,7 @@ from typing import Any
 
 from nri.v2.api import PodSandbox
 from nri.v2.frames import FrameDecoder, encode
-from nri.v2.mux import ClosedError, Job, Mux, Receiver
+from nri.v2.mux import Channel, ClosedError, Job, Mux, Receiver
 from nri.v2.ttrpc import RPCClient, RPCServer, codec
 from nri.v2.ttrpc.server import unary
 from nri.v2.ttrpc.ttrpc_pb2 import Request, Response
@@ -53,7 +53,7 @@ def running(*ends: Mux) -> Iterator[None]:
             assert not thread.is_alive()
 
 
-class Wire:
+class Wire(Channel):
     """A channel in memory that keeps all sent data."""
 
     def __init__(self, send: Callable[[bytes], object] | None = None) -> None:
