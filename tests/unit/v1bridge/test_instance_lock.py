@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from nri.v1bridge import serving as module
-from nri.v1bridge.serving import InstanceLock
+from nri.v1bridge import one_bridge as module
+from nri.v1bridge.one_bridge import InstanceLock
 from tests.support.waiting import SOON, wait_until
 
 
@@ -110,7 +110,7 @@ def test_a_bridge_whose_lock_was_removed_is_waited_for(
             listener.listen()
             assert lock().stand_by()  # it is our own
             path.rmdir()
-            monkeypatch.setattr("nri.v1bridge.serving.peer.credentials", lambda _: (pid, user))
+            monkeypatch.setattr("nri.v1bridge.one_bridge.peer.credentials", lambda _: (pid, user))
             second = pool.submit(lock().stand_by)
             assert bool(wait([second], 0.1 if is_bridge else SOON).not_done) == is_bridge
         assert second.result(SOON)
