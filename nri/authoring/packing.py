@@ -167,14 +167,14 @@ def _without_docstrings(entry: tuple[str, str, str], bare: str, documented: str)
 
 
 def mark_build(folder: str, modules: Mapping[str, str]) -> None:
-    """Append the mark of ``nri.build_mark`` to each executable of a build. Equal executables get equal marks.
+    """Append the mark of ``nri.client.build_mark`` to each executable of a build. Equal executables get equal marks.
 
     :param folder: where the executables are.
     :param modules: the module that each runs, by its name.
     """
     import hashlib
 
-    from nri import build_mark
+    from nri.client import build_mark
 
     digest = hashlib.sha256()
     for name in sorted(modules):

@@ -2,7 +2,7 @@
 
 Starting a plugin costs more than its work: the kernel loads a program, the interpreter starts and loads modules. A
 host such as ``nri hook`` has loaded most of them already, so it forks. A plugin is of this build if its executable is
-in the folder that this process was started from, and its mark (``nri.build_mark``) names the build of this
+in the folder that this process was started from, and its mark (``nri.client.build_mark``) names the build of this
 process's own executable. A copy, a script or another build in the place of a plugin is started.
 
 The process has what the contract names: arguments, pipes, environment, a session of its own, no other
@@ -16,7 +16,7 @@ import os
 import sys
 import time
 
-from nri import build_mark
+from nri.client import build_mark
 from nri.client.invoker import Invoker
 from nri.process import children
 from nri.process.conversation import Asked, Conversation

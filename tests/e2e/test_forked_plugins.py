@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from nri import build_mark
+from nri.client import build_mark
 from tests.e2e import ROOT
 from tests.support.processes import is_running
 from tests.support.waiting import wait_until

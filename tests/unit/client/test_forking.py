@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from nri import build_mark
-from nri.client import forking
+from nri.client import build_mark, forking
 
 BUILD, OTHER = "a" * 32, "b" * 32
 MODULE = "nri.plugins.clearcfs"

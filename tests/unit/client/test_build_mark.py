@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nri import build_mark
 from nri.authoring.packing import mark_build
+from nri.client import build_mark
 
 BUILD = "0123456789abcdef" * 2
 MODULE = "nri.plugins.clearcfs"
