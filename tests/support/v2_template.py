@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 import nri
-from nri.cli.new import KINDS, make, module_name
+from nri.authoring.new import KINDS, make, module_name
 
 ROOT = Path(nri.__file__).parent.parent
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from nri.authoring.new import KINDS
 from nri.authoring.packing import elf_files
-from nri.cli.new import KINDS
 from nri.client.resident import about, try_resident
 from nri.config.entries import PluginEntry
 from tests.integration.authoring.authored import Built, answer

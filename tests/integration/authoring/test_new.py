@@ -14,7 +14,7 @@ from typing import IO
 
 import pytest
 
-from nri.cli.new import KINDS, make, module_name
+from nri.authoring.new import KINDS, make, module_name
 from tests.integration.cli.running import COMMAND, SOURCE
 from tests.support.linters import run_module
 from tests.support.v2_template import ROOT, filled, launchable

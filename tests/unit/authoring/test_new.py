@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from nri.cli.new import KINDS, NewPluginError, class_name, make, module_name
+from nri.authoring.new import KINDS, NewPluginError, class_name, make, module_name
 from tests.integration.cli.running import inside
 from tests.support.linters import run_module
 from tests.support.v2_template import ROOT

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from nri.authoring import source
+from nri.authoring.new import KINDS, make, module_name
 from nri.authoring.source import SourceError, about, entry_beside, find, is_v2_source
-from nri.cli.new import KINDS, make, module_name
 from nri.config import ConfigError
 
 PLUGIN = (

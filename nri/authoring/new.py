@@ -1,0 +1,134 @@
+"""Making the folder of a new plugin from a template.
+
+A template is a folder of texts in ``nri/authoring/templates``. ``@name@`` stands for the plugin's name, ``@class@``
+for its class, ``@module@`` for its module. The folder is made beside its place and then moved there: it is complete,
+or not there.
+"""
+
+from __future__ import annotations
+
+import keyword
+import os
+import re
+import shutil
+import sys
+import tempfile
+from importlib.resources import files
+from typing import NamedTuple
+
+from nri.config.entries import MAX_TYPE_LENGTH, is_type_name
+from nri.errors import NRIError, escape
+from nri.types.gojson import shorten
+
+_TOOLS = ("iniconfig", "mypy", "packaging", "pluggy", "pygments", "pytest")
+TAKEN = frozenset(("nri", "click", "conftest", "google", "jsonschema", "setup", "test", "yaml", *_TOOLS))
+"""Names of modules, beside those of the standard library, that a plugin's module would hide."""
+
+
+class NewPluginError(NRIError):
+    """The folder of a new plugin cannot be made; the message is one line, and says what to do."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(escape(message))
+
+
+class Kind(NamedTuple):
+    """A kind of plugin that ``nri new`` makes."""
+
+    template: str
+    option: str  # on the command line; "" for none
+    check: str  # the command that checks it after a build
+
+
+def _kind(template: str, option: str, conf: str) -> Kind:
+    return Kind(template, option, f"nri conformance dist/@name@/@name@ --conf '{conf}'")
+
+
+KINDS = (
+    _kind("bare", "", '{"greeting": "welcome"}'),
+    _kind("annotations", "--reads annotations", '{"namespaces": ["default"]}'),
+    _kind("cgroup", "--writes cgroup", '{"weight": 50}'),
+    _kind(
+        "annotations-cgroup",
+        "--reads annotations --writes cgroup",
+        '{"weights": {"low": 50}, "namespaces": ["default"]}',
+    ),
+    _kind("container", "--adjusts container", '{"env": {"GREETING": "hello"}}'),
+    Kind("v2", "--v2", "nri simulate --v2 dist/@module@/@module@"),
+)
+
+_NAMES = {
+    "plugin.py": "{module}.py",
+    "test_plugin.py": "test_{module}.py",
+    "entry.conf": "10-{name}.conf",
+    "test.yml": ".github/workflows/test.yml",
+}
+
+
+def make(name: str, kind: Kind, directory: str) -> list[str]:
+    """Make the folder ``directory/name``; return the names of its files.
+
+    :raises NewPluginError: the name cannot be one of a plugin, or the folder cannot be made.
+    """
+    if not is_type_name(name):
+        expected = f"letters, digits and . _ -, beginning with a letter or digit, {MAX_TYPE_LENGTH} at most"
+        raise NewPluginError(f"{shorten(name)!r} cannot be a plugin's name: expected {expected}")
+    place = os.path.join(directory, name)
+    if os.path.lexists(place):
+        raise NewPluginError(f"{place} exists: expected a name for which there is no file or folder yet")
+    texts = _texts(kind.template)
+    used = {word for text in texts.values() for word in re.findall(r"\w+", text)}
+    class_ = class_name(name)
+    class_ = f"{class_}Plugin" if class_ in used else class_
+    words = {"check": kind.check, "name": name, "class": class_, "module": module_name(name)}
+    made = ""
+    try:
+        made = tempfile.mkdtemp(prefix=f".{name[:40]}-", dir=directory)
+        names = [_fill(text, made, words) for text in texts.items()]
+        os.chmod(made, 0o777 & ~_umask())
+        os.rename(made, place)
+    except OSError as error:
+        shutil.rmtree(made, ignore_errors=True)
+        raise NewPluginError(f"{place} cannot be made: {error.strerror}; expected a folder to write to") from error
+    except BaseException:
+        shutil.rmtree(made, ignore_errors=True)
+        raise
+    return sorted(names)
+
+
+def class_name(name: str) -> str:
+    """Return a plugin's class: ``cpu-pinner`` is ``CpuPinner``."""
+    words = "".join([character if character.isalnum() else " " for character in name]).split()
+    joined = "".join([word[0].upper() + word[1:] for word in words])
+    return joined if joined[0].isalpha() and not keyword.iskeyword(joined) else f"Plugin{joined}"
+
+
+def module_name(name: str) -> str:
+    """Return a plugin's module: its name where that can be imported, and hides nothing else."""
+    module = "".join([character if character.isalnum() else "_" for character in name]).lower()
+    is_taken = keyword.iskeyword(module) or module in sys.stdlib_module_names or module in TAKEN
+    return f"plugin_{module}" if is_taken or module[0].isdigit() or module.startswith("test_") else module
+
+
+def _texts(template: str) -> dict[str, str]:
+    """Return the texts of a template by their names: those that all have, and its own."""
+    templates = files("nri.authoring").joinpath("templates")
+    sources = [*templates.joinpath("common").iterdir(), *templates.joinpath(template).iterdir()]
+    return {file.name.removesuffix(".txt"): file.read_text("utf-8") for file in sources}
+
+
+def _fill(text: tuple[str, str], folder: str, words: dict[str, str]) -> str:
+    source, content = text
+    name = _NAMES.get(source, source).format(**words)
+    for word, value in words.items():
+        content = content.replace(f"@{word}@", value)
+    os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
+    with open(os.path.join(folder, name), "x", encoding="utf-8") as file:
+        file.write(content)
+    return name
+
+
+def _umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
