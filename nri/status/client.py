@@ -5,13 +5,13 @@ be root's or our own user's, in a place where no other user can put one, and so 
 answer is bounded in bytes and in time. The bridge may be of another build than its reader: what lacks a documented
 key, or has another kind of value there, raises one of ``UNUSABLE`` in the reader, which shows ``unusable``.
 
-A probe imports this module every few seconds: so ``_socket``, since ``socket`` would import ``enum``.
+A probe imports this module every few seconds: so ``_socket`` and ``gojson``, since ``socket`` would import ``enum``,
+and ``json`` ``re``.
 """
 
 from __future__ import annotations
 
 import errno
-import json
 import os
 import struct
 import time
@@ -22,6 +22,7 @@ from nri.errors import NRIError, bounded, escape
 from nri.files import describe
 from nri.places import DEFAULT_RECORD_DIR, beside
 from nri.process import peer
+from nri.types import DecodeError, gojson
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -175,8 +176,8 @@ def read(answer: bytes, path: str) -> dict[str, Any]:
     if not answer:
         raise AskError(f"{path}: the connection was closed without an answer")
     try:
-        value = json.loads(answer)
-    except (ValueError, RecursionError):
+        value = gojson.loads(answer)
+    except DecodeError:
         shown = escape(answer[:40].decode(errors="replace"))
         raise AskError(f"{path}: the answer is not JSON, or not whole: {len(answer)} bytes, {shown!r}…") from None
     if not isinstance(value, dict):

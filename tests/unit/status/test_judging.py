@@ -165,7 +165,8 @@ def test_other_command_lines_are_left_to_click() -> None:
 
 
 SLOW_TO_LOAD = {
-    *("asyncio", "click", "dataclasses", "logging", "selectors", "socket", "subprocess", "textwrap", "typing"),
+    *("asyncio", "click", "dataclasses", "enum", "json", "logging", "re", "selectors", "socket", "subprocess"),
+    *("textwrap", "typing"),
 }
 
 
