@@ -90,7 +90,7 @@ def _rows(table: Table, prefix: str) -> Iterator[tuple[str, ...]]:
 
 def _about(key: Key) -> str:
     named = key.named or key.rule.keywords
-    about = ". ".join([named[name].rstrip(".") for name in ("title", "description") if name in named])
+    about = (named.get("description") or named.get("title", "")).rstrip(".")  # the title is a shorter one
     return about[:1].lower() + about[1:] if about[1:2].islower() or about[1:2] == " " else about
 
 

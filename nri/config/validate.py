@@ -33,32 +33,33 @@ PLUGIN = Table(
         "conf",
         ANYTHING,
         title="The plugin's own configuration",
-        description="Passed to the plugin unchanged. `TYPE schema` prints the plugin's schema, and `nri check` "
-        "checks this value against it.",
+        description="The plugin's own configuration, passed to it unchanged. `TYPE schema` prints its schema, which "
+        "`nri check` checks this value against.",
     ),
     Key(
         "states",
         array(words(*STATES), unique=True),
         title="The states that the plugin is run for",
-        description="Beside create and delete, which every plugin gets; they may be listed.",
+        description="The states that the plugin is run for, beside create and delete, which every plugin gets.",
     ),
     Key(
         "failurePolicy",
         words(*FAILURE_POLICIES),
         title="What a failure of this plugin means",
-        description="fail: the container does not start. ignore: it is logged. Without it the host decides.",
+        description="What a failure means: the container does not start (fail), or it is logged (ignore). Without it "
+        "the host decides.",
     ),
     Key(
         "timeout",
         SECONDS,
         title="Seconds that the plugin may take",
-        description="Then it is killed, which is a failure. Without it the host decides.",
+        description="Seconds after which the plugin is killed, which is a failure. Without it the host decides.",
     ),
     Key(
         "resident",
         FLAG,
         title="Whether the bridge may keep the plugin running",
-        description="false: it is started for each request, also if it has opted in to answer request after request.",
+        description="Whether the bridge may keep a plugin running that has opted in to answer request after request.",
     ),
     Key("when", WHEN),
     notes=True,
@@ -74,7 +75,7 @@ HOST_CONFIG = Table(
         "plugins",
         array(PLUGIN),
         title="The plugins, in the order they run",
-        description="With an empty array no plugin runs.",
+        description="The plugins, in the order they run; with an empty array none runs.",
         required=True,
     ),
     notes=True,

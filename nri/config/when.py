@@ -88,13 +88,14 @@ RULE = Table(
         "equals",
         _one_or_more(text(0, MAX_VALUE)),
         title="The value, or several of which one is right",
-        description="Case counts.",
+        description="The value, or several of which one is right; case counts.",
     ),
     Key(
         "pattern",
         _one_or_more(_PATTERN),
         title="A pattern with '*' for any characters, as in 'web-*', or several of which one is right",
-        description="'*' stands for any characters, or none; every other character for itself, and case counts.",
+        description="A pattern, or several of which one is right: '*' stands for any characters, or none, every "
+        "other character for itself, and case counts.",
     ),
     Key("present", FLAG, title="Whether the key exists"),
     least=1,
@@ -108,19 +109,19 @@ WHEN = Table(
         "namespaces",
         array(_NAMESPACE, 1),
         title="Namespaces of pods",
-        description="Names, and patterns in which '*' stands for any characters; one must match.",
+        description="Namespaces of pods, or patterns in which '*' stands for any characters; one must match.",
     ),
     Key(
         "labels",
         Map(RULE, _KEY, least=1),
         title="Labels of the pod, each with a rule",
-        description="All must hold.",
+        description="Labels of the pod, each with a rule; all must hold.",
     ),
     Key(
         "annotations",
         Map(RULE, _KEY, least=1),
         title="Annotations of the container, and of its pod, each with a rule",
-        description="All must hold. The container's override those of the pod.",
+        description="Annotations of the container, which override those of its pod, each with a rule; all must hold.",
     ),
     Key(
         "sandbox",
@@ -131,24 +132,25 @@ WHEN = Table(
             {"enum": [True, False, BOTH]},
         ),
         title="Whether it runs for pod sandboxes, for other containers, or for both",
-        description="Without it: both.",
+        description="Whether it runs for pod sandboxes, for other containers, or, as without it, for both.",
     ),
     Key(
         "runtimeHandler",
         array(text(0, MAX_VALUE), 1),
         title="Runtime handlers of pods",
-        description="Names, and patterns in which '*' stands for any characters; one must match. An empty string "
-        "stands for pods that name none, which have the runtime's default.",
+        description="Runtime handlers of pods, or patterns in which '*' stands for any characters; one must match. "
+        "An empty string stands for pods that name none, which have the runtime's default.",
     ),
     Key(
         "unknown",
         words(RUN, SKIP),
         title="Whether the plugin runs where the host does not know what a key asks for",
-        description="Without it the plugin runs, but does nothing if it grants something.",
+        description="Whether the plugin runs where the host does not know what a key asks for. Without it the plugin "
+        "runs, but does nothing if it grants something.",
     ),
     least=1,
     title="The containers that the plugin runs for",
-    description="All keys must hold.",
+    description="The containers that the plugin runs for; all keys must hold.",
 )
 """``when`` of an entry."""
 
