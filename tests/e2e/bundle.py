@@ -36,7 +36,7 @@ class Bundle:
     cgroup: str
 
 
-class Runtime:
+class OCIRuntime:
     """An OCI runtime, such as `runc`, in an enclosure.
 
     Its commands raise CommandFailedError; `stdout` and `stderr` in it are what runtime, hooks and container
@@ -113,12 +113,12 @@ class Runtime:
 
 
 @contextmanager
-def enclosed(program: str) -> Iterator[Runtime]:
+def enclosed(program: str) -> Iterator[OCIRuntime]:
     """A runtime in an enclosure of its own; at the end all its containers are gone."""
     with Enclosure() as enclosure:
         if program.endswith("crun"):
             empty_hybrid(enclosure)
-        yield Runtime(program, enclosure)
+        yield OCIRuntime(program, enclosure)
 
 
 def empty_hybrid(enclosure: Enclosure) -> None:

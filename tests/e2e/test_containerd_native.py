@@ -23,7 +23,7 @@ SPEC = {"resources", "namespaces", "cgroupsPath", "annotations"}
 NAMESPACES = {"ipc", "mount", "pid"}  # a pod's; the network is the host's
 
 
-class Node(NamedTuple):
+class NativeNode(NamedTuple):
     containerd: Containerd
     cri: Cri
     plugin: StandIn
@@ -41,16 +41,16 @@ class Node(NamedTuple):
 
 
 @pytest.fixture
-def node(containerd_1_6: Release, tmp_path: Path) -> Iterator[Node]:
+def node(containerd_1_6: Release, tmp_path: Path) -> Iterator[NativeNode]:
     bin_dir = tmp_path / "bin"
     bin_dir.mkdir()
     plugin = StandIn(bin_dir, "standin", tmp_path / "kept")
     conf = {"version": "0.1", "plugins": [{"type": "standin", "conf": {"a": [0, 1]}}]}
     with Containerd(bin_dir=bin_dir, conf=conf, release=containerd_1_6) as containerd, containerd.cri() as cri:
-        yield Node(containerd, cri, plugin)
+        yield NativeNode(containerd, cri, plugin)
 
 
-def test_requests_have_the_keys_and_values_of_the_recorded_ones(node: Node) -> None:
+def test_requests_have_the_keys_and_values_of_the_recorded_ones(node: NativeNode) -> None:
     pod = node.run_pod(labels={"app": "web"})
     container = node.run_container(pod, cpu_quota=50_000, cpu_period=100_000, cpu_shares=512)
     node.cri.update_resources(container, cpu_quota=70_000)  # 1.6 sends no update
@@ -83,7 +83,7 @@ def test_requests_have_the_keys_and_values_of_the_recorded_ones(node: Node) -> N
     assert for_container["spec"]["resources"]["cpu"] == {"shares": 512, "quota": 50_000, "period": 100_000}
 
 
-def test_error_of_a_plugin_refuses_the_container(node: Node) -> None:
+def test_error_of_a_plugin_refuses_the_container(node: NativeNode) -> None:
     pod = node.run_pod()
     container = node.cri.create_container(pod, "app", image=image.NAME, command=image.FOREVER)
     node.plugin.fail_with("nope")
@@ -97,7 +97,7 @@ def test_error_of_a_plugin_refuses_the_container(node: Node) -> None:
     assert [r["state"] for r in node.plugin.requests()] == ["create", "create", "delete"]
 
 
-def test_a_plugins_error_does_not_keep_a_pod_from_stopping(node: Node) -> None:
+def test_a_plugins_error_does_not_keep_a_pod_from_stopping(node: NativeNode) -> None:
     pod = node.run_pod()
     container = node.run_container(pod)
     node.plugin.fail_with("nope")

@@ -11,7 +11,7 @@ import pytest
 from harness.containerd import cgroups, image
 from harness.containerd.enclosure import CommandFailedError, Enclosure
 from tests.e2e import ROOT
-from tests.e2e.bundle import Bundle, Runtime, empty_hybrid, enclosed, nri_hooks
+from tests.e2e.bundle import Bundle, OCIRuntime, empty_hybrid, enclosed, nri_hooks
 
 pytestmark = pytest.mark.runtime
 
@@ -52,14 +52,14 @@ def configure(enclosure: Enclosure, plugin: str, **entry: Any) -> None:
 
 
 @pytest.fixture
-def crun(need: Callable[..., None], installed: Path) -> Iterator[Runtime]:
+def crun(need: Callable[..., None], installed: Path) -> Iterator[OCIRuntime]:
     need("crun")
     with enclosed("crun") as runtime:
         runtime.enclosure.install(installed)
         yield runtime
 
 
-def bundle(crun: Runtime, cgroups_path: str | None) -> Bundle:
+def bundle(crun: OCIRuntime, cgroups_path: str | None) -> Bundle:
     web = crun.bundle("web", hooks=nri_hooks(crun.enclosure.root / LOG), annotations={"qos.class": "ls"})
     config = json.loads((web.path / "config.json").read_text())
     config["linux"] |= {"cgroupsPath": cgroups_path, "resources": {}}
@@ -78,7 +78,7 @@ def bundle(crun: Runtime, cgroups_path: str | None) -> Bundle:
         ("konfine", "", "pod1/web"),
     ],
 )
-def test_crun_without_cgroups(crun: Runtime, plugin: str, cgroups_path: str, name: str, two_cpus: None) -> None:
+def test_crun_without_cgroups(crun: OCIRuntime, plugin: str, cgroups_path: str, name: str, two_cpus: None) -> None:
     caller = Caller(crun.enclosure, name)
     options = ["--cgroup-manager=disabled", "--root", str(crun.enclosure.root / "state")]
     configure(crun.enclosure, plugin)

@@ -7,14 +7,14 @@ import pytest
 
 from harness.containerd import cgroups
 from harness.containerd.enclosure import CommandFailedError
-from tests.e2e.bundle import Bundle, Runtime, enclosed, nri_hooks
+from tests.e2e.bundle import Bundle, OCIRuntime, enclosed, nri_hooks
 from tests.e2e.standin import StandIn
 
 pytestmark = pytest.mark.runtime
 
 
 @pytest.fixture(params=["runc", "crun"])
-def runtime(request: pytest.FixtureRequest, need: Callable[..., None]) -> Iterator[Runtime]:
+def runtime(request: pytest.FixtureRequest, need: Callable[..., None]) -> Iterator[OCIRuntime]:
     need(request.param)
     with enclosed(request.param) as runtime:
         yield runtime
@@ -34,14 +34,14 @@ def test_crun_keeps_a_hooks_stderr_where_an_annotation_says(need: Callable[..., 
 # `nri hook`, compiled, as such a hook
 
 
-def with_hooks(runtime: Runtime, installed: Path, log: Path) -> Bundle:
+def with_hooks(runtime: OCIRuntime, installed: Path, log: Path) -> Bundle:
     """A bundle of the class ls, which runs the installed command when it is created and deleted."""
     runtime.enclosure.install(installed)
     hooks = nri_hooks(log)
     return runtime.bundle("web", hooks=hooks, annotations={"qos.class": "ls"}, cpu_quota=50_000, cpu_period=100_000)
 
 
-def test_the_chain_is_run_for_create_and_for_delete(runtime: Runtime, installed: Path, tmp_path: Path) -> None:
+def test_the_chain_is_run_for_create_and_for_delete(runtime: OCIRuntime, installed: Path, tmp_path: Path) -> None:
     web = with_hooks(runtime, installed, tmp_path / "hook.log")
     kept = StandIn(runtime.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
     runtime.enclosure.configure({"type": "clearcfs"}, {"type": "keeper", "conf": {"a": [0, 1]}})
@@ -66,7 +66,7 @@ def test_the_chain_is_run_for_create_and_for_delete(runtime: Runtime, installed:
 
 
 def test_a_plugin_that_fails_prevents_the_start_and_says_why(
-    runtime: Runtime, installed: Path, tmp_path: Path
+    runtime: OCIRuntime, installed: Path, tmp_path: Path
 ) -> None:
     web = with_hooks(runtime, installed, tmp_path / "hook.log")
     runtime.enclosure.configure({"type": "konfine", "conf": {"systemReserved": "0-8191"}})

@@ -13,7 +13,7 @@ import pytest
 from harness.containerd import cgroups
 from harness.containerd.enclosure import SYSTEM_PATH, CommandFailedError
 from tests.e2e import hang
-from tests.e2e.bundle import Bundle, Runtime, enclosed
+from tests.e2e.bundle import Bundle, OCIRuntime, enclosed
 from tests.e2e.standin import LISTED, StandIn, stand_in
 from tests.support.waiting import wait_until
 
@@ -25,7 +25,7 @@ both = pytest.mark.parametrize("runtime", ["runc", "crun"], indirect=True)
 
 
 @pytest.fixture
-def runtime(request: pytest.FixtureRequest, need: Callable[..., None], installed: Path) -> Iterator[Runtime]:
+def runtime(request: pytest.FixtureRequest, need: Callable[..., None], installed: Path) -> Iterator[OCIRuntime]:
     name = getattr(request, "param", "runc")
     need(name)
     with enclosed(f"/opt/nri/sbin/nri-{name}") as runtime:
@@ -34,31 +34,31 @@ def runtime(request: pytest.FixtureRequest, need: Callable[..., None], installed
 
 
 @pytest.fixture
-def plugin(runtime: Runtime, tmp_path: Path) -> StandIn:
+def plugin(runtime: OCIRuntime, tmp_path: Path) -> StandIn:
     return stand_in(runtime.enclosure, tmp_path / "kept")
 
 
-def command(runtime: Runtime, *words: str | Path) -> list[str | Path]:
+def command(runtime: OCIRuntime, *words: str | Path) -> list[str | Path]:
     """A command line of the runtime, for the enclosure."""
     return [runtime.program, "--root", runtime.enclosure.root / "state", *words]
 
 
-def call(runtime: Runtime, *words: str | Path) -> str:
+def call(runtime: OCIRuntime, *words: str | Path) -> str:
     return runtime.enclosure.run(*command(runtime, *words))
 
 
-def update(runtime: Runtime, **cpu: int) -> None:
+def update(runtime: OCIRuntime, **cpu: int) -> None:
     """Update web's CPU limits, as engines do."""
     wanted = runtime.enclosure.root / "wanted.json"
     wanted.write_text(json.dumps({"cpu": cpu}))
     call(runtime, "update", "--resources", wanted, "web")
 
 
-def real(runtime: Runtime) -> str:
+def real(runtime: OCIRuntime) -> str:
     return runtime.program.rpartition("-")[2]
 
 
-def run_web(runtime: Runtime, name: str = "web", **more: Any) -> Bundle:
+def run_web(runtime: OCIRuntime, name: str = "web", **more: Any) -> Bundle:
     web = runtime.bundle(name, **more)
     runtime.create(web)
     runtime.start(web)
@@ -69,7 +69,7 @@ def run_web(runtime: Runtime, name: str = "web", **more: Any) -> Bundle:
 
 
 @both
-def test_a_plugin_hears_of_every_step(runtime: Runtime, plugin: StandIn) -> None:
+def test_a_plugin_hears_of_every_step(runtime: OCIRuntime, plugin: StandIn) -> None:
     web = runtime.bundle("web", annotations={"a": "b"}, cpu_quota=50_000)
     runtime.create(web)
     pid = runtime.state(web)["pid"]
@@ -95,7 +95,7 @@ def test_a_plugin_hears_of_every_step(runtime: Runtime, plugin: StandIn) -> None
 
 
 @both
-def test_without_plugins_it_is_the_real_runtime(runtime: Runtime) -> None:
+def test_without_plugins_it_is_the_real_runtime(runtime: OCIRuntime) -> None:
     web = run_web(runtime)
     assert runtime.state(web)["status"] == "running"
     update(runtime, quota=70_000)
@@ -106,7 +106,7 @@ def test_without_plugins_it_is_the_real_runtime(runtime: Runtime) -> None:
 
 
 @both
-def test_a_container_is_deleted_once(runtime: Runtime, plugin: StandIn) -> None:
+def test_a_container_is_deleted_once(runtime: OCIRuntime, plugin: StandIn) -> None:
     web = run_web(runtime)
     with pytest.raises(CommandFailedError):
         runtime.delete(web)  # it runs
@@ -118,7 +118,7 @@ def test_a_container_is_deleted_once(runtime: Runtime, plugin: StandIn) -> None:
     assert plugin.states("web") == ["setup", "create", "delete"]
 
 
-def test_a_failing_delete_deletes_the_container(runtime: Runtime, plugin: StandIn) -> None:
+def test_a_failing_delete_deletes_the_container(runtime: OCIRuntime, plugin: StandIn) -> None:
     web = run_web(runtime)
     plugin.fail_with("busy")
     runtime.delete(web, force=True)
@@ -129,7 +129,7 @@ def test_a_failing_delete_deletes_the_container(runtime: Runtime, plugin: StandI
 
 
 @both
-def test_adjustments_are_in_the_container(runtime: Runtime, plugin: StandIn, tmp_path: Path) -> None:
+def test_adjustments_are_in_the_container(runtime: OCIRuntime, plugin: StandIn, tmp_path: Path) -> None:
     shared = tmp_path / "shared"
     shared.mkdir()
     (shared / "hello").write_text("from the node\n")
@@ -163,7 +163,7 @@ def test_adjustments_are_in_the_container(runtime: Runtime, plugin: StandIn, tmp
 
 
 @both
-def test_adjustment_unknown_to_the_runtime_refuses_the_container(runtime: Runtime, plugin: StandIn) -> None:
+def test_adjustment_unknown_to_the_runtime_refuses_the_container(runtime: OCIRuntime, plugin: StandIn) -> None:
     plugin.answer_with("setup", {"adjust": {"linux": {"netDevices": {"eth7": {"name": "eth0"}}}}})
     with pytest.raises(CommandFailedError) as refused:
         runtime.create(runtime.bundle("web"))
@@ -172,7 +172,7 @@ def test_adjustment_unknown_to_the_runtime_refuses_the_container(runtime: Runtim
 
 
 @both
-def test_plugins_change_the_limits_of_an_update(runtime: Runtime, plugin: StandIn) -> None:
+def test_plugins_change_the_limits_of_an_update(runtime: OCIRuntime, plugin: StandIn) -> None:
     other = run_web(runtime, "other", cpu_quota=10_000)
     web = run_web(runtime, cpu_quota=50_000)
     updates = [
@@ -187,7 +187,7 @@ def test_plugins_change_the_limits_of_an_update(runtime: Runtime, plugin: StandI
     assert plugin.requests()[-1]["spec"]["resources"] == {"cpu": {"quota": 90_000, "period": 100_000}}
 
 
-def test_an_update_of_another_container_that_fails_refuses(runtime: Runtime, plugin: StandIn) -> None:
+def test_an_update_of_another_container_that_fails_refuses(runtime: OCIRuntime, plugin: StandIn) -> None:
     plugin.answer_with("setup", {"updates": [{"id": "nobody", "resources": {"cpu": {"quota": 20_000}}}]})
     with pytest.raises(CommandFailedError) as refused:
         runtime.create(runtime.bundle("web"))
@@ -200,7 +200,9 @@ def test_an_update_of_another_container_that_fails_refuses(runtime: Runtime, plu
 
 @both
 @pytest.mark.parametrize("listed", [["setup"], []], ids=["setup", "create"])
-def test_a_container_that_a_plugin_refuses_is_not_there(runtime: Runtime, plugin: StandIn, listed: list[str]) -> None:
+def test_a_container_that_a_plugin_refuses_is_not_there(
+    runtime: OCIRuntime, plugin: StandIn, listed: list[str]
+) -> None:
     runtime.enclosure.configure({"type": "standin", "states": listed})
     plugin.fail_with("nope")
     web = runtime.bundle("web")
@@ -220,7 +222,7 @@ def test_a_container_that_a_plugin_refuses_is_not_there(runtime: Runtime, plugin
     assert plugin.states("web") == [*(listed or ["create"]), "delete"]
 
 
-def test_an_update_that_a_plugin_refuses_changes_nothing(runtime: Runtime, plugin: StandIn) -> None:
+def test_an_update_that_a_plugin_refuses_changes_nothing(runtime: OCIRuntime, plugin: StandIn) -> None:
     web = run_web(runtime, cpu_quota=50_000)
     plugin.fail_with("nope")
     with pytest.raises(CommandFailedError, match="update web: plugin standin: nope"):
@@ -228,7 +230,7 @@ def test_an_update_that_a_plugin_refuses_changes_nothing(runtime: Runtime, plugi
     assert cgroups.knob(web.cgroup, "cpu.cfs_quota_us") == "50000"
 
 
-def test_a_pause_that_a_plugin_does_not_like_stays(runtime: Runtime, plugin: StandIn) -> None:
+def test_a_pause_that_a_plugin_does_not_like_stays(runtime: OCIRuntime, plugin: StandIn) -> None:
     web = run_web(runtime)
     plugin.fail_with("nope")
     call(runtime, "pause", "web")
@@ -237,7 +239,7 @@ def test_a_pause_that_a_plugin_does_not_like_stays(runtime: Runtime, plugin: Sta
     assert runtime.state(web)["status"] == "running"
 
 
-def test_an_id_that_is_taken_does_not_cost_the_other_its_plugins(runtime: Runtime, plugin: StandIn) -> None:
+def test_an_id_that_is_taken_does_not_cost_the_other_its_plugins(runtime: OCIRuntime, plugin: StandIn) -> None:
     web = run_web(runtime)
     for command in ("create", "run"):
         with pytest.raises(CommandFailedError):
@@ -247,7 +249,7 @@ def test_an_id_that_is_taken_does_not_cost_the_other_its_plugins(runtime: Runtim
 
 
 @both
-def test_a_plugin_that_hangs_is_killed_in_time(runtime: Runtime) -> None:
+def test_a_plugin_that_hangs_is_killed_in_time(runtime: OCIRuntime) -> None:
     hang(runtime.enclosure)
     (runtime.enclosure.etc_nri / "runtime.json").write_text('{"deadline": 1.5}')
     with pytest.raises(CommandFailedError) as refused:
@@ -260,7 +262,7 @@ def test_a_plugin_that_hangs_is_killed_in_time(runtime: Runtime) -> None:
 # Broken configurations
 
 
-def test_broken_configuration_leaves_the_last_valid_one_in_use(runtime: Runtime, plugin: StandIn) -> None:
+def test_broken_configuration_leaves_the_last_valid_one_in_use(runtime: OCIRuntime, plugin: StandIn) -> None:
     web = run_web(runtime)
     runtime.enclosure.configure({"type": "standin", "timeout": "soon"})
     other = runtime.bundle("other")
@@ -274,14 +276,14 @@ def test_broken_configuration_leaves_the_last_valid_one_in_use(runtime: Runtime,
     assert runtime.ids() == []
 
 
-def test_configuration_that_was_never_valid_refuses_creates(runtime: Runtime, plugin: StandIn) -> None:
+def test_configuration_that_was_never_valid_refuses_creates(runtime: OCIRuntime, plugin: StandIn) -> None:
     runtime.enclosure.configure({"type": "standin", "timeout": "soon"})
     with pytest.raises(CommandFailedError, match=r"timeout: found the string 'soon', expected a number"):
         runtime.create(runtime.bundle("other"))
     assert plugin.requests() == []
 
 
-def test_in_a_user_namespace_it_refuses_with_a_sentence(runtime: Runtime, plugin: StandIn) -> None:
+def test_in_a_user_namespace_it_refuses_with_a_sentence(runtime: OCIRuntime, plugin: StandIn) -> None:
     user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "unshare", "--user", "--map-root-user"]
     with pytest.raises(CommandFailedError, match=r"this is a user namespace \(rootless\)"):
         runtime.enclosure.run(*user, runtime.program, "create", "--bundle", "/", "web")
@@ -294,7 +296,7 @@ def test_in_a_user_namespace_it_refuses_with_a_sentence(runtime: Runtime, plugin
 
 
 @both
-def test_a_container_runs_in_the_foreground_with_its_plugins(runtime: Runtime, plugin: StandIn) -> None:
+def test_a_container_runs_in_the_foreground_with_its_plugins(runtime: OCIRuntime, plugin: StandIn) -> None:
     runtime.enclosure.configure({"type": "standin", "states": LISTED, "failurePolicy": "ignore"})
     plugin.answer_with("setup", {"adjust": {"env": {"FROM": "plugin"}}})
     plugin.fail_with("nope")
@@ -310,7 +312,7 @@ def test_a_container_runs_in_the_foreground_with_its_plugins(runtime: Runtime, p
     assert sorted(os.listdir(web.path)) == ["config.json", "rootfs"]
 
 
-def test_a_refused_container_does_not_run(runtime: Runtime, plugin: StandIn) -> None:
+def test_a_refused_container_does_not_run(runtime: OCIRuntime, plugin: StandIn) -> None:
     runtime.enclosure.configure({"type": "standin"})
     plugin.fail_with("nope")
     web = runtime.bundle("web", command=["/bin/echo", "it runs"])
@@ -325,7 +327,7 @@ def test_a_refused_container_does_not_run(runtime: Runtime, plugin: StandIn) -> 
 
 
 @both
-def test_a_detached_container_runs_on(runtime: Runtime, plugin: StandIn) -> None:
+def test_a_detached_container_runs_on(runtime: OCIRuntime, plugin: StandIn) -> None:
     web = runtime.bundle("web")
     before = (web.path / "config.json").read_text()
     call(runtime, "run", "--detach", "--bundle", web.path, "web")
@@ -336,7 +338,7 @@ def test_a_detached_container_runs_on(runtime: Runtime, plugin: StandIn) -> None
     assert plugin.states("web") == ["setup", "create", "delete"]
 
 
-def test_a_terminal_stays_the_containers(runtime: Runtime, plugin: StandIn) -> None:
+def test_a_terminal_stays_the_containers(runtime: OCIRuntime, plugin: StandIn) -> None:
     script = 'test -t 0 && echo "a terminal"; read line; echo "got $line"; exit 5'
     web = runtime.bundle("web", command=["/bin/sh", "-c", script])
     config = json.loads((web.path / "config.json").read_text())

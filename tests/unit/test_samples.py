@@ -22,7 +22,7 @@ from nri.plugins.qos import QoS
 from nri.plugins.ulimit_adjuster import UlimitAdjuster
 from nri.skel.process import schema_of
 from nri.types.v1 import State
-from tests.unit.plugins.running import CONTAINER, Node
+from tests.unit.plugins.running import CONTAINER, PluginNode
 
 SAMPLES = Path(__file__).parents[2] / "conf/resource.d"
 BRIDGE = SAMPLES.parents[1] / "deploy/systemd/v1bridge.json"
@@ -77,11 +77,11 @@ def test_without_conf_a_plugin_that_adjusts_is_closed(plugin: type[Any]) -> None
 )
 def test_pods_of_other_namespaces_keep_quota_and_cpus(labels: dict[str, str], quota_stays: bool, cpus: str) -> None:
     said = {"qos.class": "ls", ANNOTATION: "3"}
-    clearcfs = Node(ClearCFS())
+    clearcfs = PluginNode(ClearCFS())
     clearcfs.limit(CONTAINER, 50_000)
     clearcfs.fine(sample(ClearCFS).conf, annotations=said, labels=labels)
     assert clearcfs.is_limited(CONTAINER) == quota_stays
-    konfine = Node(Konfine())
+    konfine = PluginNode(Konfine())
     konfine.fine(sample(Konfine).conf, annotations=said, labels=labels)
     assert konfine.cpus() == cpus
     konfine.fine(sample(Konfine).conf, annotations={"qos.class": "system"}, labels=labels)

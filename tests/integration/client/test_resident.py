@@ -85,7 +85,7 @@ if __name__ == "__main__":
 """
 
 
-class Node:
+class ResidentNode:
     """A host whose plugins are residents, and do what a test tells them to."""
 
     def __init__(self, host: Host) -> None:
@@ -145,12 +145,12 @@ class Node:
 
 
 @pytest.fixture
-def node(host: Host, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
+def node(host: Host, monkeypatch: pytest.MonkeyPatch) -> Iterator[ResidentNode]:
     monkeypatch.setattr(resident, "COMPILED", b"")  # scripts, too
     monkeypatch.setattr(resident, "READY_WITHIN", SOON)  # a machine may be busy
     monkeypatch.setattr(resident, "PAUSE", 0.01)
     monkeypatch.setattr(resident, "LONGEST_PAUSE", 0.02)
-    node = Node(host)
+    node = ResidentNode(host)
     node.install()
     node.keep("noop")
     yield node
@@ -161,7 +161,7 @@ def node(host: Host, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
     assert wait_until(lambda: not has_zombie())
 
 
-def test_one_process_answers_one_request_after_the_other(node: Node) -> None:
+def test_one_process_answers_one_request_after_the_other(node: ResidentNode) -> None:
     answers = [node.run(f"print({number})").extra["id"] for number in range(20)]
     assert {each["pid"] for each in answers} == {node.host.processes()[0]}
     assert [each["count"] for each in answers] == list(range(1, 21))
@@ -169,7 +169,7 @@ def test_one_process_answers_one_request_after_the_other(node: Node) -> None:
     assert node.standing() == Standing("ready", build="3")
 
 
-def test_each_request_has_a_plugin_of_its_own(node: Node) -> None:
+def test_each_request_has_a_plugin_of_its_own(node: ResidentNode) -> None:
     do = "result.extra['seen'] = plugin.__dict__.get('seen', 0); plugin.seen = 1"
     assert [node.run(do).extra["seen"] for _ in range(3)] == [0, 0, 0]
 
@@ -201,7 +201,7 @@ SAME = [
 ]
 
 
-def outcome(node: Node, do: str, *, spawned: bool) -> dict[str, Any]:
+def outcome(node: ResidentNode, do: str, *, spawned: bool) -> dict[str, Any]:
     """Return all of a request that can be seen, without what differs between any two processes."""
     node.lines.clear()
     seen: list[Any] = []
@@ -222,7 +222,7 @@ def outcome(node: Node, do: str, *, spawned: bool) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("do", SAME, ids=range(len(SAME)))
-def test_request_is_answered_as_by_a_process_of_its_own(node: Node, do: str) -> None:
+def test_request_is_answered_as_by_a_process_of_its_own(node: ResidentNode, do: str) -> None:
     spawned = outcome(node, do, spawned=True)
     for _ in range(2):
         node.make_ready()
@@ -268,7 +268,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("do", CHANGES.values(), ids=CHANGES)
-def test_process_that_a_request_has_changed_answers_no_other(node: Node, do: str) -> None:
+def test_process_that_a_request_has_changed_answers_no_other(node: ResidentNode, do: str) -> None:
     before = node.make_ready()
     assert node.run(do).extra["id"]["pid"] == before
     after = node.run().extra["id"]
@@ -278,7 +278,7 @@ def test_process_that_a_request_has_changed_answers_no_other(node: Node, do: str
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU: a process cannot be kept from another")
-def test_cpus_that_another_program_changes_end_no_resident(node: Node) -> None:
+def test_cpus_that_another_program_changes_end_no_resident(node: ResidentNode) -> None:
     """konfine moves the container of its own bridge."""
     pid = node.make_ready()
     for cpus in ({min(os.sched_getaffinity(0))}, os.sched_getaffinity(0)):
@@ -287,7 +287,7 @@ def test_cpus_that_another_program_changes_end_no_resident(node: Node) -> None:
         assert node.make_ready() == pid
 
 
-def test_reason_of_a_change_is_logged_once(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+def test_reason_of_a_change_is_logged_once(node: ResidentNode, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(3):
         node.make_ready()
         node.run("os.umask(0o77)")
@@ -314,7 +314,7 @@ if child == 0:
 """
 
 
-def test_late_output_of_a_child_is_in_no_other_result(node: Node) -> None:
+def test_late_output_of_a_child_is_in_no_other_result(node: ResidentNode) -> None:
     node.make_ready()
     outcome(node, LATE, spawned=False)
     (late,) = [pid for pid in node.host.processes() if os.getsid(pid) == pid]
@@ -331,7 +331,7 @@ def test_late_output_of_a_child_is_in_no_other_result(node: Node) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_killed_or_stopped_resident_costs_no_request(
-    node: Node, monkeypatch: pytest.MonkeyPatch, number: int
+    node: ResidentNode, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     for name in ("READY_WITHIN", "BEGUN_WITHIN", "STUCK_AFTER"):
         monkeypatch.setattr(resident, name, 0.1)
@@ -346,14 +346,14 @@ def test_killed_or_stopped_resident_costs_no_request(
 
 
 @pytest.mark.parametrize("do", ["os.kill(os.getpid(), 9)", "os._exit(3)"])
-def test_request_that_was_begun_is_not_run_again(node: Node, do: str) -> None:
+def test_request_that_was_begun_is_not_run_again(node: ResidentNode, do: str) -> None:
     note = node.host.root / "note"
     node.make_ready()
     assert node.failure(f"open({str(note)!r}, 'a').write('x'); {do}").startswith("plugin noop: ")
     assert note.read_text() == "x"
 
 
-def test_one_that_hangs_is_killed_with_its_group_and_is_replaced(node: Node) -> None:
+def test_one_that_hangs_is_killed_with_its_group_and_is_replaced(node: ResidentNode) -> None:
     before, file = node.make_ready(), node.host.root / "pid"
     do = f"spread({str(file)!r})\nfor n in (15, 1, 2): signal.signal(n, signal.SIG_IGN)\ntime.sleep(1000)"
     assert "killed: no result after 1 s" in node.failure(do, timeout=1)
@@ -362,7 +362,7 @@ def test_one_that_hangs_is_killed_with_its_group_and_is_replaced(node: Node) -> 
     assert node.make_ready() != before
 
 
-def test_flood_is_bounded(node: Node) -> None:
+def test_flood_is_bounded(node: ResidentNode) -> None:
     node.make_ready()
     assert "1048576" in node.failure("result.extra['x'] = 'y' * 5_000_000")
     node.make_ready()
@@ -371,7 +371,7 @@ def test_flood_is_bounded(node: Node) -> None:
     assert node.run().metadata == {"version": "1"}
 
 
-def test_one_that_talks_to_its_host_without_end_is_killed_at_its_deadline(node: Node) -> None:
+def test_one_that_talks_to_its_host_without_end_is_killed_at_its_deadline(node: ResidentNode) -> None:
     node.make_ready()
     flood = """
 controls = [int(fd) for fd in os.listdir("/proc/self/fd") if fd > "2"]
@@ -396,7 +396,7 @@ time.sleep(1000)
 
 
 @pytest.mark.parametrize("status", ["256", "-1", "x", "", "1000000000000", "0\x1b[2J"])
-def test_status_that_no_process_has_is_a_protocol_error(node: Node, status: str) -> None:
+def test_status_that_no_process_has_is_a_protocol_error(node: ResidentNode, status: str) -> None:
     pid = node.make_ready()
     failure = node.failure(SAY.replace("WORDS", repr(f"ended {status}".encode())))
     assert "it could not be waited for or read: it said 'ended" in failure
@@ -405,7 +405,7 @@ def test_status_that_no_process_has_is_a_protocol_error(node: Node, status: str)
     assert wait_until(lambda: not is_running(pid))
 
 
-def test_reason_of_a_resident_has_no_control_characters(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+def test_reason_of_a_resident_has_no_control_characters(node: ResidentNode, caplog: pytest.LogCaptureFixture) -> None:
     node.make_ready()
     node.failure(SAY.replace("WORDS", repr(b"changed by \x1b[2J and \xff")), timeout=0.5)
     node.residents.tidy()
@@ -413,7 +413,7 @@ def test_reason_of_a_resident_has_no_control_characters(node: Node, caplog: pyte
     assert line == "noop is started for each request: a request changes its process: by \\x1b[2J and \\xff"
 
 
-def test_request_of_a_megabyte_arrives(node: Node) -> None:
+def test_request_of_a_megabyte_arrives(node: ResidentNode) -> None:
     do = "result.extra['n'] = len(request.labels['text'])"
     before = node.make_ready()
     for _ in range(2):
@@ -421,7 +421,7 @@ def test_request_of_a_megabyte_arrives(node: Node) -> None:
         assert (result.extra["n"], result.extra["id"]["pid"]) == (1_000_000, before)
 
 
-def test_process_ends_after_a_number_of_requests(node: Node) -> None:
+def test_process_ends_after_a_number_of_requests(node: ResidentNode) -> None:
     node.install(loads="import nri.skel.resident; nri.skel.resident.MOST = 15")
     before = node.make_ready()
     pids = {node.run().extra["id"]["pid"] for _ in range(20)}
@@ -434,7 +434,7 @@ def test_process_ends_after_a_number_of_requests(node: Node) -> None:
 # Which plugins are residents
 
 
-def test_replaced_or_removed_executable_counts_at_once(node: Node) -> None:
+def test_replaced_or_removed_executable_counts_at_once(node: ResidentNode) -> None:
     path = node.install()
     node.make_ready()
     node.install(version="2")
@@ -449,7 +449,7 @@ def test_replaced_or_removed_executable_counts_at_once(node: Node) -> None:
     assert node.run().metadata == {"version": "1"}
 
 
-def test_busy_resident_keeps_no_request_waiting(node: Node) -> None:
+def test_busy_resident_keeps_no_request_waiting(node: ResidentNode) -> None:
     before, begun, go = node.make_ready(), node.host.root / "begun", node.host.root / "go"
     do = f"open({str(begun)!r}, 'w')\nwhile not os.path.exists({str(go)!r}): time.sleep(0.01)"
     results: list[Any] = []
@@ -468,7 +468,7 @@ def test_busy_resident_keeps_no_request_waiting(node: Node) -> None:
     assert not is_running(before)
 
 
-def test_unwanted_residents_are_started_for_each_request(node: Node) -> None:
+def test_unwanted_residents_are_started_for_each_request(node: ResidentNode) -> None:
     node.install("other")
     node.keep("noop", "other")
     pids = {type_: node.make_ready(type_) for type_ in ("noop", "other")}
@@ -479,7 +479,7 @@ def test_unwanted_residents_are_started_for_each_request(node: Node) -> None:
     assert node.run().extra["id"]["pid"] == pids["noop"]
 
 
-def test_foreign_plugins_are_only_ever_asked_to_invoke(node: Node) -> None:
+def test_foreign_plugins_are_only_ever_asked_to_invoke(node: ResidentNode) -> None:
     notes = node.host.root / "notes"
     node.host.script("shell", f'#!/bin/sh\necho shell $1 >> {notes}\necho \'{{"plugin": "x", "version": "0.1"}}\'\n')
     node.keep("shell")
@@ -490,7 +490,9 @@ def test_foreign_plugins_are_only_ever_asked_to_invoke(node: Node) -> None:
     assert node.standing("shell") == Standing("off", "it was not built with nri.skel")
 
 
-def test_scripts_and_plugins_that_do_not_opt_in_are_no_residents(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scripts_and_plugins_that_do_not_opt_in_are_no_residents(
+    node: ResidentNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.undo()
     path = str(node.install())
     assert about(path, "noop") == Standing("off", "it is a script, whose code may change without its file", "3")
@@ -517,7 +519,7 @@ UNFIT = {
 
 
 @pytest.mark.parametrize(("loads", "reason"), UNFIT.values(), ids=UNFIT)
-def test_no_resident_if_unfit(node: Node, monkeypatch: pytest.MonkeyPatch, loads: str, reason: str) -> None:
+def test_no_resident_if_unfit(node: ResidentNode, monkeypatch: pytest.MonkeyPatch, loads: str, reason: str) -> None:
     monkeypatch.setattr(resident, "ANSWER_WITHIN", 2.0 if reason.endswith("ready") else SOON)
     node.install(loads=loads)
     node.run()
@@ -527,7 +529,7 @@ def test_no_resident_if_unfit(node: Node, monkeypatch: pytest.MonkeyPatch, loads
     assert [node.run().extra["id"]["count"] for _ in range(2)] == ([1, 1] if reason else [1, 2])
 
 
-def test_serve_on_a_terminal_says_what_it_is_for(node: Node) -> None:
+def test_serve_on_a_terminal_says_what_it_is_for(node: ResidentNode) -> None:
     path = node.install()
     ran = subprocess.run([path, "serve"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     assert ran.returncode == 2
@@ -541,7 +543,9 @@ def test_serve_on_a_terminal_says_what_it_is_for(node: Node) -> None:
 
 
 @pytest.mark.parametrize("call", ["read", "write"])
-def test_call_that_fails_is_an_error_that_names_it(node: Node, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+def test_call_that_fails_is_an_error_that_names_it(
+    node: ResidentNode, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
     node.make_ready()
     with monkeypatch.context() as patch:
         patch.setattr(conversation, "os", Failing(os, call, 5))
@@ -550,7 +554,7 @@ def test_call_that_fails_is_an_error_that_names_it(node: Node, monkeypatch: pyte
     assert node.run().metadata == {"version": "1"}
 
 
-def test_many_threads_at_once_are_all_answered(node: Node) -> None:
+def test_many_threads_at_once_are_all_answered(node: ResidentNode) -> None:
     node.install("other")
     node.keep("noop", "other")
     node.residents.tidy()

@@ -45,7 +45,7 @@ elif os.path.exists(script):
 """
 
 
-class Runtime:
+class NriRunc:
     """The runtime `nri-real` on a host, and the calls of the real one."""
 
     def __init__(self, host: Host) -> None:
@@ -114,6 +114,6 @@ class Runtime:
 
 
 @pytest.fixture
-def runtime(host: Host) -> Runtime:
+def runtime(host: Host) -> NriRunc:
     os.chmod(host.root, 0o755)
-    return Runtime(host)
+    return NriRunc(host)

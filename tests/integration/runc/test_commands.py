@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.integration.runc.conftest import Runtime
+from tests.integration.runc.conftest import NriRunc
 from tests.support.host import OCI_CONFIG
 from tests.support.waiting import wait_until
 
@@ -14,7 +14,7 @@ GLOBALS = ["--root", "/r", "--log", "/dev/null", "--debug"]
 CREATE = ("create", "--bundle", "bundle", "web")
 
 
-def test_own_calls_keep_the_root_and_not_the_log(runtime: Runtime) -> None:
+def test_own_calls_keep_the_root_and_not_the_log(runtime: NriRunc) -> None:
     runtime.keep()
     runtime.exists()
     assert runtime.run(*GLOBALS, *CREATE, cwd=runtime.host.root).returncode == 0
@@ -22,7 +22,7 @@ def test_own_calls_keep_the_root_and_not_the_log(runtime: Runtime) -> None:
     assert runtime.requests()[1]["pid"] == 4711
 
 
-def test_the_pid_file_spares_a_call(runtime: Runtime) -> None:
+def test_the_pid_file_spares_a_call(runtime: NriRunc) -> None:
     runtime.keep()
     runtime.script("open('pid', 'w').write('1234')")
     words = ("create", "--bundle", "bundle", "--pid-file", "pid", "web")
@@ -32,7 +32,7 @@ def test_the_pid_file_spares_a_call(runtime: Runtime) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "0", "1234x", "4194305"])
-def test_a_pid_file_is_not_trusted(runtime: Runtime, text: str) -> None:
+def test_a_pid_file_is_not_trusted(runtime: NriRunc, text: str) -> None:
     runtime.keep()
     runtime.exists()
     runtime.script(f"open('pid', 'w').write({text!r})")
@@ -42,7 +42,7 @@ def test_a_pid_file_is_not_trusted(runtime: Runtime, text: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["runc", "crun"])
-def test_relative_files_are_where_the_real_runtime_has_them(runtime: Runtime, name: str) -> None:
+def test_relative_files_are_where_the_real_runtime_has_them(runtime: NriRunc, name: str) -> None:
     """crun's --config counts from the directory of the call, and its --pid-file from the bundle."""
     runtime.keep()
     runtime.exists()
@@ -59,7 +59,7 @@ def test_relative_files_are_where_the_real_runtime_has_them(runtime: Runtime, na
     assert create["pid"] == (2 if name == "crun" else 1)
 
 
-def test_an_argument_that_is_not_clear_is_refused(runtime: Runtime) -> None:
+def test_an_argument_that_is_not_clear_is_refused(runtime: NriRunc) -> None:
     runtime.keep()
     done = runtime.run("create", "--new", "a", "--other", "b", "c", "web", cwd=runtime.host.root)
     assert done.returncode == 1
@@ -67,7 +67,7 @@ def test_an_argument_that_is_not_clear_is_refused(runtime: Runtime) -> None:
     assert runtime.calls() == []
 
 
-def test_a_missing_argument_is_the_real_runtimes_to_report(runtime: Runtime) -> None:
+def test_a_missing_argument_is_the_real_runtimes_to_report(runtime: NriRunc) -> None:
     runtime.keep()
     for words in (["create"], ["create", "a", "b"], ["run"], ["update"], ["pause"], ["delete"]):
         assert runtime.run(*words, cwd=runtime.host.root).returncode == 0
@@ -75,7 +75,7 @@ def test_a_missing_argument_is_the_real_runtimes_to_report(runtime: Runtime) -> 
     assert [words[0] for words in runtime.words()] == ["create", "create", "run", "update", "pause", "delete"]
 
 
-def test_updates_are_passed_with_the_rest_of_the_command_line(runtime: Runtime) -> None:
+def test_updates_are_passed_with_the_rest_of_the_command_line(runtime: NriRunc) -> None:
     runtime.exists()
     updates = [{"id": "web", "resources": {"cpu": {"quota": 9}}}, {"id": "db", "resources": {"cpu": {"quota": 8}}}]
     runtime.keep(["put", "updates", updates], states=["resize"])
@@ -90,7 +90,7 @@ def test_updates_are_passed_with_the_rest_of_the_command_line(runtime: Runtime) 
     assert [json.loads(line) for line in stdin] == [{"cpu": {"quota": 8}}, {"cpu": {"period": 7, "quota": 9}}]
 
 
-def test_an_update_of_some_resources_leaves_the_others_in_the_request(runtime: Runtime) -> None:
+def test_an_update_of_some_resources_leaves_the_others_in_the_request(runtime: NriRunc) -> None:
     config = {**OCI_CONFIG, "linux": {"resources": {"cpu": {"cpus": "1", "shares": 1024}}}}
     runtime.host.bundle(config)
     runtime.exists()
@@ -102,7 +102,7 @@ def test_an_update_of_some_resources_leaves_the_others_in_the_request(runtime: R
     assert update["spec"]["resources"] == {"cpu": {"cpus": "1", "shares": 512}, "memory": {"limit": 9}}
 
 
-def test_an_update_whose_plugins_change_nothing_keeps_its_words(runtime: Runtime) -> None:
+def test_an_update_whose_plugins_change_nothing_keeps_its_words(runtime: NriRunc) -> None:
     runtime.exists()
     runtime.keep()
     words = ["update", "--l3-cache-schema", "x", "--new", "web"]
@@ -111,7 +111,7 @@ def test_an_update_whose_plugins_change_nothing_keeps_its_words(runtime: Runtime
     assert runtime.states() == ["resize", "update"]
 
 
-def test_options_for_single_values_are_refused(runtime: Runtime) -> None:
+def test_options_for_single_values_are_refused(runtime: NriRunc) -> None:
     runtime.exists()
     runtime.keep()
     done = runtime.run("update", "--memory=512M", "web")
@@ -129,7 +129,7 @@ def test_options_for_single_values_are_refused(runtime: Runtime) -> None:
     ],
     ids=["half", "array", "long"],
 )
-def test_resources_that_cannot_be_read_are_refused(runtime: Runtime, document: str, wrong: str) -> None:
+def test_resources_that_cannot_be_read_are_refused(runtime: NriRunc, document: str, wrong: str) -> None:
     runtime.exists()
     runtime.keep()
     done = runtime.run("update", "--resources", "-", "web", input=document)
@@ -137,14 +137,14 @@ def test_resources_that_cannot_be_read_are_refused(runtime: Runtime, document: s
     assert runtime.states() == []
 
 
-def test_delete_by_a_pattern_goes_on_without_plugins(runtime: Runtime) -> None:
+def test_delete_by_a_pattern_goes_on_without_plugins(runtime: NriRunc) -> None:
     runtime.keep()
     done = runtime.run("delete", "--regex", "^web")
     assert (done.returncode, runtime.words(), runtime.states()) == (0, [["delete", "--regex", "^web"]], [])
     assert "delete: no plugin gets a delete: found --regex, expected the id of one container" in done.stderr
 
 
-def test_delete_is_reported_only_if_the_container_is_deleted(runtime: Runtime) -> None:
+def test_delete_is_reported_only_if_the_container_is_deleted(runtime: NriRunc) -> None:
     runtime.keep()
     runtime.exists(status="running")
     assert runtime.run("delete", "web").returncode == 0
@@ -154,7 +154,7 @@ def test_delete_is_reported_only_if_the_container_is_deleted(runtime: Runtime) -
     assert runtime.states() == ["delete"]
 
 
-def test_a_delete_whose_state_cannot_be_read_goes_on(runtime: Runtime) -> None:
+def test_a_delete_whose_state_cannot_be_read_goes_on(runtime: NriRunc) -> None:
     (runtime.real.parent / "state").write_text("[")
     runtime.keep()
     done = runtime.run("delete", "web")
@@ -162,7 +162,7 @@ def test_a_delete_whose_state_cannot_be_read_goes_on(runtime: Runtime) -> None:
     assert "the container's state of web: " in done.stderr
 
 
-def test_delete_follows_a_real_runtime_that_cannot_run(runtime: Runtime) -> None:
+def test_delete_follows_a_real_runtime_that_cannot_run(runtime: NriRunc) -> None:
     runtime.keep()
     before = (runtime.bundle / "config.json").read_text()
     runtime.real.chmod(0o755)
@@ -172,7 +172,7 @@ def test_delete_follows_a_real_runtime_that_cannot_run(runtime: Runtime) -> None
     assert (runtime.bundle / "config.json").read_text() == before
 
 
-def test_restore_is_refused_where_plugins_are_configured(runtime: Runtime) -> None:
+def test_restore_is_refused_where_plugins_are_configured(runtime: NriRunc) -> None:
     words = ["restore", "--detach", "--image-path", "/i", "--bundle", "bundle", "web"]
     assert runtime.run(*words, cwd=runtime.host.root).returncode == 0
     runtime.keep()
@@ -183,7 +183,7 @@ def test_restore_is_refused_where_plugins_are_configured(runtime: Runtime) -> No
 # Faults
 
 
-def test_a_failure_that_the_options_ignore_is_noted(runtime: Runtime) -> None:
+def test_a_failure_that_the_options_ignore_is_noted(runtime: NriRunc) -> None:
     runtime.set_options(failurePolicy="ignore")
     runtime.exists()
     runtime.keep(["error", "no"])
@@ -194,7 +194,7 @@ def test_a_failure_that_the_options_ignore_is_noted(runtime: Runtime) -> None:
     assert not [words for words in runtime.words() if "delete" in words]
 
 
-def test_the_lines_of_a_plugin_are_in_the_log_file(runtime: Runtime) -> None:
+def test_the_lines_of_a_plugin_are_in_the_log_file(runtime: NriRunc) -> None:
     log = runtime.host.root / "log"
     runtime.set_options(logFile=str(log))
     runtime.exists()
@@ -205,7 +205,7 @@ def test_the_lines_of_a_plugin_are_in_the_log_file(runtime: Runtime) -> None:
 
 
 @pytest.mark.parametrize("command", ["create", "run", "restore", "update"])
-def test_broken_options_refuse_what_makes_a_container(runtime: Runtime, command: str) -> None:
+def test_broken_options_refuse_what_makes_a_container(runtime: NriRunc, command: str) -> None:
     runtime.set_options(deadlin=3)
     done = runtime.run(command, "web")
     assert (done.returncode, runtime.calls()) == (1, [])
@@ -213,7 +213,7 @@ def test_broken_options_refuse_what_makes_a_container(runtime: Runtime, command:
 
 
 @pytest.mark.parametrize("command", ["delete", "kill", "pause", "resume"])
-def test_broken_options_let_everything_else_through(runtime: Runtime, command: str) -> None:
+def test_broken_options_let_everything_else_through(runtime: NriRunc, command: str) -> None:
     runtime.exists()
     runtime.set_options(deadlin=3)
     done = runtime.run(command, "web")
@@ -221,7 +221,7 @@ def test_broken_options_let_everything_else_through(runtime: Runtime, command: s
     assert f"nri-real: {runtime.options}: deadlin: unknown key" in done.stderr
 
 
-def test_a_bundle_that_cannot_be_replaced_is_refused(runtime: Runtime) -> None:
+def test_a_bundle_that_cannot_be_replaced_is_refused(runtime: NriRunc) -> None:
     runtime.keep(["put", "adjust", {"env": {"A": "b"}}])
     file = runtime.bundle / "config.json"
     before = file.read_text()
@@ -240,7 +240,7 @@ def test_a_bundle_that_cannot_be_replaced_is_refused(runtime: Runtime) -> None:
 HANGS = "import time, nri.client.chain as chain\nchain.Client.invoke = lambda *_, **__: time.sleep(60)"
 
 
-def test_a_delete_that_is_stuck_goes_on(runtime: Runtime) -> None:
+def test_a_delete_that_is_stuck_goes_on(runtime: NriRunc) -> None:
     runtime.set_options(deadline=0.2)
     runtime.exists(status="stopped")
     runtime.keep()
@@ -250,7 +250,7 @@ def test_a_delete_that_is_stuck_goes_on(runtime: Runtime) -> None:
     assert "nri-real delete web: not done within 0.2 s: it was running noop" in done.stderr
 
 
-def test_a_create_that_is_stuck_takes_the_container_back(runtime: Runtime) -> None:
+def test_a_create_that_is_stuck_takes_the_container_back(runtime: NriRunc) -> None:
     runtime.set_options(deadline=0.2)
     runtime.exists()
     runtime.keep(states=[])
@@ -275,7 +275,7 @@ UNMET = {"annotations": {"qos.class": {"equals": "batch"}}}
     ],
 )
 def test_command_runs_plugins_whose_condition_holds(
-    runtime: Runtime, words: tuple[str, ...], states: list[str]
+    runtime: NriRunc, words: tuple[str, ...], states: list[str]
 ) -> None:
     runtime.exists(status="stopped" if words[0] == "delete" else "running")
     runtime.keep(when=UNMET)
@@ -287,14 +287,14 @@ def test_command_runs_plugins_whose_condition_holds(
 
 
 @pytest.mark.parametrize("annotations", [{"qos.class": "ls"}, {"qos.class": "batch"}])
-def test_a_delete_without_a_bundle_is_judged_by_the_state(runtime: Runtime, annotations: dict[str, str]) -> None:
+def test_a_delete_without_a_bundle_is_judged_by_the_state(runtime: NriRunc, annotations: dict[str, str]) -> None:
     runtime.keep(when=HELD)
     runtime.exists(status="stopped", bundle="/gone", annotations=annotations)
     assert runtime.run("delete", "web", cwd=runtime.host.root).returncode == 0
     assert runtime.states() == (["delete"] if annotations["qos.class"] == "ls" else [])
 
 
-def test_run_adds_no_hook_if_the_condition_does_not_hold(runtime: Runtime) -> None:
+def test_run_adds_no_hook_if_the_condition_does_not_hold(runtime: NriRunc) -> None:
     runtime.keep(when=UNMET)
     runtime.script("open('seen', 'w').write(open('bundle/config.json').read())")
     assert runtime.run("run", "--bundle", "bundle", "web", cwd=runtime.host.root).returncode == 0

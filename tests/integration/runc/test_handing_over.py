@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.runc.conftest import Runtime
+from tests.integration.runc.conftest import NriRunc
 from tests.support.waiting import SOON, wait_until
 
 HEAVY = (
@@ -29,7 +29,7 @@ os.execve = lambda *arguments: (show(), run(*arguments))
 CREATE = ("create", "--bundle", "bundle", "web")
 
 
-def test_command_without_plugins_is_handed_over_in_its_process(runtime: Runtime) -> None:
+def test_command_without_plugins_is_handed_over_in_its_process(runtime: NriRunc) -> None:
     runtime.keep()
     runtime.script("print('out'); print('err', file=sys.stderr); sys.exit(7)")
     words = ["--root", "/r", "exec", "--tty", "web", "sh", "-c", "create é"]
@@ -54,7 +54,7 @@ def ignored_here() -> int:
 
 
 @pytest.mark.parametrize("command", [("exec", "web", "true"), CREATE], ids=["exec", "create"])
-def test_the_real_runtime_finds_the_surroundings_of_the_caller(runtime: Runtime, command: tuple[str, ...]) -> None:
+def test_the_real_runtime_finds_the_surroundings_of_the_caller(runtime: NriRunc, command: tuple[str, ...]) -> None:
     runtime.keep()
     runtime.exists(status="created")
     runtime.script("if words[0] == 'create': os.unlink(here + '/state')")
@@ -81,7 +81,7 @@ def test_the_real_runtime_finds_the_surroundings_of_the_caller(runtime: Runtime,
 
 
 @pytest.mark.parametrize("words", [("state", "web"), CREATE, ("create", "--help")], ids=" ".join)
-def test_nothing_heavy_is_imported(runtime: Runtime, words: tuple[str, ...]) -> None:
+def test_nothing_heavy_is_imported(runtime: NriRunc, words: tuple[str, ...]) -> None:
     runtime.keep(["put", "cgroupsPath", "/moved"])
     runtime.exists()
     done = runtime.run(*words, code=PRINT_MODULES, cwd=runtime.host.root)
@@ -91,7 +91,7 @@ def test_nothing_heavy_is_imported(runtime: Runtime, words: tuple[str, ...]) -> 
         assert runtime.states() == ["setup", "create"]
 
 
-def test_without_options_next_to_nothing_is_imported(runtime: Runtime) -> None:
+def test_without_options_next_to_nothing_is_imported(runtime: NriRunc) -> None:
     runtime.options.unlink()
     code = f"{PRINT_MODULES}\nimport nri.runc.real as real\nreal.DIRECTORIES = ({str(runtime.real.parent)!r},)"
     done = runtime.run("state", "web", code=code)
@@ -99,7 +99,7 @@ def test_without_options_next_to_nothing_is_imported(runtime: Runtime) -> None:
     assert loaded == {"errors", "places", "runc", "runc.commandline", "runc.entry", "runc.real"}
 
 
-def test_the_command_goes_to_the_runtime_by_its_name_behind_a_link(runtime: Runtime) -> None:
+def test_the_command_goes_to_the_runtime_by_its_name_behind_a_link(runtime: NriRunc) -> None:
     code = (
         f"import sys, nri.runc.real as real\nreal.DIRECTORIES = ({str(runtime.real.parent)!r},)\n"
         "import nri.runc.entry as entry\nentry.main.__defaults__ = ('/nonexistent',)\n"
@@ -118,21 +118,21 @@ def test_the_command_goes_to_the_runtime_by_its_name_behind_a_link(runtime: Runt
 # Finding it
 
 
-def test_it_never_finds_itself(runtime: Runtime) -> None:
+def test_it_never_finds_itself(runtime: NriRunc) -> None:
     runtime.set_options(runtime=sys.executable)
     done = runtime.run("state", "web")
     reason = f"runtime: {sys.executable} is this program itself, expected the runtime that it runs"
     assert (done.returncode, reason in done.stderr) == (1, True)
 
 
-def test_a_runtime_that_is_missing_is_named(runtime: Runtime) -> None:
+def test_a_runtime_that_is_missing_is_named(runtime: NriRunc) -> None:
     runtime.set_options(runtime="nonesuch")
     done = runtime.run("--log-format", "json", "state", "web")
     assert done.returncode == 1
     assert "nri-real state: runtime: no executable nonesuch in /usr/local/sbin, " in done.stderr
 
 
-def test_a_runtime_that_cannot_be_run_is_named(runtime: Runtime) -> None:
+def test_a_runtime_that_cannot_be_run_is_named(runtime: NriRunc) -> None:
     runtime.real.write_text("#!/nonexistent\n")
     for words in (("state", "web"), CREATE):
         runtime.keep()
@@ -144,7 +144,7 @@ def test_a_runtime_that_cannot_be_run_is_named(runtime: Runtime) -> None:
 # The end
 
 
-def test_the_exit_status_is_the_real_ones(runtime: Runtime) -> None:
+def test_the_exit_status_is_the_real_ones(runtime: NriRunc) -> None:
     runtime.keep()
     runtime.script("sys.exit(255)")
     runtime.exists()
@@ -153,13 +153,13 @@ def test_the_exit_status_is_the_real_ones(runtime: Runtime) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_it_dies_by_the_signal_that_the_real_one_died_by(runtime: Runtime, number: signal.Signals) -> None:
+def test_it_dies_by_the_signal_that_the_real_one_died_by(runtime: NriRunc, number: signal.Signals) -> None:
     runtime.keep()
     runtime.script(f"os.kill(os.getpid(), {int(number)})")
     assert runtime.run("run", "--bundle", "bundle", "web", cwd=runtime.host.root).returncode == -number
 
 
-def test_signals_are_forwarded(runtime: Runtime) -> None:
+def test_signals_are_forwarded(runtime: NriRunc) -> None:
     numbers = [1, 2, 3, 10, 12, 14, 28, *range(34, 65), signal.SIGTERM]
     runtime.keep()
     runtime.script(
@@ -181,14 +181,14 @@ def test_signals_are_forwarded(runtime: Runtime) -> None:
         assert process.wait(SOON) == 9
 
 
-def test_it_stays_in_the_session_and_the_group_of_its_caller(runtime: Runtime) -> None:
+def test_it_stays_in_the_session_and_the_group_of_its_caller(runtime: NriRunc) -> None:
     runtime.keep()
     assert runtime.run("run", "--bundle", "bundle", "web", cwd=runtime.host.root).returncode == 0
     call = runtime.calls()[0]
     assert (call["session"], call["group"]) == (os.getsid(0), os.getpgid(0))
 
 
-def test_a_session_that_it_leads_is_not_swept(runtime: Runtime) -> None:
+def test_a_session_that_it_leads_is_not_swept(runtime: NriRunc) -> None:
     """A container's process may be in it."""
     runtime.keep()
     runtime.exists()
@@ -202,7 +202,7 @@ def test_a_session_that_it_leads_is_not_swept(runtime: Runtime) -> None:
     assert wait_until(lambda: not os.path.exists(f"/proc/{pid}"))
 
 
-def test_listen_pid_is_the_real_ones(runtime: Runtime) -> None:
+def test_listen_pid_is_the_real_ones(runtime: NriRunc) -> None:
     runtime.keep()
     runtime.exists()
     code = "import os\nos.environ['LISTEN_PID'] = str(os.getpid())\nos.environ['LISTEN_FDS'] = '1'"
@@ -212,7 +212,7 @@ def test_listen_pid_is_the_real_ones(runtime: Runtime) -> None:
     assert call["environment"]["LISTEN_PID"] == str(call["pid"])
 
 
-def test_listen_pid_of_another_process_is_left_alone(runtime: Runtime) -> None:
+def test_listen_pid_of_another_process_is_left_alone(runtime: NriRunc) -> None:
     runtime.keep()
     runtime.exists()
     environment: dict[str, Any] = {**runtime.environment, "LISTEN_PID": "1"}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.integration.cli.running import process
-from tests.integration.runc.conftest import Runtime
+from tests.integration.runc.conftest import NriRunc
 from tests.support.cgroup_node import CONTAINER, CgroupNode, install_own
 from tests.support.host import OCI_CONFIG
 
@@ -24,7 +24,7 @@ FORGED = {
 
 @pytest.mark.parametrize("by", ["the hook", "nri-runc"])
 @pytest.mark.parametrize(("when", "forged"), FORGED.values(), ids=FORGED)
-def test_contradicting_annotations_are_refused(runtime: Runtime, when: Any, forged: dict[str, str], by: str) -> None:
+def test_contradicting_annotations_are_refused(runtime: NriRunc, when: Any, forged: dict[str, str], by: str) -> None:
     host = runtime.host
     node = CgroupNode(host)
     node.configure({"type": "clearcfs", "when": when, "conf": node.places})
@@ -38,7 +38,7 @@ def test_contradicting_annotations_are_refused(runtime: Runtime, when: Any, forg
     assert status != 0
 
 
-def test_long_annotation_keeps_no_hook_away(runtime: Runtime) -> None:
+def test_long_annotation_keeps_no_hook_away(runtime: NriRunc) -> None:
     """The plugin has ten seconds, and needs a fraction of one; a matching that is not stopped takes longer."""
     host = runtime.host
     hooks, program = host.folder("hooks.d"), str(host.script("hook", "#!/bin/sh\n"))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.runc.conftest import Runtime
+from tests.integration.runc.conftest import NriRunc
 from tests.support.processes import is_running
 from tests.support.waiting import SOON, until, wait_until
 
@@ -28,7 +28,7 @@ if "delete" in words:
 
 
 @contextmanager
-def hanging_in_a_plugin(runtime: Runtime, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+def hanging_in_a_plugin(runtime: NriRunc, *words: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run this command until its plugin hangs."""
     host = runtime.host
     host.script("hanging", f"#!/bin/sh\ncat >/dev/null\n: >{host.root}/begun\nexec sleep 1000\n")
@@ -46,13 +46,13 @@ def hanging_in_a_plugin(runtime: Runtime, *words: str) -> Iterator[subprocess.Po
             process.kill()
 
 
-def deleting(runtime: Runtime) -> list[int]:
+def deleting(runtime: NriRunc) -> list[int]:
     """Return the processes of the real runtime's `delete` so far."""
     file = runtime.real.parent / "deleting"
     return [int(line) for line in file.read_text().split()] if file.exists() else []
 
 
-def test_container_is_deleted_if_nri_runc_is_killed(runtime: Runtime) -> None:
+def test_container_is_deleted_if_nri_runc_is_killed(runtime: NriRunc) -> None:
     with hanging_in_a_plugin(runtime, *CREATE) as process:
         process.kill()
         process.wait(SOON)
@@ -60,7 +60,7 @@ def test_container_is_deleted_if_nri_runc_is_killed(runtime: Runtime) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_second_signal_does_not_stop_the_deletion(runtime: Runtime, number: signal.Signals) -> None:
+def test_second_signal_does_not_stop_the_deletion(runtime: NriRunc, number: signal.Signals) -> None:
     runtime.script(DELETE)
     with hanging_in_a_plugin(runtime, *CREATE) as process:
         process.terminate()
@@ -72,7 +72,7 @@ def test_second_signal_does_not_stop_the_deletion(runtime: Runtime, number: sign
         assert wait_until((runtime.real.parent / "deleted").exists)
 
 
-def test_container_below_a_relative_root_is_deleted(runtime: Runtime) -> None:
+def test_container_below_a_relative_root_is_deleted(runtime: NriRunc) -> None:
     with hanging_in_a_plugin(runtime, "--root", "state", "create", "--bundle", "bundle", "web") as process:
         process.terminate()
         process.wait(SOON)
@@ -86,7 +86,7 @@ def test_container_below_a_relative_root_is_deleted(runtime: Runtime) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_container_is_deleted_before_a_signal_ends_nri_runc(runtime: Runtime, number: signal.Signals) -> None:
+def test_container_is_deleted_before_a_signal_ends_nri_runc(runtime: NriRunc, number: signal.Signals) -> None:
     """Its caller may look at once, or remove the bundle."""
     runtime.script(DELETE)
     with hanging_in_a_plugin(runtime, *CREATE) as process:

@@ -18,7 +18,7 @@ from nri.status import status
 from nri.status.judging import judge
 from nri.v2 import api
 from tests.integration.hook.running import Ran
-from tests.integration.runc.conftest import Runtime as RuntimeOfBundles
+from tests.integration.runc.conftest import NriRunc
 from tests.integration.v1bridge.bridge_process import BridgeProcess, start_container
 from tests.support.host import OCI_CONFIG, Host, plugin
 from tests.support.pods import container, pod
@@ -183,7 +183,7 @@ def test_hook_refuses_at_its_deadline_and_goes_on_when_the_file_counts_as_lost(h
 @pytest.mark.parametrize("renamed", [False, True])
 def test_nri_runc_waits_for_a_file_or_refuses(host: Host, renamed: bool) -> None:
     host.root.chmod(0o755)
-    runtime = RuntimeOfBundles(host)
+    runtime = NriRunc(host)
     runtime.keep()
     runtime.exists(status="created")
     assert runtime.run("create", "--bundle", str(runtime.bundle), "web").returncode == 0

@@ -20,7 +20,7 @@ from tests.support.system_faults import Failing
 loading = importlib.import_module("nri.config.loading")  # the package's `load` is the function
 
 
-class Host:
+class EtcNri:
     """A host's /etc/nri in a directory of the test."""
 
     def __init__(self, root: str) -> None:
@@ -61,17 +61,17 @@ def config(*types: str) -> str:
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Host:
-    return Host(str(tmp_path))
+def host(tmp_path: Path) -> EtcNri:
+    return EtcNri(str(tmp_path))
 
 
-def test_files_are_read_in_the_byte_order_of_their_names(host: Host) -> None:
+def test_files_are_read_in_the_byte_order_of_their_names(host: EtcNri) -> None:
     for name in ("b.conf", "a.conf", "10-z.conf", "9-y.conf", "B.conf", "é.conf", "\udcff.conf"):
         host.write(name, name.split(".")[0].replace("é", "e-acute").replace("\udcff", "xFF"))
     assert host.types() == ["10-z", "9-y", "B", "a", "b", "e-acute", "xFF"]
 
 
-def test_every_plugin_knows_its_file_and_its_place_there(host: Host) -> None:
+def test_every_plugin_knows_its_file_and_its_place_there(host: EtcNri) -> None:
     host.write("a.conf", "x", "y")
     host.write("../elsewhere", "x")
     os.symlink("../elsewhere", host.path("b.conf"))
@@ -82,7 +82,7 @@ def test_every_plugin_knows_its_file_and_its_place_there(host: Host) -> None:
     ]
 
 
-def test_all_keys_of_an_entry_are_read(host: Host) -> None:
+def test_all_keys_of_an_entry_are_read(host: EtcNri) -> None:
     text = """{
       "$schema": "urn:nri:v0.1:host-config", "version": "0.1", "x-why": "because",
       "plugins": [{"type": "a", "conf": {"b": [1]}, "states": ["setup"], "failurePolicy": "ignore", "timeout": 0.5,
@@ -95,13 +95,13 @@ def test_all_keys_of_an_entry_are_read(host: Host) -> None:
     assert host.load() == ConfigList(plugins=[entry])
 
 
-def test_only_conf_files_are_read(host: Host) -> None:
+def test_only_conf_files_are_read(host: EtcNri) -> None:
     for name in ("a.conf~", "a.conf.bak", ".a.conf", "a.json", "#a.conf#", "a.CONF", "conf", "README"):
         host.write_text(name, "not JSON")
     assert host.types() == []
 
 
-def test_single_file_is_read_alone_or_if_the_directory_has_no_conf(host: Host) -> None:
+def test_single_file_is_read_alone_or_if_the_directory_has_no_conf(host: EtcNri) -> None:
     host.write("../conf.json", "single")
     host.write_text("a.conf.bak", "not JSON")
     assert [(plugin.type, plugin.source) for plugin in host.load().plugins] == [("single", host.conf_file)]
@@ -141,7 +141,7 @@ NO_FILES = [
 
 @pytest.mark.parametrize(("make", "message"), NO_FILES)
 def test_anything_but_a_file_is_a_fault_and_does_not_block(
-    host: Host, make: Callable[[str], object], message: str
+    host: EtcNri, make: Callable[[str], object], message: str
 ) -> None:
     make(host.conf_file)
     assert host.fault().message.startswith(message)
@@ -149,7 +149,7 @@ def test_anything_but_a_file_is_a_fault_and_does_not_block(
     assert str(host.fault()).startswith(f"{host.path('x.conf')}:1:1: (document): {message}")
 
 
-def test_file_that_became_a_fifo_does_not_block(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_that_became_a_fifo_does_not_block(host: EtcNri, monkeypatch: pytest.MonkeyPatch) -> None:
     host.write("a.conf", "a")
     looked_at = os.stat(host.path("a.conf"))
     os.unlink(host.path("a.conf"))
@@ -158,20 +158,20 @@ def test_file_that_became_a_fifo_does_not_block(host: Host, monkeypatch: pytest.
     assert host.fault().message == "found a FIFO, expected a regular file"
 
 
-def test_file_removed_after_the_listing_is_skipped(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_removed_after_the_listing_is_skipped(host: EtcNri, monkeypatch: pytest.MonkeyPatch) -> None:
     host.write("b.conf", "b")
     monkeypatch.setattr(os, "listdir", lambda path: ["a.conf", "b.conf"])
     assert host.types() == ["b"]
 
 
-def test_a_file_that_is_too_big_is_a_fault(host: Host) -> None:
+def test_a_file_that_is_too_big_is_a_fault(host: EtcNri) -> None:
     host.write_text("a.conf", config("a") + " " * (MAX_SIZE - len(config("a"))))
     assert host.types() == ["a"]
     host.write_text("a.conf", config("a") + " " * MAX_SIZE)
     assert "found more than 65536 bytes" in host.fault().message
 
 
-def test_a_conf_dir_that_is_no_directory_is_a_fault(host: Host) -> None:
+def test_a_conf_dir_that_is_no_directory_is_a_fault(host: EtcNri) -> None:
     host.write("../conf.json", "single")
     os.rmdir(host.conf_dir)
     os.symlink("nowhere", host.conf_dir)
@@ -181,7 +181,7 @@ def test_a_conf_dir_that_is_no_directory_is_a_fault(host: Host) -> None:
     assert host.fault().message.startswith("cannot be read: not a directory, expected a directory of *.conf files")
 
 
-def test_all_faults_of_all_files_come_at_once_in_order(host: Host) -> None:
+def test_all_faults_of_all_files_come_at_once_in_order(host: EtcNri) -> None:
     host.write_text("c.conf", '{"version":"0.2"}')
     host.write_text("b.conf", "{")
     host.write_text("a.conf", "")
@@ -191,7 +191,7 @@ def test_all_faults_of_all_files_come_at_once_in_order(host: Host) -> None:
     assert [os.path.basename(fault.file) for fault in faults] == ["a.conf", "b.conf", "c.conf", "c.conf", "d.conf"]
 
 
-def test_an_error_is_one_line_for_each_fault(host: Host) -> None:
+def test_an_error_is_one_line_for_each_fault(host: EtcNri) -> None:
     host.write_text("a.conf", "{")
     host.write_text("evil\n\x1b[31m\udcff.conf", "[]")
     with pytest.raises(ConfigError) as raised:
@@ -202,7 +202,7 @@ def test_an_error_is_one_line_for_each_fault(host: Host) -> None:
     assert r"evil\n\x1b[31m\udcff.conf:1:1: (document): found an array" in lines[1]
 
 
-def test_a_hundred_faults_are_listed(host: Host) -> None:
+def test_a_hundred_faults_are_listed(host: EtcNri) -> None:
     for number in range(60):
         host.write_text(f"{number:02}.conf", '{"version": "0.1", "plugins": [{}, {"type": 1}]}')
     *faults, last = host.faults()
@@ -221,7 +221,7 @@ def test_a_hundred_faults_are_listed(host: Host) -> None:
     ],
 )
 def test_a_call_that_fails_is_a_fault_that_names_the_file(
-    host: Host, monkeypatch: pytest.MonkeyPatch, call: str, path: str, expected: str
+    host: EtcNri, monkeypatch: pytest.MonkeyPatch, call: str, path: str, expected: str
 ) -> None:
     host.write("a.conf", "a")
     before = open_fds()
@@ -237,7 +237,7 @@ def test_a_call_that_fails_is_a_fault_that_names_the_file(
     assert host.types() == ["a"]
 
 
-def test_directory_that_disappears_has_no_files(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_directory_that_disappears_has_no_files(host: EtcNri, monkeypatch: pytest.MonkeyPatch) -> None:
     class Gone(Failing):
         """Between the listing, which says that there is none, and the look at why."""
 
@@ -250,7 +250,7 @@ def test_directory_that_disappears_has_no_files(host: Host, monkeypatch: pytest.
 
 
 def test_directory_exchanged_during_reading_gives_no_mixture(
-    host: Host, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    host: EtcNri, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for name in ("old", "new"):
         (tmp_path / name).mkdir()
@@ -276,7 +276,7 @@ def test_directory_exchanged_during_reading_gives_no_mixture(
 
 
 @pytest.mark.parametrize("call", ["listdir", "stat", "lstat"])
-def test_bridge_loses_no_change_if_a_call_fails(host: Host, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+def test_bridge_loses_no_change_if_a_call_fails(host: EtcNri, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     host.write("10-a.conf", "a")
     configuration = bridge.Configuration(host.conf_dir, "/nonexistent")
     configuration.current()

@@ -21,7 +21,7 @@ ENGINES = {
 Start = Callable[..., subprocess.Popen[bytes]]
 
 
-class Node:
+class Installed:
     """A checkout, and a tree that it installs to."""
 
     def __init__(self, root: Path) -> None:
@@ -56,11 +56,11 @@ class Node:
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Node:
-    return Node(tmp_path)
+def node(tmp_path: Path) -> Installed:
+    return Installed(tmp_path)
 
 
-def test_copies_of_nri_apply_are_kept_and_named(node: Node) -> None:
+def test_copies_of_nri_apply_are_kept_and_named(node: Installed) -> None:
     node.install()
     etc = node.root / "etc/nri"
     (etc / "before").mkdir()
@@ -73,7 +73,7 @@ def test_copies_of_nri_apply_are_kept_and_named(node: Node) -> None:
     assert (etc / "resource.d/10-konfine.conf").exists()
 
 
-def test_everything_installed_is_removed_and_named(node: Node) -> None:
+def test_everything_installed_is_removed_and_named(node: Installed) -> None:
     assert node.uninstall() == []
     first, second = node.install("1.2.3").name, node.install("1.2.4").name
     links = ["plugins/10-v1bridge", "bin/clearcfs", "bin/konfine", "lib", "lib.previous"]
@@ -101,7 +101,7 @@ def test_everything_installed_is_removed_and_named(node: Node) -> None:
     assert tree(node.root) == left | {"opt/nri/plugins/05-bridge": "-> /opt/nri/lib/v1bridge"}
 
 
-def test_files_of_others_and_changed_files_stay_and_are_named(node: Node) -> None:
+def test_files_of_others_and_changed_files_stay_and_are_named(node: Installed) -> None:
     node.install()
     konfine = (node.root / "etc/nri/resource.d/10-konfine.conf").read_text()
     unit, hook = "etc/systemd/system/nri-v1bridge.service", "etc/containers/oci/hooks.d/10-nri-create.json"
@@ -149,7 +149,7 @@ def test_files_of_others_and_changed_files_stay_and_are_named(node: Node) -> Non
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_nothing_is_removed_while_an_engine_needs_it(node: Node, engine: str) -> None:
+def test_nothing_is_removed_while_an_engine_needs_it(node: Installed, engine: str) -> None:
     node.install()
     sample, place = ENGINES[engine]
     node.write(place, (DEPLOY / sample).read_text())
@@ -157,14 +157,14 @@ def test_nothing_is_removed_while_an_engine_needs_it(node: Node, engine: str) ->
 
 
 @pytest.mark.parametrize("command", ["/usr/local/bin/nri", "/usr/bin/nri"])
-def test_a_hook_that_names_a_link_to_the_command_is_found(node: Node, command: str) -> None:
+def test_a_hook_that_names_a_link_to_the_command_is_found(node: Installed, command: str) -> None:
     node.install()
     text = (DEPLOY / "hooks.d/10-nri-create.json").read_text().replace("/opt/nri/lib/nri", command)
     node.write("etc/containers/oci/hooks.d/mine.json", text)
     assert "mine.json, which has an engine run" in node.refusal()
 
 
-def test_nothing_is_removed_while_a_bridge_runs(node: Node, start: Start) -> None:
+def test_nothing_is_removed_while_a_bridge_runs(node: Installed, start: Start) -> None:
     sleeper(node.checkout / "dist/nri/v1bridge")
     folder = node.install()
     process = start(node.root / BRIDGE, "1000")
@@ -181,7 +181,7 @@ def test_nothing_is_removed_while_a_bridge_runs(node: Node, start: Start) -> Non
     assert node.uninstall() == [f"removed   {kept}", "removed   opt/nri"]
 
 
-def test_only_a_running_bridge_is_named(node: Node, start: Start) -> None:
+def test_only_a_running_bridge_is_named(node: Installed, start: Start) -> None:
     folder = node.install()
     sleeper(folder / "nri")
     bridge, check = (
@@ -195,7 +195,7 @@ def test_only_a_running_bridge_is_named(node: Node, start: Start) -> None:
 
 
 @pytest.mark.parametrize("obstacle", ["directory", "package"])
-def test_directory_as_link_and_debian_package_are_refused(node: Node, obstacle: str) -> None:
+def test_directory_as_link_and_debian_package_are_refused(node: Installed, obstacle: str) -> None:
     node.install()
     if obstacle == "directory":
         (node.nri / "lib").unlink()

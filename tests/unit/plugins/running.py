@@ -13,7 +13,7 @@ CONTAINER = f"{POD}/redis"
 KINDS = ("v1", "v2")
 
 
-class Node:
+class PluginNode:
     """A node with one container, whose parents' CPUs are 0-7, and a plugin."""
 
     def __init__(self, plugin: skel.Plugin, kind: str = "v2") -> None:

@@ -8,42 +8,42 @@ from harness.fake_systemd import FakeSystemd
 from nri.cgroups import CgroupError, quota, systemd_bus
 from nri.plugins.clearcfs import ClearCFS
 from nri.testing import CgroupTree, Pod, invoke
-from tests.unit.plugins.running import CONTAINER, KINDS, POD, Node
+from tests.unit.plugins.running import CONTAINER, KINDS, POD, PluginNode
 
 LS = {"qos.class": "ls"}
 
 
 @pytest.fixture(params=KINDS)
-def node(request: pytest.FixtureRequest) -> Node:
+def node(request: pytest.FixtureRequest) -> PluginNode:
     """A node of each kind, where pod and container have a quota."""
-    return limited(Node(ClearCFS(), request.param))
+    return limited(PluginNode(ClearCFS(), request.param))
 
 
 @pytest.fixture
-def v2() -> Node:
-    return limited(Node(ClearCFS()))
+def v2() -> PluginNode:
+    return limited(PluginNode(ClearCFS()))
 
 
-def limited(node: Node) -> Node:
+def limited(node: PluginNode) -> PluginNode:
     node.limit(CONTAINER, 50_000)
     node.limit(POD, 200_000, 50_000)
     return node
 
 
-def cpu(node: Node, path: str) -> str:
+def cpu(node: PluginNode, path: str) -> str:
     return node.tree.directory(path)
 
 
 # What is cleared
 
 
-def test_quota_of_the_class_is_cleared_and_reported(node: Node) -> None:
+def test_quota_of_the_class_is_cleared_and_reported(node: PluginNode) -> None:
     assert node.fine(annotations=LS) == {"cleared": cpu(node, CONTAINER), "quota": "50000/100000"}
     assert not node.is_limited(CONTAINER)
     assert node.is_limited(POD)
 
 
-def test_other_classes_keep_their_quota_and_the_metadata_has_the_reason(node: Node) -> None:
+def test_other_classes_keep_their_quota_and_the_metadata_has_the_reason(node: PluginNode) -> None:
     for said, what in (("be", "class=be"), ("", "class=''"), ("LS", "class=LS"), (None, "no class")):
         noted = {"x": "ls"} if said is None else {"qos.class": said}
         assert node.fine(annotations=noted) == {"skipped": f"{what}, not in [ls]"}
@@ -51,7 +51,7 @@ def test_other_classes_keep_their_quota_and_the_metadata_has_the_reason(node: No
         assert node.is_limited(CONTAINER)
 
 
-def test_pod_is_cleared_if_conf_says_so_and_nothing_twice(node: Node) -> None:
+def test_pod_is_cleared_if_conf_says_so_and_nothing_twice(node: PluginNode) -> None:
     assert sorted(node.fine({"pod": True}, annotations=LS, id="pod")) == ["cleared", "quota"]  # a sandbox's own
     assert node.is_limited(POD)
     limited(node)
@@ -67,7 +67,7 @@ def test_pod_is_cleared_if_conf_says_so_and_nothing_twice(node: Node) -> None:
 
 
 @pytest.mark.parametrize("where", ["annotations", "labels"])
-def test_update_of_another_container_of_a_pod_with_the_class_clears_the_pod(node: Node, where: str) -> None:
+def test_update_of_another_container_of_a_pod_with_the_class_clears_the_pod(node: PluginNode, where: str) -> None:
     other = {"qos.class/container.batch": "batch", "io.kubernetes.cri.container-name": "batch"}
     given = {"annotations": LS | other} if where == "annotations" else {"annotations": other, "labels": LS}
     metadata = node.fine({"pod": True}, state="update", **given)
@@ -77,7 +77,7 @@ def test_update_of_another_container_of_a_pod_with_the_class_clears_the_pod(node
     assert node.is_limited(CONTAINER)
 
 
-def test_parent_that_is_no_pod_keeps_its_quota(node: Node) -> None:
+def test_parent_that_is_no_pod_keeps_its_quota(node: PluginNode) -> None:
     for path in ("/redis", "/kubepods/redis", "/kubepods/burstable/redis", "/user/podabc/redis"):
         node.make(path)
         node.limit(path, 10_000)
@@ -113,7 +113,7 @@ def test_with_the_systemd_driver(kind: str, monkeypatch: pytest.MonkeyPatch) -> 
         assert metadata == cleared
 
 
-def test_hostile_class_is_no_class_and_its_message_is_short(v2: Node) -> None:
+def test_hostile_class_is_no_class_and_its_message_is_short(v2: PluginNode) -> None:
     for value in ("ls ", "ls\n", "l\0s", "\x1b[2J", "ls" * 100_000, "\ud800", "*", "['ls']"):
         ((key, why),) = v2.fine(annotations={"qos.class": value}).items()
         assert (key, why.isprintable(), len(why) < 300) == ("skipped", True, True)
@@ -125,14 +125,14 @@ def test_hostile_class_is_no_class_and_its_message_is_short(v2: Node) -> None:
 # What it refuses
 
 
-def test_missing_container_is_an_error_and_the_pod_is_unchanged(node: Node) -> None:
+def test_missing_container_is_an_error_and_the_pod_is_unchanged(node: PluginNode) -> None:
     error = node.error({"pod": True}, path=f"{POD}/gone", annotations=LS)
     assert error.startswith(f"no cpu cgroup for cgroupsPath '{POD}/gone': ")
     assert error.endswith(f"{POD}/gone does not exist")
     assert node.is_limited(POD)
 
 
-def test_hostile_or_missing_cgroups_path_is_refused(v2: Node) -> None:
+def test_hostile_or_missing_cgroups_path_is_refused(v2: PluginNode) -> None:
     path = "/kubepods/../../etc"
     assert "holds '..': it could leave the cgroup tree" in v2.error(path=path, annotations=LS)
     assert v2.fine(path=path, annotations=LS, state="delete") == {}
@@ -140,7 +140,7 @@ def test_hostile_or_missing_cgroups_path_is_refused(v2: Node) -> None:
     assert "no cgroupsPath was given, and no pid was given" in v2.error(spec=None, labels=LS)
 
 
-def test_failed_second_write_reports_the_first(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_second_write_reports_the_first(node: PluginNode, monkeypatch: pytest.MonkeyPatch) -> None:
     real_clear = quota.clear
 
     def clear(directory: str, version: int) -> None:

@@ -17,7 +17,7 @@ from nri.skel.process import schema_of
 from nri.types.v1 import STATES
 from tests.support.confs import validate_conf
 from tests.unit.plugins import asking
-from tests.unit.plugins.running import Node
+from tests.unit.plugins.running import PluginNode
 
 Confs = list[tuple[Any, str]]
 """Confs, each with the beginning of the error; "" for one that is accepted."""
@@ -112,7 +112,7 @@ OF_CGROUPS = (ClearCFS, Konfine)
 def runner(kind: type[skel.Plugin]) -> Callable[[Any], str]:
     """A function that runs a plugin with a conf and returns its error."""
     plugin = kind()
-    node = Node(plugin) if kind in OF_CGROUPS else None
+    node = PluginNode(plugin) if kind in OF_CGROUPS else None
 
     def refusal(conf: Any) -> str:
         result = asking.run(plugin, {}, conf) if node is None else node.run(conf)
@@ -137,12 +137,12 @@ def test_the_plugin_refuses_a_conf_that_its_schema_accepts() -> None:
     confs: list[Any] = [{"systemReserved": "3-1"}, {"systemReserved": [100.0]}]
     for conf in confs:
         assert validate_conf(schema_of(Konfine()), conf) == []
-        assert Node(Konfine()).error(conf).startswith("conf.systemReserved")
+        assert PluginNode(Konfine()).error(conf).startswith("conf.systemReserved")
 
 
 @pytest.mark.parametrize("kind", OF_CGROUPS, ids=lambda kind: kind.type)
 def test_a_bad_conf_changes_nothing_and_is_not_read_in_other_states(kind: type[skel.Plugin]) -> None:
-    node = Node(kind())
+    node = PluginNode(kind())
     before = node.cpus()
     confs: list[Any] = [[], {"key": ""}, {"allow": True}]
     for conf in confs:

@@ -13,7 +13,7 @@ from nri.plugins.qos import QoS
 from nri.testing import invoke
 from nri.types.v1 import Result
 from tests.support.giving import GivingNode
-from tests.unit.plugins.running import CONTAINER, KINDS, POD, Node
+from tests.unit.plugins.running import CONTAINER, KINDS, POD, PluginNode
 
 LS = {"qos.class": "ls"}
 
@@ -23,14 +23,14 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def again(node: Node, last: Result, conf: Any = None, **options: Any) -> Result:
+def again(node: PluginNode, last: Result, conf: Any = None, **options: Any) -> Result:
     """Run with the last result, as a host does."""
     result = node.run(conf, prev_result=last, **options)
     assert result.error == ""
     return result
 
 
-def release(node: Node, last: Result, conf: Any = None, **options: Any) -> Result:
+def release(node: PluginNode, last: Result, conf: Any = None, **options: Any) -> Result:
     return again(node, last, conf, state="delete", release=True, **options)
 
 
@@ -38,8 +38,8 @@ def release(node: Node, last: Result, conf: Any = None, **options: Any) -> Resul
 
 
 @pytest.fixture
-def cleared(kind: str) -> tuple[Node, Result]:
-    node = Node(ClearCFS(), kind)
+def cleared(kind: str) -> tuple[PluginNode, Result]:
+    node = PluginNode(ClearCFS(), kind)
     node.limit(CONTAINER, 50_000)
     node.limit(POD, 200_000, 50_000)
     last = node.run({"pod": True}, annotations=LS)
@@ -47,13 +47,13 @@ def cleared(kind: str) -> tuple[Node, Result]:
     return node, last
 
 
-def quotas(node: Node) -> list[str]:
+def quotas(node: PluginNode) -> list[str]:
     if node.tree.kind == "v2":
         return [node.tree.get(f"{path}/cpu.max") for path in (CONTAINER, POD)]
     return [node.tree.get(f"{path}/cpu.cfs_quota_us") for path in (CONTAINER, POD)]
 
 
-def test_released_container_gets_its_quotas_again(cleared: tuple[Node, Result]) -> None:
+def test_released_container_gets_its_quotas_again(cleared: tuple[PluginNode, Result]) -> None:
     node, last = cleared
     last = again(node, last, {"pod": True}, state="update", annotations=LS)  # which had nothing to clear
     done = release(node, last, {"pod": True}, annotations=LS).metadata
@@ -61,7 +61,7 @@ def test_released_container_gets_its_quotas_again(cleared: tuple[Node, Result]) 
     assert quotas(node) == (["50000 100000", "200000 50000"] if node.tree.kind == "v2" else ["50000", "200000"])
 
 
-def test_class_that_is_not_of_the_conf_any_more_gets_its_quota_again(cleared: tuple[Node, Result]) -> None:
+def test_class_that_is_not_of_the_conf_any_more_gets_its_quota_again(cleared: tuple[PluginNode, Result]) -> None:
     node, last = cleared
     done = again(node, last, {"classes": ["db"]}, late=True, annotations=LS).metadata
     assert done["restored"] == "50000/100000"
@@ -70,14 +70,14 @@ def test_class_that_is_not_of_the_conf_any_more_gets_its_quota_again(cleared: tu
 
 @pytest.mark.parametrize("last", [None, {}, {"quota": "x/y"}, {"quota": "max/100000"}, {"quota": "1"}])
 def test_nothing_is_given_back_without_a_quota_that_was_cleared(kind: str, last: dict[str, str] | None) -> None:
-    node = Node(ClearCFS(), kind)
+    node = PluginNode(ClearCFS(), kind)
     before = quotas(node)
     result = None if last is None else Result(plugin="clearcfs", metadata=last)
     assert node.fine(prev_result=result, state="delete", release=True) == {}
     assert quotas(node) == before
 
 
-def test_quota_that_was_set_since_stays(cleared: tuple[Node, Result]) -> None:
+def test_quota_that_was_set_since_stays(cleared: tuple[PluginNode, Result]) -> None:
     node, last = cleared
     node.limit(CONTAINER, 70_000)
     assert "restored" not in release(node, last).metadata
@@ -88,7 +88,7 @@ def test_quota_that_was_set_since_stays(cleared: tuple[Node, Result]) -> None:
 
 
 def test_released_container_gets_its_parents_cpus(kind: str) -> None:
-    node = Node(Konfine(), kind)
+    node = PluginNode(Konfine(), kind)
     last = node.run({"systemReserved": "0-1"})
     assert node.cpus() == "2-7"
     assert release(node, last, {"systemReserved": "0-1"}).metadata == {"restored": "0-7"}
@@ -96,14 +96,14 @@ def test_released_container_gets_its_parents_cpus(kind: str) -> None:
 
 
 def test_changed_conf_moves_a_container(kind: str) -> None:
-    node = Node(Konfine(), kind)
+    node = PluginNode(Konfine(), kind)
     last = node.run({"systemReserved": "0"})
     again(node, last, {"systemReserved": "1"}, late=True)
     assert node.cpus() == "0,2-7"
 
 
 def test_cpus_that_were_set_since_stay(kind: str) -> None:
-    node = Node(Konfine(), kind)
+    node = PluginNode(Konfine(), kind)
     last = node.run({"systemReserved": "0-1"})
     node.give(CONTAINER, "3")
     assert "skipped" in release(node, last, {"systemReserved": "0-1"}).metadata
@@ -113,7 +113,7 @@ def test_cpus_that_were_set_since_stay(kind: str) -> None:
 # qos
 
 
-class Knobs(Node):
+class Knobs(PluginNode):
     """A node of v2 with the class LS, whose knobs are in the conf."""
 
     def __init__(self, tmp_path: Path) -> None:

@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 from nri.cgroups import parse_cpus
 from nri.plugins.konfine import ANNOTATION, Konfine
 from nri.testing import CgroupTree, Pod, invoke
-from tests.unit.plugins.running import CONTAINER, KINDS, POD, Node
+from tests.unit.plugins.running import CONTAINER, KINDS, POD, PluginNode
 from tests.unit.types.mutations import values
 
 
 @pytest.fixture(params=KINDS)
-def node(request: pytest.FixtureRequest) -> Node:
-    return Node(Konfine(), request.param)
+def node(request: pytest.FixtureRequest) -> PluginNode:
+    return PluginNode(Konfine(), request.param)
 
 
 @pytest.fixture
-def v2() -> Node:
-    return Node(Konfine())
+def v2() -> PluginNode:
+    return PluginNode(Konfine())
 
 
 def kubelets(cpus: object) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def kubelets(cpus: object) -> dict[str, Any]:
 # Which CPUs
 
 
-def test_cpus_of_kubelet_or_parent_are_kept_less_the_reserved(node: Node) -> None:
+def test_cpus_of_kubelet_or_parent_are_kept_less_the_reserved(node: PluginNode) -> None:
     choices = [("4-5", "4-5"), ("0-5", "2-5"), ("1,3,9", "3"), ("", "2-7"), (None, "2-7")]
     for state in ("create", "update"):
         for cpus, outcome in choices:
@@ -48,7 +48,7 @@ def test_cpus_of_kubelet_or_parent_are_kept_less_the_reserved(node: Node) -> Non
         assert metadata["cpus"] == node.cpus() == "3"
 
 
-def test_annotation_can_only_narrow(node: Node) -> None:
+def test_annotation_can_only_narrow(node: PluginNode) -> None:
     node.give(POD, "1-6")
     annotations = {ANNOTATION: "0-4"}
     assert node.fine({"systemReserved": [2]}, annotations=annotations)["cpus"] == "1,3-4"
@@ -57,7 +57,7 @@ def test_annotation_can_only_narrow(node: Node) -> None:
     assert node.fine(labels={ANNOTATION: "3,5"})["cpus"] == "3,5"
 
 
-def test_classes_of_the_system_may_use_the_reserved_cpus(v2: Node) -> None:
+def test_classes_of_the_system_may_use_the_reserved_cpus(v2: PluginNode) -> None:
     for changes, noted, cpus in (
         ({}, {"qos.class": "system"}, "0-7"),
         ({}, {"qos.class": "system", ANNOTATION: "0-1"}, "0-1"),
@@ -71,7 +71,7 @@ def test_classes_of_the_system_may_use_the_reserved_cpus(v2: Node) -> None:
         assert v2.fine({"systemReserved": [0, 1], **changes}, annotations=noted)["cpus"] == cpus
 
 
-def test_cpus_that_are_right_are_not_written_again(node: Node) -> None:
+def test_cpus_that_are_right_are_not_written_again(node: PluginNode) -> None:
     assert node.fine({"systemReserved": [0]}) == {"cpus": "1-7"}
     assert node.tree.written == {f"{CONTAINER}/cpuset.cpus": "1-7"}
     node.tree.forget()
@@ -96,7 +96,7 @@ def test_refused_write_is_an_error_with_the_kernels_answer() -> None:
     assert tree.written == {}
 
 
-def test_container_with_its_parents_cpus_keeps_following_them(v2: Node) -> None:
+def test_container_with_its_parents_cpus_keeps_following_them(v2: PluginNode) -> None:
     """With CPUs of its own it would keep them when the parent is given more."""
     v2.give(CONTAINER, "0-7")
     v2.tree.put(f"{CONTAINER}/cpuset.cpus", "")
@@ -107,7 +107,7 @@ def test_container_with_its_parents_cpus_keeps_following_them(v2: Node) -> None:
     assert v2.cpus() == "1-3"
 
 
-def test_cpus_that_are_not_in_effect_are_given_again(v2: Node) -> None:
+def test_cpus_that_are_not_in_effect_are_given_again(v2: PluginNode) -> None:
     """In v2 crun's scope may be narrower than its child: what the child was given says nothing of the scope."""
     scope = f"{POD}/crun-redis.scope"
     for path, cpus in ((scope, "0-1"), (f"{scope}/container", "0-7")):
@@ -117,7 +117,7 @@ def test_cpus_that_are_not_in_effect_are_given_again(v2: Node) -> None:
     assert [v2.cpus(path) for path in (scope, f"{scope}/container")] == ["0-7", "0-7"]
 
 
-def test_other_states_change_nothing(node: Node) -> None:
+def test_other_states_change_nothing(node: PluginNode) -> None:
     for state in ("setup", "pause", "resume", "delete", "", "sleep"):
         before = node.cpus()
         assert node.fine({"systemReserved": [0]}, state=state) == {}
@@ -132,7 +132,7 @@ NO_LISTS = [
 ]
 
 
-def test_invalid_cpu_list_is_ignored_and_reported(v2: Node) -> None:
+def test_invalid_cpu_list_is_ignored_and_reported(v2: PluginNode) -> None:
     for value in NO_LISTS:
         key = f"{ANNOTATION}/container.redis"
         annotations = {key: value, "io.kubernetes.cri.container-name": "redis"}
@@ -166,7 +166,7 @@ def test_invalid_cpu_list_is_ignored_and_reported(v2: Node) -> None:
     ],
 )
 def test_set_that_leaves_no_cpu_is_ignored(
-    node: Node, annotation: str, listed: str | None, cpus: str, ignored: str
+    node: PluginNode, annotation: str, listed: str | None, cpus: str, ignored: str
 ) -> None:
     noted = {ANNOTATION: annotation}
     metadata = node.fine({"systemReserved": "0-1"}, annotations=noted, resources=kubelets(listed))
@@ -174,7 +174,7 @@ def test_set_that_leaves_no_cpu_is_ignored(
     assert metadata["cpus"] == node.cpus() == cpus
 
 
-def test_reserved_cpus_are_used_if_the_kubelet_leaves_no_others(node: Node) -> None:
+def test_reserved_cpus_are_used_if_the_kubelet_leaves_no_others(node: PluginNode) -> None:
     labels = {"io.kubernetes.pod.namespace": "shop"}
     for listed, cpus in (("0", "0"), ("0-1", "0-1"), ("1-3", "2-3"), ("", "2-7"), ("8", "2-7"), ("x", "2-7")):
         metadata = node.fine({"systemReserved": "0-1"}, resources=kubelets(listed), labels=labels)
@@ -186,7 +186,7 @@ def test_reserved_cpus_are_used_if_the_kubelet_leaves_no_others(node: Node) -> N
     assert metadata["cpus"] == node.cpus() == "1"
 
 
-def test_invalid_annotations_open_no_reserved_cpus(node: Node) -> None:
+def test_invalid_annotations_open_no_reserved_cpus(node: PluginNode) -> None:
     conf = {"systemReserved": "0-1", "allow": {"class": False}}
     annotations = {"qos.class": "system", ANNOTATION: "0-1"}
     metadata = node.fine(conf, annotations=annotations)
@@ -218,7 +218,7 @@ JSON = values | st.fixed_dictionaries({"cpus": values | WORDS})
 )
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_annotation_gives_a_pod_more_cpus(
-    v2: Node, annotations: dict[str, str], labels: dict[str, str], resources: Any, state: str
+    v2: PluginNode, annotations: dict[str, str], labels: dict[str, str], resources: Any, state: str
 ) -> None:
     conf = {"systemReserved": "0-1", "allow": {"class": ["kube-system"]}}
     v2.give(CONTAINER, "0-7")
@@ -233,7 +233,7 @@ def test_no_annotation_gives_a_pod_more_cpus(
 # What it refuses
 
 
-def test_configuration_that_leaves_no_cpu_is_an_error(node: Node) -> None:
+def test_configuration_that_leaves_no_cpu_is_an_error(node: PluginNode) -> None:
     for noted in ({}, {ANNOTATION: "0-1"}, {ANNOTATION: "all", "qos.class": "be"}):
         before = node.cpus()
         assert node.error({"systemReserved": "0-99"}, annotations=noted, resources=kubelets("3")) == (
@@ -243,7 +243,7 @@ def test_configuration_that_leaves_no_cpu_is_an_error(node: Node) -> None:
         assert node.cpus() == before
 
 
-def test_child_that_the_container_has_made_hides_no_scope(v2: Node) -> None:
+def test_child_that_the_container_has_made_hides_no_scope(v2: PluginNode) -> None:
     """It is named as the one that crun makes, and has the right CPUs; the scope has got others since."""
     scope = f"{POD}/cri-containerd-redis.scope"
     for path, cpus in ((scope, "0-7"), (f"{scope}/container", "1-7")):

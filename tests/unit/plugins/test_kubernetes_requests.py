@@ -9,14 +9,14 @@ from nri.plugins.clearcfs import ClearCFS
 from nri.plugins.konfine import Konfine
 from nri.testing import recorded, recordings
 from nri.types.v1 import Request
-from tests.unit.plugins.running import Node
+from tests.unit.plugins.running import PluginNode
 
 REQUESTS = recordings("kubernetes/*")
 
 
 @pytest.mark.parametrize("plugin", [ClearCFS(), Konfine()], ids=lambda plugin: plugin.type)
 def test_the_plugins_do_their_work(plugin: Any) -> None:
-    nodes = {kind: Node(plugin, kind) for kind in ("v1", "v2")}
+    nodes = {kind: PluginNode(plugin, kind) for kind in ("v1", "v2")}
     assert len(REQUESTS) == 46
     for name in REQUESTS:
         request = Request.from_value(recorded(name), "request")

@@ -17,7 +17,7 @@ LS = {"koordinator.sh/qosClass": "LS"}
 CPUS_OF_KUBELET = {"cpu": {"shares": 512, "quota": 50000, "period": 100000}, "memory": {"limit": 1 << 28}}
 
 
-class Node:
+class QoSNode:
     """A node with one container ``web`` of one pod."""
 
     def __init__(self, tmp_path: Path, kind: str = "v2") -> None:
@@ -51,13 +51,13 @@ class Node:
 
 
 @pytest.fixture(params=["v1", "v2"])
-def node(request: pytest.FixtureRequest, tmp_path: Path) -> Node:
-    return Node(tmp_path, request.param)
+def node(request: pytest.FixtureRequest, tmp_path: Path) -> QoSNode:
+    return QoSNode(tmp_path, request.param)
 
 
 @pytest.fixture
-def v2(tmp_path: Path) -> Node:
-    return Node(tmp_path)
+def v2(tmp_path: Path) -> QoSNode:
+    return QoSNode(tmp_path)
 
 
 def batch(**containers: dict[str, Any]) -> dict[str, str]:
@@ -71,7 +71,7 @@ def amount(cpu: object, memory: object = None) -> dict[str, Any]:
 # Knobs
 
 
-def test_pod_gets_the_knobs_of_its_class_before_the_container(v2: Node) -> None:
+def test_pod_gets_the_knobs_of_its_class_before_the_container(v2: QoSNode) -> None:
     pods = {"LS": {"memory.low": 4096, "cpu.weight": 300}}
     containers = {"LS": {"pids.max": 99, "io.weight": 200, "memory.low": 8192}}
     metadata = v2.fine(pods=pods, containers=containers)
@@ -89,7 +89,7 @@ def test_pod_gets_the_knobs_of_its_class_before_the_container(v2: Node) -> None:
     }
 
 
-def test_a_repeated_request_writes_nothing(node: Node) -> None:
+def test_a_repeated_request_writes_nothing(node: QoSNode) -> None:
     knobs = {"LS": {"cpu.weight": 300, "pids.max": 99}}
     pod = Pod(labels=LS, cgroup_version=2 if node.tree.kind == "v2" else 1)
     web = pod.container("web")
@@ -102,7 +102,7 @@ def test_a_repeated_request_writes_nothing(node: Node) -> None:
 
 
 @pytest.mark.parametrize("allow", [{}, {"class": False}, {"class": ["other"]}])
-def test_container_without_a_class_that_counts_is_unchanged(v2: Node, allow: dict[str, Any]) -> None:
+def test_container_without_a_class_that_counts_is_unchanged(v2: QoSNode, allow: dict[str, Any]) -> None:
     assert v2.fine(labels={"other": "LS"}, containers={"LS": {"pids.max": 9}}) == {}
     metadata = v2.fine(allow=allow, containers={"LS": {"pids.max": 9}})
     assert metadata["ignored"].startswith("koordinator.sh/qosClass: allow.class is ")
@@ -115,7 +115,7 @@ def test_container_without_a_class_that_counts_is_unchanged(v2: Node, allow: dic
     assert result.metadata["ignored"].startswith(f"{SPEC}: allow.batch is not for")
 
 
-def test_shares_of_limit_and_request(v2: Node) -> None:
+def test_shares_of_limit_and_request(v2: QoSNode) -> None:
     shares: dict[str, Any] = {"memory.high": "75% of limit", "memory.low": "50% of request"}
     shares |= {"cpu.max.burst": "50% of limit", "cpu.idle": True, "cpu.weight": 300}  # an idle cgroup gets no weight
     metadata = v2.fine(containers={"LS": {"memory.low": "50% of request", "pids.max": 9}})
@@ -133,7 +133,7 @@ def test_shares_of_limit_and_request(v2: Node) -> None:
 def test_lacking_knob_is_reported_once_and_ignored_or_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    v1 = Node(tmp_path, "v1")
+    v1 = QoSNode(tmp_path, "v1")
     knobs = {"LS": {"memory.low": 4096, "cpu.weight": 300}}
     for expected in (1, 0):
         metadata = v1.fine(containers=knobs)
@@ -146,7 +146,7 @@ def test_lacking_knob_is_reported_once_and_ignored_or_refused(
     )
 
 
-def test_weight_is_written_where_the_kernel_has_no_idle_class(v2: Node) -> None:
+def test_weight_is_written_where_the_kernel_has_no_idle_class(v2: QoSNode) -> None:
     v2.tree.lack("cpu.idle")
     knobs = {"LS": {"cpu.idle": True, "cpu.weight": 3}}
     assert v2.fine(containers=knobs)["cpu.weight"].startswith("3, was ")
@@ -154,7 +154,7 @@ def test_weight_is_written_where_the_kernel_has_no_idle_class(v2: Node) -> None:
     assert v2.fine(annotations=asked, containers={"LS": {"cpu.idle": True}})["cpu.weight"].endswith(", was 3")
 
 
-def test_value_that_the_kernel_refuses_is_an_error(v2: Node) -> None:
+def test_value_that_the_kernel_refuses_is_an_error(v2: QoSNode) -> None:
     v2.fine()
     v2.tree.refuse("web/pids.max", errno.EBUSY)
     assert "Device or resource busy (EBUSY)" in v2.ask(containers={"LS": {"pids.max": 9}}).error
@@ -173,14 +173,14 @@ def test_pod_that_the_kubelet_did_not_make_has_no_knobs(tmp_path: Path) -> None:
 # Batch resources
 
 
-def test_batch_resources_are_there_before_the_container_runs(v2: Node) -> None:
+def test_batch_resources_are_there_before_the_container_runs(v2: QoSNode) -> None:
     asked = batch(web={"requests": amount(500, "1Mi"), "limits": amount("1k", "2Mi")}, side={"limits": amount(500)})
     result = v2.ask("setup", annotations=asked)
     cpu = {"shares": 512, "quota": 100000, "period": 100000}
     assert result.adjust == {"linux": {"resources": {"cpu": cpu, "memory": {"limit": 2 << 20}}}}
 
 
-def test_pod_and_container_have_batch_resources_alike(v2: Node) -> None:
+def test_pod_and_container_have_batch_resources_alike(v2: QoSNode) -> None:
     asked = batch(web={"limits": amount(1000, "2Mi")}, side={"limits": amount(500, "1Mi")})
     v2.fine(annotations=asked, is_of_pod=True)
     assert {*v2.tree.written} >= {"pod/cpu.max", "pod/memory.max"}
@@ -199,7 +199,7 @@ def test_pod_and_container_have_batch_resources_alike(v2: Node) -> None:
     )
 
 
-def test_burst_is_lowered_before_a_lower_quota(v2: Node) -> None:
+def test_burst_is_lowered_before_a_lower_quota(v2: QoSNode) -> None:
     v2.fine()
     v2.tree.put("web/cpu.max.burst", "40000")
     v2.fine(annotations=batch(web={"limits": amount(300)}))
@@ -208,7 +208,7 @@ def test_burst_is_lowered_before_a_lower_quota(v2: Node) -> None:
 
 
 @pytest.mark.parametrize(("new", "burst"), [(40000, "160000"), (100000, "200000"), (120000, "200000")])
-def test_burst_of_a_pod_is_lowered_before_the_kubelet_lowers_its_quota(v2: Node, new: int, burst: str) -> None:
+def test_burst_of_a_pod_is_lowered_before_the_kubelet_lowers_its_quota(v2: QoSNode, new: int, burst: str) -> None:
     """It does so after the container's, by as much."""
     v2.fine()
     for name, quota in (("web", 100000), ("pod", 220000)):
@@ -229,14 +229,14 @@ def test_burst_of_a_pod_is_lowered_before_the_kubelet_lowers_its_quota(v2: Node,
         ("max 100000", "1000% of limit", "0"),
     ],
 )
-def test_burst_is_at_most_the_quota(v2: Node, quota: str, given: int | str, burst: str) -> None:
+def test_burst_is_at_most_the_quota(v2: QoSNode, quota: str, given: int | str, burst: str) -> None:
     v2.fine()
     v2.tree.put("web/cpu.max", quota)
     v2.fine(containers={"LS": {"cpu.max.burst": given}})
     assert v2.tree.get("web/cpu.max.burst") == burst
 
 
-def test_swap_and_the_group_that_the_kernel_kills_are_given_back(v2: Node) -> None:
+def test_swap_and_the_group_that_the_kernel_kills_are_given_back(v2: QoSNode) -> None:
     v2.fine()
     knobs = {"memory.swap.max": 0, "memory.oom.group": True}
     metadata = v2.fine(containers={"LS": knobs})
@@ -245,7 +245,7 @@ def test_swap_and_the_group_that_the_kernel_kills_are_given_back(v2: Node) -> No
 
 
 @pytest.mark.parametrize("is_batch", [False, True])
-def test_resize_lowers_a_burst_above_the_new_quota(v2: Node, is_batch: bool) -> None:
+def test_resize_lowers_a_burst_above_the_new_quota(v2: QoSNode, is_batch: bool) -> None:
     v2.fine()
     v2.tree.put("web/cpu.max.burst", "40000")
     new = {"cpu": {"quota": 20000, "period": 100000}}
@@ -270,14 +270,14 @@ def test_resize_lowers_a_burst_above_the_new_quota(v2: Node, is_batch: bool) -> 
         ),
     ],
 )
-def test_wrong_batch_resources_are_an_error_with_their_place(v2: Node, text: str, message: str) -> None:
+def test_wrong_batch_resources_are_an_error_with_their_place(v2: QoSNode, text: str, message: str) -> None:
     result = v2.ask("setup", annotations={SPEC: text})
     assert result.error.startswith(message)
     assert result.refused
 
 
 @pytest.mark.parametrize(("number", "is_refusal"), [(errno.EBUSY, True), (errno.EINVAL, True), (errno.EACCES, False)])
-def test_value_of_a_pod_that_the_kernel_refuses_is_a_refusal(v2: Node, number: int, is_refusal: bool) -> None:
+def test_value_of_a_pod_that_the_kernel_refuses_is_a_refusal(v2: QoSNode, number: int, is_refusal: bool) -> None:
     v2.tree.refuse("web/memory.max", number)
     result = v2.ask("create", annotations=batch(web={"limits": amount(100, "1")}))
     assert (result.refused, result.error.startswith(f"{SPEC}: ")) == (is_refusal, is_refusal)
@@ -343,7 +343,7 @@ def test_what_is_no_quantity_of_kubernetes_is_refused(value: object) -> None:
     ],
 )
 def test_batch_limits_stay_within_what_the_kernel_takes(
-    v2: Node, limits: dict[str, object], quota: int | None, memory: int | None
+    v2: QoSNode, limits: dict[str, object], quota: int | None, memory: int | None
 ) -> None:
     result = v2.ask("setup", annotations=batch(web={"limits": limits}))
     resources = result.adjust["linux"]["resources"]
@@ -357,7 +357,7 @@ DEVICES = "scheduling.koordinator.sh/device-allocated"
 GPUS = {"NVIDIA_VISIBLE_DEVICES": {"annotation": DEVICES, "items": "gpu[].minor"}}
 
 
-def test_variables_are_made_of_annotations(v2: Node) -> None:
+def test_variables_are_made_of_annotations(v2: QoSNode) -> None:
     devices = json.dumps({"gpu": [{"minor": 0}, {"minor": 3}]})
     env = GPUS | {"CLASS": {"annotation": "class"}}
     result = v2.ask("setup", annotations={DEVICES: devices, "class": "a b"}, env=env)
@@ -378,14 +378,14 @@ def test_variables_are_made_of_annotations(v2: Node) -> None:
         ('{"gpu": [{"minor": "\\u0000"}]}', ": found a NUL, expected a value of the variable NVIDIA_VISIBLE_DEVICES"),
     ],
 )
-def test_annotation_that_makes_no_variable_is_an_error(v2: Node, text: str, message: str) -> None:
+def test_annotation_that_makes_no_variable_is_an_error(v2: QoSNode, text: str, message: str) -> None:
     assert v2.ask("setup", annotations={DEVICES: text}, env=GPUS).error.startswith(f"{DEVICES}{message}")
 
 
 CDI = {"nvidia.com/gpu": GPUS["NVIDIA_VISIBLE_DEVICES"]}
 
 
-def test_cdi_devices_are_made_of_the_same_annotation(v2: Node) -> None:
+def test_cdi_devices_are_made_of_the_same_annotation(v2: QoSNode) -> None:
     """systemd takes no device away again that the runtime has injected."""
     devices = {DEVICES: json.dumps({"gpu": [{"minor": 0}, {"minor": 3}]})}
     allow = {"cdiDevices": ["default"]}
@@ -404,7 +404,7 @@ def test_cdi_devices_are_made_of_the_same_annotation(v2: Node) -> None:
         )
 
 
-def test_pod_has_the_most_of_an_init_container_or_the_sum_of_the_others(v2: Node) -> None:
+def test_pod_has_the_most_of_an_init_container_or_the_sum_of_the_others(v2: QoSNode) -> None:
     document = {
         "containers": {"web": {"limits": amount(300, "1Mi")}, "side": {"limits": amount(200, "1Mi")}},
         "initContainers": {"load": {"limits": amount(400, "8Mi")}, "less": {"limits": amount(100, "1Mi")}},

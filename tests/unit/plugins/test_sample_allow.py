@@ -6,7 +6,7 @@ import pytest
 
 from nri.plugins.clearcfs import ClearCFS
 from nri.plugins.konfine import ANNOTATION, Konfine
-from tests.unit.plugins.running import CONTAINER, POD, Node
+from tests.unit.plugins.running import CONTAINER, POD, PluginNode
 
 NAMESPACE = "io.kubernetes.pod.namespace"
 TEAM_A, TEAM_B = {NAMESPACE: "team-a"}, {NAMESPACE: "team-b"}
@@ -35,10 +35,10 @@ def allowing(**allow: Any) -> dict[str, Any]:
     ],
 )
 def test_annotations_count_only_where_allow_names_the_namespace(allow: Any, labels: dict[str, str], why: str) -> None:
-    metadata = Node(Konfine()).fine(allowing(cpus=allow), annotations={ANNOTATION: "2-3"}, labels=labels)
+    metadata = PluginNode(Konfine()).fine(allowing(cpus=allow), annotations={ANNOTATION: "2-3"}, labels=labels)
     assert metadata.get("ignored", "") == (f"{ANNOTATION}: allow.cpus {why}" if why else "")
     assert metadata["cpus"] == ("0-7" if why else "2-3")
-    node = Node(ClearCFS())
+    node = PluginNode(ClearCFS())
     node.limit(CONTAINER, 50_000)
     metadata = node.fine(allowing(**{"class": allow}), annotations={"qos.class/pod": "ls"}, labels=labels)
     assert node.is_limited(CONTAINER) == bool(why) != ("cleared" in metadata)
@@ -46,7 +46,7 @@ def test_annotations_count_only_where_allow_names_the_namespace(allow: Any, labe
 
 
 def test_label_does_not_count_either() -> None:
-    node = Node(ClearCFS())
+    node = PluginNode(ClearCFS())
     node.limit(CONTAINER, 50_000)
     metadata = node.fine(allowing(**{"class": False}), labels={**TEAM_A, "qos.class": "ls"})
     assert metadata == {"ignored": "qos.class: allow.class is for no pod", "skipped": "no class, not in [ls]"}
@@ -55,12 +55,12 @@ def test_label_does_not_count_either() -> None:
 
 def test_annotation_never_proves_a_namespace() -> None:
     annotations = {ANNOTATION: "2-3", NAMESPACE: "team-a", "io.kubernetes.cri.sandbox-namespace": "team-a"}
-    metadata = Node(Konfine()).fine(allowing(cpus=["team-a"]), annotations=annotations)
+    metadata = PluginNode(Konfine()).fine(allowing(cpus=["team-a"]), annotations=annotations)
     assert (metadata["cpus"], metadata["ignored"]) == ("0-7", f"{ANNOTATION}: allow.cpus {NOT_KNOWN}")
 
 
 def test_each_ignored_annotation_is_reported() -> None:
-    node = Node(Konfine())
+    node = PluginNode(Konfine())
     annotations = {ANNOTATION: "2-3", "qos.class": "system"}
     conf = {"systemReserved": "0", "allow": {"class": False, "cpus": ["team-a"]}}
     assert node.fine(conf, annotations=annotations, labels=TEAM_B)["ignored"] == (
@@ -82,14 +82,14 @@ def test_message_is_short_and_printable_for_any_pod_name() -> None:
         ("x" * 100_000, {}, "the annotation cpus.konfine.nri.io/container.x"),
     ):
         annotations = {f"{ANNOTATION}/container.{name}": "a", "io.kubernetes.cri.container-name": name}
-        metadata = Node(Konfine()).fine(conf, annotations=annotations, labels={NAMESPACE: "n" * 100_000})
+        metadata = PluginNode(Konfine()).fine(conf, annotations=annotations, labels={NAMESPACE: "n" * 100_000})
         assert metadata["ignored"].startswith(start)
         assert metadata["ignored"].isprintable()
         assert len(metadata["ignored"]) < 350
 
 
 def test_error_about_many_cpus_is_short() -> None:
-    node = Node(Konfine())
+    node = PluginNode(Konfine())
     odd = ",".join(map(str, range(1, 8192, 2)))
     node.give(POD, odd)
     error = node.error({"systemReserved": odd}, annotations={ANNOTATION: odd}, id="i" * 100_000)

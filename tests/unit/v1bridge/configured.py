@@ -20,7 +20,7 @@ def text(*types: str, **options: Any) -> str:
     return json.dumps({"version": "0.1", "plugins": [{"type": each, **options} for each in types]})
 
 
-class Node:
+class Configured:
     """A directory of configuration, the file that is read instead, and the configuration that is read."""
 
     def __init__(self, root: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from nri.v1bridge import log as bridge_log
-from tests.unit.v1bridge.configured import Node, loading
+from tests.unit.v1bridge.configured import Configured, loading
 from tests.unit.v1bridge.log_lines import Log
 
 
@@ -43,9 +43,9 @@ def syslog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nri_logger: logging.
 
 
 @pytest.fixture
-def node(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Node:
+def node(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Configured:
     caplog.set_level(logging.DEBUG, "nri.v1bridge")
-    return Node(tmp_path, caplog)
+    return Configured(tmp_path, caplog)
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.support.waiting import until
-from tests.unit.v1bridge.configured import Node, loading, text
+from tests.unit.v1bridge.configured import Configured, loading, text
 
 
-def test_change_takes_effect_at_the_next_event_and_is_logged(node: Node) -> None:
+def test_change_takes_effect_at_the_next_event_and_is_logged(node: Configured) -> None:
     assert [node.plugins, node.plugins] == [[], []]
     node.put("10.conf", "a")
     assert node.plugins == ["a"]
@@ -27,7 +27,7 @@ def test_change_takes_effect_at_the_next_event_and_is_logged(node: Node) -> None
     ]
 
 
-def test_single_file_is_used_while_the_directory_has_no_file(node: Node, old: None) -> None:
+def test_single_file_is_used_while_the_directory_has_no_file(node: Configured, old: None) -> None:
     node.file.write_text(text("f"))
     assert node.plugins == ["f"]
     assert node.configuration.current().plugins[0].source == str(node.file)
@@ -37,7 +37,7 @@ def test_single_file_is_used_while_the_directory_has_no_file(node: Node, old: No
     assert node.plugins == ["f"]
 
 
-def test_any_part_of_a_chain_of_links_may_change(node: Node, old: None) -> None:
+def test_any_part_of_a_chain_of_links_may_change(node: Configured, old: None) -> None:
     for name in ("one", "two"):
         (node.root / name).mkdir()
         (node.root / name / "10.conf").write_text(text(name))
@@ -52,7 +52,7 @@ def test_any_part_of_a_chain_of_links_may_change(node: Node, old: None) -> None:
 
 
 @pytest.mark.parametrize("is_middle", [False, True])
-def test_untrusted_directory_in_a_chain_of_links_is_noticed(node: Node, old: None, is_middle: bool) -> None:
+def test_untrusted_directory_in_a_chain_of_links_is_noticed(node: Configured, old: None, is_middle: bool) -> None:
     """Its link may be given to anybody: nothing of the file itself changes with that."""
     (node.root / "user").mkdir()
     (node.root / "end").mkdir()
@@ -82,7 +82,9 @@ def test_untrusted_directory_in_a_chain_of_links_is_noticed(node: Node, old: Non
 # When files are read again
 
 
-def test_recently_changed_file_is_read_again(node: Node, monkeypatch: pytest.MonkeyPatch, reads: list[Any]) -> None:
+def test_recently_changed_file_is_read_again(
+    node: Configured, monkeypatch: pytest.MonkeyPatch, reads: list[Any]
+) -> None:
     """Whatever the clock of the machine says: two changes may have one time."""
     node.put("10.conf", "aa")
     monkeypatch.setattr(time, "time_ns", lambda: 0)
@@ -99,7 +101,7 @@ def test_recently_changed_file_is_read_again(node: Node, monkeypatch: pytest.Mon
 
 
 def test_edit_within_a_second_counts_where_time_stamps_are_whole_seconds(
-    node: Node, monkeypatch: pytest.MonkeyPatch
+    node: Configured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def coarse(call: Callable[..., os.stat_result]) -> Callable[..., os.stat_result]:
         def status(*arguments: Any, **options: Any) -> os.stat_result:
@@ -126,7 +128,7 @@ def test_edit_within_a_second_counts_where_time_stamps_are_whole_seconds(
     assert node.plugins == ["b"]
 
 
-def test_file_added_within_one_clock_tick_is_watched(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_added_within_one_clock_tick_is_watched(node: Configured, monkeypatch: pytest.MonkeyPatch) -> None:
     """The directory's time does not show it: so it is listed again while that time is recent."""
     node.put("10.conf", "a")
     stat, as_before = os.stat, os.stat(node.directory)
@@ -162,13 +164,13 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return arrange
 
 
-def test_file_renamed_during_reading_is_not_lost(node: Node, meanwhile: Callable[..., None]) -> None:
+def test_file_renamed_during_reading_is_not_lost(node: Configured, meanwhile: Callable[..., None]) -> None:
     node.put("10.conf", "a")
     meanwhile("10.conf", lambda: (node.directory / "10.conf").rename(node.directory / "20.conf"))
     assert node.plugins == ["a"]
 
 
-def test_fault_fixed_during_reading_is_not_logged(node: Node, meanwhile: Callable[..., None]) -> None:
+def test_fault_fixed_during_reading_is_not_logged(node: Configured, meanwhile: Callable[..., None]) -> None:
     node.spoil()
     node.put("20.conf", "b")
     meanwhile("20.conf", lambda: node.put("10.conf", "a"))
@@ -177,7 +179,7 @@ def test_fault_fixed_during_reading_is_not_logged(node: Node, meanwhile: Callabl
 
 
 def test_files_that_always_change_are_used_as_read_last(
-    node: Node, meanwhile: Callable[..., None], reads: list[Any], old: None
+    node: Configured, meanwhile: Callable[..., None], reads: list[Any], old: None
 ) -> None:
     numbers = iter(range(1000))
     node.put("10.conf", "a")

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from nri.config import in_use
-from tests.unit.v1bridge.configured import BROKEN, Node, diagnostics, loading, text
+from tests.unit.v1bridge.configured import BROKEN, Configured, diagnostics, loading, text
 
 KEPT = "invalid configuration; still using the last valid one (a): "
 
 
-def test_invalid_first_configuration_runs_no_plugin(node: Node) -> None:
+def test_invalid_first_configuration_runs_no_plugin(node: Configured) -> None:
     node.spoil(content='{"version": "0.1", "plugins": [}')
     assert [node.plugins, node.plugins, node.plugins] == [[], [], []]
     (line,) = node.logged()
@@ -21,7 +21,7 @@ def test_invalid_first_configuration_runs_no_plugin(node: Node) -> None:
     node.start("a")
 
 
-def test_each_fault_and_its_fix_are_logged_once(node: Node) -> None:
+def test_each_fault_and_its_fix_are_logged_once(node: Configured) -> None:
     node.start("a")
     node.spoil(content=text("b", tpye=1, stats=[]))
     assert [node.plugins, node.plugins] == [["a"], ["a"]]
@@ -43,7 +43,7 @@ def test_each_fault_and_its_fix_are_logged_once(node: Node) -> None:
     assert len(node.faults()) == 1
 
 
-def test_one_invalid_file_holds_back_changes_of_the_others(node: Node) -> None:
+def test_one_invalid_file_holds_back_changes_of_the_others(node: Configured) -> None:
     node.start("a", "b")
     node.spoil()
     node.put("20.conf", "c")
@@ -53,7 +53,7 @@ def test_one_invalid_file_holds_back_changes_of_the_others(node: Node) -> None:
 
 
 @pytest.mark.parametrize("what", ["resource.d/10.conf", "resource.d", "conf.json", "."])
-def test_path_writable_by_others_is_invalid_until_fixed(node: Node, old: None, what: str) -> None:
+def test_path_writable_by_others_is_invalid_until_fixed(node: Configured, old: None, what: str) -> None:
     used = node.directory / "10.conf" if what.startswith("resource.d") else node.file
     used.write_text(text("a"))
     assert node.plugins == ["a"]
@@ -75,7 +75,7 @@ def test_path_writable_by_others_is_invalid_until_fixed(node: Node, old: None, w
 
 @pytest.mark.parametrize("call", ["open", "listdir"])
 def test_system_error_keeps_the_last_valid_one_until_it_passes(
-    node: Node, old: None, monkeypatch: pytest.MonkeyPatch, call: str
+    node: Configured, old: None, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     """No file changes when it passes."""
     node.file.write_text(text("f"))
@@ -101,7 +101,7 @@ def test_system_error_keeps_the_last_valid_one_until_it_passes(
     ],
 )
 def test_unexpected_error_keeps_the_last_valid_one_until_it_passes(
-    node: Node, old: None, monkeypatch: pytest.MonkeyPatch, place: Any, name: str, error: BaseException
+    node: Configured, old: None, monkeypatch: pytest.MonkeyPatch, place: Any, name: str, error: BaseException
 ) -> None:
     """No file changes when it passes."""
     node.start("a")
@@ -121,7 +121,7 @@ def test_unexpected_error_keeps_the_last_valid_one_until_it_passes(
 
 @pytest.mark.parametrize("error", [ImportError("gone"), SystemExit("moved or deleted")])
 def test_fault_that_cannot_be_explained_is_logged(
-    node: Node, monkeypatch: pytest.MonkeyPatch, error: BaseException
+    node: Configured, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
     def fail(*_arguments: object) -> None:
         raise error
@@ -144,7 +144,7 @@ HUGE = {
 
 
 @pytest.mark.parametrize("content", HUGE.values(), ids=HUGE)
-def test_huge_file_is_explained_in_a_hundred_lines_at_most(node: Node, content: str) -> None:
+def test_huge_file_is_explained_in_a_hundred_lines_at_most(node: Configured, content: str) -> None:
     node.start("a")
     node.spoil("20.conf", content)
     assert node.plugins == ["a"]
