@@ -225,3 +225,12 @@ def test_file_of_a_refusal_is_not_trusted(tmp_path: Path, content: str) -> None:
     found = refused.read(directory)
     assert found is not None
     assert found.faults == (f"{directory}.refused: found a FIFO, expected a regular file",)
+
+
+def test_another_apply_waits_until_this_one_has_ended(host: Host, new: Path) -> None:
+    said = host.root / "said"
+    check = f'flock -n "{host.root}/sets" true && echo free >>"{said}" || echo held >>"{said}"'
+    host.script("a", f'#!/bin/sh\n{check}\n[ "$1" = invoke ] || exit 3\ncat >/dev/null\necho "{{}}"\n')
+    assert apply(host, new).status == 0
+    assert {*said.read_text().split()} == {"held"}
+    subprocess.run(["flock", "-n", host.root / "sets", "true"], check=True)
