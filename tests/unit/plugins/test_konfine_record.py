@@ -65,6 +65,21 @@ def test_a_container_that_is_moved_has_the_note_of_what_it_has_now(node: GivingN
         assert (noted["entry"], noted["pool"]) == (entry, state["pools"]["batch"])
 
 
+def test_lost_record_is_made_again_of_pods_that_are_far_from_the_root(
+    node: GivingNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    near = GivingNode.path
+    monkeypatch.setattr(GivingNode, "path", lambda *about, **more: f"/kind/node/kubelet{near(*about, **more)}")
+    node.start("web")
+    node.start("db/main", ask=2)
+    before, known, other = node.all(), node.state()["containers"], node.make("other")  # which has no note
+    node.record.unlink()
+    node.run("update", "web")
+    made = node.state()["containers"]
+    assert made.pop(other)["kind"] == "shared"
+    assert (node.all(), made) == (before, known)
+
+
 @pytest.mark.parametrize("path", ["", "/machine/other"])
 def test_lost_record_is_made_again_whatever_the_next_request_is_about(node: GivingNode, path: str) -> None:
     node.start("web")

@@ -106,6 +106,21 @@ def test_a_socket_that_was_removed_is_made_again(tmp_path: Path) -> None:
     answering.close()
 
 
+def test_a_socket_that_is_there_stays_for_the_same_place_alone(tmp_path: Path) -> None:
+    path, moved = tmp_path / "v1bridge.sock", tmp_path / "moved.sock"
+    answering, ended = StatusSocket(answer), StatusSocket(answer)
+    ended.open(str(moved))
+    answering.open(str(path))
+    made = path.stat()
+    answering.open(str(path))
+    assert (path.stat().st_ino, path.stat().st_ctime_ns) == (made.st_ino, made.st_ctime_ns)
+    answering.open(str(moved))
+    ended.close()
+    assert told(moved, b"next\n") == b"got next"
+    answering.close()
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_without_a_place_the_log_has_the_reason(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "nri.v1bridge")
     (tmp_path / "v1bridge.sock").mkdir()
