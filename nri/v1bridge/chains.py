@@ -458,17 +458,17 @@ class Chains:
             return ran, ""
         reapplies = self.options.reapply
 
-        def chain(client: Client, state: str, only: Container[str] | None, ran_as: Ran, **more: bool) -> None:
-            asked = subject.request(state).replace(**more)
+        def chain(client: Client, asked: Request, only: Container[str] | None, ran_as: Ran) -> None:
             run = self._chain(client, subject, asked, only=only)
-            unreached = self._unreached(run, only) if run.error and state == State.CREATE else ()
+            unreached = self._unreached(run, only) if run.error and asked.state == State.CREATE else ()
             ran.append(ran_as._replace(steps=run.steps, unreached=unreached, binaries=self._seen))
             # An ignored failure leaves an older entry in force: then nothing is reapplied or released.
             failed = [step for step in run.steps if step.error is not None and ran_as.is_in_place(step.plugin)]
             errors.extend([run.error] if run.error else [f"nri v0.1: plugin {step.error}" for step in failed])
 
         try:
-            how = fate(subject.request(State.CREATE).replace(late=True), has_failed=True, refuses_starts=True)[1]
+            late = subject.request(State.CREATE).replace(late=True)
+            how = fate(late, has_failed=True, refuses_starts=True)[1]
             client = self.client(subject, State.CREATE, is_late=True)
             keyed = self._made.keyed
             wanted = [
@@ -482,14 +482,15 @@ class Chains:
                     self.memory.drop(row, each.had)
                     continue
                 as_ran = Ran(RELEASE, (), lambda _entry, key=each.key: (key, ""), "the release has failed")  # type: ignore[misc]
-                chain(old, State.DELETE, None, as_ran, release=True)
+                chain(old, subject.request(State.DELETE).replace(release=True), None, as_ran)
             replaces = {each.key: each.had for each in wanted if each.what == REAPPLY and each.had is not None}
             if only := {each.key for each in wanted if each.what != RELEASES}:
-                late_line(row.name, subject.request(State.CREATE).replace(late=True), "")
-                chain(client, State.CREATE, only, Ran(State.CREATE, (), keyed, how, replaces), late=True)
+                late_line(row.name, late, "")
+                chain(client, late, only, Ran(State.CREATE, (), keyed, how, replaces))
             if row.is_resized:
                 has_had = {each.key for each in row.had if each.failed_with is None} - only
-                chain(client, State.UPDATE, has_had, Ran(State.UPDATE, (), keyed, "the late update has failed"))
+                ran_as = Ran(State.UPDATE, (), keyed, "the late update has failed")
+                chain(client, subject.request(State.UPDATE), has_had, ran_as)
         finally:
             self._tidy()
         return ran, errors[0] if errors else ""
@@ -523,10 +524,9 @@ class Chains:
         :param call: the event that it answers; None for the worker.
         :param only: the keys of the entries that are to run; by default all that act on the state.
         """
-        started, run = time.monotonic(), Run(client, request, subject.name, call, changes)
-        row = self.memory.rows.get(subject.id)
-        has_previous = row is not None and (call is None or request.state not in (State.SETUP, State.CREATE))
-        previous = row.previous if row is not None and has_previous else None
+        started, run = time.monotonic(), Run(client, request, subject.name, call)
+        is_first = call is not None and request.state in (State.SETUP, State.CREATE)
+        row = None if is_first else self.memory.rows.get(subject.id)
         self._log.begin(run)
         with self._lock:
             self._busy += 1
@@ -539,7 +539,7 @@ class Chains:
                 on_step=lambda step: self._log.step(run, step),
                 changes=changes,
                 stop=run.stop,
-                previous=previous and (lambda entry: previous(self._made.keyed(entry)[0])),
+                previous=None if row is None else lambda entry: row.previous(self._made.keyed(entry)[0]),
                 only=only,
             )
         except ChainError as error:

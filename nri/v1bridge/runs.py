@@ -16,7 +16,6 @@ from nri.types.v1 import State
 from nri.v1bridge.log import quoted
 
 if TYPE_CHECKING:
-    from nri.adjust import Changes
     from nri.client import Client, Step
     from nri.types.v1 import Request
     from nri.v2.ttrpc import Call
@@ -49,7 +48,6 @@ class Run:
     :param client: runs its plugins.
     :param name: ``NAMESPACE/POD[/CONTAINER]``, for the log.
     :param call: the event that it answers; None for the worker, whose chains have the timeouts of the plugins alone.
-    :param changes: takes what the results ask for.
     :ivar deadline: a time of ``time.monotonic``; None without one.
     :ivar stop: ends it when the runtime does not wait for it any more; None if it goes on then.
     :ivar steps: the plugins that have run.
@@ -58,10 +56,8 @@ class Run:
     :ivar error: its answer, if that is an error; else "". It is fit for the runtime.
     """
 
-    def __init__(
-        self, client: Client, request: Request, name: str, call: Call | None = None, changes: Changes | None = None
-    ) -> None:
-        self.client, self.request, self.name, self.changes = client, request, name, changes
+    def __init__(self, client: Client, request: Request, name: str, call: Call | None = None) -> None:
+        self.client, self.request, self.name = client, request, name
         self.steps: list[Step] = []
         self.said: list[tuple[str, str]] = []
         self.seconds, self.error = 0.0, ""
