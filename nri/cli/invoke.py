@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -137,12 +138,19 @@ def _print_left_out(client: Client, request: Request, state: str) -> None:
 class _AsABridge(Invoker):
     """Asks no compiled plugin in a state that it does not act on."""
 
+    def __init__(self, bin_dirs: Sequence[str], *, check_owner: bool) -> None:
+        super().__init__(bin_dirs, check_owner=check_owner)
+        self._states = functools.cache(self._ask)
+
     def acts_on(self, plugin: str, state: str) -> bool:
-        try:
-            states = about(self.find(plugin), plugin).states
-        except (PluginError, OSError):
-            return True  # its run reports it
+        states = self._states(plugin)
         return states is None or state in states
+
+    def _ask(self, plugin: str) -> frozenset[str] | None:
+        try:
+            return about(self.find(plugin), plugin).states
+        except (PluginError, OSError):
+            return None  # its run reports it
 
 
 def _print_changes(changes: Changes) -> None:
