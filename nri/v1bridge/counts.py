@@ -92,6 +92,8 @@ class Counts:
 
     def ran(self, run: Run) -> None:
         """Count the runs of a chain."""
+        if not run.steps:
+            return
         pod, container = split_name(bounded(run.name, MAX_NAME))
         about = {"time": round(time.time(), 3), "state": str(run.request.state)}
         about |= {"pod": pod, "container": container or None}
