@@ -16,6 +16,7 @@ from __future__ import annotations
 from nri.client.oci import KIND_KEY, SANDBOX_ID_KEYS
 from nri.config.when import Facts
 from nri.types.gojson import shorten
+from nri.types.v1 import NAMESPACE_LABEL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from nri.types.v1 import Request
 
-NAMESPACE_KEYS = ("io.kubernetes.cri.sandbox-namespace", "io.kubernetes.pod.namespace")
+NAMESPACE_KEYS = ("io.kubernetes.cri.sandbox-namespace", NAMESPACE_LABEL)
 """The annotations with a pod's namespace, of containerd and of CRI-O. The second one is also the kubelet's label."""
 
 NAME_KEY = "io.kubernetes.container.name"
@@ -38,7 +39,7 @@ def facts_of(request: Request) -> Facts:
     contradictions: dict[str, str] = {}
     labels = request.labels or None  # hooks have none, and the kubelet labels every pod
     return Facts(
-        namespace=_namespace(labels or {}, told, contradictions),
+        namespace=request.namespace or _namespace(told, contradictions),
         labels=labels,
         annotations=annotations,
         # A container of containerd's has those of its pod that containerd is configured to hand down.
@@ -48,11 +49,7 @@ def facts_of(request: Request) -> Facts:
     )
 
 
-def _namespace(
-    labels: Mapping[str, str], annotations: Mapping[str, str], contradictions: dict[str, str]
-) -> str | None:
-    if of_kubelet := labels.get(NAMESPACE_KEYS[1]):
-        return of_kubelet
+def _namespace(annotations: Mapping[str, str], contradictions: dict[str, str]) -> str | None:
     namespaces = {key: annotations[key] for key in NAMESPACE_KEYS if annotations.get(key)}
     namespace: str | None = _agreed("namespace", namespaces, contradictions)
     return namespace

@@ -87,7 +87,7 @@ class Subject:
         return Facts(
             namespace=pod.namespace or None,
             labels=pod.labels if is_known else None,
-            annotations=request.spec.annotations if request.spec is not None else None,
+            annotations=request.annotations,
             has_all_annotations=is_known and is_whole,
             is_sandbox=is_sandbox,
             runtime_handler=pod.runtime_handler if is_known else None,
