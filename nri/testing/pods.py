@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 QOS = ("guaranteed", "burstable", "besteffort")
 DRIVERS = ("cgroupfs", "systemd")
 OOM_SCORES = {"guaranteed": -997, "burstable": 999, "besteffort": 1000}
-"""What the kubelet gives to the containers of a class; a burstable one with a large request gets less.
+"""The OOM score adjustment that the kubelet gives to containers, by QoS class; a large request lowers it.
 
 Source: ``GetContainerOOMScoreAdjust`` in pkg/kubelet/qos/policy.go of Kubernetes.
 """
 
 
 class _Subject:
-    """What requests are about."""
+    """The base of a pod and a container: it makes the requests about them."""
 
     def request(
         self,

@@ -49,7 +49,7 @@ class Bridge(stub.V2Plugin):
     :param subreaper: ends the processes that plugins leave behind; only for a process whose children are all plugins.
     :param launched: a runtime launched the bridge, and may not synchronize it.
     :param invoker: runs the plugins; by default they are executables, found and run as the options say.
-    :param event_log: is told of each chain, and of each plugin that has run.
+    :param event_log: the log of the events; a subclass may show each chain, and each plugin that has run.
     :param is_alone: waits at most so many seconds for the end of another bridge of the node; returns whether there is
         none.
     :ivar chains: runs the chains.

@@ -197,7 +197,7 @@ class Verdict(NamedTuple):
     types: Collection[str] = ()
     """The types that hold for it."""
     had: Sequence[Had] = ()
-    """What it had had, ``Row.had``."""
+    """``Row.had`` when it was judged."""
 
 
 class Row:

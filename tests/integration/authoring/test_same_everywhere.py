@@ -61,8 +61,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def with_a_bridge(
     folder: Path, place: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[list[Answer], list[str], list[str], int]:
-    """What plugins have answered as residents of a bridge; the errors of the events; the reasons of the refusals in
-    its status; and the version of the cgroups.
+    """The answers of the plugins as residents of a bridge, the errors of the events, the reasons of the refusals in
+    its status, and the version of the cgroups.
     """
     answers: list[Answer] = []
     failures: list[str] = []
@@ -121,7 +121,7 @@ def quota_files(request: dict[str, Any]) -> dict[str, str]:
 
 
 def simulated(folder: Path, kind: str, version: int) -> tuple[list[Answer], list[str], list[str]]:
-    """What `nri simulate` shows of the sources: answers, failures of events, and notes."""
+    """The answers, failures of events and notes that `nri simulate` shows for the sources."""
     count, annotations = PODS[kind]
     words = [f"--annotation={key}={value}" for key, value in annotations.items()]
     sources = [f"{name}.py" for name in five.SOURCES]
@@ -153,7 +153,7 @@ def as_shown(answer: Answer) -> Answer:
 
 
 def in_tests(folder: Path, kind: str, version: int, asked: list[Asked]) -> list[Answer]:
-    """What nri.testing gives for the same requests, in this process."""
+    """The answers in nri.testing to the same requests, in this process."""
     plugins = {name: runpy.run_path(str(folder / f"{name}.py"))[name.capitalize()]() for name in five.SOURCES}
     confs = {entry["type"]: entry.get("conf") for entry in five.ENTRIES}
     count, annotations = PODS[kind]
