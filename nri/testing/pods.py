@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 QOS = ("guaranteed", "burstable", "besteffort")
 DRIVERS = ("cgroupfs", "systemd")
 OOM_SCORES = {"guaranteed": -997, "burstable": 999, "besteffort": 1000}
-"""The OOM score adjustment that the kubelet gives to containers, by QoS class; a large request lowers it.
+"""The OOM score adjustment that the kubelet gives to containers, by QoS class.
+
+A burstable one with a large request gets less.
 
 Source: ``GetContainerOOMScoreAdjust`` in pkg/kubelet/qos/policy.go of Kubernetes.
 """
