@@ -8,8 +8,6 @@ By the OCI specification (runtime.md, "Lifecycle"; config.md, "POSIX-platform Ho
 hook that runs before the container's process exits with another status than 0, the runtime must stop and destroy the
 container; the failure of a poststop hook is logged. Runtimes show a failed hook's stderr, so it is kept short.
 
-One deadline bounds all of it, and a hook that is killed leaves no plugin running (``nri.process.watchdog``).
-
 A valid command line is parsed here, without click; click, which has the same options, handles ``--help`` and errors.
 """
 
@@ -20,17 +18,14 @@ import os
 import select
 
 from nri import config, trust
-from nri.client import ChainError, Client, Invoker, Sandbox, Task, read_config, spec_from_oci
-from nri.client.forking import ForkingInvoker
+from nri.client import Sandbox, Task, read_config, spec_from_oci
 from nri.client.oci import EXPECTED, MAX_STATE, OCIState, sandbox_id_in
-from nri.config import in_use
+from nri.client.short_lived import Host
 from nri.config.entries import DEFAULT_TIMEOUT, FAILURE_POLICIES, MAX_TIMEOUT
 from nri.errors import NRIError
 from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, DEFAULT_RECORD_DIR
-from nri.process import watchdog
 from nri.process.deadline import Deadline
 from nri.process.reporter import Reporter, descriptor
-from nri.process.spawn import prepare_process
 from nri.types import DecodeError
 from nri.types.v1 import STATES, State
 
@@ -54,7 +49,7 @@ class Arguments:
 
     conf_dir, conf_file, log_file = DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, ""
     record_dir = DEFAULT_RECORD_DIR
-    bin_dirs: tuple[str, ...] = DEFAULT_BIN_DIRS
+    bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS
     check_owner, failure_policy = True, "fail"
     timeout, deadline = DEFAULT_TIMEOUT, DEFAULT_DEADLINE
 
@@ -144,8 +139,7 @@ class _Hook:
             self.fail(*map(str, error.faults))
             return 1
         except (NRIError, OSError) as error:
-            is_late = isinstance(error, ChainError) and self.deadline.left() == 0
-            self.fail(self.deadline.passed(str(error)) if is_late else str(error))
+            self.fail(str(error))
             return 1
         return 0
 
@@ -159,20 +153,15 @@ class _Hook:
     def _run(self, stdin: BinaryIO | None) -> None:
         arguments, deadline = self._arguments, self.deadline
         self._reporter.log_file = _absolute(arguments.log_file) if arguments.log_file else ""
-        bin_dirs = [_absolute(directory) for directory in arguments.bin_dirs]
-        deadline.doing = f"it was reading the configuration, {arguments.conf_dir} or {arguments.conf_file}"
-        invoker = ForkingInvoker if self._has_own_process else Invoker
-        client = Client(
-            in_use.wait(
-                in_use.InUse(arguments.conf_dir, arguments.conf_file, arguments.record_dir),
-                deadline.at,
-                lambda line: self._reporter.write(f"nri: {line}"),
-                check_owner=arguments.check_owner,
-            ),
-            invoker(bin_dirs, check_owner=arguments.check_owner),
-            timeout=arguments.timeout,
-            failure_policy=arguments.failure_policy,
+        arguments.bin_dirs = [_absolute(directory) for directory in arguments.bin_dirs]
+        host = Host(
+            arguments,
+            deadline,
+            lambda line: self._reporter.write(f"nri: {line}"),
+            check_owner=arguments.check_owner,
+            has_own_process=self._has_own_process,
         )
+        client = host.client
         if arguments.state == State.CREATE and "NRI_RUNTIME" not in os.environ:  # nri-runc has sent the others
             for plugin in client.config.plugins:
                 if plugin.wants(State.SETUP):
@@ -189,28 +178,7 @@ class _Hook:
         spec.annotations.update(state.annotations)
         sandbox_id = sandbox_id_in(spec.annotations)
         task, sandbox = Task(state.id, state.pid, spec), Sandbox(sandbox_id) if sandbox_id else None
-        request = client.request(task, arguments.state, sandbox)
-        plugins = client.chain(arguments.state, request)
-        if not plugins:
-            return
-        deadline.doing = f"it was running {', '.join([plugin.type for plugin in plugins])}"
-        prepare_process()
-        try:
-            watcher = watchdog.start() if self._has_own_process else None
-        except OSError as error:
-            raise NRIError(f"the plugins' watchdog cannot be started: {error.strerror}") from error
-        may_leave_processes = True
-        try:
-            steps = client.invoke(
-                request,
-                arguments.state,
-                deadline=deadline.at,
-                log=lambda plugin, line: self._reporter.write(f"nri: {plugin}: {line}"),
-            )
-            may_leave_processes = any(step.error for step in steps)
-        finally:
-            if watcher is not None:
-                (watcher.sweep if may_leave_processes else watcher.dismiss)()
+        host.invoke(client.request(task, arguments.state, sandbox), deadline)
 
 
 def _absolute(path: str) -> str:

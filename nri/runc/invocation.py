@@ -5,14 +5,10 @@ from __future__ import annotations
 import os
 import time
 
-from nri.client import ChainError, Client
-from nri.client.forking import ForkingInvoker
 from nri.client.oci import OCIState, read_config, sandbox_id_in, spec_from_oci
-from nri.config import in_use
+from nri.client.short_lived import Host
 from nri.errors import NRIError, escape
-from nri.process import watchdog
 from nri.process.deadline import Deadline
-from nri.process.spawn import prepare_process
 from nri.types import DecodeError, gojson
 from nri.types.v1 import Request, Spec, State
 
@@ -208,11 +204,11 @@ def bare_spec_of(state: OCIState) -> Spec:
 ENDING = (1, 2, 15)  # SIGHUP, SIGINT, SIGTERM
 
 
-class HostChains:
+class HostChains(Host):
     """The chains of the host configuration that the options name, for one command.
 
     The process becomes the real runtime afterwards, or starts it, so what plugins need otherwise (directory, umask,
-    limits) is put back. One deadline bounds a chain, and one that is killed leaves no plugin running.
+    limits) is put back.
 
     :param on_late: called with the reason before the process ends because it takes too long to read it; by default
         the reason is reported.
@@ -222,16 +218,8 @@ class HostChains:
     def __init__(self, options: WrapperOptions, report: Report, on_late: Callable[[str], None] | None = None) -> None:
         self._options, self._report = options, report
         deadline = Deadline(options.deadline)
-        deadline.doing = f"it was reading the configuration, {options.conf_dir} or {options.conf_file}"
         deadline.enforce(on_late or report.error)
-        self._client = Client(
-            in_use.wait(
-                in_use.InUse(options.conf_dir, options.conf_file, options.record_dir), deadline.at, report.note
-            ),
-            ForkingInvoker(options.bin_dirs),
-            timeout=options.timeout,
-            failure_policy=options.failure_policy,
-        )
+        super().__init__(options, deadline, report.note)
         deadline.release()
 
     def wants(self, *states: str, asked: Request | None = None) -> bool:
@@ -239,7 +227,7 @@ class HostChains:
 
         :param asked: a request about the container, for the conditions of the plugins; without it, whether one may.
         """
-        return any(self._client.chain(state, asked) for state in states)
+        return any(self.client.chain(state, asked) for state in states)
 
     def run(
         self,
@@ -249,57 +237,26 @@ class HostChains:
         on_late: Callable[[str], None] | None = None,
         if_killed: Callable[[], object] | None = None,
     ) -> None:
-        """Run the chain for the request's state.
+        """Run the chain for the request's state, with the parameters of ``invoke``.
 
-        :param changes: as for ``nri.client.Client.invoke``.
         :param on_late: called with the reason before the process ends because the time is over; by default the reason
             is reported.
-        :param if_killed: called in another process if this one is killed before the chain ends, or because something
-            blocks; no plugin runs any more then.
         :raises NRIError: if the chain fails, or cannot be run.
         :raises EndedError: a signal ends this process; no plugin runs any more, and such signals are blocked.
         """
-        plugins = self._client.chain(request.state, request)
-        if not plugins:
+        if not self.wants(request.state, asked=request):
             return
         deadline = Deadline(self._options.deadline)
-        deadline.doing = f"it was running {', '.join([plugin.type for plugin in plugins])}"
         handlers = _handle_ending(self._report.error)
         deadline.enforce(on_late or self._report.error)
         try:
             with Surroundings():
-                self._run(request, changes, deadline, if_killed)
-        except ChainError as error:
-            if deadline.left() == 0:
-                raise NRIError(deadline.passed(str(error))) from error
-            raise
+                self.invoke(request, deadline, changes=changes, if_killed=if_killed)
         except OSError as error:
             raise NRIError(f"the plugins cannot be run: {error.strerror}") from error
         finally:
             deadline.release()
             _restore(handlers)
-
-    def _run(
-        self,
-        request: Request,
-        changes: Changes | None,
-        deadline: Deadline,
-        if_killed: Callable[[], object] | None,
-    ) -> None:
-        watcher = watchdog.start(then=if_killed)  # in the caller's directory
-        prepare_process()
-        may_leave_processes = True
-        try:
-            steps = self._client.invoke(
-                request,
-                request.state,
-                deadline=deadline.at,
-                log=lambda plugin, line: self._report.note(f"{plugin}: {line}"),
-                changes=changes,
-            )
-            may_leave_processes = any(step.error for step in steps)
-        finally:
-            (watcher.sweep if may_leave_processes else watcher.dismiss)()
 
 
 class Surroundings:
