@@ -253,6 +253,9 @@ def _value(owner: Pod | Container, state: str, resources: dict[str, Any]) -> dic
     spec["annotations"] = _runtime_annotations(pod, container, spec.get("annotations", {}))
     if pod.profile.annotated == "all":
         spec["annotations"] |= pod.annotations | ({} if container is None else container.annotations)
+    if container is not None and pod.profile.recordings.startswith("bridge/"):
+        of_pod = _value(pod, "create", {})["spec"]["annotations"]
+        value["ownAnnotations"] = sorted([key for key in spec["annotations"] if key not in of_pod])
     if container is None:
         spec["resources"] = {**spec["resources"], **resources}
         if pod.kubelet:  # unlike the recorded ones it is not in the host's network

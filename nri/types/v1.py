@@ -9,7 +9,18 @@ except ``Result.metadata``, which a plugin fills.
 from __future__ import annotations
 
 from nri.types import DecodeError, EncodeError
-from nri.types.jsonobject import Field, JSONObject, boolean, integer, mismatch, objects, opaque, string, string_map
+from nri.types.jsonobject import (
+    Field,
+    JSONObject,
+    boolean,
+    integer,
+    mismatch,
+    objects,
+    opaque,
+    string,
+    string_map,
+    strings,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -206,8 +217,8 @@ class Request(JSONObject):
     """The request that a plugin receives."""
 
     __slots__ = (
-        *("conf", "extensions", "id", "labels", "late", "pid", "prev_result", "release", "results", "sandbox_id"),
-        *("spec", "state", "undecided", "version"),
+        *("conf", "extensions", "id", "labels", "late", "own_annotations", "pid", "prev_result", "release"),
+        *("results", "sandbox_id", "spec", "state", "undecided", "version"),
     )
 
     conf: Any
@@ -236,6 +247,9 @@ class Request(JSONObject):
     """True for a ``delete`` of a container that runs on: the plugin is not configured for it any more."""
     undecided: str
     """Facts that the entry's condition asks for and the host does not know, in words; "" for none."""
+    own_annotations: tuple[str, ...]
+    """The keys of ``annotations`` that the runtime got for the container itself, and its pod does not state: a pod's
+    author cannot set them. Empty where the host cannot tell (``nri hook``, ``nri-runc``)."""
 
     FIELDS = (
         Field("conf", "conf", opaque),
@@ -252,6 +266,7 @@ class Request(JSONObject):
         Field("prevResult", "prev_result", _result),
         Field("release", "release", boolean),
         Field("undecided", "undecided", string),
+        Field("ownAnnotations", "own_annotations", strings),
     )
 
     def __init__(
@@ -271,10 +286,12 @@ class Request(JSONObject):
         prev_result: Result | None = None,
         release: bool = False,
         undecided: str = "",
+        own_annotations: Iterable[str] = (),
     ) -> None:
         self._set(conf=conf, version=version, state=State(state), id=id, sandbox_id=sandbox_id, pid=pid, spec=spec)
         self._set(labels=dict(labels or {}), results=tuple(results), late=late, extensions=dict(extensions or {}))
         self._set(prev_result=prev_result, release=release, undecided=undecided)
+        self._set(own_annotations=tuple(own_annotations))
 
     @property
     def is_sandbox(self) -> bool:

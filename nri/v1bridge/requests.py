@@ -63,7 +63,10 @@ class Subject:
         """
         pod, container, about = self.pod, self.container, self._about
         annotations, sandbox = _plain(pod.annotations), pod.id
+        own: list[str] = []
         if container is not None:
+            if annotations:  # else they are not known
+                own = sorted([key for key in container.annotations if key not in annotations])
             annotations |= _plain(container.annotations)
             sandbox = container.pod_sandbox_id or sandbox
         spec = Spec(
@@ -73,7 +76,13 @@ class Subject:
             annotations=annotations,
         )
         return Request(
-            state=state, id=self.id, sandbox_id=sandbox, pid=about.pid, spec=spec, labels=_plain(pod.labels)
+            state=state,
+            id=self.id,
+            sandbox_id=sandbox,
+            pid=about.pid,
+            spec=spec,
+            labels=_plain(pod.labels),
+            own_annotations=own,
         )
 
     def facts(self, request: Request) -> Facts:

@@ -97,6 +97,7 @@ def test_container_has_its_pods_annotations_below_its_own(release: str) -> None:
     expected = without_conf(of_container)
     theirs, own = of_pod["spec"]["annotations"], of_container["spec"]["annotations"]
     expected["spec"] = expected["spec"] | {"annotations": theirs | own}
+    expected["ownAnnotations"] = sorted(own.keys() - theirs.keys())
     assert request == expected
     assert request["spec"]["annotations"]["io.kubernetes.cri.container-type"] == "container"
     assert "io.kubernetes.cri.sandbox-log-directory" in request["spec"]["annotations"]
