@@ -17,6 +17,7 @@ COMMANDS = {
     "cgroup": "Print the directories of a container's cgroup.",
     "check": "Check the host configuration and its plugins.",
     "conformance": "Check that a plugin in any language keeps the contract.",
+    "device-plugin": "Have the scheduler count the CPUs that konfine gives out.",
     "doctor": "Find what is wrong with this node.",
     "hook": "Run the chain as a hook of an OCI runtime.",
     "invoke": "Run the chain once, by hand.",
@@ -27,6 +28,9 @@ COMMANDS = {
     "status": "Print how the bridge of this node is, and its plugins.",
 }
 """The commands with their texts in ``nri --help``. Each is a module here, with a click command."""
+
+EXTRAS = {"grpc": "kubernetes", "lightkube": "kubernetes", "prometheus_client": "metrics"}
+"""The extras that have the libraries of single commands."""
 
 
 class Commands(click.Group):
@@ -40,12 +44,13 @@ class Commands(click.Group):
         """Return the command of that name, or None."""
         if cmd_name not in COMMANDS:
             return None
+        name = cmd_name.replace("-", "_")
         try:
-            command: click.Command = getattr(importlib.import_module(f"nri.cli.{cmd_name}"), cmd_name)
+            command: click.Command = getattr(importlib.import_module(f"nri.cli.{name}"), name)
         except ModuleNotFoundError as error:
-            if error.name != "prometheus_client":
+            if error.name not in EXTRAS:
                 raise
-            raise click.ClickException(f"prometheus_client is not installed: {install('metrics')}") from None
+            raise click.ClickException(f"{error.name} is not installed: {install(EXTRAS[error.name])}") from None
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -13,6 +13,7 @@ import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+from wsgiref.simple_server import WSGIServer
 
 import click
 from prometheus_client import CollectorRegistry, generate_latest, start_http_server, write_to_textfile
@@ -74,10 +75,15 @@ def metrics(listen: str | None, textfile: str | None, socket: str) -> None:
         return
     # Also in the threads to come; a signal before sigwait is kept for it.
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
-    _serve(listen, registry)
+    serve(listen, registry, _report)
+    signal.sigwait(ENDING)
 
 
-def _serve(address: str, registry: CollectorRegistry) -> None:
+def serve(address: str, registry: CollectorRegistry, report: Callable[[str], None]) -> WSGIServer:
+    """Serve the series at ``HOST:PORT`` in threads of their own; return the server.
+
+    :raises NRIError: that is no address, or not a free one.
+    """
     host, port = _address(address)
     try:
         server, _ = start_http_server(port, host, registry)
@@ -86,8 +92,8 @@ def _serve(address: str, registry: CollectorRegistry) -> None:
         reason = f"{said}; expected an address of this machine and a free port"
         raise NRIError(f"cannot listen on {host} port {port}: {reason}") from None
     setattr(server, "handle_error", lambda *_: None)  # noqa: B010 - a peer that has gone would be a traceback
-    _report(f"serving http://{f'[{host}]' if ':' in host else host}:{server.server_port}/metrics")
-    signal.sigwait(ENDING)
+    report(f"serving http://{f'[{host}]' if ':' in host else host}:{server.server_port}/metrics")
+    return server
 
 
 def _report(line: str) -> None:

@@ -53,7 +53,10 @@ class GivingNode:
 
     def make(self, name: str, *, guaranteed: bool = False) -> str:
         """Make the cgroup of a container, as a runtime does."""
-        path = self.path(name, guaranteed=guaranteed)
+        return self.make_cgroup(self.path(name, guaranteed=guaranteed))
+
+    def make_cgroup(self, path: str) -> str:
+        """Make a container's cgroup at a path."""
         self.files.make(path)
         parent, _, _ = path.rpartition("/")
         if self.files.kind == "v1":

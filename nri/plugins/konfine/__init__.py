@@ -5,9 +5,9 @@ reserved ones. A CPU list in the request (the kubelet's static policy) and an an
 that, not widen it. A list that does not parse, or that leaves no CPU, is ignored; but if the kubelet's list has
 reserved CPUs only, all others are exclusive CPUs of other containers, and it counts as it is.
 
-With ``allow.exclusive``, ``exclusive.guaranteed`` or ``pools`` in its conf it gives CPUs to one container alone
-or to a pool of containers (``.giving``). All other containers lose these CPUs (``.sharing``); a file lists the
-CPUs of each container (``.record``).
+With ``allow.exclusive``, ``exclusive.counted``, ``exclusive.guaranteed`` or ``pools`` in its conf it gives CPUs to
+one container alone or to a pool of containers (``.giving``). All other containers lose these CPUs (``.sharing``); a
+file lists the CPUs of each container (``.record``).
 """
 
 from __future__ import annotations
@@ -33,6 +33,13 @@ EXCLUSIVE = "exclusive.konfine.nri.io"
 """The annotation, with the usual scopes, that has the number of CPUs that a container wants for itself: ``4``, or
 ``4+shared`` for these and the shared ones."""
 
+COUNTED = "counted.konfine.nri.io"
+"""The annotation of a container with the CPU list that ``nri device-plugin`` has allocated to it. The kubelet sets it
+for the container; a pod that states it itself gets nothing by it."""
+
+RESOURCE = "nri.io/exclusive-cpu"
+"""The resource that containers ask the scheduler for, to have CPUs alone."""
+
 _RESERVED = either(
     array(number(0, fields.MAX_CPU, whole=True, expected=f"the number of a CPU, 0 to {fields.MAX_CPU}")),
     fields.CPU_LIST,
@@ -51,6 +58,7 @@ def _cpus(value: str | list[int]) -> frozenset[int]:
 class ExclusiveConf(Conf):
     """How CPUs are given to one container alone."""
 
+    counted: bool = fields.flag(f"containers have the CPUs alone that they request as {RESOURCE}", default=False)
     guaranteed: bool = fields.flag("guaranteed pods that request whole CPUs get theirs alone", default=False)
     whole_cores: bool = fields.flag("only whole cores; another number is refused", default=False)
     spread: bool = fields.flag("a set may have CPUs of several NUMA nodes, near ones first", default=False)
@@ -112,7 +120,8 @@ class KonfineConf(shared.SharedConf):
     @property
     def gives_out(self) -> bool:
         """True if the conf allows exclusive CPUs, or has pools."""
-        return bool(self.pools or self.exclusive.guaranteed or self.allow.get("exclusive"))
+        exclusive = self.exclusive
+        return bool(self.pools or exclusive.counted or exclusive.guaranteed or self.allow.get("exclusive"))
 
 
 class Konfine(Plugin):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from nri.cgroups import CgroupError, parse_cpus, render_cpus
+from nri.cgroups import CgroupError, CpuListError, parse_cpus, render_cpus
 from nri.errors import escape
 from nri.plugins import annotated, shared
-from nri.plugins.konfine import EXCLUSIVE, allowed, narrow, note_absent, requested_list
-from nri.plugins.konfine.record import Record
-from nri.plugins.konfine.sharing import Sharing, Wish, guaranteed, now, requested
+from nri.plugins.konfine import COUNTED, EXCLUSIVE, RESOURCE, allowed, narrow, note_absent, requested_list
+from nri.plugins.konfine.record import Record, now
+from nri.plugins.konfine.sharing import Sharing, Wish, guaranteed, requested
 from nri.skel import Refusal, fields, why_not_allowed
 from nri.skel.scopes import SUBGROUP, container_name
 from nri.types.gojson import shorten
@@ -66,6 +66,8 @@ def give_out(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> d
         metadata["cpus"] = render_cpus(sharing.wanted(entry))
         if entry["kind"] == "exclusive":
             metadata["exclusive"] = f"{len(sharing.alone(entry))}{'+shared' if entry.get('plus') else ''}"
+            if "counted" in entry:
+                metadata["counted"] = entry["counted"]
         elif entry["kind"] == "pool":
             metadata["pool"] = shorten(entry["pool"])
         if cgroup is not None:
@@ -181,6 +183,19 @@ def _wish(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> Wish
     """
     if request.is_sandbox:
         return Wish()
+    if COUNTED in request.own_annotations and conf.exclusive.counted:
+        try:
+            listed = parse_cpus(request.annotations[COUNTED])
+        except CpuListError as error:
+            raise Refusal(f"{COUNTED}: {error}") from None
+        if not listed:
+            raise Refusal(f"{COUNTED}: found an empty list, expected the CPUs that the device plugin has allocated")
+        return Wish(f"the resource {RESOURCE}", len(listed), listed=listed)
+    if COUNTED in request.annotations:
+        why = (
+            "conf.exclusive.counted is false" if not conf.exclusive.counted else "it is the pod's, not the kubelet's"
+        )
+        shared.ignore(metadata, COUNTED, why)
     annotation = annotated.asked(request, conf.allow, "exclusive", (EXCLUSIVE,), metadata)
     if annotation is None:
         return Wish("the guaranteed pod's limit", guaranteed(request) if conf.exclusive.guaranteed else 0)

@@ -80,7 +80,8 @@ def _signed(items: list[Any], signs: list[str]) -> list[tuple[Any, str]]:
 
 def _more(entry: Entry) -> str:
     state = ", ended: kept for its next start" if entry.get("ended") else "" if entry["cgroup"] else ", not yet begun"
-    return f"{', and the shared ones' if entry.get('plus') else ''}{state}"
+    way = ", counted by the scheduler" if "counted" in entry else ""
+    return f"{', and the shared ones' if entry.get('plus') else ''}{way}{state}"
 
 
 def _counted(count: int) -> str:

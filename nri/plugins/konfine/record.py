@@ -14,9 +14,10 @@ a note shares the CPUs that it has.
 from __future__ import annotations
 
 import os
+import time
 
 from nri import files, trust
-from nri.cgroups import knobs, parse_cpus
+from nri.cgroups import knobs, parse_cpus, render_cpus
 from nri.cgroups.paths import is_pod, is_pods
 from nri.cgroups.topology import Topology, online_cpus
 from nri.errors import NRIError
@@ -35,10 +36,10 @@ if TYPE_CHECKING:
         ``id``, ``pod`` (its sandbox's id), ``name`` for people, ``cgroup`` (the path of its cpuset below the mount,
         "" before it exists), ``kind`` (``exclusive``, ``pool`` or ``shared``), ``cpus`` (those that no other has),
         ``shown`` (those of them that it has, if not all), ``plus`` (it has the shared ones, too), ``within`` (those
-        that it may have of the shared ones), ``told`` (those that the runtime has been told), ``untold`` (systemd
-        could not be told of its CPUs), ``pool``, ``milli`` (CPUs that it requests, in thousandths), ``since``
-        (seconds after the boot: it comes soon, or is over), ``ended`` (its next start in the pod may have them),
-        ``sandbox``, ``subgroup`` (crun's, of its scope).
+        that it may have of the shared ones), ``counted`` (those that the device plugin allocated), ``told`` (those
+        that the runtime has been told), ``untold`` (systemd could not be told of its CPUs), ``pool``, ``milli`` (CPUs
+        that it requests, in thousandths), ``since`` (seconds after the boot: it comes soon, or is over), ``ended``
+        (its next start in the pod may have them), ``sandbox``, ``subgroup`` (crun's, of its scope).
         """
 
         id: str
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
         shown: str
         plus: bool
         within: str
+        counted: str
         told: list[str]
         untold: bool
         pool: str
@@ -68,6 +70,10 @@ ATTRIBUTE = "trusted.konfine.nri"
 MAX_FILE = 16 * 1024 * 1024
 """Bytes of the file; 500 containers on 256 CPUs take 150 KiB."""
 
+PROMISED_FOR = 600
+"""Seconds that the CPUs of a container which the kubelet has admitted wait for it: images are pulled meanwhile."""
+
+_PROMISE = "admitted "
 _DEPTH = 2
 """Levels below the mount at which the cgroup of all pods is looked for."""
 _BOOT = "/proc/sys/kernel/random/boot_id"
@@ -196,6 +202,27 @@ class Record:
                 pass  # there is none, or the cgroup is gone
         return entry
 
+    def promise(self, cpus: frozenset[int], whole: frozenset[int]) -> None:
+        """Keep CPUs that the device plugin has allocated for their container, which comes soon.
+
+        :param whole: the CPUs that no other may have then.
+        """
+        for key in [key for key in self.containers if key.startswith(_PROMISE)]:
+            if parse_cpus(self.containers[key]["counted"]) & cpus:
+                del self.containers[key]  # of a container that never came
+        taken = [entry["cpus"] for entry in self.containers.values()] + [*self.pools.values()]
+        if free := whole.difference(*map(parse_cpus, taken)):
+            self.containers[promise_of(cpus)] = {
+                "id": "",
+                "name": "an admitted container",
+                "cgroup": "",
+                "kind": "exclusive",
+                "cpus": render_cpus(free),
+                "within": "",
+                "counted": render_cpus(cpus),
+                "since": now() + PROMISED_FOR,
+            }
+
     def note(self, key: str, point: str) -> None:
         """Write a container's entry to its cgroup."""
         entry = self.containers[key]
@@ -227,6 +254,16 @@ class Record:
         self._read = document
 
 
+def promise_of(cpus: frozenset[int]) -> str:
+    """Return the key of a promise."""
+    return f"{_PROMISE}{render_cpus(cpus)}"
+
+
+def now() -> int:
+    """Return the seconds since the boot."""
+    return round(time.clock_gettime(time.CLOCK_BOOTTIME))
+
+
 def _rules() -> dict[str, Rule]:
     """Return the rules for the file, for a note, and for a CPU list, each of which is parsed once."""
     verdicts: dict[str, bool] = {"": True}
@@ -254,7 +291,7 @@ def _rules() -> dict[str, Rule]:
         Key("milli", count),
     ]
     of_any += [*[Key(name, FLAG) for name in ("untold", "sandbox")], Key("subgroup", text(0, 255))]
-    of_single = [Key("shown", some), Key("plus", FLAG), Key("ended", FLAG)]
+    of_single = [Key("shown", some), Key("counted", some), Key("plus", FLAG), Key("ended", FLAG)]
     entry = either(
         Table(Key("kind", words("shared"), required=True), Key("cpus", text(0, 0), required=True), *of_any),
         Table(Key("kind", words("exclusive"), required=True), Key("cpus", some, required=True), *of_any, *of_single),

@@ -11,7 +11,6 @@ reserved ones if all others are isolated. CPUs that a container gives back are s
 from __future__ import annotations
 
 import os
-import time
 
 from nri.cgroups import CgroupError, CpuListError, GoneError, Mounts, Systemd, find, parse_cpus, render_cpus
 from nri.cgroups.paths import expand, is_pod, is_pods
@@ -19,7 +18,7 @@ from nri.cgroups.resolve import Place
 from nri.errors import NRIError
 from nri.plugins import shared
 from nri.plugins.konfine.placement import NoRoomError, NotWholeError, choose, counted
-from nri.plugins.konfine.record import text_of
+from nri.plugins.konfine.record import now, promise_of, text_of
 from nri.skel.plugin import Refusal
 from nri.types.gojson import shorten
 
@@ -47,12 +46,13 @@ class Wish:
     :ivar asker: what asks for it, which begins a refusal.
     :ivar count: the number of CPUs; 0 for none.
     :ivar plus: whether it wants the shared ones as well.
+    :ivar listed: those that the device plugin has allocated to it.
     """
 
-    __slots__ = ("asker", "count", "plus")
+    __slots__ = ("asker", "count", "listed", "plus")
 
-    def __init__(self, asker: str = "", count: int = 0, plus: bool = False) -> None:
-        self.asker, self.count, self.plus = asker, count, plus
+    def __init__(self, asker: str = "", count: int = 0, plus: bool = False, listed: Set = frozenset()) -> None:
+        self.asker, self.count, self.plus, self.listed = asker, count, plus, listed
 
 
 class Sharing:
@@ -219,13 +219,17 @@ class Sharing:
         entry, before, refusal = entry.copy(), self.before, None
         kept = self.alone(before) if before is not None and before["kind"] == "exclusive" else frozenset()
         left = self._left_in_pod(entry, is_first=is_first)
+        promised = [key for key in self.containers if wish.listed and key == promise_of(wish.listed)]
+        if wish.listed and not kept and self._has_room(wish.listed, within, {self.own, *left, *promised}):
+            kept = wish.listed
         if not kept and left:
             kept = frozenset().union(*[self.alone(self.containers[key]) for key in left])
             kept = kept if kept <= self.usable | self.isolated else frozenset()  # offline or reserved since
         try:
             alone: Set = frozenset()
             if wish.count:
-                alone = self._choose(wish, within, kept, {self.own, *left}) if wish.count != len(kept) else kept
+                but = {self.own, *left, *promised}
+                alone = self._choose(wish, within, kept, but) if wish.count != len(kept) else kept
         except Refusal as error:
             if not is_running:
                 return self._back(error)
@@ -238,12 +242,16 @@ class Sharing:
                 entry["shown"] = render_cpus(alone)
             if wish.plus:
                 entry["plus"] = True
+            if wish.listed:
+                entry["counted"] = render_cpus(wish.listed)
         for key, other in list(self.containers.items()):
             if entry["cgroup"] and other["cgroup"] == entry["cgroup"]:
                 del self.containers[key]  # it had another path, or none that was known
         self.containers[self.own] = entry
         for key in left:
             self._reuse(key, entry["name"], held)
+        for key in promised:
+            del self.containers[key]
         return self.fit_pools(within, is_running=is_running) or refusal
 
     def _left_in_pod(self, entry: Entry, *, is_first: bool) -> list[str]:
@@ -312,6 +320,19 @@ class Sharing:
             asked = f"{count} CPU{'s' if count != 1 else ''} alone"
             found = f"{wish.asker}: asks for {asked}, and on the node {os.uname().nodename} {error}{self._holders()}"
             raise Refusal(f"{found}; delete the pod to have it scheduled again") from None
+
+    def _has_room(self, listed: Set, within: Set, but: set[str]) -> bool:
+        """Return whether the request's container can have just the CPUs that the device plugin has allocated.
+
+        :param within: as for ``_choose``, likewise *but*.
+        """
+        given, taken = self.conf.exclusive, self.taken(*but)
+        own = {"only": self.isolated, "never": self.usable}.get(given.isolated, self.usable | self.isolated)
+        free = own.difference(taken, *[cpus for cpus, _ in self.held.values()])
+        whole, cores = self._whole(listed), [core for core in self.topology.cores if core & listed]
+        is_whole = given.threads or not given.whole_cores or all(core <= listed for core in cores)
+        leaves_enough = len(self.usable - taken - whole) >= min(given.min_shared, len(self.usable))
+        return bool(is_whole and leaves_enough and listed <= within and listed <= self._shown(free) and whole <= free)
 
     def _pick(self, free: Set, count: int, kept: Set) -> Set:
         """Return *count* of the free CPUs and of those that are kept."""
@@ -501,11 +522,6 @@ class Sharing:
         """Return whether systemd answers now, of which a container's unit has not been told its CPUs."""
         place = Place(self._mount, entry["cgroup"])
         return self.systemd.tell(place.host_path, lambda _unit: True) is not None
-
-
-def now() -> int:
-    """Return the seconds since the boot."""
-    return round(time.clock_gettime(time.CLOCK_BOOTTIME))
 
 
 def _tell(entry: Entry, cpus: Set) -> None:

@@ -1,0 +1,137 @@
+"""Looks at configuration and record again and again, and keeps the kubelet and the API server up to date.
+
+Each part that fails is a line that says what to do, and is tried again at once, then after 1 s, 2 s, 4 s, up to 30 s.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from nri.config.in_use import InUse
+from nri.errors import NRIError, reason_of
+from nri.kubernetes.cpus import NodeCpus, conf_of
+from nri.kubernetes.devices import DevicePlugin
+from nri.kubernetes.topology import TopologyWriter
+from nri.plugins.konfine import RESOURCE
+from nri.plugins.konfine.record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+INTERVAL = 1.0
+"""Seconds between two looks."""
+
+HANGS_AFTER = 60.0
+"""Seconds without a look after which the agent counts as hanging. One in which no other answers takes 30."""
+
+LONGEST_PAUSE = 30.0
+
+PREFIX = "nri_device_plugin_"
+
+
+class Agent(Collector):
+    """The device plugin and the topology of one node.
+
+    :param kubelet_dir: where the kubelet's socket for device plugins is.
+    :param node: the node's name in the cluster, to write its NodeResourceTopology; "" for none.
+    :param report: takes a line for people.
+    :param clock: ``time.monotonic``.
+    :ivar faults: what does not work, by part: ``configuration``, ``record``, ``kubelet``, ``topology``.
+    """
+
+    def __init__(
+        self,
+        in_use: InUse,
+        kubelet_dir: str,
+        node: str,
+        report: Callable[[str], object],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._in_use, self._report, self._clock = in_use, report, clock
+        self._plugin = DevicePlugin(kubelet_dir, clock)
+        self._writer = TopologyWriter(node, clock) if node else None
+        self._tries: dict[str, tuple[float, float]] = {}  # when the next one is due, and the pause before it
+        self._cpus: NodeCpus | None = None
+        self._looked = clock()
+        self.faults: dict[str, str] = {}
+
+    def look(self) -> None:
+        """Do what is to be done now. It raises nothing."""
+        self._try("configuration", self._read, 0)
+        if (cpus := self._cpus) is not None:
+            if cpus.conf.exclusive.counted or self.is_registered:
+                self._plugin.update(cpus)
+                self._try("kubelet", self._plugin.keep_registered)
+            if (writer := self._writer) is not None:
+                self._try("topology", lambda: writer.write(cpus))
+        self._looked = self._clock()
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether the kubelet watches the devices."""
+        return self._plugin.is_registered
+
+    def close(self) -> None:
+        """Withdraw the devices and the topology."""
+        self._plugin.close()
+        if self._writer is not None and self._writer.written is not None:
+            self._tries.pop("topology", None)
+            self._try("topology", self._writer.remove)
+
+    def problems(self) -> list[str]:
+        """Return what does not work, a line for each fault."""
+        late = self._clock() - self._looked
+        hangs = [f"has not looked for {late:.0f} s"] if late > HANGS_AFTER else []
+        return [f"{part}: {reason}" for part, reason in [*self.faults.items()]] + hangs
+
+    def _try(self, part: str, action: Callable[[], object], longest: float = LONGEST_PAUSE) -> None:
+        due, pause = self._tries.get(part, (0.0, 0.0))
+        if self._clock() < due:
+            return
+        before = self.faults.get(part, "")
+        try:
+            action()
+        except (NRIError, OSError) as error:
+            self._tries[part] = self._clock() + pause, min(max(1.0, 2 * pause), longest)
+            reason = str(error) if isinstance(error, NRIError) else reason_of(error)
+            self.faults[part] = reason
+            if reason != before:
+                self._report(f"{part}: {reason}")
+            return
+        self._tries.pop(part, None)
+        if self.faults.pop(part, ""):
+            self._report(f"{part}: well again")
+
+    def _read(self) -> None:
+        self._in_use.look()
+        if self._in_use.config is None:
+            raise self._in_use.rejected or NRIError("there is none; expected an entry of konfine")
+        conf = conf_of(self._in_use.config)
+        record = Record(conf.run, conf.sys)
+        record.load()
+        if record.rebuilt and self._cpus is not None and self._cpus.record.containers:
+            raise NRIError(f"konfine's record: {record.rebuilt}; expected the next event to make it again")
+        self._cpus = NodeCpus(record, conf)
+        if not (conf.exclusive.counted or self._writer):
+            raise NRIError(f"no entry of konfine has exclusive.counted; expected one, for {RESOURCE}")
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the series: docs/monitoring.md."""
+        if (cpus := self._cpus) is not None:
+            text = "CPUs that single containers can have, by NUMA node and state: free, allocated, unhealthy."
+            devices = GaugeMetricFamily(PREFIX + "cpus", text, labels=("node", "state"))
+            for number, own in cpus.topology.nodes.items():
+                every, healthy, free = cpus.counted(own)
+                for state, count in (("free", free), ("allocated", healthy - free), ("unhealthy", every - healthy)):
+                    devices.add_metric([str(number), state], count)
+            yield devices
+        text = "1 if the kubelet watches the CPUs, else 0."
+        yield GaugeMetricFamily(PREFIX + "registered", text, float(self.is_registered))
+        if self._writer is not None and self._writer.written is not None:
+            age = self._clock() - self._writer.written
+            yield GaugeMetricFamily(PREFIX + "topology_age_seconds", "Seconds since the topology was written.", age)
+        yield GaugeMetricFamily(PREFIX + "faults", "Parts that do not work.", float(len(self.problems())))

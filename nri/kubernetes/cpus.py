@@ -1,0 +1,96 @@
+"""What konfine can give to single containers on this node, and what of it is free, by its conf and its record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nri.cgroups import parse_cpus
+from nri.plugins.konfine import KonfineConf
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from nri.config import ConfigList
+    from nri.plugins.konfine.record import Record
+
+    Set = frozenset[int]
+
+
+def conf_of(config: ConfigList) -> KonfineConf:
+    """Return the conf of the first entry of konfine that gives out CPUs; one that gives out none if there is none.
+
+    :raises nri.types.DecodeError: an entry's conf is not valid.
+    """
+    confs = [KonfineConf.from_value(entry.conf) for entry in config.plugins if entry.type == "konfine"]
+    return next((conf for conf in confs if conf.gives_out), KonfineConf())
+
+
+class NodeCpus:
+    """The CPUs of the node that single containers can have, as devices of the kubelet.
+
+    The kubelet must find a free device wherever the scheduler has counted one. So those that a container has by
+    another way (an annotation, a pool) are unhealthy, which takes them out of the count; and of the CPUs that can be
+    shared as many are no devices as have to stay shared.
+
+    :ivar devices: each device's CPU, with whether a container can have it or has it.
+    :ivar allocated: the devices of containers that run, or are admitted.
+    :ivar alone: the CPUs that no other container has, whoever has them.
+    """
+
+    def __init__(self, record: Record, conf: KonfineConf) -> None:
+        self.record, self.conf, self.topology = record, conf, record.topology
+        topology, given = self.topology, conf.exclusive
+        self.pools = {pool.name: pool.cpus & topology.online for pool in conf.pools if pool.cpus is not None}
+        self.pools |= {name: parse_cpus(cpus) for name, cpus in record.pools.items()}
+        entries = [entry for entry in record.containers.values() if entry["cpus"]]
+        self.allocated = _joined([parse_cpus(entry["counted"]) for entry in entries if "counted" in entry])
+        pools = _joined(self.pools.values())
+        self.alone = pools | _joined([parse_cpus(entry["cpus"]) for entry in entries])
+        others = self.alone - self.whole(self.allocated)
+        self.devices: dict[int, bool] = {}
+        if not given.counted:
+            return
+        unreserved = topology.online - conf.system_reserved
+        usable, isolated = unreserved - topology.isolated, unreserved & topology.isolated
+        spare = len(usable - others) - given.min_shared if given.isolated != "only" else 0
+        units = [] if given.isolated == "never" else self._units(isolated)
+        units += sorted(self._units(usable), key=lambda unit: not unit[1] & self.allocated)
+        for shown, whole in units:
+            if whole & others:
+                self.devices |= dict.fromkeys(shown, False)
+            elif whole <= isolated or len(whole) <= spare or whole & self.allocated:
+                self.devices |= dict.fromkeys(shown, True)
+                spare -= len(whole & usable)
+        self.devices |= dict.fromkeys(self.allocated - topology.online, False)
+
+    def _units(self, cpus: Set) -> list[tuple[list[int], Set]]:
+        """Return what konfine gives at least: the CPUs that a container is shown, and those that no other has then.
+
+        The last CPUs come first, since the system's are usually the first ones.
+        """
+        given = self.conf.exclusive
+        if given.threads or given.whole_cores:
+            cores = [core for core in self.topology.cores if core <= cpus]
+            units = [(sorted(core)[: given.threads or None], core) for core in cores]
+        else:
+            units = [([cpu], frozenset([cpu])) for cpu in sorted(cpus)]
+        return units[::-1]
+
+    def whole(self, cpus: Set) -> Set:
+        """Return the CPUs that no other may have if a container has these devices."""
+        if not self.conf.exclusive.threads:
+            return cpus
+        return cpus.union(*[core for core in self.topology.cores if core & cpus])
+
+    def counted(self, own: Set) -> tuple[int, int, int]:
+        """Return how many of some CPUs are devices, how many of these are healthy, and how many of those are free."""
+        healthy = frozenset([cpu for cpu, is_healthy in self.devices.items() if is_healthy]) & own
+        return len(own & self.devices.keys()), len(healthy), len(healthy - self.allocated)
+
+    def node_of(self, cpu: int) -> int | None:
+        """Return the NUMA node of a CPU; None for one that is offline."""
+        return next(iter(self.topology.nodes_of([cpu])), None)
+
+
+def _joined(sets: Iterable[Set]) -> Set:
+    return frozenset[int]().union(*sets)

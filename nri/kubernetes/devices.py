@@ -1,0 +1,269 @@
+"""The device plugin: CPUs as devices of the kubelet, by its device plugin API v1beta1.
+
+The kubelet listens on ``kubelet.sock`` in its directory, where a device plugin registers its own socket; the kubelet
+then connects to that, watches the devices, and asks for an allocation when it admits a pod. A kubelet that starts
+removes all sockets there, and knows no device plugin. The reference is the page "Device Plugins" of Kubernetes, and
+pkg/kubelet/cm/devicemanager.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import grpc
+
+from nri.cgroups import render_cpus
+from nri.errors import NRIError, reason_of
+from nri.kubernetes import deviceplugin_pb2 as api
+from nri.plugins.konfine import COUNTED, RESOURCE
+from nri.plugins.konfine.placement import NoRoomError, choose
+from nri.plugins.konfine.record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from nri.kubernetes.cpus import NodeCpus
+
+KUBELET_DIR = "/var/lib/kubelet/device-plugins"
+KUBELET_SOCKET, ENDPOINT = "kubelet.sock", "nri-exclusive-cpu.sock"
+VERSION = "v1beta1"
+
+REGISTERS_WITHIN = 10.0
+"""Seconds that the kubelet has to answer a registration."""
+
+WATCHES_WITHIN = 10.0
+"""Seconds that the kubelet has to watch the devices after it."""
+
+
+class DevicePlugin:
+    """Serves the devices of ``update``, and keeps registered with the kubelet.
+
+    :param directory: the kubelet's, with its socket.
+    :param clock: ``time.monotonic``.
+    """
+
+    def __init__(self, directory: str, clock: Callable[[], float]) -> None:
+        self._directory, self._clock = directory, clock
+        self._socket = os.path.join(directory, ENDPOINT)
+        self._kubelets = os.path.join(directory, KUBELET_SOCKET)
+        self._changed = threading.Condition()
+        self._cpus: NodeCpus | None = None
+        self._devices: list[api.Device] = []
+        self._watchers = 0
+        self._server: Any = None
+        self._identity: object = None  # of our socket and the kubelet's, when we registered
+        self._registered_at = 0.0
+
+    def update(self, cpus: NodeCpus) -> None:
+        """Offer the devices of these CPUs from now on. One that is gone since its CPU is offline is unhealthy."""
+        health = dict.fromkeys(self._offline(cpus), False) | cpus.devices
+        devices = [_device(cpu, cpus.node_of(cpu), is_healthy=health[cpu]) for cpu in sorted(health)]
+        with self._changed:
+            self._cpus = cpus
+            if devices != self._devices:
+                self._devices = devices
+                self._changed.notify_all()
+
+    def _offline(self, cpus: NodeCpus) -> list[int]:
+        return [cpu for cpu in map(_cpu, self._devices) if cpu not in cpus.topology.online]
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether the kubelet watches the devices."""
+        return self._watchers > 0
+
+    def keep_registered(self) -> None:
+        """Listen, and register if the kubelet does not know of the devices: it was restarted, or has hung up.
+
+        :raises NRIError: that is not possible now.
+        """
+        is_same = self._identity == (_identity(self._socket), _identity(self._kubelets))
+        if is_same and (self.is_registered or self._clock() < self._registered_at + WATCHES_WITHIN):
+            return
+        self._identity = None
+        if not os.path.isdir(self._directory):
+            where = "expected the kubelet's directory for device plugins, and in a container its mount"
+            raise NRIError(f"{self._directory} is no directory: {where}")
+        if self._server is None or _identity(self._socket) is None:
+            self._listen()
+        self._register()
+        self._registered_at = self._clock()
+        self._identity = _identity(self._socket), _identity(self._kubelets)
+
+    def close(self) -> None:
+        """Stop listening. The kubelet counts no devices then."""
+        if self._server is not None:
+            self._server.stop(0.5)
+            self._server = None
+        with self._changed:
+            self._changed.notify_all()
+
+    def _listen(self) -> None:
+        self.close()
+        if _is_served(self._socket):
+            raise NRIError(f"{self._socket}: another process listens there; expected to be the only device plugin")
+        unary, stream = grpc.unary_unary_rpc_method_handler, grpc.unary_stream_rpc_method_handler
+        handlers = {
+            name: make(function, request_deserializer=read, response_serializer=_serialized)
+            for name, make, function, read in (
+                ("GetDevicePluginOptions", unary, self._options, api.Empty.FromString),
+                ("ListAndWatch", stream, self._watch, api.Empty.FromString),
+                ("GetPreferredAllocation", unary, self._prefer, api.PreferredAllocationRequest.FromString),
+                ("Allocate", unary, self._allocate, api.AllocateRequest.FromString),
+            )
+        }
+        server = grpc.server(ThreadPoolExecutor(max_workers=16, thread_name_prefix="device-plugin"))
+        server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(f"{VERSION}.DevicePlugin", handlers)])
+        try:
+            server.add_insecure_port(f"unix://{self._socket}")
+            server.start()
+        except RuntimeError as error:
+            raise NRIError(f"{self._socket}: cannot listen there: {error}; expected to be root") from error
+        self._server = server
+
+    def _register(self) -> None:
+        request = api.RegisterRequest(
+            version=VERSION,
+            endpoint=ENDPOINT,
+            resource_name=RESOURCE,
+            options=api.DevicePluginOptions(get_preferred_allocation_available=True),
+        )
+        if _identity(self._kubelets) is None:
+            raise NRIError(f"{self._kubelets} is not there: expected the socket of the kubelet; does it run?")
+        with grpc.insecure_channel(f"unix://{self._kubelets}") as channel:
+            register = channel.unary_unary(
+                f"/{VERSION}.Registration/Register", request_serializer=_serialized, response_deserializer=bytes
+            )
+            try:
+                register(request, timeout=REGISTERS_WITHIN)
+            except grpc.RpcError as error:
+                said = f"{error.code().name}: {error.details()}"
+                raise NRIError(f"{self._kubelets}: the kubelet refuses {RESOURCE}: {said}") from error
+
+    # What the kubelet calls, in threads of gRPC
+
+    def _options(self, _request: api.Empty, _context: grpc.ServicerContext) -> api.DevicePluginOptions:
+        return api.DevicePluginOptions(get_preferred_allocation_available=True)
+
+    def _watch(self, _request: api.Empty, context: grpc.ServicerContext) -> Iterator[api.ListAndWatchResponse]:
+        def wake() -> None:
+            with self._changed:
+                self._changed.notify_all()
+
+        context.add_callback(wake)
+        server, sent = self._server, None
+        with self._changed:
+            self._watchers += 1
+        try:
+            while context.is_active() and server is self._server:
+                with self._changed:
+                    if sent is self._devices:
+                        self._changed.wait()
+                        continue
+                    sent = self._devices
+                yield api.ListAndWatchResponse(devices=sent)
+        finally:
+            with self._changed:
+                self._watchers -= 1
+
+    def _prefer(
+        self, request: api.PreferredAllocationRequest, context: grpc.ServicerContext
+    ) -> api.PreferredAllocationResponse:
+        answer = api.PreferredAllocationResponse()
+        for asked in request.container_requests:
+            free = self._known(asked.available_deviceIDs, context)
+            must = self._known(asked.must_include_deviceIDs, context)
+            if not len(must) <= asked.allocation_size <= len(free | must):
+                _refuse(context, f"{asked.allocation_size} devices: {len(free)} are available, {len(must)} must be")
+            picked = must | self._pick(free - must, asked.allocation_size - len(must), must)
+            answer.container_responses.add(deviceIDs=map(_id, sorted(picked)))
+        return answer
+
+    def _pick(self, free: frozenset[int], count: int, near: frozenset[int]) -> frozenset[int]:
+        """Return CPUs as konfine would choose them; if that cannot be, near each other all the same."""
+        if not count:
+            return frozenset()
+        cpus = self._cpus
+        assert cpus is not None  # noqa: S101 - its devices are known
+        given = cpus.conf.exclusive
+        whole = given.whole_cores and not given.threads
+        try:
+            return choose(cpus.topology, free, count, near=near, whole=whole, spread=given.spread)
+        except NoRoomError:
+            return choose(cpus.topology, free, count, near=near, spread=True)
+
+    def _allocate(self, request: api.AllocateRequest, context: grpc.ServicerContext) -> api.AllocateResponse:
+        answer = api.AllocateResponse()
+        for asked in request.container_requests:
+            listed = self._known(asked.devices_ids, context)
+            try:
+                self._promise(listed)
+            except (NRIError, OSError) as error:
+                context.abort(grpc.StatusCode.UNAVAILABLE, f"konfine's record: {reason_of(error)}")
+            answer.container_responses.add(annotations={COUNTED: render_cpus(listed)})
+        return answer
+
+    def _promise(self, listed: frozenset[int]) -> None:
+        cpus = self._cpus
+        if cpus is not None and listed:
+            with Record(cpus.conf.run, cpus.conf.sys) as record:
+                record.promise(listed, cpus.whole(listed))
+                record.save()
+
+    def _known(self, ids: Iterable[str], context: grpc.ServicerContext) -> frozenset[int]:
+        known = {device.ID for device in self._devices}
+        named = list(ids)
+        if unknown := [name for name in named if name not in known]:
+            _refuse(context, f"device {unknown[0][:63]!r}: expected one of those that are listed")
+        return frozenset([int(name.removeprefix(_CPU)) for name in named])
+
+
+_CPU = "cpu"
+
+
+def _id(cpu: int) -> str:
+    return f"{_CPU}{cpu}"
+
+
+def _device(cpu: int, node: int | None, *, is_healthy: bool) -> api.Device:
+    device = api.Device(ID=_id(cpu), health="Healthy" if is_healthy else "Unhealthy")
+    if node is not None:
+        device.topology.nodes.add(ID=node)
+    return device
+
+
+def _cpu(device: api.Device) -> int:
+    return int(device.ID.removeprefix(_CPU))
+
+
+def _refuse(context: grpc.ServicerContext, why: str) -> NoReturn:
+    context.abort(grpc.StatusCode.INVALID_ARGUMENT, why)
+    raise AssertionError  # abort raises
+
+
+def _serialized(message: Any) -> bytes:
+    return message.SerializeToString()  # type: ignore[no-any-return]
+
+
+def _identity(path: str) -> object:
+    """Return what tells a socket from a later one of its path; None if there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_ctime_ns
+
+
+def _is_served(path: str) -> bool:
+    """Return whether a process listens on a socket. gRPC would take its place."""
+    with socket.socket(socket.AF_UNIX) as asking:
+        asking.settimeout(1)
+        try:
+            asking.connect(path)
+        except (OSError, ValueError):
+            return False
+    return True

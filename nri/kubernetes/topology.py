@@ -1,0 +1,139 @@
+"""The node's NodeResourceTopology: per NUMA node how many CPUs there are, and how many are free; and the pools below.
+
+Schedulers that know NUMA nodes read it, such as the plugin NodeResourceTopologyMatch. The API is
+``topology.node.k8s.io/v1alpha2``: API.md and types.go of github.com/k8stopologyawareschedwg/noderesourcetopology-api.
+The object is applied (server-side apply), so that one request makes or replaces it, and the API server refuses it if
+another exporter has written the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lightkube import ApiError, Client
+from lightkube.generic_resource import create_global_resource
+from lightkube.models.meta_v1 import ObjectMeta
+
+from nri.errors import NRIError
+from nri.plugins.konfine import RESOURCE
+from nri.types.gojson import shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nri.kubernetes.cpus import NodeCpus, Set
+
+MANAGER = "nri-device-plugin"
+
+AT_MOST_EVERY, AT_LEAST_EVERY = 5.0, 300.0
+"""Seconds between two writes: of something new, and of the same."""
+
+_GROUP, _VERSION, _PLURAL = "topology.node.k8s.io", "v1alpha2", "noderesourcetopologies"
+_Topology = create_global_resource(_GROUP, _VERSION, "NodeResourceTopology", _PLURAL)
+
+
+def document(cpus: NodeCpus) -> dict[str, Any]:
+    """Return the zones and attributes of the object."""
+    topology, conf = cpus.topology, cpus.conf
+    reserved = conf.system_reserved
+    zones: list[dict[str, Any]] = []
+    for number, own in topology.nodes.items():
+        allocatable = own - reserved - topology.isolated
+        resources = [_counts("cpu", len(own), len(allocatable), len(allocatable - cpus.alone))]
+        if conf.exclusive.counted:
+            resources.append(_counts(RESOURCE, *cpus.counted(own)))
+        costs = [{"name": f"node-{other}", "value": far} for other, far in topology.distances[number].items()]
+        zones.append({"name": f"node-{number}", "type": "Node", "costs": costs, "resources": resources})
+    for name, own in sorted(cpus.pools.items()):
+        zones.append(_pool(name, own, cpus))
+    given = conf.exclusive
+    attributes = {
+        "policy": "konfine",
+        "systemReserved": len(reserved),
+        "isolated": given.isolated,
+        "minShared": given.min_shared,
+        "spread": given.spread,
+        "threads": given.threads,
+        "wholeCores": given.whole_cores,
+    }
+    listed = [{"name": f"konfine.nri.io/{name}", "value": str(value).lower()} for name, value in attributes.items()]
+    return {"zones": zones, "attributes": listed}
+
+
+def _pool(name: str, own: Set, cpus: NodeCpus) -> dict[str, Any]:
+    entries = [entry for entry in cpus.record.containers.values() if entry.get("pool") == name]
+    left = max(0, 1000 * len(own) - sum([entry.get("milli", 0) for entry in entries]))
+    zone: dict[str, Any] = {"name": f"pool-{name}", "type": "Pool"}
+    if len(nodes := cpus.topology.nodes_of(own)) == 1:
+        zone["parent"] = f"node-{nodes[0]}"
+    return zone | {"resources": [_counts("cpu", len(own), len(own), f"{left}m")]}
+
+
+def _counts(name: str, capacity: int, allocatable: int, available: int | str) -> dict[str, str]:
+    return {
+        "name": name,
+        "capacity": str(capacity),
+        "allocatable": str(allocatable),
+        "available": str(available),
+    }
+
+
+class TopologyWriter:
+    """Writes the object of one node, as often as it may and must.
+
+    :param node: the node's name in the cluster.
+    :param clock: ``time.monotonic``.
+    :ivar written: when it was written, by the clock; None if it was not.
+    """
+
+    def __init__(self, node: str, clock: Callable[[], float]) -> None:
+        self._node, self._clock = node, clock
+        self._client: Client | None = None
+        self._content: dict[str, Any] = {}
+        self.written: float | None = None
+
+    def write(self, cpus: NodeCpus) -> None:
+        """Write the object if it is due.
+
+        :raises NRIError: the API server refuses it, or is away.
+        """
+        content, now = document(cpus), self._clock()
+        if self.written is not None:
+            since = now - self.written
+            if since < (AT_LEAST_EVERY if content == self._content else AT_MOST_EVERY):
+                return
+        labels = {"app.kubernetes.io/managed-by": MANAGER}
+        made = _Topology(metadata=ObjectMeta(name=self._node, labels=labels), **content)
+        self._try("written", lambda client: client.apply(made, field_manager=MANAGER))
+        self._content, self.written = content, self._clock()
+
+    def remove(self) -> None:
+        """Delete the object, which nobody keeps up from now on.
+
+        :raises NRIError: as for ``write``.
+        """
+        self._try("deleted", lambda client: client.delete(_Topology, self._node))
+
+    def _try(self, done: str, call: Callable[[Client], object]) -> None:
+        what = f"NodeResourceTopology {self._node} cannot be {done}"
+        try:
+            if self._client is None:
+                self._client = Client()
+            call(self._client)
+        except ApiError as error:
+            code, said = error.response.status_code, shorten(str(error), 300)
+            fix = _FIXES.get(code, "")
+            if code == 404 and done == "deleted":
+                return
+            raise NRIError(f"{what}: {code}: {said}{fix and f'; expected {fix}'}") from error
+        except Exception as error:  # lightkube lets those of its HTTP library through
+            self._client = None
+            said = shorten(f"{type(error).__name__}: {error}", 300)
+            raise NRIError(f"{what}: {said}; expected the API server of a cluster, and a service account") from error
+
+
+_FIXES = {
+    403: f"the service account to be allowed create, patch and delete of {_PLURAL}.{_GROUP}",
+    404: f"the CustomResourceDefinition of {_GROUP}/{_VERSION}",
+    409: "no other exporter of this node's topology, such as that of node-feature-discovery",
+}

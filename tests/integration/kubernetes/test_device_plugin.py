@@ -1,0 +1,176 @@
+"""The kubelet's side of the device plugin: it restarts, hangs up, asks wrongly, refuses, and answers late."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+
+from nri.plugins.konfine import COUNTED, RESOURCE, Konfine
+from nri.testing import Pod, invoke
+from tests.support.waiting import until
+
+if TYPE_CHECKING:
+    from tests.integration.kubernetes.conftest import Counting
+
+
+def test_container_that_was_counted_has_its_cpus(node: Counting) -> None:
+    node.start("web")
+    node.look()
+    node.kubelet.until_listed(7)
+    (registration,) = node.kubelet.registrations
+    assert (registration.version, registration.resource_name) == ("v1beta1", RESOURCE)
+    assert {name: nodes for name, (_, nodes) in node.kubelet.devices.items()} == {
+        f"cpu{cpu}": [0 if cpu in (0, 1, 4, 5) else 1] for cpu in range(1, 8)
+    }
+    answer = node.kubelet.admit(4)  # the kubelet has no topology manager here: the preference is one NUMA node
+    assert answer == {COUNTED: "2-3,6-7"}
+    pod = Pod("db", namespace="shop")
+    request = pod.container("main", annotations=answer).request("create", conf=node.conf)
+    node.make_cgroup(pod.containers[0].cgroup)
+    result = invoke(Konfine(), request)
+    assert (result.error, result.metadata["cpus"]) == ("", "2-3,6-7")
+    assert node.cpus("web") == "0-1,4-5"
+
+
+def test_cpus_given_by_annotation_are_not_counted(node: Counting) -> None:
+    node.start("db/main", ask=3)
+    node.look()
+    node.kubelet.until_listed(4)
+    assert len(node.kubelet.devices) == 7
+    node.kubelet.admit(2)
+    assert "asks for 3 CPUs alone" in node.refusal("more", ask=3)  # 5 are left: two are promised, one stays shared
+    node.start("more", ask=2)
+    node.look()
+    node.kubelet.until_listed(2)
+    assert node.kubelet.free == []
+
+
+def test_offline_cpu_and_changed_conf_reach_the_kubelet(node: Counting) -> None:
+    node.look()
+    node.kubelet.until_listed(7)
+    (node.root / "sys/devices/system/cpu/online").write_text("0-6\n")
+    node.look()
+    node.kubelet.until_listed(6)
+    assert node.kubelet.devices["cpu7"] == ("Unhealthy", [])
+    node.configure(systemReserved=[0, 1])
+    node.look()
+    node.kubelet.until_listed(4)
+    node.configure(exclusive={})
+    node.look()
+    node.kubelet.until_listed(0)
+    assert node.agent.problems() == [
+        f"configuration: no entry of konfine has exclusive.counted; expected one, for {RESOURCE}"
+    ]
+
+
+def test_kubelet_that_restarts_or_hangs_up_gets_the_devices_again(node: Counting) -> None:
+    node.look()
+    node.kubelet.until_listed(7)
+    node.kubelet.restart()
+    node.look()
+    node.kubelet.until_listed(7)
+    node.kubelet.hang_up()
+    node.kubelet.devices = {}
+    until(lambda: not node.agent.is_registered, "the end of the stream")
+    node.look(after=11)
+    node.kubelet.until_listed(7)
+    assert len(node.kubelet.registrations) == 3
+    assert node.said == []
+
+
+def test_each_fault_is_one_line_and_tried_again(node: Counting) -> None:
+    directory = node.root / "kubelet"
+    node.kubelet.stop()
+    (directory / "kubelet.sock").unlink(missing_ok=True)
+    node.look()
+    assert node.said.pop().startswith(
+        f"kubelet: {directory}/kubelet.sock is not there: expected the socket of the kub"
+    )
+    node.look(after=0.5)
+    node.kubelet.start()
+    node.kubelet.refusal = grpc.StatusCode.UNIMPLEMENTED
+    node.look(after=10)
+    assert "the kubelet refuses nri.io/exclusive-cpu: UNIMPLEMENTED: no such plugin is wanted here" in node.said.pop()
+    for _ in range(10):
+        node.look(after=60)
+    assert node.said == []
+    tries = len(node.kubelet.registrations)
+    node.look(after=29)  # at the longest pause
+    node.kubelet.refusal = None
+    assert len(node.kubelet.registrations) == tries
+    node.look(after=2)
+    node.kubelet.until_listed(7)
+    assert node.said == ["kubelet: well again"]
+
+
+def test_missing_directory_is_named(node: Counting) -> None:
+    missing = str(node.root / "none")
+    node.agent = node.new_agent(kubelet=missing)
+    node.look()
+    assert node.said[-1].startswith(f"kubelet: {missing} is no directory: expected the kubelet's directory")
+
+
+def test_another_process_at_the_endpoint_keeps_it(node: Counting) -> None:
+    path = str(node.root / "kubelet/nri-exclusive-cpu.sock")
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(path)
+        other.listen()
+        node.look()
+        assert node.said == [f"kubelet: {path}: another process listens there; expected to be the only device plugin"]
+    node.look(after=60)  # what it has left is no obstacle
+    node.kubelet.until_listed(7)
+
+
+def test_kubelet_that_answers_late_is_waited_for(node: Counting) -> None:
+    node.kubelet.answers.clear()
+    threading.Timer(0.5, node.kubelet.answers.set).start()
+    node.look()
+    node.kubelet.until_listed(7)
+    assert node.said == []
+
+
+@pytest.mark.parametrize(
+    ("available", "count", "must"),
+    [(["cpu1"], 2, ()), (["cpu1", "cpu2"], 1, ("cpu3", "cpu4")), (["cpu99"], 1, ()), (["1"], 1, ()), ([], -1, ())],
+)
+def test_kubelet_that_asks_for_what_there_is_not_gets_an_error(
+    node: Counting, available: list[str], count: int, must: tuple[str, ...]
+) -> None:
+    node.look()
+    node.kubelet.until_listed(7)
+    with pytest.raises(grpc.RpcError, match="INVALID_ARGUMENT"):
+        node.kubelet.prefer(available, count, must)
+    with pytest.raises(grpc.RpcError, match="expected one of those that are listed"):
+        node.kubelet.allocate(["cpu1", "gpu0"])
+
+
+def test_preference_is_konfines_and_has_what_it_must(node: Counting) -> None:
+    node.look()
+    node.kubelet.until_listed(7)
+    every = [f"cpu{cpu}" for cpu in range(1, 8)]
+    assert node.kubelet.prefer(every, 2) in (["cpu1", "cpu5"], ["cpu2", "cpu6"], ["cpu3", "cpu7"])
+    assert node.kubelet.prefer(every, 2, ("cpu6",)) == ["cpu2", "cpu6"]
+    assert node.kubelet.prefer(every, 0) == []
+    assert len(node.kubelet.prefer(every, 6)) == 6  # of no single node: near each other all the same
+
+
+def test_record_that_cannot_be_kept_refuses_the_pod(node: Counting) -> None:
+    node.look()
+    node.kubelet.until_listed(7)
+    (node.root / "run").write_text("no directory")
+    with pytest.raises(grpc.RpcError, match="UNAVAILABLE"):
+        node.kubelet.allocate(["cpu1"])
+
+
+def test_damaged_record_changes_nothing_until_konfine_has_made_it_again(node: Counting) -> None:
+    node.start("db/main", ask=3)
+    node.look()
+    node.kubelet.until_listed(4)
+    node.record.write_text("x")
+    node.look()
+    assert "konfine's record: it was damaged" in node.said.pop()
+    assert len(node.kubelet.healthy) == 4
