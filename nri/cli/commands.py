@@ -29,8 +29,13 @@ COMMANDS = {
 }
 """The commands with their texts in ``nri --help``. Each is a module here, with a click command."""
 
-EXTRAS = {"grpc": "kubernetes", "lightkube": "kubernetes", "prometheus_client": "metrics"}
-"""The extras that have the libraries of single commands."""
+EXTRAS = {
+    "grpc": "kubernetes",
+    "lightkube": "kubernetes",
+    "nri.cli.device_plugin": "kubernetes",
+    "prometheus_client": "metrics",
+}
+"""The extras that have the libraries of single commands; a compiled ``nri`` lacks one of the commands, too."""
 
 
 class Commands(click.Group):

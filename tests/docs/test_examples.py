@@ -41,7 +41,7 @@ from nri.plugins.clearcfs import ClearCFS
 from nri.plugins.device_injector import DeviceInjector
 from nri.plugins.hook_injector import HookInjector
 from nri.plugins.hook_injector.hook_files import read_file
-from nri.plugins.konfine import EXCLUSIVE, Konfine
+from nri.plugins.konfine import EXCLUSIVE, RESOURCE, Konfine
 from nri.plugins.logger import Logger
 from nri.plugins.qos import QoS
 from nri.plugins.ulimit_adjuster import UlimitAdjuster
@@ -194,8 +194,12 @@ def check_hooks_file(value: Any, file: Path) -> None:
 
 
 def check_pod(block: Block) -> None:
-    """A pod's annotations are each what a plugin acts on."""
+    """A pod's annotations are each what a plugin acts on; one without any requests the device plugin's resource."""
     pod = yaml.safe_load(block.text)
+    if "annotations" not in pod["metadata"]:
+        (container,) = pod["spec"]["containers"]
+        assert {RESOURCE} <= container["resources"]["requests"].keys() == container["resources"]["limits"].keys()
+        return
     name = {"io.kubernetes.cri.container-name": "web"}
     for key, value in pod["metadata"]["annotations"].items():
         request = Request(state="setup", id="a", spec=Spec(annotations={**name, key: value}), extensions=EXTENSIONS)

@@ -59,7 +59,8 @@ def test_life_beside_a_kubelet(node: Counting, api_server: ApiServer) -> None:
         assert child.wait(SOON) == 0
     assert api_server.objects == {}
     assert not node.agent.problems()
-    assert {name for name, _ in series} >= {f"nri_device_plugin_{name}" for name in ("registered", "faults")}
+    page = (Path(SOURCE) / "docs/counted-cpus.md").read_text()
+    assert {name for name, _ in series} == {*re.findall(r"^\| `(nri_device_plugin_\w+)`", page, re.MULTILINE)}
     assert said.read_text().count("\n") == 3  # where it serves, the refusal, its end
 
 

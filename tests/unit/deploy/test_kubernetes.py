@@ -10,6 +10,8 @@ import pytest
 import yaml
 
 from nri import config
+from nri.cli.device_plugin import HEALTH, device_plugin
+from nri.kubernetes.devices import KUBELET_DIR
 from nri.v1bridge import BridgeOptions
 from nri.v1bridge.serving import LAST_CALLS
 from nri.v2.stub import DEFAULT_SOCKET
@@ -74,6 +76,48 @@ def test_metrics_are_a_container_without_rights_beside_the_bridge(overlay: str, 
     assert metrics["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     assert {each["image"] for each in spec["initContainers"] + spec["containers"]} == {"my/nri:9"}
     assert {mount["name"] for mount in metrics["volumeMounts"]} <= {volume["name"] for volume in spec["volumes"]}
+
+
+@pytest.mark.parametrize("overlay", WITH_BRIDGE)
+@pytest.mark.parametrize("suffix", ["", "-canary"])
+def test_device_plugin_has_the_kubelets_directory_and_only_with_topology_a_token(
+    overlay: str, suffix: str, tmp_path: Path
+) -> None:
+    parts: dict[str, Any] = {"resources": [os.path.relpath(KUBERNETES / "overlays" / overlay, tmp_path)]}
+    parts |= {"nameSuffix": suffix, "images": [{"name": "registry.example.com/nri-device-plugin", "newTag": "9"}]}
+    built = {}
+    for added in (["cpus"], ["cpus", "topology"]):
+        parts["components"] = [os.path.relpath(KUBERNETES / f"components/{name}", tmp_path) for name in added]
+        (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(parts))
+        built = {each["kind"]: each for each in kustomize.build(tmp_path)}
+        spec = built["DaemonSet"]["spec"]["template"]["spec"]
+        (cpus,) = [each for each in spec["containers"] if each["name"] == "cpus"]
+        paths = {volume["name"]: volume.get("hostPath", {}).get("path") for volume in spec["volumes"]}
+        mounted = {
+            mount["mountPath"]: (paths[mount["name"]], mount.get("readOnly", False)) for mount in cpus["volumeMounts"]
+        }
+        token = {"/var/run/secrets/kubernetes.io/serviceaccount": (None, True)} if "topology" in added else {}
+        assert mounted == token | {
+            KUBELET_DIR: (KUBELET_DIR, False),
+            "/etc/nri": ("/etc/nri", True),
+            "/var/run/nri": ("/var/run/nri", False),
+        }
+        assert cpus["image"] == "registry.example.com/nri-device-plugin:9"
+        assert (cpus["securityContext"]["runAsUser"], cpus["securityContext"]["capabilities"]) == (
+            0,
+            {"drop": ["ALL"]},
+        )
+        assert cpus["readinessProbe"]["httpGet"] == {"path": HEALTH, "port": cpus["ports"][0]["name"]}
+        assert ["--node" in " ".join(cpus["args"])] == ["topology" in added]
+        assert device_plugin.make_context("device-plugin", list(cpus["args"])).params["listen"] == "$(NODE_IP):10754"
+        assert not spec["automountServiceAccountToken"]
+    account, role, binding = (built[kind] for kind in ("ServiceAccount", "ClusterRole", "ClusterRoleBinding"))
+    assert spec["serviceAccountName"] == account["metadata"]["name"] == f"nri-device-plugin{suffix}"
+    assert binding["subjects"][0] | account["metadata"] == binding["subjects"][0]
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    (rule,) = role["rules"]
+    assert rule["verbs"] == ["create", "patch", "delete"]
+    assert (rule["apiGroups"], rule["resources"]) == (["topology.node.k8s.io"], ["noderesourcetopologies"])
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
