@@ -122,7 +122,7 @@ class DevicePlugin:
             server.add_insecure_port(f"unix://{self._socket}")
             server.start()
         except RuntimeError as error:
-            raise NRIError(f"{self._socket}: cannot listen there: {error}; expected to be root") from error
+            raise NRIError(f"{self._socket}: cannot listen there: {error}; expected to be allowed to") from error
         self._server = server
 
     def _register(self) -> None:
@@ -142,7 +142,7 @@ class DevicePlugin:
                 register(request, timeout=REGISTERS_WITHIN)
             except grpc.RpcError as error:
                 said = f"{error.code().name}: {error.details()}"
-                raise NRIError(f"{self._kubelets}: the kubelet refuses {RESOURCE}: {said}") from error
+                raise NRIError(f"{self._kubelets}: the kubelet does not take {RESOURCE}: {said}") from error
 
     # What the kubelet calls, in threads of gRPC
 

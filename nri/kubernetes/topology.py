@@ -108,7 +108,7 @@ class TopologyWriter:
         self._content, self.written = content, self._clock()
 
     def remove(self) -> None:
-        """Delete the object, which nobody keeps up from now on.
+        """Delete the object, which no one keeps up from now on.
 
         :raises NRIError: as for ``write``.
         """

@@ -94,7 +94,10 @@ def test_each_fault_is_one_line_and_tried_again(node: Counting) -> None:
     node.kubelet.start()
     node.kubelet.refusal = grpc.StatusCode.UNIMPLEMENTED
     node.look(after=10)
-    assert "the kubelet refuses nri.io/exclusive-cpu: UNIMPLEMENTED: no such plugin is wanted here" in node.said.pop()
+    assert (
+        "the kubelet does not take nri.io/exclusive-cpu: UNIMPLEMENTED: no such plugin is wanted here"
+        in node.said.pop()
+    )
     for _ in range(10):
         node.look(after=60)
     assert node.said == []
@@ -112,6 +115,22 @@ def test_missing_directory_is_named(node: Counting) -> None:
     node.agent = node.new_agent(kubelet=missing)
     node.look()
     assert node.said[-1].startswith(f"kubelet: {missing} is no directory: expected the kubelet's directory")
+
+
+def test_socket_that_no_kubelet_serves_and_one_that_cannot_be_made_are_named(node: Counting) -> None:
+    node.kubelet.stop()
+    with socket.socket(socket.AF_UNIX) as left:
+        path = node.root / "kubelet/kubelet.sock"
+        path.unlink(missing_ok=True)
+        left.bind(str(path))
+    node.look()
+    assert f"{path}: the kubelet does not take nri.io/exclusive-cpu: UNAVAILABLE" in node.said[-1]
+    long = node.root / ("x" * 100)
+    long.mkdir()
+    node.agent = node.new_agent(kubelet=str(long))
+    node.look()
+    assert f"{long}/nri-exclusive-cpu.sock: cannot listen there: " in node.said[-1]
+    node.kubelet.start()
 
 
 def test_another_process_at_the_endpoint_keeps_it(node: Counting) -> None:

@@ -285,6 +285,10 @@ def test_other_period_is_a_property_too(
     cgroup.write("cpu.max", Quota(10000, 30000))
     assert systemd.properties[SCOPE]["CPUQuotaPerSecUSec"] == 333334
     assert systemd.properties[SCOPE]["CPUQuotaPeriodUSec"] == 30000
+    unit = Systemd(str(systemd.run)).tell(CONTAINER, lambda unit: unit)
+    assert unit is not None
+    assert [unit.set_quota(Quota(quota, 30000)) for quota in (10000, 20000, 20000)] == [False, True, False]
+    cgroup.write("cpu.max", Quota(10000, 30000))
     cgroup.write("cpu.max", Quota(None, 30000))
     assert systemd.properties[SCOPE]["CPUQuotaPerSecUSec"] == INFINITY
     real = knobs.write

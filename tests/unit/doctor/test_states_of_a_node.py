@@ -13,6 +13,7 @@ import pytest
 
 from nri.config import refused
 from nri.config.in_use import InUse
+from nri.doctor import engines
 from nri.doctor.examination import SELECTOR
 from nri.doctor.node import MAX_FILE, Node, reason, without_secrets
 from tests.support import status_documents as documents
@@ -361,6 +362,14 @@ def test_the_log_of_a_bridge_that_has_ended_is_shown(node: ScratchNode) -> None:
     node.well().write("/var/log/nri/v1bridge.log", "the last line\n")
     node.status = None
     assert node.examine()[1] == ["the last line"]
+
+
+def test_bug_of_a_subject_costs_no_other_finding(node: ScratchNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "look", lambda *_: 1 / 0)
+    found, _ = node.well().examine()
+    (unseen,) = [finding for finding in found if finding.level == "unseen"]
+    assert (unseen.text, unseen.fix) == ("nri doctor failed here: ZeroDivisionError", "please report this as a bug")
+    assert "cgroup v2" in {finding.text for finding in found}
 
 
 def test_nothing_is_wrong_with_a_node_that_is_well(node: ScratchNode) -> None:

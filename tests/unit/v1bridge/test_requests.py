@@ -103,6 +103,21 @@ def test_container_has_its_pods_annotations_below_its_own(release: str) -> None:
     assert "io.kubernetes.cri.sandbox-log-directory" in request["spec"]["annotations"]
 
 
+@pytest.mark.parametrize(
+    ("of_pod", "own"),
+    [
+        ({"a": "1", "b": "2"}, ("c",)),
+        ({"a": "2"}, ("b", "c")),  # the value is no matter: the pod states it
+        ({}, ()),  # its annotations are not known
+    ],
+)
+def test_own_annotations_are_those_that_the_pod_does_not_state(of_pod: dict[str, str], own: tuple[str, ...]) -> None:
+    pod = api.PodSandbox(id="6efd", annotations=of_pod)
+    container = api.Container(id="1f92", annotations={"c": "3", "a": "1", "b": "2"})
+    assert Subject(pod, container).request(State.CREATE).own_annotations == own
+    assert Subject(pod).request(State.CREATE).own_annotations == ()
+
+
 def test_messages_with_little_make_requests_with_little() -> None:
     pod = api.PodSandbox(id="6efd", pid=4711)
     little = {"version": "0.1", "state": "delete", "id": "6efd", "sandboxID": "6efd", "spec": {"resources": None}}
