@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +45,15 @@ def script(containerd: Containerd, name: str, body: str) -> None:
     path.chmod(0o755)
 
 
-def create(cri: Cri, pod: str) -> str:
+def create(cri: Cri, pod: str, annotations: Mapping[str, str] | None = None) -> str:
     """Create a container with a quota of half a CPU; return its id."""
     return cri.create_container(
-        pod, "app", image=image.NAME, command=image.FOREVER, cpu_quota=50_000, cpu_period=100_000
+        *(pod, "app"),
+        image=image.NAME,
+        command=image.FOREVER,
+        cpu_quota=50_000,
+        cpu_period=100_000,
+        annotations=annotations,
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 from harness.containerd.bridged import configure, create, knob, log
 from harness.containerd.cri import Cri
 from harness.containerd.instance import Containerd
-from nri.plugins.konfine import EXCLUSIVE
+from nri.plugins.konfine import COUNTED, EXCLUSIVE
 from nri.v2.api.runtimes import nri_version
 from tests.e2e import unreserved
 from tests.support.waiting import until, wait_until
@@ -206,6 +206,23 @@ def test_container_that_starts_again_in_its_pod_has_its_cpu_again(containerd: Co
 
     both = start(cri, "both", {EXCLUSIVE: "1+shared"})
     assert [knob(containerd, each, "cpuset.cpus") for each in (both, web)] == ["0-1", "1"]
+
+
+@pytest.mark.usefixtures("one_gives_out_cpus", "two_cpus")
+def test_counted_container_has_its_cpu_and_a_pod_that_states_it_has_none(containerd: Containerd, cri: Cri) -> None:
+    counted = {"systemReserved": list(range(2, os.cpu_count() or 2)), "exclusive": {"counted": True}}
+    configure(containerd, {"type": "konfine", "states": ["setup", "update"], "conf": counted})
+    allocated = {COUNTED: "1"}  # the kubelet puts the device plugin's answer into the container's configuration
+    lying = create(cri, cri.run_pod("web", labels=SHOP, annotations=allocated), allocated)
+    cri.start(lying)
+    assert knob(containerd, lying, "cpuset.cpus") == "0-1"
+    until(lambda: f"{COUNTED}: it is the pod's, not the kubelet's" in log(containerd), "the line of the event")
+
+    db = create(cri, cri.run_pod("db", labels=SHOP), allocated)
+    cri.start(db)
+    assert [knob(containerd, each, "cpuset.cpus") for each in (db, lying)] == ["1", "0"]
+    cri.update_resources(db, cpu_quota=40_000, cpu_period=100_000)
+    assert [knob(containerd, each, "cpuset.cpus") for each in (db, lying)] == ["1", "0"]
 
 
 # A policy that changes under a running container
