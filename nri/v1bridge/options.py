@@ -57,6 +57,12 @@ class BridgeOptions(
         default=False,
     )
     record_dir: str = host_fields.RECORD_DIR
+    nice: int = fields.integer(
+        "nice value that bridge and plugins run at, if theirs is higher and may be lowered (CAP_SYS_NICE)",
+        -20,
+        19,
+        default=-10,
+    )
     log_file: str = fields.path("file that the log is appended to (mode 0600)", default="")
     doubts: ClassVar[tuple[str, ...]] = ()
     """Why these are not the options that an operator has given; then no configuration is known."""

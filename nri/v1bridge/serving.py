@@ -89,6 +89,7 @@ def _serve(path: str, index: str, options: BridgeOptions, *, launched: bool, has
     def adopt(text: str) -> BridgeOptions:
         options, faults = adopt_options(text)
         begin_log(options)
+        _raise_priority(options.nice)
         for fault in faults:
             log.error("bridge options: %s", fault)
         if not locks:  # launched, and configured for the first time
@@ -105,6 +106,8 @@ def _serve(path: str, index: str, options: BridgeOptions, *, launched: bool, has
     runner = stub.Runner(bridge, path=path, name=name, index=index, build=describe())
     begin_log(options, is_final=not launched or has_file)
     log.info("v1bridge %s", describe())
+    if not launched or has_file:
+        _raise_priority(options.nice)
 
     # A thread waits for these signals, and all others block them. A Python handler would run in this thread, and only
     # after its blocking read has returned, with the next event. Plugins start with the signals unblocked.
@@ -125,6 +128,20 @@ def _serve(path: str, index: str, options: BridgeOptions, *, launched: bool, has
     bridge.close()
     for lock in locks:
         lock.release()
+
+
+def _raise_priority(nice: int) -> None:
+    """Have all threads, and what they start, run at a nice value, if theirs is higher: setpriority(2).
+
+    The start of each container of the node waits for the bridge, which needs a millisecond at a time. Its plugins
+    inherit the value: a busy node would make each wait as long. Their deadline bounds what they take of others.
+    """
+    try:
+        for thread in os.listdir("/proc/self/task"):
+            if os.getpriority(os.PRIO_PROCESS, int(thread)) > nice:
+                os.setpriority(os.PRIO_PROCESS, int(thread), nice)
+    except OSError as error:  # no CAP_SYS_NICE, as in a container; or no /proc
+        log.debug("priority: nice %d is not possible: %s", nice, error.strerror)
 
 
 def _limit_heaps() -> None:

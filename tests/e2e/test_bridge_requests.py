@@ -68,7 +68,10 @@ def test_requests_equal_the_recorded_ones(containerd_v2: Release, installed: Pat
     assert container_delete.pop("prevResult")["plugin"] == pod_delete.pop("prevResult")["plugin"] == "keeper"
     for mine, what in ((container_create, "container-create"), (container_delete, "container-delete")):
         expected = recorded_on(containerd_v2, what)
-        # Better: the pod's annotations are the container's as well.
+        # Better: the pod's annotations are the container's as well, and those that are its own are known.
+        expected["ownAnnotations"] = sorted(
+            expected["spec"]["annotations"].keys() - of_pod["spec"]["annotations"].keys()
+        )
         expected["spec"]["annotations"] = of_pod["spec"]["annotations"] | expected["spec"]["annotations"]
         assert without_numbers(alike(mine, ids, parent)) == without_numbers(expected), what
     # Better: a pod's end is told with all that its beginning was. The adapter had no pid, and on 1.7 next to nothing.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from nri.v1bridge import serving
 from nri.v2 import api
 from nri.v2.stub import runner
 from nri.v2.ttrpc import StatusError
@@ -131,6 +134,42 @@ def test_invalid_socket_is_one_line(bridge: BridgeProcess) -> None:
     environment = {"NRI_PLUGIN_NAME": "v1bridge", "NRI_PLUGIN_IDX": "10", "NRI_PLUGIN_SOCKET": "999"}
     why = "descriptor 999 is not a connected socket: Bad file descriptor"
     assert why in bridge.refusal(environment=environment)
+
+
+# Priority
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="raising a priority needs CAP_SYS_NICE")
+@pytest.mark.parametrize(("nice", "expected"), [(-7, -7), (5, 0)])
+@pytest.mark.parametrize("launched", [True, False])
+def test_bridge_and_its_plugins_run_at_the_priority_of_the_options(
+    host: Host, bridge: BridgeProcess, launched: bool, nice: int, expected: int
+) -> None:
+    host.script("nicer", f"#!/bin/sh\nnice > {host.root}/nice\necho '{{}}'\n")
+    host.configure(plugin("nicer"))
+    bridge.changes["nice"] = nice
+    if launched:
+        runtime = bridge.launch()
+        runtime.start(config=bridge.settings(nice=nice))
+    else:
+        runtime = bridge.serve()
+    start_container(runtime)
+    threads = os.listdir(f"/proc/{bridge.pid}/task")
+    assert len(threads) > 2
+    assert {os.getpriority(os.PRIO_PROCESS, int(thread)) for thread in threads} == {expected}
+    assert (host.root / "nice").read_text() == f"{expected}\n"
+
+
+def test_priority_that_may_not_be_raised_is_one_debug_line(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: int) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "setpriority", refuse)
+    with caplog.at_level("DEBUG", "nri.v1bridge"):
+        serving._raise_priority(-20)
+    assert caplog.messages == ["priority: nice -20 is not possible: Operation not permitted"]
 
 
 # From outside

@@ -16,6 +16,7 @@ GOOD = [
     ("resident", False, "resident", False),
     ("checkOwner", False, "check_owner", False),
     ("lateCreate", False, "late_create", False),
+    ("nice", 0, "nice", 0),
     ("reapply", True, "reapply", True),
     ("recordDir", "/run/other", "record_dir", "/run/other"),
     ("logFile", "/var/log/nri.log", "log_file", "/var/log/nri.log"),
@@ -37,6 +38,7 @@ BAD = [
     ("reapply", 1, "reapply: found the number 1, expected true or false"),
     ("lateCreate", "true", "lateCreate: found the string 'true', expected true or false"),
     ("recordDir", "run/nri", f"recordDir: found the string 'run/nri', {PATH}"),
+    ("nice", -21, "nice: found the number -21, expected an integer, -20 to 19"),
     ("logLevel", "trace", "logLevel: found the string 'trace', expected one of debug, info, warning, error"),
 ]
 

@@ -102,7 +102,8 @@ def test_checked_in_modules_are_what_protoc_makes(tmp_path: Path) -> None:
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     made = {str(path.relative_to(tmp_path)): path.read_text() for path in tmp_path.rglob("*_pb2.py*")}
-    paths = [path for package in ("api", "ttrpc") for path in (ROOT / "nri/v2" / package).glob("*_pb2.py*")]
+    packages = ("nri/kubernetes", "nri/v2/api", "nri/v2/ttrpc")
+    paths = [path for package in packages for path in (ROOT / package).glob("*_pb2.py*")]
     there = {str(path.relative_to(ROOT)): path.read_text() for path in paths}
     differ = sorted(path for path in made.keys() | there.keys() if made.get(path) != there.get(path))
     assert not differ, f"run tools/protoc (grpcio-tools is {version}; pyproject.toml's extra `protos` says which)"
