@@ -182,19 +182,27 @@ class Resident(Asked):
         :raises BrokenOffError: when the exchange fails.
         """
         started = time.monotonic()
+        self._status, self.sent = None, 0
         try:
             with Pipes() as pipes:
-                rights = memoryview(array("i", pipes.theirs)).cast("B")
-                self._control.sendmsg([INVOKE], [(SOL_SOCKET, SCM_RIGHTS, rights)], MSG_DONTWAIT)
+                pause = BEGUN_WITHIN, self._kill_if_unread
+                conversation = Conversation(self, pipes.ours, request, log, stop=stop, meanwhile=pause)
+                pipes.ours = []  # the conversation's
+                try:
+                    conversation.begin()
+                    rights = memoryview(array("i", pipes.theirs)).cast("B")
+                    self._control.sendmsg([INVOKE], [(SOL_SOCKET, SCM_RIGHTS, rights)], MSG_DONTWAIT)
+                except OSError:
+                    conversation.close()
+                    raise
                 self._stdin = pipes.theirs.pop(0)
         except OSError as error:
             self.end()
             raise NotBegunError from error
-        self._is_ready, self._status, self.sent = False, None, 0
+        self._is_ready = False
         self.answers += 1
         try:
-            pause = BEGUN_WITHIN, self._kill_if_unread
-            output = Conversation(self, pipes.ours, request, log, stop=stop, meanwhile=pause).run(deadline)
+            output = conversation.run(deadline)
         finally:
             os.close(self._stdin)
         now = time.monotonic()

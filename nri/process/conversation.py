@@ -228,6 +228,16 @@ class Conversation:
             self._ends.register(fd, select.POLLIN)
         self._ends_within = asked.is_quick * 5 * _ENDS_SOON
 
+    def begin(self) -> None:
+        """Write what stdin takes at once: a process that is told of it later finds it there, and is woken once."""
+        self._write()
+
+    def close(self) -> None:
+        """Close the pipes."""
+        for fd in self._open:
+            os.close(fd)
+        self._open.clear()
+
     def run(self, deadline: float) -> Output:
         """Write and read until the answer ends, or must end; then end the process if it must end.
 
@@ -247,8 +257,7 @@ class Conversation:
             raise BrokenOffError(error.errno, error.strerror) from error
         finally:
             self._meanwhile = None  # it may refer to the owner of this object
-            for fd in self._open:
-                os.close(fd)
+            self.close()
         if len(self._written) > MAX_OUTPUT:
             output.stopped = output.stopped or "output"
         self._lines.finish()
@@ -266,7 +275,8 @@ class Conversation:
 
     def _exchange(self, deadline: float) -> str:
         """Return the reason for ending the process, as in ``Output``; "" if the answer has ended."""
-        self._write()
+        if self._stdin in self._open:
+            self._write()
         while True:
             left = deadline - time.monotonic()
             if left <= 0:
@@ -309,7 +319,7 @@ class Conversation:
                 self._asked.sent += written
                 self._left = self._left[written:]
         except BlockingIOError:
-            self._poll.register(self._stdin, select.POLLOUT)
+            self._poll.register(self._stdin, select.POLLOUT)  # again makes no difference
             return
         except OSError:  # the process does not read the rest; its output shows whether that is a fault
             self._left = self._left[:0]

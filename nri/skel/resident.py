@@ -290,13 +290,18 @@ def _priority() -> tuple[object, ...]:
     return (*fields[16:17], *fields[37:39], _content("oom_score_adj"))
 
 
-def _content(name: str, size: int = -1) -> bytes:
-    """Return a file of this process; only its first *size* bytes if the kernel takes long for all."""
+def _content(name: str, size: int = 65536) -> bytes:
+    """Return a file of this process, as much as one read gives; *size* if the kernel takes long for more."""
     try:
-        with open(f"/proc/self/{name}", "rb", buffering=0) as file:
-            return file.read(size) or b""
+        file = os.open(f"/proc/self/{name}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return b""  # a kernel without this file
+    try:
+        return os.read(file, size)
+    except OSError:
+        return b""
+    finally:
+        os.close(file)
 
 
 def _links(name: str) -> dict[str, str]:
