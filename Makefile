@@ -12,8 +12,8 @@ export PYTHON
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
 
-demo: announce binaries ## show two pods on an embedded runtime with the real bridge and plugins
-	@$(BIN)/python -m demo
+demo: announce binaries ## five chapters on an embedded runtime with the real bridge and plugins; one: CHAPTER=devices
+	@$(BIN)/python -m demo $(CHAPTER)
 
 announce:
 	@[ -x $(BIN)/python ] || echo "The first run takes about a minute and a half: it makes .venv and compiles the plugins."

@@ -18,13 +18,15 @@ PERIOD = "100000"
 class PodCgroups:
     """The cgroups of pods and containers; the end of the ``with`` block removes them.
 
+    :param machine: the CPUs of a made-up machine; "" for this one.
     :ivar where: a description of the kind of cgroups.
     :ivar mountinfo: the file that lists their mounts.
     :ivar parent: the cgroup above those of all pods.
     :ivar version: of the cgroup hierarchies, 1 or 2.
     """
 
-    def __init__(self, scratch: Path) -> None:
+    def __init__(self, scratch: Path, machine: str = "") -> None:
+        self._machine = machine
         self.parent = f"/nri-demo-{os.getpid()}/kubepods"
         self.mountinfo = "/proc/self/mountinfo"
         self._scratch = scratch
@@ -34,6 +36,8 @@ class PodCgroups:
 
     def __enter__(self) -> Self:
         try:
+            if self._machine:
+                raise _CannotError("the machine is made up, too")
             self._use_real()
             self.where = f"real cgroups (v{self.version}), with real processes"
         except (OSError, CgroupError, _CannotError) as error:
@@ -127,7 +131,7 @@ class PodCgroups:
                         (directory / knob).write_text((above / knob).read_text().strip())
 
     def _use_plain_files(self) -> None:
-        self._tree = CgroupFiles(self._scratch / "cgroup", "v2")
+        self._tree = CgroupFiles(self._scratch / "cgroup", "v2", *[self._machine] if self._machine else [])
         self._tree.make(self.parent)
         mountinfo = self._scratch / "mountinfo"
         mountinfo.write_text(self._tree.mountinfo)

@@ -53,7 +53,7 @@ def status(
     if len(chosen) > 1 and chosen != ["--pod", "--json"]:
         raise click.UsageError(f"{chosen[0]} and {chosen[1]} exclude each other")
     if cpus:
-        click.echo("\n".join(_cpus(run)))
+        click.echo("\n".join(cpus_page(run)))
         return
     if check or alive:
         verdict = probe(socket, is_alive=alive)
@@ -75,12 +75,15 @@ def status(
 _COLOURS = {"single": "cyan", "pool": "green", "reserved": "red", "isolated": "yellow", "shared": None}
 
 
-def _cpus(run: str) -> list[str]:
-    """Return the picture of the node's CPUs."""
+def cpus_page(run: str, sys: str = "/sys") -> list[str]:
+    """Return the picture of the node's CPUs.
+
+    :param run: the node's /run, with konfine's record; *sys* is where sysfs is mounted.
+    """
     from nri.plugins.konfine.picture import draw
     from nri.plugins.konfine.record import Record
 
-    record = Record(run, "/sys")
+    record = Record(run, sys)
     try:
         record.load()
     except OSError as error:

@@ -1,0 +1,166 @@
+"""The five demonstrations of NRI's introduction, a chapter each: what is wanted, configured, done and seen."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from demo import NAMESPACE, lines
+from demo.stage import show
+from harness import machines
+from harness.node import ROOT
+from nri.cli import status
+from nri.cli.output import wrapped
+from nri.plugins.konfine import EXCLUSIVE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from demo.stage import Stage
+
+
+class Chapter(NamedTuple):
+    """A chapter: what the operator wants, and its play.
+
+    :ivar shown: the events for which a plugin runs.
+    :ivar machine: the CPUs of a made-up machine; "" for this one.
+    """
+
+    wants: str
+    play: Callable[[Stage], None]
+    shown: frozenset[str]
+    machine: str = ""
+
+
+def events(stage: Stage) -> None:
+    """One pod's life, as the plugin logger prints it."""
+    log = stage.scratch / "requests.log"
+    shown = ["state", "id", "sandboxID", "labels"]
+    stage.configure(
+        "99-logger.conf", {"type": "logger", "states": ["setup"], "conf": {"file": str(log), "fields": shown}}
+    )
+    with stage.begun():
+        pod = stage.pod("web")
+        stage.start(pod)
+        stage.stop(pod)
+    show(["", "requests.log:"], bold=True)
+    for line in log.read_text().splitlines():
+        request = json.loads(line)
+        words = {key: request[key] for key in ("state", "id", "sandboxID") if key in request}
+        show(wrapped(json.dumps(words), "    "), fg="green")
+
+
+def hooks(stage: Stage) -> None:
+    """An OCI hook of the node runs for containers that it matches."""
+    folder, trace = stage.scratch / "hooks.d", stage.scratch / "trace"
+    folder.mkdir()
+    program = {"path": "/bin/sh", "args": ["sh", "-c", f"cat >> {trace}"]}
+    when = {"annotations": {"^example.org/traced$": "yes"}}
+    file = {"version": "1.0.0", "hook": program, "when": when, "stages": ["createRuntime"]}
+    (folder / "10-trace.json").write_text(json.dumps(file))
+    show(lines.described("hook", f"hooks.d/10-trace.json, when {json.dumps(when)}"))
+    allowed = {"dirs": [str(folder)], "allow": {"annotations": [NAMESPACE]}}
+    stage.configure("40-hooks.conf", {"type": "hook-injector", "states": ["setup"], "conf": allowed})
+    with stage.begun():
+        for name, annotations in (("traced", {"example.org/traced": "yes"}), ("plain", {})):
+            pod = stage.pod(name, annotations)
+            stage.start(pod)
+            stage.stop(pod)
+    show(["", "what the hook got on stdin, once:"], bold=True)
+    show(wrapped(trace.read_text(), "    "), fg="green")
+
+
+def devices(stage: Stage) -> None:
+    """A pod asks for a device and a limit, and sees both inside."""
+    setup = {"states": ["setup"]}
+    stage.configure(
+        "30-devices.conf",
+        {"type": "device-injector", **setup, "conf": {"allow": {"devices": [NAMESPACE]}}},
+        {"type": "ulimit-adjuster", **setup, "conf": {"allow": {"ulimits": [NAMESPACE]}}},
+    )
+    asked = {
+        "devices.noderesource.dev/container.app": "- path: /dev/nri-null\n  type: c\n  major: 1\n  minor: 3\n",
+        "ulimits.nri.containerd.io/container.app": "- type: nofile\n  hard: 99\n  soft: 77\n",
+    }
+    for key, value in asked.items():
+        show(lines.described("annotation", key, " ".join(value.split())))
+    with stage.begun():
+        pod = stage.pod("camera", asked)
+        stage.start(pod, 'ls -l dev/nri-null | cut -c1-10,22-; echo "open files: $(ulimit -n)"')
+        stage.stop(pod)
+
+
+def resources(stage: Stage) -> None:
+    """CPU 0 is the system's, and pods of a class have no quota."""
+    for file in sorted((ROOT / "conf/resource.d").glob("*.conf")):
+        plugins = json.loads(file.read_text())["plugins"]
+        stage.configure(file.name, *[plugin | {"failurePolicy": "fail"} for plugin in plugins])
+    show(lines.described("pods", "web: latency-sensitive (qos.class=ls); batch: not. Half a CPU each."))
+    show(lines.described("cgroups", stage.cgroups.where, f"{stage.cgroups.parent}, below as …"))
+    with stage.begun():
+        pods = [stage.pod(name, {"qos.class": qos}) for name, qos in (("web", "ls"), ("batch", "batch"))]
+        for pod in pods:
+            stage.start(pod)
+        web = pods[0]
+        for path in (web.path, web.container_path):
+            stage.cgroups.limit(path, "70000")
+        web.container.linux.resources.cpu.quota.value = 70_000
+        stage.event("PostUpdateContainer", web, "the runtime wrote a new CPU limit, 0.7")
+        for pod in pods:
+            stage.stop(pod)
+    without = "Without the plugins, web would be throttled at 0.5 and 0.7 CPUs, and both could run on CPU 0."
+    show(["", *wrapped(without, "")])
+
+
+def picture(stage: Stage, sys: str) -> None:
+    """Print what ``nri status --cpus`` prints, for the made-up machine."""
+    click.secho("$ nri status --cpus", bold=True)
+    show(status.cpus_page(str(stage.run), sys))
+
+
+def cpus(stage: Stage) -> None:
+    """CPUs for one container alone, a pool, and a policy that changes while they run."""
+    sys = machines.make(stage.scratch / "sys", packages=2, cores=4, threads=2)
+    places = {"sys": sys, "run": str(stage.run)}
+
+    def policy(**conf: object) -> None:
+        konfine = {"type": "konfine", "states": ["setup", "update"], "conf": conf | places}
+        stage.configure("10-konfine.conf", konfine)
+
+    pool = {"name": "batch", "classes": ["batch"], "max": 4}
+    given = {"systemReserved": [0], "allow": {"class": [NAMESPACE], "exclusive": [NAMESPACE]}}
+    show(lines.described("machine", "made up, so that the picture is the same everywhere: 16 CPUs, 2 NUMA nodes"))
+    policy(**given, pools=[pool])
+    with stage.begun():
+        stage.start(stage.pod("web"))
+        stage.start(stage.pod("db", {EXCLUSIVE: "4"}, shares=4096))
+        stage.start(stage.pod("batch", {"qos.class": "batch"}, shares=2048))
+        picture(stage, sys)
+        click.secho("\nThe policy changes while they run: all of core 0 for the system, no pool.", bold=True)
+        policy(**(given | {"systemReserved": [0, 8]}))
+        stage.nri("reapply", "--dry-run")
+        stage.nri("reapply")
+        picture(stage, sys)
+        click.secho("\nkonfine is not configured any more: it gives back what it took.", bold=True)
+        stage.configure("10-konfine.conf", quietly=True)
+        stage.nri("reapply")
+
+
+_LIFE = frozenset({"RunPodSandbox", "StartContainer", "StopContainer", "StopPodSandbox"})
+_SETUP = frozenset({"CreateContainer"})
+
+CHAPTERS = {
+    "events": Chapter("see what happens to the containers of a node.", events, _LIFE | _SETUP),
+    "hooks": Chapter("run an OCI hook for some containers, on a runtime that has no hooks.d.", hooks, _SETUP),
+    "devices": Chapter("give a device and a limit to pods that ask for them.", devices, _SETUP),
+    "resources": Chapter(
+        "keep CPU 0 for the system, and no CPU quota for latency-sensitive pods.",
+        resources,
+        _LIFE | {"PostUpdateContainer"},
+    ),
+    "cpus": Chapter(
+        "give CPUs to one container alone, and change that while it runs.", cpus, _LIFE | _SETUP, machine="0-15"
+    ),
+}

@@ -1,0 +1,217 @@
+"""A node for one chapter: an embedded runtime that has launched the real bridge, its pods, and what is printed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import resource
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from demo import NAMESPACE, lines
+from demo.pod_cgroups import PERIOD, PodCgroups
+from harness.node import BINARIES, BridgeNode
+from nri.cli.output import wrapped
+from nri.v2 import api
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+QUOTA = 50_000
+"""Microseconds of each 100,000: half a CPU."""
+
+_FIELD = re.compile(r' ([^\s"=]+)=("(?:[^"\\]|\\.)*"|\S+)')
+
+
+def show(texts: Iterable[str], **style: Any) -> None:
+    """Print lines, in colours at a terminal."""
+    for text in texts:
+        click.secho(text, **style)
+
+
+class Pod:
+    """A pod with one container, as a runtime describes them."""
+
+    def __init__(self, cgroups: PodCgroups, name: str, annotations: Mapping[str, str], shares: int) -> None:
+        self.name, uid = name, f"{sum(map(ord, name)):08x}"
+        self.path = f"{cgroups.parent}/pod{uid}"
+        self.container_path = f"{self.path}/app"
+        cgroups.make(self.path, str(QUOTA))
+        self.pod = api.PodSandbox(id=f"{uid}-pod", name=name, namespace=NAMESPACE, uid=uid)
+        self.pod.labels["io.kubernetes.pod.namespace"] = NAMESPACE  # as the kubelet does
+        self.pod.labels["io.kubernetes.pod.name"] = name
+        self.pod.annotations.update(annotations)
+        self.pod.linux.cgroups_path = f"{self.path}/pause"
+        cgroups.make(f"{self.path}/pause", "-1" if cgroups.version == 1 else "max")
+        self.pod.pid = cgroups.run(f"{self.path}/pause")
+        self.container = api.Container(id=f"{uid}-app", pod_sandbox_id=self.pod.id, name="app")
+        self.container.annotations["io.kubernetes.cri.container-name"] = "app"
+        self.container.linux.cgroups_path = self.container_path
+        cpu = self.container.linux.resources.cpu
+        cpu.quota.value, cpu.period.value, cpu.shares.value = QUOTA, int(PERIOD), shares
+
+
+class Stage:
+    """One node, in a scratch directory.
+
+    :ivar cgroups: those of its pods.
+    :ivar conf_dir: where its configuration is; *run* is its /run.
+    :param shown: the events of the runtime for which a plugin runs.
+    """
+
+    def __init__(self, scratch: Path, cgroups: PodCgroups, shown: Collection[str]) -> None:
+        # Copies belong to the current user. The checkout may not, and the bridge runs no other user's executables.
+        self._lib = shutil.copytree(BINARIES, scratch / "lib", symlinks=True)
+        self.scratch, self.cgroups, self._shown = scratch, cgroups, shown
+        self._took = 0.0
+        self.run = scratch / "run"
+        (self.run / "nri").mkdir(parents=True)
+        self._node = BridgeNode(
+            scratch,
+            self._lib / "v1bridge",
+            bin_dirs=[self._lib],
+            options={"recordDir": str(self.run / "nri/v1bridge.record")},
+            name="nri-demo",
+            on_exchange=self._note,
+        )
+        self.conf_dir = self._node.conf_dir
+        self._read = 0
+
+    def _note(self, exchange: Any) -> None:
+        self._took += exchange.seconds * 1000
+
+    @contextlib.contextmanager
+    def begun(self) -> Iterator[None]:
+        """Launch the bridge; the end of the block ends it."""
+        with self._node:
+            if not self._node.is_served:
+                raise SystemExit(f"the bridge did not register; its log: {self._node.log()}")
+            yield
+
+    def configure(self, file: str, *plugins: Mapping[str, Any], quietly: bool = False) -> None:
+        """Write a file of the configuration, and print what it says."""
+        changes = {} if self.cgroups.mountinfo == "/proc/self/mountinfo" else {"mountinfo": self.cgroups.mountinfo}
+        taking = ("konfine", "clearcfs")
+        written = [
+            {**plugin, "conf": {**plugin.get("conf", {}), **changes}} if plugin["type"] in taking else plugin
+            for plugin in plugins
+        ]
+        self._node.configure(file, *[{"failurePolicy": "fail", **plugin} for plugin in written])
+        for plugin in () if quietly else plugins:
+            hidden = ("mountinfo", "run", "sys")
+            conf = {key: value for key, value in plugin.get("conf", {}).items() if key not in hidden}
+            show(lines.plugin(plugin["type"], conf, f"resource.d/{file}"))
+
+    def pod(self, name: str, annotations: Mapping[str, str] | None = None, *, shares: int = 512) -> Pod:
+        """Make a pod and run its sandbox."""
+        pod = Pod(self.cgroups, name, annotations or {}, shares)
+        about = ", ".join([f"{key}={value}" for key, value in (annotations or {}).items()])
+        self.event("RunPodSandbox", pod, about if len(about) < 60 else "")
+        return pod
+
+    def start(self, pod: Pod, script: str = "") -> None:
+        """Create and start the pod's container; with a script, print what it sees inside."""
+        adjustment = self.event("CreateContainer", pod)
+        self.cgroups.make(pod.container_path, str(QUOTA))
+        pod.container.pid = self.cgroups.run(pod.container_path)
+        self.event("StartContainer", pod, "the process exists, and waits")
+        if adjustment is not None:
+            run_hooks(adjustment, pod)
+        if script and adjustment is not None:
+            show(inside(self.scratch / pod.name, adjustment, script), fg="green")
+
+    def stop(self, pod: Pod) -> None:
+        """Stop and remove the pod."""
+        for rpc in ("StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox"):
+            self.event(rpc, pod)
+
+    def event(self, rpc: str, pod: Pod, about: str = "") -> api.ContainerAdjustment | None:
+        """Send an event; print its outcome, if a plugin ran for it. Return what plugins ask for."""
+        before = self.cgroups.knobs(pod.container_path)
+        self._took = 0.0
+        outcome = self._node.runtime.send(rpc, pod.pod, pod.container if "Container" in rpc else None)
+        ran = self._runs() if rpc in self._shown else []
+        if ran or outcome.error is not None:
+            show(lines.event(rpc, pod.name, self._took, about), bold=True)
+        for fields in ran:
+            for part in fields["plugins"].split(", "):
+                plugin, _, milliseconds = part.split(" ")
+                prefix = f"{plugin}."
+                result = {key.removeprefix(prefix): fields[key] for key in fields if key.startswith(prefix)}
+                result |= {key: fields[key] for key in fields if key == "error"}
+                shown = {key: self.cgroups.shown(value) for key, value in result.items()}
+                if "cpus" in shown:
+                    shown["cpus"] = f"{{{shown['cpus']}}} of {self.cgroups.machine}"
+                show(lines.run(fields["state"], plugin, float(milliseconds.removesuffix("ms")), shown))
+        if outcome.error is not None:
+            show(wrapped(str(outcome.error), "    error: "), fg="red")
+        for knob, value in self.cgroups.knobs(pod.container_path).items():
+            if before and value != before[knob]:
+                click.secho(f"    {knob}: {before[knob]} -> {value}", fg="yellow")
+        return outcome.adjustment if rpc == "CreateContainer" else None
+
+    def _runs(self) -> list[dict[str, str]]:
+        """Return the fields of the lines about chains that the bridge has logged since the last call.
+
+        An event is logged after its answer, so its line may not be there yet.
+        """
+        until = time.monotonic() + 5
+        while True:
+            logged = self._node.log().splitlines(keepends=True)
+            new = [_fields(line) for line in logged[self._read :] if line.endswith("\n")]
+            if events := [fields for fields in new if "state" in fields]:
+                self._read += len(new)
+                return [fields for fields in events if "plugins" in fields]
+            if time.monotonic() > until:
+                return []
+            time.sleep(0.001)
+
+    def nri(self, *words: str) -> None:
+        """Run the ``nri`` command on this node, and print what it prints."""
+        click.secho(f"$ nri {' '.join(words)}", bold=True)
+        command = [str(self._lib / "nri"), *words, f"--socket={self.run}/nri/v1bridge.sock"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        show((done.stdout + done.stderr).splitlines())
+
+
+def run_hooks(adjustment: api.ContainerAdjustment, pod: Pod) -> None:
+    """Run the hooks that plugins have added, as an OCI runtime does between creating and starting a container."""
+    state = {"ociVersion": "1.0.2", "id": pod.container.id, "status": "created", "pid": pod.container.pid}
+    for hook in (*adjustment.hooks.create_runtime, *adjustment.hooks.prestart):
+        subprocess.run([hook.path, *hook.args[1:]], input=json.dumps(state), text=True, check=True, env={})
+
+
+def inside(folder: Path, adjustment: api.ContainerAdjustment, script: str) -> list[str]:
+    """Return what a script prints in a process that has the devices and limits of an adjustment.
+
+    It stands for the container: the devices are below the folder, which is the process's directory.
+    """
+    for device in adjustment.linux.devices:
+        path = folder / device.path.lstrip("/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.mknod(path, 0o020000 | device.file_mode.value, os.makedev(device.major, device.minor))
+        except OSError as error:
+            return [f"    inside: {device.path} cannot be made here: {error.strerror}"]
+
+    def limit() -> None:
+        for rlimit in adjustment.rlimits:
+            kind = getattr(resource, rlimit.type)
+            resource.setrlimit(kind, (rlimit.soft, rlimit.hard))
+
+    done = subprocess.run(
+        ["/bin/sh", "-c", script], cwd=folder, preexec_fn=limit, capture_output=True, text=True, check=False
+    )
+    return [f"    inside: {line}" for line in (done.stdout + done.stderr).splitlines()]
+
+
+def _fields(line: str) -> dict[str, str]:
+    """Return the fields of a line of the bridge's log."""
+    return {key: json.loads(value) if value.startswith('"') else value for key, value in _FIELD.findall(line)}

@@ -1,0 +1,49 @@
+"""`make demo`: each chapter alone, in 80 columns, with what it promises to show."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from demo.chapters import CHAPTERS
+from harness.node import BINARIES, ROOT
+from tests.support.waiting import SOON
+
+pytestmark = pytest.mark.skipif(not (BINARIES / "v1bridge").exists(), reason="needs dist/nri: make binaries")
+
+SHOWN = {
+    "events": ['    {"state": "setup", "id": "', "    setup   logger "],
+    "hooks": ["hooks=10-trace.json", "what the hook got on stdin, once:", '    {"ociVersion": "1.0.2", '],
+    "devices": ["ulimits=RLIMIT_NOFILE=77:99", "    inside: "],
+    "resources": [" clearcfs ", " -> ", "skipped=class=batch, not in [ls]"],
+    "cpus": [
+        *("    0 r. aa aa AA", "done for 6 pods and containers", "a  1-2,9-10   kube-system/db/app"),
+        *("konfine  reapply  kube-system/db/app", "    0 rr aa aa .."),
+    ],
+}
+
+
+def demo(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "demo", *words]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=4 * SOON, check=False)
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_chapter_shows_what_it_promises_in_80_columns(chapter: str) -> None:
+    ran = demo(chapter)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert [line for line in ran.stdout.splitlines() if len(line) > 80] == []
+    assert "\x1b" not in ran.stdout
+    assert "error" not in ran.stdout
+    for text in SHOWN[chapter]:
+        assert text in ran.stdout
+    if chapter == "devices" and os.geteuid() == 0 and "cannot be made here" not in ran.stdout:
+        assert "inside: open files: 77" in ran.stdout
+
+
+def test_unknown_chapter_is_named_with_those_that_there_are() -> None:
+    ran = demo("device")
+    assert (ran.returncode, ran.stderr) == (1, f"found the chapter 'device', expected one of {', '.join(CHAPTERS)}\n")
