@@ -47,7 +47,7 @@ soak: binaries ## run the bridge for a long time with faulty plugins; EVENTS=200
 
 docs: venv ## build the pages as a site with search in build/site; a broken link is an error. SERVE=1 shows it
 	@$(BIN)/python tools/docs >build/docs.txt 2>&1 || { grep -E "WARNING|Error" build/docs.txt; exit 1; }; tail -n 1 build/docs.txt
-	@[ -z "$(SERVE)" ] || { echo "http://127.0.0.1:8000/README.html, until Ctrl-C"; $(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site; }
+	@[ -z "$(SERVE)" ] || { echo "http://127.0.0.1:8000, until Ctrl-C"; $(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site; }
 
 lint: venv docs ## check format, lint, types, layers and the pages
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet . && echo "ruff: fine"

@@ -88,7 +88,7 @@ def devices(stage: Stage) -> None:
         show(lines.described("annotation", key, " ".join(value.split())))
     with stage.begun():
         pod = stage.pod("camera", asked)
-        stage.start(pod, 'ls -l dev/nri-null | cut -c1-10,22-; echo "open files: $(ulimit -n)"')
+        stage.start(pod, 'stat -c "%A %n, device %t:%T" dev/nri-null; echo "open files: $(ulimit -n)"')
         stage.stop(pod)
 
 

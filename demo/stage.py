@@ -197,7 +197,7 @@ def inside(folder: Path, adjustment: api.ContainerAdjustment, script: str) -> li
         path = folder / device.path.lstrip("/")
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            os.mknod(path, 0o020000 | device.file_mode.value, os.makedev(device.major, device.minor))
+            os.mknod(path, 0o020000 | (device.file_mode.value or 0o666), os.makedev(device.major, device.minor))
         except OSError as error:
             return [f"    inside: {device.path} cannot be made here: {error.strerror}"]
 
