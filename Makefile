@@ -18,8 +18,8 @@ demo: announce binaries ## five chapters on an embedded runtime with the real br
 announce:
 	@[ -x $(BIN)/python ] || echo "The first run takes about a minute and a half: it makes .venv and compiles the plugins."
 
-demo-containerd: binaries ## the same demonstration on a private, real containerd; needs root
-	@$(BIN)/python -m demo.on_containerd
+demo-containerd: binaries ## the same chapters on a private, real containerd; needs root
+	@$(BIN)/python -m demo.on_containerd $(CHAPTER)
 
 quick: venv ## run the unit tests: a minute, without root, compiled binaries or runtimes
 	@$(BIN)/python -m pytest $(PYTEST_ARGS) tests/unit

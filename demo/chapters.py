@@ -98,16 +98,12 @@ def resources(stage: Stage) -> None:
         plugins = json.loads(file.read_text())["plugins"]
         stage.configure(file.name, *[plugin | {"failurePolicy": "fail"} for plugin in plugins])
     show(lines.described("pods", "web: latency-sensitive (qos.class=ls); batch: not. Half a CPU each."))
-    show(lines.described("cgroups", stage.cgroups.where, f"{stage.cgroups.parent}, below as …"))
+    show(lines.described("cgroups", *stage.where))
     with stage.begun():
         pods = [stage.pod(name, {"qos.class": qos}) for name, qos in (("web", "ls"), ("batch", "batch"))]
         for pod in pods:
             stage.start(pod)
-        web = pods[0]
-        for path in (web.path, web.container_path):
-            stage.cgroups.limit(path, "70000")
-        web.container.linux.resources.cpu.quota.value = 70_000
-        stage.event("PostUpdateContainer", web, "the runtime wrote a new CPU limit, 0.7")
+        stage.limit(pods[0], 70_000)
         for pod in pods:
             stage.stop(pod)
     without = "Without the plugins, web would be throttled at 0.5 and 0.7 CPUs, and both could run on CPU 0."

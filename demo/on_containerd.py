@@ -1,7 +1,8 @@
-"""The same demonstration on a private, real containerd, which launches the bridge and starts two real pods.
+"""The same chapters on a private, real containerd, which launches the bridge and starts real pods.
 
 ``make demo-containerd``; needs root, runc and busybox-static. The containerd is Debian's release 2.x, independent of
-the machine's own: the machine's files and containers are not touched, and nothing is left behind.
+the machine's own: the machine's files and containers are not touched, and nothing is left behind. The last chapter's
+machine is made up, so it is in `make demo` alone.
 """
 
 from __future__ import annotations
@@ -11,89 +12,146 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from demo import NAMESPACE, lines
+from demo.chapters import CHAPTERS
+from demo.stage import QUOTA, fields_of, show, show_run
 from harness import debian
-from harness.containerd import releases
-from harness.containerd.bridged import LOG, create, knob, prepared
-from harness.containerd.cri import Cri
+from harness.containerd import cgroups, image, releases
+from harness.containerd.bridged import LOG, prepared
 from harness.containerd.instance import Containerd
 from harness.node import ROOT
 from nri.cli.output import wrapped
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+KNOBS = ("cpu.cfs_quota_us", "cpu.max", "cpuset.cpus")
+_NEEDED = {"runc": "runc", "busybox": "busybox-static", "unshare": "util-linux"}
+_OUT = "/inside"
+_CPUS = f"0-{(os.cpu_count() or 1) - 1}"
+
+
+class RealPod:
+    """A pod with one container; its ids."""
+
+    def __init__(self, name: str, pod: str) -> None:
+        self.name, self.pod, self.container = name, pod, ""
+
+
+class RealStage:
+    """What ``demo.stage.Stage`` is, on containerd."""
+
+    where = ("of containerd's own pods",)
+
+    def __init__(self, scratch: Path, containerd: Containerd, cri: Any) -> None:
+        self.scratch, self._containerd, self._cri = scratch, containerd, cri
+        self._conf = containerd.enclosure.etc_nri / "resource.d"
+        self._conf.mkdir()
+        self._log = containerd.enclosure.root / LOG
+
+    @contextlib.contextmanager
+    def begun(self) -> Iterator[None]:
+        """The bridge runs already."""
+        yield
+
+    def configure(self, file: str, *plugins: Mapping[str, Any]) -> None:
+        """Write a file of the configuration, and print what it says."""
+        document = {"version": "0.1", "plugins": [{"failurePolicy": "fail", **plugin} for plugin in plugins]}
+        (self._conf / file).write_text(json.dumps(document))
+        for plugin in plugins:
+            show(lines.plugin(plugin["type"], plugin.get("conf", {}), f"resource.d/{file}"))
+
+    def pod(self, name: str, annotations: Mapping[str, str] | None = None, **_: int) -> RealPod:
+        """Run a pod's sandbox."""
+        labels = {"io.kubernetes.pod.namespace": NAMESPACE}  # as the kubelet does
+        run = self._cri.run_pod
+        made = run(name, namespace=NAMESPACE, labels=labels, annotations=annotations)
+        self._show("RunPodSandbox", name, "create", made)
+        return RealPod(name, made)
+
+    def start(self, pod: RealPod, script: str = "") -> None:
+        """Create and start the pod's container; with a script, print what it sees inside."""
+        command = ["/bin/sh", "-c", f"({script}) > {_OUT} 2>&1; exec sleep 1000"] if script else image.FOREVER
+        create, quota = self._cri.create_container, {"cpu_quota": QUOTA, "cpu_period": 100_000}
+        pod.container = create(pod.pod, "app", image=image.NAME, command=command, **quota)
+        self._show("CreateContainer", pod.name, "setup", pod.container)
+        self._cri.start(pod.container)
+        self._show("StartContainer", pod.name, "create", pod.container)
+        self._show_knobs(pod)
+        if script:
+            out = Path(f"{self._containerd.process_of(pod.container)}/root{_OUT}")
+            wait_until(lambda: "files" in out.read_text() if out.exists() else False)
+            show([f"    inside: {line}" for line in out.read_text().splitlines()], fg="green")
+
+    def limit(self, pod: RealPod, quota: int) -> None:
+        """Give the pod's container another CPU limit."""
+        self._cri.update_resources(pod.container, cpu_quota=quota, cpu_period=100_000)
+        self._show(f"the new quota is {quota}:", pod.name, "update", pod.container)
+        self._show_knobs(pod)
+
+    def stop(self, pod: RealPod) -> None:
+        """Stop the pod."""
+        self._cri.stop(pod.container)
+        self._show("StopContainer", pod.name, "delete", pod.container)
+        self._cri.stop_pod(pod.pod)
+        self._show("StopPodSandbox", pod.name, "delete", pod.pod)
+
+    def _show(self, event: str, pod: str, state: str, id_: str) -> None:
+        """Print an event and the plugins that ran for it, if some did: its line comes after the runtime's answer."""
+
+        def ran() -> list[dict[str, str]]:
+            logged = self._log.read_text().splitlines() if self._log.exists() else []
+            every = [fields for line in logged if "plugins" in (fields := fields_of(line))]
+            return [fields for fields in every if fields["state"] == state and id_.startswith(fields["id"])]
+
+        wait_until(ran, 0.3)
+        if runs := ran():
+            click.secho(f"{event:20} {pod}", bold=True)
+            show_run(runs[-1], lambda text: text.replace(self._containerd.enclosure.cgroup_parent, "…"), _CPUS)
+
+    def _show_knobs(self, pod: RealPod) -> None:
+        for name in KNOBS:
+            with contextlib.suppress(OSError):
+                value = cgroups.knob(f"{self._containerd.enclosure.cgroup_parent}/{pod.container}", name)
+                click.secho(f"    {name}: {value}", fg="yellow")
 
 
 def main() -> None:
-    """Run the demonstration."""
+    """Run the chapters, or those that are named."""
     missing = [package for program, package in _NEEDED.items() if not shutil.which(program)]
     if os.geteuid() != 0 or missing:
         wanted = "root" if os.geteuid() != 0 else f"the Debian packages {', '.join(missing)}"
         raise SystemExit(f"make demo-containerd needs {wanted}")
-    with tempfile.TemporaryDirectory() as scratch, contextlib.ExitStack() as stack:
-        containerd = stack.enter_context(_containerd(Path(scratch)))
-        cri = stack.enter_context(containerd.cri())
-        _configure(containerd, Path(scratch))
-        version = ".".join(map(str, containerd.release.version))
-        click.secho(f"\ncontainerd {version} has launched /opt/nri/plugins/10-v1bridge\n", bold=True)
-        pods = [_start(containerd, cri, name, qos) for name, qos in (("web", "ls"), ("batch", "batch"))]
-        click.secho("UpdateContainerResources  web: the new quota is 70000", bold=True)
-        cri.update_resources(pods[0][1], cpu_quota=70_000)
-        _show_knobs(containerd, pods[0][1])
-        for pod, container in pods:
-            cri.stop(container)
-            cri.stop_pod(pod)
-        click.secho("\nthe bridge's log:", bold=True)
-        for line in (containerd.enclosure.root / LOG).read_text().splitlines():
-            _print(wrapped(line, "", "    "))
-
-
-def _containerd(scratch: Path) -> Containerd:
-    """Return a containerd that launches the bridge when it is entered."""
+    real = [name for name, chapter in CHAPTERS.items() if not chapter.machine]
+    chosen = sys.argv[1:] or real
+    if unknown := [name for name in chosen if name not in real]:
+        raise SystemExit(f"found the chapter {unknown[0]!r}, expected one of {', '.join(real)}")
     click.echo("looking for containerd 2.x, which may be downloaded", err=True)
     try:
         release = releases.find((2,), cache=ROOT / ".cache/containerd", pauses=(2, 5))
     except debian.UnavailableError as error:
         raise SystemExit(f"make demo-containerd: {error}") from None
-    click.echo("installing the binaries", err=True)
-    subprocess.run([ROOT / "tools/install", scratch], check=True, stdout=subprocess.DEVNULL)
-    click.echo("starting containerd", err=True)
-    return Containerd(release=release, prepare=prepared(scratch, logLevel="info"))
-
-
-def _print(texts: Iterable[str]) -> None:
-    for text in texts:
-        click.echo(text)
-
-
-_NEEDED = {"runc": "runc", "busybox": "busybox-static", "unshare": "util-linux"}
-
-
-def _configure(containerd: Containerd, scratch: Path) -> None:
-    directory = containerd.enclosure.etc_nri / "resource.d"
-    directory.mkdir()
-    for file in sorted((scratch / "etc/nri/resource.d").iterdir()):
-        (directory / file.name).write_text(file.read_text())
-        for plugin in json.loads(file.read_text())["plugins"]:
-            _print(lines.plugin(plugin["type"], plugin["conf"], f"/etc/nri/resource.d/{file.name}"))
-
-
-def _start(containerd: Containerd, cri: Cri, name: str, qos: str) -> tuple[str, str]:
-    click.secho(f"pod {NAMESPACE}/{name}, qos.class={qos}, a container with half a CPU", bold=True)
-    labels = {"io.kubernetes.pod.namespace": NAMESPACE}  # as the kubelet does
-    pod = cri.run_pod(name, namespace=NAMESPACE, labels=labels, annotations={"qos.class": qos})
-    container = create(cri, pod)
-    cri.start(container)
-    _show_knobs(containerd, container)
-    return pod, container
-
-
-def _show_knobs(containerd: Containerd, container: str) -> None:
-    for name in ("cpu.cfs_quota_us", "cpuset.cpus"):
-        click.secho(f"    {name}: {knob(containerd, container, name)}", fg="yellow")
+    with tempfile.TemporaryDirectory() as tree:
+        subprocess.run([ROOT / "tools/install", tree], check=True, stdout=subprocess.DEVNULL)
+        for number, name in enumerate(chosen, 1):
+            click.secho(
+                f"\n{number}. {name}, on containerd {'.'.join(map(str, release.version))}", bold=True, fg="cyan"
+            )
+            show([*wrapped(f"An operator wants to {CHAPTERS[name].wants}", ""), ""])
+            with (
+                tempfile.TemporaryDirectory(prefix="nri-demo-") as scratch,
+                Containerd(release=release, prepare=prepared(Path(tree), logLevel="info")) as containerd,
+                containerd.cri() as cri,
+            ):
+                CHAPTERS[name].play(RealStage(Path(scratch), containerd, cri))  # type: ignore[arg-type] # it is as good
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from nri.cli.output import wrapped
 from nri.v2 import api
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 QUOTA = 50_000
 """Microseconds of each 100,000: half a CPU."""
@@ -84,6 +84,11 @@ class Stage:
         self.conf_dir = self._node.conf_dir
         self._read = 0
 
+    @property
+    def where(self) -> tuple[str, ...]:
+        """What is said of the cgroups."""
+        return self.cgroups.where, f"{self.cgroups.parent}, below as …"
+
     def _note(self, exchange: Any) -> None:
         self._took += exchange.seconds * 1000
 
@@ -127,6 +132,13 @@ class Stage:
         if script and adjustment is not None:
             show(inside(self.scratch / pod.name, adjustment, script), fg="green")
 
+    def limit(self, pod: Pod, quota: int) -> None:
+        """Give the pod another CPU limit, as a runtime does in an update."""
+        for path in (pod.path, pod.container_path):
+            self.cgroups.limit(path, str(quota))
+        pod.container.linux.resources.cpu.quota.value = quota
+        self.event("PostUpdateContainer", pod, f"the runtime wrote a new CPU limit, {quota / int(PERIOD):g}")
+
     def stop(self, pod: Pod) -> None:
         """Stop and remove the pod."""
         for rpc in ("StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox"):
@@ -141,15 +153,7 @@ class Stage:
         if ran or outcome.error is not None:
             show(lines.event(rpc, pod.name, self._took, about), bold=True)
         for fields in ran:
-            for part in fields["plugins"].split(", "):
-                plugin, _, milliseconds = part.split(" ")
-                prefix = f"{plugin}."
-                result = {key.removeprefix(prefix): fields[key] for key in fields if key.startswith(prefix)}
-                result |= {key: fields[key] for key in fields if key == "error"}
-                shown = {key: self.cgroups.shown(value) for key, value in result.items()}
-                if "cpus" in shown:
-                    shown["cpus"] = f"{{{shown['cpus']}}} of {self.cgroups.machine}"
-                show(lines.run(fields["state"], plugin, float(milliseconds.removesuffix("ms")), shown))
+            show_run(fields, self.cgroups.shown, self.cgroups.machine)
         if outcome.error is not None:
             show(wrapped(str(outcome.error), "    error: "), fg="red")
         for knob, value in self.cgroups.knobs(pod.container_path).items():
@@ -165,7 +169,7 @@ class Stage:
         until = time.monotonic() + 5
         while True:
             logged = self._node.log().splitlines(keepends=True)
-            new = [_fields(line) for line in logged[self._read :] if line.endswith("\n")]
+            new = [fields_of(line) for line in logged[self._read :] if line.endswith("\n")]
             if events := [fields for fields in new if "state" in fields]:
                 self._read += len(new)
                 return [fields for fields in events if "plugins" in fields]
@@ -179,6 +183,23 @@ class Stage:
         command = [str(self._lib / "nri"), *words, f"--socket={self.run}/nri/v1bridge.sock"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         show((done.stdout + done.stderr).splitlines())
+
+
+def show_run(fields: Mapping[str, str], short: Callable[[str], str], machine: str) -> None:
+    """Print what the plugins of an event did, by the fields of its line in the bridge's log.
+
+    :param short: cuts the directories in a text.
+    :param machine: the CPUs of the machine, as a list.
+    """
+    for part in fields["plugins"].split(", "):
+        plugin, _, milliseconds = part.split(" ")
+        prefix = f"{plugin}."
+        result = {key.removeprefix(prefix): fields[key] for key in fields if key.startswith(prefix)}
+        result |= {key: fields[key] for key in fields if key == "error"}
+        shown = {key: short(value) for key, value in result.items()}
+        if "cpus" in shown:
+            shown["cpus"] = f"{{{shown['cpus']}}} of {machine}"
+        show(lines.run(fields["state"], plugin, float(milliseconds.removesuffix("ms")), shown))
 
 
 def run_hooks(adjustment: api.ContainerAdjustment, pod: Pod) -> None:
@@ -212,6 +233,6 @@ def inside(folder: Path, adjustment: api.ContainerAdjustment, script: str) -> li
     return [f"    inside: {line}" for line in (done.stdout + done.stderr).splitlines()]
 
 
-def _fields(line: str) -> dict[str, str]:
+def fields_of(line: str) -> dict[str, str]:
     """Return the fields of a line of the bridge's log."""
     return {key: json.loads(value) if value.startswith('"') else value for key, value in _FIELD.findall(line)}
