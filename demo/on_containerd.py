@@ -21,14 +21,13 @@ import click
 
 from demo import NAMESPACE, lines
 from demo.chapters import CHAPTERS
-from demo.stage import QUOTA, fields_of, show, show_run
+from demo.stage import QUOTA, fields_of, show, show_run, until
 from harness import debian
 from harness.containerd import cgroups, image, releases
 from harness.containerd.bridged import LOG, prepared
 from harness.containerd.instance import Containerd
 from harness.node import ROOT
 from nri.cli.output import wrapped
-from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -88,7 +87,7 @@ class RealStage:
         self._show_knobs(pod)
         if script:
             out = Path(f"{self._containerd.process_of(pod.container)}/root{_OUT}")
-            wait_until(lambda: "files" in out.read_text() if out.exists() else False)
+            until(lambda: out.exists() and "files" in out.read_text(), 10)
             show([f"    inside: {line}" for line in out.read_text().splitlines()], fg="green")
 
     def limit(self, pod: RealPod, quota: int) -> None:
@@ -112,8 +111,7 @@ class RealStage:
             every = [fields for line in logged if "plugins" in (fields := fields_of(line))]
             return [fields for fields in every if fields["state"] == state and id_.startswith(fields["id"])]
 
-        wait_until(ran, 0.3)
-        if runs := ran():
+        if runs := until(ran, 0.3):
             click.secho(f"{event:20} {pod}", bold=True)
             show_run(runs[-1], lambda text: text.replace(self._containerd.enclosure.cgroup_parent, "…"), _CPUS)
 

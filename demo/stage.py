@@ -166,16 +166,15 @@ class Stage:
 
         An event is logged after its answer, so its line may not be there yet.
         """
-        until = time.monotonic() + 5
-        while True:
+
+        def new() -> list[dict[str, str]]:
             logged = self._node.log().splitlines(keepends=True)
-            new = [fields_of(line) for line in logged[self._read :] if line.endswith("\n")]
-            if events := [fields for fields in new if "state" in fields]:
-                self._read += len(new)
-                return [fields for fields in events if "plugins" in fields]
-            if time.monotonic() > until:
-                return []
-            time.sleep(0.001)
+            every = [fields_of(line) for line in logged[self._read :] if line.endswith("\n")]
+            events = [fields for fields in every if "state" in fields]
+            self._read += len(every) if events else 0
+            return events
+
+        return [fields for fields in until(new, 5) or [] if "plugins" in fields]
 
     def nri(self, *words: str) -> None:
         """Run the ``nri`` command on this node, and print what it prints."""
@@ -183,6 +182,14 @@ class Stage:
         command = [str(self._lib / "nri"), *words, f"--socket={self.run}/nri/v1bridge.sock"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         show((done.stdout + done.stderr).splitlines())
+
+
+def until(condition: Callable[[], Any], seconds: float) -> Any:
+    """Return the value of a condition when it is true, or what it is after so many seconds."""
+    ends = time.monotonic() + seconds
+    while not (value := condition()) and time.monotonic() < ends:
+        time.sleep(0.001)
+    return value
 
 
 def show_run(fields: Mapping[str, str], short: Callable[[str], str], machine: str) -> None:

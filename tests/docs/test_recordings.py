@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import runpy
@@ -57,8 +58,20 @@ def test_output_is_as_drawn(name: str) -> None:
     assert plain(printed(MADE[f"of_{name}"]())) == plain(drawn(f"{name}.svg")), "run tools/recordings"
 
 
+def test_picture_of_the_dashboard_has_its_panels_with_data() -> None:
+    text = (ROOT / "docs/images/dashboard.svg").read_text()
+    drawn_words = " ".join("".join(each.itertext()) for each in ElementTree.fromstring(text))
+    rows = json.loads((ROOT / "deploy/monitoring/nri.dashboard.json").read_text())["panels"]
+    titles = [panel["title"] for panel in rows]
+    assert [
+        title for title in titles[: titles.index("Configuration, late creates, log")] if title not in drawn_words
+    ] == []
+    assert ">none<" not in text
+    assert text.count("<path ") > 20
+
+
 def test_pictures_are_small_and_need_no_other_file() -> None:
-    for name in ("demo", "cpus", "status"):
+    for name in ("demo", "cpus", "status", "dashboard"):
         text = (ROOT / f"docs/images/{name}.svg").read_text()
         assert len(text) < 200_000
         assert "href" not in text

@@ -88,6 +88,11 @@ class PrometheusServer:
         """The samples of an expression, now."""
         return list(self._get("/api/v1/query", query=expression)["result"])
 
+    def range(self, expression: str, start: float, end: float, step: float) -> list[dict[str, Any]]:
+        """The series of an expression between two times, in seconds since 1970."""
+        times = {"start": str(start), "end": str(end), "step": str(step)}
+        return list(self._get("/api/v1/query_range", query=expression, **times)["result"])
+
     def alerts(self, name: str, state: str = "firing") -> list[dict[str, Any]]:
         """The alerts of that name and state."""
         every = self._get("/api/v1/alerts")["alerts"]
