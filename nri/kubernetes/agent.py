@@ -40,7 +40,7 @@ class Agent(Collector):
     :param node: the node's name in the cluster, to write its NodeResourceTopology; "" for none.
     :param report: takes a line for people.
     :param clock: ``time.monotonic``.
-    :ivar faults: what does not work, by part: ``configuration``, ``record``, ``kubelet``, ``topology``.
+    :ivar faults: what does not work, by part: ``configuration`` (and record), ``kubelet``, ``topology``.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Agent(Collector):
             raise NRIError(f"no entry of konfine has exclusive.counted; expected one, for {RESOURCE}")
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the series: docs/monitoring.md."""
+        """Yield the series: docs/counted-cpus.md."""
         if (cpus := self._cpus) is not None:
             text = "CPUs that single containers can have, by NUMA node and state: free, allocated, unhealthy."
             devices = GaugeMetricFamily(PREFIX + "cpus", text, labels=("node", "state"))

@@ -134,7 +134,8 @@ class DevicePlugin:
         )
         if _identity(self._kubelets) is None:
             raise NRIError(f"{self._kubelets} is not there: expected the socket of the kubelet; does it run?")
-        with grpc.insecure_channel(f"unix://{self._kubelets}") as channel:
+        authority = ("grpc.default_authority", "localhost")  # Go's gRPC refuses the path of a socket
+        with grpc.insecure_channel(f"unix://{self._kubelets}", options=[authority]) as channel:
             register = channel.unary_unary(
                 f"/{VERSION}.Registration/Register", request_serializer=_serialized, response_deserializer=bytes
             )

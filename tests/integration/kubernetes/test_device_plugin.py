@@ -110,6 +110,19 @@ def test_each_fault_is_one_line_and_tried_again(node: Counting) -> None:
     assert node.said == ["kubelet: well again"]
 
 
+def test_authority_is_one_that_go_takes(node: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[object] = []
+    real = grpc.insecure_channel
+
+    def channel(target: str, options: object = None) -> object:
+        made.append(options)
+        return real(target, options)
+
+    monkeypatch.setattr(grpc, "insecure_channel", channel)
+    node.look()
+    assert made[0] == [("grpc.default_authority", "localhost")]
+
+
 def test_missing_directory_is_named(node: Counting) -> None:
     missing = str(node.root / "none")
     node.agent = node.new_agent(kubelet=missing)
@@ -125,6 +138,7 @@ def test_socket_that_no_kubelet_serves_and_one_that_cannot_be_made_are_named(nod
         left.bind(str(path))
     node.look()
     assert f"{path}: the kubelet does not take nri.io/exclusive-cpu: UNAVAILABLE" in node.said[-1]
+    node.agent.close()
     long = node.root / ("x" * 100)
     long.mkdir()
     node.agent = node.new_agent(kubelet=str(long))

@@ -117,7 +117,7 @@ def test_a_chain_goes_on_to_its_end_when_the_runtime_is_gone(host: Host, connect
 
 def test_many_sessions_and_events_leave_nothing(host: Host) -> None:
     """The fixture of the host sees to descriptors."""
-    before = threading.active_count()
+    before = threading.enumerate()
     for _ in range(3):
         node = Connected(host)
         node.fake.start()
@@ -127,5 +127,9 @@ def test_many_sessions_and_events_leave_nothing(host: Host) -> None:
             node.fake.state_change(api.Event.REMOVE_POD_SANDBOX, pod=pod())
         node.close()
         assert len(node.bridge._pods._pods) == 0
-    # Those that other tests have left may end meanwhile.
-    assert wait_until(lambda: threading.active_count() <= before)
+
+    def new() -> list[str]:
+        return [thread.name for thread in threading.enumerate() if thread not in before]
+
+    wait_until(lambda: not new())
+    assert new() == []
