@@ -30,7 +30,7 @@ from harness.node import ROOT
 from nri.cli.output import wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
 KNOBS = ("cpu.cfs_quota_us", "cpu.max", "cpuset.cpus")
 _NEEDED = {"runc": "runc", "busybox": "busybox-static", "unshare": "util-linux"}
@@ -50,8 +50,8 @@ class RealStage:
 
     where = ("of containerd's own pods",)
 
-    def __init__(self, scratch: Path, containerd: Containerd, cri: Any) -> None:
-        self.scratch, self._containerd, self._cri = scratch, containerd, cri
+    def __init__(self, scratch: Path, containerd: Containerd, cri: Any, shown: Collection[str]) -> None:
+        self.scratch, self._containerd, self._cri, self._shown = scratch, containerd, cri, shown
         self._conf = containerd.enclosure.etc_nri / "resource.d"
         self._conf.mkdir()
         self._log = containerd.enclosure.root / LOG
@@ -87,13 +87,13 @@ class RealStage:
         self._show_knobs(pod)
         if script:
             out = Path(f"{self._containerd.process_of(pod.container)}/root{_OUT}")
-            until(lambda: out.exists() and "files" in out.read_text(), 10)
+            until(lambda: out.exists() and "files" in out.read_text(), 60)
             show([f"    inside: {line}" for line in out.read_text().splitlines()], fg="green")
 
     def limit(self, pod: RealPod, quota: int) -> None:
         """Give the pod's container another CPU limit."""
         self._cri.update_resources(pod.container, cpu_quota=quota, cpu_period=100_000)
-        self._show(f"the new quota is {quota}:", pod.name, "update", pod.container)
+        self._show("PostUpdateContainer", pod.name, "update", pod.container)
         self._show_knobs(pod)
 
     def stop(self, pod: RealPod) -> None:
@@ -104,14 +104,16 @@ class RealStage:
         self._show("StopPodSandbox", pod.name, "delete", pod.pod)
 
     def _show(self, event: str, pod: str, state: str, id_: str) -> None:
-        """Print an event and the plugins that ran for it, if some did: its line comes after the runtime's answer."""
+        """Print an event and the plugins that ran for it; its line in the log comes after the runtime's answer."""
+        if event not in self._shown:
+            return
 
         def ran() -> list[dict[str, str]]:
             logged = self._log.read_text().splitlines() if self._log.exists() else []
             every = [fields for line in logged if "plugins" in (fields := fields_of(line))]
             return [fields for fields in every if fields["state"] == state and id_.startswith(fields["id"])]
 
-        if runs := until(ran, 0.3):
+        if runs := until(ran, 5):
             click.secho(f"{event:20} {pod}", bold=True)
             show_run(runs[-1], lambda text: text.replace(self._containerd.enclosure.cgroup_parent, "…"), _CPUS)
 
@@ -149,7 +151,7 @@ def main() -> None:
                 Containerd(release=release, prepare=prepared(Path(tree), logLevel="info")) as containerd,
                 containerd.cri() as cri,
             ):
-                CHAPTERS[name].play(RealStage(Path(scratch), containerd, cri))  # type: ignore[arg-type] # it is as good
+                CHAPTERS[name].play(RealStage(Path(scratch), containerd, cri, CHAPTERS[name].shown))  # type: ignore[arg-type] # it is as good
 
 
 if __name__ == "__main__":

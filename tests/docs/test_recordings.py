@@ -29,7 +29,7 @@ SAME_EVERYWHERE = ("events", "hooks", "devices", "cpus")
 def plain(texts: Iterable[str]) -> str:
     """Texts without what differs from run to run: times, processes, folders, and where lines are broken."""
     text = " ".join(" ".join(texts).split())
-    text = re.sub(r"[0-9.]+ ms|[0-9]+ s ago|started [0-9: -]+|since [0-9: -]+", "...", text)
+    text = re.sub(r"[0-9.]+ m?s( ago)?|started [0-9: -]+|since [0-9: -]+", "...", text)
     return re.sub(
         r"/tmp/nri-demo-\w+|pid\"?:? [0-9]+|0\.1\.0 \([0-9-]+\)|0\.1\.0\S*|hash [0-9a-f]+|\bready\b|\bstarting\b",
         "...",
