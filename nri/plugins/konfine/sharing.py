@@ -219,8 +219,9 @@ class Sharing:
         entry, before, refusal = entry.copy(), self.before, None
         kept = self.alone(before) if before is not None and before["kind"] == "exclusive" else frozenset()
         left = self._left_in_pod(entry, is_first=is_first)
-        promised = [key for key in self.containers if wish.listed and key == promise_of(wish.listed)]
-        if wish.listed and not kept and self._has_room(wish.listed, within, {self.own, *left, *promised}):
+        promised = {promise_of(wish.listed)} & self.containers.keys()
+        but = {self.own, *left, *promised}
+        if wish.listed and not kept and self._has_room(wish.listed, within, but):
             kept = wish.listed
         if not kept and left:
             kept = frozenset().union(*[self.alone(self.containers[key]) for key in left])
@@ -228,7 +229,6 @@ class Sharing:
         try:
             alone: Set = frozenset()
             if wish.count:
-                but = {self.own, *left, *promised}
                 alone = self._choose(wish, within, kept, but) if wish.count != len(kept) else kept
         except Refusal as error:
             if not is_running:
