@@ -138,7 +138,14 @@ NOTES: list[tuple[dict[str, Any], list[str]]] = [
         {"labels": {"b": {"equals": "c"}}, "annotations": {"b": {"present": True}}},
         ["depends on labels and annotations alone", "nri hook and nri-runc do not know labels; what is"],
     ),
-    ({"namespaces": ["a"], "runtimeHandler": ["x"]}, ["when: nri hook and nri-runc do not know runtime handlers;"]),
+    (
+        {"namespaces": ["a"], "runtimeHandler": ["x"]},
+        ["do not know runtime handlers; what is not known keeps no plugin away that restricts"],
+    ),
+    (
+        {"namespaces": ["a"], "runtimeHandler": ["x"], "unknown": "skip"},
+        ["do not know runtime handlers; what is not known keeps it away"],
+    ),
 ]
 
 
