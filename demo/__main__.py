@@ -6,16 +6,17 @@ plugins with their results, and what has changed: knobs of the container's cgrou
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import shutil
-import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
-from demo.chapters import CHAPTERS
+from demo import chapters
 from demo.pod_cgroups import PodCgroups
 from demo.stage import Stage, show
 from harness.node import BINARIES
@@ -27,25 +28,24 @@ _ABOUT = (
 )
 
 
+@contextlib.contextmanager
+def _stage(chapter: chapters.Chapter) -> Iterator[Stage]:
+    with (
+        tempfile.TemporaryDirectory(prefix="nri-demo-") as folder,
+        PodCgroups(Path(folder), chapter.machine) as cgroups,
+    ):
+        yield Stage(Path(folder), cgroups, chapter.shown)
+
+
 def main() -> None:
     """Run all chapters, or those that are named."""
     if not (BINARIES / "v1bridge").exists():
         raise SystemExit("dist/nri is not built; run: make demo")
-    chosen = sys.argv[1:] or [*CHAPTERS]
-    if unknown := [name for name in chosen if name not in CHAPTERS]:
-        raise SystemExit(f"found the chapter {unknown[0]!r}, expected one of {', '.join(CHAPTERS)}")
+    names = chapters.chosen([*chapters.CHAPTERS])
     logging.disable()  # the demonstration prints what the embedded runtime would log
     click.secho("\nThe Node Resource Interface v0.1 on a runtime that speaks NRI v2\n", bold=True)
     show(wrapped(_ABOUT, ""))
-    for number, name in enumerate(chosen, 1):
-        chapter = CHAPTERS[name]
-        click.secho(f"\n{number}. {name}", bold=True, fg="cyan")
-        show([*wrapped(f"An operator wants to {chapter.wants}", ""), ""])
-        with (
-            tempfile.TemporaryDirectory(prefix="nri-demo-") as folder,
-            PodCgroups(Path(folder), chapter.machine) as cgroups,
-        ):
-            chapter.play(Stage(Path(folder), cgroups, chapter.shown))
+    chapters.play(names, _stage)
     if os.geteuid() == 0 and shutil.which("containerd"):
         click.echo("\nThe same on the real thing: make demo-containerd")
     click.echo("")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -16,7 +17,8 @@ from nri.cli.output import wrapped
 from nri.plugins.konfine import EXCLUSIVE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from demo.stage import Stage
 
@@ -140,7 +142,7 @@ def cpus(stage: Stage) -> None:
         stage.nri("reapply")
         picture(stage, sys)
         click.secho("\nkonfine is not configured any more: it gives back what it took.", bold=True)
-        stage.configure("10-konfine.conf", quietly=True)
+        stage.configure("10-konfine.conf")
         stage.nri("reapply")
 
 
@@ -160,3 +162,24 @@ CHAPTERS = {
         "give CPUs to one container alone, and change that while it runs.", cpus, _LIFE | _SETUP, machine="0-15"
     ),
 }
+
+
+def chosen(among: Sequence[str]) -> Sequence[str]:
+    """Return the chapters that the command line names, or all of *among*."""
+    if unknown := [name for name in sys.argv[1:] if name not in among]:
+        raise SystemExit(f"found the chapter {unknown[0]!r}, expected one of {', '.join(among)}")
+    return sys.argv[1:] or among
+
+
+def play(names: Sequence[str], begin: Callable[[Chapter], AbstractContextManager[Any]], on: str = "") -> None:
+    """Play chapters.
+
+    :param begin: makes a chapter's stage.
+    :param on: the runtime, for the headings.
+    """
+    for number, name in enumerate(names, 1):
+        chapter = CHAPTERS[name]
+        click.secho(f"\n{number}. {name}{on}", bold=True, fg="cyan")
+        show([*wrapped(f"An operator wants to {chapter.wants}", ""), ""])
+        with begin(chapter) as stage:
+            chapter.play(stage)

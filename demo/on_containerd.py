@@ -12,22 +12,19 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from demo import NAMESPACE, lines
-from demo.chapters import CHAPTERS
-from demo.stage import QUOTA, fields_of, show, show_run, until
+from demo import NAMESPACE, chapters
+from demo.stage import QUOTA, fields_of, show, show_plugins, show_run, until
 from harness import debian
 from harness.containerd import cgroups, image, releases
 from harness.containerd.bridged import LOG, prepared
 from harness.containerd.instance import Containerd
 from harness.node import ROOT
-from nri.cli.output import wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -65,8 +62,7 @@ class RealStage:
         """Write a file of the configuration, and print what it says."""
         document = {"version": "0.1", "plugins": [{"failurePolicy": "fail", **plugin} for plugin in plugins]}
         (self._conf / file).write_text(json.dumps(document))
-        for plugin in plugins:
-            show(lines.plugin(plugin["type"], plugin.get("conf", {}), f"resource.d/{file}"))
+        show_plugins(file, plugins)
 
     def pod(self, name: str, annotations: Mapping[str, str] | None = None, **_: int) -> RealPod:
         """Run a pod's sandbox."""
@@ -130,10 +126,7 @@ def main() -> None:
     if os.geteuid() != 0 or missing:
         wanted = "root" if os.geteuid() != 0 else f"the Debian packages {', '.join(missing)}"
         raise SystemExit(f"make demo-containerd needs {wanted}")
-    real = [name for name, chapter in CHAPTERS.items() if not chapter.machine]
-    chosen = sys.argv[1:] or real
-    if unknown := [name for name in chosen if name not in real]:
-        raise SystemExit(f"found the chapter {unknown[0]!r}, expected one of {', '.join(real)}")
+    names = chapters.chosen([name for name, chapter in chapters.CHAPTERS.items() if not chapter.machine])
     click.echo("looking for containerd 2.x, which may be downloaded", err=True)
     try:
         release = releases.find((2,), cache=ROOT / ".cache/containerd", pauses=(2, 5))
@@ -141,17 +134,17 @@ def main() -> None:
         raise SystemExit(f"make demo-containerd: {error}") from None
     with tempfile.TemporaryDirectory() as tree:
         subprocess.run([ROOT / "tools/install", tree], check=True, stdout=subprocess.DEVNULL)
-        for number, name in enumerate(chosen, 1):
-            click.secho(
-                f"\n{number}. {name}, on containerd {'.'.join(map(str, release.version))}", bold=True, fg="cyan"
-            )
-            show([*wrapped(f"An operator wants to {CHAPTERS[name].wants}", ""), ""])
+
+        @contextlib.contextmanager
+        def stage(chapter: chapters.Chapter) -> Iterator[RealStage]:
             with (
                 tempfile.TemporaryDirectory(prefix="nri-demo-") as scratch,
                 Containerd(release=release, prepare=prepared(Path(tree), logLevel="info")) as containerd,
                 containerd.cri() as cri,
             ):
-                CHAPTERS[name].play(RealStage(Path(scratch), containerd, cri, CHAPTERS[name].shown))  # type: ignore[arg-type] # it is as good
+                yield RealStage(Path(scratch), containerd, cri, chapter.shown)
+
+        chapters.play(names, stage, f", on containerd {'.'.join(map(str, release.version))}")
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ class Stage:
     """One node, in a scratch directory.
 
     :ivar cgroups: those of its pods.
-    :ivar conf_dir: where its configuration is; *run* is its /run.
+    :ivar run: its /run.
     :param shown: the events of the runtime for which a plugin runs.
     """
 
@@ -81,12 +81,11 @@ class Stage:
             name="nri-demo",
             on_exchange=self._note,
         )
-        self.conf_dir = self._node.conf_dir
         self._read = 0
 
     @property
     def where(self) -> tuple[str, ...]:
-        """What is said of the cgroups."""
+        """The place of the pods' cgroups, for people."""
         return self.cgroups.where, f"{self.cgroups.parent}, below as …"
 
     def _note(self, exchange: Any) -> None:
@@ -100,7 +99,7 @@ class Stage:
                 raise SystemExit(f"the bridge did not register; its log: {self._node.log()}")
             yield
 
-    def configure(self, file: str, *plugins: Mapping[str, Any], quietly: bool = False) -> None:
+    def configure(self, file: str, *plugins: Mapping[str, Any]) -> None:
         """Write a file of the configuration, and print what it says."""
         changes = {} if self.cgroups.mountinfo == "/proc/self/mountinfo" else {"mountinfo": self.cgroups.mountinfo}
         taking = ("konfine", "clearcfs")
@@ -109,10 +108,7 @@ class Stage:
             for plugin in plugins
         ]
         self._node.configure(file, *[{"failurePolicy": "fail", **plugin} for plugin in written])
-        for plugin in () if quietly else plugins:
-            hidden = ("mountinfo", "run", "sys")
-            conf = {key: value for key, value in plugin.get("conf", {}).items() if key not in hidden}
-            show(lines.plugin(plugin["type"], conf, f"resource.d/{file}"))
+        show_plugins(file, plugins)
 
     def pod(self, name: str, annotations: Mapping[str, str] | None = None, *, shares: int = 512) -> Pod:
         """Make a pod and run its sandbox."""
@@ -190,6 +186,14 @@ def until(condition: Callable[[], Any], seconds: float) -> Any:
     while not (value := condition()) and time.monotonic() < ends:
         time.sleep(0.001)
     return value
+
+
+def show_plugins(file: str, plugins: Iterable[Mapping[str, Any]]) -> None:
+    """Print the plugins of a file of the configuration, without what places a made-up machine."""
+    for plugin in plugins:
+        hidden = ("mountinfo", "run", "sys")
+        conf = {key: value for key, value in plugin.get("conf", {}).items() if key not in hidden}
+        show(lines.plugin(plugin["type"], conf, f"resource.d/{file}"))
 
 
 def show_run(fields: Mapping[str, str], short: Callable[[str], str], machine: str) -> None:

@@ -82,7 +82,7 @@ def metrics(listen: str | None, textfile: str | None, socket: str) -> None:
 def serve(address: str, registry: CollectorRegistry, report: Callable[[str], None]) -> WSGIServer:
     """Serve the series at ``HOST:PORT`` in threads of their own; return the server.
 
-    :raises NRIError: that is no address, or not a free one.
+    :raises NRIError: the address is not valid, or is in use.
     """
     host, port = _address(address)
     try:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nri.types.v1 import Request
 
     class Options(Protocol):
-        """What an operator says to such a host."""
+        """The options of a short-lived host."""
 
         conf_dir: str
         conf_file: str

@@ -40,6 +40,7 @@ class Agent(Collector):
     :param node: the node's name in the cluster, to write its NodeResourceTopology; "" for none.
     :param report: takes a line for people.
     :param clock: ``time.monotonic``.
+    :ivar devices: the device plugin.
     :ivar faults: what does not work, by part: ``configuration`` (and record), ``kubelet``, ``topology``.
     """
 
@@ -52,7 +53,7 @@ class Agent(Collector):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._in_use, self._report, self._clock = in_use, report, clock
-        self._plugin = DevicePlugin(kubelet_dir, clock)
+        self.devices = DevicePlugin(kubelet_dir, clock)
         self._writer = TopologyWriter(node, clock) if node else None
         self._tries: dict[str, tuple[float, float]] = {}  # when the next one is due, and the pause before it
         self._cpus: NodeCpus | None = None
@@ -63,21 +64,16 @@ class Agent(Collector):
         """Do what is to be done now. It raises nothing."""
         self._try("configuration", self._read, 0)
         if (cpus := self._cpus) is not None:
-            if cpus.conf.exclusive.counted or self.is_registered:
-                self._plugin.update(cpus)
-                self._try("kubelet", self._plugin.keep_registered)
+            if cpus.conf.exclusive.counted or self.devices.is_registered:
+                self.devices.update(cpus)
+                self._try("kubelet", self.devices.keep_registered)
             if (writer := self._writer) is not None:
                 self._try("topology", lambda: writer.write(cpus))
         self._looked = self._clock()
 
-    @property
-    def is_registered(self) -> bool:
-        """Whether the kubelet watches the devices."""
-        return self._plugin.is_registered
-
     def close(self) -> None:
         """Withdraw the devices and the topology."""
-        self._plugin.close()
+        self.devices.close()
         if self._writer is not None and self._writer.written is not None:
             self._tries.pop("topology", None)
             self._try("topology", self._writer.remove)
@@ -97,8 +93,7 @@ class Agent(Collector):
             action()
         except (NRIError, OSError) as error:
             self._tries[part] = self._clock() + pause, min(max(1.0, 2 * pause), longest)
-            reason = str(error) if isinstance(error, NRIError) else reason_of(error)
-            self.faults[part] = reason
+            self.faults[part] = reason = reason_of(error)
             if reason != before:
                 self._report(f"{part}: {reason}")
             return
@@ -130,7 +125,7 @@ class Agent(Collector):
                     devices.add_metric([str(number), state], count)
             yield devices
         text = "1 if the kubelet watches the CPUs, else 0."
-        yield GaugeMetricFamily(PREFIX + "registered", text, float(self.is_registered))
+        yield GaugeMetricFamily(PREFIX + "registered", text, float(self.devices.is_registered))
         if self._writer is not None and self._writer.written is not None:
             age = self._clock() - self._writer.written
             yield GaugeMetricFamily(PREFIX + "topology_age_seconds", "Seconds since the topology was written.", age)

@@ -1,4 +1,4 @@
-"""What konfine can give to single containers on this node, and what of it is free, by its conf and its record."""
+"""The CPUs of this node that konfine can give to single containers, and which are free: from its conf and record."""
 
 from __future__ import annotations
 
@@ -40,13 +40,14 @@ class NodeCpus:
     def __init__(self, record: Record, conf: KonfineConf) -> None:
         self.record, self.conf, self.topology = record, conf, record.topology
         topology, given = self.topology, conf.exclusive
-        self.pools = {pool.name: pool.cpus & topology.online for pool in conf.pools if pool.cpus is not None}
-        self.pools |= {name: parse_cpus(cpus) for name, cpus in record.pools.items()}
+        self.pools = conf.fixed_pools(topology.online) | {
+            name: parse_cpus(cpus) for name, cpus in record.pools.items()
+        }
         entries = [entry for entry in record.containers.values() if entry["cpus"]]
         self.allocated = _joined([parse_cpus(entry["counted"]) for entry in entries if "counted" in entry])
         pools = _joined(self.pools.values())
         self.alone = pools | _joined([parse_cpus(entry["cpus"]) for entry in entries])
-        others = self.alone - self.whole(self.allocated)
+        others = self.alone - given.held(self.allocated, topology.cores)
         self.devices: dict[int, bool] = {}
         if not given.counted:
             return
@@ -75,12 +76,6 @@ class NodeCpus:
         else:
             units = [([cpu], frozenset([cpu])) for cpu in sorted(cpus)]
         return units[::-1]
-
-    def whole(self, cpus: Set) -> Set:
-        """Return the CPUs that no other may have if a container has these devices."""
-        if not self.conf.exclusive.threads:
-            return cpus
-        return cpus.union(*[core for core in self.topology.cores if core & cpus])
 
     def counted(self, own: Set) -> tuple[int, int, int]:
         """Return how many of some CPUs are devices, how many of these are healthy, and how many of those are free."""

@@ -38,6 +38,8 @@ REGISTERS_WITHIN = 10.0
 WATCHES_WITHIN = 10.0
 """Seconds that the kubelet has to watch the devices after it."""
 
+_OPTIONS = api.DevicePluginOptions(get_preferred_allocation_available=True)
+
 
 class DevicePlugin:
     """Serves the devices of ``update``, and keeps registered with the kubelet.
@@ -69,11 +71,11 @@ class DevicePlugin:
                 self._changed.notify_all()
 
     def _offline(self, cpus: NodeCpus) -> list[int]:
-        return [cpu for cpu in map(_cpu, self._devices) if cpu not in cpus.topology.online]
+        return [cpu for device in self._devices if (cpu := _cpu(device.ID)) not in cpus.topology.online]
 
     @property
     def is_registered(self) -> bool:
-        """Whether the kubelet watches the devices."""
+        """True while a kubelet watches the devices."""
         return self._watchers > 0
 
     def keep_registered(self) -> None:
@@ -99,6 +101,9 @@ class DevicePlugin:
         if self._server is not None:
             self._server.stop(0.5)
             self._server = None
+        self._wake()
+
+    def _wake(self) -> None:
         with self._changed:
             self._changed.notify_all()
 
@@ -130,7 +135,7 @@ class DevicePlugin:
             version=VERSION,
             endpoint=ENDPOINT,
             resource_name=RESOURCE,
-            options=api.DevicePluginOptions(get_preferred_allocation_available=True),
+            options=_OPTIONS,
         )
         if _identity(self._kubelets) is None:
             raise NRIError(f"{self._kubelets} is not there: expected the socket of the kubelet; does it run?")
@@ -148,14 +153,10 @@ class DevicePlugin:
     # What the kubelet calls, in threads of gRPC
 
     def _options(self, _request: api.Empty, _context: grpc.ServicerContext) -> api.DevicePluginOptions:
-        return api.DevicePluginOptions(get_preferred_allocation_available=True)
+        return _OPTIONS
 
     def _watch(self, _request: api.Empty, context: grpc.ServicerContext) -> Iterator[api.ListAndWatchResponse]:
-        def wake() -> None:
-            with self._changed:
-                self._changed.notify_all()
-
-        context.add_callback(wake)
+        context.add_callback(self._wake)
         server, sent = self._server, None
         with self._changed:
             self._watchers += 1
@@ -191,9 +192,8 @@ class DevicePlugin:
         cpus = self._cpus
         assert cpus is not None  # noqa: S101 - its devices are known
         given = cpus.conf.exclusive
-        whole = given.whole_cores and not given.threads
         try:
-            return choose(cpus.topology, free, count, near=near, whole=whole, spread=given.spread)
+            return choose(cpus.topology, free, count, near=near, whole=given.in_whole_cores, spread=given.spread)
         except NoRoomError:
             return choose(cpus.topology, free, count, near=near, spread=True)
 
@@ -212,7 +212,7 @@ class DevicePlugin:
         cpus = self._cpus
         if cpus is not None and listed:
             with Record(cpus.conf.run, cpus.conf.sys) as record:
-                record.promise(listed, cpus.whole(listed))
+                record.promise(listed, cpus.conf.exclusive.held(listed, cpus.topology.cores))
                 record.save()
 
     def _known(self, ids: Iterable[str], context: grpc.ServicerContext) -> frozenset[int]:
@@ -220,7 +220,7 @@ class DevicePlugin:
         named = list(ids)
         if unknown := [name for name in named if name not in known]:
             _refuse(context, f"device {unknown[0][:63]!r}: expected one of those that are listed")
-        return frozenset([int(name.removeprefix(_CPU)) for name in named])
+        return frozenset(map(_cpu, named))
 
 
 _CPU = "cpu"
@@ -237,8 +237,8 @@ def _device(cpu: int, node: int | None, *, is_healthy: bool) -> api.Device:
     return device
 
 
-def _cpu(device: api.Device) -> int:
-    return int(device.ID.removeprefix(_CPU))
+def _cpu(device: str) -> int:
+    return int(device.removeprefix(_CPU))
 
 
 def _refuse(context: grpc.ServicerContext, why: str) -> NoReturn:

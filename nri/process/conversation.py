@@ -229,7 +229,7 @@ class Conversation:
         self._ends_within = asked.is_quick * 5 * _ENDS_SOON
 
     def begin(self) -> None:
-        """Write what stdin takes at once: a process that is told of it later finds it there, and is woken once."""
+        """Write as much of the input as the pipe takes now: a resident that is woken next reads it at once."""
         self._write()
 
     def close(self) -> None:

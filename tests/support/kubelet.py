@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -137,9 +136,7 @@ class Kubelet:
     def clean(self) -> None:
         self.answers.set()
         self.stop()
-        for name in ("kubelet.sock",):
-            if os.path.exists(self.directory / name):
-                os.unlink(self.directory / name)
+        (self.directory / "kubelet.sock").unlink(missing_ok=True)
 
 
 def _serialized(message: Any) -> bytes:

@@ -22,9 +22,12 @@ from nri.types.v1 import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from nri.types.v1 import Request, Result
+
+    Set = frozenset[int]
 
 ANNOTATION = "cpus.konfine.nri.io"
 """The annotation, with the usual scopes, that has a container's CPU list."""
@@ -76,6 +79,15 @@ class ExclusiveConf(Conf):
         description="whether a set is of the CPUs that isolcpus= isolates: if there is room, always, or never",
     )
 
+    @property
+    def in_whole_cores(self) -> bool:
+        """True if a set is made of cores with all of their threads."""
+        return self.whole_cores and not self.threads
+
+    def held(self, shown: Set, cores: Iterable[Set]) -> Set:
+        """Return the CPUs that no other container may have if one is shown these, on a machine of these cores."""
+        return shown.union(*[core for core in cores if core & shown]) if self.threads else shown
+
 
 class PoolConf(Conf):
     """A pool of CPUs for some containers; all conditions that are given must hold."""
@@ -122,6 +134,10 @@ class KonfineConf(shared.SharedConf):
         """True if the conf allows exclusive CPUs, or has pools."""
         exclusive = self.exclusive
         return bool(self.pools or exclusive.counted or exclusive.guaranteed or self.allow.get("exclusive"))
+
+    def fixed_pools(self, online: Set) -> dict[str, Set]:
+        """Return the pools that name their CPUs, with those that are online."""
+        return {pool.name: pool.cpus & online for pool in self.pools if pool.cpus is not None}
 
 
 class Konfine(Plugin):

@@ -66,7 +66,7 @@ class Sharing:
         self.topology = topology = record.topology
         self.usable = topology.online - topology.isolated - conf.system_reserved
         self.isolated = topology.isolated - conf.system_reserved
-        self.fixed = {pool.name: pool.cpus & topology.online for pool in conf.pools if pool.cpus is not None}
+        self.fixed = conf.fixed_pools(topology.online)
         fixed = {name: render_cpus(cpus) for name, cpus in self.fixed.items()}
         record.conf = {"reserved": render_cpus(conf.system_reserved), "fixed": fixed}
         self._mounts = Mounts.read(conf.mountinfo)
@@ -234,7 +234,7 @@ class Sharing:
             if not is_running:
                 return self._back(error)
             alone, refusal = kept, error
-        held = self._whole(alone)
+        held = self.conf.exclusive.held(alone, self.topology.cores)
         if alone:
             entry["kind"], entry["cpus"] = "exclusive", render_cpus(held)
             entry.pop("pool", None)
@@ -299,7 +299,7 @@ class Sharing:
         :raises Refusal: too few CPUs are free, or too few would stay shared; with who has the others.
         """
         given, count = self.conf.exclusive, wish.count
-        held, taken = frozenset().union(*[cpus for cpus, _ in self.held.values()]), self.taken(*but)
+        held, taken = self._kept(), self.taken(*but)
         isolated, usable = (self.isolated & within) - taken - held, self.usable - taken
         try:
             if given.isolated == "only" or (given.isolated == "prefer" and isolated and kept <= self.isolated):
@@ -311,7 +311,7 @@ class Sharing:
             spare = max(min(len(usable) - given.min_shared, len(usable - held)), 0)
             if count <= spare:
                 chosen = self._pick((usable & within) - held, count, kept)
-                if len(self._whole(chosen)) <= spare:
+                if len(given.held(chosen, self.topology.cores)) <= spare:
                     return chosen
             raise NoRoomError(f"{counted(spare)} free, beside the {given.min_shared} that must stay shared")
         except NotWholeError as error:
@@ -328,16 +328,16 @@ class Sharing:
         """
         given, taken = self.conf.exclusive, self.taken(*but)
         own = {"only": self.isolated, "never": self.usable}.get(given.isolated, self.usable | self.isolated)
-        free = own.difference(taken, *[cpus for cpus, _ in self.held.values()])
-        whole, cores = self._whole(listed), [core for core in self.topology.cores if core & listed]
-        is_whole = given.threads or not given.whole_cores or all(core <= listed for core in cores)
+        free, cores = own - taken - self._kept(), self.topology.cores
+        whole = given.held(listed, cores)
+        is_whole = not given.in_whole_cores or all(core <= listed for core in cores if core & listed)
         leaves_enough = len(self.usable - taken - whole) >= min(given.min_shared, len(self.usable))
         return bool(is_whole and leaves_enough and listed <= within and listed <= self._shown(free) and whole <= free)
 
     def _pick(self, free: Set, count: int, kept: Set) -> Set:
         """Return *count* of the free CPUs and of those that are kept."""
         given = self.conf.exclusive
-        whole, spread = given.whole_cores and not given.threads, given.spread
+        whole, spread = given.in_whole_cores, given.spread
         if count < len(kept):
             return choose(self.topology, kept, count, whole=whole, spread=True)
         free = self._shown(free)
@@ -355,11 +355,9 @@ class Sharing:
             return free
         return frozenset().union(*[sorted(core)[:threads] for core in self.topology.cores if core <= free])
 
-    def _whole(self, shown: Set) -> Set:
-        """Return the CPUs that no other may have if a container is shown these."""
-        if not self.conf.exclusive.threads:
-            return shown
-        return shown.union(*[core for core in self.topology.cores if core & shown])
+    def _kept(self) -> Set:
+        """Return the CPUs of containers that keep some which are not theirs any more."""
+        return frozenset[int]().union(*[cpus for cpus, _ in self.held.values()])
 
     def _holders(self) -> str:
         """Return who has the CPUs that are not shared, as the end of a sentence; "" if there are none."""
@@ -386,7 +384,7 @@ class Sharing:
             if entry["kind"] == "pool" and entry["pool"] not in self.fixed:
                 members.setdefault(entry["pool"], []).append(entry)
         self.record.pools = {name: cpus for name, cpus in self.record.pools.items() if name in members}
-        held: Set = frozenset().union(*[cpus for cpus, _ in self.held.values()])
+        held = self._kept()
         for name, entries in members.items():
             pool = pools.get(name.partition("/")[0])
             have = self._cpus(self.record.pools.get(name, "")) & self.topology.online - held

@@ -75,7 +75,7 @@ def test_kubelet_that_restarts_or_hangs_up_gets_the_devices_again(node: Counting
     node.kubelet.until_listed(7)
     node.kubelet.hang_up()
     node.kubelet.devices = {}
-    until(lambda: not node.agent.is_registered, "the end of the stream")
+    until(lambda: not node.agent.devices.is_registered, "the end of the stream")
     node.look(after=11)
     node.kubelet.until_listed(7)
     assert len(node.kubelet.registrations) == 3
