@@ -143,7 +143,7 @@ class Containerd:
         A runtime has started it a little earlier: its init has yet to execute the program, and while it does so,
         /proc shows the new program without an environment.
         """
-        (pid,) = cgroups.processes(f"{self.enclosure.cgroup_parent}/{container}")
+        pid, *_ = cgroups.processes(f"{self.enclosure.cgroup_parent}/{container}")  # its children come after it
         process = Path(f"/proc/{pid}")
         self._wait_until(
             f"executed the program of {container}",

@@ -91,6 +91,7 @@ def test_bridge_that_is_started_without_the_configuration_uses_the_last_one(
     away = Away(host.conf, way)
     runtime = bridge.connect()
     start(runtime, "one")
+    assert wait_until(lambda: document(bridge)["lateCreates"]["succeeded"] == 1)  # the sandbox
     bridge.kill()
     runtime.close()
     away.go()

@@ -127,6 +127,7 @@ def test_many_sessions_and_events_leave_nothing(host: Host) -> None:
             node.fake.state_change(api.Event.REMOVE_POD_SANDBOX, pod=pod())
         node.close()
         assert len(node.bridge._pods._pods) == 0
+        node.bridge.chains.stop(for_good=True)  # its thread, too, ends
 
     def new() -> list[str]:
         return [thread.name for thread in threading.enumerate() if thread not in before]

@@ -3,6 +3,8 @@
 import fcntl
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from nri.process import libc_spawn
 from nri.process import spawn as module
 from nri.process.children import end_child
 from nri.process.spawn import PLUGIN_ENVIRONMENT, pipe, spawn, use
-from tests.support.processes import open_fds
+from tests.support.processes import MEASURED, open_fds
 from tests.support.waiting import SOON
 
 
@@ -40,24 +42,30 @@ def printed(argv: list[str], **options: Any) -> bytes:
     return text
 
 
-def test_descriptors_may_have_each_others_numbers(tmp_path: Path) -> None:
+ROOT = Path(__file__).parents[3]
+LOW_NUMBERS = """
+import os, sys
+from nri.process import libc_spawn
+from nri.process.children import end_child
+from nri.process.spawn import spawn, use
+way, folder, *order = sys.argv[1:]
+if way != "os":
+    use(libc_spawn.spawn_unlocked)
+if way == "libc without closefrom":
+    libc_spawn._add_close_from = None
+for number in range(4):
+    os.dup2(os.open(f"{folder}/file{number}", os.O_RDWR | os.O_CREAT | os.O_TRUNC), number)
+argv = ["sh", "-c", "for fd in 0 1 2 3; do printf $fd >/proc/$$/fd/$fd; done"]
+sys.exit(end_child(spawn("/bin/sh", argv, [int(number) for number in order]), 60))
+"""
+
+
+@pytest.mark.parametrize("order", ["0123", "3210", "1230"])
+def test_descriptors_may_have_each_others_numbers(request: pytest.FixtureRequest, tmp_path: Path, order: str) -> None:
     """In a process of its own, whose low numbers are the test's."""
-    for order in ((0, 1, 2, 3), (3, 2, 1, 0), (1, 2, 3, 0)):
-        names = [str(tmp_path / f"file{number}") for number in range(4)]
-        pid = os.fork()
-        if pid == 0:
-            status = 1
-            try:
-                for number, name in enumerate(names):
-                    fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
-                    os.dup2(fd, number)
-                os.closerange(4, 1000)
-                argv = ["sh", "-c", "for fd in 0 1 2 3; do printf $fd >/proc/$$/fd/$fd; done"]
-                status = end_child(spawn("/bin/sh", argv, order), SOON)
-            finally:
-                os._exit(status)
-        assert os.waitpid(pid, 0)[1] == 0
-        assert [(tmp_path / f"file{number}").read_text() for number in order] == ["0", "1", "2", "3"]
+    argv = [sys.executable, "-c", LOW_NUMBERS, request.node.callspec.params["way"], str(tmp_path), *order]
+    assert subprocess.run(argv, env={"PYTHONPATH": str(ROOT), **MEASURED}, check=False).returncode == 0
+    assert [(tmp_path / f"file{number}").read_text() for number in order] == ["0", "1", "2", "3"]
 
 
 def test_environment_is_that_of_a_plugin_unless_another_is_given() -> None:
