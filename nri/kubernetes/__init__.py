@@ -5,3 +5,7 @@ free; ``devices`` offers that to the kubelet (device plugin API v1beta1); ``topo
 NodeResourceTopology; ``agent`` looks again and again, and knows what is wrong. Nothing else imports this package,
 whose libraries are the extra ``kubernetes``.
 """
+
+import os
+
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # each fault is one line of our own

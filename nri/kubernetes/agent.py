@@ -108,7 +108,8 @@ class Agent(Collector):
         conf = conf_of(self._in_use.config)
         record = Record(conf.run, conf.sys)
         record.load()
-        if record.rebuilt and self._cpus is not None and self._cpus.record.containers:
+        known = {} if self._cpus is None else self._cpus.record.containers
+        if record.rebuilt and any(entry["cgroup"] for entry in known.values()):
             raise NRIError(f"konfine's record: {record.rebuilt}; expected the next event to make it again")
         self._cpus = NodeCpus(record, conf)
         if not (conf.exclusive.counted or self._writer):

@@ -32,6 +32,9 @@ KUBELET_DIR = "/var/lib/kubelet/device-plugins"
 KUBELET_SOCKET, ENDPOINT = "kubelet.sock", "nri-exclusive-cpu.sock"
 VERSION = "v1beta1"
 
+MAX_ADDRESS = 107
+"""Bytes of a socket's path, unix(7)."""
+
 REGISTERS_WITHIN = 10.0
 """Seconds that the kubelet has to answer a registration."""
 
@@ -49,6 +52,7 @@ class DevicePlugin:
     """
 
     def __init__(self, directory: str, clock: Callable[[], float]) -> None:
+        directory = os.path.abspath(directory)  # a relative one is no address for gRPC
         self._directory, self._clock = directory, clock
         self._socket = os.path.join(directory, ENDPOINT)
         self._kubelets = os.path.join(directory, KUBELET_SOCKET)
@@ -109,6 +113,8 @@ class DevicePlugin:
 
     def _listen(self) -> None:
         self.close()
+        if len(os.fsencode(self._socket)) > MAX_ADDRESS:
+            raise NRIError(f"{self._socket}: found a path of more than {MAX_ADDRESS} bytes, too long for a socket")
         if _is_served(self._socket):
             raise NRIError(f"{self._socket}: another process listens there; expected to be the only device plugin")
         unary, stream = grpc.unary_unary_rpc_method_handler, grpc.unary_stream_rpc_method_handler
@@ -173,15 +179,15 @@ class DevicePlugin:
                 self._watchers -= 1
 
     def _prefer(
-        self, request: api.PreferredAllocationRequest, context: grpc.ServicerContext
+        self, request: api.PreferredAllocationRequest, _context: grpc.ServicerContext
     ) -> api.PreferredAllocationResponse:
         answer = api.PreferredAllocationResponse()
         for asked in request.container_requests:
-            free = self._known(asked.available_deviceIDs, context)
-            must = self._known(asked.must_include_deviceIDs, context)
-            if not len(must) <= asked.allocation_size <= len(free | must):
-                _refuse(context, f"{asked.allocation_size} devices: {len(free)} are available, {len(must)} must be")
-            picked = must | self._pick(free - must, asked.allocation_size - len(must), must)
+            # The kubelet fails the pod for an error here, and goes by itself where it gets too few.
+            listed = {device.ID for device in self._devices}
+            must = frozenset([_cpu(name) for name in asked.must_include_deviceIDs if name in listed])
+            free = frozenset([_cpu(name) for name in asked.available_deviceIDs if name in listed]) - must
+            picked = must | self._pick(free, min(max(asked.allocation_size - len(must), 0), len(free)), must)
             answer.container_responses.add(deviceIDs=map(_id, sorted(picked)))
         return answer
 
@@ -191,11 +197,16 @@ class DevicePlugin:
             return frozenset()
         cpus = self._cpus
         assert cpus is not None  # noqa: S101 - its devices are known
-        given = cpus.conf.exclusive
-        try:
-            return choose(cpus.topology, free, count, near=near, whole=given.in_whole_cores, spread=given.spread)
-        except NoRoomError:
-            return choose(cpus.topology, free, count, near=near, spread=True)
+        given, isolated = cpus.conf.exclusive, cpus.topology.isolated
+        kinds = [free - isolated, free]
+        if near <= isolated:
+            kinds.insert(0, free & isolated)
+        for kind in kinds:
+            try:
+                return choose(cpus.topology, kind, count, near=near, whole=given.in_whole_cores, spread=given.spread)
+            except NoRoomError:
+                continue
+        return choose(cpus.topology, free, count, near=near, spread=True)
 
     def _allocate(self, request: api.AllocateRequest, context: grpc.ServicerContext) -> api.AllocateResponse:
         answer = api.AllocateResponse()

@@ -1,6 +1,6 @@
 """The node's NodeResourceTopology: per NUMA node how many CPUs there are, and how many are free; and the pools below.
 
-Schedulers that know NUMA nodes read it, such as the plugin NodeResourceTopologyMatch. The API is
+Schedulers that know NUMA nodes can read it. The API is
 ``topology.node.k8s.io/v1alpha2``: API.md and types.go of github.com/k8stopologyawareschedwg/noderesourcetopology-api.
 The object is applied (server-side apply), so that one request makes or replaces it, and the API server refuses it if
 another exporter has written the same.

@@ -70,6 +70,10 @@ ATTRIBUTE = "trusted.konfine.nri"
 MAX_FILE = 16 * 1024 * 1024
 """Bytes of the file; 500 containers on 256 CPUs take 150 KiB."""
 
+SETUP_WITHIN = 120
+"""Seconds from ``setup`` to the container's cgroup; then its CPUs are free again, and ``create`` chooses anew. What
+an init container leaves waits so long for the next container of its pod."""
+
 PROMISED_FOR = 600
 """Seconds that the CPUs of a container which the kubelet has admitted wait for it: images are pulled meanwhile."""
 
@@ -85,7 +89,7 @@ class Record:
     :ivar containers: the entries, by the cgroup's path as the runtime names it.
     :ivar pools: the CPUs of each pool that grows, by the pool's name.
     :ivar conf: what others read of the conf: ``reserved`` and the ``fixed`` pools.
-    :ivar rebuilt: why the file was made again; "" if it was there.
+    :ivar rebuilt: why the file is to be made again of the cgroups; "" if it has all containers.
     """
 
     def __init__(self, run: str, sys: str) -> None:
@@ -94,7 +98,7 @@ class Record:
         self.pools: dict[str, str] = {}
         self.conf: dict[str, Any] = {"reserved": "", "fixed": {}}
         self.topology: Topology
-        self.rebuilt = ""
+        self.rebuilt = self._lacks = ""
         self._lock, self._read = -1, b""
         self._rules = _rules()
 
@@ -135,6 +139,7 @@ class Record:
                 self.rebuilt = "it was of another boot"
             elif self._rules["document"].accepts(value):
                 self.containers, self.pools, self.conf = value["containers"], value["pools"], value["conf"]
+                self.rebuilt = value.get("incomplete", "")
             else:
                 from nri.types.table_explained import refusal
 
@@ -143,6 +148,7 @@ class Record:
             self.rebuilt = "there was none"
         except DecodeError as error:
             self.rebuilt = f"it was damaged: {gojson.shorten(str(error), 300)}"
+        self._lacks = self.rebuilt
         try:
             if self.rebuilt:
                 raise ValueError
@@ -158,7 +164,7 @@ class Record:
         :param mount: where the hierarchy of cpuset is mounted.
         :param top: the path below it of the cgroup of all pods; "" if it is to be looked for.
         """
-        top = top or _find_top(mount.point)
+        top, self._lacks = top or _find_top(mount.point), ""
         for directory, names, _ in os.walk(mount.point + top):
             path = directory.removeprefix(mount.point)
             if noted := self._noted(directory, path):
@@ -207,12 +213,10 @@ class Record:
 
         :param whole: the CPUs that no other may have then.
         """
-        for key in [key for key in self.containers if key.startswith(_PROMISE)]:
-            if parse_cpus(self.containers[key]["counted"]) & cpus:
-                del self.containers[key]  # of a container that never came
-        taken = [entry["cpus"] for entry in self.containers.values()] + [*self.pools.values()]
-        if free := whole.difference(*map(parse_cpus, taken)):
-            self.containers[promise_of(cpus)] = {
+        waiting = self.waiting(cpus)
+        taken = [entry["cpus"] for key, entry in self.containers.items() if key not in waiting]
+        if free := whole.difference(*map(parse_cpus, [*taken, *self.pools.values()])):
+            self.containers[f"{_PROMISE}{render_cpus(cpus)}"] = {
                 "id": "",
                 "name": "an admitted container",
                 "cgroup": "",
@@ -220,8 +224,21 @@ class Record:
                 "cpus": render_cpus(free),
                 "within": "",
                 "counted": render_cpus(cpus),
-                "since": now() + PROMISED_FOR,
+                "since": now() + PROMISED_FOR - SETUP_WITHIN,
             }
+
+    def waiting(self, cpus: frozenset[int]) -> set[str]:
+        """Return the keys of what waits for one of these CPUs, which the device plugin has allocated.
+
+        The kubelet allocates a device to one pod at a time, and those of an init container to its pod's others, too.
+        So they are the promises of a pod, and what its containers have left, or a pod that is over.
+        """
+        entries = self.containers.items()
+        return {key for key, entry in entries if not entry["cgroup"] and parse_cpus(entry.get("counted", "")) & cpus}
+
+    def begun(self, cpus: frozenset[int]) -> None:
+        """Take a promise back, whose container has them."""
+        self.containers.pop(f"{_PROMISE}{render_cpus(cpus)}", None)
 
     def note(self, key: str, point: str) -> None:
         """Write a container's entry to its cgroup."""
@@ -238,11 +255,13 @@ class Record:
             pass  # this kernel or file system has none, or the cgroup is gone
 
     def save(self) -> None:
-        """Replace the file, if it has another content.
+        """Replace the file, if it has another content. One that was not rebuilt yet says so.
 
         :raises NRIError: it cannot be written.
         """
         value = {"boot": _boot(), "topology": self.topology.to_value(), "conf": self.conf}
+        if self._lacks:
+            value["incomplete"] = self._lacks
         document = gojson.dumps(value | {"containers": self.containers, "pools": self.pools})
         if document == self._read:
             return
@@ -252,11 +271,6 @@ class Record:
         except OSError as error:
             raise NRIError(f"{path}: {error.strerror}; expected to be able to replace it") from error
         self._read = document
-
-
-def promise_of(cpus: frozenset[int]) -> str:
-    """Return the key of a promise."""
-    return f"{_PROMISE}{render_cpus(cpus)}"
 
 
 def now() -> int:
@@ -308,7 +322,7 @@ def _rules() -> dict[str, Rule]:
     of_note = [("key", text(1)), ("record", text()), ("entry", entry), ("pool", pool)]
     return {
         "cpus": cpus,
-        "document": Table(*[Key(name, rule, required=True) for name, rule in keys]),
+        "document": Table(*[Key(name, rule, required=True) for name, rule in keys], Key("incomplete", text())),
         "note": Table(*[Key(name, rule, required=True) for name, rule in of_note]),
     }
 

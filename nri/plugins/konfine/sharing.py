@@ -18,7 +18,7 @@ from nri.cgroups.resolve import Place
 from nri.errors import NRIError
 from nri.plugins import shared
 from nri.plugins.konfine.placement import NoRoomError, NotWholeError, choose, counted
-from nri.plugins.konfine.record import now, promise_of, text_of
+from nri.plugins.konfine.record import SETUP_WITHIN, now, text_of
 from nri.skel.plugin import Refusal
 from nri.types.gojson import shorten
 
@@ -32,10 +32,6 @@ if TYPE_CHECKING:
     from nri.types.v1 import Request
 
     Set = frozenset[int]
-
-SETUP_WITHIN = 120.0
-"""Seconds from ``setup`` to the container's cgroup; then its CPUs are free again, and ``create`` chooses anew. What
-an init container leaves waits so long for the next container of its pod."""
 
 _KNOB = "cpuset.cpus"
 
@@ -219,8 +215,7 @@ class Sharing:
         entry, before, refusal = entry.copy(), self.before, None
         kept = self.alone(before) if before is not None and before["kind"] == "exclusive" else frozenset()
         left = self._left_in_pod(entry, is_first=is_first)
-        promised = {promise_of(wish.listed)} & self.containers.keys()
-        but = {self.own, *left, *promised}
+        but = {self.own, *left, *self.record.waiting(wish.listed)}
         if wish.listed and not kept and self._has_room(wish.listed, within, but):
             kept = wish.listed
         if not kept and left:
@@ -250,8 +245,7 @@ class Sharing:
         self.containers[self.own] = entry
         for key in left:
             self._reuse(key, entry["name"], held)
-        for key in promised:
-            del self.containers[key]
+        self.record.begun(wish.listed)
         return self.fit_pools(within, is_running=is_running) or refusal
 
     def _left_in_pod(self, entry: Entry, *, is_first: bool) -> list[str]:
@@ -280,8 +274,10 @@ class Sharing:
         if entry["name"] == name or not rest:
             del self.containers[key]
             return
-        entry["cpus"], entry["since"] = render_cpus(rest), now()
+        entry["cpus"] = render_cpus(rest)
         entry.pop("shown", None)
+        if "counted" not in entry:  # else they are the pod's as long as it lives
+            entry["since"] = now()
 
     def _back(self, refusal: Refusal) -> Refusal:
         """Make the record as it was before the request, which is refused."""

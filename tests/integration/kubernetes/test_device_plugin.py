@@ -143,7 +143,9 @@ def test_socket_that_no_kubelet_serves_and_one_that_cannot_be_made_are_named(nod
     long.mkdir()
     node.agent = node.new_agent(kubelet=str(long))
     node.look()
-    assert f"{long}/nri-exclusive-cpu.sock: cannot listen there: " in node.said[-1]
+    assert node.said[-1].endswith(
+        "/nri-exclusive-cpu.sock: found a path of more than 107 bytes, too long for a socket"
+    )
     node.kubelet.start()
 
 
@@ -167,16 +169,22 @@ def test_kubelet_that_answers_late_is_waited_for(node: Counting) -> None:
 
 
 @pytest.mark.parametrize(
-    ("available", "count", "must"),
-    [(["cpu1"], 2, ()), (["cpu1", "cpu2"], 1, ("cpu3", "cpu4")), (["cpu99"], 1, ()), (["1"], 1, ()), ([], -1, ())],
+    ("available", "count", "must", "answer"),
+    [
+        (["cpu1"], 2, (), ["cpu1"]),
+        (["cpu1", "cpu2"], 1, ("cpu3", "cpu4"), ["cpu3", "cpu4"]),
+        (["cpu2", "cpu99"], 2, ("cpu98",), ["cpu2"]),
+        (["1"], 1, (), []),
+        ([], -1, (), []),
+    ],
 )
-def test_kubelet_that_asks_for_what_there_is_not_gets_an_error(
-    node: Counting, available: list[str], count: int, must: tuple[str, ...]
+def test_kubelet_that_asks_for_what_there_is_not_gets_what_there_is(
+    node: Counting, available: list[str], count: int, must: tuple[str, ...], answer: list[str]
 ) -> None:
+    """A preference that fails would fail the pod, and devices change while the kubelet asks."""
     node.look()
     node.kubelet.until_listed(7)
-    with pytest.raises(grpc.RpcError, match="INVALID_ARGUMENT"):
-        node.kubelet.prefer(available, count, must)
+    assert node.kubelet.prefer(available, count, must) == answer
     with pytest.raises(grpc.RpcError, match="expected one of those that are listed"):
         node.kubelet.allocate(["cpu1", "gpu0"])
 
@@ -191,12 +199,49 @@ def test_preference_is_konfines_and_has_what_it_must(node: Counting) -> None:
     assert len(node.kubelet.prefer(every, 6)) == 6  # of no single node: near each other all the same
 
 
+@pytest.mark.parametrize(
+    ("isolated", "count", "must", "answer"),
+    [
+        ("2-3,6-7", 2, (), [["cpu2", "cpu6"], ["cpu3", "cpu7"]]),
+        ("2-3", 1, (), [["cpu2"], ["cpu3"]]),
+        ("2-3", 3, (), [["cpu1", "cpu4", "cpu5"]]),
+        ("2-3", 2, ("cpu1",), [["cpu1", "cpu5"]]),
+        ("2-3", 6, (), [[f"cpu{cpu}" for cpu in range(1, 7)]]),
+    ],
+)
+def test_preference_is_of_isolated_cpus_if_these_do(
+    node: Counting, isolated: str, count: int, must: tuple[str, ...], answer: list[list[str]]
+) -> None:
+    (node.root / "sys/devices/system/cpu/isolated").write_text(f"{isolated}\n")
+    node.look()
+    every = [f"cpu{cpu}" for cpu in range(1, 7)] if isolated == "2-3" else [f"cpu{cpu}" for cpu in range(1, 8)]
+    until(lambda: {*every} <= {*node.kubelet.devices}, "the devices")
+    assert node.kubelet.prefer(every, count, must) in answer
+
+
 def test_record_that_cannot_be_kept_refuses_the_pod(node: Counting) -> None:
     node.look()
     node.kubelet.until_listed(7)
     (node.root / "run").write_text("no directory")
     with pytest.raises(grpc.RpcError, match="UNAVAILABLE"):
         node.kubelet.allocate(["cpu1"])
+
+
+def test_relative_directory_is_the_kubelets(node: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(node.root)
+    node.agent = node.new_agent(kubelet="kubelet")
+    node.look()
+    node.kubelet.until_listed(7)
+
+
+def test_admission_before_the_first_event_after_a_boot_is_no_fault(node: Counting) -> None:
+    for _ in range(2):
+        node.look()
+        node.kubelet.until_listed(7)
+        node.kubelet.admit(2)
+    node.look()
+    assert node.state()["incomplete"] == "there was none"
+    assert node.said == []
 
 
 def test_damaged_record_changes_nothing_until_konfine_has_made_it_again(node: Counting) -> None:

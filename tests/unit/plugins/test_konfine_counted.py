@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from nri.cgroups import parse_cpus
 from nri.plugins.konfine import COUNTED, Konfine
 from nri.plugins.konfine.picture import draw
 from nri.plugins.konfine.record import PROMISED_FOR, Record
@@ -13,6 +14,7 @@ from nri.testing import invoke
 from tests.support.giving import GivingNode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from nri.types.v1 import Result
@@ -112,19 +114,78 @@ def test_admitted_container_finds_its_cpus_though_others_asked_meanwhile(node: G
     assert [entry["name"] for entry in node.state()["containers"].values() if "counted" in entry] == ["shop/db/main"]
 
 
-def test_promise_ends_with_the_next_of_its_cpus_and_after_a_while(node: GivingNode) -> None:
-    node.conf["allow"] = {"exclusive": True}
-    node.start("first", ask=2)
-    taken = node.cpus("first")
-    promise(node, 1, 5)
-    promise(node, 1, 2)
-    promise(node, *map(int, taken.split(",")))  # someone has them: nothing is promised
-    assert [key for key in node.state()["containers"] if key.startswith("admitted")] == ["admitted 1-2"]
+def later(node: GivingNode, seconds: int) -> None:
+    """Let time pass for what waits."""
     with Record(str(node.root / "run"), node.sys) as record:
-        record.containers["admitted 1-2"]["since"] -= PROMISED_FOR + 121
+        for entry in record.containers.values():
+            if "since" in entry:
+                entry["since"] -= seconds
         record.save()
     node.run("update", "web")
-    assert not [key for key in node.state()["containers"] if key.startswith("admitted")]
+
+
+def promises(node: GivingNode) -> list[str]:
+    return [key for key in node.state()["containers"] if key.startswith("admitted")]
+
+
+def test_promise_ends_after_a_while(node: GivingNode) -> None:
+    node.conf["allow"] = {"exclusive": True}
+    node.start("first", ask=2)
+    promise(node, 1, 5)
+    promise(node, *map(int, node.cpus("first").split(",")))  # someone has them: nothing is promised
+    later(node, PROMISED_FOR - 5)
+    promise(node, 2)
+    assert promises(node) == ["admitted 1,5", "admitted 2"]
+    later(node, 10)
+    assert promises(node) == ["admitted 2"]
+
+
+@pytest.mark.parametrize(("init", "main"), [((1, 2, 5, 6), (1, 5)), ((1, 5), (1, 2, 5, 6)), ((1, 5), (1, 5))])
+def test_containers_of_a_pod_share_devices(node: GivingNode, init: tuple[int, ...], main: tuple[int, ...]) -> None:
+    """The kubelet allocates for all of them first, and gives those of an init container again: ``devicesToReuse``."""
+    node.conf["allow"] = {"exclusive": True}
+    node.start("db/db")
+    own, rest = (",".join(map(str, cpus)) for cpus in (init, {*range(8)} - {*init, *main, 0}))
+    for cpus in (init, main, (*map(int, rest.split(",")),)):
+        promise(node, *cpus)  # the last one makes the node full
+    assert parse_cpus(counted(node, "db/init", own).metadata["cpus"]) == {*init}
+    node.stop("db/init")
+    node.start("db/wait", cpu={"shares": 512})  # an init container without devices, which takes its time
+    later(node, 400)
+    assert "none is free" in node.refusal("x/main", ask=1)
+    node.stop("db/wait")
+    assert parse_cpus(counted(node, "db/main", ",".join(map(str, main))).metadata["cpus"]) == {*main}
+    node.stop("db/main")
+    node.stop("db/db")
+    later(node, PROMISED_FOR)
+    assert {*node.state()["containers"]} == {node.path("web")}
+
+
+def test_device_of_a_pod_that_is_over_is_promised_though_its_entry_is_left(node: GivingNode) -> None:
+    node.conf["allow"] = {"exclusive": True}
+    node.start("a/a")
+    counted(node, "a/main", "1,5")
+    node.stop("a/main")
+    promise(node, 1, 5)
+    node.stop("a/a")
+    assert "an admitted container has 1,5" in node.refusal("x/main", ask=6)
+    assert counted(node, "b/main", "1,5").metadata["cpus"] == "1,5"
+
+
+@pytest.mark.parametrize("lost", [lambda path: path.write_text("x"), lambda path: path.unlink()])
+def test_promise_makes_no_whole_record_of_one_that_is_lost(node: GivingNode, lost: Callable[[Path], object]) -> None:
+    node.conf["allow"] = {"exclusive": True}
+    node.start("first", ask=2)
+    has = node.cpus("first")
+    lost(node.record)
+    promise(node, 1, 5)
+    promise(node, 3)
+    assert node.state()["incomplete"]
+    metadata = counted(node, "db/main", "1,5").metadata
+    assert (metadata["cpus"], "rebuilt" in metadata) == ("1,5", True)
+    assert "incomplete" not in node.state()
+    shared = {*range(8)} - {1, 3, 5} - parse_cpus(has)
+    assert node.sets() == {"web": shared, "first": parse_cpus(has), "db/main": {1, 5}}
 
 
 def test_restarted_and_resized_container_stays_where_it_is(node: GivingNode) -> None:
@@ -136,9 +197,11 @@ def test_restarted_and_resized_container_stays_where_it_is(node: GivingNode) -> 
 
 def test_picture_says_who_came_by_which_way(node: GivingNode) -> None:
     counted(node, "db/main", "1,6")
-    promise(node, 2)
+    promise(node, 1, 6)  # of another container of the pod
+    promise(node, 2, 6)
     record = Record(str(node.root / "run"), node.sys)
     record.load()
     lines = "\n".join(draw(record))
     assert "shop/db/main, counted by the scheduler" in lines
-    assert "an admitted container, counted by the scheduler, not yet begun" in lines
+    assert lines.count("an admitted container, counted by the scheduler, not yet begun") == 1
+    assert " .a .b .a" not in lines
