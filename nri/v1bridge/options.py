@@ -82,8 +82,15 @@ def adopt(text: str, record_dir: str = "") -> tuple[BridgeOptions, list[str]]:
 
     :param record_dir: the directory; by default that of the default options: it must not depend on what is lost.
     """
-    path = f"{record_dir or DEFAULT_RECORD_DIR}/.options"
+    directory = record_dir or DEFAULT_RECORD_DIR
+    path = f"{directory}/.options"
     options, faults = BridgeOptions.of_text(text)
+    if (
+        not faults
+        and options.record_dir != directory
+        and not os.path.realpath(options.record_dir).startswith("/run/")
+    ):
+        return options, []  # a trial's, such as the demonstration's: it is not the node's bridge
     recorded, recorded_faults = _recorded(path)
     if not faults and options.conf_dir != DEFAULT_CONF_DIR and not os.path.isdir(options.conf_dir):
         if recorded is None or recorded_faults:

@@ -243,6 +243,15 @@ def test_wrong_options_leave_the_last_valid_ones_in_use(host: Host, bridge: Brid
     assert "two" not in created(bridge)
 
 
+def test_options_of_a_trial_are_not_the_nodes(host: Host, bridge: BridgeProcess) -> None:
+    """As of the demonstration, whose record is in a directory of its own, not below /run."""
+    end(bridge, launched(bridge, bridge.settings(recordDir=f"{host.root}/trial.record")))
+    runtime = launched(bridge, "")
+    start(runtime, "one")
+    end(bridge, runtime)
+    assert "one" not in created(bridge)
+
+
 @pytest.mark.parametrize("wrong", [wrong for wrong in WRONG_OPTIONS if wrong != "empty"])
 def test_wrong_options_without_valid_ones_are_no_configuration(host: Host, bridge: BridgeProcess, wrong: str) -> None:
     options = bridge.settings()
