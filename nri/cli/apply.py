@@ -19,7 +19,7 @@ import click
 from nri import config
 from nri.cli import options
 from nri.config import refused
-from nri.config.loading import read_set, unread
+from nri.config.loading import read, read_set, unread
 from nri.doctor.checking import check_host
 from nri.errors import NRIError, escape, reason_of
 
@@ -48,6 +48,8 @@ def apply(host: options.Host, directory: str, sets: str) -> None:
       nri apply /etc/nri/before/resource.d
     """
     conf_dir = os.path.abspath(host.conf_dir)
+    if os.path.exists(conf_dir) and not os.path.isdir(conf_dir):
+        raise NRIError(f"{conf_dir} is no directory: expected that of the host configuration{UNCHANGED}")
     sets = os.path.abspath(sets or os.path.join(os.path.dirname(conf_dir), "sets"))
     try:
         try:
@@ -102,20 +104,30 @@ def _copied(directory: str, new: str) -> list[str]:
 
     A mounted ConfigMap has a link ``..data``; the kubelet exchanges it, and then removes the files that it led to. So
     the copy is whole if the link still leads there.
+
+    :raises NRIError: files disappear again and again, or cannot be a configuration's.
     """
     for _ in range(ATTEMPTS):
-        source = _source(directory)
+        source, faults = _source(directory), list[config.Fault]()
         with suppress(FileNotFoundError):
             names = [os.path.basename(path) for path in config.list_files(source)]
             for name in names:
-                shutil.copyfile(os.path.join(source, name), os.path.join(new, name))
-                os.chmod(os.path.join(new, name), 0o644)
+                try:
+                    document = read(os.path.join(source, name))
+                except config.ConfigError as error:
+                    faults += error.faults
+                    continue
+                with open(os.path.join(new, name), "wb") as file:
+                    file.write(document)
+                    os.fchmod(file.fileno(), 0o644)
             if _source(directory) == source:
                 break
         for name in os.listdir(new):
             os.unlink(os.path.join(new, name))
     else:
         raise NRIError(f"{directory}: files disappeared each time that it was copied, expected files that stay")
+    if faults:
+        raise NRIError(str(config.ConfigError(faults)).replace(f"{source}/", f"{directory}/") + UNCHANGED)
     os.chmod(new, 0o755)  # noqa: S103 - as any directory in /etc
     for path in (*[os.path.join(new, name) for name in names], new):
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

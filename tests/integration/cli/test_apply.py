@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,7 @@ from tests.integration.cli.running import Ran, command, inside
 from tests.support.config_maps import ConfigMapVolume
 from tests.support.host import Host
 
+apply_module = import_module("nri.cli.apply")
 ONE = '{"version": "0.1", "plugins": [{"type": "a"}]}'
 TWO = '{"version": "0.1", "plugins": [{"type": "b"}]}'
 
@@ -123,17 +126,48 @@ def test_config_map_exchanged_during_the_copy(
 ) -> None:
     volume = ConfigMapVolume(host.root / "mount")
     volume.write({"10.conf": ONE, "20.conf": ONE})
-    real, copied = shutil.copyfile, list[str]()
+    real, copied = apply_module.read, list[str]()
 
-    def exchange(source: str, target: str) -> None:
-        real(source, target)
+    def exchange(source: str) -> Any:
+        document = real(source)
         copied.append(source)
         if len(copied) == last:
             volume.write({"10.conf": TWO, "20.conf": TWO, "30.conf": TWO})
+        return document
 
-    monkeypatch.setattr(shutil, "copyfile", exchange)
+    monkeypatch.setattr(apply_module, "read", exchange)
     assert apply(host, volume.path).stdout.startswith("now in use: 10.conf 20.conf 30.conf, hash ")
     assert plugins(host) == ["b", "b", "b"]
+
+
+@pytest.mark.parametrize(
+    ("make", "fault"),
+    [
+        (lambda path: path.symlink_to("/nonexistent"), "found a symlink to '/nonexistent', which does not exist"),
+        (os.mkfifo, "found a FIFO, expected a regular file"),
+        (os.mkdir, "found a directory, expected a regular file"),
+        (lambda path: path.symlink_to("/dev/zero"), "found a character device, expected a regular file"),
+        (lambda path: path.write_bytes(bytes(65537)), "found more than 65536 bytes, expected fewer"),
+    ],
+)
+def test_what_is_no_file_of_a_configuration_is_named_and_not_copied(
+    host: Host, new: Path, make: Callable[[Path], object], fault: str
+) -> None:
+    make(new / "20.conf")
+    make(new / "30.conf")
+    ran = apply(host, new)
+    assert (ran.status, ran.stderr.splitlines()[2:]) == (1, ["nothing has changed"])
+    for name, line in zip(("20.conf", "30.conf"), ran.stderr.splitlines(), strict=False):
+        assert line.startswith(f"{new}/{name}:1:1: (document): {fault}")
+    assert sets(host) == []
+    assert not os.path.lexists(host.conf)
+
+
+def test_file_in_place_of_the_directory_stays(host: Host, new: Path) -> None:
+    host.conf.write_text("kept")
+    ran = apply(host, new)
+    expected = f"{host.conf} is no directory: expected that of the host configuration\nnothing has changed\n"
+    assert (ran.status, ran.stderr, host.conf.read_text()) == (1, expected, "kept")
 
 
 def test_files_of_a_killed_apply_are_removed(host: Host, new: Path) -> None:
