@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 
 import click
 
@@ -55,7 +56,11 @@ class Commands(click.Group):
         except ModuleNotFoundError as error:
             if error.name not in EXTRAS:
                 raise
-            raise click.ClickException(f"{error.name} is not installed: {install(EXTRAS[error.name])}") from None
+            extra = install(EXTRAS[error.name])
+            if getattr(sys, "frozen", False):
+                reason = f"this nri is a compiled executable, which does not contain {cmd_name}"
+                raise click.ClickException(f"{reason}; install one that does: {extra}") from None
+            raise click.ClickException(f"{error.name} is not installed: {extra}") from None
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

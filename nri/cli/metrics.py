@@ -82,7 +82,8 @@ def metrics(listen: str | None, textfile: str | None, socket: str) -> None:
 def serve(address: str, registry: CollectorRegistry, report: Callable[[str], None]) -> WSGIServer:
     """Serve the series at ``HOST:PORT`` in threads of their own; return the server.
 
-    :raises NRIError: the address is not valid, or is in use.
+    :raises click.BadParameter: it is no address.
+    :raises NRIError: it cannot be listened on.
     """
     host, port = _address(address)
     try:
@@ -104,7 +105,8 @@ def _address(text: str) -> tuple[str, int]:
     """Return host and port of ``HOST:PORT``, ``[IPv6]:PORT``, or ``:PORT``, which is loopback."""
     host, _, port = text.rpartition(":")
     if not (port.isdecimal() and port.isascii() and len(port) < 6 and int(port) < 65536) or host == "*":
-        raise NRIError(f"{text[:MAX_LABEL]}: found no address, expected HOST:PORT, [IPv6]:PORT or :PORT up to 65535")
+        expected = "HOST:PORT, [IPv6]:PORT or :PORT up to 65535"
+        raise click.BadParameter(f"found {text[:MAX_LABEL]!r}, expected {expected}", param_hint="'--listen'")
     return host.removeprefix("[").removesuffix("]") or LOOPBACK, int(port)
 
 

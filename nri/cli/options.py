@@ -61,7 +61,8 @@ def _read_conf(context: click.Context, option: click.Parameter, value: str | Non
 conf = functools.partial(click.option, "--conf", callback=_read_conf, metavar="FILE|JSON")
 _BIN_DIR_HELP = "Directory of plugins. Repeat for more; the first executable found is run."
 
-path = functools.partial(click.option, metavar="FILE", type=click.Path(), show_default=True)
+# What cannot be read is for the command to report: the default may be root's alone, and the command do without it.
+path = functools.partial(click.option, metavar="FILE", type=click.Path(readable=False), show_default=True)
 seconds = functools.partial(
     click.option, metavar="SECONDS", type=Number(0, MAX_TIMEOUT, min_open=True), show_default=True
 )

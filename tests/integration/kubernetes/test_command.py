@@ -12,6 +12,9 @@ import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
+from tests.integration.cli.running import inside
 from tests.support import exposition
 from tests.support.waiting import SOON, until
 
@@ -62,6 +65,16 @@ def test_life_beside_a_kubelet(node: Counting, api_server: ApiServer) -> None:
     page = (Path(SOURCE) / "docs/counted-cpus.md").read_text()
     assert {name for name, _ in series} == {*re.findall(r"^\| `(nri_device_plugin_\w+)`", page, re.MULTILINE)}
     assert said.read_text().count("\n") == 3  # where it serves, the refusal, its end
+
+
+def test_compiled_nri_says_which_one_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    monkeypatch.setitem(sys.modules, "nri.cli.device_plugin", None)
+    ran = inside("device-plugin")
+    assert (ran.status, "a compiled executable, which does not contain device-plugin; install" in ran.stderr) == (
+        1,
+        True,
+    )
 
 
 def test_without_its_libraries_the_command_says_how_to_get_them(tmp_path: Path) -> None:

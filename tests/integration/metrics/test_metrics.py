@@ -117,10 +117,21 @@ def test_many_peers_that_ask_for_nothing_or_slowly_keep_no_other_from_asking(tmp
         assert value(metrics.series(), "up") == 1
 
 
-@pytest.mark.parametrize("address", ["[::1]", "*:80", "http://a:80", "a..b:80", f"{'a' * 70}:80", f":{'1' * 5000}"])
-def test_an_address_that_is_none_is_one_line(bridge: Path, address: str) -> None:
+def test_socket_that_may_not_be_read_is_no_bridge(bridge: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bridge.parent.mkdir(exist_ok=True)
+    bridge.touch()
+    monkeypatch.setattr(os, "access", lambda *_args, **_options: False)
+    ran = inside("metrics", "--socket", str(bridge))
+    assert (ran.status, "nri_v1bridge_up 0.0" in ran.stdout) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("address", "status"),
+    [("[::1]", 2), ("*:80", 2), ("foo", 2), (f":{'1' * 5000}", 2), ("http://a:80", 1), (f"{'a' * 70}:80", 1)],
+)
+def test_an_address_that_is_none_is_one_line(bridge: Path, address: str, status: int) -> None:
     done = process("metrics", "--socket", str(bridge), "--listen", address)
-    assert (done.status, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert (done.status, done.stdout, done.stderr.count("\n")) == (status, "", 1 if status == 1 else 4)
     assert "expected" in done.stderr
     assert len(done.stderr) < 500
 
