@@ -74,7 +74,9 @@ class InUse:
         self._is_checked = True  # whether the owners of the files in use were checked
         self._source = Source(conf_dir, conf_file)
         self._read = Read()
-        self._of = "\0".join(os.fsencode(path).decode("latin-1") for path in (conf_dir, conf_file))
+        self._of = "\0".join(
+            os.fsencode(path).decode("latin-1") for path in map(os.path.abspath, (conf_dir, conf_file))
+        )
         # Its name is not that of a container. crc32, since hashlib takes longer to import than a look.
         self._path = f"{record_dir}/.in-use.{crc32(self._of.encode()):08x}" if record_dir else ""
         self._is_loaded = not record_dir

@@ -141,7 +141,12 @@ def _of_error(error: Any) -> Iterator[Finding]:
         expected = words.get(error.validator) or _types(wanted if error.validator == "type" else types) + title
         yield path, f"found {gojson.describe(error.instance)}, expected {expected}", False
     elif error.context and (best := best_match([error])) is not None and best is not error:
-        yield from _of_error(best)
+        while best.parent is not error:  # that of the alternative which was meant
+            best = best.parent
+        meant = best.relative_schema_path[0]
+        for each in error.context:
+            if each.relative_schema_path[0] == meant:
+                yield from _of_error(each)
     else:
         right = f"{error.validator} {_json(wanted)}{title}"
         yield path, f"found {gojson.describe(error.instance)}, expected {right}", False

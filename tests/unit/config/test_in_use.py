@@ -89,6 +89,14 @@ def test_all_hosts_begin_with_the_last_valid_set(place: Place) -> None:
     assert host.rejected is None
 
 
+def test_directory_may_be_named_from_where_one_is(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.put(a=text("one"))
+    assert place.types() == ["one"]
+    monkeypatch.chdir(place.root)
+    place.away("a")
+    assert place.types(InUse("resource.d", "conf.json", str(place.root / "run/record"))) == ["one"]
+
+
 def test_missing_file_counts_as_removed_after_two_seconds_of_any_hosts_noting(place: Place) -> None:
     place.put(a=text("a"), b=text("b"))
     first = place.host()

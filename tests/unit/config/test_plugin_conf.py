@@ -24,6 +24,7 @@ SCHEMA = {
         "share": {"type": "number", "minimum": 0, "exclusiveMaximum": 1},
         "nodes": {"type": "array", "items": {"type": "integer"}},
         "size": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
+        "sets": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "integer", "minimum": 0}}]},
         "who": {"anyOf": [{"type": ["boolean", "null"]}, {"type": "array"}]},
     },
 }
@@ -41,6 +42,13 @@ SCHEMA = {
         ({"cpus": "1", "mode": "x"}, ["conf.mode: found the string 'x', expected one of [\"soft\",\"hard\"]"]),
         ({"cpus": "1", "share": 1}, ["conf.share: found the number 1, expected exclusiveMaximum 1"]),
         ({"cpus": "1", "nodes": [1, "a"]}, ["conf.nodes[1]: found the string 'a', expected an integer"]),
+        (
+            {"cpus": "1", "sets": [1, -1, "x"]},
+            [
+                "conf.sets[1]: found the number -1, expected minimum 0",
+                "conf.sets[2]: found the string 'x', expected an integer",
+            ],
+        ),
         ({"cpus": "1", "size": []}, ["conf.size: found an array, expected a string or an integer"]),
         ({"cpus": "1", "who": 1}, ["conf.who: found the number 1, expected true or false or an array"]),
     ],
