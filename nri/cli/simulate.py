@@ -216,6 +216,7 @@ class Row(NamedTuple):
     plugin: str = ""
     result: str = ""
     error: str = ""
+    refused: bool = False
     seconds: float | None = None
     output: Sequence[str] = ()
 
@@ -274,7 +275,9 @@ class Timeline:
             lines = self._lines.pop(exchange.plugin, [])
             result = error or _result(exchange.request, exchange.response)
             self._calls += exchange.event in events.BY_RPC  # not a plugin that connects
-            self._add(Row(exchange.event, pod, container, exchange.plugin, result, error, exchange.seconds, lines))
+            self._add(
+                Row(exchange.event, pod, container, exchange.plugin, result, error, False, exchange.seconds, lines)
+            )
 
     def asked(self, asked: Asked) -> None:
         """Print a run of a v0.1 plugin."""
@@ -287,7 +290,9 @@ class Timeline:
             f"{key}: {json.dumps(result[key])}" for key in ("cgroupsPath", "adjust", "updates") if result.get(key)
         ]
         lines += [f"wrote {_knob(file, request)}: {text}" for file, text in asked.writes]
-        shown = f"error: {error}" if error else " ".join(words) or "ok"
+        refused = step.error is not None and step.error.refused
+        how = "refused" if refused else "error"
+        shown = f"{how}: {error}" if error else " ".join(words) or "ok"
         self.failed |= bool(error)
         with self._lock:
             self._calls += 1
@@ -296,7 +301,7 @@ class Timeline:
             self._said[plugin] = asked.stderr
             is_repeated = error and before == asked.stderr and len(asked.stderr) > 1 and not self._as_json
             lines += ["(printed the same)"] if is_repeated else asked.stderr
-            self._add(Row(request["state"], *_names(request), plugin, shown, error, step.seconds, lines))
+            self._add(Row(request["state"], *_names(request), plugin, shown, error, refused, step.seconds, lines))
 
     def skipped(self, plugin: str, reason: str) -> None:
         """Note why a plugin does not run."""

@@ -112,6 +112,7 @@ def test_json_has_a_row_for_each_exchange(logger: Path) -> None:
         "plugin": "10-logger",
         "result": "ok",
         "error": None,
+        "refused": False,
         "output": created["output"],
     }
     assert json.dumps(created["output"]).startswith("[\"['PATH=")

@@ -148,7 +148,8 @@ def as_shown(answer: Answer) -> Answer:
     asked, result, written = answer
     error = result["error"]
     words = " ".join([f"{key}={value}" for key, value in (result.get("metadata") or {}).items()])
-    shown = {"metadata": f"error: {error}" if error else words or "ok", "error": error}
+    how = "refused" if result.get("refused") else "error"
+    shown = {"metadata": f"{how}: {error}" if error else words or "ok", "error": error}
     return asked, shown | {key: result[key] for key in ("adjust", "updates") if result.get(key)}, written
 
 

@@ -144,6 +144,14 @@ def test_an_error_of_a_plugin_is_exit_status_1(tmp_path: Path) -> None:
     assert (ran.status, "pinner        error: no CPU" in ran.stdout) == (1, True)
 
 
+def test_a_refusal_is_no_error_of_the_plugin(tmp_path: Path) -> None:
+    refusing = PLUGIN.replace('print("confining")', "raise skel.Refusal('no CPU')")
+    ran = simulate(tmp_path, plugin=refusing)
+    assert (ran.status, bool(re.search(r"pinner +refused: no CPU", ran.stdout))) == (1, True)
+    rows = simulate(tmp_path, "--json", plugin=refusing).json
+    assert [row["error"] for row in rows if row["refused"]] == ["no CPU"]
+
+
 def test_end_says_what_did_not_run_and_why(tmp_path: Path) -> None:
     pausing = re.sub(r"acts_on = .*", 'acts_on = ("pause",)', PLUGIN)
     assert simulate(tmp_path, plugin=pausing).stderr == "note: pinner did not run: none of its states came\n"
