@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -169,6 +171,18 @@ def chosen(among: Sequence[str]) -> Sequence[str]:
     if unknown := [name for name in sys.argv[1:] if name not in among]:
         raise SystemExit(f"found the chapter {unknown[0]!r}, expected one of {', '.join(among)}")
     return sys.argv[1:] or among
+
+
+def run(main: Callable[[], None]) -> None:
+    """Run a demonstration; where its output cannot be written any more, as for `head`, it ends."""
+    try:
+        main()
+        sys.stdout.flush()
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.ENOSPC):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the interpreter would write the rest again
+        raise SystemExit(1 if error.errno == errno.EPIPE else f"stdout: {error.strerror}") from None
 
 
 def play(names: Sequence[str], begin: Callable[[Chapter], AbstractContextManager[Any]], on: str = "") -> None:

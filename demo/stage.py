@@ -102,9 +102,11 @@ class Stage:
     def configure(self, file: str, *plugins: Mapping[str, Any]) -> None:
         """Write a file of the configuration, and print what it says."""
         changes = {} if self.cgroups.mountinfo == "/proc/self/mountinfo" else {"mountinfo": self.cgroups.mountinfo}
-        taking = ("konfine", "clearcfs")
+        taking = {"konfine": changes, "clearcfs": changes, "hook-injector": {"run": str(self.run)}}
         written = [
-            {**plugin, "conf": {**plugin.get("conf", {}), **changes}} if plugin["type"] in taking else plugin
+            {**plugin, "conf": {**plugin.get("conf", {}), **taking[plugin["type"]]}}
+            if plugin["type"] in taking
+            else plugin
             for plugin in plugins
         ]
         self._node.configure(file, *[{"failurePolicy": "fail", **plugin} for plugin in written])

@@ -44,6 +44,18 @@ def test_chapter_shows_what_it_promises_in_80_columns(chapter: str) -> None:
         assert "inside: open files: 77" in ran.stdout
 
 
+@pytest.mark.parametrize("full", [False, True])
+def test_output_that_cannot_be_written_ends_it(full: bool) -> None:
+    reads, writes = os.pipe()
+    os.close(reads)
+    with open("/dev/full" if full else writes, "wb") as out:
+        command = [sys.executable, "-m", "demo", "events"]
+        ran = subprocess.run(command, cwd=ROOT, stdout=out, stderr=subprocess.PIPE, timeout=SOON, check=False)
+    if full:
+        os.close(writes)
+    assert (ran.returncode, ran.stderr) == (1, b"stdout: No space left on device\n" if full else b"")
+
+
 def test_unknown_chapter_is_named_with_those_that_there_are() -> None:
     ran = demo("device")
     assert (ran.returncode, ran.stderr) == (1, f"found the chapter 'device', expected one of {', '.join(CHAPTERS)}\n")
