@@ -34,6 +34,7 @@ class NodeCpus:
 
     :ivar devices: each device's CPU, with whether a container can have it or has it.
     :ivar allocated: the devices of containers that run, or are admitted.
+    :ivar shareable: those that containers can share, if no other has them alone.
     :ivar alone: the CPUs that no other container has, whoever has them.
     """
 
@@ -48,11 +49,12 @@ class NodeCpus:
         pools = _joined(self.pools.values())
         self.alone = pools | _joined([parse_cpus(entry["cpus"]) for entry in entries])
         others = self.alone - given.held(self.allocated, topology.cores)
+        unreserved = topology.online - conf.system_reserved
+        usable, isolated = unreserved - topology.isolated, unreserved & topology.isolated
+        self.shareable = usable - _joined(conf.fixed_pools(topology.online).values())
         self.devices: dict[int, bool] = {}
         if not given.counted:
             return
-        unreserved = topology.online - conf.system_reserved
-        usable, isolated = unreserved - topology.isolated, unreserved & topology.isolated
         spare = len(usable - others) - given.min_shared if given.isolated != "only" else 0
         units = [] if given.isolated == "never" else self._units(isolated)
         units += sorted(self._units(usable), key=lambda unit: not unit[1] & self.allocated)

@@ -223,7 +223,8 @@ class DevicePlugin:
         cpus = self._cpus
         if cpus is not None and listed:
             with Record(cpus.conf.run, cpus.conf.sys) as record:
-                record.promise(listed, cpus.conf.exclusive.held(listed, cpus.topology.cores))
+                held = cpus.conf.exclusive.held(listed, cpus.topology.cores)
+                record.promise(listed, held, cpus.shareable, cpus.conf.exclusive.min_shared)
                 record.save()
 
     def _known(self, ids: Iterable[str], context: grpc.ServicerContext) -> frozenset[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from nri.cgroups import CgroupError, CpuListError, parse_cpus, render_cpus
-from nri.errors import escape
+from nri.errors import NRIError, escape
 from nri.plugins import annotated, shared
 from nri.plugins.konfine import COUNTED, EXCLUSIVE, RESOURCE, allowed, narrow, note_absent, requested_list
 from nri.plugins.konfine.record import Record, now
@@ -42,7 +42,10 @@ def give_out(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> d
         if request.state == State.DELETE:
             had: dict[str, Any] = {}
             if sharing.before is not None and request.release:
-                had = {"had": (sharing.wanted(sharing.before), sharing.before.get("told", []))}
+                try:
+                    had = {"had": (sharing.wanted(sharing.before), sharing.before.get("told", []))}
+                except NRIError:
+                    pass  # the conf leaves it none: it has what its metadata say
             sharing.leave(is_released=request.release)
             sharing.fit_pools(sharing.usable)
             _move(sharing, metadata)
@@ -62,7 +65,9 @@ def give_out(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> d
         record.save()
         if refused is not None:
             raise refused
-        entry = record.containers[sharing.own]
+        entry, before = record.containers[sharing.own], sharing.before
+        if cgroup is not None and before is not None and before["kind"] == "exclusive" != entry["kind"]:
+            _free_memory(cgroup, conf, metadata)
         metadata["cpus"] = render_cpus(sharing.wanted(entry))
         if entry["kind"] == "exclusive":
             metadata["exclusive"] = f"{len(sharing.alone(entry))}{'+shared' if entry.get('plus') else ''}"
@@ -110,13 +115,19 @@ def give_back(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> 
     if listed is not None and listed not in told:
         cpus = narrow(cpus, "spec.resources.cpu.cpus", listed, metadata)
     cgroup.confine(cpus)
-    if "exclusive" in before and conf.exclusive.memory and (above := cgroup.parent()) is not None:
+    if "exclusive" in before:
+        _free_memory(cgroup, conf, metadata)
+    shared.note_untold(cgroup, metadata)
+    metadata["restored"] = render_cpus(cpus)
+
+
+def _free_memory(cgroup: Cgroup, conf: KonfineConf, metadata: dict[str, str]) -> None:
+    """Let a container that had CPUs alone use the memory of all NUMA nodes again."""
+    if conf.exclusive.memory and (above := cgroup.parent()) is not None:
         try:
             cgroup.write("cpuset.mems", above.read("cpuset.mems.effective"))
         except CgroupError as error:
             shared.ignore(metadata, "cpuset.mems", str(error))
-    shared.note_untold(cgroup, metadata)
-    metadata["restored"] = render_cpus(cpus)
 
 
 def _wanted(

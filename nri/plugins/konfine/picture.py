@@ -60,9 +60,10 @@ def _signs(record: Record) -> tuple[dict[int, tuple[str, str]], list[str]]:
         count = len([entry for entry in containers if entry.get("pool") == name])
         put(parse_cpus(text), sign, "pool", f"pool {name} ({_counted(count)})")
     single = [entry for entry in containers if entry["kind"] == "exclusive"]
-    begun = frozenset[int]().union(*[parse_cpus(entry["cpus"]) for entry in single if entry["cgroup"]])
+    first = frozenset[int]().union(*[parse_cpus(entry["cpus"]) for entry in single if entry["cgroup"]])
     for entry, sign in _signed(sorted(single, key=lambda entry: min(parse_cpus(entry["cpus"]))), SINGLE):
-        others = frozenset() if entry["cgroup"] else begun  # of the pod's container that runs first
+        others = frozenset() if entry["cgroup"] else first  # of the pod's container that runs, or comes before
+        first |= parse_cpus(entry["cpus"])
         put(parse_cpus(entry["cpus"]) - others, HIDDEN, "single", "idle: a thread of a core that one container has")
         put(parse_cpus(entry.get("shown") or entry["cpus"]) - others, sign, "single", entry["name"] + _more(entry))
     sharing = len([entry for entry in containers if entry["kind"] == "shared"])

@@ -208,15 +208,22 @@ class Record:
                 pass  # there is none, or the cgroup is gone
         return entry
 
-    def promise(self, cpus: frozenset[int], whole: frozenset[int]) -> None:
+    def promise(self, cpus: frozenset[int], whole: frozenset[int], usable: frozenset[int], least: int) -> None:
         """Keep CPUs that the device plugin has allocated for their container, which comes soon.
 
+        Those of another are left to it, and the shared ones to all others: the container's start decides then.
+
         :param whole: the CPUs that no other may have then.
+        :param usable: those that can be shared, of which so many must be.
         """
         waiting = self.waiting(cpus)
         taken = [entry["cpus"] for key, entry in self.containers.items() if key not in waiting]
-        if free := whole.difference(*map(parse_cpus, [*taken, *self.pools.values()])):
-            self.containers[f"{_PROMISE}{render_cpus(cpus)}"] = {
+        others = frozenset[int]().union(*map(parse_cpus, [*taken, *self.pools.values()]))
+        if (free := whole - others) and len(usable - others - free) >= min(least, len(usable)):
+            key = f"{_PROMISE}{render_cpus(cpus)}"
+            while key in self.containers:  # a pod's containers may have the same ones
+                key += "+"
+            self.containers[key] = {
                 "id": "",
                 "name": "an admitted container",
                 "cgroup": "",
@@ -236,9 +243,10 @@ class Record:
         entries = self.containers.items()
         return {key for key, entry in entries if not entry["cgroup"] and parse_cpus(entry.get("counted", "")) & cpus}
 
-    def begun(self, cpus: frozenset[int]) -> None:
-        """Take a promise back, whose container has them."""
-        self.containers.pop(f"{_PROMISE}{render_cpus(cpus)}", None)
+    def promised(self, cpus: frozenset[int]) -> str:
+        """Return the key of a promise of just these CPUs; "" if there is none."""
+        base = f"{_PROMISE}{render_cpus(cpus)}"
+        return next((key for key in self.containers if key.rstrip("+") == base), "")
 
     def note(self, key: str, point: str) -> None:
         """Write a container's entry to its cgroup."""

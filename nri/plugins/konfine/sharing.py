@@ -79,10 +79,13 @@ class Sharing:
         """Why the record was made again; "" if it was not, or nothing was found."""
         self.own = self._key(request)
         self.before: Entry | None = self.containers.get(self.own)
+        self._undo: dict[str, Entry | None] = {}  # the entries that the request has changed, as they were
         self.moved: list[str] = []
         """The keys of the other containers that have got other CPUs."""
         self.held: dict[str, tuple[Set, str]] = {}
-        """The CPUs of containers that keep some that are not theirs any more, and the kernel's reason."""
+        """The CPUs of containers that keep some which are not theirs any more, and the reason. Nobody gets those that
+        the kernel does not take from them, nor those of another conf's pool; one whom the conf leaves none hinders
+        no other."""
 
     def _key(self, request: Request) -> str:
         """Return the key of the request's container: its cgroup, since two runtimes may use the same id."""
@@ -161,17 +164,17 @@ class Sharing:
         own = [self._cpus(entry["cpus"]) for key, entry in self.containers.items() if key not in but]
         return frozenset().union(*own, *[cpus for name, cpus in pools.items() if name not in but])
 
-    def plan(self) -> dict[str, Set]:
-        """Return the CPUs that each container with a cgroup is to have, but those to whom the conf leaves none."""
-        taken, plan, done = self.taken(), dict[str, "Set"](), dict[tuple[object, ...], "Set"]()
+    def plan(self) -> dict[str, Set | NRIError]:
+        """Return the CPUs that each container with a cgroup is to have, or why the conf leaves it none."""
+        taken, plan, done = self.taken(), dict[str, "Set | NRIError"](), dict[tuple[object, ...], "Set | NRIError"]()
         for key, entry in self.containers.items():
             if entry["cgroup"] or key == self.own:
                 same = (entry["kind"], entry.get("pool"), self.alone(entry), entry.get("plus"), entry["within"])
                 if same not in done:
                     try:
                         done[same] = self._wanted(entry, taken)
-                    except NRIError:  # its own requests report it
-                        continue
+                    except NRIError as error:  # its own requests report it
+                        done[same] = error
                 plan[key] = done[same]
         return plan
 
@@ -185,9 +188,12 @@ class Sharing:
     def _wanted(self, entry: Entry, taken: Set) -> Set:
         online = self.topology.online
         if entry["kind"] == "pool":
-            cpus = self.fixed.get(entry["pool"]) or self._cpus(self.record.pools.get(entry["pool"], ""))
-            named = next((pool.cpus for pool in self.conf.pools if pool.name == entry["pool"]), None)
-            where = f"the pool {entry['pool']}{f', which names {render_cpus(named)}' if named else ''}"
+            name = entry["pool"]
+            named = {pool.name: pool.cpus for pool in self.conf.pools}
+            if not self._knows(name):
+                raise NRIError(f"the conf has no pool {name}")
+            cpus = self._fixed(name) or self._cpus(self.record.pools.get(name, ""))
+            where = f"the pool {name}{f', which names {render_cpus(own)}' if (own := named.get(name)) else ''}"
         else:
             within = (self._cpus(entry["within"]) & online if entry["within"] else self.usable) - taken
             rest = self.usable or (online - self.topology.isolated)
@@ -201,6 +207,15 @@ class Sharing:
             raise NRIError(f"no CPU is left for {where}: the node has {render_cpus(online)}; {fix}")
         return cpus
 
+    def _knows(self, pool: str) -> bool:
+        """Return whether a pool is one of the conf: it may be of an earlier conf, or of another entry."""
+        return pool in self.record.pools or any(each.name == pool.partition("/")[0] for each in self.conf.pools)
+
+    def _fixed(self, pool: str) -> Set:
+        """Return the CPUs of a fixed pool, without those that a container had alone before; none of another pool."""
+        single = [self._cpus(entry["cpus"]) for entry in self.containers.values()]
+        return self.fixed.get(pool, frozenset()).difference(*single)
+
     # What the request's container asks for
 
     def enter(self, entry: Entry, wish: Wish, within: Set, *, is_first: bool, is_running: bool) -> Refusal | None:
@@ -212,24 +227,36 @@ class Sharing:
         :param is_running: it runs already: if it is refused, it keeps what it has, or shares CPUs as without asking.
         :returns: the refusal; the record is then without it, unless it is running.
         """
+        self._restore()
         entry, before, refusal = entry.copy(), self.before, None
-        kept = self.alone(before) if before is not None and before["kind"] == "exclusive" else frozenset()
+        had = self.alone(before) if before is not None and before["kind"] == "exclusive" else frozenset()
         left = self._left_in_pod(entry, is_first=is_first)
-        but = {self.own, *left, *self.record.waiting(wish.listed)}
+        waiting = self.record.waiting(wish.listed)
+        but, kept = {self.own, *left, *waiting}, had & self.topology.online
+        if len(had) == wish.count and kept:
+            kept = had  # those that are offline may come back
         if wish.listed and not kept and self._has_room(wish.listed, within, but):
             kept = wish.listed
-        if not kept and left:
-            kept = frozenset().union(*[self.alone(self.containers[key]) for key in left])
+        is_left = not kept and bool(left)
+        if is_left:
+            kept = self._shown(frozenset().union(*[self._cpus(self.containers[key]["cpus"]) for key in left]))
             kept = kept if kept <= self.usable | self.isolated else frozenset()  # offline or reserved since
+        alone: Set = kept if wish.count == len(kept) else frozenset()
         try:
-            alone: Set = frozenset()
-            if wish.count:
-                alone = self._choose(wish, within, kept, but) if wish.count != len(kept) else kept
+            if wish.count != len(alone):
+                alone = self._choose(wish, within, kept, but)
         except Refusal as error:
-            if not is_running:
-                return self._back(error)
-            alone, refusal = kept, error
+            refusal, alone = error, had
+        if refusal is not None and is_left:  # others may do, such as those of another node
+            try:
+                alone, refusal = self._choose(wish, within, frozenset(), {self.own, *waiting}), None
+            except Refusal:
+                pass
+        if refusal is not None and not is_running:
+            return self._back(refusal)
         held = self.conf.exclusive.held(alone, self.topology.cores)
+        if held & self.taken(*but):  # the conf did not give out whole cores before
+            held = alone
         if alone:
             entry["kind"], entry["cpus"] = "exclusive", render_cpus(held)
             entry.pop("pool", None)
@@ -241,11 +268,13 @@ class Sharing:
                 entry["counted"] = render_cpus(wish.listed)
         for key, other in list(self.containers.items()):
             if entry["cgroup"] and other["cgroup"] == entry["cgroup"]:
-                del self.containers[key]  # it had another path, or none that was known
-        self.containers[self.own] = entry
+                self._put(key, None)  # it had another path, or none that was known
+        self._put(self.own, entry)
+        is_restart = any(self.containers[key]["name"] == entry["name"] for key in left)
         for key in left:
             self._reuse(key, entry["name"], held)
-        self.record.begun(wish.listed)
+        if wish.listed and before is None and not is_restart and (key := self.record.promised(wish.listed)):
+            self._put(key, None)
         return self.fit_pools(within, is_running=is_running) or refusal
 
     def _left_in_pod(self, entry: Entry, *, is_first: bool) -> list[str]:
@@ -268,22 +297,35 @@ class Sharing:
 
     def _reuse(self, key: str, name: str, taken: Set) -> None:
         """Take CPUs from an ended container of the pod; the rest of an init container's waits for the next one."""
-        if (entry := self.containers.get(key)) is None:
+        if key not in self.containers:
             return
+        entry = self.containers[key].copy()
         rest = self._cpus(entry["cpus"]) - taken
         if entry["name"] == name or not rest:
-            del self.containers[key]
+            self._put(key, None)
             return
         entry["cpus"] = render_cpus(rest)
         entry.pop("shown", None)
         if "counted" not in entry:  # else they are the pod's as long as it lives
             entry["since"] = now()
+        self._put(key, entry)
+
+    def _put(self, key: str, entry: Entry | None) -> None:
+        """Change the record for the request, which may be refused; None takes an entry out."""
+        self._undo.setdefault(key, self.containers.get(key))
+        if entry is not None:
+            self.containers[key] = entry
+        else:
+            self.containers.pop(key, None)
+
+    def _restore(self) -> None:
+        """Make the record as it was before the request."""
+        for key, entry in [*self._undo.items()]:
+            self._put(key, entry)
+        self._undo.clear()
 
     def _back(self, refusal: Refusal) -> Refusal:
-        """Make the record as it was before the request, which is refused."""
-        self.containers.pop(self.own, None)
-        if self.before is not None:
-            self.containers[self.own] = self.before
+        self._restore()
         return refusal
 
     def _choose(self, wish: Wish, within: Set, kept: Set, but: set[str]) -> Set:
@@ -298,6 +340,8 @@ class Sharing:
         held, taken = self._kept(), self.taken(*but)
         isolated, usable = (self.isolated & within) - taken - held, self.usable - taken
         try:
+            if count < len(kept):
+                return self._pick(frozenset(), count, kept)
             if given.isolated == "only" or (given.isolated == "prefer" and isolated and kept <= self.isolated):
                 try:
                     return self._pick(isolated, count, kept)
@@ -327,7 +371,7 @@ class Sharing:
         free, cores = own - taken - self._kept(), self.topology.cores
         whole = given.held(listed, cores)
         is_whole = not given.in_whole_cores or all(core <= listed for core in cores if core & listed)
-        leaves_enough = len(self.usable - taken - whole) >= min(given.min_shared, len(self.usable))
+        leaves_enough = len(self.usable - self.taken(self.own) - whole) >= min(given.min_shared, len(self.usable))
         return bool(is_whole and leaves_enough and listed <= within and listed <= self._shown(free) and whole <= free)
 
     def _pick(self, free: Set, count: int, kept: Set) -> Set:
@@ -374,7 +418,7 @@ class Sharing:
         :param is_running: as in ``enter``.
         :returns: the refusal of the request's container, whose pool has no CPU.
         """
-        pools, refusal = {pool.name: pool for pool in self.conf.pools}, None
+        pools = {pool.name: pool for pool in self.conf.pools}
         members: dict[str, list[Entry]] = {}
         for entry in self.containers.values():
             if entry["kind"] == "pool" and entry["pool"] not in self.fixed:
@@ -396,32 +440,34 @@ class Sharing:
                 self.record.pools[name] = render_cpus(have)
                 continue
             self.record.pools.pop(name, None)
-            own = self.containers.get(self.own)
-            if own is not None and own.get("pool") == name:
-                found = f"the pool {name} has no CPU, and none is free on the node {os.uname().nodename}"
-                refusal = Refusal(f"{found}{self._holders()}; delete the pod to have it scheduled again")
-                if is_running:
-                    own["kind"] = "shared"
-                    own.pop("pool")
-                else:
-                    self._back(refusal)
+        own = self.containers.get(self.own)
+        name = "" if own is None else own.get("pool", "")
+        is_away = name in self.fixed and not self.fixed[name]  # all of its CPUs are offline: ``wanted`` says so
+        if own is None or not name or name in self.record.pools or self._fixed(name) or is_away:
+            return None
+        found = f"the pool {name} has no CPU, and none is free on the node {os.uname().nodename}"
+        refusal = Refusal(f"{found}{self._holders()}; delete the pod to have it scheduled again")
+        if not is_running:
+            return self._back(refusal)
+        own["kind"] = "shared"
+        own.pop("pool")
         return refusal
 
     # The difference
 
-    def move(self, plan: dict[str, Set], *, tells: bool = False) -> bool:
+    def move(self, plan: dict[str, Set | NRIError], *, tells: bool = False) -> bool:
         """Give all other containers their CPUs, first those that only lose some.
 
+        :param plan: of ``plan``. A container that the conf leaves none keeps what it has.
         :param tells: the answer to this request tells the runtime, so each entry keeps it.
         :returns: whether one keeps CPUs that the request's container or its pool was to get: other CPUs may do.
         """
         taken = self.taken()
         has = {key: self._cpus(text) or self.topology.online for key, text in self._texts.items()}
         is_in_the_way = False
-        for key in sorted(plan, key=lambda key: not plan[key] <= has.get(key, plan[key])):
-            entry, cpus = self.containers[key], plan[key]
-            if key == self.own:
-                continue
+        known = {key: cpus for key, cpus in plan.items() if not isinstance(cpus, NRIError) and key != self.own}
+        for key in sorted(known, key=lambda key: not known[key] <= has.get(key, known[key])):
+            entry, cpus = self.containers[key], known[key]
             try:
                 if self._give(key, cpus) and tells:
                     _tell(entry, cpus)
@@ -430,9 +476,17 @@ class Sharing:
             except CgroupError as error:
                 if keeps := (has[key] - cpus) & taken:
                     is_in_the_way |= key not in self.held and bool(keeps & self._of_own())
-                    reason = f"{entry['name']} keeps {render_cpus(has[key])}: {shorten(str(error), 300)}"
-                    self.held[key] = (has[key], reason)
+                    self.held[key] = has[key], self._keeps(key, has[key], error)
+        for key, why in plan.items():
+            if isinstance(why, NRIError) and key != self.own and has[key] & taken:
+                pool = self.containers[key].get("pool")
+                keeps = frozenset[int]() if pool is None or self._knows(pool) else has[key]
+                is_in_the_way |= key not in self.held and bool(keeps & self._of_own())
+                self.held[key] = keeps, self._keeps(key, has[key], why)
         return is_in_the_way
+
+    def _keeps(self, key: str, cpus: Set, why: NRIError) -> str:
+        return f"{self.containers[key]['name']} keeps {render_cpus(cpus)}: {shorten(str(why), 300)}"
 
     def _give(self, key: str, cpus: Set) -> bool:
         """Give another container its CPUs; return whether it had others."""

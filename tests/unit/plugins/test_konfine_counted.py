@@ -37,7 +37,7 @@ def counted(node: GivingNode, name: str, listed: str, state: str = "create", **o
 
 def promise(node: GivingNode, *cpus: int) -> None:
     with Record(str(node.root / "run"), node.sys) as record:
-        record.promise(frozenset(cpus), frozenset(cpus))
+        record.promise(frozenset(cpus), frozenset(cpus), parse_cpus(node.cpus_of_machine), 1)
         record.save()
 
 
@@ -159,6 +159,32 @@ def test_containers_of_a_pod_share_devices(node: GivingNode, init: tuple[int, ..
     node.stop("db/db")
     later(node, PROMISED_FOR)
     assert {*node.state()["containers"]} == {node.path("web")}
+
+
+def test_equal_devices_of_a_pods_containers_are_promised_to_each(node: GivingNode) -> None:
+    node.conf["exclusive"]["keep"] = False
+    node.start("db/db")
+    for _ in ("init", "main"):
+        promise(node, 1, 5)
+    counted(node, "db/init", "1,5")
+    counted(node, "db/init", "1,5", "update")
+    node.stop("db/init")
+    assert len(promises(node)) == 1
+    assert counted(node, "db/main", "1,5").metadata["cpus"] == "1,5"
+    assert promises(node) == []
+
+
+def test_promise_leaves_others_the_shared_cpus(tmp_path: Path) -> None:
+    node = GivingNode(tmp_path, cores=4)
+    node.conf |= {"allow": {"exclusive": True}, "exclusive": {"counted": True}}
+    node.start("web")
+    node.start("x", ask=2)
+    promise(node, 2, 3)
+    assert promises(node) == []
+    node.start("db/db")
+    assert "1 is free" in counted(node, "db/main", "2-3").error
+    del node.started["db/main"]
+    assert node.all() == {"web": "2-3", "x": "0-1", "db/db": "2-3"}
 
 
 def test_device_of_a_pod_that_is_over_is_promised_though_its_entry_is_left(node: GivingNode) -> None:
