@@ -24,7 +24,7 @@ from nri import files, trust
 from nri.client.oci import MAX_CONFIG, parse_config, spec_from_oci
 from nri.errors import NRIError, escape
 from nri.runc.commandline import RESOURCES
-from nri.runc.invocation import EndedError, bare_spec_of, request, spec_of
+from nri.runc.invocation import EndedError, bare_spec_of, named, request, spec_of
 from nri.types import DecodeError, gojson
 from nri.types.jsonobject import mismatch
 from nri.types.v1 import State
@@ -81,6 +81,8 @@ def set_up(call: Invocation, chains: HostChains, id_: str, file: ConfigFile) -> 
 
     :raises NRIError: if a plugin refuses it, or it cannot be written; the plugins have then got a ``delete``.
     """
+    if call.is_taken(id_):  # this bundle says nothing about the container that has the id
+        call.real.execute(call.line.words)
     oci = file.config
     changes = call.changes(oci)
     asked = request(State.SETUP, id_, spec_from_oci(oci, adjustable=True))
@@ -88,7 +90,7 @@ def set_up(call: Invocation, chains: HostChains, id_: str, file: ConfigFile) -> 
         chains.run(asked, changes=changes)
         call.apply_updates(changes)
         file.write(changes.config)
-    except (NRIError, OSError):
+    except (NRIError, OSError, EndedError):
         call.undo_unless_taken(chains, id_, spec_from_oci(oci))  # one that has succeeded may have something to undo
         raise
 
@@ -102,10 +104,7 @@ def _run_create(call: Invocation, chains: HostChains, id_: str, oci: dict[str, A
 
     try:
         chains.run(request(State.CREATE, id_, spec, _pid(call, id_)), if_killed=lambda: call.destroy(id_))
-    except EndedError:
-        call.destroy(id_)
-        raise
-    except (NRIError, OSError):
+    except (NRIError, OSError, EndedError):
         call.take_back(chains, id_, spec)
         raise
 
@@ -154,7 +153,8 @@ def run(call: Invocation) -> int:
             file.write(_with_hook(file.config, call, f"/proc/{os.getpid()}/fd/{log}"))
         status = call.real.run(call.line.words)
     except NRIError:
-        call.undo_chain(chains, id_, spec)
+        if not call.is_taken(id_):
+            call.undo_chain(chains, id_, spec)
         raise
     finally:
         try:
@@ -292,7 +292,7 @@ def _update(call: Invocation, id_: str, document: bytes) -> int:
         with open(stdin, "wb", closefd=False) as file:
             file.write(document)
         os.lseek(stdin, 0, os.SEEK_SET)
-        return call.real.run([*before, "update", *others, "--resources", "-", id_], stdin=stdin)
+        return call.real.run([*before, "update", *others, "--resources", "-", *named(id_)], stdin=stdin)
     finally:
         os.close(stdin)
 

@@ -68,8 +68,16 @@ class Invocation:
 
     def state(self, id_: str) -> OCIState | None:
         """Return what the real runtime says of a container; None if it fails, as where there is none of that id."""
-        done = self.ask("state", id_)
+        done = self.ask("state", *named(id_))
         return OCIState(done.stdout, f"of {escape(id_)}") if done.status == 0 else None
+
+    def is_taken(self, id_: str) -> bool:
+        """Return whether there is a container of that id, where runc and crun keep theirs.
+
+        It is asked only if a directory of that name is there: most calls need no other one.
+        """
+        root = self.line.value("root") or f"/run/{'crun' if self.real.is_crun else 'runc'}"
+        return os.path.lexists(os.path.join(root, id_)) and self.state(id_) is not None
 
     def ask(self, command: str, *words: str, stdin: bytes = b"") -> Output:
         """Run a command of the real runtime with the same options before it.
@@ -78,7 +86,12 @@ class Invocation:
         """
         done = self.real.ask([*self.line.quiet_before, command, *words], time.monotonic() + ANSWERS_WITHIN, stdin)
         if done.stopped:
-            raise NRIError(f"{self.real.path} {command}: not done within {ANSWERS_WITHIN:g} s")
+            why = f"not done within {ANSWERS_WITHIN:g} s"
+            if done.stopped == "output":
+                from nri.process.conversation import MAX_OUTPUT
+
+                why = f"found more than {MAX_OUTPUT} bytes of output, expected fewer"
+            raise NRIError(f"{self.real.path} {command}: {why}")
         return done
 
     def apply_updates(self, changes: Changes, *, except_for: str = "") -> None:
@@ -154,7 +167,7 @@ class Invocation:
     def destroy(self, id_: str) -> None:
         """Remove a container that was created, and its pid file, as the real runtime does where `create` fails."""
         try:
-            done = self.ask("delete", "--force", id_)
+            done = self.ask("delete", "--force", *named(id_))
             if done.status:
                 self.report.note(f"the container cannot be deleted: {done.stderr or done.ending}")
             if pid_file := self.pid_file:
@@ -174,6 +187,11 @@ class Invocation:
             return int(major), int(minor)
         except (NRIError, ValueError):  # a runtime from before `features`, which came with version 1.1
             return 1, 0
+
+
+def named(id_: str) -> tuple[str, ...]:
+    """Return the words that name a container to the real runtime: its id may look like an option."""
+    return ("--", id_) if id_.startswith("-") else (id_,)
 
 
 def request(state: str, id_: str, spec: Spec, pid: int = 0, *, late: bool = False) -> Request:

@@ -546,7 +546,8 @@ class Sharing:
 
     def parents(self, request: Request) -> Set:
         """Return the CPUs that the cgroup above a container may use, whose own cgroup does not exist yet."""
-        path = os.path.dirname(expand(request.spec.cgroups_path)) if request.spec is not None else "/"
+        own = request.spec.cgroups_path if request.spec is not None else ""
+        path = os.path.dirname(expand(own)) if own else "/"  # without one the runtime chooses
         try:
             return find(path, mounts=self._mounts).effective_cpus()
         except CgroupError:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.integration.runc.conftest import NriRunc
+from tests.support.host import plugin
 from tests.support.processes import is_running
 from tests.support.waiting import SOON, until, wait_until
 
@@ -98,3 +99,49 @@ def test_container_is_deleted_before_a_signal_ends_nri_runc(runtime: NriRunc, nu
         assert process.wait(SOON) == -number
         assert (runtime.real.parent / "deleted").exists()
         assert len(deleting(runtime)) == 1
+
+
+@pytest.mark.parametrize("state", ["setup", "create"])
+def test_plugin_that_has_run_gets_a_delete_before_a_signal_ends_nri_runc(runtime: NriRunc, state: str) -> None:
+    host = runtime.host
+    hangs = f"case $(cat) in *delete*) echo '{{}}'; exit ;; esac\n: >{host.root}/begun\nexec sleep 1000\n"
+    host.script("hanging", f"#!/bin/sh\n{hangs}")
+    runtime.keep()
+    states = ["setup"] if state == "setup" else []
+    keeper = plugin("noop", ["keep", str(host.root / "requests")], states=states)
+    host.configure(keeper, plugin("hanging", states=states))
+    if state == "create":
+        runtime.exists()
+    with subprocess.Popen(
+        runtime.command(*CREATE), env=runtime.environment, cwd=host.root, stdin=subprocess.DEVNULL
+    ) as process:
+        assert wait_until((host.root / "begun").exists)
+        process.terminate()
+        assert process.wait(SOON) == -signal.SIGTERM
+    assert runtime.states() == [state, "delete"]
+    assert (["delete", "--force", "web"] in runtime.words()) == (state == "create")
+
+
+@pytest.mark.parametrize("words", [CREATE, ("run", "--bundle", "bundle", "web")])
+def test_container_that_has_the_id_already_is_left_alone(runtime: NriRunc, words: tuple[str, ...]) -> None:
+    (runtime.host.root / "kept/web").mkdir(parents=True)
+    runtime.exists()
+    runtime.keep()
+    runtime.script("sys.exit('container with given ID already exists')")
+    ran = runtime.run("--root", "kept", *words, cwd=runtime.host.root)
+    assert (ran.returncode, ran.stderr) == (1, "container with given ID already exists\n")
+    assert runtime.states() == []
+    assert runtime.words()[-1] == ["--root", "kept", *words]
+
+
+def test_id_that_looks_like_an_option_is_one(runtime: NriRunc) -> None:
+    runtime.exists(id="-x")
+    runtime.configure(["put", "error", "no"], states=[])
+    assert runtime.run("create", "--bundle", "bundle", "--", "-x", cwd=runtime.host.root).returncode == 1
+    assert runtime.words()[1:] == [["state", "--", "-x"], ["delete", "--force", "--", "-x"]]
+
+
+def test_state_that_is_too_long_is_named_as_that(runtime: NriRunc) -> None:
+    runtime.exists(annotations={"a": "x" * 1100000})
+    runtime.keep()
+    assert "state: found more than 1048576 bytes of output" in runtime.run("delete", "web").stderr

@@ -90,6 +90,13 @@ def test_whole_cores_from_now_on_take_nothing_from_who_has_the_other_thread(tmp_
     assert [entry["cpus"] for entry in node.state()["containers"].values()] == ["0", "4"]
 
 
+def test_setup_of_a_container_whose_cgroup_the_runtime_chooses_takes_nothing(node: GivingNode) -> None:
+    request = node.request("setup", "x", ask=1)
+    assert request.spec is not None
+    result = invoke(Konfine(), request.replace(spec=request.spec.replace(cgroups_path="")))
+    assert (result.error, result.metadata["cpus"]) == ("", "0")
+
+
 # Another machine
 
 
