@@ -232,30 +232,14 @@ class Sharing:
         had = self.alone(before) if before is not None and before["kind"] == "exclusive" else frozenset()
         left = self._left_in_pod(entry, is_first=is_first)
         waiting = self.record.waiting(wish.listed)
-        but, kept = {self.own, *left, *waiting}, had & self.topology.online
-        if len(had) == wish.count and kept:
-            kept = had  # those that are offline may come back
-        if wish.listed and not kept and self._has_room(wish.listed, within, but):
-            kept = wish.listed
-        is_left = not kept and bool(left)
-        if is_left:
-            kept = self._shown(frozenset().union(*[self._cpus(self.containers[key]["cpus"]) for key in left]))
-            kept = kept if kept <= self.usable | self.isolated else frozenset()  # offline or reserved since
-        alone: Set = kept if wish.count == len(kept) else frozenset()
         try:
-            if wish.count != len(alone):
-                alone = self._choose(wish, within, kept, but)
+            alone = self._get(wish, within, had, left, waiting) if wish.count else frozenset()
         except Refusal as error:
-            refusal, alone = error, had
-        if refusal is not None and is_left:  # others may do, such as those of another node
-            try:
-                alone, refusal = self._choose(wish, within, frozenset(), {self.own, *waiting}), None
-            except Refusal:
-                pass
-        if refusal is not None and not is_running:
-            return self._back(refusal)
+            if not is_running:
+                return self._back(error)
+            alone, refusal = had, error
         held = self.conf.exclusive.held(alone, self.topology.cores)
-        if held & self.taken(*but):  # the conf did not give out whole cores before
+        if held & self.taken(self.own, *left, *waiting):  # the conf did not give out whole cores before
             held = alone
         if alone:
             entry["kind"], entry["cpus"] = "exclusive", render_cpus(held)
@@ -276,6 +260,32 @@ class Sharing:
         if wish.listed and before is None and not is_restart and (key := self.record.promised(wish.listed)):
             self._put(key, None)
         return self.fit_pools(within, is_running=is_running) or refusal
+
+    def _get(self, wish: Wish, within: Set, had: Set, left: list[str], waiting: set[str]) -> Set:
+        """Return the CPUs that the request's container gets alone.
+
+        :param had: those that it has.
+        :param left: the keys of what its pod has left for it; *waiting*: of what waits for its devices.
+        :raises Refusal: as ``_choose``.
+        """
+        but, kept = {self.own, *left, *waiting}, had & self.topology.online
+        if kept and len(had) == wish.count:
+            return had  # those that are offline may come back
+        if wish.listed and not kept and self._has_room(wish.listed, within, but):
+            return wish.listed
+        if kept or not left:
+            return self._choose(wish, within, kept, but) if wish.count != len(kept) else kept
+        kept = self._shown(frozenset().union(*[self._cpus(self.containers[key]["cpus"]) for key in left]))
+        kept = kept if kept <= self.usable | self.isolated else frozenset()  # offline or reserved since
+        if wish.count == len(kept):
+            return kept
+        try:
+            return self._choose(wish, within, kept, but)
+        except Refusal as error:  # others may do, such as those of another NUMA node
+            try:
+                return self._choose(wish, within, frozenset(), {self.own, *waiting})
+            except Refusal:
+                raise error from None
 
     def _left_in_pod(self, entry: Entry, *, is_first: bool) -> list[str]:
         """Return the keys of the containers without a cgroup whose CPUs one of their pod may have.
