@@ -276,7 +276,8 @@ class Sharing:
         if kept or not left:
             return self._choose(wish, within, kept, but) if wish.count != len(kept) else kept
         kept = self._shown(frozenset().union(*[self._cpus(self.containers[key]["cpus"]) for key in left]))
-        kept = kept if kept <= self.usable | self.isolated else frozenset()  # offline or reserved since
+        if not kept <= (self.usable | self.isolated) - self.taken(*but):
+            kept = frozenset()  # offline, reserved or a pool's since
         if wish.count == len(kept):
             return kept
         try:

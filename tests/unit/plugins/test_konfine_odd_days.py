@@ -70,6 +70,18 @@ def test_fixed_pool_gets_no_cpu_that_a_container_had_alone_before(node: GivingNo
     assert node.all() == {"x": "0-3", "q": "6-7", "p": "4-5"}
 
 
+def test_restart_takes_no_cpu_that_has_become_a_pools(node: GivingNode) -> None:
+    node.start("a/a")
+    node.start("a/main", ask=1)
+    node.stop("a/main")
+    node.conf["pools"] = pool("0-1")
+    node.start("p", annotations=IO)
+    assert node.cpus("p") == "1"  # what has ended keeps its own for its next start
+    assert node.start("a/main#1", ask=1).metadata["cpus"] == "2"
+    node.run("update", "p", annotations=IO)
+    assert node.cpus("p") == "0-1"
+
+
 def test_container_to_whom_the_conf_leaves_nothing_is_told_of(node: GivingNode) -> None:
     node.start("web")
     node.start("x", ask=4)
