@@ -83,9 +83,9 @@ class Sharing:
         self.moved: list[str] = []
         """The keys of the other containers that have got other CPUs."""
         self.held: dict[str, tuple[Set, str]] = {}
-        """The CPUs of containers that keep some which are not theirs any more, and the reason. Nobody gets those that
-        the kernel does not take from them, nor those of another conf's pool; one whom the conf leaves none hinders
-        no other."""
+        """The CPUs of containers that keep some which are not theirs any more, and the reason. No other gets those
+        that the kernel does not take from them, nor those of another conf's pool; one whom the conf leaves none
+        hinders no other."""
 
     def _key(self, request: Request) -> str:
         """Return the key of the request's container: its cgroup, since two runtimes may use the same id."""
