@@ -21,8 +21,8 @@ import click
 from demo import NAMESPACE, chapters
 from demo.stage import QUOTA, fields_of, show, show_plugins, show_run, until
 from harness import debian
-from harness.containerd import cgroups, image, releases
-from harness.containerd.bridged import LOG, prepared
+from harness.containerd import image, releases
+from harness.containerd.bridged import LOG, knob, prepared
 from harness.containerd.instance import Containerd
 from harness.node import ROOT
 
@@ -116,8 +116,7 @@ class RealStage:
     def _show_knobs(self, pod: RealPod) -> None:
         for name in KNOBS:
             with contextlib.suppress(OSError):
-                value = cgroups.knob(f"{self._containerd.enclosure.cgroup_parent}/{pod.container}", name)
-                click.secho(f"    {name}: {value}", fg="yellow")
+                click.secho(f"    {name}: {knob(self._containerd, pod.container, name)}", fg="yellow")
 
 
 def main() -> None:

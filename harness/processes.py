@@ -39,6 +39,12 @@ def name(pid: int) -> str:
         return ""
 
 
+def parent_of(pid: int) -> int:
+    """Return the parent of a process, 0 if it has ended."""
+    fields = _stat(pid)
+    return int(fields[1]) if fields else 0
+
+
 def cpu_ticks(pid: int) -> int:
     """Return the CPU time of a process in clock ticks, user and system."""
     fields = _stat(pid)

@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from harness.containerd import cgroups
+from harness.processes import parent_of
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 TIMEOUT = 60.0  # seconds for one command in an enclosure
@@ -118,7 +119,7 @@ class Enclosure:
 
     def processes(self) -> set[int]:
         """Return all processes in the enclosure and its containers, by their pids outside."""
-        parents = {pid: _parent(pid) for pid in map(int, filter(str.isdigit, os.listdir("/proc")))}
+        parents = {pid: parent_of(pid) for pid in map(int, filter(str.isdigit, os.listdir("/proc")))}
         # processes of nsenter are our own children: their namespace counts, not their parents
         inside = os.stat(f"/proc/{self._running().pid}/ns/pid_for_children").st_ino
         pids = {pid for pid in parents if _pid_namespace(pid) == inside}
@@ -188,14 +189,6 @@ class Enclosure:
         if self._keeper is None:
             raise RuntimeError("the enclosure is closed")
         return self._keeper
-
-
-def _parent(pid: int) -> int:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:  # it has ended
-        return 0
-    return int(stat.rpartition(")")[2].split()[1])
 
 
 def _pid_namespace(pid: int) -> int:

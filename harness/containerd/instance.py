@@ -26,7 +26,7 @@ import grpc
 from harness.containerd import cgroups, image, toml
 from harness.containerd.cri import Cri
 from harness.containerd.enclosure import SYSTEM_PATH, Enclosure
-from nri.process.children import stat_fields
+from harness.processes import parent_of
 
 READY_IN = 60.0  # seconds until a started containerd must answer
 
@@ -145,7 +145,7 @@ class Containerd:
         /proc shows the new program without an environment.
         """
         pids = cgroups.processes(f"{self.enclosure.cgroup_parent}/{container}")
-        (pid,) = [pid for pid in pids if _parent_of(pid) not in (0, *pids)]  # the others are its children, or gone
+        (pid,) = [pid for pid in pids if parent_of(pid) not in (0, *pids)]  # the others are its children, or gone
         process = Path(f"/proc/{pid}")
         self._wait_until(
             f"executed the program of {container}",
@@ -190,11 +190,3 @@ class Containerd:
 
     def _log_end(self, lines: int = 30) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
-
-
-def _parent_of(pid: int) -> int:
-    """Return the parent of a process, 0 if it is gone."""
-    try:
-        return int(stat_fields(pid)[1])
-    except OSError:
-        return 0
