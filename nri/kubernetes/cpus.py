@@ -41,9 +41,8 @@ class NodeCpus:
     def __init__(self, record: Record, conf: KonfineConf) -> None:
         self.record, self.conf, self.topology = record, conf, record.topology
         topology, given = self.topology, conf.exclusive
-        self.pools = conf.fixed_pools(topology.online) | {
-            name: parse_cpus(cpus) for name, cpus in record.pools.items()
-        }
+        fixed = conf.fixed_pools(topology.online)
+        self.pools = fixed | {name: parse_cpus(cpus) for name, cpus in record.pools.items()}
         entries = [entry for entry in record.containers.values() if entry["cpus"]]
         self.allocated = _joined([parse_cpus(entry["counted"]) for entry in entries if "counted" in entry])
         pools = _joined(self.pools.values())
@@ -51,7 +50,7 @@ class NodeCpus:
         others = self.alone - given.held(self.allocated, topology.cores)
         unreserved = topology.online - conf.system_reserved
         usable, isolated = unreserved - topology.isolated, unreserved & topology.isolated
-        self.shareable = usable - _joined(conf.fixed_pools(topology.online).values())
+        self.shareable = usable - _joined(fixed.values())
         self.devices: dict[int, bool] = {}
         if not given.counted:
             return

@@ -181,10 +181,9 @@ class DevicePlugin:
     def _prefer(
         self, request: api.PreferredAllocationRequest, _context: grpc.ServicerContext
     ) -> api.PreferredAllocationResponse:
-        answer = api.PreferredAllocationResponse()
+        # The kubelet fails the pod for an error here, and goes by itself where it gets too few.
+        answer, listed = api.PreferredAllocationResponse(), {device.ID for device in self._devices}
         for asked in request.container_requests:
-            # The kubelet fails the pod for an error here, and goes by itself where it gets too few.
-            listed = {device.ID for device in self._devices}
             must = frozenset([_cpu(name) for name in asked.must_include_deviceIDs if name in listed])
             free = frozenset([_cpu(name) for name in asked.available_deviceIDs if name in listed]) - must
             picked = must | self._pick(free, min(max(asked.allocation_size - len(must), 0), len(free)), must)

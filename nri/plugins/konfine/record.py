@@ -98,7 +98,7 @@ class Record:
         self.pools: dict[str, str] = {}
         self.conf: dict[str, Any] = {"reserved": "", "fixed": {}}
         self.topology: Topology
-        self.rebuilt = self._lacks = ""
+        self.rebuilt = ""
         self._lock, self._read = -1, b""
         self._rules = _rules()
 
@@ -148,7 +148,6 @@ class Record:
             self.rebuilt = "there was none"
         except DecodeError as error:
             self.rebuilt = f"it was damaged: {gojson.shorten(str(error), 300)}"
-        self._lacks = self.rebuilt
         try:
             if self.rebuilt:
                 raise ValueError
@@ -164,7 +163,7 @@ class Record:
         :param mount: where the hierarchy of cpuset is mounted.
         :param top: the path below it of the cgroup of all pods; "" if it is to be looked for.
         """
-        top, self._lacks = top or _find_top(mount.point), ""
+        top, self.rebuilt = top or _find_top(mount.point), ""
         for directory, names, _ in os.walk(mount.point + top):
             path = directory.removeprefix(mount.point)
             if noted := self._noted(directory, path):
@@ -268,8 +267,8 @@ class Record:
         :raises NRIError: it cannot be written.
         """
         value = {"boot": _boot(), "topology": self.topology.to_value(), "conf": self.conf}
-        if self._lacks:
-            value["incomplete"] = self._lacks
+        if self.rebuilt:
+            value["incomplete"] = self.rebuilt
         document = gojson.dumps(value | {"containers": self.containers, "pools": self.pools})
         if document == self._read:
             return

@@ -96,14 +96,13 @@ class Sharing:
 
     def _survey(self, request: Request) -> str:
         """Compare the record with the cgroups; return why it was made again, "" if it was not."""
-        reason = ""
-        if self.record.rebuilt:
+        if reason := self.record.rebuilt:
             # The record is complete from now on, whatever this request is about.
             path = expand(request.spec.cgroups_path) if request.spec is not None and request.spec.cgroups_path else ""
             parts = ((path and self._mount.below_host(path)) or "").split("/")
             depth = next((at for at, part in enumerate(parts) if is_pods(part)), 0)
             self.record.rebuild(self._mount, "/".join(parts[: depth + 1]))
-            reason = self.record.rebuilt if self.containers.keys() - {path} else ""
+            reason = reason if self.containers.keys() - {path} else ""
         for key, entry in list(self.containers.items()):
             if entry["cgroup"]:
                 text = text_of(f"{self._mount.point}{entry['cgroup']}/{_KNOB}")
@@ -189,11 +188,11 @@ class Sharing:
         online = self.topology.online
         if entry["kind"] == "pool":
             name = entry["pool"]
-            named = {pool.name: pool.cpus for pool in self.conf.pools}
+            named = next((pool.cpus for pool in self.conf.pools if pool.name == name), None)
             if not self._knows(name):
                 raise NRIError(f"the conf has no pool {name}")
             cpus = self._fixed(name) or self._cpus(self.record.pools.get(name, ""))
-            where = f"the pool {name}{f', which names {render_cpus(own)}' if (own := named.get(name)) else ''}"
+            where = f"the pool {name}{f', which names {render_cpus(named)}' if named else ''}"
         else:
             within = (self._cpus(entry["within"]) & online if entry["within"] else self.usable) - taken
             rest = self.usable or (online - self.topology.isolated)
@@ -213,8 +212,9 @@ class Sharing:
 
     def _fixed(self, pool: str) -> Set:
         """Return the CPUs of a fixed pool, without those that a container had alone before; none of another pool."""
-        single = [self._cpus(entry["cpus"]) for entry in self.containers.values()]
-        return self.fixed.get(pool, frozenset()).difference(*single)
+        if pool not in self.fixed:
+            return frozenset()
+        return self.fixed[pool].difference(*[self._cpus(entry["cpus"]) for entry in self.containers.values()])
 
     # What the request's container asks for
 
@@ -236,7 +236,8 @@ class Sharing:
             alone = self._get(wish, within, had, left, waiting) if wish.count else frozenset()
         except Refusal as error:
             if not is_running:
-                return self._back(error)
+                self._restore()
+                return error
             alone, refusal = had, error
         held = self.conf.exclusive.held(alone, self.topology.cores)
         if held & self.taken(self.own, *left, *waiting):  # the conf did not give out whole cores before
@@ -331,13 +332,9 @@ class Sharing:
 
     def _restore(self) -> None:
         """Make the record as it was before the request."""
-        for key, entry in [*self._undo.items()]:
+        for key, entry in self._undo.items():
             self._put(key, entry)
         self._undo.clear()
-
-    def _back(self, refusal: Refusal) -> Refusal:
-        self._restore()
-        return refusal
 
     def _choose(self, wish: Wish, within: Set, kept: Set, but: set[str]) -> Set:
         """Return CPUs of *within* that the request's container can have alone.
@@ -352,7 +349,7 @@ class Sharing:
         isolated, usable = (self.isolated & within) - taken - held, self.usable - taken
         try:
             if count < len(kept):
-                return self._pick(frozenset(), count, kept)
+                return choose(self.topology, kept, count, whole=given.in_whole_cores, spread=True)
             if given.isolated == "only" or (given.isolated == "prefer" and isolated and kept <= self.isolated):
                 try:
                     return self._pick(isolated, count, kept)
@@ -389,8 +386,6 @@ class Sharing:
         """Return *count* of the free CPUs and of those that are kept."""
         given = self.conf.exclusive
         whole, spread = given.in_whole_cores, given.spread
-        if count < len(kept):
-            return choose(self.topology, kept, count, whole=whole, spread=True)
         free = self._shown(free)
         chosen = choose(self.topology, free | kept, count, whole=whole, spread=spread)
         if not kept:
@@ -458,10 +453,11 @@ class Sharing:
             return None
         found = f"the pool {name} has no CPU, and none is free on the node {os.uname().nodename}"
         refusal = Refusal(f"{found}{self._holders()}; delete the pod to have it scheduled again")
-        if not is_running:
-            return self._back(refusal)
-        own["kind"] = "shared"
-        own.pop("pool")
+        if is_running:
+            own["kind"] = "shared"
+            own.pop("pool")
+        else:
+            self._restore()
         return refusal
 
     # The difference
