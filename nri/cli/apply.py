@@ -127,7 +127,7 @@ def _copied(directory: str, new: str) -> list[str]:
     else:
         raise NRIError(f"{directory}: files disappeared each time that it was copied, expected files that stay")
     if faults:
-        raise NRIError(str(config.ConfigError(faults)).replace(f"{source}/", f"{directory}/") + UNCHANGED)
+        raise _refusal(str(config.ConfigError(faults)), source, directory)
     os.chmod(new, 0o755)  # noqa: S103 - as any directory in /etc
     for path in (*[os.path.join(new, name) for name in names], new):
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -150,10 +150,14 @@ def _check(host: options.Host, new: str, directory: str) -> tuple[list[str], str
     """
     checked, faults = check_host(new, os.path.join(new, "none"), host.bin_dirs, check_owner=host.check_owner)
     if faults:
-        listed = "\n".join([str(fault) for fault in faults]).replace(f"{new}/", f"{directory}/")
-        raise NRIError(f"{listed}{UNCHANGED}")
+        raise _refusal("\n".join(map(str, faults)), new, directory)
     notes = [note.replace(f"{new}/", f"{directory}/") for entry in checked for note in entry.notes]
     return notes, config.ConfigList(plugins=[entry.plugin for entry in checked]).content_hash()
+
+
+def _refusal(faults: str, place: str, directory: str) -> NRIError:
+    """Return the error about faults in the files of a place, which are those of the directory to be applied."""
+    return NRIError(faults.replace(f"{place}/", f"{directory}/") + UNCHANGED)
 
 
 def _exchange(new: str, conf_dir: str, sets: str) -> str:

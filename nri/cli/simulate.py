@@ -216,9 +216,9 @@ class Row(NamedTuple):
     plugin: str = ""
     result: str = ""
     error: str = ""
-    refused: bool = False
     seconds: float | None = None
     output: Sequence[str] = ()
+    refused: bool = False
 
 
 class Timeline:
@@ -275,9 +275,7 @@ class Timeline:
             lines = self._lines.pop(exchange.plugin, [])
             result = error or _result(exchange.request, exchange.response)
             self._calls += exchange.event in events.BY_RPC  # not a plugin that connects
-            self._add(
-                Row(exchange.event, pod, container, exchange.plugin, result, error, False, exchange.seconds, lines)
-            )
+            self._add(Row(exchange.event, pod, container, exchange.plugin, result, error, exchange.seconds, lines))
 
     def asked(self, asked: Asked) -> None:
         """Print a run of a v0.1 plugin."""
@@ -301,7 +299,7 @@ class Timeline:
             self._said[plugin] = asked.stderr
             is_repeated = error and before == asked.stderr and len(asked.stderr) > 1 and not self._as_json
             lines += ["(printed the same)"] if is_repeated else asked.stderr
-            self._add(Row(request["state"], *_names(request), plugin, shown, error, refused, step.seconds, lines))
+            self._add(Row(request["state"], *_names(request), plugin, shown, error, step.seconds, lines, refused))
 
     def skipped(self, plugin: str, reason: str) -> None:
         """Note why a plugin does not run."""
