@@ -77,7 +77,7 @@ class Bridge(stub.V2Plugin):
         self._status_socket = StatusSocket(self.status.answer)
         self._pods = requests.Pods()
         self._abilities = requests.BridgeAbilities("this runtime", (0, 2))
-        self._is_crio = False
+        self._is_crio = self._is_synchronized = False
 
     def configure(self, config: str, runtime: RuntimeInfo) -> None:
         """Take the options and the runtime's identity. Refuse nothing: see ``BridgeOptions.read``."""
@@ -105,16 +105,22 @@ class Bridge(stub.V2Plugin):
         self.status.synchronized()
         log.info("synchronized: %d pods, %d containers", len(pods), len(containers))
         self.chains.synchronize(pods, containers)
+        self._is_synchronized = True
         return None
 
-    def after_synchronize(self) -> None:
-        """Begin with the late creates: the runtime does not wait for them."""
-        self.status.is_in(CONNECTED)
-        self.chains.start()
+    def idle(self) -> None:
+        """Begin with the late creates after a synchronization: the runtime does not wait for them. Tidy up."""
+        if self._is_synchronized:
+            self._is_synchronized = False
+            self.status.is_in(CONNECTED)
+            self.chains.start()
+        self.chains.idle()
 
     def disconnected(self) -> None:
         """Begin no more late creates."""
+        self._is_synchronized = False
         self.chains.stop()
+        self.chains.idle()
         self.status.is_in(CONNECTING)
 
     def run_pod_sandbox(self, request: api.RunPodSandboxRequest, call: Call) -> None:
@@ -158,7 +164,7 @@ class Bridge(stub.V2Plugin):
 
     def start_container(self, request: api.StartContainerRequest, call: Call) -> None:
         """Run ``create`` for the container."""
-        self.chains.prove(request.pod.id, call)
+        self.chains.prove(request.pod.id)
         self._run_container(request.pod, request.container, State.CREATE, call)
 
     def update_container(self, request: api.UpdateContainerRequest, call: Call) -> api.UpdateContainerResponse | None:

@@ -122,6 +122,7 @@ class Chains:
         self._lock = threading.Lock()  # protects _busy
         self._idle = threading.Condition(self._lock)
         self._tidying = threading.Lock()
+        self._has_late = False  # an event has left work for the worker
         self.memory = Memory()
         self.late = Worker(self.memory, self._look, self._due, self._run_due, lambda: self.options, is_alone)
         self._runtime_runs_pods, self._refuses_starts = False, True
@@ -202,10 +203,16 @@ class Chains:
         """
         self.late.stop(for_good=for_good)
 
-    def prove(self, sandbox: str, call: Call) -> None:
-        """Note that a sandbox is ready; if it was missed, its ``create`` comes after the call."""
-        if self.memory.prove(sandbox):
-            call.afterwards.append(self.late.start)
+    def prove(self, sandbox: str) -> None:
+        """Note that a sandbox is ready; if it was missed, its ``create`` comes when the events are answered."""
+        self._has_late |= self.memory.prove(sandbox)
+
+    def idle(self) -> None:
+        """Do what no event waits for."""
+        self._tidy()
+        if self._has_late:
+            self._has_late = False
+            self.late.start()
 
     def wait_until_idle(self, timeout: float) -> bool:
         """Wait until no chain is running and the log has all faults of the configuration, at most *timeout* seconds.
@@ -271,7 +278,6 @@ class Chains:
         :param changes: takes what the results ask for.
         :raises StatusError: a plugin has failed.
         """
-        call.afterwards.append(self._tidy)
         self._in_progress = subject.name, call
         try:
             if state == State.CREATE:
@@ -313,8 +319,7 @@ class Chains:
         finally:
             ran = Ran(State.CREATE, steps, self._made.keyed, how, unreached=unreached, binaries=self._seen)
             self.memory.ended(row, column, [ran], why, cause, stamp=stamp if column == "succeeds" else -1)
-            if column == "fails":
-                call.afterwards.append(self.late.start)
+            self._has_late |= column == "fails"
 
     def _delete(self, subject: Subject, call: Call, changes: Changes | None) -> None:
         request = subject.request(State.DELETE)

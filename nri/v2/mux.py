@@ -89,9 +89,10 @@ class Mux:
 
     :param max_payload: bytes of the longest payload in either direction; by default
         ``nri.v2.frames.MAX_PAYLOAD``.
+    :param idle: called in the event thread after jobs, when nothing else is to be done, as long as it is open.
     """
 
-    def __init__(self, sock: socket.socket, *, max_payload: int | None = None) -> None:
+    def __init__(self, sock: socket.socket, *, max_payload: int | None = None, idle: Job | None = None) -> None:
         sock.setblocking(True)
         timeout = struct.pack("ll", int(SEND_TIMEOUT), int(SEND_TIMEOUT % 1 * 1e6))  # struct timeval
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
@@ -102,8 +103,7 @@ class Mux:
         self._buffer = memoryview(bytearray(_CHUNK))
         self._timer = _Timer()
         self._jobs: deque[Job] = deque()
-        self._later: dict[Job, None] = {}  # in order
-        self._later_by = 0.0
+        self._idle, self._idle_by = idle, 0.0  # 0 without a job since
         self._event_thread = 0
         self._turn = threading.Lock()  # held while a job begins or the queue is left, and while it is relieved
         self._job = 0  # the number of the job that runs; 0 while the event thread reads
@@ -132,9 +132,9 @@ class Mux:
         input_.register(self._socket, select.POLLIN)
         try:
             while self.reason is None:
-                if self._later and (time.monotonic() >= self._later_by or not input_.poll(QUIET * 1000)):
-                    later, self._later = self._later, {}
-                    self._jobs += later
+                if self._idle_by and (time.monotonic() >= self._idle_by or not input_.poll(QUIET * 1000)):
+                    self._idle_by = 0.0
+                    self._jobs += [self._idle] if self._idle is not None else []
                 else:
                     self._read()
                 self._work()
@@ -145,8 +145,6 @@ class Mux:
             with self._sending:  # a closed descriptor's number may be reused
                 self._timer.close()
                 self._socket.close()
-            for function in self._later:
-                _do(function)
         return reason
 
     def close(self, reason: str) -> ClosedError:
@@ -191,12 +189,6 @@ class Mux:
         """Pass the bytes of a channel to ``receiver``."""
         self._receivers[number] = receiver
 
-    def later(self, function: Job) -> None:
-        """Call a function when it is quiet, as ``Channel.later``."""
-        if not self._later:
-            self._later_by = time.monotonic() + QUIET_WITHIN
-        self._later[function] = None
-
     def _work(self) -> None:
         """Do the jobs that have arrived, and those that arrive meanwhile."""
         while True:
@@ -211,6 +203,8 @@ class Mux:
                 self._job = self._count
             self._timer.set(RELIEVED_AFTER)
             _do(job)
+            if self._idle is not None and job is not self._idle and not self._idle_by:
+                self._idle_by = time.monotonic() + QUIET_WITHIN
 
     def _relieve(self) -> None:
         """Read in place of the event thread, for each job that lasts long."""
@@ -276,13 +270,6 @@ class Channel:
         :raises ClosedError: when the connection is closed, or closes because the message cannot be sent.
         """
         self._mux.send(self._number, message)
-
-    def later(self, function: Job) -> None:
-        """Call a function when no event keeps the event thread busy; once, if it is given several times until then.
-
-        Only the event thread may call this.
-        """
-        self._mux.later(function)
 
     def wait(self, done: threading.Lock, timeout: float | None = None) -> bool:
         """Acquire ``done``, which the receiver releases when the awaited bytes have arrived.

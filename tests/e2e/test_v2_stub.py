@@ -42,7 +42,7 @@ class Listening(stub.V2Plugin):
     def configure(self, config: str, runtime: stub.RuntimeInfo) -> list[int | str] | None:
         return self.choice
 
-    def after_synchronize(self) -> None:
+    def synchronize(self, pods: object, containers: object) -> None:
         self.is_synchronized.set()
 
 

@@ -121,10 +121,10 @@ class PeerByHand:
 
 
 @contextmanager
-def by_hand(handlers: Any, **options: Any) -> Iterator[PeerByHand]:
+def by_hand(handlers: Any, *, idle: Job | None = None, **options: Any) -> Iterator[PeerByHand]:
     """The raw peer of a server with ``handlers``."""
     ours, theirs = socket.socketpair()
-    mux = Mux(theirs)
+    mux = Mux(theirs, idle=idle)
     RPCServer(mux.open(1), handlers, **options)
     with ours, running(mux):
         yield PeerByHand(ours)

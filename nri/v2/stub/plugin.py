@@ -184,10 +184,11 @@ class V2Plugin(_Handlers):
     ) -> Sequence[ContainerUpdate] | None:
         """Take the pods and containers that exist when the plugin connects; may return updates of containers."""
 
-    def after_synchronize(self) -> None:
-        """Take note that the runtime has the answer of ``synchronize``, and goes on. It must not raise.
+    def idle(self) -> None:
+        """Do what no answer waits for: called when calls have been answered and no other is waiting.
 
-        It is never called after ``disconnected``, which waits for its end.
+        The first call after ``synchronize`` is the time at which a plugin may ask the runtime for updates. The events
+        that arrive meanwhile wait. It must not raise, and is never called after ``disconnected``.
         """
 
     def answered(self, call: Call) -> None:

@@ -46,7 +46,7 @@ class Session:
     def __init__(self, plugin: V2Plugin, identity: Identity, sock: socket.socket) -> None:
         self._plugin, self._identity, self._handlers = plugin, identity, handlers(plugin)
         self.registration_timeout = REGISTRATION_TIMEOUT
-        self._mux = Mux(sock, max_payload=OLD_MAX_PAYLOAD)
+        self._mux = Mux(sock, max_payload=OLD_MAX_PAYLOAD, idle=plugin.idle)
         self._client = RPCClient(self._mux.open(RUNTIME_SERVICE))
         self._server = RPCServer(
             self._mux.open(PLUGIN_SERVICE),
@@ -158,12 +158,7 @@ class Session:
         self._pods, self._containers = [], []
         response = api.SynchronizeResponse(update=self._plugin.synchronize(pods, containers) or [])
         self.synchronized = True
-        call.afterwards.append(self._after_synchronize)
         return response
-
-    def _after_synchronize(self) -> None:
-        if self._mux.reason is None:
-            self._plugin.after_synchronize()
 
     def _answered(self, call: Call) -> None:
         name = call.event or call.method  # the method's, if no handler has had it in time

@@ -71,9 +71,6 @@ class Call:
         """True when the client has made another call before this one was answered: see ``RPCServer``."""
         self.on_abandoned: Callable[[], object] | None = None
         """Called when ``is_abandoned`` becomes true, in another thread than the handler's."""
-        self.afterwards: list[Callable[[], object]] = []
-        """Functions to call in the handler's thread when the answer has been sent and nothing else is to be done.
-        Each is called once, even if several calls have it. They must not raise."""
 
     def abandon(self) -> None:
         """Set ``is_abandoned``. Only the server calls this."""
@@ -218,8 +215,6 @@ class RPCServer(Receiver):
             call.answered = time.monotonic()
             if self._answered is not None:
                 self._answered(call)
-            for function in call.afterwards:
-                self._channel.later(function)
         finally:
             with self._changed:
                 self._begun -= 1

@@ -215,9 +215,9 @@ def test_start_that_cri_o_makes_all_the_same_is_tried_late(host: Host, node: Nod
     host.script("one", f"#!/bin/sh\ncat >/dev/null\n{fails_at_first}echo '{{}}'\n")
     host.configure(plugin("one", ["x"]))
     node.runtime("cri-o", "1.36.3")
-    node.bridge.after_synchronize()
     with pytest.raises(StatusError):
         node.start()
+    node.bridge.idle()
     chains = node.bridge.chains
     assert chains.describe()["without"]["containers"] == 1
     if mends != "by itself":

@@ -190,7 +190,7 @@ def test_delete_that_waits_for_a_late_create_is_refused_in_time(
     node.runtime()
     host.configure(slow(host), node.keeper())
     node.bridge.synchronize([], [RUNNING])
-    node.bridge.after_synchronize()
+    node.bridge.idle()
     assert wait_until((host.root / "begun").exists)
     said = "nri v0.1: the late create is still running; delete runs after it"
     with pytest.raises(StatusError, match=said.replace(".", r"\.")):
@@ -240,7 +240,7 @@ def test_late_creates_do_not_begin_when_the_connection_has_ended(host: Host, nod
     node.runtime()
     node.bridge.synchronize([pod()], [])
     node.bridge.disconnected()
-    node.bridge.after_synchronize()
+    node.bridge.idle()
     assert node.bridge.chains.wait_until_idle(SOON)
     assert node.steps == []
 
@@ -396,7 +396,7 @@ def test_late_creates_keep_to_conditions(host: Host, node: Node, caplog: pytest.
     node.runtime()
     other = container(id="x", pod_sandbox_id="other", state=RUNNING.state)
     node.bridge.synchronize([pod(), pod(id="other", namespace="other")], [RUNNING, other])
-    node.bridge.after_synchronize()
+    node.bridge.idle()
     assert wait_until(lambda: "create succeeded for 1" in caplog.text)
     assert node.steps == [OF_CONTAINER]
     assert node.kept[0]["late"] is True
@@ -452,7 +452,7 @@ def test_a_late_create_that_fails_before_its_first_plugin_is_listed(
     host.configure(node.keeper())
     node.runtime()
     node.bridge.synchronize([pod()], [RUNNING])
-    node.bridge.after_synchronize()
+    node.bridge.idle()
 
     def reasons() -> list[tuple[str, str]]:
         return [(each["id"], each["why"]) for each in node.bridge.chains.describe()["withoutPlugins"]]
@@ -484,8 +484,7 @@ def test_a_start_that_cri_o_has_given_up_gets_a_late_create(host: Host, is_on: b
     with pytest.raises(StatusError, match="not started"):
         node.bridge.start_container(request, late)
     assert (node.steps, len(node.bridge.chains.describe()["withoutPlugins"])) == ([], 1)
-    for function in late.afterwards:
-        function()
+    node.bridge.idle()
     if is_on:
         assert wait_until(lambda: not node.bridge.chains.describe()["withoutPlugins"])
     assert [(kept["state"], kept.get("late")) for kept in node.kept] == ([("create", True)] if is_on else [])
@@ -556,7 +555,7 @@ def test_container_that_crio_starts_in_spite_of_a_refusal_is_listed_and_no_fault
     host.configure(plugin("asking"), node.keeper())
     node.runtime("cri-o", "1.36.3")
     node.bridge.synchronize([], [])
-    node.bridge.after_synchronize()
+    node.bridge.idle()
     with pytest.raises(StatusError, match="no CPU is free"):
         node.start()
     chains = node.bridge.chains

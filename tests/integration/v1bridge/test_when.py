@@ -192,7 +192,7 @@ def test_downgraded_runtime_is_known_by_its_latest_version(shared: Path, node: N
 def test_plugins_of_containerd_2_are_skipped_for_late_sandboxes(shared: Path, node: Node) -> None:
     node.runtime("containerd", "2.1.9")
     node.bridge.synchronize([pod()], [container(state=api.ContainerState.CONTAINER_RUNNING)])
-    node.bridge.after_synchronize()
+    node.bridge.idle()
     assert wait_until(lambda: node.steps == [("create", "1f92")])
     assert node.bridge.chains.wait_until_idle(SOON)
 

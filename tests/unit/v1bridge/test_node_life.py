@@ -220,7 +220,7 @@ class Life(RuleBasedStateMachine):
             self.bridge = Bridge(options, invoker=Plugins(self.world))
         self.bridge.configure("", RuntimeInfo(name="containerd", version="2.1.0"))
         self.bridge.synchronize([pod(pid=POD_PID)], [self.message(id_) for id_ in self.world.pids if id_ != POD])
-        self.bridge.after_synchronize()
+        self.bridge.idle()
         self.is_connected = True
 
     # What containers do

@@ -138,41 +138,19 @@ def test_a_job_that_raises_is_logged_and_the_next_is_done(pair: Pair, caplog: py
     assert "RuntimeError: a bug" in caplog.text
 
 
-def test_deferred_work_runs_once_when_it_is_quiet(pair: Pair) -> None:
+@pytest.mark.parametrize("is_quiet", [True, False])
+def test_idle_is_called_once_after_jobs(pair: Pair, monkeypatch: pytest.MonkeyPatch, is_quiet: bool) -> None:
+    monkeypatch.setattr(mux, "QUIET", 0.0 if is_quiet else SOON)
+    monkeypatch.setattr(mux, "QUIET_WITHIN", SOON if is_quiet else 0.0)
     done: list[str] = []
-
-    def tidy() -> None:
-        done.append(threading.current_thread().name)
-
-    ours = Mux(pair[1])
-    channel = ours.open(1)
-
-    def ask() -> None:
-        channel.later(tidy)
-        assert done == []
-
-    channel.attach(Asking({b"a": ask}))
+    ours = Mux(pair[1], idle=lambda: done.append(threading.current_thread().name))
+    ours.open(1).attach(Asking({b"a": lambda: done.append("job")}))
     with running(ours):
-        peer(pair, b"aaaa")
-        until(lambda: done != [])
-    assert done == ["test-reader"]
-
-
-@pytest.mark.parametrize(("within", "ends"), [(0.0, False), (SOON, True)])
-def test_deferred_work_runs_in_time_or_at_the_end(
-    pair: Pair, monkeypatch: pytest.MonkeyPatch, within: float, ends: bool
-) -> None:
-    monkeypatch.setattr(mux, "QUIET", SOON)
-    monkeypatch.setattr(mux, "QUIET_WITHIN", within)
-    done: list[bool] = []
-    ours = Mux(pair[1])
-    channel = ours.open(1)
-    channel.attach(Asking({b"a": lambda: channel.later(lambda: done.append(True))}))
-    with running(ours):
+        peer(pair, b"aa")
+        until(lambda: len(done) == 3)
         peer(pair, b"a")
-        if ends:
-            pair[0].close()
-        until(lambda: done == [True])
+        until(lambda: len(done) == 5)
+    assert done == ["job", "job", "test-reader", "job", "test-reader"]
 
 
 # the end

@@ -131,16 +131,15 @@ def told(caplog: pytest.LogCaptureFixture, level: int = logging.WARNING) -> list
 def test_hooks_follow_the_answer_and_the_end(connect: Connect) -> None:
     plugin = subscribed("run_pod_sandbox")
     seen: list[str] = []
-    plugin.after_synchronize = lambda: seen.append("synchronized")
+    plugin.synchronize = lambda pods, containers: seen.append("synchronize")
+    plugin.idle = lambda: seen.append("idle") if seen else None
     plugin.disconnected = lambda: seen.append("disconnected")
     _, runtime = connect(plugin)
     runtime.configure()
-    runtime.synchronize(more=True)
-    assert seen == []
     runtime.synchronize()
-    until(lambda: seen == ["synchronized"])
+    until(lambda: seen == ["synchronize", "idle"])
     runtime.close()
-    until(lambda: seen == ["synchronized", "disconnected"])
+    until(lambda: seen == ["synchronize", "idle", "disconnected"])
 
 
 def test_end_of_the_connection_waits_for_a_running_hook(connect: Connect) -> None:
@@ -148,12 +147,12 @@ def test_end_of_the_connection_waits_for_a_running_hook(connect: Connect) -> Non
     begun, closed, ended = threading.Event(), threading.Event(), threading.Event()
     seen: list[bool] = []
 
-    def after_synchronize() -> None:
+    def idle() -> None:
         begun.set()
         assert closed.wait(SOON)
         seen.append(ended.wait(0.1))  # that it does not come can only be seen by waiting
 
-    plugin.after_synchronize = after_synchronize
+    plugin.idle = idle
     plugin.disconnected = ended.set
     _, runtime = connect(plugin)
     runtime.start()
@@ -173,7 +172,7 @@ def test_no_hook_follows_the_end_of_the_connection(connect: Connect) -> None:
         until(lambda: session._mux.reason)
 
     plugin.synchronize = synchronize
-    plugin.after_synchronize = lambda: seen.append("synchronized")
+    plugin.idle = lambda: seen.append("idle") if begun.is_set() else None
     plugin.disconnected = lambda: seen.append("disconnected")
     session, runtime = connect(plugin)
     runtime.configure()

@@ -54,17 +54,14 @@ def test_hanging_handler_is_answered_for_after_a_long_job_that_nobody_waited_for
     """The relief reads during that job, which has no deadline; the next one begins without waking it."""
     release = threading.Event()
 
-    def quick(request: PodSandbox, call: Call) -> PodSandbox:
-        call.afterwards.append(lambda: time.sleep(3 * RELIEVED_AFTER))
-        return request
-
     def hang(request: PodSandbox, call: Call) -> PodSandbox:
         assert release.wait(SOON)
         return request
 
     for _ in range(3):
         release.clear()
-        with by_hand(methods(Quick=quick, Hang=hang), one_at_a_time=True) as peer:
+        handlers = methods(Quick=echo, Hang=hang)
+        with by_hand(handlers, idle=lambda: time.sleep(3 * RELIEVED_AFTER), one_at_a_time=True) as peer:
             peer.request(1, "Quick")
             assert peer.answer()[:2] == (1, 0)
             time.sleep(6 * RELIEVED_AFTER)  # it is done, and the relief waits for input
@@ -249,28 +246,3 @@ def test_the_thread_that_reads_sends_no_refusal_itself() -> None:
     for job in jobs:
         job()
     assert len(wire.sent) == 2
-
-
-def test_work_after_an_answer_waits_until_it_is_quiet() -> None:
-    done, later = [], []
-
-    class Channel(Wire):
-        def later(self, function: Any) -> None:
-            later.append(function)
-
-    class Handlers:
-        def follow(self, request: PodSandbox, call: Call) -> PodSandbox:
-            call.afterwards.append(self.tidy)
-            return request
-
-        def tidy(self) -> None:
-            done.append(1)
-
-    server = RPCServer(Channel(), methods(Follow=Handlers().follow))
-    data = Request(service=SERVICE, method="Follow").SerializeToString()
-    for job in server.receive(b"".join([codec.encode(stream, codec.REQUEST, data) for stream in (1, 3)])):
-        job()
-    assert done == []
-    for function in dict.fromkeys(later):
-        function()
-    assert done == [1]
