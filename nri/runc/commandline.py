@@ -59,10 +59,11 @@ OPTIONS: dict[str, Names] = {
         *[f"{name}=" for name in RESOURCES],
     ),
     "delete": _names("force|f", "regex|r", "usage", _HELP),
+    "start": _names("usage", _HELP),
     "pause": _names("usage", _HELP),
     "resume": _names("usage", _HELP),
 }
-"""The options of the commands in ``RUNS_CHAIN``."""
+"""The options of the commands in ``RUNS_CHAIN``, and of ``start``."""
 
 
 class Given:
@@ -84,8 +85,7 @@ class CommandLine:
 
     :ivar before: the options before the command.
     :ivar command: the command; "" if there is none.
-    :ivar options: the command's options, and *arguments* its other words; empty unless it is in
-        ``RUNS_CHAIN``.
+    :ivar options: the command's options, and *arguments* its other words; empty unless it is in ``OPTIONS``.
     """
 
     def __init__(self, words: Sequence[str]) -> None:
@@ -94,7 +94,7 @@ class CommandLine:
         self.command = self.words[at] if at < len(self.words) else ""
         self.options: list[Given] = []
         self.arguments: list[str] = []
-        if self.command in RUNS_CHAIN:
+        if self.command in OPTIONS:
             self._read_after(self.words[at + 1 :])
 
     def value(self, name: str, default: str = "") -> str:

@@ -1,10 +1,11 @@
 """The commands of ``nri-runc`` that run chains.
 
-``create``: plugins may change the container before the real runtime makes it, and refuse it before it starts.
+``create``: plugins may change the container before the real runtime makes it, and refuse it before it starts. The
+bundle's config.json has the changes while the real runtime reads it; ``nri.runc.made`` keeps what was made.
 
 ``run``: the container starts within one command of the real runtime. So the chain of ``create`` is a createRuntime
 hook of the container (``nri hook``), which the real runtime runs between creating and starting it: the terminal, the
-streams and the exit status stay the real runtime's. The bundle's config.json is put back afterwards. ``restore`` has
+streams and the exit status stay the real runtime's. The bundle's config.json is put back at the end. ``restore`` has
 no such point in all runtimes, and is refused where plugins are configured.
 
 ``update``: plugins may change the new resources (``resize``), and hear when they are in place (``update``). Engines
@@ -17,6 +18,7 @@ of it when it is done.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
 
@@ -24,10 +26,10 @@ from nri import files, trust
 from nri.client.oci import MAX_CONFIG, parse_config, spec_from_oci
 from nri.errors import NRIError, escape
 from nri.runc.commandline import RESOURCES
-from nri.runc.invocation import EndedError, bare_spec_of, named, request, spec_of
+from nri.runc.invocation import EndedError, named, request
 from nri.types import DecodeError, gojson
 from nri.types.jsonobject import mismatch
-from nri.types.v1 import State
+from nri.types.v1 import Spec, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,45 +46,68 @@ def create(call: Invocation) -> int:
     """Run ``setup``, the real runtime and ``create``; return the exit status. It may not return (exec)."""
     chains = call.chains()
     id_ = call.container_id()
-    if not id_ or not chains.wants(State.SETUP, State.CREATE):
+    if not id_:
         call.real.execute(call.line.words)
-    file = open_config(call)
+    made = call.made(id_)
+    if not chains.wants(State.SETUP, State.CREATE):
+        made.remove()  # what an earlier container was made with
+        call.real.execute(call.line.words)
+    file = open_config(call, id_)
     spec = spec_from_oci(file.config)
     wants_setup = chains.wants(State.SETUP, asked=request(State.SETUP, id_, spec))
     if wants_setup:
-        set_up(call, chains, id_, file)
-    if not wants_setup and not chains.wants(State.CREATE, asked=request(State.CREATE, id_, spec)):
+        spec = set_up(call, chains, id_, file)
+    elif not chains.wants(State.CREATE, asked=request(State.CREATE, id_, spec)):
+        made.remove()
         call.real.execute(call.line.words)
-    status = call.real.run(call.line.words)
+    is_kept = made.begin(spec, call.bundle)
+    try:
+        status = call.real.run(call.line.words)
+    finally:
+        if is_kept:  # otherwise the bundle alone says what the container was made with
+            put_back(call, file)
     if status:
         if wants_setup:
-            call.undo_unless_taken(chains, id_, spec_from_oci(file.config))
+            call.undo_unless_taken(chains, id_, spec)
+        made.abandon()
         return status
-    _run_create(call, chains, id_, file.config)
+    _run_create(call, chains, id_, spec)
     return 0
 
 
-def open_config(call: Invocation) -> ConfigFile:
+def open_config(call: Invocation, id_: str) -> ConfigFile:
     """Return the configuration of the bundle on the command line.
+
+    If the id is taken, the real runtime refuses: this bundle says nothing about the container that has it.
 
     :raises DecodeError: if it cannot be read.
     """
+    if call.is_taken(id_):
+        call.real.execute(call.line.words)
     name = call.line.value("config", "config.json")  # crun's option
     # For crun only this very name is in the bundle; any other counts from the directory of the call.
-    path = os.path.join(call.line.value("bundle", "."), name) if name == "config.json" else name
+    path = os.path.join(call.bundle, name) if name == "config.json" else name
     try:
         return ConfigFile(os.path.abspath(path))
     except OSError as error:
         raise NRIError(f"{escape(path)}: is relative, and the current directory is gone: {error.strerror}") from error
 
 
-def set_up(call: Invocation, chains: HostChains, id_: str, file: ConfigFile) -> None:
+def put_back(call: Invocation, file: ConfigFile) -> None:
+    """Put the bundle's configuration back, since the real runtime has read it. A fault is noted."""
+    try:
+        file.put_back()
+    except NRIError as error:
+        call.report.note(str(error))
+
+
+def set_up(call: Invocation, chains: HostChains, id_: str, file: ConfigFile) -> Spec:
     """Run the chain for ``setup``, and write what the plugins have changed to the container's configuration.
+
+    Return what plugins see of it then.
 
     :raises NRIError: if a plugin refuses it, or it cannot be written; the plugins have then got a ``delete``.
     """
-    if call.is_taken(id_):  # this bundle says nothing about the container that has the id
-        call.real.execute(call.line.words)
     oci = file.config
     changes = call.changes(oci)
     asked = request(State.SETUP, id_, spec_from_oci(oci, adjustable=True))
@@ -90,20 +115,20 @@ def set_up(call: Invocation, chains: HostChains, id_: str, file: ConfigFile) -> 
         chains.run(asked, changes=changes)
         call.apply_updates(changes)
         file.write(changes.config)
+        return spec_from_oci(file.config)
     except (NRIError, OSError, EndedError):
         call.undo_unless_taken(chains, id_, spec_from_oci(oci))  # one that has succeeded may have something to undo
         raise
 
 
-def _run_create(call: Invocation, chains: HostChains, id_: str, oci: dict[str, Any]) -> None:
+def _run_create(call: Invocation, chains: HostChains, id_: str, spec: Spec) -> None:
     """Run the chain for ``create``; if it fails, take the container back.
 
     :raises NRIError: if it fails.
     """
-    spec = spec_from_oci(oci)
-
     try:
         chains.run(request(State.CREATE, id_, spec, _pid(call, id_)), if_killed=lambda: call.destroy(id_))
+        call.made(id_).finish()
     except (NRIError, OSError, EndedError):
         call.take_back(chains, id_, spec)
         raise
@@ -138,29 +163,32 @@ def run(call: Invocation) -> int:
     """Run the container with its chains; return the real runtime's exit status, negative for a signal."""
     chains = call.chains()
     id_ = call.container_id()
-    if not id_ or not chains.wants(State.SETUP, State.CREATE, State.DELETE):
+    if not id_:
         call.real.execute(call.line.words)
-    file = open_config(call)
+    made = call.made(id_)
+    if not chains.wants(State.SETUP, State.CREATE, State.DELETE):
+        made.remove()
+        call.real.execute(call.line.words)
+    file = open_config(call, id_)
     is_detached = call.line.has("detach")
     spec = spec_from_oci(file.config)
     if chains.wants(State.SETUP, asked=request(State.SETUP, id_, spec)):
-        set_up(call, chains, id_, file)
-        spec = spec_from_oci(file.config)
+        spec = set_up(call, chains, id_, file)
     log = os.memfd_create("hook", os.MFD_CLOEXEC)  # in the bundle, a link could take its place
     os.fchmod(log, 0o600)
     try:
         if chains.wants(State.CREATE, asked=request(State.CREATE, id_, spec)):
             file.write(_with_hook(file.config, call, f"/proc/{os.getpid()}/fd/{log}"))
+        made.begin(spec, call.bundle)
+        made.finish()  # its hook runs before it starts, whatever becomes of this process
         status = call.real.run(call.line.words)
     except NRIError:
+        made.remove()
         if not call.is_taken(id_):
             call.undo_chain(chains, id_, spec)
         raise
     finally:
-        try:
-            file.put_back()
-        except NRIError as error:
-            call.report.note(str(error))
+        put_back(call, file)
         _report_hook(call, log)
     if status == 0 and is_detached:
         return 0
@@ -231,7 +259,7 @@ def update(call: Invocation) -> int:
     asked = {} if document is None else _parse(document)
     if (state := call.state(id_)) is None:
         raise NRIError("the container has no state; expected one that exists")
-    spec = spec_of(state)
+    spec = call.spec_of(state)
     wanted = asked
     about = request(State.RESIZE, id_, spec.replace(resources=asked), state.pid)
     if chains.wants(State.RESIZE, asked=about):
@@ -243,8 +271,9 @@ def update(call: Invocation) -> int:
         document = gojson.dumps(wanted)
     status = call.real.run(call.line.words) if document is None else _update(call, id_, document)
     if status == 0:
+        whole = spec.replace(resources=_over(spec.resources, wanted))  # what is not given stays
+        call.made(id_).update(whole, state.bundle)
         try:
-            whole = spec.replace(resources=_over(spec.resources, wanted))  # what is not given stays
             chains.run(request(State.UPDATE, id_, whole, state.pid))
         except NRIError as error:  # the limits are in place already
             call.report.error(str(error))
@@ -327,8 +356,12 @@ def _tell(call: Invocation, chains: HostChains, id_: str, go_on: Callable[[str],
         state = call.state(id_)
         if state is None or not (call.line.has("force") or state.status in ("created", "stopped")):
             return  # there is none, or the real runtime refuses
-        spec = bare_spec_of(state)
+        try:
+            spec = call.spec_of(state)
+        except DecodeError:  # its bundle may be gone
+            spec = Spec(annotations=state.annotations)
         call.delete_chain(chains, request(State.DELETE, id_, spec, max(0, state.pid)), on_late=go_on)
+        call.made(id_).remove()
     except (NRIError, OSError) as error:
         call.report.error(str(error))
 
@@ -353,7 +386,7 @@ def freeze(call: Invocation) -> int:
     try:
         if (state := call.state(id_)) is None:
             raise NRIError("the container has no state")
-        chains.run(request(name, id_, spec_of(state), state.pid))
+        chains.run(request(name, id_, call.spec_of(state), state.pid))
     except (NRIError, OSError) as error:
         call.report.error(str(error))
     return 0
@@ -363,8 +396,9 @@ class ConfigFile:
     """The config.json of a bundle, as it was read when this was made; it is replaced in one step, or not at all.
 
     The new file is written beside the old one, with its owner and mode, and takes its name by a rename: the real
-    runtime reads the one or the other. A file that another program has changed since it was read is left alone. The
-    content is not synced: a bundle does not outlive the machine's containers.
+    runtime reads the one or the other. A file that another program has changed since it was read is left alone. It is
+    locked: two calls would put back what the other one has written. The content is not synced: a bundle does not
+    outlive the machine's containers.
 
     :ivar config: the OCI configuration in it.
     :raises DecodeError: if it cannot be read, or is no OCI configuration.
@@ -374,7 +408,12 @@ class ConfigFile:
         self.path = path
         self._where = escape(path)
         try:
+            self._read()  # opening what is no regular file may block
+            self._lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            is_locked = _lock(self._lock)
             self._document, self._status = self._read()
+            if not is_locked or self._status.st_ino != os.fstat(self._lock).st_ino:
+                raise DecodeError("another nri-runc makes or runs a container of it, expected a bundle for each")
             self.config: dict[str, Any] = parse_config(self._document)
         except DecodeError as error:
             raise DecodeError(f"{self._where}: {error}") from error
@@ -405,10 +444,11 @@ class ConfigFile:
 
     def _replace(self, document: bytes) -> None:
         try:
-            os.close(files.replace(self._end_of_links(), document, self._finish))
+            new = files.replace(self._end_of_links(), document, self._finish)
         except OSError as error:
             raise NRIError(f"{self._where}: cannot be replaced: {error.strerror}") from error
-        self._document = document
+        os.close(self._lock)
+        self._document, self._lock = document, new
 
     def _end_of_links(self) -> str:
         """Return the path of the file itself, which must be safe to replace if a link leads to it."""
@@ -421,6 +461,7 @@ class ConfigFile:
 
     def _finish(self, fd: int) -> None:
         """Give the new file the owner and mode of the old one, if that is the one which was read."""
+        _lock(fd)
         os.fchown(fd, self._status.st_uid, self._status.st_gid)
         os.fchmod(fd, self._status.st_mode & 0o7777)
         if self._read()[0] != self._document:
@@ -430,3 +471,14 @@ class ConfigFile:
 
     def _read(self) -> tuple[bytes, os.stat_result]:
         return files.read_regular(self.path, MAX_CONFIG)
+
+
+def _lock(fd: int) -> bool:
+    """Lock a file until its descriptor is closed; return False if another process has done so."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass  # a file system without locks
+    return True

@@ -10,8 +10,9 @@ import os
 import sys
 
 from nri.errors import NRIError
-from nri.places import RUNTIME_OPTIONS_FILE
+from nri.places import DEFAULT_RECORD_DIR, RUNTIME_OPTIONS_FILE
 from nri.runc.commandline import REFUSED_IF_BROKEN, RUNS_CHAIN, CommandLine
+from nri.runc.made import Made
 from nri.runc.real import Real, find
 
 TYPE_CHECKING = False
@@ -41,6 +42,10 @@ def main(argv: Sequence[str], options_file: str = RUNTIME_OPTIONS_FILE) -> int:
 
             options = load(options_file)
         real = Real(find(options.runtime or wanted if options else wanted, argv[0]))
+        if line.command == "start" and line.arguments:
+            record_dir = options.record_dir if options else DEFAULT_RECORD_DIR
+            if Made(record_dir, real.root(line), line.arguments[0]).is_unfinished:
+                raise NRIError("its plugins' create has not ended; delete the container, and create it again")
         if options is None or not (runs_chain or options.fault):
             real.execute(line.words)
     except NRIError as error:

@@ -9,7 +9,8 @@ from nri.client.oci import OCIState, read_config, sandbox_id_in, spec_from_oci
 from nri.client.short_lived import Host
 from nri.errors import NRIError, escape
 from nri.process.deadline import Deadline
-from nri.types import DecodeError, gojson
+from nri.runc.made import Made
+from nri.types import gojson
 from nri.types.v1 import Request, Spec, State
 
 TYPE_CHECKING = False
@@ -38,6 +39,10 @@ class Invocation:
         """Return the chains that are configured; take *on_late* and raise as ``HostChains`` does."""
         return HostChains(self.options, self.report, on_late)
 
+    def made(self, id_: str) -> Made:
+        """Return what is kept of a container from its ``create`` to its ``delete``."""
+        return Made(self.options.record_dir, self.real.root(self.line), id_)
+
     def container_id(self) -> str:
         """Return the container's id on the command line; "" if there is none, which the real runtime reports.
 
@@ -52,10 +57,15 @@ class Invocation:
         return id_
 
     @property
+    def bundle(self) -> str:
+        """The bundle's directory on the command line."""
+        return self.line.value("bundle", ".")
+
+    @property
     def pid_file(self) -> str:
         """The file that the real runtime writes the pid to, "" for none; for crun a relative one is in the bundle."""
         path = self.line.value("pid-file")
-        return os.path.join(self.line.value("bundle", "."), path) if path and self.real.is_crun else path
+        return os.path.join(self.bundle, path) if path and self.real.is_crun else path
 
     def changes(self, oci: dict[str, Any] | None = None) -> Changes:
         """Return an empty collection of the changes that plugins ask for.
@@ -71,13 +81,23 @@ class Invocation:
         done = self.ask("state", *named(id_))
         return OCIState(done.stdout, f"of {escape(id_)}") if done.status == 0 else None
 
+    def spec_of(self, state: OCIState) -> Spec:
+        """Return what plugins see of a container: what it was made with, or else what its bundle says now.
+
+        :raises DecodeError: if its bundle has no configuration.
+        """
+        if (spec := self.made(state.id).spec(state.bundle)) is None:
+            spec = spec_from_oci(read_config(os.path.join(state.bundle, "config.json"), must_be_file=True))
+            spec.annotations.update(state.annotations)
+        return spec
+
     def is_taken(self, id_: str) -> bool:
         """Return whether there is a container of that id, where runc and crun keep theirs.
 
         It is asked only if a directory of that name is there: most calls need no other one.
         """
-        root = self.line.value("root") or f"/run/{'crun' if self.real.is_crun else 'runc'}"
-        return os.path.lexists(os.path.join(root, id_)) and self.state(id_) is not None
+        may_be = os.path.lexists(os.path.join(self.real.root(self.line), id_)) or self.made(id_).is_finished
+        return may_be and self.state(id_) is not None
 
     def ask(self, command: str, *words: str, stdin: bytes = b"") -> Output:
         """Run a command of the real runtime with the same options before it.
@@ -123,6 +143,7 @@ class Invocation:
             self.report.note(f"no plugin gets a delete of {escape(id_)}, which may be another container: {error}")
             return
         self.undo_chain(chains, id_, spec)
+        self.made(id_).remove()
 
     def undo_chain(
         self, chains: HostChains, id_: str, spec: Spec, if_killed: Callable[[], object] | None = None
@@ -170,6 +191,8 @@ class Invocation:
             done = self.ask("delete", "--force", *named(id_))
             if done.status:
                 self.report.note(f"the container cannot be deleted: {done.stderr or done.ending}")
+            else:
+                self.made(id_).remove()
             if pid_file := self.pid_file:
                 os.unlink(pid_file)
         except FileNotFoundError:
@@ -199,24 +222,6 @@ def request(state: str, id_: str, spec: Spec, pid: int = 0, *, late: bool = Fals
     return Request(
         state=State(state), id=id_, pid=pid, spec=spec, sandbox_id=sandbox_id_in(spec.annotations), late=late
     )
-
-
-def spec_of(state: OCIState) -> Spec:
-    """Return what plugins see of a container that exists.
-
-    :raises DecodeError: if its bundle has no configuration.
-    """
-    spec = spec_from_oci(read_config(os.path.join(state.bundle, "config.json"), must_be_file=True))
-    spec.annotations.update(state.annotations)
-    return spec
-
-
-def bare_spec_of(state: OCIState) -> Spec:
-    """Return as much as is known of a container whose bundle may be gone."""
-    try:
-        return spec_of(state)
-    except DecodeError:
-        return Spec(annotations=state.annotations)
 
 
 ENDING = (1, 2, 15)  # SIGHUP, SIGINT, SIGTERM

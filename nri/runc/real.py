@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from nri.process.conversation import Output
+    from nri.runc.commandline import CommandLine
 
 DIRECTORIES = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 """Where a runtime is looked for by its name. ``$PATH`` is the caller's, and not followed."""
@@ -57,6 +58,10 @@ class Real:
         self.path = path
         self.is_crun = "crun" in os.path.basename(path)
         self._environment = original(os.environ, is_frozen=getattr(sys, "frozen", False))
+
+    def root(self, line: CommandLine) -> str:
+        """Return the directory in which runc and crun keep their containers."""
+        return os.path.abspath(line.value("root") or f"/run/{'crun' if self.is_crun else 'runc'}")
 
     def execute(self, words: Sequence[str]) -> NoReturn:
         """Become the real runtime.

@@ -95,6 +95,24 @@ def test_a_plugin_hears_of_every_step(runtime: OCIRuntime, plugin: StandIn) -> N
 
 
 @both
+def test_requests_show_what_was_made_whatever_becomes_of_the_bundle(runtime: OCIRuntime, plugin: StandIn) -> None:
+    plugin.answer_with("setup", {"adjust": {"annotations": {"by": "setup"}}})
+    web = runtime.bundle("web", annotations={"a": "b"})
+    config = web.path / "config.json"
+    before = config.read_text()
+    runtime.create(web)
+    assert config.read_text() == before
+    config.write_text("{}")
+    runtime.start(web)
+    update(runtime, quota=70_000)
+    call(runtime, "delete", "--force", "web")
+    requests = plugin.requests()
+    assert [each["state"] for each in requests] == ["setup", "create", "resize", "update", "delete"]
+    assert all(each["spec"]["annotations"] == {"a": "b", "by": "setup"} for each in requests[1:])
+    assert requests[-1]["spec"]["resources"]["cpu"]["quota"] == 70_000
+
+
+@both
 def test_without_plugins_it_is_the_real_runtime(runtime: OCIRuntime) -> None:
     web = run_web(runtime)
     assert runtime.state(web)["status"] == "running"

@@ -96,7 +96,7 @@ def test_without_options_next_to_nothing_is_imported(runtime: NriRunc) -> None:
     code = f"{PRINT_MODULES}\nimport nri.runc.real as real\nreal.DIRECTORIES = ({str(runtime.real.parent)!r},)"
     done = runtime.run("state", "web", code=code)
     loaded = {name.removeprefix("nri.") for name in eval(done.stderr.splitlines()[0]) if name.startswith("nri.")}
-    assert loaded == {"errors", "places", "runc", "runc.commandline", "runc.entry", "runc.real"}
+    assert loaded == {"errors", "places", "runc", "runc.commandline", "runc.entry", "runc.made", "runc.real"}
 
 
 def test_the_command_goes_to_the_runtime_by_its_name_behind_a_link(runtime: NriRunc) -> None:

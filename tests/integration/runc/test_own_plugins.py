@@ -50,9 +50,10 @@ def test_long_annotation_keeps_no_hook_away(runtime: NriRunc) -> None:
     conf = {"dirs": [str(hooks)]}
     entry = {"type": "hook-injector", "states": ["setup"], "timeout": 10, "failurePolicy": "ignore", "conf": conf}
     host.configure_text(json.dumps({"version": "0.1", "plugins": [entry]}))
-    bundle = host.bundle(OCI_CONFIG | {"annotations": {"note": "x" * 8_000_000}})
+    host.bundle(OCI_CONFIG | {"annotations": {"note": "x" * 8_000_000}})
     runtime.exists(status="created")
+    runtime.script("import shutil; shutil.copy('bundle/config.json', here)")
     ran = runtime.run("create", "--bundle", "bundle", "web", cwd=host.root)
     assert ran.returncode == 0, ran.stderr
-    config = json.loads((bundle / "config.json").read_text())
+    config = json.loads((runtime.real.parent / "config.json").read_text())
     assert [hook["args"] for hook in config["hooks"]["poststop"]] == [["always"]]

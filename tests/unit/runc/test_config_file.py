@@ -48,21 +48,17 @@ def test_the_same_configuration_is_not_written(path: Path) -> None:
     assert (path.read_text(), path.stat().st_ino) == (OLD, before.st_ino)
 
 
-def test_a_file_that_another_program_has_changed_is_left_alone(path: Path) -> None:
-    for change in ("content", "file"):
-        file = ConfigFile(str(path))
-        if change == "content":
-            path.write_text(OLD.replace("1.0.2", "1.0.1"))
-        else:
-            path.rename(path.with_name("old"))
-            path.write_text(OLD)
-            path.with_name("old").unlink()
-        there = path.read_text()
-        with pytest.raises(NRIError, match="another program has changed it meanwhile, expected the file as it was"):
-            file.write(NEW)
-        assert path.read_text() == there
-        assert os.listdir(path.parent) == ["config.json"]
-    path.write_text(OLD)
+def test_a_file_that_another_program_has_changed_is_not_written(path: Path) -> None:
+    file = ConfigFile(str(path))
+    changed = OLD.replace("1.0.2", "1.0.1")
+    path.write_text(changed)
+    with pytest.raises(NRIError, match="another program has changed it meanwhile, expected the file as it was"):
+        file.write(NEW)
+    assert path.read_text() == changed
+    assert os.listdir(path.parent) == ["config.json"]
+
+
+def test_a_file_that_another_program_has_changed_is_not_put_back(path: Path) -> None:
     file = ConfigFile(str(path))
     file.write(NEW)
     path.write_text("{}")
@@ -77,7 +73,9 @@ def test_target_of_a_link_is_replaced_if_the_link_is_trusted(path: Path, tmp_pat
     ConfigFile(str(safe)).write(NEW)
     assert safe.is_symlink()
     assert json.loads(path.read_text()) == NEW
-    path.write_text(OLD)
+
+
+def test_target_of_a_link_that_is_not_trusted_is_left_alone(path: Path, tmp_path: Path) -> None:
     open_to_all = tmp_path / "open"
     open_to_all.mkdir()
     open_to_all.chmod(0o777)
@@ -86,6 +84,15 @@ def test_target_of_a_link_is_replaced_if_the_link_is_trusted(path: Path, tmp_pat
     with pytest.raises(NRIError, match=r"is a link and not replaced: .*open is writable by others"):
         ConfigFile(str(link)).write(NEW)
     assert path.read_text() == OLD
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+def test_a_file_in_use_is_refused(path: Path, is_written: bool) -> None:
+    file = ConfigFile(str(path))
+    if is_written:
+        file.write(NEW)
+    with pytest.raises(NRIError, match=r"config.json: another nri-runc makes or runs a container of it"):
+        ConfigFile(str(path))
 
 
 def test_a_wrong_or_unreadable_configuration_is_named(path: Path, tmp_path: Path) -> None:
