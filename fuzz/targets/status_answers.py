@@ -7,6 +7,8 @@ from __future__ import annotations
 import contextlib
 import json
 
+from tests.support import status_documents
+
 from nri.cli.output import WIDTH
 from nri.cli.status import page, pod_page
 from nri.status.client import UNUSABLE, AskError, read, unusable
@@ -21,8 +23,10 @@ def check(data: bytes) -> None:
         assert str(error).startswith("/a.sock: ")
         assert len(str(error)) < 2000
         return
-    with contextlib.suppress(UnicodeDecodeError):  # of which each reader makes its own
-        assert document == json.loads(data.decode())
+    with contextlib.suppress(UnicodeError):  # of which each reader makes its own
+        expected = json.loads(data.decode())
+        json.dumps(expected, ensure_ascii=False).encode()
+        assert document == expected
     lines = []
     try:
         verdict = judge(document)
@@ -41,92 +45,15 @@ def check(data: bytes) -> None:
         assert line.isprintable(), line
 
 
-_HISTOGRAM = {"bounds": [0.001, 2.5], "counts": [3, 0, 1], "sum": 4}
-_PLUGIN = {
-    "type": "clearcfs",
-    "source": "/etc/nri/resource.d/10.conf",
-    "index": 0,
-    "states": ["create"],
-    "timeout": 2,
-    "failurePolicy": "fail",
-    "binary": None,
-    "problem": "not found",
-    "build": None,
-    "resident": {"state": "failed", "reason": None},
-    "runs": {"create": {"ok": 3, "error": 1, "killed": 0, "ignored": 0}},
-    "seconds": _HISTOGRAM,
-    "last": {"create": "error"},
-    "lastError": {"time": 1, "state": "create", "pod": "a/b", "container": None, "error": "\u001b[2J"},
-}
-_EVENT = {
-    "event": "StartContainer",
-    "answered": 4,
-    "errors": 1,
-    "late": 1,
-    "seconds": _HISTOGRAM,
-    "waiting": _HISTOGRAM,
-    "nearDeadline": 1,
-}
-_STATUS = {
-    "protocol": 1,
-    "time": 1763802000.5,
-    "bridge": {
-        "version": "0.9",
-        "commit": None,
-        "date": None,
-        "pid": 1,
-        "started": 0,
-        "state": "connected",
-        "options": {},
-    },
-    "runtime": {
-        "name": "containerd",
-        "version": "v2",
-        "nri": "0.8",
-        "since": 1,
-        "synchronized": False,
-        "connections": 2,
-    },
-    "configuration": {
-        "files": ["/a"],
-        "hash": "abc",
-        "valid": False,
-        "faults": ["x"],
-        "since": 1,
-        "rejectedSince": 2,
-    },
-    "plugins": [_PLUGIN],
-    "events": [_EVENT],
-    "lateCreates": {"waiting": 0, "running": 0, "succeeded": 0, "failed": 0},
-    "withoutPlugins": [
-        {"id": "a", "pod": "a/b", "container": None, "plugin": None, "state": "create", "since": 1, "why": "e"}
-    ],
-    "record": {"directory": "/a", "fault": None},
-    "inProgress": {"event": "StartContainer", "name": "a/b/c", "seconds": 1.5, "allowed": 2},
-    "log": {"to": None, "lost": 0, "fault": None},
-}
-_PART = {
-    "plugin": "clearcfs",
-    "binary": None,
-    "seconds": None,
-    "outcome": "ok",
-    "request": None,
-    "result": '{"metadata":{"a":[1]}}',
-    "error": "e",
-}
-_EXCHANGE = {
-    "time": 1,
-    "state": "create",
-    "event": None,
-    "id": "a",
-    "container": None,
-    "late": True,
-    "seconds": 0.1,
-    "error": "e",
-    "plugins": [_PART],
-}
-_EXCHANGES = {"protocol": 1, "name": "a/b", "exchanges": [_EXCHANGE], "forgotten": 1}
-
+_PLUGIN = status_documents.plugin(
+    lastError={"time": 1, "state": "create", "pod": "a/b", "container": None, "error": "\x1b[2J"}
+)
+_DOCUMENTS = (
+    status_documents.healthy(plugins=[_PLUGIN]),
+    status_documents.degraded(),
+    status_documents.connecting(),
+    status_documents.pod(status_documents.container(), status_documents.container(None)),
+)
 JSON = True
 SEEDS = (
     b"",
@@ -134,11 +61,9 @@ SEEDS = (
     b"{",
     b'{"protocol": 2}',
     b'{"protocol": 1, "error": "\\u001b"}',
-    json.dumps(_STATUS).encode(),
-    json.dumps(_STATUS).encode().replace(b"commit", b"\x80commit"),
-    json.dumps(_EXCHANGES).encode(),
-    json.dumps(_EXCHANGES).replace("0.1", "1e999").encode(),
+    *[json.dumps(document).encode() for document in _DOCUMENTS],
+    json.dumps(_DOCUMENTS[0]).encode().replace(b"commit", b"\x80commit"),
+    json.dumps(_DOCUMENTS[0]).replace("0.1", "1e999").encode(),
 )
-WORDS = tuple(
-    f'"{key}"'.encode() for document in (_STATUS, _PLUGIN, _EVENT, _EXCHANGES, _EXCHANGE) for key in document
-)
+_OBJECTS = (*_DOCUMENTS, _PLUGIN, status_documents.event(), status_documents.container())
+WORDS = tuple({f'"{key}"'.encode(): None for document in _OBJECTS for key in document})

@@ -197,7 +197,7 @@ def _errors(document: dict[str, Any], most: int) -> Iterator[str]:
 def _without(document: dict[str, Any], most: int) -> Iterator[str]:
     entries, all_ = document["withoutPlugins"], document["without"]
     if entries:
-        yield f"without their plugins ({all_['containers']})"
+        yield f"without their plugins ({number(all_['containers'])})"
         rows = [
             [entry["plugin"] or "all", *_words(entry["state"], entry["cause"]), number(entry["count"])]
             for entry in all_["by"]
