@@ -11,15 +11,14 @@ Source: ``discoverPlugins`` in pkg/adaptation/adaptation.go of containerd/nri, `
 from __future__ import annotations
 
 import os
-import select
 import signal
 import socket
-import threading
 from collections.abc import Callable
 
 from nri.adaptation.errors import AdaptationError
-from nri.errors import escape, reason_of
+from nri.errors import reason_of
 from nri.process.children import end_child, has_exited, kill_group
+from nri.process.conversation import Lines
 from nri.process.spawn import spawn
 from nri.v2.api import names
 from nri.v2.api.names import INDEX_VARIABLE, NAME_VARIABLE, SOCKET_VARIABLE
@@ -30,18 +29,14 @@ SOCKET = 3
 GRACE = 1.0
 """Seconds between SIGTERM and SIGKILL."""
 
-MAX_LINE = 4096
-"""Bytes of a printed line; a longer line is handed out in pieces."""
-
-_CHUNK = 65536
-_CHUNKS_AT_ONCE = 16  # of the plugin's output, read before its answer is handled
+_CHUNK, _MAX = 65536, 1 << 30
 
 
 class LaunchedPlugin:
     """The process of a plugin. Only ``end`` reaps it.
 
-    :param on_line: called with each line that it prints, on stdout or stderr, in a thread of this object or in the
-        caller's of ``drain``, never in two at once. None: both are /dev/null.
+    :param on_line: called by ``drain`` and ``end`` with each line that it has printed, on stdout or stderr. None: both
+        are /dev/null.
     :ivar sock: our end of the connection; the code that takes it closes it.
     :raises AdaptationError: when it cannot be started.
     """
@@ -49,16 +44,12 @@ class LaunchedPlugin:
     def __init__(self, path: str, *, index: str, name: str, on_line: Callable[[str], None] | None = None) -> None:
         self.index, self.name = index, name
         self.sock, theirs = socket.socketpair()
-        self._on_line = on_line or (lambda line: None)
-        self._printed, self._line = -1, b""
-        self._reading = threading.Lock()
-        self._reader: threading.Thread | None = None
+        self._lines, self._read, self._printed = Lines(on_line or (lambda line: None), _MAX), 0, -1
         environment = {NAME_VARIABLE: name, INDEX_VARIABLE: index, SOCKET_VARIABLE: str(SOCKET)}
         null = output = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         try:
-            if on_line is not None:
-                self._printed, output = os.pipe2(os.O_CLOEXEC)
-                os.set_blocking(self._printed, False)
+            if on_line is not None:  # a file: nothing that it prints can block it, or us
+                self._printed = output = os.memfd_create("output", os.MFD_CLOEXEC)
             files = (null, output, output, theirs.fileno())
             self.pid = spawn(path, [path], files, environment=environment)
         except OSError as error:
@@ -68,64 +59,25 @@ class LaunchedPlugin:
             raise AdaptationError(f"{path} can't be started: {reason_of(error)}") from error
         finally:
             theirs.close()
-            for fd in {null, output}:
-                os.close(fd)
-        if on_line is not None:
-            self._reader = threading.Thread(target=self._read, name=f"nri-output-{index}-{name}", daemon=True)
-            self._reader.start()
+            os.close(null)
 
     def drain(self) -> None:
         """Hand out the lines that it has printed so far."""
-        with self._reading:
-            for _ in range(_CHUNKS_AT_ONCE):
-                if self._printed < 0:
-                    return
-                try:
-                    data = os.read(self._printed, _CHUNK)
-                except BlockingIOError:
-                    return
-                if not data:
-                    self._stop_reading()
-                    return
-                *lines, self._line = (self._line + data).split(b"\n")
-                for line in lines:
-                    self._hand_out(line)
-                while len(self._line) > MAX_LINE:
-                    self._hand_out(self._line[:MAX_LINE])
-                    self._line = self._line[MAX_LINE:]
+        while self._printed >= 0 and (data := os.pread(self._printed, _CHUNK, self._read)):
+            self._read += len(data)
+            self._lines.feed(data)
 
     def end(self) -> int:
         """Ask it to end, kill it if it does not, reap it; return the exit status, a negative one is a signal."""
         if not has_exited(self.pid):
             kill_group(self.pid, signal.SIGTERM)
         status = end_child(self.pid, GRACE)
-        if self._reader is not None:
-            self.drain()
-            with self._reading:  # a process that left its group may hold the pipe open
-                self._stop_reading()
-            self._reader.join()
-        return status
-
-    def _read(self) -> None:
-        while self._printed >= 0:
-            poll = select.poll()
-            try:
-                poll.register(self._printed, select.POLLIN)
-                ready = poll.poll(100)
-            except (OSError, ValueError):
-                return
-            if ready:
-                self.drain()
-
-    def _hand_out(self, line: bytes) -> None:
-        self._on_line(escape(line.decode("utf-8", "replace")))
-
-    def _stop_reading(self) -> None:
+        self.drain()
+        self._lines.finish()
         if self._printed >= 0:
             os.close(self._printed)
             self._printed = -1
-            if self._line:
-                self._hand_out(self._line)
+        return status
 
 
 def parse_name(file: str) -> tuple[str, str]:
