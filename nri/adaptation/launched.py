@@ -35,8 +35,8 @@ _CHUNK, _MAX = 65536, 1 << 30
 class LaunchedPlugin:
     """The process of a plugin. Only ``end`` reaps it.
 
-    :param on_line: called by ``drain`` and ``end`` with each line that it has printed, on stdout or stderr. None: both
-        are /dev/null.
+    :param on_line: called by ``drain`` and ``end`` with each line that it has printed, on stdout or stderr. None:
+        both are /dev/null.
     :ivar sock: our end of the connection; the code that takes it closes it.
     :raises AdaptationError: when it cannot be started.
     """

@@ -11,7 +11,6 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 
 from nri.adaptation.errors import EventError
-from nri.adaptation.merging import apply
 from nri.adaptation.runtime import Outcome, Runtime
 from nri.types.v1 import Request, Spec
 from nri.v2 import api
@@ -28,7 +27,6 @@ SKIPPED: dict[int, frozenset[int]] = {
     Event.CREATE_CONTAINER: _NEVER,
     Event.START_CONTAINER: _NEVER - {Event.REMOVE_CONTAINER},
     Event.UPDATE_CONTAINER: frozenset([Event.POST_UPDATE_CONTAINER]),
-    Event.UPDATE_POD_SANDBOX: frozenset([Event.POST_UPDATE_POD_SANDBOX]),
 }
 """The events of a pod or container that are skipped after one of its events has failed."""
 
@@ -55,8 +53,7 @@ class LifecycleEvent:
     pod: api.PodSandbox
     container: api.Container | None = None
     resources: api.LinuxResources | None = None
-    """The requested resources of UpdateContainer and UpdatePodSandbox."""
-    overhead: api.LinuxResources | None = None
+    """The requested resources of UpdateContainer."""
 
 
 def pod_of(request: Request) -> api.PodSandbox:
@@ -117,8 +114,6 @@ def lives(pods: Sequence[tuple[api.PodSandbox, Sequence[api.Container]]]) -> Ite
     for pod, members in pods:
         for container in members:
             yield replace(_now(Event.UPDATE_CONTAINER, pod, container), resources=deepcopy(_UPDATED))
-            container.linux.resources.cpu.CopyFrom(_UPDATED.cpu)
-            container.linux.resources.memory.CopyFrom(_UPDATED.memory)
             yield _now(Event.POST_UPDATE_CONTAINER, pod, container)
     for pod, members in pods:
         for container in members:
@@ -146,7 +141,6 @@ class Replayer:
     skipped.
 
     :param on_event: called after each event, with its outcome or the error that made it fail.
-    :param before: called before each event.
     :ivar failed: the number of events that failed, or had an error that was logged.
     """
 
@@ -154,13 +148,10 @@ class Replayer:
         self,
         runtime: Runtime,
         on_event: Callable[[LifecycleEvent, Outcome | None, EventError | None], None] | None = None,
-        before: Callable[[LifecycleEvent], None] | None = None,
     ) -> None:
         self.failed, self._runtime = 0, runtime
         self._on_event = on_event or (lambda item, outcome, error: None)
-        self._before = before or (lambda item: None)
         self._skipped: dict[str, frozenset[int]] = {}
-        self._changes: dict[str, list[api.ContainerAdjustment | api.LinuxResources]] = {}
 
     def replay(self, lifecycle: Iterable[LifecycleEvent]) -> None:
         """Send the events, without those that an earlier failure has made impossible."""
@@ -171,14 +162,13 @@ class Replayer:
 
     def _send(self, item: LifecycleEvent) -> None:
         container = deepcopy(item.container)
-        if container is not None:
-            for change in self._changes.get(container.id, ()):
-                apply(container, change)
-        self._before(item)
+        if container is not None and (existing := self._runtime.store.containers.get(container.id)) is not None:
+            whole = deepcopy(existing)  # with the changes so far
+            for name in ("state", "pid", "created_at", "started_at", "finished_at"):
+                setattr(whole, name, getattr(container, name))
+            container = whole
         try:
-            outcome = self._runtime.send(
-                item.event, item.pod, container, resources=item.resources, overhead=item.overhead
-            )
+            outcome = self._runtime.send(item.event, item.pod, container, resources=item.resources)
         except EventError as error:
             self._skipped[(container or item.pod).id] = SKIPPED.get(item.event, frozenset())
             self.failed += 1
@@ -187,14 +177,4 @@ class Replayer:
                 self._send(replace(item, event=event))
             return
         self.failed += outcome.error is not None
-        self._note(item, outcome)
         self._on_event(item, outcome, None)
-
-    def _note(self, item: LifecycleEvent, outcome: Outcome) -> None:
-        """Keep what the event has changed, for the later events of the containers."""
-        if item.container is not None and item.event == Event.CREATE_CONTAINER:
-            self._changes[item.container.id] = [outcome.adjustment]
-        if item.container is not None and item.event == Event.UPDATE_CONTAINER and item.resources is not None:
-            self._changes.setdefault(item.container.id, []).append(item.resources)
-        for update in outcome.updates:
-            self._changes.setdefault(update.container_id, []).append(update.linux.resources)

@@ -216,12 +216,6 @@ class Runtime:
         """Call ``send``."""
         return self.send("UpdateContainer", pod, container, resources=resources)
 
-    def update_pod_sandbox(
-        self, pod: api.PodSandbox, resources: api.LinuxResources, overhead: api.LinuxResources | None = None
-    ) -> Outcome:
-        """Call ``send``."""
-        return self.send("UpdatePodSandbox", pod, resources=resources, overhead=overhead)
-
     def send(
         self,
         event: int | str,
@@ -229,17 +223,14 @@ class Runtime:
         container: api.Container | None = None,
         *,
         resources: api.LinuxResources | None = None,
-        overhead: api.LinuxResources | None = None,
     ) -> Outcome:
         """Send an event, given by number or name, to all plugins that are subscribed to it.
 
         :param resources: the requested resources of UpdateContainer and UpdatePodSandbox.
-        :param overhead: the requested overhead of UpdatePodSandbox.
         :raises EventError: when a plugin makes the event fail.
         """
         method = events.BY_RPC[event] if isinstance(event, str) else events.BY_EVENT[event]
-        values = [pod, container, resources, overhead]
-        keys = ["pod", "container", "linux_resources", "overhead_linux_resources"]
+        values, keys = [pod, container, resources], ["pod", "container", "linux_resources"]
         fields = method.request.DESCRIPTOR.fields_by_name
         given: dict[str, Any] = {
             name: value for name, value in zip(keys, values, strict=True) if value is not None and name in fields

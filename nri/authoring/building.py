@@ -117,7 +117,7 @@ def _look_at(script: str, conf: Any) -> Built:
         return Built(script, os.path.splitext(os.path.basename(script))[0], is_v2=True)
     said = about(script)
     if conf is None:
-        entry, _ = entry_beside(script, said["type"])
+        entry = entry_beside(script, said["type"])
         conf = None if entry is None else entry.conf
     schema = ask([sys.executable, script], "schema")
     for fault in check_conf(PluginEntry(type=said["type"], conf=conf), schema):

@@ -10,26 +10,18 @@ from __future__ import annotations
 import keyword
 import os
 import re
-import shutil
 import sys
 import tempfile
 from importlib.resources import files
 from typing import NamedTuple
 
+from nri.authoring.source import SourceError
 from nri.config.entries import MAX_TYPE_LENGTH, is_type_name
-from nri.errors import NRIError, escape
 from nri.types.gojson import shorten
 
 _TOOLS = ("iniconfig", "mypy", "packaging", "pluggy", "pygments", "pytest")
 TAKEN = frozenset(("nri", "click", "conftest", "google", "jsonschema", "setup", "test", "yaml", *_TOOLS))
 """Names of modules, beside those of the standard library, that a plugin's module would hide."""
-
-
-class NewPluginError(NRIError):
-    """The folder of a new plugin cannot be made; the message is one line, and says what to do."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(escape(message))
 
 
 class Kind(NamedTuple):
@@ -68,31 +60,27 @@ _NAMES = {
 def make(name: str, kind: Kind, directory: str) -> list[str]:
     """Make the folder ``directory/name``; return the names of its files.
 
-    :raises NewPluginError: the name cannot be one of a plugin, or the folder cannot be made.
+    :raises SourceError: the name cannot be one of a plugin, or the folder cannot be made.
     """
     if not is_type_name(name):
         expected = f"letters, digits and . _ -, beginning with a letter or digit, {MAX_TYPE_LENGTH} at most"
-        raise NewPluginError(f"{shorten(name)!r} cannot be a plugin's name: expected {expected}")
+        raise SourceError(f"{shorten(name)!r} cannot be a plugin's name: expected {expected}")
     place = os.path.join(directory, name)
     if os.path.lexists(place):
-        raise NewPluginError(f"{place} exists: expected a name for which there is no file or folder yet")
+        raise SourceError(f"{place} exists: expected a name for which there is no file or folder yet")
     texts = _texts(kind.template)
     used = {word for text in texts.values() for word in re.findall(r"\w+", text)}
     class_ = class_name(name)
     class_ = f"{class_}Plugin" if class_ in used else class_
     words = {"check": kind.check, "name": name, "class": class_, "module": module_name(name)}
-    made = ""
     try:
-        made = tempfile.mkdtemp(prefix=f".{name[:40]}-", dir=directory)
-        names = [_fill(text, made, words) for text in texts.items()]
-        os.chmod(made, 0o777 & ~_umask())
-        os.rename(made, place)
+        with tempfile.TemporaryDirectory(prefix=f".{name[:40]}-", dir=directory) as beside:
+            made = os.path.join(beside, "made")
+            os.mkdir(made)
+            names = [_fill(text, made, words) for text in texts.items()]
+            os.rename(made, place)
     except OSError as error:
-        shutil.rmtree(made, ignore_errors=True)
-        raise NewPluginError(f"{place} cannot be made: {error.strerror}; expected a folder to write to") from error
-    except BaseException:
-        shutil.rmtree(made, ignore_errors=True)
-        raise
+        raise SourceError(f"{place} cannot be made: {error.strerror}; expected a folder to write to") from error
     return sorted(names)
 
 
@@ -126,9 +114,3 @@ def _fill(text: tuple[str, str], folder: str, words: dict[str, str]) -> str:
     with open(os.path.join(folder, name), "x", encoding="utf-8") as file:
         file.write(content)
     return name
-
-
-def _umask() -> int:
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask

@@ -197,21 +197,23 @@ class Cgroups:
                 except OSError as error:
                     raise NRIError(f"{file} cannot be set to {text}: {error.strerror}") from error
 
-    def follow(self, pods: Sequence[Pod], store: Store, item: LifecycleEvent, outcome: Outcome | None = None) -> None:
-        """Make the cgroups of an event, and give them limits, as the kubelet and a runtime do.
+    def add(self, pods: Sequence[Pod]) -> list[tuple[api.PodSandbox, list[api.Container]]]:
+        """Make the cgroups of pods and their sandboxes, as the kubelet and a runtime do; return ``described(pods)``.
 
-        A container's is made when it was created: a plugin of ``setup`` finds none.
+        :raises NRIError: as ``make``.
+        """
+        pairs = described(pods)
+        for pod, (sandbox, _) in zip(pods, pairs, strict=True):
+            self.make(pod.cgroup, resources_of(pod))
+            self.make(pod.sandbox_cgroup, resources_to_oci(sandbox.linux.resources) or {})
+        return pairs
 
-        :param outcome: None before the event.
+    def follow(self, pods: Sequence[Pod], store: Store, item: LifecycleEvent, outcome: Outcome) -> None:
+        """Make the cgroup of a container that an event has created, and give limits, as a runtime does.
+
         :raises NRIError: as ``make`` and ``limit``.
         """
         is_new = item.event == api.Event.CREATE_CONTAINER
-        if outcome is None:
-            if item.event == api.Event.RUN_POD_SANDBOX:
-                pod = next(pod for pod in pods if pod.id == item.pod.id)
-                self.make(pod.cgroup, resources_of(pod))
-                self.make(pod.sandbox_cgroup, resources_to_oci(item.pod.linux.resources) or {})
-            return
         changed = [update.container_id for update in outcome.updates]
         if item.container is not None and (is_new or item.event == api.Event.UPDATE_CONTAINER):
             changed.append(item.container.id)
@@ -360,7 +362,7 @@ def _install(sources: Sequence[str], conf: Any, folder: str, cgroups: Cgroups, r
             raise SourceError(f"{path}: its name is no type of a plugin; expected letters, digits and . _ -")
         if os.path.lexists(script):
             raise SourceError(f"{path}: its type {type_!r} is that of another plugin")
-        entry, _ = entry_beside(path, type_)
+        entry = entry_beside(path, type_)
         note = "" if entry is not None else _misspelt(path, type_)
         entry = entry or PluginEntry(type=type_, states=said.get("states") or STATES)
         if not path.endswith(".py"):

@@ -32,7 +32,7 @@ _ENTRY_POINTS = (b"skel.main(", b"main(", b"stub.run(", b".run(")
 
 
 class SourceError(NRIError):
-    """A plugin's source cannot be used; the message is one line, and says what to do."""
+    """A plugin's source cannot be used, or not be made; the message is one line, and says what to do."""
 
     def __init__(self, message: str) -> None:
         super().__init__(escape(message))
@@ -131,8 +131,8 @@ def run(command: Sequence[str], verb: str, stdin: bytes = b"") -> tuple[Output, 
     return output, lines
 
 
-def entry_beside(source: str, type_: str) -> tuple[PluginEntry | None, str]:
-    """Return a plugin's entry in a ``*.conf`` beside its source, and the file; None and "" without one.
+def entry_beside(source: str, type_: str) -> PluginEntry | None:
+    """Return a plugin's entry in a ``*.conf`` beside its source; None without one.
 
     A file that does not name the type belongs to another plugin.
 
@@ -144,8 +144,8 @@ def entry_beside(source: str, type_: str) -> tuple[PluginEntry | None, str]:
         if name.endswith(".conf") and os.path.isfile(path) and f'"{type_}"'.encode() in content(path):
             for entry in config.load("", path, check_owner=False).plugins:
                 if entry.type == type_:
-                    return entry, path
-    return None, ""
+                    return entry
+    return None
 
 
 def _is_plugin(data: bytes) -> bool:

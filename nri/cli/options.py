@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import click
 
 from nri import config, trust
-from nri.client import Invoker
 from nri.config.entries import DEFAULT_TIMEOUT, MAX_TIMEOUT, ConfigList
 from nri.config.in_use import InUse
 from nri.errors import NRIError, escape
@@ -87,7 +86,7 @@ class Host(NamedTuple):
     conf_file: str
     bin_dirs: tuple[str, ...]
     check_owner: bool
-    record_dir: str = DEFAULT_RECORD_DIR
+    record_dir: str
 
     def load(self) -> ConfigList:
         """Load the host configuration, as its files are now."""
@@ -96,11 +95,6 @@ class Host(NamedTuple):
     def in_use(self, *, writes: bool = True) -> InUse:
         """Return the configuration that the hosts use."""
         return InUse(self.conf_dir, self.conf_file, self.record_dir, writes=writes)
-
-    @property
-    def invoker(self) -> Invoker:
-        """The invoker for the plugins in these directories."""
-        return Invoker(self.bin_dirs, check_owner=self.check_owner)
 
 
 def host(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -18,17 +18,6 @@ def print_json(value: object) -> None:
     click.echo(json.dumps(value, indent=2))
 
 
-def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print aligned columns; print nothing if there are no rows."""
-    lines = [[escape(cell) for cell in row] for row in rows]
-    if not lines:
-        return
-    widths = [max(len(line[column]) for line in [list(header), *lines]) for column in range(len(header))]
-    for index, line in enumerate([list(header), *lines]):
-        text = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        click.secho(text, bold=index == 0)
-
-
 WIDTH = 80
 """Columns of a page."""
 
@@ -59,6 +48,15 @@ def labelled(label: str, *texts: str, width: int = LABEL) -> list[str]:
     for text in texts:
         lines += wrapped(text, (label if not lines else "").ljust(width))
     return lines
+
+
+def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print aligned columns of texts; print nothing if there are no rows."""
+    lines = [header, *[[escape(cell) for cell in row] for row in rows]]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for index, line in enumerate(lines if len(lines) > 1 else ()):
+        cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
+        click.secho(_GAP.join(cells).rstrip(), bold=index == 0)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

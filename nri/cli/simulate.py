@@ -155,15 +155,14 @@ def simulate(
                 embedded, given, conf, bin_dirs, made, place, timeline.asked, timeline.skipped
             ) as installed,
         ):
-            follow = functools.partial(made.follow, shown, embedded.store)
 
             def ended(item: LifecycleEvent, outcome: Outcome | None, error: EventError | None) -> None:
                 if outcome is not None:
-                    follow(item, outcome)
+                    made.follow(shown, embedded.store, item, outcome)
                 timeline.event(item, outcome, error)
 
-            replayer = Replayer(embedded, ended, before=follow)
-            replayer.replay(lives(simulated.described(shown)))
+            replayer = Replayer(embedded, ended)
+            replayer.replay(lives(made.add(shown)))
     timeline.end([(plugin.entry, plugin.states, plugin.note) for plugin in installed])
     if timeline.failed or replayer.failed:
         raise click.exceptions.Exit(1)

@@ -118,7 +118,6 @@ def check(
     :param checks: the ids of some of ``CHECKS``; all by default.
     """
     trial = Trial(binary, conf, request, annotations, timeout)
-    trial.prepare()
     return [_judged(CHECKS[id_], _JUDGES[id_], trial) for id_ in checks or CHECKS]
 
 
@@ -217,9 +216,6 @@ class Trial:
         self.fault: BrokenRuleError | None = None
         self.life: dict[str, Output] = {}
         self.results: dict[str, dict[str, Any]] = {}
-
-    def prepare(self) -> None:
-        """Run a container's life, from ``setup`` to ``delete``."""
         try:
             self.answer(self.request(State.CREATE))
         except BrokenRuleError as error:
@@ -256,7 +252,7 @@ class Trial:
         :param stdout: as for ``nri.process.conversation.start``.
         :raises BrokenRuleError: if it cannot be started or watched.
         """
-        stdin = value if isinstance(value, bytes) else encode(value)
+        stdin = value if isinstance(value, bytes) else gojson.dumps(value)
         deadline = time.monotonic() + self.timeout
         try:
             pid, pipes = start(self.path, [self.type, "invoke"], deadline, stdout=stdout)
@@ -302,11 +298,6 @@ class _Watched(Asked):
                 break
             time.sleep(0.02)
         return super().finish(stopped, give_up)
-
-
-def encode(value: object) -> bytes:
-    """Return the JSON of a request, in ASCII and compact, as a host of this project writes it."""
-    return json.dumps(value, separators=(",", ":")).encode()
 
 
 def _others(session: int) -> list[str]:
@@ -476,7 +467,7 @@ def _texts(trial: Trial) -> Iterable[bytes]:
     text = 'grüße 世界 \U0001f600 \u2028 "quoted" \\ \x01\x1b[31m\n\t\x7f'
     value = _in_spec(trial, annotations={text: text, "empty": "", "": "empty"}) | {"labels": {text: text}}
     spaced = json.dumps(trial.request(State.CREATE), indent=2).replace("\n", "\r\n\t")
-    return encode(value), json.dumps(value, ensure_ascii=False).encode(), f" \n{spaced}\n\n".encode()
+    return gojson.dumps(value), json.dumps(value, ensure_ascii=False).encode(), f" \n{spaced}\n\n".encode()
 
 
 def _large(trial: Trial) -> dict[str, Any]:
@@ -491,8 +482,8 @@ _answered("large", "running-a-plugin", "A request of several 100 KiB is answered
 
 @_rule("broken", "exit-status", "What is empty, no JSON, or cut off is reported on stderr, and the exit status is 1")
 def _broken(trial: Trial) -> None:
-    whole = encode(trial.request(State.CREATE))
-    large = encode(_large(trial))
+    whole = gojson.dumps(trial.request(State.CREATE))
+    large = gojson.dumps(_large(trial))
     trial.invoke(large)
     if trial.last.sent < len(large):
         raise NotJudgedError("it leaves its stdin unread, as it may")
@@ -550,7 +541,7 @@ def _resident(trial: Trial) -> None:
 def _compare(trial: Trial, resident: Resident, value: dict[str, Any]) -> None:
     """Have a resident answer a request between two processes for it alone, whose answers may differ, too."""
     before, state = trial.answer(value), value["state"]
-    answer = result_of(resident.ask(encode(value), time.monotonic() + trial.timeout, lambda line: None))
+    answer = result_of(resident.ask(gojson.dumps(value), time.monotonic() + trial.timeout, lambda line: None))
     after = trial.answer(value)
     if before == after != answer:
         expected, found = [shorten(gojson.dumps(each).decode(), 300) for each in (after, answer)]

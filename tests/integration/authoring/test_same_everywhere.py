@@ -14,7 +14,7 @@ import pytest
 
 from nri.adaptation import EventError, Outcome, Runtime
 from nri.adaptation.lifecycle import LifecycleEvent, Replayer, lives
-from nri.authoring.simulated import Cgroups, described
+from nri.authoring.simulated import Cgroups
 from nri.cgroups import CgroupError, find
 from nri.client.resident import Residents
 from nri.testing import CgroupTree, Pod, invoke
@@ -101,7 +101,7 @@ def with_a_bridge(
             if outcome is not None:
                 made.follow(pods, runtime.store, item, outcome)
 
-        Replayer(runtime, ended, lambda item: made.follow(pods, runtime.store, item)).replay(lives(described(pods)))
+        Replayer(runtime, ended).replay(lives(made.add(pods)))
         runtime.close()
         serving.join()
         status = json.loads(bridge.status.answer(""))

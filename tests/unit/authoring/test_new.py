@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from nri.authoring.new import KINDS, NewPluginError, class_name, make, module_name
+from nri.authoring.new import KINDS, class_name, make, module_name
+from nri.authoring.source import SourceError
 from tests.integration.cli.running import inside
 from tests.support.linters import run_module
 from tests.support.v2_template import ROOT
@@ -109,7 +110,7 @@ def test_a_folder_that_cannot_be_finished_is_removed(tmp_path: Path, monkeypatch
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "rename", full)
-    with pytest.raises(NewPluginError, match="a cannot be made: No space left on device; expected"):
+    with pytest.raises(SourceError, match="a cannot be made: No space left on device; expected"):
         make("a", KINDS[0], str(tmp_path))
     assert os.listdir(tmp_path) == []
 

@@ -79,9 +79,9 @@ def test_plugin_of_a_folder_and_its_first_entry_are_found(tmp_path: Path) -> Non
     (tmp_path / "07.conf").mkdir()
     script = find(str(tmp_path))
     type_ = about(script)["type"]
-    found, file = entry_beside(script, type_)
-    assert (type_, found and found.conf, file) == ("pinner", 1, f"{tmp_path}/10.conf")
-    assert entry_beside(script, "another") == (None, "")
+    beside = entry_beside(script, type_)
+    assert (type_, beside and beside.conf) == ("pinner", 1)
+    assert entry_beside(script, "another") is None
     (tmp_path / "09.conf").write_text('{"version": "0.1", "plugins": [{"type": "pinner", "cnf": 1}]}')
     with pytest.raises(ConfigError, match="cnf"):
         entry_beside(script, "pinner")
