@@ -50,11 +50,16 @@ def filled(page: str) -> str:
     return _TABLE.sub(lambda match: match[1] + match[2] + _text(match[1]), page)
 
 
+_OF_THE_BRIDGE = ("`confDir`", "`confFile`", "`binDirs`", "`recordDir`", "`failurePolicy`")
+
+
 def _text(name: str) -> str:
     if name == "knobs":
         rows = [("name", "value", "files of v1", "property of a unit", "crun's child", "needs"), *map(_knob, KNOBS)]
     else:
         rows = [("key", "value", "default", "meaning"), *_rows(TABLES[name], "")]
+        if name == "nri-runc":  # the page has the others as the bridge's
+            rows = [row for row in rows if row[0] not in _OF_THE_BRIDGE]
     rows.insert(1, ("---",) * len(rows[0]))
     return "".join([f"| {' | '.join(row)} |\n" for row in rows])
 

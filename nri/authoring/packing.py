@@ -1,8 +1,8 @@
 """The settings with which PyInstaller packs this project's executables and the plugins of others.
 
-``build.spec`` and ``nri build`` share them. The reasons: docs/compiling.md. A spec file imports this module within
-PyInstaller, from sources that may not be installed, so it needs nothing but the standard library, and never imports
-PyInstaller: the compiled ``nri`` must not contain it.
+``build.spec`` and ``nri build`` share them. A spec file imports this module within PyInstaller, from sources that may
+not be installed, so it needs the standard library alone, and never imports PyInstaller: the compiled ``nri`` must not
+contain it.
 """
 
 from __future__ import annotations

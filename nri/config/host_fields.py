@@ -16,8 +16,7 @@ BIN_DIRS = fields.array(
     default=[*DEFAULT_BIN_DIRS],
 )
 RECORD_DIR = fields.path(
-    "directory of the hosts' record (mode 0700): the configuration in use, and what each container has had; the "
-    "bridge's status socket (.sock) is beside it. It must outlive the bridge but not a reboot: keep it below /run",
+    "directory of the hosts' record (mode 0700); the bridge's status socket (.sock) is beside it. Keep it below /run",
     default=DEFAULT_RECORD_DIR,
 )
 FAILURE_POLICY = fields.choice(

@@ -78,10 +78,18 @@ def test_adjusting_page_has_the_versions_that_apply_each_field() -> None:
         return "never" if version in (None, NEVER) else ".".join(map(str, version))
 
     page = (DOCS / "adjusting.md").read_text()
-    fields = re.findall(r"^\| `([\w.]+)` \| ([\d.]+|never) \| ([\d.]+|never) \|$", page, re.MULTILINE)
-    assert fields == [(field.name, shown(field.nri), shown(field.oci)) for field in FIELDS]
-    releases = re.findall(r"^\| (containerd|cri-o) \| ([\d.]+) \| ([\d.]+) \|$", page, re.MULTILINE)
-    assert releases == [(name, shown(first), shown(nri)) for name in RELEASES for first, nri in RELEASES[name]]
+    fields = set()
+    for nri, oci, *cells in re.findall(r"^\| ([\d.]+|never) \| ([\d.]+|never) \|(.*)\|(.*)\|$", page, re.MULTILINE):
+        plain, (whole, _, memory) = cells[0], cells[1].partition("of `memory`: ")
+        for prefix, names in (("", plain), ("linux.resources.", whole), ("linux.resources.memory.", memory)):
+            fields |= {(prefix + name, nri, oci) for name in re.findall(r"`([\w.]+)`", names) if name != "memory"}
+    expected = {
+        (field.name.partition("hooks.")[0] or "hooks", shown(field.nri), shown(field.oci)) for field in FIELDS
+    }
+    assert fields == expected
+    for runtime, listed in re.findall(r"^\| (containerd|cri-o) \| (.*) \|$", page, re.MULTILINE):
+        releases = [tuple(item.split(": ")) for item in listed.split(", ")]
+        assert releases == [(shown(first), shown(nri)) for first, nri in RELEASES[runtime]]
 
 
 def test_commands_of_the_contributors_page_select_tests() -> None:

@@ -91,9 +91,12 @@ def on_the_page() -> dict[str, bytes]:
 
 
 def test_dumps_on_the_page_are_the_bytes_that_our_codecs_write() -> None:
-    expected = {name: said.data().hex(" ") for name, said in CONVERSATION.items()}
-    assert {name: data.hex(" ") for name, data in on_the_page().items()} == expected
-    assert list(on_the_page()) == list(CONVERSATION)
+    shown = {name: data.hex(" ") for name, data in on_the_page().items()}
+    assert shown == {name: CONVERSATION[name].data().hex(" ") for name in ("register", "registered")}
+    for part in ("10 03", "0a 0d 08 0a 12 09"):
+        assert f"`{part}`" in PAGE.read_text()
+    assert CONVERSATION["configured"].data().endswith(bytes.fromhex("10 03"))
+    assert bytes.fromhex("0a 0d 08 0a 12 09") in CONVERSATION["refused"].data()
 
 
 class Demo(stub.V2Plugin):
