@@ -77,11 +77,10 @@ def open_log(path: str) -> int:
     return fd
 
 
-def replace(path: str, data: bytes, finish: Callable[[int], object] = lambda fd: None) -> int:
+def replace(path: str, data: bytes, finish: Callable[[int], object] = lambda fd: None) -> None:
     """Replace a file, or make it, with mode 0600: readers see the old content or the new, never a part.
 
     :param finish: called with the new file's descriptor before it takes the name.
-    :returns: the descriptor, which appends.
     :raises OSError: it cannot be written; the old file stays.
     """
     part = f"{path}.{os.getpid()}.part"
@@ -96,7 +95,7 @@ def replace(path: str, data: bytes, finish: Callable[[int], object] = lambda fd:
         finish(fd)
         os.rename(part, path)
     except BaseException:
-        os.close(fd)
         os.unlink(part)
         raise
-    return fd
+    finally:
+        os.close(fd)

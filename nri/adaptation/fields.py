@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 
 from nri.adjust.merging import ADDED, BY_ENTRIES, CLAIMED, COMMAND, LIST, MAP, REMOVAL, VALUE
 from nri.v2 import api
-from nri.v2.api.removal import is_marked, unmarked
+from nri.v2.api.oci import MARK
 
 
 class MergeRule(NamedTuple):
@@ -142,7 +142,10 @@ def entries(rule: MergeRule, value: Any) -> Any:
         pairs = [(key, value[key]) for key in sorted(value)]  # Go's order is random
     else:
         pairs = [(getattr(item, rule.key), item) for item in value]
-    return [(unmarked(key), None) if rule.removable and is_marked(key) else (key, item) for key, item in pairs]
+    return [
+        (key.removeprefix(MARK), None) if rule.removable and key.startswith(MARK) else (key, item)
+        for key, item in pairs
+    ]
 
 
 def changed_fields(message: Message) -> list[str]:

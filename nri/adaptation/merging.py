@@ -29,7 +29,7 @@ from nri.adaptation.errors import ConflictError, EventError
 from nri.adaptation.fields import FIELDS, RESOURCES, MergeRule, entries, get, put, put_key, reach, set_fields
 from nri.adjust.merging import ADDED, BY_ENTRIES, COMMAND, MAP, Conflict, Merge
 from nri.v2 import api
-from nri.v2.api.removal import unmarked
+from nri.v2.api.oci import MARK
 
 _INERT = frozenset(path for path, rule in FIELDS.items() if rule.kind == MAP and rule.removable)
 _NOT_PASSED_ON = ("env", "linux.devices")  # removals of these
@@ -174,7 +174,7 @@ class Merger:
             merge.add(path, rule.kind, given, plugin)
         except Conflict as conflict:
             words = f"{api.Field.Name(rule.owner)} {conflict.entry}"
-            first = unmarked(conflict.owner)
+            first = conflict.owner.removeprefix(MARK)
             raise ConflictError(self._event, words, f"{path} {conflict.entry}".rstrip(), first, plugin) from None
 
     def _is_own(self, id_: str) -> bool:

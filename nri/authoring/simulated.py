@@ -33,7 +33,7 @@ from nri.types.table_explained import nearest
 from nri.v1bridge import Bridge, BridgeOptions
 from nri.v1bridge.runs import EventLog
 from nri.v2 import api, stub
-from nri.v2.api.convert import resources_to_oci
+from nri.v2.api.oci import resources_to_oci
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

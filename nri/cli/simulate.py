@@ -405,7 +405,7 @@ def _result(request: Message, response: Message | None) -> str:
     """Return the result of a plugin's call in words."""
     words: list[str] = []
     if isinstance(response, api.ConfigureResponse):
-        wanted = [events.BY_EVENT[event].rpc for event in events.in_mask(response.events & events.VALID)]
+        wanted = [events.BY_EVENT[event].rpc for event in events.in_mask(response.events)]
         words.append(f"wants {', '.join(wanted) or 'everything'}")
     if isinstance(request, api.SynchronizeRequest):
         words.append(f"{len(request.pods)} pods, {len(request.containers)} containers")

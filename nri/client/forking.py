@@ -50,12 +50,9 @@ class ForkingInvoker(Invoker):
         main = own_plugin(path)
         if main is None:
             return super().run(path, plugin, request, deadline, log, stop)
-        started = time.monotonic()
         with Pipes() as pipes:
             pid = _fork(main, plugin, pipes.theirs)
-        output = Conversation(Asked(pid), pipes.ours, request, log, stop=stop).run(deadline)
-        output.seconds = time.monotonic() - started
-        return output
+        return Conversation(Asked(pid), pipes.ours, request, log, stop=stop).run(deadline)
 
 
 def own_plugin(path: str) -> Callable[[], object] | None:

@@ -181,7 +181,6 @@ class Resident(Asked):
         :raises NotBegunError: when the request must be run by another process.
         :raises BrokenOffError: when the exchange fails.
         """
-        started = time.monotonic()
         self._status, self.sent = None, 0
         try:
             with Pipes() as pipes:
@@ -202,12 +201,10 @@ class Resident(Asked):
         self._is_ready = False
         self.answers += 1
         try:
-            output = conversation.run(deadline)
+            return conversation.run(deadline)
         finally:
             os.close(self._stdin)
-        now = time.monotonic()
-        self._ready_by, output.seconds = now + STUCK_AFTER, now - started
-        return output
+            self._ready_by = time.monotonic() + STUCK_AFTER
 
     def kill(self) -> None:
         """As for ``Asked``."""
@@ -517,8 +514,9 @@ def about(path: str, plugin: str, *, may_be_script: bool = False) -> Standing:
     :param may_be_script: whether a script counts like a compiled plugin.
     :raises OSError: when it cannot be read or started.
     """
-    content = _content(path)
-    if not _has_marks(content):
+    with open(path, "rb") as file:
+        content = file.read(MAX_FILE)
+    if not any(mark in content for mark in MARKS):
         return Standing("off", "it was not built with nri.skel")
     output = launch(path, [plugin, "version"], b"", time.monotonic() + ANSWER_WITHIN, log=lambda _line: None)
     try:
@@ -558,15 +556,6 @@ def try_resident(path: str, plugin: str) -> str:
             resident.end()
     except OSError as error:
         return f"it cannot be started: {error.strerror}"
-
-
-def _content(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read(MAX_FILE)
-
-
-def _has_marks(content: bytes) -> bool:
-    return any(mark in content for mark in MARKS)
 
 
 def _identity(path: str) -> Identity | None:

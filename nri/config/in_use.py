@@ -254,7 +254,7 @@ class InUse:
         head = gojson.dumps(about | {"files": sizes})
         try:
             trust.make_private(os.path.dirname(self._path))
-            os.close(files.replace(self._path, b"\n".join([head, b"".join(self.documents.values())])))
+            files.replace(self._path, b"\n".join([head, b"".join(self.documents.values())]))
             self.fault = ""
         except (OSError, NRIError) as error:
             self.fault = f"{self._path} cannot be written: {reason_of(error)}"

@@ -65,7 +65,7 @@ def note(conf_dir: str, source: str, faults: Sequence[str]) -> None:
     is_same = before is not None and (before.source, before.faults) == (source, kept)
     since = before.since if before is not None and is_same else round(time.time(), 3)
     value = {"since": since, "source": source, "faults": kept}
-    os.close(files.replace(path_of(conf_dir), gojson.dumps(value), lambda fd: os.fchmod(fd, 0o644)))
+    files.replace(path_of(conf_dir), gojson.dumps(value), lambda fd: os.fchmod(fd, 0o644))
 
 
 def clear(conf_dir: str) -> None:

@@ -64,11 +64,8 @@ def launch(
     :raises BrokenOffError: when it was started, and could not be waited for or read.
     :raises OSError: when it cannot be started.
     """
-    started = time.monotonic()
     pid, pipes = start(path, argv, deadline)
-    output = Conversation(Asked(pid), pipes, stdin, log, stop=stop).run(deadline)
-    output.seconds = time.monotonic() - started
-    return output
+    return Conversation(Asked(pid), pipes, stdin, log, stop=stop).run(deadline)
 
 
 def start(
@@ -107,15 +104,14 @@ class BrokenOffError(OSError):
 
 
 class Output:
-    """The output of a process: its stdout, the end of its stderr, how it ended, how long it took."""
+    """The output of a process: its stdout, the end of its stderr, and how it ended."""
 
-    __slots__ = ("seconds", "status", "stderr", "stdout", "stopped")
+    __slots__ = ("status", "stderr", "stdout", "stopped")
 
     stdout: bytes
     stderr: str  # the end of its stderr, control characters escaped
     status: int  # the exit status; a negative number is the signal that ended it
     stopped: str  # the reason for killing it: `deadline`, `output` or `stop`; "" when it ended by itself
-    seconds: float
 
     @property
     def ending(self) -> str:

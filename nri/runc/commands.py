@@ -444,11 +444,10 @@ class ConfigFile:
 
     def _replace(self, document: bytes) -> None:
         try:
-            new = files.replace(self._end_of_links(), document, self._finish)
+            files.replace(self._end_of_links(), document, self._finish)
         except OSError as error:
             raise NRIError(f"{self._where}: cannot be replaced: {error.strerror}") from error
-        os.close(self._lock)
-        self._document, self._lock = document, new
+        self._document = document
 
     def _end_of_links(self) -> str:
         """Return the path of the file itself, which must be safe to replace if a link leads to it."""
@@ -468,6 +467,8 @@ class ConfigFile:
             raise NRIError(
                 f"{self._where}: another program has changed it meanwhile, expected the file as it was read"
             )
+        os.close(self._lock)
+        self._lock = os.dup(fd)
 
     def _read(self) -> tuple[bytes, os.stat_result]:
         return files.read_regular(self.path, MAX_CONFIG)

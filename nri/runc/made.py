@@ -92,7 +92,7 @@ class Made:
         document = gojson.dumps({"bundle": _named(bundle), "spec": spec.to_value()})
         try:
             trust.make_private(self._directory)
-            os.close(files.replace(path, document))
+            files.replace(path, document)
         except (OSError, NRIError):
             return False
         return True

@@ -14,7 +14,7 @@ import _thread
 import gc
 import os
 import sys
-from _io import _IOBase
+from _io import FileIO, _IOBase
 from _signal import getitimer  # type: ignore[import-not-found] # the signal module would import enum
 from _socket import CMSG_SPACE, MSG_CMSG_CLOEXEC, SO_TYPE, SOCK_SEQPACKET, SOL_SOCKET, socket
 
@@ -49,24 +49,6 @@ The CPUs and memory nodes are those of the cgroup, which another program changes
 """
 
 
-class _File:
-    """A descriptor as the unbuffered file that ``nri.skel.run`` reads or writes."""
-
-    __slots__ = ("_fd",)
-
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-
-    def read(self, size: int) -> bytes:
-        return os.read(self._fd, size)
-
-    def write(self, data: bytes) -> int:
-        return os.write(self._fd, data)
-
-    def flush(self) -> None:
-        pass
-
-
 def serve(plugin: Plugin, answer: Answer) -> NoReturn:
     """Answer requests until the host closes the control socket, which is stdin.
 
@@ -94,7 +76,7 @@ def serve(plugin: Plugin, answer: Answer) -> NoReturn:
     control.send(READY)
     for _ in range(MOST):
         stdout = _receive(control)
-        status, is_clean = answer(fresh, _File(0), _File(stdout))
+        status, is_clean = answer(fresh, FileIO(0, closefd=False), FileIO(stdout, "w", closefd=False))
         os.close(stdout)
         _flush_files()
         if not is_clean or sys.stderr is not stderr or os.getpid() != own or _differs(unfinished, null):

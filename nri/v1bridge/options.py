@@ -73,21 +73,18 @@ class BridgeOptions(
     )
 
 
-def adopt(text: str, record_dir: str = "") -> tuple[BridgeOptions, list[str]]:
+def adopt(text: str) -> tuple[BridgeOptions, list[str]]:
     """Return the options in a text that a runtime passes to the bridge that it launches, and what is wrong with them.
 
     A runtime passes "" for a file that is not there, so that is no answer where there have been options. The last
-    valid ones are recorded, in the directory of the hosts' record, and stay in use; where there are none, the right
-    keys count, with ``BridgeOptions.doubts``.
-
-    :param record_dir: the directory; by default that of the default options: it must not depend on what is lost.
+    valid ones are recorded, in the default directory of the hosts' record, which does not depend on what is lost, and
+    stay in use; where there are none, the right keys count, with ``BridgeOptions.doubts``.
     """
-    directory = record_dir or DEFAULT_RECORD_DIR
-    path = f"{directory}/.options"
+    path = f"{DEFAULT_RECORD_DIR}/.options"
     options, faults = BridgeOptions.of_text(text)
     if (
         not faults
-        and options.record_dir != directory
+        and options.record_dir != DEFAULT_RECORD_DIR
         and not os.path.realpath(options.record_dir).startswith("/run/")
     ):
         return options, []  # a trial's, such as the demonstration's: it is not the node's bridge
@@ -121,7 +118,7 @@ def _recorded(path: str) -> tuple[BridgeOptions | None, list[str]]:
 def _record(path: str, text: str) -> list[str]:
     try:
         trust.make_private(os.path.dirname(path))
-        os.close(files.replace(path, text.encode()))
+        files.replace(path, text.encode())
     except (OSError, NRIError, ValueError) as error:
         return [f"cannot be recorded: {path}: {reason_of(error)}"]
     return []

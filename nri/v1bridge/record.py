@@ -28,7 +28,6 @@ MAX_FILE = 64 * 1024 * 1024
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _NAME = re.compile(rf"({_ID.pattern})\.json")
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _DAMAGED = (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError, NRIError)
 
 log = logging.getLogger("nri.v1bridge")
@@ -107,28 +106,15 @@ class Record:
         if value is not None:
             data = json.dumps(value).encode()
             try:
-                self._write_file(name, data)
+                files.replace(self._path(name), data)
             except FileNotFoundError:  # the directory was removed
                 trust.make_private(self.directory)
-                self._write_file(name, data)
+                files.replace(self._path(name), data)
             self._names.add(name)
         elif name in self._names:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._path(name))
             self._names.discard(name)
-
-    def _write_file(self, name: str, data: bytes) -> None:
-        path = self._path(name)
-        if name not in self._names:
-            try:
-                fd = os.open(path, _NEW, 0o600)  # what a kill leaves of it counts as damaged
-            except FileExistsError:
-                pass
-            else:
-                with open(fd, "wb", buffering=0) as file:
-                    file.write(data)
-                return
-        os.close(files.replace(path, data))
 
     def _path(self, name: str) -> str:
         return f"{self.directory}/{name}"

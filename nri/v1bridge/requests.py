@@ -7,7 +7,6 @@ pod's start, and the new ones are in UpdatePodSandbox.
 
 from __future__ import annotations
 
-import os
 from binascii import crc32
 from typing import TYPE_CHECKING
 
@@ -15,12 +14,12 @@ from nri.adjust import NRIAbilities
 from nri.cgroups.paths import expand
 from nri.config.when import Facts
 from nri.errors import NRIError, escape
+from nri.process.children import stat_fields
 from nri.types.gojson import shorten
 from nri.types.v1 import Request, Spec, State
 from nri.v2 import api
 from nri.v2.api import PodSandbox, oci
-from nri.v2.api.convert import namespaces_to_paths, resources_of, resources_to_oci
-from nri.v2.api.oci import container_to_oci
+from nri.v2.api.oci import container_to_oci, resources_of, resources_to_oci
 from nri.v2.api.runtimes import nri_version
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ class Subject:
             sandbox = container.pod_sandbox_id or sandbox
         spec = Spec(
             resources=resources_to_oci(resources_of(about.linux)),
-            namespaces=namespaces_to_paths(about.linux.namespaces),
+            namespaces={namespace.type: namespace.path for namespace in about.linux.namespaces},
             cgroups_path=about.linux.cgroups_path,
             annotations=annotations,
         )
@@ -112,15 +111,9 @@ class Subject:
 def start_time(pid: int) -> str:
     """Return when a process has started, in ticks after the boot; "" if it is not to be seen: proc_pid_stat(5)."""
     try:
-        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return ""
-    try:
-        return os.read(fd, 4096).rpartition(b")")[2].split()[19].decode()
+        return stat_fields(pid)[19].decode()
     except (OSError, IndexError):
         return ""
-    finally:
-        os.close(fd)
 
 
 def config_of(pod: PodSandbox, container: Container) -> dict[str, Any]:

@@ -133,7 +133,7 @@ def _refuse_missing(listed: list[str], directory: str, dirs: str) -> None:
         try:
             trust.make_private(directory)
             shown = {os.fsencode(path).decode("latin-1"): noted for path, noted in files.items()}
-            os.close(replace(record, gojson.dumps(shown)))
+            replace(record, gojson.dumps(shown))
         except (OSError, NRIError):
             pass  # it is not remembered
     for path, missing in files.items():

@@ -274,7 +274,7 @@ class Record:
             return
         path = f"{self.directory}/{FILE}"
         try:
-            os.close(files.replace(path, document))
+            files.replace(path, document)
         except OSError as error:
             raise NRIError(f"{path}: {error.strerror}; expected to be able to replace it") from error
         self._read = document

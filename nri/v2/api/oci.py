@@ -1,9 +1,9 @@
-"""Convert between v2 messages and the words of the OCI runtime specification, for what plugins ask for at ``setup``.
+"""Convert between v2 messages and the words of the OCI runtime specification, which v0.1 plugins have.
 
 A field and its key have the same name in two spellings, but for a few. A number that a message can lack is a message
 of its own there (``OptionalInt``). What NRI has no field for is left out. In the documents ``adjust`` and ``updates``
 of a v0.1 result, whose form the caller has checked, null, and ``"remove": true`` in an element of a list, remove an
-entry; in a message its key has a mark (``nri.v2.api.removal``).
+entry; in a message its key, name, path or type has a mark. Source: pkg/api/helpers.go of containerd/nri.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from typing import Any
 from google.protobuf.message import Message
 
 from nri.v2.api.adjustment_pb2 import ContainerAdjustment, ContainerUpdate
-from nri.v2.api.container_pb2 import Container
-from nri.v2.api.convert import resources_of, resources_to_oci
+from nri.v2.api.container_pb2 import Container, LinuxContainer, LinuxPodSandbox
 from nri.v2.api.linux_pb2 import LinuxResources
-from nri.v2.api.removal import mark, unmarked
+
+MARK = "-"
+"""The mark of a removal, in front of the key of the entry."""
 
 _KEYS = {
     "CDI_devices": "cdiDevices",
@@ -34,8 +35,11 @@ _KEYS = {
 _DEMANDED = {
     *("LinuxDevice", "LinuxIOPriority", "LinuxSeccompArg", "LinuxSyscall", "POSIXRlimit", "User"),
     *("Hook.path", "LinuxSeccomp.default_action", "Mount.destination"),
+    *("HugepageLimit", "LinuxDeviceCgroup.allow", "LinuxPids"),
 }
 """What OCI demands, also an empty text and 0: all texts and numbers of a message, or one of them."""
+
+_RESOURCES = ("devices", "memory", "cpu", "pids", "hugepageLimits", "unified")
 
 
 def container_to_oci(container: Container, annotations: Mapping[str, str]) -> dict[str, Any]:
@@ -70,6 +74,27 @@ def container_from_oci(config: Mapping[str, Any]) -> Container:
     return Container(**_from_oci(Container.DESCRIPTOR, parts | {"linux": linux}))
 
 
+def resources_of(linux: LinuxPodSandbox | LinuxContainer) -> LinuxResources | None:
+    """Return the ``resources`` of a pod's or container's ``linux``; None when they are absent."""
+    return linux.resources if linux.HasField("resources") else None
+
+
+def resources_to_oci(resources: LinuxResources | None) -> dict[str, Any] | None:
+    """Return OCI's ``linux.resources``; None (JSON's null) for None.
+
+    They equal, key for key and in order, the output of the Go adapter: ``ToOCI()`` (pkg/api/resources.go) and
+    ``encoding/json`` over the runtime specification's Go types. Two oddities are kept, since existing plugins have
+    seen nothing else: ``memory`` and ``cpu`` are present even when empty, and ``pids`` without a limit is an empty
+    object. The classes of block I/O and RDT have no place in OCI's resources.
+    """
+    if resources is None:
+        return None
+    oci = {"memory": {}, "cpu": {}} | _to_oci(resources)
+    if resources.pids.limit < 0:
+        oci["pids"] = {}
+    return {key: oci[key] for key in _RESOURCES if key in oci}
+
+
 def resources_from_oci(resources: Mapping[str, Any]) -> LinuxResources:
     """Return the message of a ``linux.resources``."""
     return LinuxResources(**_from_oci(LinuxResources.DESCRIPTOR, resources))
@@ -79,7 +104,7 @@ def adjustment(adjust: dict[str, Any]) -> ContainerAdjustment:
     """Return the adjustment of an ``adjust``."""
     linux = dict(adjust.get("linux", {}))
     for key, name in (("devices", "path"), ("namespaces", "type")):
-        linux[key] = [{name: mark(item[name])} if item.get("remove") else item for item in linux.get(key, [])]
+        linux[key] = [{name: MARK + item[name]} if item.get("remove") else item for item in linux.get(key, [])]
     for key, nothing in (("sysctl", ""), ("netDevices", {})):
         linux[key] = _marked(linux.get(key, {}), nothing)
     if "scheduler" in adjust:
@@ -88,7 +113,7 @@ def adjustment(adjust: dict[str, Any]) -> ContainerAdjustment:
         "annotations": _marked(adjust.get("annotations", {}), ""),
         "env": [{"key": key, "value": value} for key, value in _marked(adjust.get("env", {}), "").items()],
         "mounts": [
-            {"destination": mark(unmarked(path))} if mount is None else {"destination": path} | mount
+            {"destination": MARK + path.removeprefix(MARK)} if mount is None else {"destination": path} | mount
             for path, mount in adjust.get("mounts", {}).items()
         ],
         "cdiDevices": [{"name": name} for name in adjust.get("cdiDevices", [])],
@@ -108,7 +133,7 @@ def update(update: dict[str, Any]) -> ContainerUpdate:
 
 def _marked(entries: dict[str, Any], nothing: Any) -> dict[str, Any]:
     """Return entries with the mark at the keys that null removes, and *nothing* as their values; those go first."""
-    removed = {mark(unmarked(key)): nothing for key, value in entries.items() if value is None}
+    removed = {MARK + key.removeprefix(MARK): nothing for key, value in entries.items() if value is None}
     return removed | {key: value for key, value in entries.items() if value is not None}
 
 

@@ -20,7 +20,7 @@ def output(stdout: Any = None, *, status: int = 0, stopped: str = "", stderr: st
     """What a process leaves; by default a result without a plugin's name."""
     made = Output()
     made.stdout = stdout if isinstance(stdout, bytes) else json.dumps(stdout or {}).encode()
-    made.stderr, made.status, made.stopped, made.seconds = stderr, status, stopped, 0.0
+    made.stderr, made.status, made.stopped = stderr, status, stopped
     return made
 
 

@@ -80,7 +80,7 @@ class Plugins(Invoker):
     def run(self, path: str, plugin: str, request: bytes, *_: Any, **__: Any) -> Output:
         output = Output()
         output.stdout = json.dumps(self._world.run(plugin, json.loads(request))).encode()
-        output.stderr, output.stopped, output.status, output.seconds = "", "", 0, 0.0
+        output.stderr, output.stopped, output.status = "", "", 0
         return output
 
 

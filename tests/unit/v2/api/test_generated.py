@@ -76,7 +76,7 @@ def test_messages_enums_and_services_are_those_of_the_table() -> None:
 
 def test_api_has_all_of_them_under_their_plain_names() -> None:
     top = {*MESSAGES, *(name for name in ENUMS if "." not in name)}
-    assert top | {"convert", "events"} == set(vars(api)["__all__"])
+    assert top | {"events"} == set(vars(api)["__all__"])
     assert {api.__dict__[name].DESCRIPTOR.full_name for name in top} == {f"{TABLE['package']}.{name}" for name in top}
 
 

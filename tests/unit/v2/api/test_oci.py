@@ -7,8 +7,8 @@ from google.protobuf import json_format
 
 from nri.adjust.document import read_adjust
 from nri.v2 import api
-from nri.v2.api import convert, oci
-from nri.v2.api.oci import container_to_oci
+from nri.v2.api import oci
+from nri.v2.api.oci import container_to_oci, resources_of, resources_to_oci
 from tests.unit.adjust.documents import ADJUST, HOOK, RESOURCES
 
 FULL = ADJUST | {"annotations": {"a": "1", "gone": None, "-taken": None, "taken": "2"}}
@@ -169,20 +169,19 @@ def test_everything_comes_out_in_gos_order_zeros_too() -> None:
         del nris[part][key]  # NRI does not have it
     oci = {"devices": RESOURCES["devices"], **nris}
     oci |= {key: RESOURCES[key] for key in ("pids", "hugepageLimits", "unified")}
-    assert json.dumps(convert.resources_to_oci(EVERYTHING)) == json.dumps(oci)
+    assert json.dumps(resources_to_oci(EVERYTHING)) == json.dumps(oci)
 
 
 def test_pids_without_a_limit_are_an_empty_object() -> None:
-    oci = convert.resources_to_oci(api.LinuxResources(pids={"limit": -1}))
+    oci = resources_to_oci(api.LinuxResources(pids={"limit": -1}))
     assert oci == {"memory": {}, "cpu": {}, "pids": {}}
 
 
 def test_reading_what_is_absent_does_not_make_it_present() -> None:
     pod = api.PodSandbox(id="6efd")
-    assert convert.resources_of(pod.linux) is None
-    assert convert.namespaces_to_paths(pod.linux.namespaces) == {}
-    assert convert.resources_to_oci(None) is None
-    assert convert.resources_to_oci(api.LinuxResources()) == {"memory": {}, "cpu": {}}
+    assert resources_of(pod.linux) is None
+    assert resources_to_oci(None) is None
+    assert resources_to_oci(api.LinuxResources()) == {"memory": {}, "cpu": {}}
     assert pod == api.PodSandbox(id="6efd")
     for linux in (api.LinuxPodSandbox, api.LinuxContainer):
-        assert convert.resources_of(linux(resources={})) == api.LinuxResources()
+        assert resources_of(linux(resources={})) == api.LinuxResources()
