@@ -26,7 +26,7 @@ from binascii import crc32
 from nri import files, trust
 from nri.config.entries import ConfigList
 from nri.config.faults import ConfigError, Fault
-from nri.config.loading import Read, Source, joined
+from nri.config.loading import Read, read_settled
 from nri.errors import NRIError, reason_of
 from nri.types import DecodeError, gojson
 
@@ -72,8 +72,9 @@ class InUse:
         self._writes = writes
         self._directory: object = None  # its metadata when files were missing: it changes when one is there again
         self._is_checked = True  # whether the owners of the files in use were checked
-        self._source = Source(conf_dir, conf_file)
-        self._read = Read()
+        self._conf_dir, self._conf_file = conf_dir, conf_file
+        self._read: Read | None = None  # what was read last
+        self._judged: tuple[Read, bool] | None = None  # what was judged last, and whether owners were checked
         self._of = "\0".join(
             os.fsencode(path).decode("latin-1") for path in map(os.path.abspath, (conf_dir, conf_file))
         )
@@ -88,26 +89,45 @@ class InUse:
         """
         if not self._is_loaded:
             self._load(check_owner=check_owner)
-        if not self._source.is_unchanged(check_owner=check_owner):
-            self._read = self._source.read(check_owner=check_owner)
-        elif not self.is_waiting:
-            return
-        is_same = (
-            self.config is not None and self._read.documents == self.documents and self._is_checked == check_owner
-        )
-        if is_same and not self._read.faults:
+        read = read_settled(self._conf_dir, self._conf_file, check_owner=check_owner, last=self._read)
+        judged, self._judged, self._read = self._judged, None, read
+        if self.is_waiting or judged is None or judged[1] != check_owner or not read.is_as(judged[0]):
+            self._judge(read, check_owner=check_owner)
+        self._judged = read, check_owner
+
+    def keep(self) -> None:
+        """Write the record again if it could not be written, or was removed."""
+        if self.documents and (self.fault or not os.path.exists(self._path)):
+            self._save()
+
+    def reject(self, reason: str) -> None:
+        """Have the files looked at again, since they could not be for this reason."""
+        self._judged = None
+        self.rejected = ConfigError([Fault(file=self._conf_dir, message=reason)])
+
+    def use(self, documents: Documents) -> None:
+        """Use these files from now on, whatever is missing: ``nri apply`` has put them there.
+
+        :raises ConfigError: they are not valid.
+        """
+        self._accept(Read(documents).parsed(), documents, is_checked=True)
+
+    def _judge(self, read: Read, *, check_owner: bool) -> None:
+        """Use the files that were read, if they are to be used."""
+        is_same = self.config is not None and read.documents == self.documents and self._is_checked == check_owner
+        if is_same and not read.faults:
             self._stay({}, None)
             return
         try:
-            config = joined(self._read.parsed())
+            config = read.parsed()
         except ConfigError as error:
             self._stay({}, error)
             return
-        gone = self._gone(self._read.documents)
-        if gone and self._is_accepted_elsewhere():
+        gone = self._gone(read.documents)
+        if gone and self._is_accepted_elsewhere(read):
             gone = []
         directory, now = self._directory_now(), boottime()
-        is_kept = not any(path != self._source.conf_file for path in self._read.documents)
+        is_kept = not any(path != self._conf_file for path in read.documents)
         is_kept |= any(os.path.islink(path) for path in gone)
         missing = {}
         for path in gone:
@@ -117,49 +137,30 @@ class InUse:
         self.is_waiting = any(now - since < MISSING_FOR for since in missing.values())
         if self.is_waiting or (missing and is_kept):
             self._stay(missing, None)
-        elif not self._read.documents and self.config is None and self.fault:
+        elif not read.documents and self.config is None and self.fault:
             why = f"there are no files, and the record of those in use cannot be used: {self.fault}"
-            self._stay({}, ConfigError([Fault(file=self._source.conf_dir, message=why)]))
+            self._stay({}, ConfigError([Fault(file=self._conf_dir, message=why)]))
         else:
-            self._accept(config, self._read.documents, is_checked=check_owner)
-
-    def keep(self) -> None:
-        """Write the record again if it could not be written, or was removed."""
-        if self.documents and (self.fault or not os.path.exists(self._path)):
-            self._save()
-
-    def reject(self, reason: str) -> None:
-        """Have the files looked at again, since they could not be for this reason."""
-        self._source.forget()
-        self.rejected = ConfigError([Fault(file=self._source.conf_dir, message=reason)])
-
-    def use(self, documents: Documents) -> None:
-        """Use these files from now on, whatever is missing: ``nri apply`` has put them there.
-
-        :raises ConfigError: they are not valid.
-        """
-        read = Read()
-        read.documents = documents
-        self._accept(joined(read.parsed()), documents, is_checked=True)
+            self._accept(config, read.documents, is_checked=check_owner)
 
     def _gone(self, documents: Documents) -> list[str]:
         """Return the files in use that are not there, nor under a new name; the single one gives way to others."""
-        single = self._source.conf_file if documents else None
+        single = self._conf_file if documents else None
         new = [document for path, document in documents.items() if path not in self.documents]
         gone = [path for path in self.documents if path not in documents and path != single]
         return [path for path in gone if self.documents[path] not in new]
 
     def _directory_now(self) -> object:
         try:
-            status = os.stat(self._source.conf_dir)
+            status = os.stat(self._conf_dir)
         except OSError:
             return None
         return [status.st_dev, status.st_ino, status.st_mtime_ns]
 
-    def _is_accepted_elsewhere(self) -> bool:
+    def _is_accepted_elsewhere(self, read: Read) -> bool:
         """Return whether another host, or ``nri apply``, has recorded the files as they are now."""
         try:
-            return bool(self._path) and self._recorded()[1] == self._read.documents
+            return bool(self._path) and self._recorded()[1] == read.documents
         except (OSError, NRIError, ValueError):
             return False
 
@@ -188,9 +189,8 @@ class InUse:
             head, documents, missing = self._recorded()
             if check_owner and not head["checked"]:
                 return
-            read = Read()
-            read.documents = documents
-            self.config, self.documents, self.missing = joined(read.parsed()), documents, missing
+            self._read = Read(documents)
+            self.config, self.documents, self.missing = self._read.parsed(), documents, missing
             self.since, self._is_checked, self._directory = head["since"], head["checked"], head["directory"]
         except PermissionError:
             pass  # it is another user's

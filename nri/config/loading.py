@@ -11,7 +11,6 @@ This module reads the files as they are. What a host uses is ``nri.config.in_use
 from __future__ import annotations
 
 import os
-import stat
 import time
 
 from nri import files, trust
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from nri.types.conf import Conf
 
     Options = TypeVar("Options", bound=Conf)
-    Files = dict[str, tuple[PluginEntry, ...]]
 
 SUFFIX = ".conf"
 MAX_SIZE = 64 * 1024
@@ -37,10 +35,6 @@ MAX_SIZE = 64 * 1024
 
 ATTEMPTS, PAUSE = 4, 0.001
 """Readings of files that change meanwhile, after which the last one counts; and seconds between two."""
-
-RECENT = 1.1
-"""Seconds after which a file that is seen changed cannot change again without another time of change: file systems
-have times of whole seconds. They count from our own look: no clock of a file is compared with ours."""
 
 
 def load(
@@ -52,12 +46,7 @@ def load(
     :param check_owner: whether files that others can write to are refused.
     :raises ConfigError: with the faults of all files, at most ``nri.config.faults.MAX_FAULTS``.
     """
-    return joined(Source(conf_dir, conf_file).read(check_owner=check_owner).parsed())
-
-
-def joined(files: Files) -> ConfigList:
-    """Return the configuration with the plugins of all files."""
-    return ConfigList(plugins=[plugin for plugins in files.values() for plugin in plugins])
+    return read_settled(conf_dir, conf_file, check_owner=check_owner).parsed()
 
 
 class Read:
@@ -69,16 +58,20 @@ class Read:
 
     __slots__ = ("documents", "faults")
 
-    def __init__(self) -> None:
-        self.documents: dict[str, bytes] = {}
+    def __init__(self, documents: dict[str, bytes] | None = None) -> None:
+        self.documents: dict[str, bytes] = {} if documents is None else documents
         self.faults: list[Fault] = []
 
-    def parsed(self) -> Files:
-        """Return the plugins of each file, in the order in which they are read.
+    def is_as(self, other: Read) -> bool:
+        """Return whether another reading has found the same."""
+        return self.documents == other.documents and self.faults == other.faults
+
+    def parsed(self) -> ConfigList:
+        """Return the configuration with the plugins of all files, in the order in which they are read.
 
         :raises ConfigError: with the faults of all files.
         """
-        files: Files = {}
+        plugins: list[PluginEntry] = []
         faults = [*self.faults]
         for path, document in self.documents.items():
             value = parse(document)
@@ -87,97 +80,22 @@ class Read:
 
                 faults += diagnose(path, document, MAX_FAULTS + 1) if len(faults) <= MAX_FAULTS else ()
                 continue
-            plugins = ConfigList.from_value(value, path).plugins
-            files[path] = tuple(
-                [plugin.replace(source=path, source_index=index) for index, plugin in enumerate(plugins)]
-            )
+            entries = ConfigList.from_value(value, path).plugins
+            plugins += [plugin.replace(source=path, source_index=index) for index, plugin in enumerate(entries)]
         if faults:
             raise ConfigError(sorted(faults, key=lambda fault: os.fsencode(fault.file)))
-        return files
+        return ConfigList(plugins=plugins)
 
 
-class Source:
-    """The files of a host configuration, which are read as one set, and whether they have changed since.
-
-    :param conf_file: the file that is read if *conf_dir* has no ``*.conf``.
-    """
-
-    def __init__(self, conf_dir: str, conf_file: str) -> None:
-        self.conf_dir, self.conf_file = conf_dir, conf_file
-        self._seen: object = None  # the metadata of what was read; None if it is to be read again
-        self._since = 0.0  # when that was seen first, of time.monotonic()
-        self._listed: object = None  # the directory's metadata when _paths was made
-        self._paths: list[str] = []
-
-    def is_unchanged(self, *, check_owner: bool) -> bool:
-        """Return whether the metadata of the files and directories is as it was when they were read."""
-        return self._is_settled and self._look(check_owner) == self._seen
-
-    def read(self, *, check_owner: bool) -> Read:
-        """Return the files; if they change meanwhile, they are read again."""
-        for _ in range(ATTEMPTS):
-            before = self._look(check_owner)
-            read = read_set(self.conf_dir, self.conf_file, check_owner=check_owner)
-            after = self._look(check_owner)
-            is_whole = after == before and (bool(read.faults) or [*read.documents] == self._paths or not self._paths)
-            if is_whole:
-                break
-            time.sleep(PAUSE)
-        # What cannot be read may be readable without a change of the file.
-        seen = after if is_whole and not read.faults else None
-        if seen != self._seen:
-            self._seen, self._since = seen, time.monotonic()
-        return read
-
-    def forget(self) -> None:
-        """Let the files count as changed."""
-        self._seen = None
-
-    @property
-    def _is_settled(self) -> bool:
-        return self._seen is not None and time.monotonic() - self._since > RECENT
-
-    def _look(self, check_owner: bool) -> tuple[object, ...]:
-        """Return the metadata of all files and directories that count."""
-        seen: dict[str, object] = {"": check_owner}
-        plain: set[str] = set()
-        for path in [self.conf_dir, self.conf_file, *self._list()]:
-            try:
-                status = os.lstat(path)
-                if path in (self.conf_dir, self.conf_file) or stat.S_ISLNK(status.st_mode):
-                    end, named_in = trust.follow(path, plain)
-                    seen[f"{path} leads to"] = end
-                    for directory in [*named_in, os.path.dirname(end)]:
-                        if directory not in seen:
-                            seen[directory] = _ownership(directory)
-                    status = os.stat(path)
-            except OSError as error:
-                seen[path] = error.errno
-                continue
-            changed = status.st_mtime_ns, status.st_ctime_ns
-            seen[path] = (status.st_ino, status.st_size, *changed, status.st_mode)
-        return (*seen.items(),)
-
-    def _list(self) -> list[str]:
-        """Return the paths of the files; the directory is listed again only if it may have changed."""
-        try:
-            status = os.stat(self.conf_dir)
-            state = (status.st_dev, status.st_ino, status.st_ctime_ns, status.st_mode)
-            if state != self._listed or not self._is_settled:
-                self._paths = list_files(self.conf_dir)
-                self._listed = state
-        except OSError:
-            self._listed, self._paths = None, []
-        return self._paths
-
-
-def _ownership(directory: str) -> tuple[int, ...] | int:
-    """Return the metadata that decides whether a directory is trusted, so that a change of it is noticed."""
-    try:
-        status = os.stat(directory)
-    except OSError as error:
-        return error.errno or 0
-    return status.st_mode, status.st_uid, status.st_gid
+def read_settled(conf_dir: str, conf_file: str, *, check_owner: bool, last: Read | None = None) -> Read:
+    """Return the files, which are one set: those that differ from the last ones are read until they stay the same."""
+    read = read_set(conf_dir, conf_file, check_owner=check_owner)
+    for _ in range(ATTEMPTS - 1):
+        if last is not None and read.is_as(last):
+            break
+        time.sleep(PAUSE)
+        last, read = read, read_set(conf_dir, conf_file, check_owner=check_owner)
+    return read
 
 
 def read_set(conf_dir: str, conf_file: str, *, check_owner: bool = True) -> Read:

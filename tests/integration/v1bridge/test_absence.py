@@ -190,8 +190,8 @@ def test_nri_runc_waits_for_a_file_or_refuses(host: Host, renamed: bool) -> None
     assert runtime.run("create", "--bundle", str(runtime.bundle), "web").returncode == 0
     succeeded = 1
     with edits(host.conf / "10-test.conf", 0.05, renamed=renamed):
-        for _ in range(8):
-            done = runtime.run("create", "--bundle", str(runtime.bundle), "web")
+        for number in range(8):
+            done = runtime.run("create", "--bundle", str(runtime.bundle), f"web-{number}")
             succeeded += done.returncode == 0
             assert done.returncode == 0 or "is missing for a moment" in done.stderr
     assert runtime.states().count("create") == succeeded

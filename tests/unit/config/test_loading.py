@@ -13,7 +13,6 @@ import pytest
 from nri import files
 from nri.config import ConfigError, ConfigList, Fault, PluginEntry, load
 from nri.config.loading import MAX_SIZE, read_set
-from nri.v1bridge import configuration as bridge
 from tests.support.processes import open_fds
 from tests.support.system_faults import Failing
 
@@ -106,10 +105,10 @@ def test_single_file_is_read_alone_or_if_the_directory_has_no_conf(host: EtcNri)
     host.write_text("a.conf.bak", "not JSON")
     assert [(plugin.type, plugin.source) for plugin in host.load().plugins] == [("single", host.conf_file)]
     host.write("empty.conf")
-    assert read_set(host.conf_dir, host.conf_file).parsed() == {host.path("empty.conf"): ()}
-    assert [*read_set("", host.conf_file).parsed()] == [host.conf_file]
+    assert [*read_set(host.conf_dir, host.conf_file).documents] == [host.path("empty.conf")]
+    assert [*read_set("", host.conf_file).documents] == [host.conf_file]
     os.unlink(host.conf_file)
-    assert read_set("", host.conf_file).parsed() == {}
+    assert read_set("", host.conf_file).documents == {}
     os.unlink(host.path("empty.conf"))
     os.unlink(host.path("a.conf.bak"))
     assert host.load() == ConfigList()
@@ -246,7 +245,7 @@ def test_directory_that_disappears_has_no_files(host: EtcNri, monkeypatch: pytes
     host.write("a.conf", "a")
     monkeypatch.setattr(loading, "DEFAULT_CONF_DIR", host.conf_dir)
     monkeypatch.setattr(loading, "os", Gone(os, "listdir", errno.ENOENT))
-    assert read_set(host.conf_dir, host.conf_file).parsed() == {}
+    assert read_set(host.conf_dir, host.conf_file).documents == {}
 
 
 def test_directory_exchanged_during_reading_gives_no_mixture(
@@ -270,20 +269,3 @@ def test_directory_exchanged_during_reading_gives_no_mixture(
 
     monkeypatch.setattr(loading, "read", exchange)
     assert host.types() == ["new10", "new20"]
-
-
-# The bridge, which keeps the last valid configuration
-
-
-@pytest.mark.parametrize("call", ["listdir", "stat", "lstat"])
-def test_bridge_loses_no_change_if_a_call_fails(host: EtcNri, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
-    host.write("10-a.conf", "a")
-    configuration = bridge.Configuration(host.conf_dir, "/nonexistent")
-    configuration.current()
-    host.write("20-b.conf", "b")
-    with monkeypatch.context() as patch:
-        failing = Failing(os, call, errno.ENOMEM, times=100)
-        patch.setattr(loading, "os", failing)
-        configuration.current()
-    assert failing.failed
-    assert [plugin.type for plugin in configuration.current().plugins] == ["a", "b"]

@@ -60,9 +60,3 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     monkeypatch.setattr(loading, "read_set", counted)
     return made
-
-
-@pytest.fixture
-def old(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No file is recent."""
-    monkeypatch.setattr(loading, "RECENT", -1.0)

@@ -19,7 +19,6 @@ from nri.v1bridge.options import BridgeOptions
 from nri.v1bridge.requests import Subject
 from nri.v1bridge.runs import EventLog
 from nri.v2 import api
-from tests.unit.v1bridge.configured import loading
 
 
 class Noted(Residents):
@@ -46,8 +45,7 @@ def residents(monkeypatch: pytest.MonkeyPatch) -> list[Noted]:
 
 
 @pytest.fixture
-def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(loading, "RECENT", -1.0)  # else files that have just changed are read again
+def conf(tmp_path: Path) -> Path:
     conf = tmp_path / "resource.d"
     conf.mkdir()
     return conf

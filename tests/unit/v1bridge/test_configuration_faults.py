@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from nri.config import in_use
 from tests.unit.v1bridge.configured import BROKEN, Configured, diagnostics, loading, text
 
 KEPT = "invalid configuration; still using the last valid one (a): "
@@ -53,7 +52,7 @@ def test_one_invalid_file_holds_back_changes_of_the_others(node: Configured) -> 
 
 
 @pytest.mark.parametrize("what", ["resource.d/10.conf", "resource.d", "conf.json", "."])
-def test_path_writable_by_others_is_invalid_until_fixed(node: Configured, old: None, what: str) -> None:
+def test_path_writable_by_others_is_invalid_until_fixed(node: Configured, what: str) -> None:
     used = node.directory / "10.conf" if what.startswith("resource.d") else node.file
     used.write_text(text("a"))
     assert node.plugins == ["a"]
@@ -73,9 +72,9 @@ def test_path_writable_by_others_is_invalid_until_fixed(node: Configured, old: N
 # What cannot be read
 
 
-@pytest.mark.parametrize("call", ["open", "listdir"])
+@pytest.mark.parametrize("call", ["open", "listdir", "stat", "lstat"])
 def test_system_error_keeps_the_last_valid_one_until_it_passes(
-    node: Configured, old: None, monkeypatch: pytest.MonkeyPatch, call: str
+    node: Configured, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     """No file changes when it passes."""
     node.file.write_text(text("f"))
@@ -97,11 +96,11 @@ def test_system_error_keeps_the_last_valid_one_until_it_passes(
     [
         (loading, "read_set", SystemExit("moved or deleted")),
         (loading, "read_set", KeyError("a")),
-        (in_use, "joined", MemoryError()),  # of what was read and is valid
+        (loading, "parse", MemoryError()),  # of what was read and is valid
     ],
 )
 def test_unexpected_error_keeps_the_last_valid_one_until_it_passes(
-    node: Configured, old: None, monkeypatch: pytest.MonkeyPatch, place: Any, name: str, error: BaseException
+    node: Configured, monkeypatch: pytest.MonkeyPatch, place: Any, name: str, error: BaseException
 ) -> None:
     """No file changes when it passes."""
     node.start("a")

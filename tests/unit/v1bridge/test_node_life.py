@@ -26,7 +26,6 @@ from nri.v2.ttrpc import StatusError
 from tests.support.node import call
 from tests.support.pods import container, pod
 from tests.support.waiting import wait_until
-from tests.unit.v1bridge.configured import loading
 
 POD, POD_PID = "6efd", 100_000_000  # of no process
 TYPES, IDS = ("a", "b", "c"), ("c1", "c2", "c3")
@@ -92,7 +91,6 @@ class Life(RuleBasedStateMachine):
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(memory, "PAUSES", (0.0, 0.0, 0.0))
         self.patch.setattr(late, "PAUSES", (0.0, 0.0, 0.0))
-        self.patch.setattr(loading, "RECENT", 60.0)
         self.now = 100.0
         self.patch.setattr(in_use, "boottime", lambda: self.now)
         self.root = Path(tempfile.mkdtemp())
