@@ -18,8 +18,7 @@ import os
 import select
 
 from nri import config, trust
-from nri.client import Sandbox, Task, read_config, spec_from_oci
-from nri.client.oci import EXPECTED, MAX_STATE, OCIState, sandbox_id_in
+from nri.client.oci import EXPECTED, MAX_STATE, OCIState, request
 from nri.client.short_lived import Host
 from nri.config.entries import DEFAULT_TIMEOUT, FAILURE_POLICIES, MAX_TIMEOUT
 from nri.errors import NRIError
@@ -172,13 +171,8 @@ class _Hook:
         self._name = f" {state.id}"
         if not client.chain(arguments.state):
             return
-        path = os.path.join(state.bundle, "config.json")
-        deadline.doing = f"it was reading {path}"
-        spec = spec_from_oci(read_config(path, must_be_file=True))
-        spec.annotations.update(state.annotations)
-        sandbox_id = sandbox_id_in(spec.annotations)
-        task, sandbox = Task(state.id, state.pid, spec), Sandbox(sandbox_id) if sandbox_id else None
-        host.invoke(client.request(task, arguments.state, sandbox), deadline)
+        deadline.doing = f"it was reading {state.bundle}/config.json"
+        host.invoke(request(arguments.state, state.id, state.spec(), state.pid), deadline)
 
 
 def _absolute(path: str) -> str:

@@ -14,11 +14,10 @@ import click
 from nri.adjust import Abilities, Changes, OCIAbilities
 from nri.adjust.fields import NEWEST_OCI, walk
 from nri.cli import options, output
-from nri.client import ChainError, Client, Invoker, PluginError, Step, Task, read_config, results_of, spec_from_oci
+from nri.client import ChainError, Client, Invoker, PluginError, Step, read_config, results_of, spec_from_oci
 from nri.client.chain import as_shown
 from nri.client.oci import oci_from_spec
 from nri.client.resident import about
-from nri.config.entries import ConfigList
 from nri.errors import escape
 from nri.process.conversation import readable
 from nri.process.spawn import prepare_process
@@ -80,7 +79,7 @@ def invoke(
         request = options.read_request(request_file).replace(state=State(state))
     else:
         config = read_config(str(spec_file))
-        request = Client(ConfigList()).request(Task(str(container), pid or 0, spec_from_oci(config)), state)
+        request = Request(state=state, id=str(container), pid=pid or 0, spec=spec_from_oci(config))
     if more := options.pairs("--annotation", annotations):
         spec = request.spec or spec_from_oci({})
         request = request.replace(spec=spec.replace(annotations={**spec.annotations, **more}))
@@ -88,7 +87,7 @@ def invoke(
     places = host._replace(bin_dirs=tuple(map(os.path.abspath, host.bin_dirs)))  # prepare_process() changes directory
     client = Client(places.load(), _AsABridge(places.bin_dirs, check_owner=places.check_owner), timeout=timeout)
     if not as_json:
-        _print_left_out(client, client.request(request, state), state)
+        _print_left_out(client, request, state)
     spec = request.spec or spec_from_oci({})
     config = oci_from_spec(spec) if config is None else config | {"annotations": spec.annotations}
     abilities = OCIAbilities("an OCI runtime", lambda: NEWEST_OCI)
@@ -161,7 +160,7 @@ def _print_changes(changes: Changes) -> None:
 
 
 def _print_requests(client: Client, request: Request, state: str, as_json: bool) -> None:
-    asked = client.request(request, state)
+    asked = request.replace(state=State(state), version=client.config.version)
     judged = client.judged(state, asked)
     requests = [asked.replace(conf=plugin.conf, undecided=undecided).to_value() for plugin, undecided in judged]
     if as_json:

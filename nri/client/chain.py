@@ -29,8 +29,7 @@ from nri.types.v1 import EXTENSIONS, RELEASE, Request, Result, Spec, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Callable, Container, Iterable, Sequence
 
     from nri.adjust import Changes
     from nri.config.entries import ConfigList, PluginEntry
@@ -48,25 +47,6 @@ works, and has refused the container, whatever its ``failurePolicy``."""
 
 WORKS = ("ok", "refused")
 """The outcomes of a plugin that works."""
-
-
-class Task:
-    """A container as its runtime knows it: Go's ``Task``. ``spec`` may be the whole OCI configuration."""
-
-    __slots__ = ("id", "pid", "spec")
-
-    def __init__(self, id: str, pid: int, spec: Spec | dict[str, Any]) -> None:
-        self.id, self.pid, self.spec = id, pid, spec
-
-
-class Sandbox:
-    """The pod sandbox of a container: Go's ``Sandbox``."""
-
-    __slots__ = ("id", "labels")
-
-    def __init__(self, id: str, labels: Mapping[str, str] | None = None) -> None:
-        self.id = id
-        self.labels = dict(labels or {})
 
 
 class Step:
@@ -139,9 +119,8 @@ class Client:
 
     def invoke(
         self,
-        request_or_task: Request | Task,
+        request: Request,
         state: str,
-        sandbox: Sandbox | None = None,
         *,
         deadline: float | None = None,
         log: Log | None = None,
@@ -153,7 +132,7 @@ class Client:
     ) -> list[Step]:
         """Run the chain for one state of a container.
 
-        :param request_or_task: a task, or a request whose conf and version are replaced.
+        :param request: its state, conf and version are replaced.
         :param deadline: a time of ``time.monotonic`` for the whole chain; the timeout of a plugin is cut to it.
         :param log: called with a plugin's type and a line: of its stderr, or without *on_step* an error that is
             ignored. By default the lines go to the logger ``nri.client``.
@@ -166,10 +145,9 @@ class Client:
             them get the previous results.
         :returns: a step for each plugin that was to run, in order; ``results_of`` takes the results from them.
         :raises ChainError: if a plugin fails; it has the steps too.
-        :raises DecodeError: if the task's specification is not an OCI configuration.
         """
         log = log or _log
-        request = self.request(request_or_task, state, sandbox)
+        request = request.replace(state=State(state), version=self.config.version)
         results = list(request.results)
         steps = []
         errors = []
@@ -235,8 +213,7 @@ class Client:
         if all(plugin.when is None for plugin in plugins):
             return [(plugin, "") for plugin in plugins]
         facts = self._facts_of(request)
-        verdicts = [(plugin, "" if plugin.when is None else plugin.when.undecided(facts)) for plugin in plugins]
-        judged = [(plugin, undecided) for plugin, undecided in verdicts if undecided is not None]
+        judged = [(plugin, undecided) for plugin, undecided in _undecided(plugins, facts) if undecided is not None]
         for plugin in plugins if facts.contradictions and state in (State.SETUP, State.CREATE) else ():
             if plugin.when is not None and (contradiction := plugin.when.contradiction(facts)):
                 expected = "expected a container whose annotations agree"
@@ -250,8 +227,8 @@ class Client:
         plugins = self.config.plugins
         if all(plugin.when is None for plugin in plugins):
             return list(plugins)
-        facts = self._facts_of(request)
-        return [plugin for plugin in plugins if plugin.when is None or plugin.when.undecided(facts) is not None]
+        verdicts = _undecided(plugins, self._facts_of(request))
+        return [plugin for plugin, undecided in verdicts if undecided is not None]
 
     def skipped(self, state: str, request: Request) -> list[tuple[PluginEntry, str]]:
         """Return the entries whose condition keeps them from running for ``state``, each with the reason."""
@@ -259,9 +236,8 @@ class Client:
         if not entries:
             return []
         facts = self._facts_of(request)
-        return [
-            (entry, entry.when.explain(facts)) for entry in entries if entry.when and not entry.when.accepts(facts)
-        ]
+        kept_away = [entry for entry, undecided in _undecided(entries, facts) if undecided is None]
+        return [(entry, entry.when.explain(facts)) for entry in kept_away if entry.when]
 
     def _facts_of(self, request: Request) -> Facts:
         if self._facts is not None:
@@ -269,20 +245,6 @@ class Client:
         from nri.client.facts import facts_of  # only for a configuration that has conditions
 
         return facts_of(request)
-
-    def request(self, request_or_task: Request | Task, state: str, sandbox: Sandbox | None = None) -> Request:
-        """Return the request for the plugins, without ``conf`` and the results of the chain.
-
-        :raises DecodeError: if the task's specification is not an OCI configuration.
-        """
-        version = self.config.version
-        if isinstance(request_or_task, Request):
-            request = request_or_task.replace(state=State(state), version=version)
-        else:
-            task, spec = request_or_task, request_or_task.spec
-            spec = spec if isinstance(spec, Spec) else spec_from_oci(spec)
-            request = Request(version=version, state=state, id=task.id, pid=task.pid, spec=spec)
-        return request if sandbox is None else request.replace(sandbox_id=sandbox.id, labels=sandbox.labels)
 
     def _run(self, step: Step, deadline: float | None, log: Log, stop: Stop | None) -> None:
         started = time.monotonic()
@@ -317,6 +279,11 @@ class Client:
             raise PluginError(plugin, unstartable.explain(step.binary, error)) from error
         step.stdout = output.stdout
         return _result(plugin, step.binary, output, f"{seconds:.3g} s{whose}")
+
+
+def _undecided(plugins: Sequence[PluginEntry], facts: Facts) -> list[tuple[PluginEntry, str | None]]:
+    """Return each plugin with ``Condition.undecided`` of its condition; "" without one."""
+    return [(plugin, "" if plugin.when is None else plugin.when.undecided(facts)) for plugin in plugins]
 
 
 def _result(plugin: str, binary: str, output: Output, allowed: str) -> Result:

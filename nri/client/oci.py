@@ -5,11 +5,13 @@ Plugins see a part of the configuration, the ``nri.types.v1.Spec`` that Go's cre
 
 from __future__ import annotations
 
+import os
+
 from nri import files
 from nri.errors import escape
 from nri.types import DecodeError, gojson
 from nri.types.jsonobject import integer, mismatch, string, string_map
-from nri.types.v1 import Spec
+from nri.types.v1 import Request, Spec, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,6 +73,11 @@ def sandbox_id_in(annotations: Mapping[str, str]) -> str:
     """
     ids = {annotations[key] for key in SANDBOX_ID_KEYS if annotations.get(key)}
     return ids.pop() if len(ids) == 1 else ""
+
+
+def request(state: str, id_: str, spec: Spec, pid: int = 0) -> Request:
+    """Return the request about a container, with the sandbox that its annotations name."""
+    return Request(state=State(state), id=id_, pid=pid, spec=spec, sandbox_id=sandbox_id_in(spec.annotations))
 
 
 SHOWN_APART = ("resources", "namespaces", "cgroupsPath")
@@ -161,3 +168,12 @@ class OCIState:
                 raise DecodeError(f"bundle: found {self.bundle!r}, expected an absolute path")
         except DecodeError as error:
             raise DecodeError(f"the container's state {source}: {error}; {EXPECTED}") from None
+
+    def spec(self) -> Spec:
+        """Return what plugins see of the container, as its bundle says now.
+
+        :raises DecodeError: the bundle has no configuration.
+        """
+        spec = spec_from_oci(read_config(os.path.join(self.bundle, "config.json"), must_be_file=True))
+        spec.annotations.update(self.annotations)
+        return spec

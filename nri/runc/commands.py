@@ -23,17 +23,16 @@ import os
 import sys
 
 from nri import files, trust
-from nri.client.oci import MAX_CONFIG, parse_config, spec_from_oci
+from nri.client.oci import MAX_CONFIG, parse_config, request, spec_from_oci
 from nri.errors import NRIError, escape
 from nri.runc.commandline import RESOURCES
-from nri.runc.invocation import EndedError, named, request
+from nri.runc.invocation import EndedError, named
 from nri.types import DecodeError, gojson
 from nri.types.jsonobject import mismatch
 from nri.types.v1 import Spec, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any, NoReturn
 
     from nri.runc.invocation import HostChains, Invocation
@@ -339,19 +338,20 @@ def delete(call: Invocation) -> NoReturn:
         _signal.setitimer(_signal.ITIMER_REAL, 0)  # it would outlive the exec
         call.real.execute(call.line.words)
 
+    call.on_late = go_on
     try:
-        chains = call.chains(go_on)
+        chains = call.chains()
         if chains.wants(State.DELETE):
             if call.line.has("regex"):
                 raise NRIError("no plugin gets a delete: found --regex, expected the id of one container")
             if call.line.arguments:
-                _tell(call, chains, call.container_id(), go_on)
+                _tell(call, chains, call.container_id())
     except (NRIError, OSError) as error:
         call.report.error(*str(error).split("\n"))
     call.real.execute(call.line.words)
 
 
-def _tell(call: Invocation, chains: HostChains, id_: str, go_on: Callable[[str], None]) -> None:
+def _tell(call: Invocation, chains: HostChains, id_: str) -> None:
     try:
         state = call.state(id_)
         if state is None or not (call.line.has("force") or state.status in ("created", "stopped")):
@@ -360,7 +360,7 @@ def _tell(call: Invocation, chains: HostChains, id_: str, go_on: Callable[[str],
             spec = call.spec_of(state)
         except DecodeError:  # its bundle may be gone
             spec = Spec(annotations=state.annotations)
-        call.delete_chain(chains, request(State.DELETE, id_, spec, max(0, state.pid)), on_late=go_on)
+        call.delete_chain(chains, request(State.DELETE, id_, spec, max(0, state.pid)))
         call.made(id_).remove()
     except (NRIError, OSError) as error:
         call.report.error(str(error))

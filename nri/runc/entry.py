@@ -61,8 +61,7 @@ def _run(name: str, line: CommandLine, real: Real, options: WrapperOptions) -> i
 
     from nri.runc.report import Report
 
-    report = Report(name, line, sys.stderr, is_crun=real.is_crun)
-    report.log_file = options.log_file
+    report = Report(name, line, sys.stderr, is_crun=real.is_crun, log_file=options.log_file)
     try:
         if options.fault:
             if line.command in REFUSED_IF_BROKEN and not line.asks_for_help:

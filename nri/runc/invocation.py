@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import time
 
-from nri.client.oci import OCIState, read_config, sandbox_id_in, spec_from_oci
+from nri.client.oci import OCIState, request
 from nri.client.short_lived import Host
 from nri.errors import NRIError, escape
 from nri.process.deadline import Deadline
 from nri.runc.made import Made
 from nri.types import gojson
-from nri.types.v1 import Request, Spec, State
+from nri.types.v1 import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from nri.runc.options import WrapperOptions
     from nri.runc.real import Real
     from nri.runc.report import Report
+    from nri.types.v1 import Request, Spec
 
 ANSWERS_WITHIN = 30.0
 """Seconds for a command of the real runtime that is a call of our own."""
@@ -34,10 +35,15 @@ class Invocation:
 
     def __init__(self, line: CommandLine, real: Real, options: WrapperOptions, report: Report) -> None:
         self.line, self.real, self.options, self.report = line, real, options, report
+        self.on_late: Callable[[str], None] = report.error
+        """Called with the reason before the process ends because a time is over; by default it is reported."""
 
-    def chains(self, on_late: Callable[[str], None] | None = None) -> HostChains:
-        """Return the chains that are configured; take *on_late* and raise as ``HostChains`` does."""
-        return HostChains(self.options, self.report, on_late)
+    def chains(self) -> HostChains:
+        """Return the chains that are configured.
+
+        :raises ConfigError: if the configuration is not valid.
+        """
+        return HostChains(self)
 
     def made(self, id_: str) -> Made:
         """Return what is kept of a container from its ``create`` to its ``delete``."""
@@ -86,10 +92,7 @@ class Invocation:
 
         :raises DecodeError: if its bundle has no configuration.
         """
-        if (spec := self.made(state.id).spec(state.bundle)) is None:
-            spec = spec_from_oci(read_config(os.path.join(state.bundle, "config.json"), must_be_file=True))
-            spec.annotations.update(state.annotations)
-        return spec
+        return self.made(state.id).spec(state.bundle) or state.spec()
 
     def is_taken(self, id_: str) -> bool:
         """Return whether there is a container of that id, where runc and crun keep theirs.
@@ -150,7 +153,7 @@ class Invocation:
     ) -> None:
         """Run the chain for ``delete`` of a container that is refused. What fails is noted."""
         try:
-            self.delete_chain(chains, request(State.DELETE, id_, spec), if_killed=if_killed)
+            self.delete_chain(chains, request(State.DELETE, id_, spec), if_killed)
         except (NRIError, OSError) as error:
             self.report.note(f"delete {escape(id_)}: {error}")
 
@@ -158,19 +161,17 @@ class Invocation:
         self,
         chains: HostChains,
         asked: Request,
-        *,
-        on_late: Callable[[str], None] | None = None,
         if_killed: Callable[[], object] | None = None,
     ) -> None:
         """Run the chain for ``delete``, and apply its updates, also those of a chain that has failed.
 
-        The parameters are those of ``HostChains.run``.
+        :param if_killed: as for ``HostChains.run``.
 
         :raises NRIError: if the chain fails, or an update.
         """
         changes = self.changes()
         try:
-            chains.run(asked, changes=changes, on_late=on_late, if_killed=if_killed)
+            chains.run(asked, changes=changes, if_killed=if_killed)
         finally:
             self.apply_updates(changes)
 
@@ -217,13 +218,6 @@ def named(id_: str) -> tuple[str, ...]:
     return ("--", id_) if id_.startswith("-") else (id_,)
 
 
-def request(state: str, id_: str, spec: Spec, pid: int = 0, *, late: bool = False) -> Request:
-    """Return the request about a container, with the sandbox that its annotations name."""
-    return Request(
-        state=State(state), id=id_, pid=pid, spec=spec, sandbox_id=sandbox_id_in(spec.annotations), late=late
-    )
-
-
 ENDING = (1, 2, 15)  # SIGHUP, SIGINT, SIGTERM
 
 
@@ -233,16 +227,14 @@ class HostChains(Host):
     The process becomes the real runtime afterwards, or starts it, so what plugins need otherwise (directory, umask,
     limits) is put back.
 
-    :param on_late: called with the reason before the process ends because it takes too long to read it; by default
-        the reason is reported.
     :raises ConfigError: if it is not valid.
     """
 
-    def __init__(self, options: WrapperOptions, report: Report, on_late: Callable[[str], None] | None = None) -> None:
-        self._options, self._report = options, report
-        deadline = Deadline(options.deadline)
-        deadline.enforce(on_late or report.error)
-        super().__init__(options, deadline, report.note)
+    def __init__(self, call: Invocation) -> None:
+        self._call = call
+        deadline = Deadline(call.options.deadline)
+        deadline.enforce(call.on_late)
+        super().__init__(call.options, deadline, call.report.note)
         deadline.release()
 
     def wants(self, *states: str, asked: Request | None = None) -> bool:
@@ -257,21 +249,18 @@ class HostChains(Host):
         request: Request,
         *,
         changes: Changes | None = None,
-        on_late: Callable[[str], None] | None = None,
         if_killed: Callable[[], object] | None = None,
     ) -> None:
         """Run the chain for the request's state, with the parameters of ``invoke``.
 
-        :param on_late: called with the reason before the process ends because the time is over; by default the reason
-            is reported.
         :raises NRIError: if the chain fails, or cannot be run.
         :raises EndedError: a signal ends this process; no plugin runs any more, and such signals are blocked.
         """
         if not self.wants(request.state, asked=request):
             return
-        deadline = Deadline(self._options.deadline)
-        handlers = _handle_ending(self._report.error)
-        deadline.enforce(on_late or self._report.error)
+        deadline = Deadline(self._call.options.deadline)
+        handlers = _handle_ending(self._call.report.error)
+        deadline.enforce(self._call.on_late)
         try:
             with Surroundings():
                 self.invoke(request, deadline, changes=changes, if_killed=if_killed)

@@ -26,24 +26,19 @@ class Report:
     :param program: the name that messages begin with.
     :param line: its ``--log`` and ``--log-format`` count.
     :param is_crun: whether the real runtime is crun, whose text is the message alone.
+    :param log_file: a file of our own that gets all lines; "" for none.
     """
 
-    def __init__(self, program: str, line: CommandLine, stderr: TextIO | None, *, is_crun: bool = False) -> None:
+    def __init__(
+        self, program: str, line: CommandLine, stderr: TextIO | None, *, is_crun: bool = False, log_file: str = ""
+    ) -> None:
         self._lines = Reporter(stderr, program=program)
+        self._lines.log_file = self._log_file = log_file
         self._program, self._is_crun = program, is_crun
         self._has_json = line.value("log-format") == "json"
         self._log = _log_file(line.value("log"))
         self.about = f"{program} {line.command}"
         """The beginning of a message."""
-
-    @property
-    def log_file(self) -> str:
-        """A file of our own that gets all lines; "" for none."""
-        return self._lines.log_file
-
-    @log_file.setter
-    def log_file(self, path: str) -> None:
-        self._lines.log_file = path
 
     def error(self, *reasons: str) -> None:
         """Report why the command fails; the reasons are lines of one message."""
@@ -56,7 +51,7 @@ class Report:
         """Report what does not make the command fail."""
         line = escape(f"{self._program}: {line}")
         wrong = self._append("warning", line)
-        self._lines.write(line, wrong if self._log or self.log_file else self._format("warning", line))
+        self._lines.write(line, wrong if self._log or self._log_file else self._format("warning", line))
 
     def _append(self, level: str, message: str) -> str:
         """Write to the file of ``--log``; return the line about an error, "" for none."""

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from nri.client import ChainError, Client, Sandbox, Step, Task, results_of
+from nri.client import ChainError, Client, Step, results_of
 from nri.config.entries import PluginEntry
 from nri.process.conversation import BrokenOffError, Output
-from nri.types import DecodeError
 from nri.types.v1 import Request, Result, Spec
 from tests.unit.client.fake_invoker import FakeInvoker, client, entries, output
 
@@ -61,10 +60,10 @@ def test_plugin_with_a_false_condition_is_not_looked_for() -> None:
 
 
 @pytest.mark.parametrize(("labels", "runs"), [({}, ["a", "b"]), ({"app": "web"}, ["b"])], ids=["hook", "labels"])
-def test_conditions_of_a_task_see_the_labels_of_its_sandbox(labels: dict[str, str], runs: list[str]) -> None:
+def test_conditions_see_the_labels_of_the_sandbox(labels: dict[str, str], runs: list[str]) -> None:
     invoker = FakeInvoker()
     chain = client(invoker, *entries("a", when={"labels": {"app": {"equals": "db"}}}), *entries("b"))
-    chain.invoke(Task("id", 1, Spec()), "create", Sandbox("pod", labels))
+    chain.invoke(request(sandbox_id="pod", labels=labels, spec=Spec()), "create")
     assert invoker.ran == runs
 
 
@@ -86,36 +85,6 @@ def test_plugins_get_all_earlier_results() -> None:
     assert sent == [["earlier"], ["earlier", "a"], ["earlier", "a", "b"]]
     assert invoker.requests[2]["results"][1]["x-vendor"] == {"deep": [1, None]}
     assert [result.plugin for result in results_of(steps)] == ["a", "b", "c"]
-
-
-def test_task_becomes_the_request_that_go_makes() -> None:
-    invoker = FakeInvoker()
-    oci = {"annotations": {"k": "v"}, "linux": {"cgroupsPath": "/x", "resources": {"cpu": {"shares": 2}}}}
-    chain = client(invoker, *entries("a"))
-    chain.invoke(Task("redis", 4711, oci), "create", Sandbox("pod", {"app": "redis"}))
-    chain.invoke(Task("redis", 0, Spec(cgroups_path="/x")), "create")
-    sent, of_spec = invoker.requests
-    assert sent == {
-        "version": "0.1",
-        "state": "create",
-        "id": "redis",
-        "sandboxID": "pod",
-        "pid": 4711,
-        "spec": {"resources": {"cpu": {"shares": 2}}, "cgroupsPath": "/x", "annotations": {"k": "v"}},
-        "labels": {"app": "redis"},
-    }
-    assert of_spec["spec"] == {"resources": None, "cgroupsPath": "/x"}
-    assert of_spec.keys().isdisjoint(["pid", "sandboxID", "labels"])
-    chain.invoke(request(sandbox_id="old", labels={"a": "b"}), "create", Sandbox("new"))
-    assert invoker.requests[2]["sandboxID"] == "new"
-    assert "labels" not in invoker.requests[2]
-
-
-def test_task_without_an_oci_configuration_runs_no_plugin() -> None:
-    invoker = FakeInvoker()
-    with pytest.raises(DecodeError, match="linux: found the number 3"):
-        client(invoker).invoke(Task("redis", 0, {"linux": 3}), "create")
-    assert invoker.ran == []
 
 
 # The steps

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from nri.adjust import Changes, NRIAbilities
-from nri.client import ChainError, Client, Task, results_of, spec_from_oci
+from nri.client import ChainError, Client, results_of, spec_from_oci
 from nri.config.entries import PluginEntry
 from nri.types.v1 import Request, Result, Spec
 from tests.unit.client.fake_invoker import FakeInvoker, output
@@ -102,7 +102,9 @@ def test_host_without_changes_refuses_a_result_with_some(state: str, key: str) -
 
 def test_create_shows_no_adjustable_parts_and_accepts_no_changes() -> None:
     invoker = answers()
-    client(invoker, "").invoke(Task("self", 1, OCI), "create", changes=changes())
+    client(invoker, "").invoke(
+        Request(state="create", id="self", pid=1, spec=spec_from_oci(OCI)), "create", changes=changes()
+    )
     assert set(invoker.requests[0]["spec"]) == {"resources", "namespaces", "cgroupsPath", "annotations"}
     with pytest.raises(
         ChainError, match=r"^plugin a: adjust: found it in answer to create, expected it in answer to"

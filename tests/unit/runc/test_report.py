@@ -4,6 +4,7 @@ import io
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,9 @@ TEXT = 'time="TIME" level=error msg="nri-runc create: plugin a: said \\"no\\""'
 SAID = 'nri-runc create: plugin a: said "no"'
 
 
-def report(words: str, *, is_crun: bool = False) -> tuple[Report, io.StringIO]:
+def report(words: str, **options: Any) -> tuple[Report, io.StringIO]:
     stderr = io.StringIO()
-    return Report("nri-runc", CommandLine(words.split()), stderr, is_crun=is_crun), stderr
+    return Report("nri-runc", CommandLine(words.split()), stderr, **options), stderr
 
 
 def timeless(text: str) -> str:
@@ -67,8 +68,7 @@ def test_note_is_not_on_stderr_if_there_is_a_file(tmp_path: Path) -> None:
     assert json.loads(log.read_text())["level"] == "warning"
 
     own = tmp_path / "own"
-    outlets, stderr = report("create")
-    outlets.log_file = str(own)
+    outlets, stderr = report("create", log_file=str(own))
     outlets.note("plugin a: hello")
     outlets.error("plugin a: no")
     assert [line.partition(" ")[2] for line in own.read_text().splitlines()] == [
