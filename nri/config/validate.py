@@ -25,45 +25,38 @@ PLUGIN = Table(
             pattern=TYPE_PATTERN,
             expected="a file name of letters, digits, '.', '_' and '-' that begins with a letter or a digit",
         ),
-        title="The plugin's type",
         description="The name of the plugin's executable in the plugin directory, /opt/nri/bin.",
         required=True,
     ),
     Key(
         "conf",
         ANYTHING,
-        title="The plugin's own configuration",
         description="The plugin's own configuration, passed to it unchanged. `TYPE schema` prints its schema, which "
         "`nri check` checks this value against.",
     ),
     Key(
         "states",
         array(words(*STATES), unique=True),
-        title="The states that the plugin is run for",
         description="The states that the plugin is run for, beside create and delete, which every plugin gets.",
     ),
     Key(
         "failurePolicy",
         words(*FAILURE_POLICIES),
-        title="What a failure of this plugin means",
         description="What a failure means: the container does not start (fail), or it is logged (ignore). Without it "
         "the host decides.",
     ),
     Key(
         "timeout",
         SECONDS,
-        title="Seconds that the plugin may take",
         description="Seconds after which the plugin is killed, which is a failure. Without it the host decides.",
     ),
     Key(
         "resident",
         FLAG,
-        title="Whether the bridge may keep the plugin running",
         description="Whether the bridge may keep a plugin running that has opted in to answer request after request.",
     ),
     Key("when", WHEN),
     notes=True,
-    title="One plugin",
     description="A plugin may be listed several times with different confs; it runs once for each entry.",
 )
 """An entry of ``plugins``."""
@@ -74,7 +67,6 @@ HOST_CONFIG = Table(
     Key(
         "plugins",
         array(PLUGIN),
-        title="The plugins, in the order they run",
         description="The plugins, in the order they run; with an empty array none runs.",
         required=True,
     ),

@@ -25,11 +25,8 @@ if TYPE_CHECKING:
         fact: str
         """The name of the one of ``Facts`` that it asks for."""
 
-        def holds(self, facts: Facts) -> bool | None:
-            """Return whether it holds; None if that is not known."""
-
-        def why(self, facts: Facts) -> str:
-            """Return what was found and what is expected, for a part that does not hold; else what is not known."""
+        def judge(self, facts: Facts) -> tuple[bool | None, str]:
+            """Return whether it holds, with what was found and is expected; or None, with what is not known."""
 
 
 MAX_NAMESPACE = 63
@@ -87,19 +84,16 @@ RULE = Table(
     Key(
         "equals",
         _one_or_more(text(0, MAX_VALUE)),
-        title="The value, or several of which one is right",
         description="The value, or several of which one is right; case counts.",
     ),
     Key(
         "pattern",
         _one_or_more(_PATTERN),
-        title="A pattern with '*' for any characters, as in 'web-*', or several of which one is right",
         description="A pattern, or several of which one is right: '*' stands for any characters, or none, every "
         "other character for itself, and case counts.",
     ),
     Key("present", FLAG, title="Whether the key exists"),
     least=1,
-    title="An object with equals, pattern or present",
     description="All that is given must hold. A key that is missing equals nothing and matches no pattern.",
 )
 """The rule for one key of labels or annotations."""
@@ -108,19 +102,16 @@ WHEN = Table(
     Key(
         "namespaces",
         array(_NAMESPACE, 1),
-        title="Namespaces of pods",
         description="Namespaces of pods, or patterns in which '*' stands for any characters; one must match.",
     ),
     Key(
         "labels",
         Map(RULE, _KEY, least=1),
-        title="Labels of the pod, each with a rule",
         description="Labels of the pod, each with a rule; all must hold.",
     ),
     Key(
         "annotations",
         Map(RULE, _KEY, least=1),
-        title="Annotations of the container, and of its pod, each with a rule",
         description="Annotations of the container, which override those of its pod, each with a rule; all must hold.",
     ),
     Key(
@@ -131,25 +122,21 @@ WHEN = Table(
             "true, false or both",
             {"enum": [True, False, BOTH]},
         ),
-        title="Whether it runs for pod sandboxes, for other containers, or for both",
         description="Whether it runs for pod sandboxes, for other containers, or, as without it, for both.",
     ),
     Key(
         "runtimeHandler",
         array(text(0, MAX_VALUE), 1),
-        title="Runtime handlers of pods",
         description="Runtime handlers of pods, or patterns in which '*' stands for any characters; one must match. "
         "An empty string stands for pods that name none, which have the runtime's default.",
     ),
     Key(
         "unknown",
         words(RUN, SKIP),
-        title="Whether the plugin runs where the host does not know what a key asks for",
         description="Whether the plugin runs where the host does not know what a key asks for. Without it the plugin "
         "runs, but does nothing if it grants something.",
     ),
     least=1,
-    title="The containers that the plugin runs for",
     description="The containers that the plugin runs for; all keys must hold.",
 )
 """``when`` of an entry."""
@@ -193,29 +180,21 @@ class Facts:
         self.runtime_handler, self.contradictions = runtime_handler, contradictions or {}
 
 
-class Pattern:
-    """A text in which ``*`` stands for any characters, or none.
+def matches(pattern: str, text: str) -> bool:
+    """Return whether a pattern, in which ``*`` stands for any characters or none, matches the whole of a text.
 
-    The fixed parts are searched for from left to right, each once, so that matching never goes back.
+    Its fixed parts are searched for from left to right, each once, so that matching never goes back.
     """
-
-    __slots__ = ("_end", "_middle", "_start")
-
-    def __init__(self, pattern: str) -> None:
-        self._start, *middle, self._end = pattern.split("*")
-        self._middle = [part for part in middle if part]
-
-    def matches(self, text: str) -> bool:
-        """Return whether the whole of *text* matches."""
-        at, end = len(self._start), len(text) - len(self._end)
-        if at > end or not text.startswith(self._start) or not text.endswith(self._end):
+    start, *middle, last = pattern.split("*")
+    at, end = len(start), len(text) - len(last)
+    if at > end or not text.startswith(start) or not text.endswith(last):
+        return False
+    for part in middle:
+        index = text.find(part, at, end)
+        if index < 0:
             return False
-        for part in self._middle:
-            index = text.find(part, at, end)
-            if index < 0:
-                return False
-            at = index + len(part)
-        return True
+        at = index + len(part)
+    return True
 
 
 class Texts:
@@ -229,11 +208,11 @@ class Texts:
     def __init__(self, given: Sequence[str], *, literal: bool = False) -> None:
         self._given = given
         self._texts = frozenset([text for text in given if literal or not is_pattern(text)])
-        self._patterns = [Pattern(text) for text in given if text not in self._texts]
+        self._patterns = [text for text in given if text not in self._texts]
 
     def match(self, text: str) -> bool:
         """Return whether one of them matches the whole of *text*."""
-        return text in self._texts or any(pattern.matches(text) for pattern in self._patterns)
+        return text in self._texts or any(matches(pattern, text) for pattern in self._patterns)
 
     def __str__(self) -> str:
         given = shorten(", ".join([text or '""' for text in self._given]), 200)
@@ -248,15 +227,11 @@ class _Name:
     def __init__(self, subject: str, fact: str, given: Sequence[str]) -> None:
         self._subject, self.fact, self._texts = subject, fact, Texts(given)
 
-    def holds(self, facts: Facts) -> bool | None:
-        name = getattr(facts, self.fact)
-        return None if name is None else self._texts.match(name)
-
-    def why(self, facts: Facts) -> str:
+    def judge(self, facts: Facts) -> tuple[bool | None, str]:
         name = getattr(facts, self.fact)
         if name is None:
-            return f"{self._subject} not known"
-        return f"{self._subject} {_quoted(name)}, expected {self._texts}"
+            return None, f"{self._subject} not known"
+        return self._texts.match(name), f"{self._subject} {_quoted(name)}, expected {self._texts}"
 
 
 class _Sandbox:
@@ -269,14 +244,11 @@ class _Sandbox:
     def __init__(self, wanted: bool) -> None:
         self._wanted = wanted
 
-    def holds(self, facts: Facts) -> bool | None:
-        return None if facts.is_sandbox is None else facts.is_sandbox == self._wanted
-
-    def why(self, facts: Facts) -> str:
+    def judge(self, facts: Facts) -> tuple[bool | None, str]:
         if facts.is_sandbox is None:
-            return "not known if it is a sandbox"
+            return None, "not known if it is a sandbox"
         kind, expected = ("a sandbox", "a container") if facts.is_sandbox else ("a container", "a sandbox")
-        return f"{kind}, expected {expected}"
+        return facts.is_sandbox == self._wanted, f"{kind}, expected {expected}"
 
 
 class _Value:
@@ -295,32 +267,19 @@ class _Value:
         if "pattern" in rule:
             self._allowed.append(Texts(_listed(rule["pattern"])))
 
-    def holds(self, facts: Facts) -> bool | None:
-        value, is_known = self._find(facts)
-        if value is not None:
-            return self._may_be_there and all(texts.match(value) for texts in self._allowed)
-        if not is_known:
-            return None
-        return not self._may_be_there and not self._allowed
-
-    def why(self, facts: Facts) -> str:
-        value, is_known = self._find(facts)
-        where = f"{self._kind} {_quoted(self._key)}"
-        if value is None and not is_known:
-            return f"{where} not known"
-        finding = "missing" if value is None else f"found {_quoted(value)}"
+    def judge(self, facts: Facts) -> tuple[bool | None, str]:
+        is_label, where = self._kind == "label", f"{self._kind} {_quoted(self._key)}"
+        values = facts.labels if is_label else facts.annotations
+        value = None if values is None else values.get(self._key)
         expected = " and ".join([str(texts) for texts in self._allowed])
         if not self._may_be_there:
             expected = f"{expected} and none" if expected else "none"
-        return f"{where}: {finding}, expected {expected or 'it'}"
-
-    def _find(self, facts: Facts) -> tuple[str | None, bool]:
-        """Return the value, and whether it is known that there is no other."""
-        if self._kind == "label":
-            values, is_known = facts.labels, True
-        else:
-            values, is_known = facts.annotations, facts.has_all_annotations
-        return (None, False) if values is None else (values.get(self._key), is_known)
+        if value is not None:
+            holds = self._may_be_there and all(texts.match(value) for texts in self._allowed)
+            return holds, f"{where}: found {_quoted(value)}, expected {expected or 'it'}"
+        if values is None or not (is_label or facts.has_all_annotations):
+            return None, f"{where} not known"
+        return not self._may_be_there and not self._allowed, f"{where}: missing, expected {expected or 'it'}"
 
 
 class Condition(JSONObject):
@@ -364,22 +323,20 @@ class Condition(JSONObject):
         """Return the JSON value."""
         return self.value
 
-    def accepts(self, facts: Facts) -> bool:
-        """Return whether the plugin runs: unless a part does not hold, or is not known and the entry says skip."""
-        return self.undecided(facts) is not None
-
     def undecided(self, facts: Facts) -> str | None:
         """Return the facts that are asked for and not known, in words; None if the plugin does not run.
 
-        It is "" if all are known, or the entry decides for unknown ones.
+        It does not if a part does not hold, or is not known and the entry says skip. "" stands for none, or for an
+        entry that decides for unknown ones.
         """
         unknown = []
         for part in self._parts:
-            if (verdict := part.holds(facts)) is False or (verdict is None and self._skips):
+            holds, said = part.judge(facts)
+            if holds is False or (holds is None and self._skips):
                 return None
-            if verdict is None:
-                unknown.append(part)
-        return "" if "unknown" in self.value else "; ".join([part.why(facts) for part in unknown])
+            if holds is None:
+                unknown.append(said)
+        return "" if "unknown" in self.value else "; ".join(unknown)
 
     def contradiction(self, facts: Facts) -> str:
         """Return what a part asks for, and the container contradicts itself in.
@@ -390,15 +347,15 @@ class Condition(JSONObject):
         for part in self._parts:
             if part.fact in facts.contradictions:
                 found = found or facts.contradictions[part.fact]
-            elif (verdict := part.holds(facts)) is False or (verdict is None and self._skips):
+            elif (holds := part.judge(facts)[0]) is False or (holds is None and self._skips):
                 return ""
         return found
 
     def explain(self, facts: Facts) -> str:
         """Return the reasons of the verdict: the parts that do not hold, or else those that cannot be judged."""
-        verdicts = [(part, part.holds(facts)) for part in self._parts]
-        wanted = False if any(verdict is False for _, verdict in verdicts) else None
-        return "; ".join([part.why(facts) for part, verdict in verdicts if verdict is wanted])
+        judged = [part.judge(facts) for part in self._parts]
+        wanted = False if any(holds is False for holds, _ in judged) else None
+        return "; ".join([said for holds, said in judged if holds is wanted])
 
     def __eq__(self, other: object) -> bool:
         return self.value == other.value if isinstance(other, Condition) else NotImplemented

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nri.config import PluginEntry
-from nri.config.when import Condition, Facts, Pattern
+from nri.config.when import Condition, Facts, matches
 from nri.doctor.checking import notes_on_condition
 from nri.types import DecodeError
 
@@ -68,13 +68,14 @@ def test_a_condition_is_judged_and_explained(
     when: dict[str, Any], changes: dict[str, Any], runs: bool, reason: str
 ) -> None:
     condition, facts = Condition(when), Facts(**{**POD, **changes})
-    assert condition.accepts(facts) == runs
+    assert (condition.undecided(facts) is not None) == runs
     said = condition.explain(facts)
     assert said.endswith(reason) if reason else said == ""
     if reason[:1].islower() and "not known" in reason:
         assert said == reason
     runs_unknown = when.get("unknown") != "skip"
-    assert condition.accepts(Facts(**NOTHING_KNOWN)) == condition.accepts(Facts()) == runs_unknown
+    for unknown in (Facts(**NOTHING_KNOWN), Facts()):
+        assert (condition.undecided(unknown) is not None) == runs_unknown
 
 
 texts = st.text("ab*.\n", max_size=12)
@@ -85,26 +86,25 @@ texts = st.text("ab*.\n", max_size=12)
 def test_a_pattern_matches_as_the_regular_expression_would(pattern: str, text: str) -> None:
     if "*" in pattern:
         expected = re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text, re.DOTALL)
-        assert Pattern(pattern).matches(text) == (expected is not None), (pattern, text)
+        assert matches(pattern, text) == (expected is not None), (pattern, text)
 
 
 def test_the_ends_of_a_pattern_do_not_overlap() -> None:
-    assert not Pattern("aba*ba").matches("aba")
-    assert Pattern("aba*ba").matches("ababa")
+    assert not matches("aba*ba", "aba")
+    assert matches("aba*ba", "ababa")
 
 
 def test_text_that_makes_regular_expressions_hang_is_matched() -> None:
     pattern = "*" + "a*" * 2000 + "b"
-    assert not Pattern(pattern).matches("a" * 1_000_000)
-    assert Pattern(pattern).matches("a" * 1_000_000 + "b")
+    assert not matches(pattern, "a" * 1_000_000)
+    assert matches(pattern, "a" * 1_000_000 + "b")
 
 
 def test_ten_thousand_namespaces_are_judged() -> None:
     condition = Condition({"namespaces": [f"ns-{number}" for number in range(10_000)] + ["team-*"]})
-    assert condition.accepts(Facts(namespace="ns-9999"))
-    assert condition.accepts(Facts(namespace="team-a"))
+    assert condition.undecided(Facts(namespace="ns-9999")) == condition.undecided(Facts(namespace="team-a"))
     facts = Facts(namespace="ns-10000")
-    assert not condition.accepts(facts)
+    assert condition.undecided(facts) is None
     assert len(condition.explain(facts)) < 300
 
 
@@ -124,10 +124,6 @@ def test_values_of_a_pod_are_cut_and_quoted_in_a_reason() -> None:
 def test_a_wrong_condition_is_refused(value: Any) -> None:
     with pytest.raises(DecodeError, match=r"^when"):
         Condition(value)
-    one, other = Condition({"namespaces": ["a"]}), Condition({"namespaces": ["a"]})
-    assert one == other != Condition({"namespaces": ["b"]})
-    assert one != {"namespaces": ["a"]}
-    assert "namespaces" in repr(one)
 
 
 # Notes of nri check about conditions that are valid and probably not meant
