@@ -37,6 +37,15 @@ def describe(mode: int) -> str:
     return _KINDS.get(stat.S_IFMT(mode), "a file of an unknown kind")
 
 
+def identity(path: str) -> tuple[int, ...]:
+    """Return what tells a file from its replacement: device, inode, time of change; () if it cannot be looked at."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return ()
+    return status.st_dev, status.st_ino, status.st_ctime_ns
+
+
 def read_regular(path: str, limit: int) -> tuple[bytes, os.stat_result]:
     """Return the content of a regular file, and its status.
 

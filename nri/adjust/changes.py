@@ -137,7 +137,7 @@ class Changes:
     def _take_updates(self, plugin: str, request: Request, updates: list[dict[str, Any]]) -> None:
         if not updates:
             return
-        if reason := self.abilities.why_no_update(request.state, is_sandbox=request.is_sandbox):
+        if reason := self.abilities.why_no_update(is_sandbox=request.is_sandbox):
             raise AdjustError(f"updates: {reason}")
         merges, merged, ignored = dict(self._merges), dict(self.updates), []
         for index, update in enumerate(updates):
@@ -198,32 +198,26 @@ def _copy(value: Any) -> Any:
 
 
 class Abilities:
-    """A runtime that can apply nothing, as ``nri hook``, or with an empty reason everything: the base of the others.
-
-    :param why_not: the reason why nothing can be applied.
-    """
+    """A runtime that can apply everything: the base of the others."""
 
     extensions: dict[str, int] = {"adjust": EXTENSIONS["adjust"]}
     """The extensions of the contract that the host has at ``setup``."""
 
-    def __init__(self, why_not: str = "this host cannot change containers") -> None:
-        self._why_not = why_not
-
     def why_no_field(self, field: AdjustField) -> str:
         """Return the reason why a field of ``adjust`` cannot be applied; "" if it can be."""
-        return self._why_not
+        return ""
 
     def why_no_updated_field(self, field: AdjustField) -> str:
         """Return the reason why a field of an update's ``resources`` cannot be applied; "" if it can be."""
-        return self._why_not
+        return ""
 
     def why_no_path(self, path: str) -> str:
         """Return the reason why a container's cgroup cannot be at ``linux.cgroupsPath``; "" if it can be."""
         return ""
 
-    def why_no_update(self, state: str, *, is_sandbox: bool) -> str:
+    def why_no_update(self, *, is_sandbox: bool) -> str:
         """Return the reason why ``updates`` cannot be applied in answer to a request; "" if they can be."""
-        return self._why_not
+        return ""
 
 
 class NRIAbilities(Abilities):
@@ -250,11 +244,9 @@ class NRIAbilities(Abilities):
         """As for the base class."""
         return "" if field.name in UPDATED_BY_NRI else "no NRI v2 runtime applies it to a container that exists"
 
-    def why_no_update(self, state: str, *, is_sandbox: bool) -> str:
+    def why_no_update(self, *, is_sandbox: bool) -> str:
         """As for the base class."""
-        if is_sandbox:
-            return "NRI v2 has no updates in answer to an event of a sandbox"
-        return ""
+        return "NRI v2 has no updates in answer to an event of a sandbox" if is_sandbox else ""
 
 
 class OCIAbilities(Abilities):
@@ -288,10 +280,6 @@ class OCIAbilities(Abilities):
         if field.name not in UPDATED_BY_OCI:
             return "OCI runtimes do not apply it to a container that exists"
         return self.why_no_field(field)
-
-    def why_no_update(self, state: str, *, is_sandbox: bool) -> str:
-        """As for the base class."""
-        return ""
 
 
 def _dotted(version: Version) -> str:

@@ -15,9 +15,9 @@ from nri.config.in_use import why_not
 from nri.config.loading import unread
 from nri.doctor.checking import Checked, check_host, fault_value
 from nri.errors import escape
+from nri.files import identity
 from nri.places import DEFAULT_CONF_DIR, beside
 from nri.status import client
-from nri.v1bridge.counts import identity
 
 
 @click.command()

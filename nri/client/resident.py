@@ -26,6 +26,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from nri import files
 from nri.client.invoker import Invoker, PluginError
 from nri.places import DEFAULT_BIN_DIRS
 from nri.process.background import in_background
@@ -74,8 +75,6 @@ MAX_WORDS = 8
 MAX_VERSION = 100  # characters of a plugin's version that are kept
 
 _logger = logging.getLogger("nri.client")
-
-Identity = tuple[str, int, int, int, int, int]
 
 
 class NotBegunError(Exception):
@@ -287,7 +286,7 @@ class Resident(Asked):
 class _File:
     """The executable at a plugin's path, and its resident. The lock of ``Residents`` protects it."""
 
-    def __init__(self, plugin: str, identity: Identity) -> None:
+    def __init__(self, plugin: str, identity: tuple[int, ...]) -> None:
         self.plugin, self.identity = plugin, identity
         self.resident: Resident | None = None
         self.is_busy = self.is_starting = False
@@ -379,7 +378,7 @@ class Residents(Invoker):
             path = self.find(plugin)
         except PluginError:
             return True  # its run reports it
-        return path not in excluding or excluding[path] != _identity(path)
+        return path not in excluding or excluding[path] != files.identity(path)
 
     def create_suffices(self, plugin: str) -> bool:
         """Return True if the plugin's executable has said that its ``create`` makes up for a missed ``setup``."""
@@ -421,8 +420,8 @@ class Residents(Invoker):
 
     def _look(self, path: str, plugin: str) -> _File | None:
         """Return what is known of the file that is at the path now; None if there is nothing to know."""
-        identity = _identity(path)
-        if identity is None:
+        identity = files.identity(path)
+        if not identity:
             return None
         with self._changed:
             file = self._files.get(path)
@@ -491,7 +490,7 @@ class Residents(Invoker):
         with self._changed:
             file.is_starting = False
             is_known = self._files.get(path) is file
-            if is_known and _identity(path) != file.identity:
+            if is_known and files.identity(path) != file.identity:
                 del self._files[path]  # the next request sees another file
             elif standing.state == "failed":
                 file.standing = file.standing._replace(build=standing.build)
@@ -556,13 +555,3 @@ def try_resident(path: str, plugin: str) -> str:
             resident.end()
     except OSError as error:
         return f"it cannot be started: {error.strerror}"
-
-
-def _identity(path: str) -> Identity | None:
-    """Return what tells one executable from another; None for a file that cannot be looked at."""
-    try:
-        status = os.stat(path)
-        target = os.readlink(path) if os.path.islink(path) else path
-    except OSError:
-        return None
-    return target, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -18,6 +18,7 @@ import grpc
 
 from nri.cgroups import render_cpus
 from nri.errors import NRIError, reason_of
+from nri.files import identity
 from nri.kubernetes import deviceplugin_pb2 as api
 from nri.plugins.konfine import COUNTED, RESOURCE
 from nri.plugins.konfine.placement import NoRoomError, choose
@@ -87,18 +88,18 @@ class DevicePlugin:
 
         :raises NRIError: that is not possible now.
         """
-        is_same = self._identity == (_identity(self._socket), _identity(self._kubelets))
+        is_same = self._identity == (identity(self._socket), identity(self._kubelets))
         if is_same and (self.is_registered or self._clock() < self._registered_at + WATCHES_WITHIN):
             return
         self._identity = None
         if not os.path.isdir(self._directory):
             where = "expected the kubelet's directory for device plugins, and in a container its mount"
             raise NRIError(f"{self._directory} is no directory: {where}")
-        if self._server is None or _identity(self._socket) is None:
+        if self._server is None or not identity(self._socket):
             self._listen()
         self._register()
         self._registered_at = self._clock()
-        self._identity = _identity(self._socket), _identity(self._kubelets)
+        self._identity = identity(self._socket), identity(self._kubelets)
 
     def close(self) -> None:
         """Stop listening. The kubelet counts no devices then."""
@@ -143,7 +144,7 @@ class DevicePlugin:
             resource_name=RESOURCE,
             options=_OPTIONS,
         )
-        if _identity(self._kubelets) is None:
+        if not identity(self._kubelets):
             raise NRIError(f"{self._kubelets} is not there: expected the socket of the kubelet; does it run?")
         authority = ("grpc.default_authority", "localhost")  # Go's gRPC refuses the path of a socket
         with grpc.insecure_channel(f"unix://{self._kubelets}", options=[authority]) as channel:
@@ -259,15 +260,6 @@ def _refuse(context: grpc.ServicerContext, why: str) -> NoReturn:
 
 def _serialized(message: Any) -> bytes:
     return message.SerializeToString()  # type: ignore[no-any-return]
-
-
-def _identity(path: str) -> object:
-    """Return what tells a socket from a later one of its path; None if there is none."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino, status.st_ctime_ns
 
 
 def _is_served(path: str) -> bool:

@@ -116,7 +116,7 @@ def take_changes(request: Request, result: Result) -> None:
 
     :raises nri.adjust.AdjustError: it refuses them; or DecodeError, if they have another form.
     """
-    Changes(Abilities(""), oci_from_spec(request.spec or spec_from_oci({}))).take(result.plugin, request, result)
+    Changes(Abilities(), oci_from_spec(request.spec or spec_from_oci({}))).take(result.plugin, request, result)
 
 
 def _failed(who: str, ending: str, stderr: str) -> str:

@@ -19,11 +19,12 @@ from nri.client.chain import STOPPED
 from nri.client.resident import Residents, about
 from nri.config.entries import ConfigList
 from nri.errors import bounded, escape
+from nri.files import identity
 from nri.places import CONTAINERD_CONF_FILE
 from nri.process import children, watchdog
 from nri.types.v1 import RELEASE, State
 from nri.v1bridge.configuration import Configuration
-from nri.v1bridge.counts import identity, split_name
+from nri.v1bridge.counts import split_name
 from nri.v1bridge.late import NO_CONFIGURATION, Worker, living, own_pod
 from nri.v1bridge.memory import DONE, MISSED_SETUP, REAPPLY, Holding, Memory, Ran, Verdict, compare
 from nri.v1bridge.memory import RELEASE as RELEASES

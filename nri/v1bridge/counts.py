@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from bisect import bisect_left
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from nri.client.chain import OUTCOMES, WORKS
 from nri.errors import bounded, escape
+from nri.files import identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -158,12 +158,3 @@ def _event(name: str) -> dict[str, Any]:
 
 def _runs() -> dict[str, Any]:
     return {"runs": {}, "seconds": _histogram(), "last": {}, "lastError": None}
-
-
-def identity(binary: str) -> tuple[int, ...]:
-    """Return what changes when an executable is replaced."""
-    try:
-        status = os.stat(binary)
-    except OSError:
-        return ()
-    return status.st_dev, status.st_ino, status.st_ctime_ns

@@ -31,9 +31,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nri.config.entries import PluginEntry
 from nri.errors import bounded, escape
+from nri.files import identity
 from nri.types import DecodeError
 from nri.types.v1 import Result, State
-from nri.v1bridge.counts import MAX_ERROR, identity, split_name
+from nri.v1bridge.counts import MAX_ERROR, split_name
 from nri.v1bridge.record import Record
 
 if TYPE_CHECKING:

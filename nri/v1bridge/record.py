@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from nri import files, trust
 from nri.errors import NRIError, escape, reason_of
-from nri.v1bridge.counts import identity
+from nri.files import identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,6 +10,7 @@ import pytest
 
 from nri.client import Client, PluginError, Step
 from nri.config.entries import ConfigList, PluginEntry
+from nri.files import identity
 from nri.types.v1 import Request, Result
 from nri.v1bridge.counts import (
     BOUNDS,
@@ -17,7 +18,6 @@ from nri.v1bridge.counts import (
     MAX_PLUGINS,
     MAX_REFUSALS,
     Counts,
-    identity,
 )
 from nri.v1bridge.runs import Run
 from nri.v2.ttrpc import Call
