@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from nri.adjust import Changes
-    from nri.v2.api import Container, LinuxPodSandbox, LinuxResources
+    from nri.v2.api import Container, LinuxResources
     from nri.v2.stub import RuntimeInfo
 
 MAX_PODS = 20_000
@@ -194,23 +194,11 @@ class Pods:
         if remembered is None:
             return pod
         whole = PodSandbox()
-        whole.CopyFrom(pod)
-        whole.pid = pod.pid or remembered.pid
-        if remembered.HasField("linux"):
-            _fill(whole.linux, remembered.linux)
-        for key, value in remembered.annotations.items():
-            if key not in pod.annotations:
-                whole.annotations[key] = value
+        whole.CopyFrom(remembered)
+        for field, _ in pod.linux.ListFields():  # a merge would append to lists
+            whole.linux.ClearField(field.name)
+        whole.MergeFrom(pod)
         return whole
-
-
-def _fill(linux: LinuxPodSandbox, remembered: LinuxPodSandbox) -> None:
-    linux.cgroups_path = linux.cgroups_path or remembered.cgroups_path
-    linux.cgroup_parent = linux.cgroup_parent or remembered.cgroup_parent
-    if not linux.namespaces:
-        linux.namespaces.extend(remembered.namespaces)
-    if not linux.HasField("resources") and remembered.HasField("resources"):
-        linux.resources.CopyFrom(remembered.resources)
 
 
 class BridgeAbilities(NRIAbilities):
