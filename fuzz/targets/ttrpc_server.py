@@ -52,7 +52,7 @@ def check(data: bytes) -> None:
 
 
 class _Answers(Channel):
-    """The messages that a server sends. It does not wait, and no handler of the target has anything to do later."""
+    """The messages that a server sends."""
 
     def __init__(self) -> None:
         self._wires: list[bytes] = []

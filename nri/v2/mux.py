@@ -104,7 +104,6 @@ class Mux:
         self._timer = _Timer()
         self._jobs: deque[Job] = deque()
         self._idle, self._idle_by = idle, 0.0  # 0 without a job since
-        self._event_thread = 0
         self._turn = threading.Lock()  # held while a job begins or the queue is left, and while it is relieved
         self._job = 0  # the number of the job that runs; 0 while the event thread reads
         self._count = 0
@@ -122,7 +121,6 @@ class Mux:
 
         It returns when the job that runs then has ended; those that have not begun are dropped.
         """
-        self._event_thread = threading.get_ident()
         relief = threading.Thread(target=self._relieve, name="relief", daemon=True)
         try:
             relief.start()
@@ -178,12 +176,6 @@ class Mux:
             else:
                 return
         raise self.close(f"sending to the peer failed: {reason}").with_traceback(None)
-
-    def wait(self, done: threading.Lock, timeout: float | None = None) -> bool:
-        """Acquire ``done``, as ``Channel.wait``."""
-        if threading.get_ident() == self._event_thread:
-            self._timer.set(0)  # no other thread reads
-        return done.acquire(timeout=-1 if timeout is None else min(max(0.0, timeout), threading.TIMEOUT_MAX))
 
     def attach(self, number: int, receiver: Receiver) -> None:
         """Pass the bytes of a channel to ``receiver``."""
@@ -270,13 +262,6 @@ class Channel:
         :raises ClosedError: when the connection is closed, or closes because the message cannot be sent.
         """
         self._mux.send(self._number, message)
-
-    def wait(self, done: threading.Lock, timeout: float | None = None) -> bool:
-        """Acquire ``done``, which the receiver releases when the awaited bytes have arrived.
-
-        Returns False when ``timeout`` seconds pass before that; None waits without a limit.
-        """
-        return self._mux.wait(done, timeout)
 
 
 def _do(job: Job) -> None:

@@ -67,12 +67,6 @@ class Wire(Channel):
     def send(self, message: bytes) -> None:
         self._send(message)
 
-    def later(self, function: Job) -> None:
-        function()
-
-    def wait(self, done: threading.Lock, timeout: float | None = None) -> bool:
-        return done.acquire(timeout=-1 if timeout is None else max(0.0, timeout))
-
 
 @contextmanager
 def serving(handlers: Any, **options: Any) -> Iterator[RPCClient]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TypeVar
+from queue import Empty, SimpleQueue
+from typing import TypeAlias, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
@@ -15,15 +16,8 @@ from nri.v2.ttrpc.status import Code, DeadlineError, StatusError
 from nri.v2.ttrpc.ttrpc_pb2 import Request, Response
 
 Out = TypeVar("Out", bound="Message")
-
-
-class _PendingCall:
-    """A call that waits for its answer. The thread that reads wakes the caller, which decodes the answer."""
-
-    def __init__(self) -> None:
-        self.done = threading.Lock()  # a threading.Event would be three objects, and slower
-        self.done.acquire()
-        self.result: codec.MessageFrame | codec.Oversized | NRIError | None = None
+Pending: TypeAlias = "SimpleQueue[codec.MessageFrame | codec.Oversized | NRIError]"
+"""Where a call waits for its answer: the thread that reads puts it there, and the caller decodes it."""
 
 
 class RPCClient(Receiver):
@@ -36,7 +30,7 @@ class RPCClient(Receiver):
         self._channel = channel
         self._max_request = codec.MAX_DATA if max_request is None else max_request
         self._decoder = codec.MessageDecoder()
-        self._pending: dict[int, _PendingCall] = {}
+        self._pending: dict[int, Pending] = {}
         self._next_stream = 1
         self._sending, self._lock = threading.Lock(), threading.Lock()
         self._closed: NRIError | None = None
@@ -67,15 +61,17 @@ class RPCClient(Receiver):
             raise StatusError(Code.RESOURCE_EXHAUSTED, fault)
         started = time.monotonic()
         stream, pending = self._send(data)
-        left = None if timeout is None else timeout - (time.monotonic() - started)
-        if not self._channel.wait(pending.done, left):
+        left = None if timeout is None else max(0.0, timeout - (time.monotonic() - started))
+        try:
+            answer = pending.get(timeout=None if left is None else min(left, threading.TIMEOUT_MAX))
+        except Empty:
             with self._lock:
                 self._pending.pop(stream, None)
-            raise DeadlineError(f"{method}: no answer within {timeout:g} s")
-        if isinstance(pending.result, NRIError):
-            raise pending.result.with_traceback(None)
+            raise DeadlineError(f"{method}: no answer within {timeout:g} s") from None
+        if isinstance(answer, NRIError):
+            raise answer.with_traceback(None)
         try:
-            return response.FromString(_payload(pending.result))
+            return response.FromString(_payload(answer))
         except DecodeError:
             fault = f"the answer to {method} is not a {response.DESCRIPTOR.full_name}"
             raise StatusError(Code.INTERNAL, fault) from None
@@ -88,8 +84,7 @@ class RPCClient(Receiver):
             with self._lock:
                 pending = self._pending.pop(message.stream, None)
             if pending is not None:  # otherwise it came after its deadline
-                pending.result = message
-                pending.done.release()
+                pending.put(message)
 
     def closed(self, reason: NRIError) -> None:
         """End every pending call with ``reason``."""
@@ -97,11 +92,10 @@ class RPCClient(Receiver):
             self._closed = self._closed or reason
             pending, self._pending = self._pending, {}
         for call in pending.values():
-            call.result = reason
-            call.done.release()
+            call.put(reason)
 
-    def _send(self, data: bytes) -> tuple[int, _PendingCall]:
-        pending = _PendingCall()
+    def _send(self, data: bytes) -> tuple[int, Pending]:
+        pending: Pending = SimpleQueue()
         # Send in the order of the numbers: a server refuses a stream that is not above the last.
         with self._sending:
             stream = self._next_stream
@@ -119,12 +113,12 @@ class RPCClient(Receiver):
         return stream, pending
 
 
-def _payload(answer: codec.MessageFrame | codec.Oversized | None) -> bytes:
+def _payload(answer: codec.MessageFrame | codec.Oversized) -> bytes:
     if isinstance(answer, codec.Oversized):
         fault = f"an answer of {answer.length} bytes, at most {codec.MAX_DATA} are taken"
         raise StatusError(Code.RESOURCE_EXHAUSTED, fault)
     try:
-        response = Response.FromString(b"" if answer is None else answer.data)
+        response = Response.FromString(answer.data)
     except DecodeError:
         raise StatusError(Code.INTERNAL, "the answer is not a ttrpc.Response") from None
     if response.HasField("status") and response.status.code != Code.OK:
