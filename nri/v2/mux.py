@@ -3,8 +3,8 @@
 - **The event thread**, which calls ``Mux.run``, reads, hands the bytes to the receivers, and does the jobs that
   they return, in order. An NRI runtime sends the next event when it has the answer of the last one, so none waits
   meanwhile, and no thread has to wake another.
-- **The relief thread** sleeps on a timer that the event thread sets before each job. It takes over when a job lasts
-  longer than ``RELIEVED_AFTER``: it reads, so that the jobs which arrive wait in the queue with the times of
+- **The relief thread** sleeps until a job has begun, and then for ``RELIEVED_AFTER``. It takes over when a job lasts
+  longer than that: it reads, so that the jobs which arrive wait in the queue with the times of
   their arrival, and has the receivers do what is due, until the job has ended.
 
 One thread at a time reads and calls the receivers. Any thread may send. ``send`` blocks until the kernel has taken
@@ -14,9 +14,7 @@ a message may have been sent. The first reason to close is kept.
 
 from __future__ import annotations
 
-import ctypes
 import logging
-import os
 import select
 import socket
 import struct
@@ -45,13 +43,6 @@ _CHUNK = 64 * 1024
 _LOOKS_EVERY = 0.02
 """Seconds between the relief's looks at the job: the event thread may take the input that it waits for, and begin
 another job, which has a deadline of its own."""
-
-_CLOCK_MONOTONIC = 1
-_TFD_CLOEXEC = 0o2000000
-_NS = 1_000_000_000
-
-_libc = ctypes.PyDLL(None, use_errno=True)  # no call blocks, so none gives up the interpreter's lock
-_Spec = ctypes.c_long * 4  # struct itimerspec: seconds and nanoseconds of the interval, and of the time
 
 log = logging.getLogger("nri.v2.mux")
 
@@ -101,7 +92,8 @@ class Mux:
         self._max_payload = max_payload
         self._receivers: dict[int, Receiver] = {}
         self._buffer = memoryview(bytearray(_CHUNK))
-        self._timer = _Timer()
+        self._busy = threading.Event()  # set while jobs are done, and when it is closed
+        self._began = 0.0  # when the job began
         self._jobs: deque[Job] = deque()
         self._idle, self._idle_by = idle, 0.0  # 0 without a job since
         self._turn = threading.Lock()  # held while a job begins or the queue is left, and while it is relieved
@@ -141,7 +133,6 @@ class Mux:
             if relief.ident is not None:
                 relief.join()
             with self._sending:  # a closed descriptor's number may be reused
-                self._timer.close()
                 self._socket.close()
         return reason
 
@@ -152,7 +143,7 @@ class Mux:
                 self.reason = ClosedError(reason)
             has_notified, self._has_notified = self._has_notified, True
             if not has_notified:
-                self._timer.set(0)
+                self._busy.set()
                 try:
                     self._socket.shutdown(socket.SHUT_RDWR)  # wakes the threads that read and send
                 except OSError:
@@ -188,12 +179,14 @@ class Mux:
                 self._job = 0
                 if self.reason is not None:
                     self._jobs.clear()
+                elif not self._jobs:
+                    self._busy.clear()
                 if not self._jobs:
                     return
                 job = self._jobs.popleft()
                 self._count += 1
-                self._job = self._count
-            self._timer.set(RELIEVED_AFTER)
+                self._job, self._began = self._count, time.monotonic()
+                self._busy.set()
             _do(job)
             if self._idle is not None and job is not self._idle and not self._idle_by:
                 self._idle_by = time.monotonic() + QUIET_WITHIN
@@ -203,7 +196,9 @@ class Mux:
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
         while True:
-            self._timer.wait()
+            self._busy.wait()
+            while self.reason is None and (left := self._began + RELIEVED_AFTER - time.monotonic()) > 0:
+                time.sleep(left)
             job, ahead = self._job, 0
             while self.reason is None and job == self._job != 0:
                 try:
@@ -287,35 +282,3 @@ def inherited_socket(descriptor: int) -> socket.socket:
             sock.detach()  # do not close a descriptor that is not ours
         raise NRIError(f"descriptor {descriptor} is not a connected socket: {error.strerror}") from error
     return sock
-
-
-class _Timer:
-    """A timer as a file descriptor: timerfd(2), which Python has from 3.13 only.
-
-    It is set again without waking the thread that waits for it.
-
-    :raises OSError: when the kernel gives no descriptor.
-    """
-
-    def __init__(self) -> None:
-        self._fd: int = _libc.timerfd_create(_CLOCK_MONOTONIC, _TFD_CLOEXEC)
-        if self._fd < 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
-
-    def set(self, seconds: float) -> None:
-        """Expire once, in so many seconds, instead of at any time set before. Any thread may call this."""
-        ns = max(1, int(seconds * _NS))  # 0 would disarm it
-        _libc.timerfd_settime(self._fd, 0, _Spec(0, 0, ns // _NS, ns % _NS), None)
-
-    def wait(self) -> None:
-        """Wait until it expires."""
-        os.read(self._fd, 8)
-
-    def close(self) -> None:
-        """Close the descriptor."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
-
-    __del__ = close
