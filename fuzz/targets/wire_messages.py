@@ -48,12 +48,15 @@ def whole_number_with_a_point(document: object) -> bool:
     )
 
 
-_RESULT = b'{"plugin":"a","version":"0.1","error":"","metadata":{"a":"b"},"cgroupsPath":"/a","more":{"x":[1]}}'
+_RESULT = b'{"plugin":"a","version":"0.1","error":"","metadata":{"a":"b"},"cgroupsPath":"/a","more":{"x":[1]},'
+_RESULT += b'"adjust":{"env":{"A":"1"}},"updates":[{"id":"b","resources":{}}]}'
 SEEDS = (
     b'\0{"conf":{"a":[1]},"version":"0.1","state":"create","id":"a","sandboxID":"b","pid":1,"spec":{"resources":{},'
     b'"namespaces":{"pid":"/p"},"cgroupsPath":"/a","annotations":{"a":"b"}},"labels":{"a":"b"},"results":['
     + _RESULT
-    + b"]}",
+    + b'],"late":true,"release":true,"prevResult":'
+    + _RESULT
+    + b"}",
     b"\0null",
     b'\0{"PID":-9223372036854775808,"Spec":{"CGROUPSPATH":"x"},"re\xc5\xbfult\xc5\xbf":[null]}',
     b'\0{"pid":1.0,"pId":9223372036854775808,"labels":{"a":null}}',
@@ -67,7 +70,7 @@ SEEDS = (
     b'\1{"a":1,"A":2,"a":3}',
     (
         b'\2{"version":"0.1","plugins":[null,{"type":"a","conf":{},"states":["setup",null],"failurePolicy":"fail",'
-        b'"timeout":1.5}]}'
+        b'"timeout":1.5,"resident":false},{"type":"b","when":{"namespaces":["c*"],"sandbox":false}}]}'
     ),
     b'\2{"plugins":[{"type":1}]}',
 )

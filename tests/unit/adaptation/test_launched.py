@@ -29,14 +29,6 @@ def test_a_file_in_the_place_of_the_directory_is_named(tmp_path: Path) -> None:
         discover(f"{tmp_path}/plugins")
 
 
-def test_the_drop_in_file_of_a_name_and_index_comes_before_that_of_the_name(tmp_path: Path) -> None:
-    (tmp_path / "a.conf").write_text("name")
-    assert configuration(str(tmp_path), "10", "a") == "name"
-    (tmp_path / "10-a.conf").write_text("index and name")
-    assert configuration(str(tmp_path), "10", "a") == "index and name"
-    assert configuration(str(tmp_path), "10", "b") == configuration(None, "10", "a") == ""
-
-
 @pytest.mark.parametrize(
     ("content", "why"), [(b"a\xff", "is not UTF-8 at byte 1"), (None, "can't be read: Is a directory")]
 )

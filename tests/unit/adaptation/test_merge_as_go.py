@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 from google.protobuf import json_format
 
-from nri.adaptation import ConflictError, EventError
-from nri.adaptation.fields import FIELDS
-from nri.v2 import api
+from nri.adaptation import EventError
 from tests.support.merged import merge
 
 RECORD = json.loads((Path(__file__).parents[2] / "golden/nri-0.12/merge.json").read_text())
@@ -57,18 +55,6 @@ def test_verdict_result_and_words_are_those_of_nris_own_adaptation(scenario: dic
         assert go != {**go, "adjust": adjust}, "it does not differ any more"
         go["adjust"] = adjust
     assert merged(scenario) == go
-
-
-def test_conflict_names_both_plugins_and_the_field() -> None:
-    for scenario in [each for each in SCENARIOS if "both tried" in each["error"]]:
-        responses = [(plugin["name"], plugin.get("response")) for plugin in scenario["plugins"]]
-        with pytest.raises(ConflictError) as caught:
-            merge(scenario["event"], RECORD["container"], responses, scenario["resources"])
-        _, later, _, earlier, field = scenario["error"].split('"')
-        assert caught.value.plugins == (earlier, later)
-        number, key = field.removeprefix(" both tried to set ").split(" ")
-        path, _, entry = caught.value.field.partition(" ")
-        assert (FIELDS[path].owner, entry) == (api.Field.Value(number), key)
 
 
 def test_every_difference_is_one_of_a_scenario() -> None:

@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 from harness import json_schemas
 from nri.adjust import document
 from nri.adjust.document import read_adjust, read_updates
-from nri.adjust.fields import FIELDS
-from nri.adjust.merging import BY_ENTRIES, MAP
 from nri.types import DecodeError
-from nri.types.table import Map, Rule, Table
+from nri.types.table import Rule, Table
 from nri.types.table_explained import faults
 from tests.unit.adjust.documents import ADJUST, RESOURCES, UPDATES
 from tests.unit.types.mutations import values
@@ -203,18 +201,3 @@ def test_table_and_schema_agree_on_any_name_of_an_entry() -> None:
 
 
 # The table of fields
-
-
-def test_fields_and_their_kinds_fit_the_table() -> None:
-    names, paths = [field.name for field in FIELDS], {field.path for field in FIELDS}
-    assert [path for path in leaves(document.ADJUST) if not any(path[: len(each)] == each for each in paths)] == []
-    assert len(names) == len(set(names))
-    assert [name for name in names for other in names if name.startswith(f"{other}.")] == []
-    for field in FIELDS:
-        rule: Any = document.ADJUST
-        for key in field.path:
-            rule = rule.keys[key].rule
-        assert (field.kind == MAP) <= isinstance(rule, Map)
-        if field.kind in BY_ENTRIES and field.kind != MAP and field.key:
-            assert rule.parts[0].keys[field.key].rule.kind is str
-            assert field.key in rule.parts[0].required

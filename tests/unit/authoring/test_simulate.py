@@ -171,13 +171,6 @@ def test_misspelt_type_beside_the_source_is_a_note(tmp_path: Path) -> None:
     )
 
 
-def test_plugin_is_not_asked_in_states_that_it_does_not_act_on(tmp_path: Path) -> None:
-    """As on a node, where it is compiled."""
-    setup = PLUGIN.replace('("setup", "create", "resize", "update", "delete")', '("setup",)')
-    rows = simulate(tmp_path, "--json", plugin=setup).json
-    assert [row["event"] for row in rows if row["plugin"] == "pinner"] == ["setup"]
-
-
 def test_resident_remembers_as_on_a_node_unless_its_entry_says_no(tmp_path: Path) -> None:
     counting = PLUGIN.replace("    acts_on", "    resident, seen = True, []\n    acts_on").replace(
         "if request.is_sandbox",

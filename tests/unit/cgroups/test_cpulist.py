@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from nri.cgroups import CpuListError, parse_cpus, render_cpus
 from nri.cgroups.cpulist import MAX_CPU, MAX_TEXT
@@ -47,8 +45,3 @@ def test_a_set_is_rendered_canonically() -> None:
     for cpu in (-1, MAX_CPU + 1):
         with pytest.raises(CpuListError, match=f"{cpu} is outside of 0-8191"):
             render_cpus([0, cpu])
-
-
-@given(st.frozensets(st.integers(0, MAX_CPU), max_size=300))
-def test_a_rendered_set_parses_to_the_same_set(cpus: frozenset[int]) -> None:
-    assert parse_cpus(render_cpus(cpus)) == cpus

@@ -1,6 +1,5 @@
 """Cgroups that are units of systemd: what systemd is asked and told, and what happens if it cannot be."""
 
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -179,21 +178,6 @@ def test_unit_that_systemd_does_not_know_is_no_fault(systemd: FakeSystemd, cgrou
     systemd.fault = "org.freedesktop.systemd1.NoSuchUnit"
     cgroup.clear_cpu_quota()
     assert cgroup.untold == ""
-
-
-def test_a_silent_systemd_is_not_asked_again_on_the_other_socket(
-    tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(systemd_bus, "TIMEOUT", 0.2)
-    (tmp_path / "run/systemd/system").mkdir(parents=True)
-    with socket.socket(socket.AF_UNIX) as silent:
-        silent.bind(f"{tmp_path}/run/systemd/private")
-        silent.listen()
-        tree.limit(CONTAINER, 50000)
-        cgroup = look(tree, tmp_path / "run")
-        cgroup.clear_cpu_quota()
-    assert "/systemd/private: no answer after 0.2 s" in cgroup.untold
-    assert "system_bus_socket" not in cgroup.untold
 
 
 def test_system_bus_is_asked_if_there_is_no_private_socket(tree: Tree, tmp_path: Path) -> None:

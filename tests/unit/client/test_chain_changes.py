@@ -7,7 +7,7 @@ import pytest
 from nri.adjust import Changes, NRIAbilities
 from nri.client import ChainError, Client, results_of, spec_from_oci
 from nri.config.entries import PluginEntry
-from nri.types.v1 import Request, Result, Spec
+from nri.types.v1 import Request, Result
 from tests.unit.client.fake_invoker import FakeInvoker, output
 from tests.unit.client.fake_invoker import client as client_of
 
@@ -110,17 +110,6 @@ def test_create_shows_no_adjustable_parts_and_accepts_no_changes() -> None:
         ChainError, match=r"^plugin a: adjust: found it in answer to create, expected it in answer to"
     ):
         client(answers(a=ENV), "").invoke(request("create"), "create", changes=changes())
-
-
-def test_plugins_of_a_resize_see_all_earlier_updates() -> None:
-    invoker = answers(a={"updates": [{"id": "self", "resources": SHARES}, {"id": "x", "resources": {}}]})
-    asked = changes({})
-    resize = Request(state="resize", id="self", spec=Spec(resources={"cpu": {"shares": 1, "quota": 5}}))
-    client(invoker, "", "").invoke(resize, "resize", changes=asked)
-    assert [sent["spec"]["resources"]["cpu"] for sent in invoker.requests] == [
-        {"shares": 1, "quota": 5},
-        {"shares": 2, "quota": 5},
-    ]
 
 
 def test_dropped_update_is_logged() -> None:

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 
 from fuzz.documents import places
 from fuzz.targets import host_config
-from nri.config import ConfigError, Fault
 from nri.config.diagnostics import SourcePositions, diagnose
 from nri.config.faults import MAX_FAULTS
 from nri.config.validate import parse
@@ -167,20 +166,6 @@ def test_very_many_mistakes_are_listed_up_to_the_limit(entries: list[Any]) -> No
 )
 def test_a_path_reads_as_in_a_program(path: tuple[str | int, ...], text: str) -> None:
     assert path_text(path) == text
-
-
-def test_a_fault_is_frozen_and_equal_by_value() -> None:
-    error = ConfigError([Fault(file="a", message="b", path="c", line=2, column=3)])
-    assert str(error) == "a:2:3: c: b"
-    (fault,) = error.faults
-    with pytest.raises(AttributeError):
-        fault.line = 1
-    with pytest.raises(AttributeError):
-        del fault.line
-    same = Fault(file="a", message="b", path="c", line=2, column=3)
-    assert (fault, hash(fault), repr(fault)) == (same, hash(same), "Fault('a:2:3: c: b')")
-    assert fault != Fault(file="a", message="b")
-    assert fault != "a:2:3: c: b"
 
 
 @pytest.mark.parametrize(

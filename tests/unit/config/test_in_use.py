@@ -180,13 +180,6 @@ def test_files_whose_owner_was_not_checked_are_no_record_for_a_host_that_checks(
     assert place.types() == []
 
 
-def test_no_plugins_is_said_by_a_file(place: Place) -> None:
-    place.put(a=text("a"))
-    place.types()
-    place.put(a=text())
-    assert place.types() == []
-
-
 def test_renamed_file_is_not_missed(place: Place) -> None:
     place.put(a=text("a"), b=text("b"))
     place.types()

@@ -12,12 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nri
-from fuzz.targets import host_config
 from harness import json_schemas
 from nri.config import PluginEntry
 from nri.config.entries import is_type_name
 from nri.config.validate import HOST_CONFIG
-from tests.unit.types.mutations import mutated, values
+from tests.unit.types.mutations import values
 
 VALIDATOR = json_schemas.validator("host-config")
 KEYS = ["type", "states", "failurePolicy", "timeout", "resident", "conf", "when"]
@@ -51,13 +50,6 @@ FULL: dict[str, Any] = {
 
 def entry(**keys: Any) -> dict[str, Any]:
     return {"version": "0.1", "plugins": [{"type": "a", **keys}]}
-
-
-@settings(max_examples=400, deadline=None)
-@given(mutated([FULL, {"version": "0.1", "plugins": []}, entry()]))
-def test_the_table_and_the_schema_agree_on_mutated_documents(value: Any) -> None:
-    assert HOST_CONFIG.accepts(value) == VALIDATOR.is_valid(value)
-    host_config.check(json.dumps(value).encode())
 
 
 @settings(max_examples=300, deadline=None)

@@ -390,14 +390,6 @@ def test_a_state_is_found_once_with_the_command_that_mends_it(
     assert "hunter2" not in repr(node.examine())
 
 
-def test_containerd_1_6_that_runs_the_plugins_itself_is_well(node: ScratchNode) -> None:
-    native(node.well())
-    node.path(PLUGINS).unlink()
-    node.plugins("clearcfs", path="/etc/nri/conf.json")
-    assert node.faults() == []
-    assert [each.text for each in node.found("way")] == ["containerd 1.6.20: containerd itself, /etc/nri/conf.json"]
-
-
 @pytest.mark.parametrize(
     ("path", "why"),
     [

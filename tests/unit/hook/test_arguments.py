@@ -82,9 +82,3 @@ def test_odd_command_lines_are_left_to_click() -> None:
     for words in FOR_CLICK:
         assert hook.parse(words) is None, words
         assert as_click_reads(words) is not None, words
-
-
-def test_default_deadline_is_less_than_the_ten_seconds_of_runtimes() -> None:
-    arguments = hook.parse(["create"])
-    assert arguments is not None
-    assert arguments.deadline == 8

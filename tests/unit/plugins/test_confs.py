@@ -150,10 +150,3 @@ def test_a_bad_conf_changes_nothing_and_is_not_read_in_other_states(kind: type[s
         assert node.fine(conf, annotations={"qos.class": "ls"}, state="pause") == {}
     assert node.tree.written == {}
     assert node.cpus() == before
-
-
-@pytest.mark.parametrize("kind", CONFS, ids=lambda kind: kind.type)
-def test_every_key_is_described(kind: type[skel.Plugin]) -> None:
-    schema = schema_of(kind())
-    assert schema is not None
-    assert all(key["description"] for key in schema["properties"].values())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nri.plugins.hook_injector import DIRS, HookInjector
+from nri.plugins.hook_injector import HookInjector
 from nri.plugins.hook_injector.hook_files import read_dirs
 from nri.types.v1 import Result
 from tests.unit.plugins.asking import error, run
@@ -70,7 +70,6 @@ def hooks(tmp_path: Path) -> Hooks:
 
 
 def test_hook_is_injected_unchanged_at_each_of_its_stages(hooks: Hooks) -> None:
-    assert DIRS == ["/usr/share/containers/oci/hooks.d", "/etc/containers/oci/hooks.d"]
     hook = {"path": str(hooks.program), "args": ["program", "x"], "env": ["A=b"], "timeout": 5}
     when = {"when": None, "When": {"ALWAYS": True}}  # keys match in any case, as in Go
     hooks.write(

@@ -36,14 +36,6 @@ def test_container_that_restarts_in_its_pod_has_the_same_cpus(node: GivingNode, 
     assert len([entry for entry in node.state()["containers"].values() if entry["kind"] == "exclusive"]) == 2
 
 
-def test_failed_start_holds_no_cpus_of_the_next_attempt(node: GivingNode) -> None:
-    """It has another id, perhaps also in a new sandbox of the pod."""
-    for attempt, sandbox in enumerate(("one", "one", "two")):
-        request = node.request("setup", f"db/main#{attempt}", ask=6).replace(sandbox_id=sandbox)
-        assert invoke(Konfine(), request).error == ""
-    assert node.run("setup", "cache/main", ask=6).refused
-
-
 def test_cpus_are_kept_while_the_pods_sandbox_lives(node: GivingNode) -> None:
     for is_told in (True, False):
         node.start("db/main", ask=2)

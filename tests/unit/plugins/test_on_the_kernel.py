@@ -16,7 +16,7 @@ import pytest
 
 from nri.cgroups import Mounts, find
 from nri.cgroups.topology import online_cpus
-from nri.plugins.konfine import ANNOTATION, EXCLUSIVE
+from nri.plugins.konfine import EXCLUSIVE
 from nri.plugins.qos import CPU, MEMORY, SPEC
 from tests.support.kernel_pod import CONTAINER, POD, run
 from tests.support.real_cgroups import Real
@@ -26,31 +26,6 @@ pytestmark = [pytest.mark.runtime, pytest.mark.kernel_cgroups]
 
 WITHOUT_CAPABILITIES = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]
 """As the unit in deploy/systemd has it."""
-
-
-def test_clearcfs_clears_pod_and_container_and_leaves_the_periods(real: Real) -> None:
-    pod, container = real.top + POD, f"{real.top}{POD}/redis"
-    real.limit(pod, 50000)
-    real.limit(container, 20000, 50000)
-    assert run("clearcfs", real, {"pod": True}).metadata == {
-        "pod": real.points["cpu"] + pod,
-        "podQuota": "50000/100000",
-        "cleared": real.points["cpu"] + container,
-        "quota": "20000/50000",
-    }
-    assert [real.quota(path) for path in (pod, container)] == ["max/100000", "max/50000"]
-    assert run("clearcfs", real, {"pod": True}).metadata == {"skipped": "it has no quota"}
-    assert run("clearcfs", real, {"pod": True}, state="update").metadata == {"skipped": "it has no quota"}
-
-
-def test_konfine_moves_a_running_process(real: Real) -> None:
-    path = f"{real.top}{POD}/redis"
-    with real.process(path) as pid:
-        for state in ("create", "create", "update"):
-            assert run("konfine", real, {"systemReserved": [0]}, state=state).metadata["cpus"] == "1"
-            assert os.sched_getaffinity(pid) == {1}
-        assert run("konfine", real, {}, annotations={ANNOTATION: "0-5"}).metadata["cpus"] == "0-1"
-        assert os.sched_getaffinity(pid) == {0, 1}
 
 
 def test_the_plugins_need_no_capability(real: Real) -> None:

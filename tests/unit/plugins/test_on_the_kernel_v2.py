@@ -22,15 +22,6 @@ def test_clearcfs_changes_nothing_of_a_v2_pod_whose_container_has_no_cpu_control
     assert real.quota(f"{real.top}/kubepods/podb2") == "50000/100000"
 
 
-def test_konfine_pins_no_v2_container_that_has_its_parents_cpus_without_it(real: Real) -> None:
-    path = real.make(BARE, "")
-    assert run("konfine", real, {}, path=path).metadata == {"skipped": "it has these CPUs already", "cpus": "0-1"}
-    assert real.get(path, "cpuset.cpus") == ""
-    with real.process(path) as pid:
-        assert run("konfine", real, {"systemReserved": [1]}, path=path).metadata == {"cpus": "0"}
-        assert os.sched_getaffinity(pid) == {0}
-
-
 def test_konfine_follows_a_v2_pod_that_was_narrowed_below_its_container(real: Real) -> None:
     path = real.top + CONTAINER
     real.put(real.top + POD, "cpuset.cpus", "1")  # v1 would refuse
@@ -40,15 +31,4 @@ def test_konfine_follows_a_v2_pod_that_was_narrowed_below_its_container(real: Re
         assert real.get(path, "cpuset.cpus") == "1"
         real.put(real.top + POD, "cpuset.cpus", "0-1")
         assert run("konfine", real, {}, state="update").metadata == {"cpus": "0-1"}
-        assert os.sched_getaffinity(pid) == {0, 1}
-
-
-@pytest.mark.parametrize(("scopes", "childs"), [("0", "0-1"), ("0-1", "0"), ("0", ""), ("1", "0")])
-def test_konfine_widens_a_v2_scope_and_cruns_child_whichever_is_narrower(
-    real: Real, scopes: str, childs: str
-) -> None:
-    scope = real.make(f"{POD}/crun-redis.scope", scopes)
-    inner = real.make(f"{POD}/crun-redis.scope/container", childs)
-    with real.process(inner) as pid:
-        assert run("konfine", real, {}, path=scope).metadata == {"cpus": "0-1"}
         assert os.sched_getaffinity(pid) == {0, 1}

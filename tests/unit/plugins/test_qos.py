@@ -236,14 +236,6 @@ def test_burst_is_at_most_the_quota(v2: QoSNode, quota: str, given: int | str, b
     assert v2.tree.get("web/cpu.max.burst") == burst
 
 
-def test_swap_and_the_group_that_the_kernel_kills_are_given_back(v2: QoSNode) -> None:
-    v2.fine()
-    knobs = {"memory.swap.max": 0, "memory.oom.group": True}
-    metadata = v2.fine(containers={"LS": knobs})
-    assert (v2.tree.get("web/memory.swap.max"), v2.tree.get("web/memory.oom.group")) == ("0", "1")
-    assert (metadata["memory.swap.max"], metadata["memory.oom.group"]) == ("0, was max", "1, was 0")
-
-
 @pytest.mark.parametrize("is_batch", [False, True])
 def test_resize_lowers_a_burst_above_the_new_quota(v2: QoSNode, is_batch: bool) -> None:
     v2.fine()

@@ -1,16 +1,14 @@
 """Children: waited for, killed and reaped, with and without a pidfd; the list of those that are plugins."""
 
 import os
-import signal
 import time
 from collections.abc import Iterator
-from types import SimpleNamespace
 
 import pytest
 
 from nri.process import children
 from nri.process.spawn import spawn
-from tests.support.processes import is_running, kill
+from tests.support.processes import is_running
 from tests.support.waiting import SOON, wait_until
 
 
@@ -41,17 +39,6 @@ def nothing_left() -> Iterator[None]:
     assert children.started == before
 
 
-def test_child_is_registered_until_it_is_reaped() -> None:
-    pid = shell("exec sleep 1000")
-    assert children.reap(pid) is None
-    assert pid in children.started
-    os.kill(pid, signal.SIGTERM)
-    assert wait_until(lambda: children.has_exited(pid))
-    assert children.has_exited(pid)
-    assert children.reap(pid) == -signal.SIGTERM
-    assert pid not in children.started
-
-
 def test_late_child_is_killed_with_its_group() -> None:
     pid = shell("sleep 1000 & sleep 1000")
     assert wait_until(lambda: len(group(pid)) == 3)
@@ -79,26 +66,6 @@ def group(leader: int) -> list[int]:
     return found
 
 
-def test_child_that_does_not_end_when_killed_is_reaped_late() -> None:
-    pid = shell("exec sleep 1000")  # it is not killed, as if that had no effect yet
-    pidfd = children.pidfd_or_none(pid)
-    assert children.await_end(pid, pidfd, time.monotonic() + 0.02) == -children.SIGKILL
-    children.reap_late()
-    assert pid in children.started
-    kill(pid)
-    assert wait_until(lambda: children.has_exited(pid))
-    children.reap_late()
-    assert pid not in children.started
-    assert not os.path.exists(f"/proc/{pid}")
-    if pidfd is not None:
-        os.close(pidfd)
-
-
-def test_killed_process_is_waited_for_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(children, "time", SimpleNamespace(monotonic=lambda: 100.0))
-    assert [children.give_up_at(deadline) for deadline in (0.0, 100.0, 200.0)] == [100.03, 100.03, 101.0]
-
-
 def test_fields_of_stat_begin_with_the_state_for_any_name() -> None:
     assert children.stat_fields(os.getpid())[:4] == [
         b"R",
@@ -118,14 +85,6 @@ def test_fields_of_stat_begin_with_the_state_for_any_name() -> None:
 
 def true() -> int:
     return spawn("/bin/true", ["true"], (0, 1, 2))
-
-
-def test_child_that_the_kernel_has_reaped_counts_as_ended() -> None:
-    pid = true()
-    os.waitpid(pid, 0)
-    assert children.has_exited(pid)
-    assert children.reap(pid) == 0
-    assert pid not in children.started
 
 
 def test_plugins_are_listed_until_they_are_reaped() -> None:

@@ -86,11 +86,6 @@ def test_options_of_the_log_are_not_for_our_own_calls() -> None:
     assert (line.value("log"), line.value("log-format")) == ("/l", "json")
 
 
-def test_the_words_of_a_command_without_plugins_are_not_read() -> None:
-    line = CommandLine(["exec", "--tty", "web", "sh", "-c", "--force"])
-    assert (line.command, line.options, line.arguments) == ("exec", [], [])
-
-
 # The runtimes of this machine
 
 

@@ -101,24 +101,6 @@ def test_a_text_of_megabytes_is_cut() -> None:
     assert "(3000000 characters)" in " ".join(" ".join(lines).split())
 
 
-def test_the_largest_numbers_fit() -> None:
-    value = documents.healthy()
-    most = 2**63 - 1
-    value["plugins"] = [
-        documents.plugin(
-            "x" * 40,
-            runs={"create": documents.runs(ok=most, error=most, killed=most, ignored=most, refused=most)},
-            seconds={"bounds": [12345678.9], "counts": [0, most], "sum": 1.0},
-        )
-    ]
-    value["events"] = [
-        documents.event("ValidateContainerAdjustment", answered=most, errors=most, late=most, nearDeadline=most)
-    ]
-    value["log"]["lost"] = value["lateCreates"]["waiting"] = most
-    value["bridge"]["started"] = 0
-    lines_of(value)
-
-
 def test_a_name_that_is_too_long_for_its_column_has_a_line_of_its_own() -> None:
     lines = table(("NAME", "COUNT"), [["x" * 100, "1"], ["y", "2"]])
     assert lines == ["NAME  COUNT", "x" * 80, "  " + "x" * 20, "          1", "y         2"]

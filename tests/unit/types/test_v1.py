@@ -70,16 +70,6 @@ def test_keys_that_a_result_does_not_know_reach_the_next_plugin() -> None:
     assert written == {"plugin": "a", "version": "0.1", "error": "no", "metadata": {"a": "b"}, "mine": 1}
 
 
-def test_late_is_written_only_if_it_is() -> None:
-    request = Request(state="create", id="a")
-    assert request.late is False
-    assert b"late" not in request.to_json()
-    late = request.replace(late=True)
-    assert json.loads(late.to_json())["late"] is True
-    assert Request.from_json(late.to_json()) == late
-    assert Request.from_json('{"LATE": null}').late is False
-
-
 def test_null_results_and_plugins_are_ignored() -> None:
     assert Request.from_json('{"results":[null,{"plugin":"a"}]}').results == (Result(plugin="a", version=""),)
     assert ConfigList.from_json('{"plugins":[null]}').plugins == ()
@@ -95,11 +85,6 @@ def test_a_plugin_always_wants_create_and_delete() -> None:
     assert PluginEntry(type="a").wanted_states == ["create", "delete"]
     wanted = PluginEntry(type="a", states=["resize", "setup", "x"]).wanted_states
     assert wanted == ["setup", "create", "resize", "delete"]
-
-
-def test_a_new_result_is_of_the_requests_version() -> None:
-    result = Request(state="create", id="a", version="0.9").new_result("b", metadata={"c": "d"}, error="e")
-    assert result == Result(plugin="b", version="0.9", metadata={"c": "d"}, error="e")
 
 
 # Go's rules for what is read and written

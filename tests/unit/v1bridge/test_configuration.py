@@ -24,16 +24,6 @@ def test_change_takes_effect_at_the_next_event_and_is_logged(node: Configured) -
     ]
 
 
-def test_single_file_is_used_while_the_directory_has_no_file(node: Configured) -> None:
-    node.file.write_text(text("f"))
-    assert node.plugins == ["f"]
-    assert node.configuration.current().plugins[0].source == str(node.file)
-    node.start("f")  # the same plugin, of another file
-    assert node.configuration.current().plugins[0].source == str(node.directory / "10.conf")
-    node.file.write_text(text("g"))
-    assert node.plugins == ["f"]
-
-
 def test_any_part_of_a_chain_of_links_may_change(node: Configured) -> None:
     for name in ("one", "two"):
         (node.root / name).mkdir()

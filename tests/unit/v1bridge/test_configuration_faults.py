@@ -132,23 +132,3 @@ def test_fault_that_cannot_be_explained_is_logged(
     assert node.logged() == [
         f"{KEPT}{node.directory}:1:1: (document): cannot be read: {type(error).__name__}: {error}"
     ]
-
-
-HUGE = {
-    "2,000 entries": text(*["a"] * 2_000, tpye=1),
-    "8,000 keys that are given twice": '{"version": "0.1", "plugins": [], ' + ", ".join(['"x-a": 1'] * 8_000) + "}",
-    "100,000 levels": "[" * 100_000,
-    "one type": text("a" * 1_000_000),
-}
-
-
-@pytest.mark.parametrize("content", HUGE.values(), ids=HUGE)
-def test_huge_file_is_explained_in_a_hundred_lines_at_most(node: Configured, content: str) -> None:
-    node.start("a")
-    node.spoil("20.conf", content)
-    assert node.plugins == ["a"]
-    lines = node.logged()
-    assert 1 <= len(lines) <= 101
-    assert all(f"{node.directory}/20.conf:" in line and len(line) < 1000 for line in lines)
-    if len(lines) == 101:
-        assert lines[-1].endswith("there are more faults; 100 are listed")

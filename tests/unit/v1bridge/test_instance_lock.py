@@ -85,12 +85,6 @@ def test_without_permission_it_goes_on_without(
     assert {line.levelname for line in caplog.records} == {"INFO"}
 
 
-def test_the_grace_is_longer_than_a_bridge_needs_for_its_end() -> None:
-    from nri.v1bridge.serving import LAST_CALLS
-
-    assert module.GRACE > LAST_CALLS
-
-
 @pytest.mark.parametrize(("pid", "user", "is_bridge"), [(4711, 0, True), (0, 0, True), (4711, 1234, False)])
 def test_a_bridge_whose_lock_was_removed_is_waited_for(
     path: Path,

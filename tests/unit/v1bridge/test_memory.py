@@ -16,7 +16,7 @@ from nri.config.entries import PluginEntry
 from nri.types.v1 import Result
 from nri.v1bridge import memory as module
 from nri.v1bridge.late import living
-from nri.v1bridge.memory import COLUMNS, CREATE, MOVES, REAPPLY, RELEASE, Had, Holding, Memory, Ran, Row, compare
+from nri.v1bridge.memory import COLUMNS, CREATE, MOVES, REAPPLY, Had, Holding, Memory, Ran, Row, compare
 from nri.v1bridge.requests import Subject
 from nri.v2 import api
 from tests.support.pods import container, pod
@@ -28,11 +28,6 @@ def test_the_page_has_the_table() -> None:
     header, *states = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
     assert header == ["state", *COLUMNS]
     assert {state: tuple(None if cell == "-" else cell for cell in cells) for state, *cells in states} == MOVES
-
-
-def test_a_move_that_the_table_does_not_have_is_a_bug() -> None:
-    with pytest.raises(AssertionError, match="id: new: succeeds"):
-        Row("id").move("succeeds")
 
 
 # The comparison
@@ -195,16 +190,6 @@ def test_another_life_of_an_id_is_another_container(memory: Memory) -> None:
     assert [each.type for each in memory.rows["1f92"].had] == ["b"]
 
 
-def test_what_was_resized_meanwhile_is_due(memory: Memory, record: str) -> None:
-    create(memory, subject(), ran("a"))
-    after = again(record)
-    after.synchronize([(subject(), "found")], {"1f92"})
-    assert not after.rows["1f92"].is_resized
-    resized = {"resources": {"cpu": {"shares": {"value": 1024}}}}
-    after.synchronize([(subject(linux=resized), "found")], {"1f92"})
-    assert after.rows["1f92"].is_resized
-
-
 def test_long_result_is_not_kept(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_RESULT", 10)
     assert create(memory, subject(), ran("a")).previous(PluginEntry(type="a", conf=1).key) is None
@@ -217,21 +202,6 @@ def test_the_oldest_beyond_the_limit_is_forgotten(
     for id_ in "xyz":
         create(memory, subject(id_), ran("a"))
     assert [*memory.rows] == [*again(record).rows] == ["y", "z"]
-
-
-def test_all_that_lack_a_plugin_are_counted_and_the_last_are_listed(
-    memory: Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "MAX_LISTED", 2)
-    for id_ in "xyz":
-        create(memory, subject(id_), ran("a", error=f"no {id_}", how="ignored"))
-    listed, counted = memory.lacking()
-    assert [(each["id"], each["why"]) for each in listed] == [
-        (id_, f"its failure is ignored: no {id_}") for id_ in "yz"
-    ]
-    by = {"plugin": "a", "state": "create", "cause": "ignored", "count": 3}
-    causes = dict.fromkeys(("failed", "refused", "missed", "unconfigured", "off"), 0) | {"ignored": 3}
-    assert counted == {"containers": 3, "causes": causes, "by": [by]}
 
 
 def test_first_reason_counts_and_one_for_all_only_without_others(memory: Memory) -> None:
@@ -320,17 +290,6 @@ def test_event_waits_for_the_worker(memory: Memory, what: str) -> None:
     assert steps == ["late", what]
 
 
-def test_delete_that_cannot_wait_runs_after_the_worker(memory: Memory) -> None:
-    (row,) = due(memory, "1f92")
-    assert take(memory, row)
-    steps: list[str] = []
-    assert not memory.withdraw("1f92", time.monotonic(), lambda: steps.append("delete"))
-    memory.ended(row, "fails", [])
-    assert row.then is not None
-    row.then()
-    assert steps == ["delete"]
-
-
 def test_what_was_withdrawn_or_disconnected_or_has_begun_is_not_taken(memory: Memory) -> None:
     one, two, three, four = due(memory, "one", "two", "three", "four")
     assert memory.withdraw("one", None, lambda: None)
@@ -365,26 +324,6 @@ def test_failure_of_what_does_not_hold_any_more_is_forgotten(memory: Memory) -> 
     assert row.had
     memory.judge(row, module.Verdict((), (), {"b"}, row.had), 7, reapplies=False)
     assert (row.had, row.lacks) == ([], {})
-
-
-def test_reapply_is_for_what_is_asked_for(memory: Memory) -> None:
-    row = create(memory, subject(), ran("a", "b"))
-    outdated = [module.Due(what, f"{what} 1", PluginEntry(type=what[0]), None) for what in (REAPPLY, RELEASE)]
-    memory.judge(row, module.Verdict(outdated, (), {"r"}, row.had), 1, reapplies=False)
-    assert row.state == "done"
-    assert memory.outdated() == [(row, each) for each in outdated]
-    memory.ask([])
-    assert row.state == "done"
-    memory.ask([(row, outdated[1])])
-    assert (row.state, row.asked) == ("due", frozenset("r"))
-
-
-def test_another_bridge_that_has_ended_is_heard(memory: Memory, record: str) -> None:
-    other = again(record)
-    create(other, subject(), ran("a"))
-    (row,) = due(memory, "1f92")
-    memory.reload(row)
-    assert [each.type for each in row.had] == ["a"]
 
 
 def test_many_threads_lose_nothing(memory: Memory, record: str) -> None:

@@ -137,16 +137,6 @@ def test_messages_with_little_make_requests_with_little() -> None:
     assert (request.pid, request.sandbox_id) == (2**32 - 1, "0000")
 
 
-def test_labels_are_the_pods_and_any_text_arrives_unchanged() -> None:
-    texts = ["", "a\nb\x00\x1b", 'q"uo\\te', "ü€😀"]
-    pod = api.PodSandbox(id="6efd", annotations=dict(zip(texts, texts, strict=True)), labels={"": texts[1], "a": "b"})
-    container = api.Container(id="1f92", labels={"io.kubernetes.container.name": "app"})
-    for made in (Subject(pod).request(State.CREATE), Subject(pod, container).request(State.CREATE)):
-        read = Request.from_json(made.to_json())
-        assert read.spec is not None
-        assert (read.spec.annotations, read.labels) == ({text: text for text in texts}, {"": texts[1], "a": "b"})
-
-
 # The pods that the bridge remembers, and how they complete a later event
 
 WHOLE: dict[str, Any] = {
@@ -244,14 +234,3 @@ def test_the_number_of_pods_is_bounded_and_the_oldest_goes_first(monkeypatch: py
     for number in range(6, 10):
         memory.resize(PodSandbox(id=str(number)), resources(number))
     assert [memory.resized(PodSandbox(id=id_)).HasField("linux") for id_ in "6789"] == [False, True, True, True]
-
-
-def test_resized_pod_has_its_latest_resources_once() -> None:
-    memory = knowing(PodSandbox(**WHOLE))
-    memory.resize(PodSandbox(id="6efd"), resources(7))
-    memory.resize(PodSandbox(id="6efd"), resources(8))
-    whole = memory.resized(PodSandbox(id="6efd"))
-    assert whole.linux.resources == resources(8)
-    assert whole.linux.cgroups_path == "/kubepods/6efd"
-    assert memory.resized(PodSandbox(id="6efd")) == PodSandbox(**WHOLE)
-    assert memory.complete(PodSandbox(id="6efd")) == PodSandbox(**WHOLE)

@@ -12,7 +12,6 @@ from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescript
 import nri
 from nri.v2 import api
 from nri.v2.api import adjustment_pb2, container_pb2, linux_pb2, optional_pb2, runtime_pb2
-from nri.v2.ttrpc import ttrpc_pb2
 
 ROOT = Path(nri.__file__).parents[1]
 FILES = [module.DESCRIPTOR for module in (adjustment_pb2, container_pb2, linux_pb2, optional_pb2, runtime_pb2)]
@@ -78,22 +77,6 @@ def test_api_has_all_of_them_under_their_plain_names() -> None:
     top = {*MESSAGES, *(name for name in ENUMS if "." not in name)}
     assert top | {"events"} == set(vars(api)["__all__"])
     assert {api.__dict__[name].DESCRIPTOR.full_name for name in top} == {f"{TABLE['package']}.{name}" for name in top}
-
-
-def test_ttrpc_has_these_fields_and_no_others() -> None:
-    messages = ttrpc_pb2.DESCRIPTOR.message_types_by_name
-    assert {name: fields(message) for name, message in messages.items()} == {
-        "Request": [
-            [1, "service", "string"],
-            [2, "method", "string"],
-            [3, "payload", "bytes"],
-            [4, "timeout_nano", "int64"],
-            [5, "metadata", "repeated nri.ttrpc.KeyValue"],
-        ],
-        "Response": [[1, "status", "nri.ttrpc.Status"], [2, "payload", "bytes"]],
-        "Status": [[1, "code", "int32"], [2, "message", "string"], [3, "details", "repeated google.protobuf.Any"]],
-        "KeyValue": [[1, "key", "string"], [2, "value", "string"]],
-    }
 
 
 def test_checked_in_modules_are_what_protoc_makes(tmp_path: Path) -> None:

@@ -113,21 +113,6 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-def test_launched_plugin_serves_its_socket_and_ends_with_it(start: Start) -> None:
-    ours, theirs = socket.socketpair()
-    environment = {NAME_VARIABLE: "launched", INDEX_VARIABLE: "07", SOCKET_VARIABLE: str(ours.detach())}
-    runner, thread, reasons = start(environment=environment, path="/nowhere")
-    runtime = Runtime(theirs)
-    runtime.start()
-    assert (runtime.registration.plugin_name, runtime.registration.plugin_idx) == ("launched", "07")
-    runtime.event(api.Event.RUN_POD_SANDBOX, api.RunPodSandboxRequest(pod={"id": "pod-1"}))
-    assert runner.plugin.pods == ["pod-1"]
-    runtime.close()
-    thread.join(SOON)
-    assert [str(reason) for reason in reasons] == ["the peer closed the connection"]
-    assert runner.runtime.name == "fake"
-
-
 def test_given_socket_goes_before_that_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = socket.socketpair()
     plugin = Plugin()

@@ -168,13 +168,3 @@ def test_closed_connection_ends_calls_and_waits_for_the_handler() -> None:
     assert errors == ["we have seen enough"] * 3
     with pytest.raises(NRIError, match=r"^we have seen enough$"):
         call(client, "Hang")
-
-
-def test_a_call_that_cannot_be_sent_is_not_pending() -> None:
-    def fail(stream: int, answer: Reply) -> None:
-        raise NRIError("gone")
-
-    client = client_of(fail)
-    with pytest.raises(NRIError, match=r"^gone$"):
-        call(client, "Echo")
-    assert client._pending == {}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from nri.v2 import frames as trunk
 from nri.v2.ttrpc import MAX_DATA, codec
 from nri.v2.ttrpc.codec import MessageDecoder, MessageFrame, Oversized
-from tests.support.go_reader import ConnectionOverError, GoReader
+from tests.support.go_reader import GoReader
 
 VECTORS = [
     (MessageFrame(1, codec.RESPONSE, 0, b""), bytes.fromhex("00000000 00000001 02 00")),
@@ -44,27 +44,6 @@ def test_any_messages_on_both_connections_are_read_by_a_go_peer(sizes: list[tupl
     ]
     wire = b"".join([trunk.encode(number, codec.encode(*message[:2], message.data)) for number, message in sent])
     assert GoReader().messages(wire) == sorted(sent, key=lambda item: [found[0] for found in sent].index(item[0]))
-
-
-@pytest.mark.parametrize(
-    ("frames", "why"),
-    [
-        ([5000], "cannot allocate memory: a frame of 5000 bytes, room for 4096"),
-        ([10, 8000], "cannot allocate memory: a frame of 8000 bytes, room for 4990"),
-        ([5010, 5010], "cannot allocate memory: a frame of 5010 bytes, room for 4096"),
-        ([19] * 264, "failed to queue payload for reading"),
-        ([4096, 904], "a message is not complete: the reader waits for ever"),
-    ],
-    ids=["one frame", "the rest and more", "two messages", "many frames", "half a message"],
-)
-def test_model_of_a_go_peer_fails_as_the_real_one_does(frames: list[int], why: str) -> None:
-    stream = codec.encode(1, codec.REQUEST, bytes(5000 - codec.HEADER.size if frames != [4096, 904] else 5000)) * 2
-    wire, at = b"", 0
-    for size in frames:
-        wire += trunk.HEADER.pack(1, size) + stream[at : at + size].ljust(size, b"\0")
-        at += size
-    with pytest.raises(ConnectionOverError, match=f"^{why}$"):
-        GoReader().messages(wire)
 
 
 def test_memory_is_taken_for_received_bytes_only() -> None:

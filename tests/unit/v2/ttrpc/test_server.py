@@ -204,15 +204,6 @@ def test_next_call_means_that_the_last_was_abandoned() -> None:
     assert found == [(3, False), (5, False)]
 
 
-def test_only_the_last_of_calls_at_once_begins() -> None:
-    found, wire = [], Wire()
-    server = RPCServer(wire, methods(Note=lambda request, call: found.append(call.is_abandoned)), one_at_a_time=True)
-    data = Request(service=SERVICE, method="Note").SerializeToString()
-    for job in server.receive(b"".join([codec.encode(stream, codec.REQUEST, data) for stream in (1, 3, 5)])):
-        job()
-    assert found == [True, True, False]
-
-
 @pytest.mark.parametrize("has_late", [False, True])
 def test_expired_call_reaches_a_handler_of_late_calls_alone(has_late: bool) -> None:
     served, wire = [], Wire()
