@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_PIECE = 4096
 _NEW = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 
 _LOG = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NOCTTY | os.O_NONBLOCK
@@ -53,12 +54,18 @@ def read_regular(path: str, limit: int) -> tuple[bytes, os.stat_result]:
     :raises UnfitFileError: it is no regular file, or longer.
     :raises OSError: it cannot be read.
     """
-    _require_regular(path, os.stat(path).st_mode)  # before opening: the error for a socket does not name its kind
-    fd = os.open(path, _READ)
-    with open(fd, "rb") as file:
-        status = os.fstat(fd)
+    try:
+        fd = os.open(path, _READ)
+    except OSError:
+        _require_regular(path, os.stat(path).st_mode)  # the error for a socket does not name its kind
+        raise
+    try:
+        status, data = os.fstat(fd), b""
         _require_regular(path, status.st_mode)
-        data = file.read(limit + 1)
+        while len(data) <= limit and (piece := os.read(fd, min(limit, max(status.st_size, _PIECE)) + 1)):
+            data += piece
+    finally:
+        os.close(fd)
     if len(data) > limit:
         raise UnfitFileError(errno.EFBIG, f"found more than {limit} bytes, expected fewer", path)
     return data, status

@@ -11,8 +11,10 @@ from unittest import mock
 
 from fuzz.targets import split
 from nri.cgroups import CgroupError, knobs
+from nri.cgroups.cpuset import Numbers
 from nri.cgroups.knob_table import TABLE, find
-from nri.cgroups.knob_values import DefaultWeight, Numbers, Quotas
+from nri.cgroups.knob_values import DefaultWeight
+from nri.cgroups.quota import Quotas
 
 NAMES = [*TABLE]
 CHOICES = len(NAMES)

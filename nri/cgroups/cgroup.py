@@ -12,20 +12,16 @@ from __future__ import annotations
 
 import os
 
-from . import cpuset, knobs, paths, quota, units
-from .cpulist import render
+from . import cpuset, knob, knobs, paths, quota, units
 from .errors import CgroupError, CpuListError, KnobValueError, quoted
 from .mounts import Mounts
 from .resolve import Place, Resolver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, TypeVar
+    from typing import Any
 
     from .quota import Quota
-
-    Answer = TypeVar("Answer")
 
 _HIERARCHIES = {
     "cpu": "cpu",
@@ -120,10 +116,9 @@ class Cgroup:
         :raises KnobValueError: no knob has this name.
         :raises CgroupError: the cgroup does not have the knob, or it holds something else than expected.
         """
-        from . import knob_access
+        from . import knob_table
 
-        knob = knob_access.find(name)
-        return knob_access.read(knob, self._place(_HIERARCHIES[knob.controller]))
+        return self._read(knob_table.find(name))
 
     def write(self, name: str, value: Any) -> Any:
         """Write a knob, by its name in cgroup v2, such as ``memory.high``; return the previous value.
@@ -138,12 +133,9 @@ class Cgroup:
         :raises CgroupError: the cgroup does not have the knob, or the kernel refused the value. The message names
             the file, the value, the kernel's answer, and what was written before that.
         """
-        from . import knob_access
+        from . import knob_table
 
-        knob = knob_access.find(name)
-        knob_access.check(knob, value)
-        place = self._place(_HIERARCHIES[knob.controller])
-        return knob_access.write(knob, place, value, lambda change: self._tell_unit(place, change))
+        return self._write(knob_table.find(name), value)
 
     def read_text(self, file: str) -> str:
         """Return the text of any file of the cgroup, such as ``memory.stat``, without blanks around it.
@@ -169,36 +161,26 @@ class Cgroup:
 
     def cpu_quota(self) -> Quota:
         """Return the CFS quota of this cgroup. The quotas of its ancestors, which apply as well, are not read."""
-        version, levels = self._levels("cpu")
-        return _tightest([quota.read(level, version) for level in levels])
+        return self._read(quota.CPU_MAX)  # type: ignore[no-any-return]
 
     def clear_cpu_quota(self) -> Quota:
         """Remove the CFS quota and return the previous one. Without a quota nothing is written.
 
         Call it on a pod before its container: until then the pod's quota limits the container anyway.
         """
-        version, levels = self._levels("cpu")
-        before = [quota.read(level, version) for level in levels]
-        as_unit = self._tell("cpu", units.Unit.clear_quota)
-        done = ""
-        for level, was in zip(levels, before, strict=True):  # the parent first: a child's quota may not exceed it
-            if was.quota_us is not None:
-                knobs.after(done, quota.clear, level, version)
-                done = f"the quota of {level} was cleared before that, it was {was}"
-        if as_unit is not None:
-            for level in levels:
-                if not quota.is_clear(level, version):
-                    raise CgroupError(f"{level} has a quota again right after it was cleared: expected none")
-            before.append(as_unit)
-        return _tightest(before)
+        return self._write(quota.CPU_MAX, quota.CLEAR)  # type: ignore[no-any-return]
 
     def cpus(self) -> frozenset[int]:
         """Return the CPUs that this cgroup was given. If empty, it has its parent's in v2, and no CPU in v1."""
-        return self._innermost(cpuset.own)
+        return self._read(cpuset.CPUS)  # type: ignore[no-any-return]
 
     def effective_cpus(self) -> frozenset[int]:
         """Return the CPUs that its processes may use; without any, those of the nearest ancestor that has some."""
-        return self._innermost(cpuset.effective) or self.parent_cpus()
+        place = self._place("cpuset")
+        version = place.mount.version
+        # In v1 those of the inner level are a subset of the outer one's.
+        found = [cpuset.effective(level, version) for level in reversed(place.levels(cpuset.KNOB))]
+        return next(filter(None, found), frozenset()) or self.parent_cpus()
 
     def parent_cpus(self) -> frozenset[int]:
         """Return the CPUs that the parent cgroup may use; without any, those of the nearest ancestor that has some.
@@ -220,20 +202,12 @@ class Cgroup:
 
         :raises CpuListError: there are no CPUs in the set.
         """
-        own = self.cpus()
-        # The effective ones count as well: crun's child may have these CPUs, and the scope above it fewer.
-        is_confined = own in (cpus, frozenset()) and self.effective_cpus() == cpus
-        if is_confined:  # a container may have made a child of that name: what is above it counts, too
-            version, levels = self._levels("cpuset")
-            is_confined = len(levels) == 1 or cpuset.effective(levels[0], version) <= cpus
-        if is_confined and own:
-            is_confined = self._tell("cpuset", units.Unit.cpus) in (None, cpus)
-        if not is_confined:
-            self.set_cpus(cpus)
-        return not is_confined
+        if not self.cpus() and self.effective_cpus() == cpus:
+            return False
+        return self.set_cpus(cpus) != cpus
 
-    def set_cpus(self, cpus: frozenset[int]) -> None:
-        """Confine the cgroup to these CPUs.
+    def set_cpus(self, cpus: frozenset[int]) -> frozenset[int]:
+        """Confine the cgroup to these CPUs; return those that it was given before.
 
         If a step fails for a scope with crun's child, the scope keeps the old and new CPUs at most.
 
@@ -241,14 +215,18 @@ class Cgroup:
         """
         if not cpus:
             raise CpuListError("no CPUs to confine a cgroup to: expected at least one")
-        told = self._tell("cpuset", lambda unit: unit.set_cpus(cpus))
-        version, levels = self._levels("cpuset")
-        scope = levels[0]
-        if told:
-            knobs.wait_for(f"{scope}/{cpuset.KNOB}")
-        cpuset.assign_all(version, levels, cpus)
-        if told is not None and (now := cpuset.own(scope, version)) != cpus:
-            raise CgroupError(f"{scope} has the CPUs {render(now)} right after it was given {render(cpus)}")
+        return self._write(cpuset.CPUS, cpus)  # type: ignore[no-any-return]
+
+    def _read(self, which: knob.Knob) -> Any:
+        return knob.read(which, self._place(_HIERARCHIES[which.controller]))
+
+    def _write(self, which: knob.Knob, value: Any) -> Any:
+        knob.check(which, value)
+        place = self._place(_HIERARCHIES[which.controller])
+        systemd = self._systemd
+        return knob.write(
+            which, place, value, lambda change: None if systemd is None else systemd.tell(place.host_path, change)
+        )
 
     def _place(self, hierarchy: str) -> Place:
         """Return this cgroup in the hierarchy of a controller, by its name in v1."""
@@ -259,16 +237,6 @@ class Cgroup:
         if path == "/":
             raise CgroupError(f"{place.directory} has no parent but the root cgroup, which is never touched")
         return Place(place.mount, path, self._resolver.subgroups)
-
-    def _tell(self, controller: str, change: Callable[[units.Unit], Answer]) -> Answer | None:
-        """Ask or change the unit that this cgroup is; None if it is no unit, or if systemd does not answer."""
-        place = self._place(controller)
-        if controller == "cpuset" and place.mount.version == 1:  # systemd leaves those alone
-            return None
-        return self._tell_unit(place, change)
-
-    def _tell_unit(self, place: Place, change: Callable[[units.Unit], Answer]) -> Answer | None:
-        return None if self._systemd is None else self._systemd.tell(place.host_path, change)
 
     def _any_file(self, file: str) -> str:
         """Return the path of a file, in the hierarchy that its name belongs to."""
@@ -282,23 +250,3 @@ class Cgroup:
 
     def _any_place(self) -> Place:
         return self._place(next(filter(self._resolver.mounts.serving, _HIERARCHIES.values()), "cpu"))
-
-    def _levels(self, controller: str) -> tuple[int, list[str]]:
-        """Return the hierarchy's version and the cgroup's directories, outer first: two if crun made a subgroup."""
-        place = self._place(controller)
-        return place.mount.version, place.levels(
-            quota.KNOB[place.mount.version] if controller == "cpu" else cpuset.KNOB
-        )
-
-    def _innermost(self, read: Callable[[str, int], frozenset[int]]) -> frozenset[int]:
-        """Return the CPUs of the inner level (in v1 a subset of the outer one's), or else of the outer one."""
-        version, levels = self._levels("cpuset")
-        return next((cpus for level in reversed(levels) if (cpus := read(level, version))), frozenset())
-
-
-def _tightest(quotas: list[Quota]) -> Quota:
-    tightest = quotas[0]
-    for candidate in quotas[1:]:
-        if candidate.is_tighter_than(tightest):
-            tightest = candidate
-    return tightest

@@ -5,6 +5,8 @@ subset of its parent's; a cpuset with processes cannot be empty) and ``admin-gui
 Interface Files": empty means the parent's; CPUs that the parent does not grant have no effect, without an error).
 """
 
+# ruff: noqa: D102 -- the base class describes the methods
+
 from __future__ import annotations
 
 import errno
@@ -12,6 +14,13 @@ import os
 
 from . import cpulist, knobs
 from .errors import CgroupError, CpuListError, GoneError, quoted
+from .knob import SETS, File, Knob, Values
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .units import Unit
 
 KNOB = "cpuset.cpus"
 """The file that holds a cgroup's own CPUs, in both versions."""
@@ -21,6 +30,11 @@ MEMORY_NODES = "cpuset.mems"
 
 EFFECTIVE = {1: "cpuset.effective_cpus", 2: "cpuset.cpus.effective"}
 """The file that holds the CPUs in effect."""
+
+MAX_NODE = 1023
+"""The greatest memory node: MAX_NUMNODES is at most 1024 (CONFIG_NODES_SHIFT)."""
+
+NEEDS = "CONFIG_CPUSETS"
 
 MAX_NESTED = 2000
 """Cgroups below a container's that are read to be narrowed with it; a kubelet in a container has some hundred."""
@@ -148,3 +162,58 @@ def _parse(text: str, path: str) -> frozenset[int]:
         return cpulist.parse(text)
     except CpuListError as error:
         raise CgroupError(f"{path} holds {quoted(text)}: expected a CPU list such as '0-3,8'") from error
+
+
+class Numbers(Values):
+    """CPUs or memory nodes, as a frozenset of their numbers; the kernel's text is a list such as ``0-3,8``."""
+
+    __slots__ = ()
+
+    def __init__(self, kind: str, high: int) -> None:
+        super().__init__(0, high)
+        self.expected = f"a frozenset of {kind}, 0 to {high}"
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, frozenset) and all(map(super().accepts, value))
+
+    def parse(self, text: str) -> frozenset[int]:
+        return cpulist.parse(text)
+
+    def stored(self, value: frozenset[int]) -> frozenset[int]:
+        return value
+
+    def shown(self, value: frozenset[int]) -> str:
+        return _rendered(value)
+
+
+class SetFiles(File):
+    """The file of a cpuset's own CPUs or memory nodes."""
+
+    __slots__ = ("_version",)
+
+    def __init__(self, version: int, name: str, values: Numbers, told: str) -> None:
+        super().__init__(name, values, told if version == 2 else "")  # systemd leaves those of v1 alone
+        self._version = version
+
+    def read(self, directory: str) -> frozenset[int]:
+        return own(directory, self._version, self.name)
+
+    def tell(self, unit: Unit, value: frozenset[int]) -> bool:
+        return unit.set_numbers(self.told, value)
+
+    def write(self, knob: Knob, levels: list[str], before: list[Any], value: frozenset[int], done: str) -> None:
+        inherits = self._version == 2 and not before[-1]
+        if before[0] != value or not (inherits or before[-1] == value):
+            knobs.after(done, assign_all, self._version, levels, value, self.name)
+
+
+def _sets(name: str, kind: str, high: int, told: str) -> Knob:
+    values = Numbers(kind, high)
+    return Knob(name, SETS, values, NEEDS, v2=SetFiles(2, name, values, told), v1=SetFiles(1, name, values, told))
+
+
+CPUS = _sets(KNOB, "CPUs", cpulist.MAX_CPU, "AllowedCPUs")
+"""The knob of a cgroup's own CPUs."""
+
+MEMS = _sets(MEMORY_NODES, "memory nodes", MAX_NODE, "AllowedMemoryNodes")
+"""The knob of its own memory nodes."""

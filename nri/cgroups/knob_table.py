@@ -19,107 +19,20 @@ import errno
 import os
 
 from . import cpuset, knobs, quota
-from .cpulist import MAX_CPU
 from .errors import CgroupError, KnobValueError, described, quoted
+from .knob import BOTH, INNER, LIMIT, SCOPE, File, Knob, Values
 from .knob_values import (
     DefaultWeight,
     Flag,
-    Numbers,
-    Quotas,
-    Values,
     blkio_of_io_weight,
     io_weight_of_blkio,
     shares_of_weight,
     weight_of_shares,
 )
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-SCOPE, LIMIT, BOTH, SETS, INNER = "scope", "limit", "both", "sets", "inner"
-"""The level that is read and written where crun made a child of the scope.
-
-- ``scope``: the scope's. For what counts among siblings (weights), for all below (oom.group), and what is counted.
-- ``limit``: written to the scope, and to the child if it has a limit of its own; the tightest is read.
-- ``both``: written to both, since the child has only what it has itself (protections, boosts); the lesser is read.
-- ``sets``: as ``nri.cgroups.Cgroup.set_cpus`` and ``cpus`` do.
-- ``inner``: only read, from the child: what is in effect.
-"""
-
 PAGE = os.sysconf("SC_PAGE_SIZE")
-MAX_NODE = 1023
-"""The greatest memory node: MAX_NUMNODES is at most 1024 (CONFIG_NODES_SHIFT)."""
-
 MEMORY_V1, BOTH_V1 = "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"
 BFQ_V1 = "blkio.bfq.weight"
-
-
-class AbsentFileError(Exception):
-    """A file of a knob that the cgroup does not have; its path."""
-
-
-def text_of(path: str) -> str:
-    """Return the text of a file in a cgroup. Raise AbsentFileError if the cgroup does not have it."""
-    text = knobs.read_optional(path)
-    if text is None:
-        raise AbsentFileError(path)
-    return text
-
-
-class File:
-    """A file in which a version of the hierarchy has a knob; its subclasses are knobs with several.
-
-    :param told: the property of a unit of systemd's that has the same; "" for none.
-    :param hints: the reasons for the kernel's errors, by errno.
-    """
-
-    __slots__ = ("hints", "name", "told", "values")
-
-    def __init__(self, name: str, values: Values, told: str = "", hints: Mapping[int, str] | None = None) -> None:
-        self.name, self.values, self.told, self.hints = name, values, told, hints or {}
-
-    def names(self) -> tuple[str, ...]:
-        """Return the names of the files, for people."""
-        return (self.name,)
-
-    def read(self, directory: str) -> Any:
-        """Return the value in a cgroup. Raise AbsentFileError if the cgroup does not have the file."""
-        return self._parsed(directory, self.name, self.values)
-
-    def steps(self, directory: str, value: Any, before: Any) -> list[tuple[str, str]]:
-        """Return the files with the texts that are written to them, in order, for *value* in place of *before*."""
-        return [(self.name, self.values.word(value))]
-
-    def _parsed(self, directory: str, name: str, values: Values) -> Any:
-        text = text_of(f"{directory}/{name}")
-        try:
-            return values.parse(text)
-        except ValueError as error:
-            raise CgroupError(
-                f"{directory}/{name} holds {quoted(text)}: expected the kernel's text for {values.expected}"
-            ) from error
-
-
-class QuotaFiles(File):
-    """The CFS quota: one file in v2, two in v1; see ``nri.cgroups.quota``."""
-
-    __slots__ = ("_version",)
-
-    def __init__(self, version: int, values: Quotas) -> None:
-        super().__init__(quota.KNOB[version], values, "CPUQuotaPerSecUSec", quota.HINTS)
-        self._version = version
-
-    def names(self) -> tuple[str, ...]:
-        return (self.name,) if self._version == 2 else (self.name, quota.PERIOD_V1)
-
-    def read(self, directory: str) -> quota.Quota:
-        text_of(f"{directory}/{self.name}")
-        return quota.read(directory, self._version)
-
-    def steps(self, directory: str, value: quota.Quota, before: quota.Quota) -> list[tuple[str, str]]:
-        return quota.steps(self._version, value, before)
 
 
 class MemoryLimitV1(File):
@@ -167,41 +80,6 @@ class SwapLimitV1(File):
         return limit
 
 
-class Knob:
-    """One knob.
-
-    :ivar controller: its name in v2.
-    :ivar values: those that it takes.
-    :ivar level: which of a scope and crun's child is meant, such as ``LIMIT``.
-    :ivar files: where it is, by version of the hierarchy; a version without it is missing.
-    :ivar needs: what a kernel must have for it.
-    :ivar can_be_written: False for what the kernel only shows.
-    """
-
-    __slots__ = ("can_be_written", "controller", "files", "level", "name", "needs", "values")
-
-    def __init__(
-        self,
-        name: str,
-        level: str,
-        values: Values,
-        needs: str,
-        *,
-        v1: File | str = "",
-        v2: File | None = None,
-        told: str = "",
-        hints: Mapping[int, str] | None = None,
-        can_be_written: bool = True,
-    ) -> None:
-        """Take a knob that v2 has in the file *name*; *v1* names a file with the same text, *told* v2's property."""
-        self.name, self.level, self.values, self.needs = name, level, values, needs
-        self.controller = name.partition(".")[0]
-        self.files = {2: v2 or File(name, values, told, hints)}
-        if v1:
-            self.files[1] = v1 if isinstance(v1, File) else File(v1, values, "", hints)
-        self.can_be_written = can_be_written
-
-
 _IDLE = {errno.EINVAL: "a cgroup whose cpu.idle is set has no weight"}
 _BURST = {
     errno.EINVAL: "cpu.max.burst may not be above the quota of cpu.max, nor the quota below it afterwards, also when "
@@ -212,12 +90,11 @@ _MEMORY_HINTS = {
     errno.EINVAL: f"in v1 {MEMORY_V1} may not be above {BOTH_V1}",
 }
 
-_FAIR, _MEMCG, _CPUSETS, _PIDS = "CONFIG_FAIR_GROUP_SCHED", "CONFIG_MEMCG", "CONFIG_CPUSETS", "CONFIG_CGROUP_PIDS"
+_FAIR, _MEMCG, _PIDS = "CONFIG_FAIR_GROUP_SCHED", "CONFIG_MEMCG", "CONFIG_CGROUP_PIDS"
 _BFQ = "CONFIG_BFQ_GROUP_IOSCHED and the module bfq"
 _BYTES, _BYTES_V1 = (Values(none=none, unit="a number of bytes", step=PAGE) for none in ("max", "-1"))
 _SHARES = Values(1, 10000, convert=(weight_of_shares, shares_of_weight))
 _TASKS = Values(0, 4194304, "max")
-_QUOTAS, _CPUS, _NODES = Quotas(), Numbers("CPUs", MAX_CPU), Numbers("memory nodes", MAX_NODE)
 _WEIGHT_V1 = DefaultWeight(1, 10000, (io_weight_of_blkio, blkio_of_io_weight))
 
 
@@ -233,7 +110,7 @@ TABLE = {
             hints=_IDLE,
             v1=File("cpu.shares", _SHARES, "CPUShares", _IDLE),
         ),
-        Knob("cpu.max", LIMIT, _QUOTAS, "CONFIG_CFS_BANDWIDTH", v2=QuotaFiles(2, _QUOTAS), v1=QuotaFiles(1, _QUOTAS)),
+        quota.CPU_MAX,
         Knob(
             "cpu.max.burst",
             BOTH,
@@ -250,10 +127,24 @@ TABLE = {
             "a kernel of Alibaba Cloud Linux or Anolis OS, with kernel.sched_group_identity_enabled",
             v1="cpu.bvt_warp_ns",
         ),
-        Knob("cpuset.cpus", SETS, _CPUS, _CPUSETS, v1=cpuset.KNOB, told="AllowedCPUs"),
-        Knob("cpuset.mems", SETS, _NODES, _CPUSETS, v1=cpuset.MEMORY_NODES, told="AllowedMemoryNodes"),
-        Knob("cpuset.cpus.effective", INNER, _CPUS, _CPUSETS, v1=cpuset.EFFECTIVE[1], can_be_written=False),
-        Knob("cpuset.mems.effective", INNER, _NODES, _CPUSETS, v1="cpuset.effective_mems", can_be_written=False),
+        cpuset.CPUS,
+        cpuset.MEMS,
+        Knob(
+            "cpuset.cpus.effective",
+            INNER,
+            cpuset.CPUS.values,
+            cpuset.NEEDS,
+            v1=cpuset.EFFECTIVE[1],
+            can_be_written=False,
+        ),
+        Knob(
+            "cpuset.mems.effective",
+            INNER,
+            cpuset.MEMS.values,
+            cpuset.NEEDS,
+            v1="cpuset.effective_mems",
+            can_be_written=False,
+        ),
         Knob("memory.min", BOTH, _BYTES, "Linux 4.18", told="MemoryMin"),
         Knob("memory.low", BOTH, _BYTES, _MEMCG, told="MemoryLow"),
         Knob("memory.high", LIMIT, _BYTES, _MEMCG, told="MemoryHigh"),

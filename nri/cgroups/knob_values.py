@@ -1,107 +1,19 @@
-"""The values of knobs: what a plugin reads and writes, and the kernel's words for it. No file is touched here.
+"""Values of the table's knobs beside plain numbers, and weights of cgroup v1 in those of v2.
 
-A text may hold what cannot be written, such as the weight 0 of a cgroup with ``cpu.idle``: ``parse`` is more lenient
-than ``accepts``.
+No file is touched here.
 """
 
 # ruff: noqa: D102 -- the base class describes the methods
 
 from __future__ import annotations
 
-from . import cpulist
-from .quota import MAX_QUOTA_US, Quota
+from .knob import Values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
-    Conversion = tuple[Callable[[int], int], Callable[[int], int]]
-
-MOST = 2**63 - 1
-"""LONG_MAX: v1 shows "no limit" as the greatest multiple of a page that is not above."""
-
-
-def number(word: str) -> int:
-    """Return a decimal number of the kernel's, which may be negative. Raise ValueError for any other text."""
-    digits = word.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit()) or len(digits) > 20:  # 64 bits have at most 20 digits
-        raise ValueError(word)
-    return int(word)
-
-
-class Values:
-    """The values of a knob; this one has any whole number from *low* to *high*, or None if *none* is a word.
-
-    :param none: the kernel's word for no limit.
-    :param step: of how many the kernel stores whole multiples, rounded down.
-    :param convert: from the file's number to the value, and back: for v1.
-    :ivar expected: the values that a plugin may write, for people.
-    """
-
-    __slots__ = ("_from_file", "_high", "_low", "_none", "_step", "_to_file", "expected")
-
-    def __init__(
-        self,
-        low: int = 0,
-        high: int = MOST,
-        none: str = "",
-        unit: str = "a number",
-        *,
-        step: int = 1,
-        convert: Conversion = (int, int),
-    ) -> None:
-        shown = "2**63 - 1" if high == MOST else high
-        self.expected = f"{unit} from {low} to {shown}" + (", or None for no limit" if none else "")
-        self._low, self._high, self._none, self._step = low, high, none, step
-        self._from_file, self._to_file = convert
-
-    def accepts(self, value: Any) -> bool:
-        """Return whether a plugin may write this value."""
-        if value is None:
-            return bool(self._none)
-        return type(value) is int and self._low <= value <= self._high  # True is an int, too
-
-    def parse(self, text: str) -> Any:
-        """Return the value in the text of a file; raise ValueError if it has anything else."""
-        if self._none and text == self._none:
-            return None
-        value = number(text)
-        if value < min(self._low, 0):
-            raise ValueError(text)
-        if self._none and value // self._step >= MOST // self._step:
-            return None
-        return self._from_file(value)
-
-    def word(self, value: Any) -> str:
-        """Return the kernel's word for a value."""
-        return self._none if value is None else str(self._to_file(value))
-
-    def stored(self, value: Any) -> Any:
-        """Return the value that the kernel makes of one."""
-        return None if value is None else self._from_file(self._to_file(value)) // self._step * self._step
-
-    def in_file(self, value: int) -> int:
-        """Return the number that is written for a value."""
-        return self._to_file(value)
-
-    def same(self, now: Any, value: Any) -> bool:
-        """Return whether the kernel would store the same for both values."""
-        return bool(self.stored(now) == self.stored(value))
-
-    def kept(self, now: Any, value: Any) -> bool:
-        """Return whether *now* is what became of a value that was written, and told systemd."""
-        return self.same(now, value)
-
-    def limits(self, value: Any) -> bool:
-        """Return whether a value is a limit."""
-        return value is not None
-
-    def tightest(self, one: Any, other: Any) -> Any:
-        """Return the one of two values that limits more."""
-        if one is None or other is None:
-            return other if one is None else one
-        return min(one, other)
+    from .knob import Conversion
 
 
 class Flag(Values):
@@ -126,55 +38,6 @@ class Flag(Values):
 
     def stored(self, value: bool) -> bool:
         return value
-
-
-class Numbers(Values):
-    """CPUs or memory nodes, as a frozenset of their numbers; the kernel's text is a list such as ``0-3,8``."""
-
-    __slots__ = ()
-
-    def __init__(self, kind: str, high: int) -> None:
-        super().__init__(0, high)
-        self.expected = f"a frozenset of {kind}, 0 to {high}"
-
-    def accepts(self, value: Any) -> bool:
-        return isinstance(value, frozenset) and all(map(super().accepts, value))
-
-    def parse(self, text: str) -> frozenset[int]:
-        return cpulist.parse(text)
-
-    def stored(self, value: frozenset[int]) -> frozenset[int]:
-        return value
-
-
-class Quotas(Values):
-    """A CFS quota and its period, as a ``nri.cgroups.Quota``; ``nri.cgroups.quota`` has its files."""
-
-    __slots__ = ("_period",)
-
-    def __init__(self) -> None:
-        super().__init__(1000, MAX_QUOTA_US, "max")
-        self._period = Values(1000, 1_000_000)  # min_cfs_quota_period, max_cfs_quota_period, kernel/sched/core.c
-        self.expected = "a Quota of 1000 µs or more, or of None for no limit, in a period of 1000 to 1000000 µs"
-
-    def accepts(self, value: Any) -> bool:
-        return isinstance(value, Quota) and self._period.accepts(value.period_us) and super().accepts(value.quota_us)
-
-    def stored(self, value: Quota | None) -> Quota | None:
-        return value
-
-    def limits(self, value: Quota) -> bool:
-        return value.quota_us is not None
-
-    def kept(self, now: Quota, value: Quota) -> bool:
-        if now.quota_us is None or value.quota_us is None:
-            return now.quota_us is value.quota_us
-        # systemd may have written the same share of another period, rounded to microseconds.
-        difference = now.quota_us * value.period_us - value.quota_us * now.period_us
-        return abs(difference) <= now.period_us + value.period_us
-
-    def tightest(self, one: Quota, other: Quota) -> Quota:
-        return other if other.is_tighter_than(one) else one
 
 
 class DefaultWeight(Values):

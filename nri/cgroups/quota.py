@@ -5,12 +5,21 @@ and ``cpu.cfs_period_us``) and ``admin-guide/cgroup-v2.rst`` ("CPU Interface Fil
 ``$MAX $PERIOD``, where writing only a number or ``max`` keeps the period).
 """
 
+# ruff: noqa: D102 -- the base class describes the methods
+
 from __future__ import annotations
 
 import errno
 
-from . import knobs
 from .errors import CgroupError, quoted
+from .knob import LIMIT, File, Knob, Values, text_of
+from .units import INFINITY
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .units import Unit
 
 KNOB = {1: "cpu.cfs_quota_us", 2: "cpu.max"}
 """The file that holds the quota, by version of the hierarchy."""
@@ -19,15 +28,14 @@ _NONE = {1: "-1", 2: "max"}
 PERIOD_V1 = "cpu.cfs_period_us"
 """The file that holds the period in v1."""
 
-_ABSENT = {
-    1: "the kernel has no CFS quotas (CONFIG_CFS_BANDWIDTH), or this is no cpu cgroup",
-    2: "the cgroup.subtree_control of the parent lacks cpu; '+cpu' written there enables it",
-}
 # The reasons behind the errors of kernel/sched/core.c (tg_set_cfs_bandwidth).
-HINTS = {
+_HINTS = {
     errno.EINVAL: "a quota may not be below cpu.max.burst, which has to be lowered first; and in v1 a cgroup may not "
     "have more than its parent, nor less than its children",
 }
+
+_SECOND = 1_000_000  # microseconds
+_PERIOD = 100_000  # systemd's own, in microseconds
 
 MAX_QUOTA_US = 2**44 - 1
 """The kernel's max_cfs_runtime."""
@@ -64,45 +72,100 @@ class Quota:
         return other.quota_us is None or self.quota_us * other.period_us < other.quota_us * self.period_us
 
 
-def read(directory: str, version: int) -> Quota:
-    """Return the quota of the cgroup in *directory*."""
-    path = f"{directory}/{KNOB[version]}"
-    text = knobs.read(path, _ABSENT[version])
-    words = text.split()
-    if version == 1:
-        period_path = f"{directory}/{PERIOD_V1}"
-        words.append(knobs.read(period_path, _ABSENT[1]))
-    if len(words) != 2:
-        raise CgroupError(f"{path} holds {quoted(text)}: expected {_NONE[version]!r} or a number of microseconds")
-    quota = None if words[0] == _NONE[version] else _microseconds(words[0], path)
-    return Quota(quota, _microseconds(words[1], path if version == 2 else period_path))
+CLEAR = Quota(None, 100_000)
+"""No limit, in the period that there is."""
 
 
-def is_clear(directory: str, version: int) -> bool:
-    """Return whether the cgroup in *directory* has no quota."""
-    text = knobs.read(f"{directory}/{KNOB[version]}", _ABSENT[version])
-    return text.partition(" ")[0] == _NONE[version]
+class Quotas(Values):
+    """A CFS quota and its period, as a ``Quota``."""
+
+    __slots__ = ("_period",)
+
+    def __init__(self) -> None:
+        super().__init__(1000, MAX_QUOTA_US, "max")
+        self._period = Values(1000, 1_000_000)  # min_cfs_quota_period, max_cfs_quota_period, kernel/sched/core.c
+        self.expected = "a Quota of 1000 µs or more, or of None for no limit, in a period of 1000 to 1000000 µs"
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, Quota) and self._period.accepts(value.period_us) and super().accepts(value.quota_us)
+
+    def stored(self, value: Quota) -> Quota:
+        return value
+
+    def same(self, now: Quota, value: Quota) -> bool:
+        return now == value or (value is CLEAR and now.quota_us is None)
+
+    def shown(self, value: Quota) -> str:
+        return str(value)
+
+    def limits(self, value: Quota) -> bool:
+        return value.quota_us is not None
+
+    def kept(self, now: Quota, value: Quota) -> bool:
+        if now.quota_us is None or value.quota_us is None:
+            return now.quota_us is value.quota_us
+        # systemd may have written the same share of another period, rounded to microseconds.
+        difference = now.quota_us * value.period_us - value.quota_us * now.period_us
+        return abs(difference) <= now.period_us + value.period_us
+
+    def tightest(self, one: Quota, other: Quota) -> Quota:
+        return other if other.is_tighter_than(one) else one
 
 
-def clear(directory: str, version: int) -> None:
-    """Remove the quota of the cgroup in *directory*; the period stays."""
-    knobs.write(f"{directory}/{KNOB[version]}", _NONE[version], _ABSENT[version])
+class QuotaFiles(File):
+    """The files of the quota: one in v2, two in v1."""
 
+    __slots__ = ("_version",)
 
-def steps(version: int, quota: Quota, before: Quota) -> list[tuple[str, str]]:
-    """Return what is written to which files for this quota and period in place of *before*."""
-    word = _NONE[version] if quota.quota_us is None else str(quota.quota_us)
-    if version == 2:
-        return [(KNOB[2], f"{word} {quota.period_us}")]
-    writes = [(KNOB[1], word)]
-    if quota.period_us != before.period_us:
-        # In between there is the tighter one of both: v1 refuses more than the parent has.
-        is_first = quota.quota_us is not None and quota.period_us > before.period_us
-        writes.insert(0 if is_first else 1, (PERIOD_V1, str(quota.period_us)))
-    return writes
+    def __init__(self, version: int, values: Quotas) -> None:
+        super().__init__(KNOB[version], values, "CPUQuotaPerSecUSec", _HINTS)
+        self._version = version
+
+    def names(self) -> tuple[str, ...]:
+        return (self.name,) if self._version == 2 else (self.name, PERIOD_V1)
+
+    def read(self, directory: str) -> Quota:
+        path = period_path = f"{directory}/{self.name}"
+        text = text_of(path)
+        words = text.split()
+        if self._version == 1:
+            period_path = f"{directory}/{PERIOD_V1}"
+            words.append(text_of(period_path))
+        none = _NONE[self._version]
+        if len(words) != 2:
+            raise CgroupError(f"{path} holds {quoted(text)}: expected {none!r} or a number of microseconds")
+        limit = None if words[0] == none else _microseconds(words[0], path)
+        return Quota(limit, _microseconds(words[1], period_path))
+
+    def steps(self, directory: str, value: Quota, before: Quota) -> list[tuple[str, str]]:
+        period = before.period_us if value is CLEAR else value.period_us
+        word = _NONE[self._version] if value.quota_us is None else str(value.quota_us)
+        if self._version == 2:
+            return [(self.name, f"{word} {period}")]
+        writes = [(self.name, word)]
+        if period != before.period_us:
+            # In between there is the tighter one of both: v1 refuses more than the parent has.
+            is_first = value.quota_us is not None and period > before.period_us
+            writes.insert(0 if is_first else 1, (PERIOD_V1, str(period)))
+        return writes
+
+    def tell(self, unit: Unit, value: Quota) -> bool:
+        """Give the unit this quota per second, rounded up, and its period if that is not systemd's own."""
+        if value.quota_us is None:
+            return unit.set_number(self.told, INFINITY)
+        had_another = unit.set_number(self.told, -(-value.quota_us * _SECOND // value.period_us))
+        if value.period_us != _PERIOD:
+            had_another = unit.set_number("CPUQuotaPeriodUSec", value.period_us) or had_another
+        return had_another
 
 
 def _microseconds(word: str, path: str) -> int:
     if not (word.isascii() and word.isdigit()) or len(word) > 20 or int(word) == 0:  # 20 digits: 64 bits
         raise CgroupError(f"{path} holds {quoted(word)}: expected a number of microseconds greater than 0")
     return int(word)
+
+
+_QUOTAS = Quotas()
+_V1, _V2 = QuotaFiles(1, _QUOTAS), QuotaFiles(2, _QUOTAS)
+CPU_MAX = Knob("cpu.max", LIMIT, _QUOTAS, "CONFIG_CFS_BANDWIDTH", v1=_V1, v2=_V2)
+"""The knob of the quota."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 
 from .errors import UntoldError
-from .quota import Quota
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,8 +29,6 @@ RUN = "/run"
 INFINITY = 2**64 - 1
 """The number that stands for no limit in systemd's properties."""
 
-_SECOND = 1_000_000  # microseconds
-_PERIOD = 100_000  # systemd's own, in microseconds
 _INTERFACES = {".scope": "Scope", ".slice": "Slice"}
 
 
@@ -88,38 +85,6 @@ class Unit:
     def __init__(self, name: str, path: str, bus: Bus) -> None:
         self.name, self._path, self._bus = name, path, bus
         self._interface = f"org.freedesktop.systemd1.{_INTERFACES[os.path.splitext(name)[1]]}"
-
-    def quota(self) -> Quota:
-        """Return the CPU quota as the unit has it, per second."""
-        quota_us = self.number("CPUQuotaPerSecUSec")
-        return Quota(None if quota_us == INFINITY else quota_us, _SECOND)
-
-    def clear_quota(self) -> Quota:
-        """Give the unit no CPU quota, if it has one; return the one that it had."""
-        before = self.quota()
-        if before.quota_us is not None:
-            self._bus.set(self._path, "CPUQuotaPerSecUSec", INFINITY)
-        return before
-
-    def set_quota(self, quota: Quota) -> bool:
-        """Give the unit this quota per second, rounded up, and its period if that is not systemd's own.
-
-        :returns: whether it had another one.
-        """
-        if quota.quota_us is None:
-            return self.set_number("CPUQuotaPerSecUSec", INFINITY)
-        had_another = self.set_number("CPUQuotaPerSecUSec", -(-quota.quota_us * _SECOND // quota.period_us))
-        if quota.period_us != _PERIOD:
-            had_another = self.set_number("CPUQuotaPeriodUSec", quota.period_us) or had_another
-        return had_another
-
-    def cpus(self) -> frozenset[int]:
-        """Return the unit's AllowedCPUs; none if it has its parent's."""
-        return self.numbers("AllowedCPUs")
-
-    def set_cpus(self, cpus: frozenset[int]) -> bool:
-        """Give the unit these AllowedCPUs, if it has others; return whether it had others."""
-        return self.set_numbers("AllowedCPUs", cpus)
 
     def number(self, name: str) -> int:
         """Return a property that is a number; ``INFINITY`` is no limit, or for a weight none of its own."""

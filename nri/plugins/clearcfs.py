@@ -39,7 +39,7 @@ class ClearCFS(Plugin):
     releases = True
     grants = True
     acts_on = (State.CREATE, State.UPDATE)
-    uses = ("nri.cgroups.systemd_bus", "nri.cgroups.knob_access")
+    uses = ("nri.cgroups.systemd_bus", "nri.cgroups.knob_table")
 
     def invoke(self, request: Request, conf: ClearCFSConf) -> Result:
         """Clear the quota of a container of one of the classes; the metadata has the old quota, or why it did not."""

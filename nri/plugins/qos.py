@@ -123,7 +123,7 @@ class QoS(Plugin):
     releases = True
     grants = True
     acts_on = (State.SETUP, State.CREATE, State.RESIZE, State.UPDATE)
-    uses = ("nri.cgroups.systemd_bus", "nri.cgroups.knob_access")
+    uses = ("nri.cgroups.systemd_bus", "nri.cgroups.knob_table")
 
     def invoke(self, request: Request, conf: QoSConf) -> Result:
         """Do what the class, the batch resources and the annotations of a container ask for.

@@ -207,5 +207,8 @@ def stat_fields(pid: int | str) -> list[bytes]:
 
     :raises OSError: when the process does not exist.
     """
-    with open(f"/proc/{pid}/stat", "rb") as file:
-        return file.read().rpartition(b")")[2].split()
+    fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, 4096).rpartition(b")")[2].split()
+    finally:
+        os.close(fd)

@@ -10,8 +10,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from nri.cgroups import CpuListError, cpulist
+from nri.cgroups.knob import MOST
 from nri.cgroups.knob_table import PAGE
-from nri.cgroups.knob_values import MOST, weight_of_shares
+from nri.cgroups.knob_values import weight_of_shares
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -15,8 +15,10 @@ import os
 from typing import NoReturn
 
 from nri.cgroups import cpulist, quota
+from nri.cgroups.cpuset import Numbers
+from nri.cgroups.knob import number
 from nri.cgroups.knob_table import TABLE
-from nri.cgroups.knob_values import DefaultWeight, Numbers, number
+from nri.cgroups.knob_values import DefaultWeight
 from nri.testing.cgroup_files import UNLIMITED
 
 _VALUES = {
@@ -104,7 +106,7 @@ def _bandwidth(file: str, text: str, at: Surroundings) -> str:
 
 
 def _quota(at: Surroundings) -> quota.Quota:
-    return quota.read(at.directory, at.version)
+    return quota.CPU_MAX.files[at.version].read(at.directory)  # type: ignore[no-any-return]
 
 
 def _check_burst(burst: int, limit: quota.Quota) -> None:

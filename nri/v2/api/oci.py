@@ -9,7 +9,7 @@ entry; in a message its key, name, path or type has a mark. Source: pkg/api/help
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from google.protobuf.message import Message
@@ -147,6 +147,7 @@ class _Field:
     def __init__(self, field: Any) -> None:
         first, *more = field.name.split("_")
         self.name = field.name
+        self._one: Callable[[Any], Any]
         self.key = _KEYS.get(field.name) or first + "".join([word.capitalize() for word in more])
         self.of = field.message_type
         # The entry of a map is declared within its message, and nothing else is; to ask for options imports a module.
@@ -155,9 +156,13 @@ class _Field:
         if self.is_map:
             self.of = self.of.fields_by_name["value"].message_type
         self._is_optional = self.of is not None and self.of.name.startswith("Optional")
-        self._words = field.enum_type and {
-            number: word.name for number, word in field.enum_type.values_by_number.items()
-        }
+        words = field.enum_type and {number: word.name for number, word in field.enum_type.values_by_number.items()}
+        if self._is_optional:
+            self._one = _plain
+        elif self.of is not None:
+            self._one = _to_oci
+        else:
+            self._one = words.__getitem__ if words else lambda item: item
         is_one = field.message_type is None and not field.is_repeated
         kind = field.containing_type.name
         is_demanded = field.enum_type is not None or kind in _DEMANDED or f"{kind}.{self.name}" in _DEMANDED
@@ -179,18 +184,20 @@ class _Field:
             return {key: self._one(item[key]) for key in sorted(item)}
         return [self._one(each) for each in item] if self.is_list else self._one(item)
 
-    def _one(self, item: Any) -> Any:
-        if self._is_optional:
-            value = item.value
-            return value if isinstance(value, str | int) else [*value]
-        if self.of is not None:
-            return _to_oci(item)
-        return self._words[item] if self._words else item
+
+def _plain(optional: Any) -> Any:
+    value = optional.value
+    return value if isinstance(value, str | int) else [*value]
 
 
 @functools.cache
 def _fields(kind: Any) -> dict[str, _Field]:
     return {field.name: _Field(field) for field in kind.fields}
+
+
+@functools.cache
+def _has_demanded(kind: Any) -> bool:
+    return any(field.is_always for field in _fields(kind).values())
 
 
 def _from_oci(kind: Any, value: Mapping[str, Any]) -> dict[str, Any]:
@@ -205,6 +212,8 @@ def _to_oci(message: Message, *names: str) -> dict[str, Any]:
     """Return a message, or the fields of it with these names that are set."""
     fields = _fields(message.DESCRIPTOR)
     given = {field.name: item for field, item in message.ListFields()}
+    if not names and not _has_demanded(message.DESCRIPTOR):  # this order is that of the fields, too
+        return {fields[name].key: fields[name].in_oci(item) for name, item in given.items()}
     return {
         (field := fields[name]).key: field.in_oci(given[name] if name in given else getattr(message, name))
         for name in names or fields

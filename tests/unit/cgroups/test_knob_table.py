@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 
 from nri.cgroups import KnobValueError, Quota
 from nri.cgroups.cpulist import render
-from nri.cgroups.knob_access import check
+from nri.cgroups.cpuset import Numbers
+from nri.cgroups.knob import Values, check
 from nri.cgroups.knob_table import TABLE, find
-from nri.cgroups.knob_values import Flag, Numbers, Quotas, Values
+from nri.cgroups.knob_values import Flag
+from nri.cgroups.quota import Quotas
 
 QUOTAS = [Quota(999, 1000), Quota(1000, 999), Quota(1000, 1_000_001), Quota(2**44, 1000)]
 

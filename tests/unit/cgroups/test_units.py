@@ -8,6 +8,7 @@ import pytest
 
 from harness.fake_systemd import INFINITY, FakeSystemd
 from nri.cgroups import Cgroup, CgroupError, Quota, Systemd, knobs, systemd_bus
+from nri.cgroups.knob_table import TABLE
 from nri.cgroups.units import looks_like_unit
 from tests.unit.cgroups.trees import Tree
 
@@ -58,11 +59,11 @@ def test_a_quota_is_cleared_in_the_unit_and_in_the_file(tree: Tree, systemd: Fak
     unit["CPUQuotaPerSecUSec"] = 500_000
     tree.limit(CONTAINER, 50000)
     assert cgroup.clear_cpu_quota() == Quota(50_000, 100_000)
-    assert (unit["CPUQuotaPerSecUSec"], tree.get(CONTAINER, "cpu.max"), cgroup.untold) == (INFINITY, "max", "")
+    assert (unit["CPUQuotaPerSecUSec"], tree.get(CONTAINER, "cpu.max"), cgroup.untold) == (INFINITY, "max 100000", "")
     assert systemd.calls == ["GetUnitByControlGroup", "Get", "SetProperties"]
     unit["CPUQuotaPerSecUSec"] = 200_000  # of the unit only
     tree.put(CONTAINER, "cpu.max", "max 100000\n")
-    assert cgroup.clear_cpu_quota() == Quota(200_000, 1_000_000)
+    assert cgroup.clear_cpu_quota() == Quota(None, 100_000)  # its file's
     assert unit["CPUQuotaPerSecUSec"] == INFINITY
     systemd.calls.clear()
     assert cgroup.clear_cpu_quota().quota_us is None
@@ -136,7 +137,7 @@ def test_a_cgroup_that_is_no_unit_is_only_written(
     cgroup = look(tree, systemd.run, path)
     cgroup.clear_cpu_quota()
     cgroup.set_cpus(frozenset({1}))
-    assert (tree.get(path, "cpu.max"), systemd.calls, cgroup.untold) == ("max", calls, "")
+    assert (tree.get(path, "cpu.max"), systemd.calls, cgroup.untold) == ("max 100000", calls, "")
 
 
 def test_a_unit_is_a_scope_or_a_slice_below_slices() -> None:
@@ -169,7 +170,7 @@ def test_a_systemd_that_does_not_answer_leaves_the_files(
     tree.limit(CONTAINER, 50000)
     cgroup.clear_cpu_quota()
     cgroup.set_cpus(frozenset({1}))
-    assert tree.get(CONTAINER, "cpu.max") == "max"
+    assert tree.get(CONTAINER, "cpu.max") == "max 100000"
     assert cgroup.cpus() == {1}
     assert reason in cgroup.untold
 
@@ -198,7 +199,7 @@ def test_without_systemd_files_are_written_and_the_metadata_has_the_reason(tree:
         tree.limit(CONTAINER, 50000)
         cgroup = look(tree, tmp_path / "run")
         assert cgroup.clear_cpu_quota() == Quota(50_000, 100_000)
-        assert tree.get(CONTAINER, "cpu.max") == "max"
+        assert tree.get(CONTAINER, "cpu.max") == "max 100000"
         assert reason in cgroup.untold
 
 
@@ -208,9 +209,9 @@ def test_a_value_that_does_not_stay_is_an_error(
     tree.limit(CONTAINER, 50000)
     tree.put(CONTAINER, "cpuset.cpus", "0-3\n")
     monkeypatch.setattr(knobs, "write", lambda *_: None)
-    with pytest.raises(CgroupError, match="has a quota again right after it was cleared: expected none"):
+    with pytest.raises(CgroupError, match=r"cpu.max has 50000/100000 right after it was given max/100000"):
         cgroup.clear_cpu_quota()
-    with pytest.raises(CgroupError, match="has the CPUs 0-3 right after it was given 1"):
+    with pytest.raises(CgroupError, match=r"cpuset.cpus has 0-3 right after it was given 1: expected"):
         cgroup.set_cpus(frozenset({1}))
     with pytest.raises(CgroupError, match=r"high has None right after it was given 4096: expected that it stays"):
         cgroup.write("memory.high", 4096)
@@ -271,7 +272,8 @@ def test_other_period_is_a_property_too(
     assert systemd.properties[SCOPE]["CPUQuotaPeriodUSec"] == 30000
     unit = Systemd(str(systemd.run)).tell(CONTAINER, lambda unit: unit)
     assert unit is not None
-    assert [unit.set_quota(Quota(quota, 30000)) for quota in (10000, 20000, 20000)] == [False, True, False]
+    file = TABLE["cpu.max"].files[2]
+    assert [file.tell(unit, Quota(quota, 30000)) for quota in (10000, 20000, 20000)] == [False, True, False]
     cgroup.write("cpu.max", Quota(10000, 30000))
     cgroup.write("cpu.max", Quota(None, 30000))
     assert systemd.properties[SCOPE]["CPUQuotaPerSecUSec"] == INFINITY

@@ -1,11 +1,12 @@
 """clearcfs: which quotas it clears, what it says about it, and what it refuses."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.fake_systemd import FakeSystemd
-from nri.cgroups import CgroupError, quota, systemd_bus
+from nri.cgroups import CgroupError, knobs, systemd_bus
 from nri.plugins.clearcfs import ClearCFS
 from nri.testing import CgroupTree, Pod, invoke
 from tests.unit.plugins.running import CONTAINER, KINDS, POD, PluginNode
@@ -141,14 +142,14 @@ def test_hostile_or_missing_cgroups_path_is_refused(v2: PluginNode) -> None:
 
 
 def test_failed_second_write_reports_the_first(node: PluginNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    real_clear = quota.clear
+    real_write = knobs.write_all
 
-    def clear(directory: str, version: int) -> None:
+    def write(directory: str, *arguments: Any) -> None:
         if directory.endswith("/redis"):
             raise CgroupError(f"cannot write to {directory}")
-        real_clear(directory, version)
+        real_write(directory, *arguments)
 
-    monkeypatch.setattr(quota, "clear", clear)
+    monkeypatch.setattr(knobs, "write_all", write)
     assert node.error({"pod": True}, annotations=LS) == (
         f"cannot write to {cpu(node, CONTAINER)}; the quota of its pod was cleared before that, it was 200000/50000"
     )

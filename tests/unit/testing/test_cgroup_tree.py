@@ -112,7 +112,7 @@ def test_a_pod_has_its_sandbox_and_all_its_containers() -> None:
         for name in ("sandbox", "web", "sidecar", "other/pod", "other/sandbox", "other/web"):
             assert tree.get(f"{name}/cgroup.type") == "domain"
         of(other.containers[0]).clear_cpu_quota()
-        assert tree.written == {"other/web/cpu.max": "max"}
+        assert tree.written == {"other/web/cpu.max": "max 100000"}
         assert tree.get("other/web/cpu.max") == "max 100000"
 
 

@@ -177,7 +177,7 @@ class Setting(Plugin):
         if step in ("again", "always"):
             cgroup = find(request.spec.cgroups_path)
             if step == "always" or cgroup.cpus() != {1}:
-                cgroup.set_cpus(frozenset({1}))
+                cgroup.write_text("cpuset.cpus", "1")
         if step == "grow":
             return request.new_result(self.type, adjust={"env": {"N": str(self.creates)}})
         return request.new_result(self.type, error="gone" if step == "error" else "")
