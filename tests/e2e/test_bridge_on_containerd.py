@@ -3,7 +3,6 @@
 import json
 import threading
 from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from harness.containerd import cgroups
 from harness.containerd.bridged import configure, create, log, prepared, script
 from harness.containerd.cri import Cri
-from harness.containerd.enclosure import CommandFailedError
 from harness.containerd.instance import Containerd, Release
 from tests.e2e import hang, live
 from tests.e2e.standin import StandIn
@@ -74,24 +72,6 @@ def test_plugin_of_conf_json_runs_once_for_a_pod(fresh_containerd: Containerd, t
     ]
 
 
-def test_a_launched_bridge_is_well_and_says_what_it_did_to_a_pod(fresh_containerd: Containerd) -> None:
-    def status(*words: str) -> str:
-        try:
-            return fresh_containerd.enclosure.run("/opt/nri/lib/nri", "status", *words)
-        except CommandFailedError as error:
-            return error.stdout
-
-    configure(fresh_containerd, {"type": "clearcfs"})
-    with fresh_containerd.cri() as cri:
-        pod = cri.run_pod("web", annotations={"qos.class": "ls"})
-        cri.start(create(cri, pod))
-        until(lambda: status("--check").startswith("well: connected to containerd "), "a bridge that is well")
-        page = status()
-        assert max(len(line) for line in page.splitlines()) <= 80
-        assert "StartContainer" in page
-        until(lambda: '"quota":"50000/100000"' in "".join(status("--pod", "default/web").split()))
-
-
 def test_hanging_plugin_is_killed_in_time(containerd_v2: Release, installed: Path, tmp_path: Path) -> None:
     with (
         Containerd(release=containerd_v2, prepare=prepared(installed), request_timeout=2) as containerd,
@@ -121,35 +101,3 @@ def test_the_setup_state_may_move_a_containers_cgroup(containerd: Containerd, cr
 
     assert cgroups.processes(moved)
     assert cgroups.knob(moved, "cpu.cfs_quota_us") == "50000"
-
-
-def test_a_plugin_runs_for_what_its_condition_names(containerd: Containerd, cri: Cri, tmp_path: Path) -> None:
-    conditions: dict[str, dict[str, Any]] = {
-        "namespace": {"namespaces": ["sh*"]},
-        "other-namespace": {"namespaces": ["kube-*"]},
-        "sandbox": {"sandbox": True},
-        "label": {"labels": {"app": {"equals": "web"}}, "sandbox": False},
-        "annotation": {"annotations": {"team": {"pattern": "a*"}}},
-        "handler": {"runtimeHandler": ["kata*"]},
-        "default-handler": {"runtimeHandler": [""]},
-    }
-    kept = {name: StandIn(containerd.enclosure.opt_nri / "bin", name, tmp_path / name) for name in conditions}
-    configure(containerd, *[{"type": name, "when": when} for name, when in conditions.items()])
-
-    pod = cri.run_pod("web", namespace="shop", labels={"app": "web"}, annotations={"team": "alpha"})
-    container = create(cri, pod)
-    cri.start(container)
-    cri.stop(container)
-    cri.stop_pod(pod)
-
-    of_pod, of_container = [("create", pod), ("delete", pod)], [("create", container), ("delete", container)]
-    both = [of_pod[0], *of_container, of_pod[1]]
-    assert {name: [(r["state"], r["id"]) for r in keeper.requests()] for name, keeper in kept.items()} == {
-        "namespace": both,
-        "other-namespace": [],
-        "sandbox": of_pod,
-        "label": of_container,
-        "annotation": both,
-        "handler": [],
-        "default-handler": both,
-    }

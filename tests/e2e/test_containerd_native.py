@@ -83,20 +83,6 @@ def test_requests_have_the_keys_and_values_of_the_recorded_ones(node: NativeNode
     assert for_container["spec"]["resources"]["cpu"] == {"shares": 512, "quota": 50_000, "period": 100_000}
 
 
-def test_error_of_a_plugin_refuses_the_container(node: NativeNode) -> None:
-    pod = node.run_pod()
-    container = node.cri.create_container(pod, "app", image=image.NAME, command=image.FOREVER)
-    node.plugin.fail_with("nope")
-
-    with pytest.raises(grpc.RpcError) as refused:
-        node.cri.start(container)
-
-    assert refused.value.details() == "nri invoke: plugin: standin: nope"
-    status = node.cri.status(container)
-    assert (status.state, status.reason) == (EXITED, "StartError")
-    assert [r["state"] for r in node.plugin.requests()] == ["create", "create", "delete"]
-
-
 def test_a_plugins_error_does_not_keep_a_pod_from_stopping(node: NativeNode) -> None:
     pod = node.run_pod()
     container = node.run_container(pod)

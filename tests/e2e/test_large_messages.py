@@ -10,7 +10,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from harness.containerd.bridged import configure, connected, create, log, outside, prepared, script
+from harness.containerd.bridged import configure, connected, create, log, outside, prepared
 from harness.containerd.instance import Containerd, Release
 from tests.e2e import beside
 from tests.e2e.standin import StandIn
@@ -18,8 +18,6 @@ from tests.support.waiting import until
 
 pytestmark = pytest.mark.runtime
 
-SIZES = (4_000, 4_100, 5_000, 100_000)
-SIGNS = ("x", "é", "€", "𝄞")
 ADJUSTING = """
 from nri.v2 import api, stub
 
@@ -36,33 +34,6 @@ class Adjusting(stub.V2Plugin):
 
 stub.run(Adjusting())
 """
-
-
-def test_an_error_of_any_length_refuses_its_container(
-    containerd_v2: Release, installed: Path, tmp_path: Path
-) -> None:
-    with Containerd(release=containerd_v2, prepare=prepared(installed)) as containerd, containerd.cri() as cri:
-        keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
-        answer = containerd.enclosure.root / "answer"
-        script(containerd, "failing", f"exec cat {answer}")
-        expected = []
-        for number, (size, sign) in enumerate([(size, sign) for size in SIZES for sign in SIGNS]):
-            configure(containerd)
-            pod = cri.run_pod(f"refused-{number}")
-            container = create(cri, pod)
-            error = sign * (size // len(sign.encode())) + "."
-            answer.write_text(json.dumps({"plugin": "failing", "version": "0.1", "error": error}, ensure_ascii=False))
-            configure(containerd, {"type": "failing"})
-            with pytest.raises(grpc.RpcError) as refused:
-                cri.start(container)
-            assert f"nri v0.1: plugin failing: {sign * 900}" in refused.value.details()
-            assert cri.status(container).state != 1  # not running
-            configure(containerd, {"type": "keeper"})
-            expected.append(cri.run_pod(f"next-{number}"))
-        asked = [r["id"] for r in keeper.requests() if r["state"] == "create" and not r.get("late")]
-        assert asked == expected  # the plugin is new each time, and comes late to what runs
-        assert log(containerd).count("serving containerd") == 1
-        assert "disconnected" not in log(containerd)
 
 
 def test_v2_adjustments_and_errors_of_any_length_take_effect(containerd_v2: Release, tmp_path: Path) -> None:

@@ -70,20 +70,6 @@ def test_the_conf_names_the_runtimes_where_they_are_installed(installed: Path) -
         assert name in engine["runtime_supports_json"]
 
 
-@both
-def test_a_plugin_hears_of_every_step(podman: Podman, plugin: StandIn) -> None:
-    container = podman.run("-d", "--annotation", "qos.class=ls")
-    podman("pause", container)
-    podman("unpause", container)
-    podman("update", "--cpus", "0.7", container)
-    assert podman("exec", container, "/bin/echo", "hello") == "hello\n"
-    podman.remove(container)
-    expected = ["setup", "create", "pause", "resume", "resize", "update", "delete"]
-    assert plugin.states(container) == expected
-    assert all(each["spec"]["annotations"]["qos.class"] == "ls" for each in plugin.requests())
-    assert plugin.requests()[5]["spec"]["resources"]["cpu"]["quota"] == 70_000
-
-
 def test_foreground_container_keeps_its_streams_and_exit_status(podman: Podman, plugin: StandIn) -> None:
     plugin.answer_with("setup", {"adjust": {"env": {"FROM": "plugin"}}})
     with pytest.raises(CommandFailedError) as ended:
@@ -112,18 +98,6 @@ def test_restarted_container_gets_its_plugins_again(podman: Podman, plugin: Stan
     assert podman("exec", container, "/bin/cat", "/proc/1/environ").split("\0").count("FROM=plugin") == 1
     podman.remove(container)
     assert plugin.states(container) == ["setup", "create", "delete"] * 2
-
-
-@both
-def test_the_samples_confine_a_container(podman: Podman, two_cpus: None) -> None:
-    podman.node.configure({"type": "konfine", "conf": {"systemReserved": [0]}}, {"type": "clearcfs"})
-    container = podman.run("-d", "--annotation", "qos.class=ls")
-    cgroup = f"{podman.node.cgroup_parent}/libpod-{container}"
-    if podman.runtime == "nri-crun":
-        cgroup += "/container" if cgroups.directory("cpu", f"{cgroup}/container").exists() else ""
-    assert cgroups.knob(cgroup, "cpuset.cpus") == unreserved()
-    assert cgroups.knob(cgroup, "cpu.cfs_quota_us") == "-1"
-    podman.remove(container)
 
 
 def test_a_pod_of_podman(podman: Podman, plugin: StandIn) -> None:
@@ -176,15 +150,6 @@ def test_ls_container_has_no_quota_and_no_reserved_cpu(hooked: Podman, tmp_path:
     assert cgroups.knob(cgroup, "cpuset.cpus") == unreserved()
     hooked.remove(container)
     assert [(each["state"], each["id"]) for each in kept.requests()] == [("create", container), ("delete", container)]
-
-
-def test_samples_ignore_the_class_and_keep_the_reserved_cpu(hooked: Podman, installed: Path, two_cpus: None) -> None:
-    for file in (installed / "etc/nri/resource.d").iterdir():
-        (hooked.node.etc_nri / "resource.d" / file.name).write_text(file.read_text())
-    container, cgroup = run(hooked)
-    assert cgroups.knob(cgroup, "cpu.cfs_quota_us") == "50000"
-    assert "0" not in cgroups.knob(cgroup, "cpuset.cpus")
-    hooked.remove(container)
 
 
 def hook_of(node: Enclosure, *words: str, timeout: int = 10) -> None:

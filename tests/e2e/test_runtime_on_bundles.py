@@ -123,19 +123,6 @@ def test_without_plugins_it_is_the_real_runtime(runtime: OCIRuntime) -> None:
     assert runtime.enclosure.run(runtime.program, "--version") == runtime.enclosure.run(real(runtime), "--version")
 
 
-@both
-def test_a_container_is_deleted_once(runtime: OCIRuntime, plugin: StandIn) -> None:
-    web = run_web(runtime)
-    with pytest.raises(CommandFailedError):
-        runtime.delete(web)  # it runs
-    runtime.delete(web, force=True)
-    try:
-        runtime.delete(web, force=True)
-    except CommandFailedError as error:
-        assert real(runtime) in error.stderr or "exist" in error.stderr
-    assert plugin.states("web") == ["setup", "create", "delete"]
-
-
 def test_a_failing_delete_deletes_the_container(runtime: OCIRuntime, plugin: StandIn) -> None:
     web = run_web(runtime)
     plugin.fail_with("busy")
@@ -205,14 +192,6 @@ def test_plugins_change_the_limits_of_an_update(runtime: OCIRuntime, plugin: Sta
     assert plugin.requests()[-1]["spec"]["resources"] == {"cpu": {"quota": 90_000, "period": 100_000}}
 
 
-def test_an_update_of_another_container_that_fails_refuses(runtime: OCIRuntime, plugin: StandIn) -> None:
-    plugin.answer_with("setup", {"updates": [{"id": "nobody", "resources": {"cpu": {"quota": 20_000}}}]})
-    with pytest.raises(CommandFailedError) as refused:
-        runtime.create(runtime.bundle("web"))
-    assert "updates: container nobody: " in refused.value.stderr
-    assert runtime.ids() == []
-
-
 # Refusals
 
 
@@ -257,15 +236,6 @@ def test_a_pause_that_a_plugin_does_not_like_stays(runtime: OCIRuntime, plugin: 
     assert runtime.state(web)["status"] == "running"
 
 
-def test_an_id_that_is_taken_does_not_cost_the_other_its_plugins(runtime: OCIRuntime, plugin: StandIn) -> None:
-    web = run_web(runtime)
-    for command in ("create", "run"):
-        with pytest.raises(CommandFailedError):
-            call(runtime, command, "--bundle", web.path, "web")
-    assert "delete" not in plugin.states("web")
-    assert runtime.state(web)["status"] == "running"
-
-
 @both
 def test_a_plugin_that_hangs_is_killed_in_time(runtime: OCIRuntime) -> None:
     hang(runtime.enclosure)
@@ -278,20 +248,6 @@ def test_a_plugin_that_hangs_is_killed_in_time(runtime: OCIRuntime) -> None:
 
 
 # Broken configurations
-
-
-def test_broken_configuration_leaves_the_last_valid_one_in_use(runtime: OCIRuntime, plugin: StandIn) -> None:
-    web = run_web(runtime)
-    runtime.enclosure.configure({"type": "standin", "timeout": "soon"})
-    other = runtime.bundle("other")
-    runtime.create(other)
-    assert plugin.requests()[-1]["id"] == "other"
-    update(runtime, quota=70_000)
-    runtime.delete(other, force=True)
-    call(runtime, "pause", "web")
-    call(runtime, "resume", "web")
-    runtime.delete(web, force=True)
-    assert runtime.ids() == []
 
 
 def test_configuration_that_was_never_valid_refuses_creates(runtime: OCIRuntime, plugin: StandIn) -> None:

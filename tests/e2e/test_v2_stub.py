@@ -10,14 +10,12 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
 from harness.containerd.bridged import SOCKET, create, knob
 from harness.containerd.instance import Containerd, Release
 from nri.v2 import api, stub
-from nri.v2.api.runtimes import nri_version
 from nri.v2.stub.plugin import HANDLERS
 from tests.e2e import live
 from tests.support.waiting import SOON, until
@@ -44,17 +42,6 @@ class Listening(stub.V2Plugin):
 
     def synchronize(self, pods: object, containers: object) -> None:
         self.is_synchronized.set()
-
-
-class Changing(Listening):
-    """Answers CreateContainer with an adjustment."""
-
-    def __init__(self, adjustment: api.ContainerAdjustment) -> None:
-        self.response = api.CreateContainerResponse(adjust=adjustment)
-        super().__init__(["CreateContainer"])
-
-    def create_container(self, request: Any, call: object) -> api.CreateContainerResponse:
-        return self.response
 
 
 @pytest.fixture
@@ -95,31 +82,6 @@ def test_only_the_chosen_events_arrive(bare: Containerd) -> None:
         until(lambda: "remove_pod_sandbox" in everything.arrived, "the end of the pod")
     assert choosing.arrived == ["create_container", "stop_container", "remove_pod_sandbox"]
     assert [each for each in everything.arrived if each in LIFE] == LIFE
-
-
-def test_later_plugins_can_remove_and_replace(bare: Containerd) -> None:
-    values = {"KEPT": "1", "GONE": "1", "LEVEL": "low"}
-    first = api.ContainerAdjustment(
-        env=[{"key": key, "value": value} for key, value in values.items()],
-        mounts=[{"destination": path, "type": "tmpfs", "source": "tmpfs"} for path in ("/gone", "/kept")],
-    )
-    second = api.ContainerAdjustment(
-        env=[{"key": "-GONE"}, {"key": "-LEVEL"}, {"key": "LEVEL", "value": "high"}],
-        mounts=[{"destination": "-/gone"}, {"destination": "-/dev/shm"}],
-    )
-    with connected(bare, "10", Changing(first)), connected(bare, "20", Changing(second)), bare.cri() as cri:
-        container = create(cri, cri.run_pod("web"))
-        cri.start(container)
-        process = bare.process_of(container)
-        environment = (process / "environ").read_text().split("\0")
-        mounts = [line.split()[4] for line in (process / "mountinfo").read_text().splitlines()]
-    assert {"KEPT=1", "LEVEL=high"} <= set(environment)
-    assert not [each for each in environment if each.startswith("GONE") or each == "LEVEL=low"]
-    assert "/kept" in mounts
-    assert "/dev" in mounts
-    assert "/gone" not in mounts
-    passes_removals_on = nri_version("containerd", ".".join(map(str, bare.release.version))) >= (0, 7)
-    assert ("/dev/shm" in mounts) != passes_removals_on  # a mount of the container's own
 
 
 def test_an_update_that_nothing_asked_for_reaches_the_container(bare: Containerd) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pytest
 
 from nri.adaptation import AdaptationError, Exchange, Runtime
-from nri.adaptation.store import MAX_PART, parts
+from nri.adaptation.store import MAX_PART
 from nri.v2 import api, stub
 from nri.v2.ttrpc import MAX_DATA, StatusError
 from tests.support.v2_plugin import Plugin, container, pod
@@ -146,17 +146,6 @@ def test_eight_objects_that_are_longer_than_a_message_fail_as_in_nri(count: int,
         ):
             Plugin().connect(runtime)
         assert runtime.plugins == []
-
-
-@pytest.mark.parametrize(("pods", "containers"), [(0, 0), (1, 0), (0, 1), (9, 40), (40, 1), (1, 200), (33, 33)])
-def test_parts_have_everything_once_and_in_order(pods: int, containers: int) -> None:
-    of_pods = [api.PodSandbox(id=f"{number}" + "x" * 1000) for number in range(pods)]
-    of_containers = [api.Container(id=f"{number}" + "x" * 1000) for number in range(containers)]
-    made = [*parts(of_pods, of_containers, limit=9000)]
-    assert [part.more for part in made] == [True] * (len(made) - 1) + [False]
-    assert [pod for part in made for pod in part.pods] == of_pods
-    assert [item for part in made for item in part.containers] == of_containers
-    assert all(part.ByteSize() <= 9000 for part in made)
 
 
 def test_one_that_does_not_get_synchronized_in_time_is_out() -> None:

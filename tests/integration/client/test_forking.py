@@ -130,18 +130,3 @@ RECORDED = [
     for name in ("1.6.20-native.container-create", "1.7.24-adapter.container-delete")
 ]
 BROKEN = '{"version": "0.1", "state": 7}'
-
-
-@pytest.mark.parametrize("plugin", PLUGINS)
-def test_output_is_that_of_a_new_process(plugin: str, tmp_path: Path) -> None:
-    script = tmp_path / plugin
-    script.write_text(
-        f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom nri.plugins.{plugin} import main\nmain()\n"
-    )
-    recorded = [json.dumps(json.loads(path.read_text()) | {"conf": CONF.get(plugin)}) for path in RECORDED]
-    for request in (BROKEN, *recorded):
-        own, new = forked(script, stdin=request), started(script, request)
-        for outcome in (own, new):
-            outcome["stderr"] = TIME.sub("", outcome["stderr"])
-        assert {key: own[key] for key in new} == new, request
-        assert new["stdout"] or new["stderr"]

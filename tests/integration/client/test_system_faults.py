@@ -93,30 +93,6 @@ def test_failing_call_is_named(
     assert re.fullmatch(expected, error)
 
 
-@pytest.mark.parametrize("nth", [0, 1])
-def test_pipe_that_cannot_be_moved_leaves_no_descriptor(monkeypatch: pytest.MonkeyPatch, nth: int) -> None:
-    import fcntl
-
-    ends: list[int] = []
-
-    class Low(Failing):
-        """Says of a pipe's ends that they are low: no test may close its runner's own."""
-
-        def min(self, pair: tuple[int, int]) -> int:
-            ends.extend(pair)
-            return 0
-
-    low = Low(fcntl, "fcntl", errno.EMFILE, nth=nth)
-    before = open_fds()
-    monkeypatch.setitem(sys.modules, "fcntl", low)
-    monkeypatch.setattr(spawn, "min", low.min, raising=False)
-    with pytest.raises(OSError, match="Too many open files"):
-        spawn.pipe()
-    assert low.failed == 1
-    assert len(ends) == 2
-    assert open_fds() == before
-
-
 # Limits and signals of a whole process
 
 

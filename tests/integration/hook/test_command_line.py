@@ -49,38 +49,6 @@ def test_invalid_command_line_is_explained_with_status_2(host: Host) -> None:
     assert b"Usage: nri hook" in done.stderr
 
 
-EDITOR = """
-import os, sys
-
-class Editor:
-    '''Moves the configuration away when it is first opened, and back when the directory is listed again.'''
-
-    begun = ended = False
-
-    def see(self, event, arguments):
-        name = os.path.basename(str(arguments[0])) if arguments else ""
-        if event == "open" and name == "10-test.conf" and not self.begun:
-            self.begun = True
-            os.rename({conf!r} + "/10-test.conf", {root!r} + "/away")
-        elif self.begun and not self.ended and event == "os.listdir":
-            self.ended = True
-            os.rename({root!r} + "/away", {conf!r} + "/10-test.conf")
-
-sys.addaudithook(Editor().see)
-"""
-
-
-def test_hook_runs_plugins_during_an_edit(host: Host) -> None:
-    """tests/unit/config/test_loading.py has other edits."""
-    host.install("noop")
-    host.configure(plugin("noop", ["stderr", "it ran\n"]))
-    host.bundle(OCI_CONFIG)
-    code = EDITOR.format(conf=str(host.conf), root=str(host.root))
-    done = nri(host, "hook", "create", *host.options, stdin=host.state(), code=code)
-    assert (done.returncode, done.stderr) == (0, b"nri: noop: it ran\n")
-    assert not (host.root / "away").exists()
-
-
 @pytest.mark.parametrize("words", [["create"], ["create", "--"]], ids=" ".join)
 def test_missing_stdin_is_reported(host: Host, words: list[str]) -> None:
     host.configure(plugin("noop"))

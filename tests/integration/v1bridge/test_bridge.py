@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from nri.v1bridge.memory import Ran
-from nri.v1bridge.requests import Subject
 from nri.v2 import api
 from nri.v2.ttrpc import Code, StatusError
 from tests.support.host import Host, plugin
@@ -123,15 +121,6 @@ def test_errors_name_the_plugin_as_the_configuration_does(host: Host, node: Node
 def test_last_cgroups_path_counts_as_it_is(host: Host, node: Node, path: str) -> None:
     mover(host, "/first", path, "")
     assert node.create() == path
-
-
-def test_cgroups_path_is_ignored_after_the_creation(host: Host, node: Node) -> None:
-    mover(host, "/../bad")
-    setup = Ran("setup", [], lambda entry: (entry.key, entry.document))
-    node.bridge.chains.memory.note(Subject(pod(), container(pid=0)), setup, ["mover0"])
-    node.start()
-    node.update()
-    node.stop()
 
 
 # A pod that is resized as a whole

@@ -78,25 +78,6 @@ def test_changed_conf_is_counted_and_reapplied_when_asked_for(host: Host, bridge
     assert reapply(bridge).stdout == "nothing is due\n"
 
 
-def test_next_bridge_knows_the_older_configuration(host: Host, bridge: BridgeProcess) -> None:
-    host.configure(keeper(bridge, "one", 1))
-    runtime = bridge.connect()
-    start_container(runtime)
-    assert wait_until(lambda: document(bridge)["lateCreates"]["succeeded"] == 1)  # the sandbox
-    bridge.kill()
-    runtime.close()
-    host.configure(keeper(bridge, "two", 1))
-    bridge.connect(container(state=RUNNING))
-    assert wait_until(lambda: outdated(bridge) == [("one", 0, 2)])
-    assert reapply(bridge).status == 0
-    deletes = [(kept["id"], kept["release"]) for kept in bridge.node.kept if kept["state"] == "delete"]
-    assert sorted(deletes) == [("1f92", True), ("6efd", True)]
-    bridge.kill()
-    bridge.connect(container(state=RUNNING))
-    assert wait_until(lambda: document(bridge)["runtime"]["synchronized"])
-    assert outdated(bridge) == []
-
-
 def test_option_reapplies_each_change(host: Host, bridge: BridgeProcess) -> None:
     bridge.changes["reapply"] = True
     host.configure(keeper(bridge, "one", 1))
@@ -183,21 +164,6 @@ def test_wrong_question_is_answered_with_what_is_right(host: Host, bridge: Bridg
 # Failures that are over
 
 
-def test_ignored_failure_is_made_up_for_when_the_executable_changes(host: Host, bridge: BridgeProcess) -> None:
-    """A rollback from a broken plugin."""
-    entry = plugin("one", failure_policy="ignore")
-    host.script("one", "#!/bin/sh\nexit 3\n")
-    host.configure(entry)
-    runtime = bridge.connect()
-    start_container(runtime)
-    assert wait_until(lambda: document(bridge)["without"]["containers"] == 2)
-    assert "pods and containers without one: 2" in judge(document(bridge)).line
-    host.script("new", '#!/bin/sh\ncat >/dev/null\necho \'{"plugin": "one", "version": "0.1"}\'\n')
-    (host.bin / "new").rename(host.bin / "one")
-    assert wait_until(lambda: document(bridge)["without"]["containers"] == 0)
-    assert wait_until(lambda: judge(document(bridge)).code == 0)
-
-
 def test_executable_that_is_replaced_while_it_fails_is_another_one(host: Host, bridge: BridgeProcess) -> None:
     host.script("new", '#!/bin/sh\ncat >/dev/null\necho \'{"plugin": "one", "version": "0.1"}\'\n')
     host.script("one", f"#!/bin/sh\nmv {host.bin}/new {host.bin}/one\nexit 3\n")
@@ -249,17 +215,6 @@ def test_missed_update_is_made_up_for(host: Host, bridge: BridgeProcess) -> None
     (update,) = [kept for kept in bridge.node.kept if kept["state"] == "update"]
     assert update["spec"]["resources"]["cpu"]["shares"] == 2048
     assert update["prevResult"]["plugin"] == "one"
-
-
-def test_second_life_of_an_id_has_had_nothing(host: Host, bridge: BridgeProcess) -> None:
-    host.configure(bridge.node.keeper())
-    runtime = bridge.connect()
-    start_container(runtime)
-    bridge.kill()
-    runtime.close()
-    bridge.connect(container(state=RUNNING, pid=4713))
-    assert wait_until(lambda: bridge.node.steps.count(("create", "1f92")) == 2)
-    assert "prevResult" not in bridge.node.kept[-1]
 
 
 def test_all_containers_without_setup_are_counted(host: Host, node: Node) -> None:

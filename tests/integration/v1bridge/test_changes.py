@@ -65,22 +65,6 @@ def test_plugin_sees_the_changes_of_those_before_it(host: Host, node: Node) -> N
     assert seen["extensions"] == {"adjust": 1}
 
 
-def test_requests_of_older_states_are_as_before(host: Host, node: Node) -> None:
-    host.configure(node.keeper())
-    node.live()
-    for seen in node.kept:
-        assert "extensions" not in seen
-        assert not {"process", "mounts", "hooks", "linux"} & set(seen["spec"])
-
-
-def test_changes_come_in_answer_to_their_states_alone(host: Host, node: Node) -> None:
-    host.configure(asking(host, "a", "update", value={"env": {"A": "1"}}))
-    with pytest.raises(StatusError, match="found it in answer to create, which this host cannot apply"):
-        node.start()
-    with pytest.raises(StatusError, match="expected it in answer to setup alone"):
-        node.stop()
-
-
 def test_a_resize_shows_the_new_limits_and_can_change_them(host: Host, node: Node) -> None:
     updates = [
         {"id": "1f92", "resources": {"cpu": {"quota": 5}}},

@@ -134,17 +134,6 @@ def test_create_that_a_kill_cut_off_is_served_late(host: Host, bridge: BridgePro
     assert bridge.node.kept[0]["late"] is True
 
 
-def test_refused_container_is_not_on_record(host: Host, bridge: BridgeProcess) -> None:
-    host.configure(plugin("missing"))
-    runtime = connected(bridge)
-    with pytest.raises(StatusError):
-        start_container(runtime)
-    host.configure(bridge.node.keeper())
-    runtime.close()
-    connected(bridge, containers=[RUNNING])
-    assert has_steps(bridge, OF_CONTAINER)
-
-
 def test_failed_late_create_is_tried_again_and_then_listed(host: Host, bridge: BridgeProcess) -> None:
     host.configure(bridge.node.keeper("keeper", ["error", "no such device"]))
     runtime = connected(bridge, pod(), containers=[RUNNING])
@@ -235,16 +224,6 @@ def test_late_create_that_has_not_begun_is_found_again(host: Host, bridge: Bridg
     assert has_steps(bridge, OF_POD, OF_CONTAINER)
 
 
-def test_late_creates_do_not_begin_when_the_connection_has_ended(host: Host, node: Node) -> None:
-    host.configure(node.keeper())
-    node.runtime()
-    node.bridge.synchronize([pod()], [])
-    node.bridge.disconnected()
-    node.bridge.idle()
-    assert node.bridge.chains.wait_until_idle(SOON)
-    assert node.steps == []
-
-
 # Without late creates, plugins, or a valid configuration
 
 
@@ -256,16 +235,6 @@ def test_late_creates_that_are_off_run_nothing_and_are_counted(host: Host, bridg
     start_container(runtime)
     assert bridge.node.steps == [OF_CONTAINER]
     assert recorded(host, "1f92")
-
-
-def test_plugin_that_is_configured_later_runs_for_what_runs(host: Host, bridge: BridgeProcess) -> None:
-    host.configure()
-    runtime = connected(bridge, pod(), containers=[RUNNING])
-    start_container(runtime)
-    assert bridge.node.steps == []
-    host.configure(bridge.node.keeper())
-    assert has_steps(bridge, OF_POD, OF_CONTAINER)
-    assert [request["late"] for request in bridge.node.kept] == [True, True]
 
 
 def test_containers_wait_for_a_valid_configuration(host: Host, bridge: BridgeProcess) -> None:
@@ -286,18 +255,6 @@ def test_containers_wait_for_a_valid_configuration(host: Host, bridge: BridgePro
     expected = [("create", id_) for id_ in ("1f92", "6efd", "c2", "idle")]
     assert wait_until(lambda: sorted(bridge.node.steps) == expected)
     assert wait_until(lambda: listed(bridge) == [])
-
-
-@pytest.mark.parametrize("is_on", [True, False])
-def test_sandbox_without_a_process_is_served_with_its_container(bridge: BridgeProcess, is_on: bool) -> None:
-    """CRI-O drops the sandbox's process where it needs none."""
-    bridge.changes["lateCreate"] = is_on
-    runtime = connected(bridge, pod(pid=0), containers=[container(state=CREATED)])
-    for _ in range(1 if is_on else 2):  # what follows the first start has been done before the second
-        start_container(runtime)
-    assert wait_until(lambda: len(bridge.node.steps) == 2)
-    late = {(request["id"], request.get("late", False)) for request in bridge.node.kept}
-    assert late == ({("1f92", False), ("6efd", True)} if is_on else {("1f92", False)})
 
 
 def test_late_creates_wait_for_the_end_of_an_edit(host: Host, bridge: BridgeProcess) -> None:

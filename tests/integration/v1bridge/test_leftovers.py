@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import threading
 from pathlib import Path
 
@@ -119,24 +118,6 @@ def test_killed_bridge_leaves_no_process_and_no_signal_ends_its_watchdog(
     assert not asking.is_alive()  # the runtime has seen that the bridge is gone
 
 
-def test_watchdog_in_a_shell_spares_the_session(host: Host, bridge: BridgeProcess) -> None:
-    host.configure(slow(host))
-    runtime = serve(bridge, "in a shell")
-    bystanders = [subprocess.Popen(["sleep", "1000"], process_group=group) for group in (None, 0)]
-    asking = in_background(runtime, "first")
-    assert wait_until((host.root / "begun").exists)
-    watchdog = watchdog_of(bridge)
-    bridge.signal(signal.SIGKILL)
-    bridge.wait()
-    assert wait_until(lambda: not is_running(watchdog))
-    asking.join(SOON)
-    assert host.processes() == []
-    for bystander in bystanders:  # and this test's own process is alive to say so
-        assert bystander.poll() is None
-        bystander.kill()
-        bystander.wait()
-
-
 def test_a_daemon_that_a_plugin_leaves_is_ended_and_reported(host: Host, bridge: BridgeProcess) -> None:
     pids = host.root / "pids"
     host.script("leaves", DAEMON.format(pids=pids))
@@ -148,23 +129,6 @@ def test_a_daemon_that_a_plugin_leaves_is_ended_and_reported(host: Host, bridge:
         assert wait_until(lambda: not os.path.exists(f"/proc/{daemon}"))  # noqa: B023 - reaped as well
         assert wait_until(lambda: bridge.log.count("killed a process that a plugin has left behind") >= number)  # noqa: B023
         pids.unlink()
-
-
-def test_child_of_a_running_plugin_is_spared(host: Host, bridge: BridgeProcess) -> None:
-    pids = host.root / "pids"
-    host.script("leaves", DAEMON.format(pids=pids))
-    host.configure(plugin("leaves"), slow(host))
-    runtime = serve(bridge, "launched")
-    asking = in_background(runtime, "first")
-    (daemon,) = pids_in(pids, 1)
-    assert wait_until((host.root / "begun").exists)
-    # Another event, without a plugin, that ends while the first is at work.
-    request = api.PostUpdateContainerRequest(pod=pod(), container=container())
-    runtime.event(api.Event.POST_UPDATE_CONTAINER, request, timeout=SOON)
-    assert is_running(daemon)
-    (host.root / "go").touch()
-    asking.join(SOON)
-    assert wait_until(lambda: not is_running(daemon))
 
 
 # The watchdog

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +15,7 @@ from nri.client import resident
 from nri.process import children, conversation
 from nri.v1bridge.runs import MARGIN
 from nri.v2.stub.session import ANSWER_EARLY
-from tests.integration.v1bridge.site import AMPLE, SHORT, Site, install
+from tests.integration.v1bridge.site import AMPLE, SHORT, Site
 from tests.support.host import Host
 from tests.support.processes import all_reaped, kill, open_fds
 from tests.support.waiting import wait_until
@@ -184,17 +183,6 @@ def serves_well(site: Site) -> None:
     site.configure()
 
 
-def test_plugin_may_close_its_stdin_unread(sites: Sites) -> None:
-    site = sites("foreign")
-    install(site.host, "foreign", reads=False)
-    site.configure()
-    for _ in range(3):
-        assert site.start(annotations={"large": "x" * (1 << 20)}) == ""
-    assert site.keeps_the_bridge()
-    site.install()
-    serves_well(site)
-
-
 def test_margin_of_the_bridge_is_enough_to_reap_a_killed_plugin() -> None:
     assert children.REAP_LATE < MARGIN - ANSWER_EARLY
 
@@ -249,26 +237,3 @@ def test_spoilt_file_is_named_at_once(sites: Sites, name: str, way: str) -> None
     site.install()
     assert site.start() == ""
     assert site.keeps_the_bridge()
-
-
-@pytest.mark.parametrize("way", ["cold", "warm", "foreign"])
-def test_replaced_plugin_ends_its_work(sites: Sites, way: str, tmp_path: Path) -> None:
-    site = sites(way)
-    site.make_ready()
-    site.configure(
-        f"note({str(tmp_path / 'begun')!r}, '')\n"
-        f"while not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.01)\n"
-        f"note({str(tmp_path / 'old')!r}, 'ended')"
-    )
-    with ThreadPoolExecutor(1) as threads:
-        error = threads.submit(site.start)
-        assert wait_until((tmp_path / "begun").exists)
-        text = f"#!/bin/sh\ncat >/dev/null\necho new >> {tmp_path}/new-ran\necho '{{}}'\n"
-        site.host.script("new", text).rename(site.host.bin / "rude")
-        (tmp_path / "go").touch()
-    assert error.result() == ""
-    assert (tmp_path / "old").read_text() == "ended\n"
-    assert site.start() == ""
-    assert (tmp_path / "new-ran").read_text() == "new\n"
-    site.install()
-    serves_well(site)

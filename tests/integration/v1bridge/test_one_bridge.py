@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from harness.processes import descendants
-from nri.config.entries import PluginEntry
-from tests.integration.v1bridge import site
 from tests.integration.v1bridge.bridge_process import COMMAND, BridgeProcess, start_container
 from tests.support.host import Host
 from tests.support.status_asking import status_of
@@ -71,34 +66,3 @@ def test_a_launched_one_serves_and_says_that_there_is_another(bridge: BridgeProc
     assert wait_until(lambda: "info the other bridge has ended\n" in second.log)
     launched.close()
     assert second.wait() == 0
-
-
-def test_plugins_do_not_inherit_the_lock(host: Host, bridge: BridgeProcess) -> None:
-    """A resident waits, another plugin runs: their descriptors are not the bridge's."""
-    site.install(host, "warm")
-    host.script("slow", f"#!/bin/sh\n: > {host.root}/begun\nexec sleep 1000\n")
-    host.configure(PluginEntry(type="rude"))
-    runtime = bridge.launch()
-    runtime.start(config=bridge.settings(pluginTimeout=1000))
-    # An event that is running would keep the resident from being started.
-    assert wait_until(lambda: start_container(runtime) is not None and len(host.processes()) >= 1)
-    host.configure(PluginEntry(type="rude"), PluginEntry(type="slow", timeout=1000))
-    threads = ThreadPoolExecutor(1)
-    lost = threads.submit(start_container, runtime)
-    assert wait_until((host.root / "begun").exists)
-    started = descendants(bridge.pid)
-    assert len(started) >= 3  # a watchdog, the resident, and the plugin
-    files = {os.path.basename(target) for each in started for target in open_files(each)}
-    assert "v1bridge.record" not in files
-    assert "v1bridge.record" in [os.path.basename(target) for target in open_files(bridge.pid)]
-    runtime.close()
-    threads.shutdown()
-    assert lost.exception() is not None
-    bridge.signal(signal.SIGKILL)
-
-
-def open_files(pid: int) -> list[str]:
-    try:
-        return [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
-    except OSError:
-        return []  # it has ended

@@ -24,7 +24,7 @@ from tests.integration.v1bridge.bridge_process import (
 from tests.support.host import Host, plugin
 from tests.support.pods import pod
 from tests.support.runtime import Runtime
-from tests.support.status_asking import ask, connected, rest_of, status_of
+from tests.support.status_asking import ask, status_of
 from tests.support.waiting import wait_until
 
 SECRETS = ("argument-s3cret", "environment-s3cret")
@@ -194,22 +194,6 @@ def test_broken_file_degrades_until_it_is_fixed(host: Host, bridge: BridgeProces
     assert status(bridge, "--json").json["configuration"]["faults"] == []
 
 
-def test_ways_to_start_plugins_are_shown(host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path) -> None:
-    host.script("foreign", "#!/bin/sh\necho '{}'\n")
-    answer = '{"version": "0.7", "resident": 1}'
-    host.script("ends", f"#!/bin/sh\n# nri.skel\n[ $1 = serve ] && exit 3\necho '{answer}'\n")
-    host.configure(bridge.node.keeper(resident=False), plugin("foreign"), plugin("ends"))
-    start_container(runtime)
-    assert wait_until(lambda: all(entry["resident"]["state"] != "starting" for entry in status_of(path)["plugins"]))
-    keeper, foreign, ends = status_of(path)["plugins"]
-    assert [entry["resident"]["state"] for entry in (keeper, foreign, ends)] == ["off", "off", "failed"]
-    assert foreign["resident"]["reason"] == "it was not built with nri.skel"
-    assert ends["resident"]["reason"] == "it ends while it is loaded"
-    assert ends["build"] == "0.7"
-    assert becomes(bridge, 0, "well: ")
-    assert "note: ends is started for each request: it ends while it is loaded" in status(bridge).stdout
-
-
 @pytest.mark.parametrize(("state", "event"), [("setup", create_container), ("create", start_container)])
 def test_failing_plugin_degrades_until_it_succeeds(
     host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path, state: str, event: Any
@@ -273,15 +257,6 @@ def test_check_on_the_node_proves_a_plugin_that_has_failed(
 
 
 # The socket
-
-
-def test_no_event_waits_for_readers(host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path) -> None:
-    keeping(host, bridge)
-    with connected(path) as one, connected(path):
-        one.sendall(b"\n")  # whose answer is not read; the other one sends nothing
-        start_container(runtime)
-        assert wait_until(lambda: status_of(path)["plugins"][0]["last"]["create"]["outcome"] == "ok")
-        assert json.loads(rest_of(one))["protocol"] == 1
 
 
 def described() -> list[dict[str, Any]]:

@@ -48,19 +48,6 @@ def test_hanging_plugin_is_an_error_before_the_deadline(host: Host, node: Node) 
         assert wait_until(lambda: not host.processes())
 
 
-def test_no_plugin_is_started_when_the_time_is_up(host: Host, node: Node) -> None:
-    host.configure(hang(host, failure_policy="ignore"), node.keeper("a"), node.keeper("b"))
-    with pytest.raises(StatusError) as refused:
-        node.start(SHORT)
-    assert refused.value.message == "nri v0.1: plugin a: not started: no time is left"
-    with pytest.raises(StatusError) as refused:
-        node.stop(SHORT)
-    assert refused.value.message == (
-        "nri v0.1: plugin a: not started: no time is left; plugin b: not started: no time is left"
-    )
-    assert node.kept == []
-
-
 def test_without_a_deadline_a_plugin_has_the_settings_time(host: Host) -> None:
     node = Node(host, plugin_timeout=0.3)
     host.configure(hang(host))

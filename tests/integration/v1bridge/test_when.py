@@ -12,13 +12,12 @@ import pytest
 
 from nri import adaptation
 from nri.client import resident
-from nri.v1bridge import Bridge, BridgeOptions, bridge, chains
+from nri.v1bridge import bridge, chains
 from nri.v2 import api
 from nri.v2.stub import RuntimeInfo
-from nri.v2.ttrpc import StatusError
 from tests.integration.v1bridge.site import Attached, entry, install, start_error
 from tests.support.host import Host, plugin
-from tests.support.node import Node, bridge_options, call
+from tests.support.node import Node, call
 from tests.support.pods import container, pod
 from tests.support.waiting import SOON, wait_until
 
@@ -198,33 +197,6 @@ def test_plugins_of_containerd_2_are_skipped_for_late_sandboxes(shared: Path, no
 
 
 # BridgeOptions that a runtime hands over
-
-
-def adopting(host: Host) -> Bridge:
-    bridge = Bridge(BridgeOptions(), lambda text: bridge_options(host, **json.loads(text or "{}")))
-    host.closing.append(bridge.close)
-    return bridge
-
-
-def test_settings_that_are_handed_over_count(host: Host, node: Node) -> None:
-    node.bridge = adopting(host)
-    host.configure(node.keeper("a", ["error", "no"]))
-    node.bridge.configure('{"failure_policy": "ignore"}', RuntimeInfo(name="fake", version="1"))
-    node.start()
-    node.bridge.configure("", RuntimeInfo(name="fake", version="1"))
-    with pytest.raises(StatusError):
-        node.start()
-
-
-def test_last_valid_configuration_outlives_the_runtime(host: Host, node: Node) -> None:
-    node.bridge = adopting(host)
-    node.bridge.configure("", RuntimeInfo(name="fake", version="1"))
-    host.configure(node.keeper())
-    node.run_pod()
-    host.configure_text("{")
-    node.bridge.configure('{"failure_policy": "ignore"}', RuntimeInfo(name="fake", version="1"))
-    node.start()
-    assert node.steps == [("create", "6efd"), ("create", "1f92")]
 
 
 def test_settings_of_the_command_line_win(host: Host, node: Node, caplog: pytest.LogCaptureFixture) -> None:

@@ -9,8 +9,6 @@ from tests.support.real_cgroups import Real
 
 pytestmark = [pytest.mark.runtime, pytest.mark.kernel_cgroups(cpuset=2)]
 
-BARE = f"{POD}/bare"
-
 
 @pytest.mark.kernel_cgroups(cpu=2)
 def test_clearcfs_changes_nothing_of_a_v2_pod_whose_container_has_no_cpu_controller(real: Real) -> None:

@@ -1,11 +1,8 @@
 """Documents that are nearly right, for hypothesis: see ``fuzz.documents``."""
 
-import copy
-from typing import Any
-
 from hypothesis import strategies as st
 
-from fuzz.documents import WORDS, changed
+from fuzz.documents import WORDS
 
 scalars = st.one_of(
     st.none(),
@@ -20,13 +17,3 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(WORDS), inner, max_size=3),
     max_leaves=6,
 )
-
-
-@st.composite
-def mutated(draw: st.DrawFn, documents: list[Any]) -> Any:
-    """One of ``documents``, changed up to three times."""
-    document = copy.deepcopy(draw(st.sampled_from(documents)))
-    random = draw(st.randoms(use_true_random=False))
-    for _ in range(draw(st.integers(0, 3))):
-        document = changed(document, random)
-    return document

@@ -103,14 +103,6 @@ def test_a_node_without_syslog_and_journal(cri: Cri) -> None:
         Path("/dev/log").symlink_to(target)
 
 
-def test_a_full_disk_of_the_log(cri: Cri) -> None:
-    Path("/var/log/small").mkdir(exist_ok=True)
-    small = mounted("-t", "tmpfs", "-o", "size=64k,mode=755", "tmpfs", at="/var/log/small")
-    with small, restarted(logFile="/var/log/small/nri.log"):
-        run("dd", "if=/dev/zero", "of=/var/log/small/filler", "bs=4k", status=1)
-        _serves(cri, "full")
-
-
 def test_a_clock_that_jumps(cri: Cri) -> None:
     for jump in ("+ 1 day", "- 2 days", "+ 1 day"):
         run("date", "--set", f"now {jump}")

@@ -18,10 +18,6 @@ def entries(pod: str) -> list[tuple[str, str]]:
     return [(each["PRIORITY"], each["MESSAGE"]) for each in found if f"/{pod}" in each["MESSAGE"]]
 
 
-def test_the_journal_of_a_launched_bridge_has_its_lines(cri: Cri) -> None:
-    _is_found(cri)
-
-
 def test_the_journal_of_a_bridge_as_a_unit_has_them_too(cri: Cri) -> None:
     with node.bridge_as_a_unit():
         _is_found(cri)

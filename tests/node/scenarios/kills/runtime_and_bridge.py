@@ -55,11 +55,6 @@ def test_a_kill_of_containerd(cri: Cri) -> None:
     _serves("after-kill")
 
 
-def test_a_kill_of_the_residents(cri: Cri) -> None:
-    processes.kill(processes.residents())
-    _serves("after-plugins")
-
-
 @pytest.mark.core
 def test_a_kill_of_a_registered_bridge_lasts_until_the_runtime_is_restarted(cri: Cri) -> None:
     processes.kill(processes.bridges())

@@ -71,12 +71,6 @@ def test_a_container(runtime: str) -> None:
     run("podman", "rm", "--force", "--time=0", f"a-{runtime}")
 
 
-@pytest.mark.parametrize("runtime", ["crun", "runc"])
-def test_a_container_of_another_class_keeps_its_quota(runtime: str) -> None:
-    run("podman", f"--runtime={runtime}", "run", "--detach", "--network=none", "--cpus=0.5", "--name=b", IMAGE)
-    assert (_directory("b") / "cpu.max").read_text() == "50000 100000\n"
-
-
 def test_a_pods_containers() -> None:
     run("podman", "pod", "create", "--name=pod", "--network=none")
     options = ["--detach", "--pod=pod", "--cpus=0.5", "--annotation=qos.class=ls", "--name=c"]

@@ -91,11 +91,3 @@ def test_the_runtime_of_the_conf_is_the_default() -> None:
     run("podman", "run", "--detach", "--network=none", "--name=b", IMAGE)
     assert _states() == ["setup", "create"]
     assert (_scope("b") / "cpuset.cpus").read_text() == "1-3\n"
-
-
-def test_a_pods_containers() -> None:
-    run("podman", "pod", "create", "--name=pod", "--network=none")
-    run("podman", "run", "--detach", "--pod=pod", "--cpus=0.5", "--annotation=qos.class=ls", "--name=c", IMAGE)
-    _confined("c")
-    run("podman", "pod", "rm", "--force", "--time=0", "pod")
-    assert sorted(_states()) == sorted(["setup", "create", "delete"] * 2)
