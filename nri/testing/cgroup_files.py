@@ -15,7 +15,7 @@ from nri.cgroups.knob_table import PAGE
 from nri.cgroups.knob_values import weight_of_shares
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 UNLIMITED = str(MOST // PAGE * PAGE)
 """The text of a file of v1 without a limit, in bytes."""
@@ -131,6 +131,22 @@ class CgroupFiles:
         """Set a knob."""
         write(self.file(path, knob), value)
 
+    def settle(self, machine: frozenset[int]) -> None:
+        """Write the CPUs in effect: in v2 a cgroup without usable ones has its parent's.
+
+        :param machine: the CPUs of the root.
+        """
+        top, knob = self.points["" if self.kind == "v2" else "cpuset"], "cpuset.effective_cpus"
+        if self.kind == "v2":
+            knob = "cpuset.cpus.effective"
+        above = {top: machine}
+        for directory, names, _ in os.walk(top):
+            for inner in [f"{directory}/{name}" for name in names]:
+                own, of_parent = _own(f"{inner}/cpuset.cpus"), above[directory]
+                above[inner] = (own & of_parent or of_parent) if self.kind == "v2" else own
+                if os.path.exists(f"{inner}/{knob}"):
+                    write(f"{inner}/{knob}", f"{cpulist.render(above[inner])}\n")
+
     def get(self, path: str, knob: str) -> str:
         """Return the value of a knob."""
         with open(self.file(path, knob), encoding="ascii") as file:
@@ -174,26 +190,6 @@ def files_of(resources: Mapping[str, Any], version: int) -> dict[str, str]:
         values["memory.limit_in_bytes"] = memory.get("limit")
     values["pids.max"] = pids.get("limit")
     return {knob: str(value) for knob, value in values.items() if value}
-
-
-def effective_cpus(files: CgroupFiles, kind: str, machine: frozenset[int]) -> Iterator[tuple[str, frozenset[int]]]:
-    """Yield each file with the CPUs in effect, and the CPUs: in v2 a cgroup without usable ones has its parent's."""
-    if kind == "v2":
-        yield from _below(files.points[""], machine, "cpuset.cpus.effective")
-    else:
-        yield from _below(files.points["cpuset"], machine, "cpuset.effective_cpus")
-
-
-def _below(directory: str, above: frozenset[int], knob: str) -> Iterator[tuple[str, frozenset[int]]]:
-    for name in os.listdir(directory):
-        inner = f"{directory}/{name}"
-        if not os.path.isdir(inner):
-            continue
-        own = _own(f"{inner}/cpuset.cpus")
-        cpus = (own & above or above) if knob == "cpuset.cpus.effective" else own
-        if os.path.exists(f"{inner}/{knob}"):
-            yield f"{inner}/{knob}", cpus
-        yield from _below(inner, cpus, knob)
 
 
 def _own(file: str) -> frozenset[int]:

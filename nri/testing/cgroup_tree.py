@@ -13,16 +13,20 @@ the pod's, as in ``other/web/cpu.max``; any other cgroup has its path, as in ``/
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
 import weakref
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from nri.cgroups import cpulist, knobs, units
-from nri.testing import kernel
-from nri.testing.cgroup_files import CgroupFiles, effective_cpus, files_of, write
+from nri.cgroups import cpulist, knobs, quota, units
+from nri.cgroups.cpuset import Numbers
+from nri.cgroups.knob import number
+from nri.cgroups.knob_table import TABLE
+from nri.cgroups.knob_values import DefaultWeight
+from nri.testing.cgroup_files import UNLIMITED, CgroupFiles, files_of, write
 from nri.testing.pods import Container, Pod, resources_of
 
 if TYPE_CHECKING:
@@ -182,8 +186,7 @@ class CgroupTree:
                 self.files.put(path, "cgroup.events", "populated 1\nfrozen 0\n")
 
     def _settle(self) -> None:
-        for file, cpus in effective_cpus(self.files, self.kind, cpulist.parse(self.cpus)):
-            write(file, f"{cpulist.render(cpus)}\n")
+        self.files.settle(cpulist.parse(self.cpus))
 
     def _file(self, name: str) -> str:
         cgroup, slash, knob = name.rpartition("/")
@@ -231,11 +234,86 @@ class CgroupTree:
         directory, knob = os.path.split(path)
         below, text = directory.removeprefix(mount), data.decode("ascii")
         name = f"{next((name for name, place in self._paths.items() if place == below), below)}/{knob}"
-        if number := self._refusals.get(name):
-            kernel.refuse(number)
+        if refusal := self._refusals.get(name):
+            _refuse(refusal)
         version = 2 if mount == self.files.points.get("") else 1
-        at = kernel.Surroundings(directory, version, cpulist.parse(self.cpus))
-        write(path, f"{kernel.written(knob, text, at)}\n")
+        write(path, f"{self._written(directory, version, knob, text.strip())}\n")
         self.writes.append((name, text))
         self._settle()
         return len(data)
+
+    # The effect of a write, by the table of knobs. It is refused with EINVAL if its text is no value of a knob, or a
+    # quota is below the burst, and with ERANGE or EINVAL if a CPU does not exist. A file that is not in the table
+    # takes any text. v1's rules between a cgroup and its parent or children are not imitated: see ``refuse``.
+    #
+    # Sources: ``kernel/cgroup/cpuset.c`` and ``kernel/sched/core.c`` (tg_set_cfs_bandwidth).
+
+    def _written(self, directory: str, version: int, file: str, text: str) -> str:
+        """Return the new text of a file to which *text* is written; raise OSError if the kernel would refuse it."""
+        values, can_be_written = _VALUES.get((file, version), (None, True))
+        if not can_be_written:
+            _refuse(errno.EINVAL)
+        if values is None:
+            return text
+        try:
+            if file in (quota.KNOB[version], quota.PERIOD_V1):
+                return _bandwidth(directory, version, file, text)
+            item = values.parse(text)
+        except ValueError:
+            _refuse(errno.EINVAL)
+        if isinstance(values, Numbers):
+            there = cpulist.parse(self.cpus) if file == "cpuset.cpus" else frozenset({0})
+            if not item <= there:  # one that the machine cannot have, or one that is offline
+                _refuse(errno.ERANGE if file == "cpuset.cpus" and max(item) > max(there) else errno.EINVAL)
+            return cpulist.render(item)
+        if not values.accepts(item):
+            _refuse(errno.EINVAL)
+        if file == _BURST[version]:
+            _check_burst(item, _quota(directory, version))
+        if file == "cpu.shares":
+            return text
+        if isinstance(values, DefaultWeight):
+            return f"default {item}" if version == 2 else text
+        return UNLIMITED if values.word(item) == "-1" else values.word(values.stored(item))
+
+
+_VALUES = {
+    (name, version): (file.values, knob.can_be_written)
+    for knob in TABLE.values()
+    for version, file in knob.files.items()
+    for name in file.names()
+}
+_BURST = {1: "cpu.cfs_burst_us", 2: "cpu.max.burst"}
+
+
+def _refuse(number: int) -> NoReturn:
+    """Raise the error of a system call."""
+    raise OSError(number, os.strerror(number))
+
+
+def _bandwidth(directory: str, version: int, file: str, text: str) -> str:
+    new = _quota(directory, version)
+    if version == 2:
+        first, *rest = text.split()
+        new.quota_us = None if first == "max" else number(first)
+        new.period_us = number(rest[0]) if rest else new.period_us
+    elif file == quota.PERIOD_V1:
+        new.period_us = number(text)
+    else:
+        new.quota_us = None if number(text) < 0 else number(text)
+    if not quota.CPU_MAX.values.accepts(new):
+        _refuse(errno.EINVAL)
+    burst = knobs.read_optional(f"{directory}/{_BURST[version]}")
+    _check_burst(int(burst or 0), new)
+    if version == 1:
+        return str(new.period_us) if file == quota.PERIOD_V1 else str(new.quota_us or -1)
+    return str(new).replace("/", " ")
+
+
+def _quota(directory: str, version: int) -> quota.Quota:
+    return quota.CPU_MAX.files[version].read(directory)  # type: ignore[no-any-return]
+
+
+def _check_burst(burst: int, limit: quota.Quota) -> None:
+    if limit.quota_us is not None and burst > limit.quota_us:
+        _refuse(errno.EINVAL)
