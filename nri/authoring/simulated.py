@@ -127,12 +127,12 @@ def sort(paths: Sequence[str], *, is_v2: bool) -> Plugins:
 
 def described(pods: Sequence[Pod]) -> list[tuple[api.PodSandbox, list[api.Container]]]:
     """Return made-up pods with their containers, as a runtime describes them."""
-    found = []
+    pairs = []
     for pod in pods:
         sandbox = pod_of(pod.request("create"))
         members = [container_of(sandbox, member.name, member.request("setup")) for member in pod.containers]
-        found.append((sandbox, members))
-    return found
+        pairs.append((sandbox, members))
+    return pairs
 
 
 def _is_numbered(name: str) -> bool:

@@ -179,8 +179,8 @@ class Cgroup:
         place = self._place("cpuset")
         version = place.mount.version
         # In v1 those of the inner level are a subset of the outer one's.
-        found = [cpuset.effective(level, version) for level in reversed(place.levels(cpuset.KNOB))]
-        return next(filter(None, found), frozenset()) or self.parent_cpus()
+        sets = [cpuset.effective(level, version) for level in reversed(place.levels(cpuset.KNOB))]
+        return next(filter(None, sets), frozenset()) or self.parent_cpus()
 
     def parent_cpus(self) -> frozenset[int]:
         """Return the CPUs that the parent cgroup may use; without any, those of the nearest ancestor that has some.

@@ -183,9 +183,9 @@ def _plugins(document: dict[str, Any]) -> Iterator[str]:
 def _errors(document: dict[str, Any], most: int) -> Iterator[str]:
     listed = [(plugin["lastError"], plugin["type"], "") for plugin in document["plugins"] if plugin["lastError"]]
     refusals = document["refusals"]
-    for each in refusals[-most:]:
-        often = f", {each['count']} times" if each["count"] != 1 else ""
-        listed.append((each, each["plugin"], f" refused{often}"))
+    for refusal in refusals[-most:]:
+        often = f", {refusal['count']} times" if refusal["count"] != 1 else ""
+        listed.append((refusal, refusal["plugin"], f" refused{often}"))
     if listed:
         yield "last errors and refusals"
     for error, plugin, how in sorted(listed, key=lambda entry: -entry[0]["time"]):
@@ -255,9 +255,9 @@ def pod_page(document: dict[str, Any]) -> list[str]:
             lines += wrapped(f"result {plugin['result']}", "    ", "      ") if plugin["result"] else []
         for due in container["due"]:
             lines += wrapped(f"{due['plugin']}: {due['what']} is due", "  ", "    ")
-        for each in container["without"]:
-            which = each["plugin"] or "any plugin"
+        for lack in container["without"]:
+            which = lack["plugin"] or "any plugin"
             lines += wrapped(
-                f"without {which} since {date(each['since'])}: {each['state']}: {each['why']}", "  ", "    "
+                f"without {which} since {date(lack['since'])}: {lack['state']}: {lack['why']}", "  ", "    "
             )
     return lines

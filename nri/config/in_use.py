@@ -138,8 +138,8 @@ class InUse:
         if self.is_waiting or (missing and is_kept):
             self._stay(missing, None)
         elif not read.documents and self.config is None and self.fault:
-            why = f"there are no files, and the record of those in use cannot be used: {self.fault}"
-            self._stay({}, ConfigError([Fault(file=self._conf_dir, message=why)]))
+            reason = f"there are no files, and the record of those in use cannot be used: {self.fault}"
+            self._stay({}, ConfigError([Fault(file=self._conf_dir, message=reason)]))
         else:
             self._accept(config, read.documents, is_checked=check_owner)
 

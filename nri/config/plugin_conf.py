@@ -144,9 +144,9 @@ def _of_error(error: Any) -> Iterator[Finding]:
         while best.parent is not error:  # that of the alternative which was meant
             best = best.parent
         meant = best.relative_schema_path[0]
-        for each in error.context:
-            if each.relative_schema_path[0] == meant:
-                yield from _of_error(each)
+        for branch in error.context:
+            if branch.relative_schema_path[0] == meant:
+                yield from _of_error(branch)
     else:
         right = f"{error.validator} {_json(wanted)}{title}"
         yield path, f"found {gojson.describe(error.instance)}, expected {right}", False

@@ -343,13 +343,13 @@ class Condition(JSONObject):
 
         It is "" for none, or if another part keeps the plugin away. ``unknown`` does not: a pod would choose it.
         """
-        found = ""
+        contradiction = ""
         for part in self._parts:
             if part.fact in facts.contradictions:
-                found = found or facts.contradictions[part.fact]
+                contradiction = contradiction or facts.contradictions[part.fact]
             elif (holds := part.judge(facts)[0]) is False or (holds is None and self._skips):
                 return ""
-        return found
+        return contradiction
 
     def explain(self, facts: Facts) -> str:
         """Return the reasons of the verdict: the parts that do not hold, or else those that cannot be judged."""

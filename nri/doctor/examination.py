@@ -377,7 +377,7 @@ class _Examination:
     def _kubectl(self, verb: str) -> str:
         """Return a command about the bridge's pod; "" if it runs in none."""
         namespace, _, pod = self._pod.partition("/")
-        if not pod and not any("kubepods" in self._text(f"/proc/{each.pid}/cgroup") for each in self._outside):
+        if not pod and not any("kubepods" in self._text(f"/proc/{bridge.pid}/cgroup") for bridge in self._outside):
             return ""
         namespace = namespace or "kube-system"
         which = f"POD, which is this node's: kubectl -n {namespace} get pods {SELECTOR} -o wide"

@@ -199,8 +199,8 @@ class Node:
 
 def reason(error: OSError) -> str:
     """Return what could not be looked at, and why."""
-    why = reason_of(error).lower()
-    return f"{error.filename}: {why}" if error.filename else why
+    reason = reason_of(error).lower()
+    return f"{error.filename}: {reason}" if error.filename else reason
 
 
 def same_path(path: str) -> str:

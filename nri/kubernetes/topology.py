@@ -115,7 +115,7 @@ class TopologyWriter:
         self._try("deleted", lambda client: client.delete(_Topology, self._node))
 
     def _try(self, done: str, call: Callable[[Client], object]) -> None:
-        what = f"NodeResourceTopology {self._node} cannot be {done}"
+        fault = f"NodeResourceTopology {self._node} cannot be {done}"
         try:
             if self._client is None:
                 self._client = Client()
@@ -125,11 +125,11 @@ class TopologyWriter:
             fix = _FIXES.get(code, "")
             if code == 404 and done == "deleted":
                 return
-            raise NRIError(f"{what}: {code}: {said}{fix and f'; expected {fix}'}") from error
+            raise NRIError(f"{fault}: {code}: {said}{fix and f'; expected {fix}'}") from error
         except Exception as error:  # lightkube lets those of its HTTP library through
             self._client = None
             said = shorten(f"{type(error).__name__}: {error}", 300)
-            raise NRIError(f"{what}: {said}; expected the API server of a cluster, and a service account") from error
+            raise NRIError(f"{fault}: {said}; expected the API server of a cluster, and a service account") from error
 
 
 _FIXES = {

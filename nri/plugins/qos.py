@@ -537,12 +537,12 @@ def read_batch(text: str, container: str | None) -> Batch | None:
     except DecodeError as error:
         raise Refusal(f"{SPEC}: {error}") from error
     items: dict[str, list[dict[str, Any]]] = {"containers": [], "initContainers": []}
-    for kind, found in items.items():
+    for kind, batches in items.items():
         listed = value.get(kind, {} if kind == "initContainers" else None) if isinstance(value, dict) else None
         if not isinstance(listed, dict):
             raise Refusal(f"{SPEC}: found {describe(listed)} for {kind}, expected an object")
         names = listed if container is None else [name for name in listed if name == container]
-        found += [_read_container(listed[name], f"{SPEC}: {kind}.{shorten(name)}") for name in names]
+        batches += [_read_container(listed[name], f"{SPEC}: {kind}.{shorten(name)}") for name in names]
     return (
         Batch(items["containers"], items["initContainers"])
         if any([*items["containers"], *items["initContainers"]])

@@ -198,8 +198,8 @@ def run(call: Invocation) -> int:
 def restore(call: Invocation) -> int:
     """Become the real runtime, unless plugins are configured: none can run before the processes do."""
     if call.chains().wants(State.SETUP, State.CREATE):
-        found = "plugins are configured, and the processes run on at once, before any plugin"
-        raise NRIError(f"{found}; expected a new container, or the real runtime, {call.real.path}, without them")
+        fault = "plugins are configured, and the processes run on at once, before any plugin"
+        raise NRIError(f"{fault}; expected a new container, or the real runtime, {call.real.path}, without them")
     call.real.execute(call.line.words)
 
 

@@ -109,12 +109,12 @@ class Invocation:
         """
         done = self.real.ask([*self.line.quiet_before, command, *words], time.monotonic() + ANSWERS_WITHIN, stdin)
         if done.stopped:
-            why = f"not done within {ANSWERS_WITHIN:g} s"
+            reason = f"not done within {ANSWERS_WITHIN:g} s"
             if done.stopped == "output":
                 from nri.process.conversation import MAX_OUTPUT
 
-                why = f"found more than {MAX_OUTPUT} bytes of output, expected fewer"
-            raise NRIError(f"{self.real.path} {command}: {why}")
+                reason = f"found more than {MAX_OUTPUT} bytes of output, expected fewer"
+            raise NRIError(f"{self.real.path} {command}: {reason}")
         return done
 
     def apply_updates(self, changes: Changes, *, except_for: str = "") -> None:

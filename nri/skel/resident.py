@@ -251,9 +251,9 @@ class _Functions:
             sys.modules[name] for name in sys.modules if name.startswith(("nri.skel", "nri.types", "nri.errors"))
         ]
         namespaces = [vars(module) for module in (builtins, os, sys, time, *shared)]
-        found = [(space, key, value) for space in namespaces for key, value in space.items() if callable(value)]
-        self._spaces, self._names = [space for space, _, _ in found], [name for _, name, _ in found]
-        self._values = [value for _, _, value in found]
+        functions = [(space, key, value) for space in namespaces for key, value in space.items() if callable(value)]
+        self._spaces, self._names = [space for space, _, _ in functions], [name for _, name, _ in functions]
+        self._values = [value for _, _, value in functions]
 
     def replaced(self) -> list[str]:
         """Return what a request has changed, for people."""

@@ -414,7 +414,7 @@ _ANY: tuple[Any, ...] = (_ODD, [], "text", 1.5)
 def _creates(**values: Iterable[Any]) -> Callable[[Trial], Iterable[Any]]:
     """Return what makes ordinary creates with each of the values for a key."""
     return lambda trial: [
-        trial.request(State.CREATE, **{key: value}) for key, each in values.items() for value in each
+        trial.request(State.CREATE, **{key: value}) for key, allowed in values.items() for value in allowed
     ]
 
 
@@ -544,7 +544,7 @@ def _compare(trial: Trial, resident: Resident, value: dict[str, Any]) -> None:
     answer = result_of(resident.ask(gojson.dumps(value), time.monotonic() + trial.timeout, lambda line: None))
     after = trial.answer(value)
     if before == after != answer:
-        expected, found = [shorten(gojson.dumps(each).decode(), 300) for each in (after, answer)]
+        expected, found = [shorten(gojson.dumps(value).decode(), 300) for value in (after, answer)]
         raise BrokenRuleError(
             f"the answer of a process that is new: {expected}",
             f"{found} as answer {resident.answers} of a resident, to {state}: a request before left something",
@@ -552,8 +552,8 @@ def _compare(trial: Trial, resident: Resident, value: dict[str, Any]) -> None:
     if not resident.is_ready(trial.timeout):
         if resident.is_alive:
             raise BrokenRuleError("a resident that waits for the next request, or ends", f"neither after {state}")
-        why = f", which changes its process: {resident.changed}" if resident.changed else ""
-        raise NotJudgedError(f"it ends after {state}{why}")  # as it may
+        change = f", which changes its process: {resident.changed}" if resident.changed else ""
+        raise NotJudgedError(f"it ends after {state}{change}")  # as it may
 
 
 def _at(result: dict[str, Any], key: str) -> str:

@@ -195,8 +195,8 @@ def _check(cls: type, own: dict[str, ConfField]) -> None:
         annotations = cls.__annotations__
     for name, kind in annotations.items():
         if name not in own and name[:1] != "_" and "ClassVar" not in str(kind):
-            found = f"the default {vars(cls)[name]!r}" if name in vars(cls) else "no default"
-            raise TypeError(f"{cls.__name__}.{name}: found {found}, expected a field such as fields.integer(…)")
+            default = f"the default {vars(cls)[name]!r}" if name in vars(cls) else "no default"
+            raise TypeError(f"{cls.__name__}.{name}: found {default}, expected a field such as fields.integer(…)")
 
 
 def _camel(name: str) -> str:

@@ -455,7 +455,7 @@ class Chains:
             for entry in client.holding(request)
         ]
         missed = [entry.type for entry in self._missed_setup(row, request, client)]
-        return Verdict(compare(holds, had, again=again), missed, {each.entry.type for each in holds}, had)
+        return Verdict(compare(holds, had, again=again), missed, {holding.entry.type for holding in holds}, had)
 
     def _run_due(self, row: Row, due: Sequence[Due]) -> tuple[Sequence[Ran], str]:
         """Run what is due for a row; return the chains that have run, and the error."""
@@ -478,23 +478,23 @@ class Chains:
             client = self.client(subject, State.CREATE, is_late=True)
             keyed = self._made.keyed
             wanted = [
-                each
-                for each in due
-                if each.what not in (REAPPLY, RELEASES) or reapplies or each.entry.type in row.asked
+                task
+                for task in due
+                if task.what not in (REAPPLY, RELEASES) or reapplies or task.entry.type in row.asked
             ]
-            for each in [each for each in wanted if each.what == RELEASES]:
-                old = Client(ConfigList(plugins=[each.entry]), client.invoker, timeout=client.timeout)
-                if not self._releases(client, each.entry.type):
-                    self.memory.drop(row, each.had)
+            for task in [task for task in wanted if task.what == RELEASES]:
+                old = Client(ConfigList(plugins=[task.entry]), client.invoker, timeout=client.timeout)
+                if not self._releases(client, task.entry.type):
+                    self.memory.drop(row, task.had)
                     continue
-                as_ran = Ran(RELEASE, (), lambda _entry, key=each.key: (key, ""), "the release has failed")  # type: ignore[misc]
+                as_ran = Ran(RELEASE, (), lambda _entry, key=task.key: (key, ""), "the release has failed")  # type: ignore[misc]
                 chain(old, subject.request(State.DELETE).replace(release=True), None, as_ran)
-            replaces = {each.key: each.had for each in wanted if each.what == REAPPLY and each.had is not None}
-            if only := {each.key for each in wanted if each.what != RELEASES}:
+            replaces = {task.key: task.had for task in wanted if task.what == REAPPLY and task.had is not None}
+            if only := {task.key for task in wanted if task.what != RELEASES}:
                 late_line(row.name, late, "")
                 chain(client, late, only, Ran(State.CREATE, (), keyed, how, replaces))
             if row.is_resized:
-                has_had = {each.key for each in row.had if each.failed_with is None} - only
+                has_had = {past.key for past in row.had if past.failed_with is None} - only
                 ran_as = Ran(State.UPDATE, (), keyed, "the late update has failed")
                 chain(client, subject.request(State.UPDATE), has_had, ran_as)
         finally:

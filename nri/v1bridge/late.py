@@ -142,10 +142,10 @@ class Worker:
     def _judge_one(self, row: Row, stamp: int) -> bool:
         """Compare a row; return whether it has missed a ``create``."""
         verdict, options, without = self._due(row), self._options(), ""
-        creates = any(each.what == CREATE for each in verdict.due)
+        creates = any(task.what == CREATE for task in verdict.due)
         if creates and not options.late_create:
             without = OFF
-            verdict = verdict._replace(due=[each for each in verdict.due if each.what != CREATE])
+            verdict = verdict._replace(due=[task for task in verdict.due if task.what != CREATE])
         self._memory.judge(row, verdict, stamp, reapplies=options.reapply, without=without)
         return creates
 
@@ -209,15 +209,15 @@ class Worker:
         row.tries += 1
         is_final = not error or row.tries >= len(PAUSES) or not self._is_active or row.then is not None
         if error and row.subject is not None:
-            state = State.CREATE if any(each.what != RELEASE for each in row.due) else State.DELETE
+            state = State.CREATE if any(task.what != RELEASE for task in row.due) else State.DELETE
             late_line(row.name, row.subject.request(state).replace(late=True), error, is_final=is_final)
             row.retry_at = time.monotonic() + PAUSES[min(row.tries, len(PAUSES) - 1)]
-        failed_ = [each for each in ran if any(step.error for step in each.steps)]
+        failed_ = [chain for chain in ran if any(step.error for step in chain.steps)]
         self._failed += bool(error) and is_final
-        self._refused += bool(failed_) and is_final and all(each.is_refused for each in failed_)
+        self._refused += bool(failed_) and is_final and all(chain.is_refused for chain in failed_)
         self._succeeded += not error
         column = "succeeds" if not error else "gives up" if is_final else "fails"
-        why = f"the late create has failed: {error}" if error and not any(each.steps for each in ran) else ""
+        why = f"the late create has failed: {error}" if error and not any(chain.steps for chain in ran) else ""
         try:
             self._memory.ended(row, column, ran, why, stamp=row.stamp if column == "gives up" else -1)
             if then := row.then:  # a delete that has waited
@@ -266,11 +266,11 @@ def living(pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]) 
         if container.id and container.state in _LIVES:
             by_pod.setdefault(container.pod_sandbox_id, []).append(container)
     by_id = {pod.id: pod for pod in pods if pod.id}
-    found = []
+    subjects = []
     for id_ in [*by_id, *[id_ for id_ in by_pod if id_ not in by_id]]:
         pod = by_id.get(id_)
         if pod is not None:
-            found.append((Subject(pod), "found" if pod.pid or id_ in by_pod else "unproven"))
+            subjects.append((Subject(pod), "found" if pod.pid or id_ in by_pod else "unproven"))
         about = pod or api.PodSandbox(id=id_)
-        found += [(Subject(about, container), "found") for container in by_pod.get(id_, ())]
-    return found
+        subjects += [(Subject(about, container), "found") for container in by_pod.get(id_, ())]
+    return subjects

@@ -138,7 +138,7 @@ def compare(holds: Sequence[Holding], had: Sequence[Had], *, again: bool = False
 
     Several entries of a type are told apart by their keys first, and then by their order; those with one key are one.
     """
-    created = {each.key: each for each in had if State.CREATE in each.states}
+    created = {past.key: past for past in had if State.CREATE in past.states}
     due: list[Due] = []
     others = []
     for holding in holds:
@@ -150,14 +150,14 @@ def compare(holds: Sequence[Holding], had: Sequence[Had], *, again: bool = False
         if same.failed_with is not None and is_changed and holding.acts:
             due.append(Due(CREATE, holding.key, holding.entry, same))
     keys = {holding.key for holding in holds}
-    left = [each for each in created.values() if each.failed_with is None and each.key not in keys]
+    left = [past for past in created.values() if past.failed_with is None and past.key not in keys]
     for holding in others:
-        older = next((each for each in left if each.type == holding.entry.type), None)
+        older = next((past for past in left if past.type == holding.entry.type), None)
         if older is not None:
             left.remove(older)
         if holding.acts:
             due.append(Due(CREATE if older is None else REAPPLY, holding.key, holding.entry, older))
-    return due + [Due(RELEASE, each.key, PluginEntry.from_json(each.document), each) for each in left]
+    return due + [Due(RELEASE, past.key, PluginEntry.from_json(past.document), past) for past in left]
 
 
 class Ran(NamedTuple):
@@ -241,7 +241,7 @@ class Row:
     @property
     def outdated(self) -> list[Due]:
         """What would be reapplied or released."""
-        return [each for each in self.due if each.what != CREATE]
+        return [task for task in self.due if task.what != CREATE]
 
     def previous(self, key: str) -> Result | None:
         """Return the last result of an entry, or of an older one of its type; None if there is none.
@@ -249,8 +249,8 @@ class Row:
         :param key: ``PluginEntry.key``.
         """
         type_ = key.partition(" ")[0]
-        of_type = [each for each in self.had if each.type == type_]
-        text = next((each.result for each in sorted(of_type, key=lambda each: each.key != key)), "")
+        of_type = [past for past in self.had if past.type == type_]
+        text = next((past.result for past in sorted(of_type, key=lambda past: past.key != key)), "")
         try:
             return Result.from_json(text) if text else None
         except DecodeError:
@@ -282,7 +282,7 @@ class Row:
             if cause not in CAUSES:
                 raise ValueError(cause)
             row.lacks[None if plugin is None else str(plugin), str(state)] = float(since), str(why), cause
-        has_failed = any(each.failed_with is not None and not each.is_ignored for each in row.had)
+        has_failed = any(past.failed_with is not None and not past.is_ignored for past in row.had)
         row.state = FAILED if has_failed else DONE if row.is_created else NEW
         return row
 
@@ -393,13 +393,13 @@ class Memory:
         with self.changed:
             row.stamp, row.had = stamp, [*row.had]
             if column != "is refused":
-                for each in ran:
-                    _note(row, each)
+                for chain in ran:
+                    _note(row, chain)
                 if why:
                     _lack(row, State.CREATE, None, why, cause)
                 if column == "succeeds":
                     row.is_created, row.due, row.is_resized = True, (), False
-                    row.asked -= {step.plugin.type for each in ran for step in each.steps}
+                    row.asked -= {step.plugin.type for chain in ran for step in chain.steps}
                     row.lacks.pop((None, str(State.CREATE)), None)
                     row.resources = row.subject.resources if row.subject is not None else 0
             row.move(column)
@@ -458,7 +458,7 @@ class Memory:
     def drop(self, row: Row, had: Had | None) -> None:
         """Forget what a row has had of an entry that does not give back."""
         with self.changed:
-            row.had = [each for each in row.had if each is not had]
+            row.had = [past for past in row.had if past is not had]
             self._save(row)
 
     def take(self, row: Row) -> bool:
@@ -479,12 +479,13 @@ class Memory:
             if self.rows.get(row.id) is not row or row.had is not had or row.state not in (DUE, DONE, FAILED):
                 return  # something has happened meanwhile
             row.stamp, row.due = stamp, due
-            row.asked &= {each.entry.type for each in row.outdated}
+            row.asked &= {task.entry.type for task in row.outdated}
             before = {*row.lacks}
             # One that has failed and does not hold any more is not listed; if it holds again, it is due.
-            kept = [each for each in had if each.failed_with is None or each.type in types]
+            kept = [past for past in had if past.failed_with is None or past.type in types]
             is_changed, row.had = len(kept) < len(had), kept if len(kept) < len(had) else row.had
-            open_ = {each.entry.type for each in due} | {each.type for each in had if each.failed_with is not None}
+            open_ = {task.entry.type for task in due}
+            open_ |= {past.type for past in had if past.failed_with is not None}
             for plugin, state in [key for key in row.lacks if key[0] is not None]:
                 is_over = state != RELEASE and plugin not in types
                 is_over = is_over or (state in (State.CREATE, RELEASE) and plugin not in open_)
@@ -497,7 +498,7 @@ class Memory:
             if without:
                 _lack(row, State.CREATE, None, without, "off")
             is_due = len(row.outdated) < len(due) or row.is_resized
-            is_due = is_due or any(reapplies or each.entry.type in row.asked for each in row.outdated)
+            is_due = is_due or any(reapplies or task.entry.type in row.asked for task in row.outdated)
             if row.state in (DUE, FAILED) and not is_due:
                 row.is_created = True
                 if not without:
@@ -513,8 +514,8 @@ class Memory:
     def ask(self, wanted: Iterable[tuple[Row, Due]]) -> None:
         """Have some of what is ``outdated`` reapplied or released."""
         with self.changed:
-            for row, each in wanted:
-                row.asked |= {each.entry.type}
+            for row, task in wanted:
+                row.asked |= {task.entry.type}
                 if row.state in (DONE, FAILED, DUE):
                     row.move("is due")
                     row.tries, row.retry_at = 0, 0.0
@@ -559,7 +560,7 @@ class Memory:
                         }
                         for had in row.had
                     ],
-                    "due": [{"plugin": each.entry.type, "what": each.what} for each in row.due],
+                    "due": [{"plugin": task.entry.type, "what": task.what} for task in row.due],
                     "without": [
                         {"plugin": plugin, "state": state, "since": since, "why": why, "cause": cause}
                         for (plugin, state), (since, why, cause) in row.lacks.items()
@@ -571,7 +572,7 @@ class Memory:
 
     def outdated(self) -> list[tuple[Row, Due]]:
         """Return what would be reapplied or released."""
-        return [(row, each) for row in [*self.rows.values()] for each in row.outdated]
+        return [(row, task) for row in [*self.rows.values()] for task in row.outdated]
 
     def count(self, *states: str) -> int:
         """Return the number of rows in one of these states; one that was asked for is due."""
@@ -632,7 +633,7 @@ def _note(row: Row, ran: Ran) -> None:
     for step in ran.steps:
         (key, document), plugin = ran.keyed(step.plugin), step.plugin.type
         older = ran.replaces.get(key)
-        same = next((each for each in row.had if each.key == key), None)
+        same = next((past for past in row.had if past.key == key), None)
         had = same or older or Had(key, document, ())
         states = had.states if state in had.states else (*had.states, state)
         if step.error is not None:
@@ -649,14 +650,14 @@ def _note(row: Row, ran: Ran) -> None:
             text = text if len(text) <= MAX_RESULT else ""
             failed_with = None if state == State.CREATE else had.failed_with
             new = Had(key, document, states, failed_with, text, had.is_ignored and failed_with is not None)
-        row.had = [each for each in row.had if each is not same and each is not older]
+        row.had = [past for past in row.had if past is not same and past is not older]
         if ran.state != RELEASE:
             row.had.append(new)
         if step.error is None and state == State.CREATE:  # an older entry of it that had failed is over
             row.had = [
-                each for each in row.had if each.type != plugin or each.failed_with is None or each.key in keys
+                past for past in row.had if past.type != plugin or past.failed_with is None or past.key in keys
             ]
-        failed = [each for each in row.had if each.type == plugin and each.failed_with is not None]
+        failed = [past for past in row.had if past.type == plugin and past.failed_with is not None]
         if step.error is None and not (failed and state == State.CREATE):
             row.lacks.pop((plugin, state), None)
             row.lacks.pop((None, state), None)

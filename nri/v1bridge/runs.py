@@ -166,10 +166,10 @@ def late_line(name: str, request: Request, error: str, *, is_final: bool = True)
     :param is_final: it is not tried again.
     """
     if error:
-        what, means = "late create", "it runs without its plugins"
+        subject, means = "late create", "it runs without its plugins"
         if request.state == State.DELETE:
-            what, means = "release", "it keeps what the plugin has done"
-        message = f"{what} failed: {means if is_final else 'trying again'}"
+            subject, means = "release", "it keeps what the plugin has done"
+        message = f"{subject} failed: {means if is_final else 'trying again'}"
         log.error(message, extra=_about(name, request, ("error", shorten(error, MAX_TEXT))))
     else:
         log.info("late: it has had no create", extra=_about(name, request))

@@ -91,7 +91,7 @@ def test_each_kind_is_built_and_works(
     assert results["wisher"]["weight"].startswith("400, before ")
 
 
-def test_what_simulate_shows_is_what_a_node_does(
+def test_simulate_shows_what_a_node_does(
     types: Types, home: Path, containerd: Containerd, cri: Cri, tmp_path: Path
 ) -> None:
     """Each step of the tutorial, with plugins of which one is refused, one is ignored, and one misses a state."""

@@ -194,7 +194,7 @@ def test_all_faults_come_at_once_and_each_directory_once(place: Place) -> None:
 
 
 @pytest.mark.parametrize("linked", [False, True])
-def test_it_can_be_switched_off(place: Place, linked: bool) -> None:
+def test_check_can_be_switched_off(place: Place, linked: bool) -> None:
     if linked:
         place.link()
     for path in (place.plugin, place.conf, *map(place.root.joinpath, ("bin", "resource.d", "end"))):

@@ -211,8 +211,8 @@ class PatternError(DecodeError):
         names = "".join(
             [f"[{part}]" if isinstance(part, int) else f".{shorten(part)}" for part in path[: -1 if is_key else None]]
         )
-        found = f"found {shorten(repr(pattern))}, expected a regular expression"
-        super().__init__(f"{names[1:]}: {found}: {escape(shorten(reason, 200))}")
+        fault = f"found {shorten(repr(pattern))}, expected a regular expression"
+        super().__init__(f"{names[1:]}: {fault}: {escape(shorten(reason, 200))}")
 
 
 def is_met(when: dict[str, Any], container: Subject) -> bool | None:

@@ -203,10 +203,10 @@ def _wish(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> Wish
             raise Refusal(f"{COUNTED}: found an empty list, expected the CPUs that the device plugin has allocated")
         return Wish(f"the resource {RESOURCE}", len(listed), listed=listed)
     if COUNTED in request.annotations:
-        why = (
+        reason = (
             "conf.exclusive.counted is false" if not conf.exclusive.counted else "it is the pod's, not the kubelet's"
         )
-        shared.ignore(metadata, COUNTED, why)
+        shared.ignore(metadata, COUNTED, reason)
     annotation = annotated.asked(request, conf.allow, "exclusive", (EXCLUSIVE,), metadata)
     if annotation is None:
         return Wish("the guaranteed pod's limit", guaranteed(request) if conf.exclusive.guaranteed else 0)

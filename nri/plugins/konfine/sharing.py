@@ -208,7 +208,7 @@ class Sharing:
 
     def _knows(self, pool: str) -> bool:
         """Return whether a pool is one of the conf: it may be of an earlier conf, or of another entry."""
-        return pool in self.record.pools or any(each.name == pool.partition("/")[0] for each in self.conf.pools)
+        return pool in self.record.pools or any(known.name == pool.partition("/")[0] for known in self.conf.pools)
 
     def _fixed(self, pool: str) -> Set:
         """Return the CPUs of a fixed pool, without those that a container had alone before; none of another pool."""
@@ -366,8 +366,8 @@ class Sharing:
             raise Refusal(f"{wish.asker}: found {count}, {error}") from None
         except NoRoomError as error:
             asked = f"{count} CPU{'s' if count != 1 else ''} alone"
-            found = f"{wish.asker}: asks for {asked}, and on the node {os.uname().nodename} {error}{self._holders()}"
-            raise Refusal(f"{found}; delete the pod to have it scheduled again") from None
+            fault = f"{wish.asker}: asks for {asked}, and on the node {os.uname().nodename} {error}{self._holders()}"
+            raise Refusal(f"{fault}; delete the pod to have it scheduled again") from None
 
     def _has_room(self, listed: Set, within: Set, but: set[str]) -> bool:
         """Return whether the request's container can have just the CPUs that the device plugin has allocated.
@@ -451,8 +451,8 @@ class Sharing:
         is_away = name in self.fixed and not self.fixed[name]  # all of its CPUs are offline: ``wanted`` says so
         if own is None or not name or name in self.record.pools or self._fixed(name) or is_away:
             return None
-        found = f"the pool {name} has no CPU, and none is free on the node {os.uname().nodename}"
-        refusal = Refusal(f"{found}{self._holders()}; delete the pod to have it scheduled again")
+        fault = f"the pool {name} has no CPU, and none is free on the node {os.uname().nodename}"
+        refusal = Refusal(f"{fault}{self._holders()}; delete the pod to have it scheduled again")
         if is_running:
             own["kind"] = "shared"
             own.pop("pool")
@@ -484,12 +484,12 @@ class Sharing:
                 if keeps := (has[key] - cpus) & taken:
                     is_in_the_way |= key not in self.held and bool(keeps & self._of_own())
                     self.held[key] = has[key], self._keeps(key, has[key], error)
-        for key, why in plan.items():
-            if isinstance(why, NRIError) and key != self.own and has[key] & taken:
+        for key, reason in plan.items():
+            if isinstance(reason, NRIError) and key != self.own and has[key] & taken:
                 pool = self.containers[key].get("pool")
                 keeps = frozenset[int]() if pool is None or self._knows(pool) else has[key]
                 is_in_the_way |= key not in self.held and bool(keeps & self._of_own())
-                self.held[key] = keeps, self._keeps(key, has[key], why)
+                self.held[key] = keeps, self._keeps(key, has[key], reason)
         return is_in_the_way
 
     def _keeps(self, key: str, cpus: Set, why: NRIError) -> str:

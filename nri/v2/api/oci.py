@@ -173,16 +173,16 @@ class _Field:
         if self.of is None:
             return item
         if self.is_map:
-            return {key: _from_oci(self.of, each) for key, each in item.items()}
+            return {key: _from_oci(self.of, entry) for key, entry in item.items()}
         if self.is_list:
-            return [_from_oci(self.of, each) for each in item]
+            return [_from_oci(self.of, entry) for entry in item]
         return {"value": item} if self._is_optional else _from_oci(self.of, item)
 
     def in_oci(self, item: Any) -> Any:
         """Return the value of OCI's key for that of the message's field."""
         if self.is_map:
             return {key: self._one(item[key]) for key in sorted(item)}
-        return [self._one(each) for each in item] if self.is_list else self._one(item)
+        return [self._one(entry) for entry in item] if self.is_list else self._one(item)
 
 
 def _plain(optional: Any) -> Any:

@@ -94,7 +94,7 @@ def until_it_waits(output: IO[str]) -> list[str]:
     return [line.strip() for line in lines]
 
 
-def test_it_runs_again_at_every_save(tmp_path: Path) -> None:
+def test_simulate_runs_again_at_every_save(tmp_path: Path) -> None:
     file = tmp_path / "greeter.py"
 
     def save(text: str) -> None:

@@ -150,7 +150,7 @@ def test_config_map_exchanged_during_the_copy(
         (lambda path: path.write_bytes(bytes(65537)), "found more than 65536 bytes, expected fewer"),
     ],
 )
-def test_what_is_no_file_of_a_configuration_is_named_and_not_copied(
+def test_other_files_are_named_and_not_copied(
     host: Host, new: Path, make: Callable[[Path], object], fault: str
 ) -> None:
     make(new / "20.conf")
@@ -196,7 +196,7 @@ def test_the_link_is_right_where_the_directories_above_are_links(host: Host, new
     assert [each.name for each in conf.iterdir()] == ["10.conf"]
 
 
-def test_what_cannot_be_printed_leaves_no_node_without_a_configuration(host: Host, new: Path) -> None:
+def test_unprintable_names_leave_no_node_without_a_configuration(host: Host, new: Path) -> None:
     host.configure_text(TWO, name="05.conf")
     with open("/dev/full", "w") as full:
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
@@ -224,7 +224,7 @@ def test_a_failed_exchange_changes_nothing(
     assert plugins(host) == ["b"]
 
 
-def test_what_was_refused_is_kept_until_a_directory_is_accepted(host: Host, new: Path) -> None:
+def test_refused_set_is_kept_until_a_directory_is_accepted(host: Host, new: Path) -> None:
     assert apply(host, new).status == 0
     (new / "10.conf").write_text(ONE.replace("a", "nowhere", 1))
     (new / "20.conf.bak").touch()  # a note, which is not wanted beside a fault

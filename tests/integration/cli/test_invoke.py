@@ -225,7 +225,7 @@ def lines(host: Host, state: str, *words: str) -> list[str]:
     return [line for line in ran.stdout.splitlines() if line.startswith(("#", "no "))]
 
 
-def test_it_says_which_would_not_run_for_a_request_and_why(host: Host) -> None:
+def test_plugins_that_would_not_run_are_named_with_the_reason(host: Host) -> None:
     host.configure(
         plugin("konfine", when={"namespaces": ["kube-system"]}),
         plugin("noop", when={"namespaces": ["default"], "runtimeHandler": ["kata"]}),

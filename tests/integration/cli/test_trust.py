@@ -14,7 +14,7 @@ WARNING = (
 
 
 @pytest.mark.parametrize("words", [["check"], ["invoke", "create", "--request", "-"]], ids=" ".join)
-def test_what_others_can_write_to_is_not_run(host: Host, words: list[str]) -> None:
+def test_plugins_that_others_can_write_to_are_not_run(host: Host, words: list[str]) -> None:
     def run(*more: str) -> Ran:
         return command(host, *words, *more, stdin=b'{"id": "web"}')
 

@@ -32,7 +32,7 @@ def at_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")
 
 
-def test_it_finds_what_a_new_process_finds(script: Path) -> None:
+def test_forked_process_finds_what_a_new_one_finds(script: Path) -> None:
     script.write_text(INTROSPECTIVE.read_text())
     own = json.loads(forked(script, stdin="a text", watchdog=True)["stdout"])
     new = json.loads(started(script, "a text")["stdout"])
@@ -55,7 +55,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_it_ends_as_a_new_process_ends(script: Path, end: str) -> None:
+def test_forked_process_ends_as_a_new_one(script: Path, end: str) -> None:
     script.write_text(ENDS[end] + "\n")
     own, new = forked(script, stdin="a"), started(script, "a")
     for outcome in (own, new):

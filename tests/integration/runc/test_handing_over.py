@@ -118,7 +118,7 @@ def test_the_command_goes_to_the_runtime_by_its_name_behind_a_link(runtime: NriR
 # Finding it
 
 
-def test_it_never_finds_itself(runtime: NriRunc) -> None:
+def test_nri_runc_never_finds_itself(runtime: NriRunc) -> None:
     runtime.set_options(runtime=sys.executable)
     done = runtime.run("state", "web")
     reason = f"runtime: {sys.executable} is this program itself, expected the runtime that it runs"
@@ -153,7 +153,7 @@ def test_the_exit_status_is_the_real_ones(runtime: NriRunc) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_it_dies_by_the_signal_that_the_real_one_died_by(runtime: NriRunc, number: signal.Signals) -> None:
+def test_signal_that_ends_the_real_runtime_ends_nri_runc(runtime: NriRunc, number: signal.Signals) -> None:
     runtime.keep()
     runtime.script(f"os.kill(os.getpid(), {int(number)})")
     assert runtime.run("run", "--bundle", "bundle", "web", cwd=runtime.host.root).returncode == -number
@@ -181,7 +181,7 @@ def test_signals_are_forwarded(runtime: NriRunc) -> None:
         assert process.wait(SOON) == 9
 
 
-def test_it_stays_in_the_session_and_the_group_of_its_caller(runtime: NriRunc) -> None:
+def test_session_and_group_stay_the_callers(runtime: NriRunc) -> None:
     runtime.keep()
     assert runtime.run("run", "--bundle", "bundle", "web", cwd=runtime.host.root).returncode == 0
     call = runtime.calls()[0]

@@ -359,7 +359,7 @@ def test_late_creates_keep_to_conditions(host: Host, node: Node, caplog: pytest.
     assert node.kept[0]["late"] is True
 
 
-def test_what_no_valid_configuration_was_there_for_is_listed_where_late_creates_are_off(
+def test_containers_without_a_valid_configuration_are_listed_where_late_creates_are_off(
     host: Host, bridge: BridgeProcess
 ) -> None:
     host.configure_text('{"version": "0.1", "plugins": [{"typ": "keeper"}]}')

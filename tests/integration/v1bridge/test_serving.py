@@ -108,7 +108,9 @@ def test_no_settings_prevent_the_registration(bridge: BridgeProcess) -> None:
     assert "Traceback" not in bridge.output()[1]
 
 
-def test_what_others_can_write_to_is_not_used_unless_owners_are_unchecked(host: Host, bridge: BridgeProcess) -> None:
+def test_files_that_others_can_write_to_are_not_used_unless_owners_are_unchecked(
+    host: Host, bridge: BridgeProcess
+) -> None:
     host.configure(bridge.node.keeper())
     for path in (host.bin, host.bin / "keeper", host.conf, host.conf / "10-test.conf"):
         path.chmod(0o777)

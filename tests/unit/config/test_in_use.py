@@ -267,7 +267,7 @@ def test_note_of_a_host_that_has_ended_is_over_when_the_file_was_back(place: Pla
     assert place.types() == ["b"]
 
 
-def test_what_nri_apply_has_put_there_counts_at_once_for_all_hosts(place: Place) -> None:
+def test_applied_set_counts_at_once_for_all_hosts(place: Place) -> None:
     place.put(a=text("a"), b=text("b"))
     running = place.host()
     place.types(running)

@@ -56,7 +56,7 @@ def test_container_has_alone_what_the_kubelet_allocated(node: GivingNode) -> Non
         ({"guaranteed": True}, "conf.exclusive.counted is false"),
     ],
 )
-def test_what_a_pod_states_itself_gives_nothing(node: GivingNode, conf: dict[str, Any], why: str) -> None:
+def test_statements_of_a_pod_give_nothing(node: GivingNode, conf: dict[str, Any], why: str) -> None:
     node.conf["exclusive"] = conf
     metadata = node.start("db/main", annotations={COUNTED: "1,6"}).metadata
     assert metadata["ignored"] == f"{COUNTED}: {why}"

@@ -320,7 +320,7 @@ def test_quantities_of_kubernetes(value: object, number: int) -> None:
         *(None, True, [], -1, -1.5, float("inf"), "9" * 30, str(2**63), "8Ei", "1e19", "1e999", "9" * 5000),
     ],
 )
-def test_what_is_no_quantity_of_kubernetes_is_refused(value: object) -> None:
+def test_other_than_quantities_of_kubernetes_are_refused(value: object) -> None:
     with pytest.raises(Refusal, match=r"^x: found .*, expected "):
         quantity(value, "x")
 

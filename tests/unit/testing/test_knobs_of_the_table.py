@@ -6,7 +6,7 @@ import pytest
 
 from nri.cgroups import CgroupError, find
 from nri.testing import CgroupTree, Pod
-from tests.unit.cgroups.test_knob_access import CASES
+from tests.unit.cgroups.test_knob import CASES
 
 VALUES = {name: value for name, _, value, *_ in CASES if name != "cpu.bvt_warp_ns"}  # which is of other kernels
 

@@ -75,7 +75,7 @@ CASES: dict[str, tuple[list[Holding], list[Had], list[str]]] = {
 
 
 @pytest.mark.parametrize(("now", "before", "expected"), CASES.values(), ids=CASES)
-def test_what_is_due(now: list[Holding], before: list[Had], expected: list[str]) -> None:
+def test_comparison_says_what_is_due(now: list[Holding], before: list[Had], expected: list[str]) -> None:
     due = [
         f"{each.what} {each.entry.type} {each.entry.conf}"
         + (f" after {PluginEntry.from_json(each.had.document).conf}" if each.had else "")
@@ -84,7 +84,7 @@ def test_what_is_due(now: list[Holding], before: list[Had], expected: list[str])
     assert due == expected
 
 
-def test_what_failed_is_tried_again_when_asked() -> None:
+def test_failures_are_tried_again_when_asked() -> None:
     failed = had("a", 1, failed_with=(1,))
     now = [holds("a", 1, binary=(1,))]
     assert [each.what for each in compare(now, [failed], again=True)] == [CREATE]
@@ -290,7 +290,7 @@ def test_event_waits_for_the_worker(memory: Memory, what: str) -> None:
     assert steps == ["late", what]
 
 
-def test_what_was_withdrawn_or_disconnected_or_has_begun_is_not_taken(memory: Memory) -> None:
+def test_withdrawn_disconnected_and_begun_rows_are_not_taken(memory: Memory) -> None:
     one, two, three, four = due(memory, "one", "two", "three", "four")
     assert memory.withdraw("one", None, lambda: None)
     memory.remove("two")

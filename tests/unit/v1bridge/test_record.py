@@ -126,7 +126,7 @@ def test_ids_that_are_no_names_have_no_file(path: Path, loaded: Loaded, id_: str
     ],
     ids=["file", "FIFO", "link", "mode", "parent"],
 )
-def test_what_cannot_be_relied_on_stays_and_is_reported_once(
+def test_unreliable_directory_stays_and_is_reported_once(
     path: Path,
     loaded: Loaded,
     caplog: pytest.LogCaptureFixture,

@@ -49,7 +49,7 @@ def _sockets(root: Path) -> set[str]:
     return {f"/{path.relative_to(root)}" for path in files if path.is_socket()}
 
 
-def test_it_follows_the_bridge_with_no_more_rights_than_it_needs(cri: Cri) -> None:
+def test_metrics_follow_the_bridge_with_few_rights(cri: Cri) -> None:
     wait_until("the bridge is seen", lambda: _is_up(1))
     runs = 'nri_v1bridge_plugin_runs_total{outcome="ok",plugin="konfine",source="10.conf",state="create"}'
     before = _value(runs)

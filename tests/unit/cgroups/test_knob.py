@@ -62,7 +62,7 @@ def test_knob_is_read_written_left_alone_and_restored(
     assert cgroup.read(name) == first
 
 
-def test_what_is_in_effect_cannot_be_written_nor_a_wrong_value(tree: Tree) -> None:
+def test_read_only_knobs_and_wrong_values_are_refused(tree: Tree) -> None:
     with pytest.raises(KnobValueError, match=r"^cpuset.cpus.effective can only be read: found 1 to write to it$"):
         tree.cgroup().write("cpuset.cpus.effective", 1)
     with pytest.raises(KnobValueError, match=r"^memory.max: found '1G', expected a number of bytes from 0 to"):
