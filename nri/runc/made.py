@@ -42,7 +42,10 @@ class Made:
 
     def begin(self, spec: Spec, bundle: str) -> bool:
         """Keep the spec of a container that will be made; return whether that can be done."""
-        return self._write(self._unfinished, spec, bundle)
+        is_kept = self._write(self._unfinished, spec, bundle)
+        if not is_kept:
+            self.remove()  # what is there is of an earlier container
+        return is_kept
 
     def finish(self) -> None:
         """Take note that the container has had its plugins.
