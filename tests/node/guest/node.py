@@ -182,6 +182,20 @@ class Pod:
         run("systemctl", "stop", self.slice.name)
 
 
+def serves(name: str) -> None:
+    """Run a pod of this name, and see that it has had both plugins."""
+    with Cri(SOCKET) as cri:
+        pod = Pod(cri, name)
+        assert pod.knob("cpu.max") == pod.slice.knob("cpu.max") == "max 100000"
+        assert pod.knob("cpuset.cpus") == "1-3"
+        pod.remove()
+
+
+def synchronizations() -> int:
+    """Return how often a runtime has synchronized the bridge."""
+    return log().count("synchronized: ")
+
+
 def retried(action: Any, attempts: int = 3) -> Any:
     """Do what a kubelet does again: containerd may need longer than the limit of a call on such a slow machine."""
     for _ in range(attempts - 1):

@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
 
+from harness.processes import parent_of
 from tests.node.guest.shell import wait_until
+from tests.support import processes
 
 
 def command_lines() -> dict[int, str]:
     """Return the command line of each process that runs, by its pid; a zombie and a kernel thread have none."""
-    found = {}
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            line = Path(f"/proc/{name}/cmdline").read_bytes()
-        except OSError:
-            continue
-        if line:
-            found[int(name)] = line.replace(b"\0", b" ").decode().strip()
-    return found
+    return {pid: line.replace(b"\0", b" ").decode().strip() for pid, line in processes.command_lines() if line}
 
 
 def bridges() -> list[int]:
     """Return the processes of a bridge, registered or a unit, without the watchdog that each has as a child."""
     found = [pid for pid, line in command_lines().items() if _executable(pid) == "v1bridge" or _is_unit(pid, line)]
-    return [pid for pid in found if _parent(pid) not in found]
+    return [pid for pid in found if parent_of(pid) not in found]
 
 
 def residents() -> list[int]:
@@ -43,14 +36,6 @@ def kill(pids: list[int]) -> None:
 
 def _is_unit(pid: int, line: str) -> bool:
     return _executable(pid) == "nri" and " bridge" in line
-
-
-def _parent(pid: int) -> int:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return 0
-    return int(stat.rpartition(")")[2].split()[1])
 
 
 def _executable(pid: int) -> str:

@@ -54,25 +54,18 @@ def mounted(*arguments: str, at: str) -> Iterator[None]:
         run("umount", "--lazy", at)
 
 
-def _serves(cri: Cri, name: str) -> None:
-    pod = node.Pod(cri, name)
-    assert pod.knob("cpu.max") == "max 100000"
-    assert pod.knob("cpuset.cpus") == "1-3"
-    pod.remove()
-
-
 def test_a_root_that_is_read_only(cri: Cri) -> None:
     with mounted("--bind", "-o", "ro", "/opt", at="/opt"), mounted("--bind", "-o", "ro", "/usr", at="/usr"):
         with pytest.raises(OSError, match="Read-only"):
             Path("/opt/nri/x").touch()
         run("systemctl", "restart", "nri-v1bridge")
         wait_until("connected", lambda: run("nri", "status", "--check", status=None).startswith("well"))
-        _serves(cri, "read-only")
+        node.serves("read-only")
 
 
 def test_a_tmp_without_exec(cri: Cri) -> None:
     with mounted("-t", "tmpfs", "-o", "noexec,nosuid", "tmpfs", at="/tmp"), restarted():
-        _serves(cri, "noexec")
+        node.serves("noexec")
 
 
 def test_cgroups_that_are_read_only_refuse_the_pod_with_the_reason(cri: Cri) -> None:
@@ -89,7 +82,7 @@ def test_cgroups_that_are_read_only_refuse_the_pod_with_the_reason(cri: Cri) -> 
         run("systemctl", "daemon-reload")
         _restart({})
     assert "Read-only file system (EROFS)" in str(caught.value.details())
-    _serves(cri, "writable-again")
+    node.serves("writable-again")
 
 
 def test_a_node_without_syslog_and_journal(cri: Cri) -> None:
@@ -97,7 +90,7 @@ def test_a_node_without_syslog_and_journal(cri: Cri) -> None:
     Path("/dev/log").unlink()
     try:
         with restarted(logFile="/var/log/nri.log"):
-            _serves(cri, "no-syslog")
+            node.serves("no-syslog")
             assert "pod=default/no-syslog" in Path("/var/log/nri.log").read_text()
     finally:
         Path("/dev/log").symlink_to(target)
@@ -106,7 +99,7 @@ def test_a_node_without_syslog_and_journal(cri: Cri) -> None:
 def test_a_clock_that_jumps(cri: Cri) -> None:
     for jump in ("+ 1 day", "- 2 days", "+ 1 day"):
         run("date", "--set", f"now {jump}")
-        _serves(cri, "jump")
+        node.serves("jump")
 
 
 def test_a_cpu_that_goes_and_comes_back(cri: Cri) -> None:
@@ -135,4 +128,4 @@ def test_the_bridge_is_killed_for_memory_and_comes_back(cri: Cri) -> None:
     )
     run("systemctl", "set-property", "--runtime", "nri-v1bridge", "MemoryMax=infinity")
     wait_until("it is back", lambda: node.log().count("synchronized: ") > seen)
-    _serves(cri, "after-oom")
+    node.serves("after-oom")

@@ -24,15 +24,6 @@ def _wait_for_one_bridge() -> None:
     wait_until("only its two residents run", lambda: len(processes.residents()) == 2)
 
 
-def _serves(name: str) -> None:
-    with Cri(node.SOCKET) as cri:
-        pod = node.Pod(cri, name)
-        assert pod.knob("cpu.max") == "max 100000"
-        assert pod.knob("cpuset.cpus") == "1-3"
-        assert pod.slice.knob("cpu.max") == "max 100000"
-        pod.remove()
-
-
 @pytest.mark.core
 def test_a_restart_of_containerd(cri: Cri) -> None:
     pod = node.Pod(cri, "stays")
@@ -40,7 +31,7 @@ def test_a_restart_of_containerd(cri: Cri) -> None:
     run("systemctl", "restart", "containerd")
     node.wait_for_containerd()
     wait_until("the old bridge has ended", lambda: not set(before) & set(processes.bridges()))
-    _serves("after-restart")
+    node.serves("after-restart")
     assert pod.knob("cpu.max") == "max 100000"
     with Cri(node.SOCKET) as again:
         again.stop(pod.container)
@@ -52,7 +43,7 @@ def test_a_kill_of_containerd(cri: Cri) -> None:
     run("systemctl", "kill", "--signal=KILL", "--kill-whom=main", "containerd")
     wait_until("the old bridge has ended", lambda: not set(before) & set(processes.bridges()))
     node.wait_for_containerd()  # systemd starts it again
-    _serves("after-kill")
+    node.serves("after-kill")
 
 
 @pytest.mark.core
@@ -63,7 +54,7 @@ def test_a_kill_of_a_registered_bridge_lasts_until_the_runtime_is_restarted(cri:
     assert pod.knob("cpu.max") == "50000 100000"  # the runtime starts a plugin only when it starts itself
     run("systemctl", "restart", "containerd")
     node.wait_for_containerd()
-    _serves("after-bridge")
+    node.serves("after-bridge")
     with Cri(node.SOCKET) as again:
         again.stop(pod.container)
         again.stop_pod(pod.id)

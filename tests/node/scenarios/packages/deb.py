@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.containerd.cri import Cri
 from tests.node.guest import node, processes
 from tests.node.guest.shell import run, wait_until
 
@@ -22,17 +21,6 @@ def purged() -> Iterator[None]:
     run("dpkg", "--purge", "nri", status=None)
 
 
-def _serves(name: str) -> None:
-    with Cri(node.SOCKET) as cri:
-        pod = node.Pod(cri, name)
-        assert pod.knob("cpu.max") == "max 100000"
-        pod.remove()
-
-
-def _synchronized() -> int:
-    return node.log().count("synchronized: ")
-
-
 def test_the_package_installs_upgrades_removes_and_purges(tmp_path: Path) -> None:
     node.use_containerd(2)
     said = run("dpkg", "--install", PACKAGE)
@@ -41,10 +29,10 @@ def test_the_package_installs_upgrades_removes_and_purges(tmp_path: Path) -> Non
     node.configure(node.CLEARCFS, node.KONFINE)
     Path("/etc/nri/resource.d/10-konfine.conf").unlink()
     Path("/etc/nri/resource.d/20-clearcfs.conf").unlink()
-    seen = _synchronized()
+    seen = node.synchronizations()
     run("systemctl", "enable", "--now", "nri-v1bridge")
-    wait_until("the bridge is synchronized", lambda: _synchronized() > seen)
-    _serves("package")
+    wait_until("the bridge is synchronized", lambda: node.synchronizations() > seen)
+    node.serves("package")
     assert "right  /opt/nri/bin/clearcfs" in run("nri", "check")
 
     # A newer version, with the operator's own options kept.
@@ -60,11 +48,11 @@ def test_the_package_installs_upgrades_removes_and_purges(tmp_path: Path) -> Non
     run("dpkg", "--force-confold", "--install", tmp_path / "newer.deb")
     assert Path("/opt/nri/lib").resolve() != before
     assert json.loads(OPTIONS.read_text()) == {"logLevel": "debug"}
-    _serves("newer")  # the bridge still is the old one
-    seen = _synchronized()
+    node.serves("newer")  # the bridge still is the old one
+    seen = node.synchronizations()
     run("systemctl", "restart", "nri-v1bridge")
-    wait_until("the new bridge is synchronized", lambda: _synchronized() > seen)
-    _serves("newer-bridge")
+    wait_until("the new bridge is synchronized", lambda: node.synchronizations() > seen)
+    node.serves("newer-bridge")
 
     run("dpkg", "--remove", "nri")
     assert not processes.bridges()

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.containerd.cri import Cri
 from tests.node.guest import node, processes
 from tests.node.guest.shell import run
 
@@ -26,14 +25,6 @@ def containerd() -> Iterator[None]:
     run(TOOLS / "uninstall", "--force", "", status=None)
 
 
-def _serves(name: str) -> None:
-    with Cri(node.SOCKET) as cri:
-        pod = node.Pod(cri, name)
-        assert pod.knob("cpu.max") == "max 100000"
-        assert pod.knob("cpuset.cpus") == "1-3"
-        pod.remove()
-
-
 def _restart() -> None:
     run("systemctl", "restart", "containerd")
     node.wait_for_containerd()
@@ -45,7 +36,7 @@ def test_install_upgrade_rollback_and_uninstall(containerd: None) -> None:
     assert "installed /etc/nri/resource.d/10-konfine.conf" in said
     node.configure(node.CLEARCFS, node.KONFINE)
     _restart()
-    _serves("installed")
+    node.serves("installed")
     first = LIB.resolve()
 
     # An upgrade under a running bridge: another build, with another hash.
@@ -53,14 +44,14 @@ def test_install_upgrade_rollback_and_uninstall(containerd: None) -> None:
     said = run(TOOLS / "install", "")
     assert LIB.resolve() != first
     assert "restart the runtime" in said  # the bridge still runs from the first folder
-    _serves("upgraded")  # by a bridge of the first build, with plugins of the second
+    node.serves("upgraded")  # by a bridge of the first build, with plugins of the second
     _restart()
-    _serves("upgraded-and-restarted")
+    node.serves("upgraded-and-restarted")
 
     said = run(TOOLS / "rollback", "")
     assert LIB.resolve() == first, said
     _restart()
-    _serves("rolled-back")
+    node.serves("rolled-back")
     run(TOOLS / "rollback", "")
     assert LIB.resolve() != first
 
