@@ -14,7 +14,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from nri.client import Invoker
 from nri.config import in_use
@@ -86,6 +93,8 @@ class Plugins(Invoker):
 class Life(RuleBasedStateMachine):
     """One node."""
 
+    place: Path  # where each has its directory
+
     def __init__(self) -> None:
         super().__init__()
         self.patch = pytest.MonkeyPatch()
@@ -93,7 +102,7 @@ class Life(RuleBasedStateMachine):
         self.patch.setattr(late, "PAUSES", (0.0, 0.0, 0.0))
         self.now = 100.0
         self.patch.setattr(in_use, "boottime", lambda: self.now)
-        self.root = Path(tempfile.mkdtemp())
+        self.root = Path(tempfile.mkdtemp(dir=self.place))
         (self.root / "resource.d").mkdir()
         (self.root / "bin").mkdir()
         self.file = self.root / "resource.d/10.conf"
@@ -286,7 +295,11 @@ class Life(RuleBasedStateMachine):
         return self.entries
 
 
-TestLife = Life.TestCase
-TestLife.settings = settings(
-    max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
-)
+def test_each_container_has_had_its_plugins(tmp_path: Path) -> None:
+    Life.place = tmp_path
+    run_state_machine_as_test(
+        Life,
+        settings=settings(
+            max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+        ),
+    )
