@@ -18,7 +18,6 @@ of it when it is done.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sys
 
@@ -26,7 +25,7 @@ from nri import files, trust
 from nri.client.oci import MAX_CONFIG, parse_config, request, spec_from_oci
 from nri.errors import NRIError, escape
 from nri.runc.commandline import RESOURCES
-from nri.runc.invocation import EndedError, named
+from nri.runc.invocation import EndedError, Ending, named
 from nri.types import DecodeError, gojson
 from nri.types.jsonobject import mismatch
 from nri.types.v1 import Spec, State
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from nri.runc.invocation import HostChains, Invocation
-
+    from nri.runc.made import Made
 
 _LAST_PID = 1 << 22  # proc(5), pid_max
 
@@ -49,37 +48,48 @@ def create(call: Invocation) -> int:
         call.real.execute(call.line.words)
     made = call.made(id_)
     if not chains.wants(State.SETUP, State.CREATE):
-        made.remove()  # what an earlier container was made with
-        call.real.execute(call.line.words)
-    file = open_config(call, id_)
+        make_without_plugins(call, made, id_)
+    file = open_config(call, made, id_)
     spec = spec_from_oci(file.config)
     wants_setup = chains.wants(State.SETUP, asked=request(State.SETUP, id_, spec))
     if wants_setup:
-        spec = set_up(call, chains, id_, file)
+        spec = set_up(call, made, chains, id_, file)
     elif not chains.wants(State.CREATE, asked=request(State.CREATE, id_, spec)):
-        made.remove()
-        call.real.execute(call.line.words)
+        make_without_plugins(call, made, id_)
     is_kept = made.begin(spec, call.bundle)
     try:
         status = call.real.run(call.line.words)
+    except NRIError:
+        if wants_setup:
+            call.undo_chain(chains, id_, spec)
+        made.abandon()
+        raise
     finally:
         if is_kept:  # otherwise the bundle alone says what the container was made with
             put_back(call, file)
     if status:
         if wants_setup:
-            call.undo_unless_taken(chains, id_, spec)
-        made.abandon()
+            call.undo_unless_taken(made, chains, id_, spec)
+        else:
+            made.abandon()
         return status
-    _run_create(call, chains, id_, spec)
+    _run_create(call, made, chains, id_, spec)
     return 0
 
 
-def open_config(call: Invocation, id_: str) -> ConfigFile:
-    """Return the configuration of the bundle on the command line.
+def make_without_plugins(call: Invocation, made: Made, id_: str) -> NoReturn:
+    """Become the real runtime, for a container of which nothing is kept."""
+    if made.is_kept and not call.is_taken(id_):
+        made.remove()  # of an earlier container
+    call.real.execute(call.line.words)
+
+
+def open_config(call: Invocation, made: Made, id_: str) -> ConfigFile:
+    """Return the configuration of the bundle on the command line, which no other call uses from now on.
 
     If the id is taken, the real runtime refuses: this bundle says nothing about the container that has it.
 
-    :raises DecodeError: if it cannot be read.
+    :raises NRIError: if it cannot be read, or another call makes a container of the bundle or the id.
     """
     if call.is_taken(id_):
         call.real.execute(call.line.words)
@@ -87,20 +97,28 @@ def open_config(call: Invocation, id_: str) -> ConfigFile:
     # For crun only this very name is in the bundle; any other counts from the directory of the call.
     path = os.path.join(call.bundle, name) if name == "config.json" else name
     try:
-        return ConfigFile(os.path.abspath(path))
+        path = os.path.abspath(path)
     except OSError as error:
         raise NRIError(f"{escape(path)}: is relative, and the current directory is gone: {error.strerror}") from error
+    made.claim(path)
+    return ConfigFile(path)
 
 
-def put_back(call: Invocation, file: ConfigFile) -> None:
-    """Put the bundle's configuration back, since the real runtime has read it. A fault is noted."""
+def put_back(call: Invocation, file: ConfigFile, config: dict[str, Any] | None = None) -> None:
+    """Put the bundle's configuration back, since the real runtime has read it. A fault is noted.
+
+    :param config: what it should say; by default what it said at first.
+    """
     try:
-        file.put_back()
+        if config is None:
+            file.put_back()
+        else:
+            file.write(config)
     except NRIError as error:
         call.report.note(str(error))
 
 
-def set_up(call: Invocation, chains: HostChains, id_: str, file: ConfigFile) -> Spec:
+def set_up(call: Invocation, made: Made, chains: HostChains, id_: str, file: ConfigFile) -> Spec:
     """Run the chain for ``setup``, and write what the plugins have changed to the container's configuration.
 
     Return what plugins see of it then.
@@ -116,18 +134,21 @@ def set_up(call: Invocation, chains: HostChains, id_: str, file: ConfigFile) -> 
         file.write(changes.config)
         return spec_from_oci(file.config)
     except (NRIError, OSError, EndedError):
-        call.undo_unless_taken(chains, id_, spec_from_oci(oci))  # one that has succeeded may have something to undo
+        call.undo_unless_taken(
+            made, chains, id_, spec_from_oci(oci)
+        )  # one that has succeeded may have something to undo
         raise
 
 
-def _run_create(call: Invocation, chains: HostChains, id_: str, spec: Spec) -> None:
+def _run_create(call: Invocation, made: Made, chains: HostChains, id_: str, spec: Spec) -> None:
     """Run the chain for ``create``; if it fails, take the container back.
 
     :raises NRIError: if it fails.
     """
     try:
-        chains.run(request(State.CREATE, id_, spec, _pid(call, id_)), if_killed=lambda: call.destroy(id_))
-        call.made(id_).finish()
+        with Ending(call.report.error):
+            chains.run(request(State.CREATE, id_, spec, _pid(call, id_)), if_killed=lambda: call.destroy(id_))
+            made.finish()
     except (NRIError, OSError, EndedError):
         call.take_back(chains, id_, spec)
         raise
@@ -166,32 +187,35 @@ def run(call: Invocation) -> int:
         call.real.execute(call.line.words)
     made = call.made(id_)
     if not chains.wants(State.SETUP, State.CREATE, State.DELETE):
-        made.remove()
-        call.real.execute(call.line.words)
-    file = open_config(call, id_)
+        make_without_plugins(call, made, id_)
+    file = open_config(call, made, id_)
     is_detached = call.line.has("detach")
     spec = spec_from_oci(file.config)
     if chains.wants(State.SETUP, asked=request(State.SETUP, id_, spec)):
-        spec = set_up(call, chains, id_, file)
+        spec = set_up(call, made, chains, id_, file)
+    adjusted = file.config
+    is_kept = made.begin(spec, call.bundle)
     log = os.memfd_create("hook", os.MFD_CLOEXEC)  # in the bundle, a link could take its place
     os.fchmod(log, 0o600)
     try:
         if chains.wants(State.CREATE, asked=request(State.CREATE, id_, spec)):
             file.write(_with_hook(file.config, call, f"/proc/{os.getpid()}/fd/{log}"))
-        made.begin(spec, call.bundle)
-        made.finish()  # its hook runs before it starts, whatever becomes of this process
         status = call.real.run(call.line.words)
     except NRIError:
-        made.remove()
-        if not call.is_taken(id_):
-            call.undo_chain(chains, id_, spec)
+        call.undo_chain(chains, id_, spec)
+        made.abandon()
         raise
     finally:
-        put_back(call, file)
+        put_back(call, file, None if is_kept or not is_detached else adjusted)
         _report_hook(call, log)
-    if status == 0 and is_detached:
-        return 0
-    call.undo_unless_taken(chains, id_, spec)  # it is taken if the container was kept, too
+    is_made = status == 0 and is_detached
+    if is_made or not made.is_left:
+        try:
+            made.finish()  # its hook has run before it started
+        except OSError:
+            pass  # a `delete` has removed what was kept
+    if not is_made:
+        call.undo_unless_taken(made, chains, id_, spec)  # it is taken if the container was kept, too
     return status
 
 
@@ -271,7 +295,8 @@ def update(call: Invocation) -> int:
     status = call.real.run(call.line.words) if document is None else _update(call, id_, document)
     if status == 0:
         whole = spec.replace(resources=_over(spec.resources, wanted))  # what is not given stays
-        call.made(id_).update(whole, state.bundle)
+        if not call.made(id_).update(whole, state.bundle):
+            call.report.note(f"the new resources of {escape(id_)} cannot be kept: requests show the older ones")
         try:
             chains.run(request(State.UPDATE, id_, whole, state.pid))
         except NRIError as error:  # the limits are in place already
@@ -325,8 +350,8 @@ def _update(call: Invocation, id_: str, document: bytes) -> int:
         os.close(stdin)
 
 
-def delete(call: Invocation) -> NoReturn:
-    """Run the chain for the container that will be deleted, then become the real runtime.
+def delete(call: Invocation) -> int:
+    """Run the chain for the container that will be deleted, then the real runtime; return its exit status.
 
     Neither a failure nor a plugin or file that blocks keeps the container.
     """
@@ -348,7 +373,14 @@ def delete(call: Invocation) -> NoReturn:
                 _tell(call, chains, call.container_id())
     except (NRIError, OSError) as error:
         call.report.error(*str(error).split("\n"))
-    call.real.execute(call.line.words)
+    arguments = call.line.arguments
+    made = call.made(arguments[0] if len(arguments) == 1 else "")
+    if not made.is_kept:
+        call.real.execute(call.line.words)
+    status = call.real.run(call.line.words)
+    if status == 0:
+        made.remove()
+    return status
 
 
 def _tell(call: Invocation, chains: HostChains, id_: str) -> None:
@@ -361,7 +393,6 @@ def _tell(call: Invocation, chains: HostChains, id_: str) -> None:
         except DecodeError:  # its bundle may be gone
             spec = Spec(annotations=state.annotations)
         call.delete_chain(chains, request(State.DELETE, id_, spec, max(0, state.pid)))
-        call.made(id_).remove()
     except (NRIError, OSError) as error:
         call.report.error(str(error))
 
@@ -396,9 +427,8 @@ class ConfigFile:
     """The config.json of a bundle, as it was read when this was made; it is replaced in one step, or not at all.
 
     The new file is written beside the old one, with its owner and mode, and takes its name by a rename: the real
-    runtime reads the one or the other. A file that another program has changed since it was read is left alone. It is
-    locked: two calls would put back what the other one has written. The content is not synced: a bundle does not
-    outlive the machine's containers.
+    runtime reads the one or the other. A file that another program has changed since it was read is left alone. The
+    content is not synced: a bundle does not outlive the machine's containers.
 
     :ivar config: the OCI configuration in it.
     :raises DecodeError: if it cannot be read, or is no OCI configuration.
@@ -408,12 +438,7 @@ class ConfigFile:
         self.path = path
         self._where = escape(path)
         try:
-            self._read()  # opening what is no regular file may block
-            self._lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-            is_locked = _lock(self._lock)
             self._document, self._status = self._read()
-            if not is_locked or self._status.st_ino != os.fstat(self._lock).st_ino:
-                raise DecodeError("another nri-runc makes or runs a container of it, expected a bundle for each")
             self.config: dict[str, Any] = parse_config(self._document)
         except DecodeError as error:
             raise DecodeError(f"{self._where}: {error}") from error
@@ -460,26 +485,12 @@ class ConfigFile:
 
     def _finish(self, fd: int) -> None:
         """Give the new file the owner and mode of the old one, if that is the one which was read."""
-        _lock(fd)
         os.fchown(fd, self._status.st_uid, self._status.st_gid)
         os.fchmod(fd, self._status.st_mode & 0o7777)
         if self._read()[0] != self._document:
             raise NRIError(
                 f"{self._where}: another program has changed it meanwhile, expected the file as it was read"
             )
-        os.close(self._lock)
-        self._lock = os.dup(fd)
 
     def _read(self) -> tuple[bytes, os.stat_result]:
         return files.read_regular(self.path, MAX_CONFIG)
-
-
-def _lock(fd: int) -> bool:
-    """Lock a file until its descriptor is closed; return False if another process has done so."""
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        pass  # a file system without locks
-    return True

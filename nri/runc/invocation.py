@@ -99,7 +99,7 @@ class Invocation:
 
         It is asked only if a directory of that name is there: most calls need no other one.
         """
-        may_be = os.path.lexists(os.path.join(self.real.root(self.line), id_)) or self.made(id_).is_finished
+        may_be = os.path.lexists(os.path.join(self.real.root(self.line), id_)) or self.made(id_).is_kept
         return may_be and self.state(id_) is not None
 
     def ask(self, command: str, *words: str, stdin: bytes = b"") -> Output:
@@ -137,16 +137,16 @@ class Invocation:
                 raise NRIError(wrong)
             self.report.note(f"{wrong}; dropped (ignoreFailure)")
 
-    def undo_unless_taken(self, chains: HostChains, id_: str, spec: Spec) -> None:
+    def undo_unless_taken(self, made: Made, chains: HostChains, id_: str, spec: Spec) -> None:
         """Do as ``undo_chain``, unless the id is that of a container that lives on."""
         try:
-            if self.state(id_) is not None:
+            if self.state(id_) is None:
+                self.undo_chain(chains, id_, spec)
+                made.remove()
                 return
         except (NRIError, OSError) as error:
             self.report.note(f"no plugin gets a delete of {escape(id_)}, which may be another container: {error}")
-            return
-        self.undo_chain(chains, id_, spec)
-        self.made(id_).remove()
+        made.abandon()
 
     def undo_chain(
         self, chains: HostChains, id_: str, spec: Spec, if_killed: Callable[[], object] | None = None
@@ -259,16 +259,15 @@ class HostChains(Host):
         if not self.wants(request.state, asked=request):
             return
         deadline = Deadline(self._call.options.deadline)
-        handlers = _handle_ending(self._call.report.error)
-        deadline.enforce(self._call.on_late)
-        try:
-            with Surroundings():
-                self.invoke(request, deadline, changes=changes, if_killed=if_killed)
-        except OSError as error:
-            raise NRIError(f"the plugins cannot be run: {error.strerror}") from error
-        finally:
-            deadline.release()
-            _restore(handlers)
+        with Ending(self._call.report.error):
+            deadline.enforce(self._call.on_late)
+            try:
+                with Surroundings():
+                    self.invoke(request, deadline, changes=changes, if_killed=if_killed)
+            except OSError as error:
+                raise NRIError(f"the plugins cannot be run: {error.strerror}") from error
+            finally:
+                deadline.release()
 
 
 class Surroundings:
@@ -301,25 +300,30 @@ class EndedError(BaseException):
         self.number = number
 
 
-def _handle_ending(report: Callable[[str], None]) -> dict[int, object]:
-    """Have the signals that end this process end the chain, and be reported."""
-    import _signal
+class Ending:
+    """In its ``with``, the signals that end this process raise EndedError, and are reported."""
 
-    def handle(number: int, _frame: object) -> None:
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self._report = report
+
+    def __enter__(self) -> None:
+        import _signal
+
+        self._before = {number: _signal.getsignal(number) for number in ENDING}
+        for number, handler in self._before.items():
+            if handler != _signal.SIG_IGN:
+                _signal.signal(number, self._handle)
+
+    def __exit__(self, *_: object) -> None:
+        import _signal
+
+        for number, handler in self._before.items():
+            _signal.signal(number, handler)
+
+    def _handle(self, number: int, _frame: object) -> None:
+        import _signal
+
         _signal.pthread_sigmask(_signal.SIG_BLOCK, ENDING)
         ended = EndedError(number)
-        report(str(ended))
+        self._report(str(ended))
         raise ended
-
-    before = {number: _signal.getsignal(number) for number in ENDING}
-    for number, handler in before.items():
-        if handler != _signal.SIG_IGN:
-            _signal.signal(number, handle)
-    return before
-
-
-def _restore(handlers: dict[int, object]) -> None:
-    import _signal
-
-    for number, handler in handlers.items():
-        _signal.signal(number, handler)

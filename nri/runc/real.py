@@ -61,7 +61,7 @@ class Real:
 
     def root(self, line: CommandLine) -> str:
         """Return the directory in which runc and crun keep their containers."""
-        return os.path.abspath(line.value("root") or f"/run/{'crun' if self.is_crun else 'runc'}")
+        return os.path.realpath(line.value("root") or f"/run/{'crun' if self.is_crun else 'runc'}")
 
     def execute(self, words: Sequence[str]) -> NoReturn:
         """Become the real runtime.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.integration.runc.conftest import NriRunc
-from tests.support.host import plugin
+from tests.support.host import OCI_CONFIG, plugin
 from tests.support.waiting import SOON, wait_until
 
 CREATE = ("create", "--bundle", "bundle", "web")
@@ -19,7 +20,7 @@ HANGS = 'if "create" in words:\n    open(here + "/begun", "w").close()\n    time
 
 
 def kept(runtime: NriRunc) -> list[Path]:
-    return [*(runtime.host.root / "record/.runc").glob("*")]
+    return [*(runtime.host.root / "record/.runc").glob("*.*")]
 
 
 def adjust(runtime: NriRunc) -> None:
@@ -118,7 +119,117 @@ def test_container_made_without_plugins_starts_after_one_that_was_killed(runtime
     assert runtime.run("start", "web").returncode == 0
 
 
-def test_two_calls_do_not_use_one_bundle(runtime: NriRunc) -> None:
+REFUSES = 'if "{}" in words:\n    sys.exit("refused")\n'
+
+
+def test_what_a_killed_create_has_left_stays_until_the_container_is_deleted(runtime: NriRunc) -> None:
+    kill_while_it_is_made(runtime)
+    configured = (runtime.host.conf / "10-test.conf").read_text()
+    state = (runtime.real.parent / "state").read_text()
+
+    def is_refused() -> bool:
+        return runtime.run("start", "web").returncode == 1
+
+    runtime.script(REFUSES.format("create"))
+    assert runtime.run(*CREATE, cwd=runtime.host.root).returncode == 1
+    assert is_refused()
+    # The real runtime lives on, and the container is there when another call has asked for it.
+    (runtime.real.parent / "state").unlink()
+    runtime.script(f'if "create" in words:\n    open(here + "/state", "w").write({state!r})\n    sys.exit(1)\n')
+    assert runtime.run(*CREATE, cwd=runtime.host.root).returncode == 1
+    assert is_refused()
+    runtime.host.configure_text('{"version": "0.1", "plugins": []}')
+    assert runtime.run(*CREATE, cwd=runtime.host.root).returncode == 1
+    assert is_refused()
+    runtime.host.configure_text(configured)
+    runtime.script(REFUSES.format("delete"))
+    assert runtime.run("delete", "web").returncode == 1
+    assert is_refused()
+    runtime.script("")
+    assert runtime.run("delete", "web").returncode == 0
+    assert not is_refused()
+    assert kept(runtime) == []
+
+
+def test_a_root_is_one_whatever_its_path(runtime: NriRunc) -> None:
+    (runtime.host.root / "link").symlink_to(runtime.host.folder("containers"))
+    adjust(runtime)
+    runtime.exists(status="created")
+    for root, command, count in (("link", CREATE, 1), ("containers", ("delete", "web"), 0)):
+        assert runtime.run("--root", str(runtime.host.root / root), *command, cwd=runtime.host.root).returncode == 0
+        assert len(kept(runtime)) == count
+
+
+def test_delete_that_is_tried_again_shows_what_was_made(runtime: NriRunc) -> None:
+    make(runtime)
+    runtime.script(REFUSES.format("delete"))
+    assert runtime.run("delete", "web").returncode == 1
+    runtime.script("")
+    assert runtime.run("delete", "web").returncode == 0
+    assert [request["spec"]["annotations"]["by"] for request in runtime.requests()[-2:]] == ["setup"] * 2
+
+
+@pytest.mark.parametrize("why", ["plugin fails", "no plugins", "is gone"])
+def test_nothing_is_kept_of_a_container_that_is_deleted(runtime: NriRunc, why: str) -> None:
+    make(runtime)
+    if why == "plugin fails":
+        runtime.host.configure(plugin("noop", ["fail", "no"]))
+    elif why == "no plugins":
+        runtime.host.configure_text('{"version": "0.1", "plugins": []}')
+    else:
+        (runtime.real.parent / "state").unlink()
+    assert runtime.run("delete", "--force", "web").returncode == 0
+    assert kept(runtime) == []
+
+
+def test_a_bundle_is_known_though_its_link_is_gone(runtime: NriRunc) -> None:
+    adjust(runtime)
+    link = runtime.host.root / "link"
+    link.symlink_to("bundle")
+    runtime.exists(status="created", bundle=str(link))
+    assert runtime.run("create", "--bundle", "link", "web", cwd=runtime.host.root).returncode == 0
+    link.unlink()
+    assert runtime.run("delete", "web").returncode == 0
+    assert runtime.requests()[-1]["spec"]["annotations"]["by"] == "setup"
+
+
+@pytest.mark.parametrize("command", ["create", "run"])
+def test_real_runtime_that_cannot_run_leaves_nothing(runtime: NriRunc, command: str) -> None:
+    before = (runtime.bundle / "config.json").read_bytes()
+    adjust(runtime)
+    runtime.real.write_text("#!/no/such/interpreter\n")
+    ran = runtime.run(command, "--bundle", "bundle", "web", cwd=runtime.host.root)
+    assert (ran.returncode, "cannot be run: No such file" in ran.stderr) == (1, True)
+    assert (runtime.states(), kept(runtime)) == (["setup", "delete"], [])
+    assert (runtime.bundle / "config.json").read_bytes() == before
+
+
+def test_changes_of_a_detached_container_stay_without_its_hook(runtime: NriRunc) -> None:
+    runtime.set_options(recordDir="/proc/1/record")
+    adjust(runtime)
+    assert runtime.run("run", "--detach", "--bundle", "bundle", "web", cwd=runtime.host.root).returncode == 0
+    text = (runtime.bundle / "config.json").read_text()
+    assert ('"by"' in text, "createRuntime" in text) == (True, False)
+
+
+def test_a_signal_before_the_plugins_run_takes_the_container_back(runtime: NriRunc) -> None:
+    adjust(runtime)
+    runtime.exists(status="created")
+    code = "import os\nfrom nri.runc import commands\ncommands._pid = lambda *_: os.kill(os.getpid(), 15)"
+    assert runtime.run(*CREATE, cwd=runtime.host.root, code=code).returncode == -signal.SIGTERM
+    assert (runtime.states(), kept(runtime)) == (["setup", "delete"], [])
+    assert runtime.words()[-1] == ["delete", "--force", "web"]
+
+
+@pytest.mark.parametrize(
+    ("others", "wrong"),
+    [
+        (("--bundle", "bundle", "second"), "bundle/config.json: another nri-runc makes or runs a container of it"),
+        (("--bundle", "other", "first"), "the id first: another nri-runc makes or runs a container of it"),
+    ],
+)
+def test_two_calls_do_not_use_one_bundle_or_id(runtime: NriRunc, others: tuple[str, ...], wrong: str) -> None:
+    runtime.host.bundle(OCI_CONFIG, name="other")
     runtime.keep()
     runtime.script(HANGS.replace('"create"', '"run"'))
     command = runtime.command("run", "--bundle", "bundle", "first")
@@ -126,8 +237,8 @@ def test_two_calls_do_not_use_one_bundle(runtime: NriRunc) -> None:
         command, env=runtime.environment, cwd=runtime.host.root, stdin=subprocess.DEVNULL
     ) as process:
         assert wait_until((runtime.real.parent / "begun").exists)
-        second = runtime.run(*CREATE, cwd=runtime.host.root)
+        second = runtime.run("create", *others, cwd=runtime.host.root)
         assert second.returncode == 1
-        assert "config.json: another nri-runc makes or runs a container of it" in second.stderr
+        assert wrong in second.stderr
         process.terminate()  # which the real runtime gets
     assert [words[-1] for words in runtime.words() if "create" in words] == []

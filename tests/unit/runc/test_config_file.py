@@ -86,15 +86,6 @@ def test_target_of_a_link_that_is_not_trusted_is_left_alone(path: Path, tmp_path
     assert path.read_text() == OLD
 
 
-@pytest.mark.parametrize("is_written", [False, True])
-def test_a_file_in_use_is_refused(path: Path, is_written: bool) -> None:
-    file = ConfigFile(str(path))
-    if is_written:
-        file.write(NEW)
-    with pytest.raises(NRIError, match=r"config.json: another nri-runc makes or runs a container of it"):
-        ConfigFile(str(path))
-
-
 def test_a_wrong_or_unreadable_configuration_is_named(path: Path, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     path.write_text("[]")
