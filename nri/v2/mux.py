@@ -130,6 +130,7 @@ class Mux:
                 self._work()
         finally:
             reason = self.close("the event thread was interrupted")
+            self._busy.set()  # the last job may have cleared it since
             if relief.ident is not None:
                 relief.join()
             with self._sending:  # a closed descriptor's number may be reused

@@ -307,6 +307,33 @@ def test_without_a_thread_the_connection_is_closed_and_says_so(pair: Pair, monke
     assert pair[0].recv(1) == b""
 
 
+def test_a_close_while_the_queue_is_left_ends_the_other_thread(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    end = attached(pair[1], Asking({b"j": lambda: None}))
+    wait, clear = end._busy.wait, end._busy.clear
+    is_open, is_cleared, waits = threading.Event(), threading.Event(), list[None]()
+
+    def wait_again(*_: object) -> bool:
+        waits.append(None)
+        if len(waits) == 2:  # it has seen the connection open
+            is_open.set()
+            assert is_cleared.wait(SOON)
+        return wait()
+
+    def close_and_clear() -> None:
+        assert is_open.wait(SOON)
+        end.close("closed meanwhile")
+        clear()
+        is_cleared.set()
+
+    monkeypatch.setattr(end._busy, "wait", wait_again)
+    monkeypatch.setattr(end._busy, "clear", close_and_clear)
+    peer(pair, b"j")
+    thread = threading.Thread(target=end.run, daemon=True)
+    thread.start()
+    thread.join(SOON)
+    assert not thread.is_alive()
+
+
 def test_an_interrupt_ends_the_connection(pair: Pair) -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt
