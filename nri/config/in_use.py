@@ -114,8 +114,8 @@ class InUse:
 
     def _judge(self, read: Read, *, check_owner: bool) -> None:
         """Use the files that were read, if they are to be used."""
-        is_same = self.config is not None and read.documents == self.documents and self._is_checked == check_owner
-        if is_same and not read.faults:
+        is_same = self.config is not None and read.documents == self.documents
+        if is_same and (self._is_checked or not check_owner) and not read.faults:
             self._stay({}, None)
             return
         try:
@@ -172,12 +172,14 @@ class InUse:
             self._save()
 
     def _accept(self, config: ConfigList, documents: Documents, *, is_checked: bool) -> None:
+        if documents != self.documents or self.since is None:
+            self.since = time.time()
+        elif self._is_checked:
+            is_checked = True  # of this very content
         is_new = (
             documents != self.documents or bool(self.missing) or bool(self.fault) or is_checked != self._is_checked
         )
         self._is_checked = is_checked
-        if documents != self.documents or self.since is None:
-            self.since = time.time()
         self.config, self.documents, self.rejected, self.missing = config, documents, None, {}
         if is_new:
             self._save()
@@ -188,6 +190,7 @@ class InUse:
         try:
             head, documents, missing = self._recorded()
             if check_owner and not head["checked"]:
+                self.fault = f"{self._path}: the owners of its files were not checked" if documents else ""
                 return
             self._read = Read(documents)
             self.config, self.documents, self.missing = self._read.parsed(), documents, missing
@@ -239,7 +242,7 @@ class InUse:
             head["directory"]
             if not isinstance(head["since"], int | float) or head["checked"] not in (True, False):
                 raise ValueError
-        except (DecodeError, LookupError, TypeError, ValueError, AttributeError):
+        except (DecodeError, LookupError, TypeError, ValueError, AttributeError, OverflowError):
             raise ValueError("is damaged, or of another version; expected what a host of nri has written") from None
         return head, documents, missing
 

@@ -177,7 +177,19 @@ def test_files_whose_owner_was_not_checked_are_no_record_for_a_host_that_checks(
     unchecked.look(check_owner=False)
     assert unchecked.config is not None
     assert [plugin.type for plugin in unchecked.config.plugins] == ["a"]
-    assert place.types() == []
+    checking = place.host()
+    assert place.types(checking) is None
+    assert "the owners of its files were not checked" in str(checking.rejected)
+    place.back("a")
+    assert place.types(checking) == ["a"]
+
+
+def test_content_that_was_checked_stays_in_use_of_hosts_that_check(place: Place) -> None:
+    place.put(a=text("a"))
+    place.types()
+    place.host().look(check_owner=False)
+    place.away("a")
+    assert place.types() == ["a"]
 
 
 def test_renamed_file_is_not_missed(place: Place) -> None:
@@ -304,9 +316,13 @@ def damage(path: Path, how: str) -> None:
         path.chmod(0o666)
     elif how == "of another build":
         path.write_bytes(content.replace(b'"plugins"', b'"pluginz"'))
+    elif how == "too large":
+        path.write_bytes(content.replace(b"null", b"1" + b"0" * 400, 1))
 
 
-@pytest.mark.parametrize("how", ["cut", "longer", "not ours", "no JSON", "deep", "FIFO", "open", "of another build"])
+@pytest.mark.parametrize(
+    "how", ["cut", "longer", "not ours", "no JSON", "deep", "FIFO", "open", "too large", "of another build"]
+)
 def test_damaged_record_is_no_answer_and_is_written_anew(place: Place, how: str) -> None:
     place.put(a=text("a"))
     place.types()
