@@ -168,7 +168,7 @@ class Cgroup:
 
         Call it on a pod before its container: until then the pod's quota limits the container anyway.
         """
-        return self._write(quota.CPU_MAX, quota.CLEAR)  # type: ignore[no-any-return]
+        return self._write(quota.CPU_MAX, quota.CLEAR) or quota.CLEAR
 
     def cpus(self) -> frozenset[int]:
         """Return the CPUs that this cgroup was given. If empty, it has its parent's in v2, and no CPU in v1."""

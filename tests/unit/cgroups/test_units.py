@@ -104,6 +104,7 @@ def test_systemd_enables_a_controller_that_is_missing(
     def enable(message: object) -> object:
         tree.put(CONTAINER, "cpuset.cpus", "1\n")
         tree.put(CONTAINER, "pids.max", "max\n")
+        tree.put(CONTAINER, "cpu.max", "max 100000\n")
         return realize(message)
 
     monkeypatch.setattr(systemd, "set_properties", enable)
@@ -114,6 +115,9 @@ def test_systemd_enables_a_controller_that_is_missing(
     Path(tree.file(CONTAINER, "pids.max")).unlink()
     assert cgroup.write("pids.max", 8) is None
     assert cgroup.read("pids.max") == 8
+    Path(tree.file(CONTAINER, "cpu.max")).unlink()
+    systemd.properties[SCOPE]["CPUQuotaPerSecUSec"] = 200_000
+    assert cgroup.clear_cpu_quota() == Quota(None, 100_000)
 
 
 def test_v1_has_quotas_in_systemd_and_no_cpus(tree_v1: Tree, systemd: FakeSystemd) -> None:
