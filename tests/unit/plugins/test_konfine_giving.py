@@ -398,6 +398,22 @@ def test_setup_of_the_next_attempt_takes_the_place_of_one_that_has_failed(v2: Gi
     assert "allow" in invoke(Konfine(), other).metadata["ignored"]
 
 
+@pytest.mark.parametrize("is_of_kubernetes", [True, False])
+def test_setup_in_a_pod_that_was_made_again_takes_the_place(v2: GivingNode, is_of_kubernetes: bool) -> None:
+    """The kubelet has one pod of a name; another engine may have several containers of it."""
+    v2.start("web")
+    results = []
+    for pod in ("one", "two"):
+        asked = v2.request("setup", "db/main", ask=7).replace(id=f"main-{pod}", sandbox_id=pod)
+        path = f"/kubepods/burstable/pod{pod}/main"
+        asked = asked.replace(spec=asked.spec.replace(cgroups_path=path))
+        labels = {
+            key: value for key, value in asked.labels.items() if is_of_kubernetes or not key.endswith("pod.name")
+        }
+        results.append(invoke(Konfine(), asked.replace(labels=labels)))
+    assert [bool(result.refused) for result in results] == [False, not is_of_kubernetes]
+
+
 def test_pools_that_leave_no_cpu_are_named(v2: GivingNode) -> None:
     v2.conf["pools"] = [{"name": "all", "cpus": "0-99", "classes": ["ls"]}]
     assert v2.refusal("a", annotations={"qos.class": "be"}) == (
