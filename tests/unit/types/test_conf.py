@@ -29,6 +29,8 @@ class Full(Base):
     ratio: float | None = fields.number("a part", 0, 1, default=None)
     dir: str | None = fields.path("a place", default=None)
     on: bool = fields.flag("whether", default=False)
+    most: int = fields.integer("at most so many", high=9, default=1)
+    any: int = fields.integer("as many", default=1)
     inner: Inner = fields.section(Inner, "more", default={})
     limits: dict[str, bool] = fields.mapping(FLAG, "by name", default={})
     which: tuple[str, ...] = fields.array(words("a", "b"), "some", shortest=1, unique=True, default=["a"])
@@ -56,6 +58,8 @@ WRONG: list[tuple[Any, str]] = [
     ({"dir": "etc"}, "conf.dir: found the string 'etc', expected an absolute path"),
     ({"inner": {"lowWater": 10}}, "conf.inner.lowWater: found the number 10, expected an integer, 0 to 9"),
     ({"inner": {"low_water": 1}}, "conf.inner.low_water: unknown key, did you mean lowWater?"),
+    ({"most": 10}, "conf.most: found the number 10, expected an integer, 9 at most"),
+    ({"any": "1"}, "conf.any: found the string '1', expected an integer"),
     ({"which": []}, "conf.which: found 0 items, expected at least 1"),
     ({"limits": {"a": 1}}, "conf.limits.a: found the number 1, expected true or false"),
 ]

@@ -246,6 +246,15 @@ def test_missed_update_that_fails_is_listed_and_due_at_the_next_connection(memor
     assert after.rows["1f92"].is_resized
 
 
+def test_an_update_without_a_plugin_is_not_missed_later(memory: Memory, record: str) -> None:
+    resized = subject(linux={"resources": {"cpu": {"shares": {"value": 1024}}}})
+    create(memory, subject(), ran("a"))
+    memory.note(resized, ran(state="update"))
+    after = again(record)
+    after.synchronize([(resized, "found")], {"1f92"})
+    assert not after.rows["1f92"].is_resized
+
+
 def test_another_life_is_another_row_also_while_the_first_one_runs(memory: Memory) -> None:
     (row,) = due(memory, "1f92")
     assert take(memory, row)
