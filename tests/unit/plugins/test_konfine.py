@@ -1,13 +1,15 @@
 """konfine: to which CPUs it confines a container, whose word counts, and what it refuses."""
 
 import errno
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nri.cgroups import parse_cpus
+from harness.fake_systemd import FakeSystemd
+from nri.cgroups import parse_cpus, systemd_bus
 from nri.plugins.konfine import ANNOTATION, Konfine
 from nri.testing import CgroupTree, Pod, invoke
 from tests.unit.plugins.running import CONTAINER, KINDS, POD, PluginNode
@@ -94,6 +96,16 @@ def test_refused_write_is_an_error_with_the_kernels_answer() -> None:
     file = f"{tree.directory('web', 'cpuset')}/cpuset.cpus"
     assert result.error.startswith(f"cannot write '1-7' to {file}: Device or resource busy (EBUSY)")
     assert tree.written == {}
+
+
+def test_systemd_that_cannot_be_told_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(systemd_bus, "TIMEOUT", 60)
+    web = Pod(cgroup_driver="systemd").container("web")
+    with CgroupTree("v2", driver="systemd") as tree, FakeSystemd(Path(tree.run), web.cgroup) as systemd:
+        tree.add(web)
+        systemd.fault = "closed"
+        metadata = invoke(Konfine(), web.request("create", conf={"systemReserved": [0]})).metadata
+    assert metadata["systemd"].startswith("not told: systemd did not answer GetUnitByControlGroup at ")
 
 
 def test_container_with_its_parents_cpus_keeps_following_them(v2: PluginNode) -> None:
