@@ -405,8 +405,8 @@ def test_setup_in_a_pod_that_was_made_again_takes_the_place(v2: GivingNode, is_o
     results = []
     for pod in ("one", "two"):
         asked = v2.request("setup", "db/main", ask=7).replace(id=f"main-{pod}", sandbox_id=pod)
-        path = f"/kubepods/burstable/pod{pod}/main"
-        asked = asked.replace(spec=asked.spec.replace(cgroups_path=path))
+        assert asked.spec is not None
+        asked = asked.replace(spec=asked.spec.replace(cgroups_path=f"/kubepods/burstable/pod{pod}/main"))
         labels = {
             key: value for key, value in asked.labels.items() if is_of_kubernetes or not key.endswith("pod.name")
         }
