@@ -140,13 +140,16 @@ class Invocation:
     def undo_unless_taken(self, made: Made, chains: HostChains, id_: str, spec: Spec) -> None:
         """Do as ``undo_chain``, unless the id is that of a container that lives on."""
         try:
-            if self.state(id_) is None:
-                self.undo_chain(chains, id_, spec)
-                made.remove()
-                return
+            is_taken = self.state(id_) is not None
         except (NRIError, OSError) as error:
             self.report.note(f"no plugin gets a delete of {escape(id_)}, which may be another container: {error}")
-        made.abandon()
+            is_taken = True
+        if not is_taken:
+            self.undo_chain(chains, id_, spec)
+        if is_taken or made.is_left:
+            made.abandon()
+        else:
+            made.remove()
 
     def undo_chain(
         self, chains: HostChains, id_: str, spec: Spec, if_killed: Callable[[], object] | None = None
