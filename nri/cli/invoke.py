@@ -160,7 +160,7 @@ def _print_changes(changes: Changes) -> None:
 
 
 def _print_requests(client: Client, request: Request, state: str, as_json: bool) -> None:
-    asked = request.replace(state=State(state), version=client.config.version)
+    asked = request.replace(version=client.config.version)
     judged = client.judged(state, asked)
     requests = [asked.replace(conf=plugin.conf, undecided=undecided).to_value() for plugin, undecided in judged]
     if as_json:

@@ -199,8 +199,8 @@ class Node:
 
 def reason(error: OSError) -> str:
     """Return what could not be looked at, and why."""
-    reason = reason_of(error).lower()
-    return f"{error.filename}: {reason}" if error.filename else reason
+    text = reason_of(error).lower()
+    return f"{error.filename}: {text}" if error.filename else text
 
 
 def same_path(path: str) -> str:

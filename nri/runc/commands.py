@@ -42,14 +42,7 @@ _LAST_PID = 1 << 22  # proc(5), pid_max
 
 def create(call: Invocation) -> int:
     """Run ``setup``, the real runtime and ``create``; return the exit status. It may not return (exec)."""
-    chains = call.chains()
-    id_ = call.container_id()
-    if not id_:
-        call.real.execute(call.line.words)
-    made = call.made(id_)
-    if not chains.wants(State.SETUP, State.CREATE):
-        make_without_plugins(call, made, id_)
-    file = open_config(call, made, id_)
+    chains, id_, made, file = prepare(call, State.SETUP, State.CREATE)
     spec = spec_from_oci(file.config)
     wants_setup = chains.wants(State.SETUP, asked=request(State.SETUP, id_, spec))
     if wants_setup:
@@ -77,9 +70,24 @@ def create(call: Invocation) -> int:
     return 0
 
 
+def prepare(call: Invocation, *states: State) -> tuple[HostChains, str, Made, ConfigFile]:
+    """Return the chains, and the id, the record and the configuration of the container that is made.
+
+    It does not return if no plugin runs for one of these states, or the command line has no id (exec).
+    """
+    chains = call.chains()
+    id_ = call.container_id()
+    if not id_:
+        call.real.execute(call.line.words)
+    made = call.made(id_)
+    if not chains.wants(*states):
+        make_without_plugins(call, made, id_)
+    return chains, id_, made, open_config(call, made, id_)
+
+
 def make_without_plugins(call: Invocation, made: Made, id_: str) -> NoReturn:
-    """Become the real runtime, for a container of which nothing is kept."""
-    if made.is_kept and not call.is_taken(id_):
+    """Become the real runtime, for a container that needs no record."""
+    if made.is_kept and not call.is_taken(made, id_):
         made.remove()  # of an earlier container
     call.real.execute(call.line.words)
 
@@ -91,7 +99,7 @@ def open_config(call: Invocation, made: Made, id_: str) -> ConfigFile:
 
     :raises NRIError: if it cannot be read, or another call makes a container of the bundle or the id.
     """
-    if call.is_taken(id_):
+    if call.is_taken(made, id_):
         call.real.execute(call.line.words)
     name = call.line.value("config", "config.json")  # crun's option
     # For crun only this very name is in the bundle; any other counts from the directory of the call.
@@ -134,9 +142,8 @@ def set_up(call: Invocation, made: Made, chains: HostChains, id_: str, file: Con
         file.write(changes.config)
         return spec_from_oci(file.config)
     except (NRIError, OSError, EndedError):
-        call.undo_unless_taken(
-            made, chains, id_, spec_from_oci(oci)
-        )  # one that has succeeded may have something to undo
+        # A plugin that has succeeded may have something to undo.
+        call.undo_unless_taken(made, chains, id_, spec_from_oci(oci))
         raise
 
 
@@ -181,14 +188,7 @@ _MAX_SAID = 65536
 
 def run(call: Invocation) -> int:
     """Run the container with its chains; return the real runtime's exit status, negative for a signal."""
-    chains = call.chains()
-    id_ = call.container_id()
-    if not id_:
-        call.real.execute(call.line.words)
-    made = call.made(id_)
-    if not chains.wants(State.SETUP, State.CREATE, State.DELETE):
-        make_without_plugins(call, made, id_)
-    file = open_config(call, made, id_)
+    chains, id_, made, file = prepare(call, State.SETUP, State.CREATE, State.DELETE)
     is_detached = call.line.has("detach")
     spec = spec_from_oci(file.config)
     if chains.wants(State.SETUP, asked=request(State.SETUP, id_, spec)):

@@ -46,7 +46,7 @@ class Invocation:
         return HostChains(self)
 
     def made(self, id_: str) -> Made:
-        """Return what is kept of a container from its ``create`` to its ``delete``."""
+        """Return the record of a container."""
         return Made(self.options.record_dir, self.real.root(self.line), id_)
 
     def container_id(self) -> str:
@@ -88,18 +88,18 @@ class Invocation:
         return OCIState(done.stdout, f"of {escape(id_)}") if done.status == 0 else None
 
     def spec_of(self, state: OCIState) -> Spec:
-        """Return what plugins see of a container: what it was made with, or else what its bundle says now.
+        """Return the spec that plugins see: the one in the container's record, or else its bundle's.
 
         :raises DecodeError: if its bundle has no configuration.
         """
         return self.made(state.id).spec(state.bundle) or state.spec()
 
-    def is_taken(self, id_: str) -> bool:
+    def is_taken(self, made: Made, id_: str) -> bool:
         """Return whether there is a container of that id, where runc and crun keep theirs.
 
-        It is asked only if a directory of that name is there: most calls need no other one.
+        The real runtime is asked only if there is a record, or a directory of that name: most calls do not need it.
         """
-        may_be = os.path.lexists(os.path.join(self.real.root(self.line), id_)) or self.made(id_).is_kept
+        may_be = made.is_kept or os.path.lexists(os.path.join(self.real.root(self.line), id_))
         return may_be and self.state(id_) is not None
 
     def ask(self, command: str, *words: str, stdin: bytes = b"") -> Output:

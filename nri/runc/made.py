@@ -1,11 +1,11 @@
-"""What a container was made with: its spec after ``setup``, kept in the hosts' record until its ``delete``.
+"""The record of a container that ``nri-runc`` makes: its spec after ``setup``, until its ``delete``.
 
-The bundle does not say it: its config.json is put back when the real runtime has read it, and may be edited while the
-container lives. Until the plugins have done ``create`` the file has another name, and ``start`` is refused: if
-``nri-runc`` is killed meanwhile, the real runtime may have made a container that has not had its plugins. Such a file
+The bundle does not have that spec: its config.json is put back when the real runtime has read it, and may be edited
+while the container lives. The file has the suffix ``.creating`` until the plugins have ended ``create``; until then
+``start`` is refused, since a killed ``nri-runc`` may leave a container that its plugins have not run for. Such a file
 stays until a container of that id is made with its plugins, or deleted.
 
-Each ``start`` looks here, so this imports next to nothing before there is something to read or write.
+Each ``start`` looks for the file, so this module imports little before it reads or writes one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MAX = 16 * 1024 * 1024
 
 
 class Made:
-    """The file of one container.
+    """The record of one container.
 
     :param root: the directory in which the real runtime keeps its containers.
     """
@@ -30,22 +30,22 @@ class Made:
         self._directory, self._id = f"{record_dir}/.runc", id_
         self._name = f"{self._directory}/{crc32(os.fsencode(root)):08x}.{id_}"
         self._unfinished, self._path = f"{self._name}.creating", f"{self._name}.json"
-        self._left = b""  # what a call that was killed has written
+        self._left = b""  # the unfinished record of a call that was killed
         self._is_begun = False
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether ``create`` has begun, and its plugins have not ended."""
+        """True from the beginning of ``create`` until its plugins have ended."""
         return os.path.lexists(self._unfinished)
 
     @property
     def is_kept(self) -> bool:
-        """Whether something is kept of a container of that id, which may be gone."""
+        """True if there is a record for the id; its container may be gone."""
         return self.is_unfinished or os.path.lexists(self._path)
 
     @property
     def is_left(self) -> bool:
-        """Whether a call was killed that made a container of that id, which may be there."""
+        """True if a killed call has left an unfinished record; the container may exist."""
         return bool(self._left)
 
     def claim(self, config: str) -> None:
@@ -64,7 +64,7 @@ class Made:
             # Never closed: that would give up the locks.
             lock = os.open(f"{self._directory}/lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         except (OSError, NRIError):
-            return  # nothing can be kept, either
+            return  # no record can be written, either
         real = os.path.realpath(config)
         for what, offset in (
             (f"the id {escape(self._id)}", crc32(os.fsencode(self._name))),
@@ -85,16 +85,16 @@ class Made:
                 pass
 
     def begin(self, spec: Spec, bundle: str) -> bool:
-        """Keep the spec of a container that will be made; return whether that can be done."""
+        """Write the unfinished record; return False if it cannot be written."""
         self._is_begun = self._write(self._unfinished, spec, bundle)
         if not self._is_begun:
             _remove(self._path)  # of an earlier container
         return self._is_begun
 
     def finish(self) -> None:
-        """Take note that the container has had its plugins.
+        """Finish the record: the plugins have ended ``create``.
 
-        :raises OSError: if that cannot be done; then it cannot be started.
+        :raises OSError: if it cannot be renamed; then the container cannot be started.
         """
         if self._is_begun:
             os.rename(self._unfinished, self._path)
@@ -102,11 +102,11 @@ class Made:
             self.remove()
 
     def update(self, spec: Spec, bundle: str) -> bool:
-        """Keep another spec, if one is kept; return whether that can be done."""
+        """Replace the spec, if there is a record; return False if it cannot be written."""
         return not self.is_kept or self._write(self._current, spec, bundle)
 
     def spec(self, bundle: str) -> Spec | None:
-        """Return the spec; None if none is kept, or the container of that id has another bundle."""
+        """Return the spec; None without a record, or if the record is of another bundle."""
         if not self.is_kept:
             return None
         from nri import files
@@ -125,12 +125,12 @@ class Made:
             return None
 
     def abandon(self) -> None:
-        """Take ``begin`` back: this call has made no container; what another one has left stays."""
+        """Undo ``begin``: this call has made no container. The record of a killed call is restored."""
         if not (self._left and self._put(self._unfinished, self._left)):
             _remove(self._unfinished)
 
     def remove(self) -> None:
-        """Keep nothing of the container."""
+        """Remove the record."""
         _remove(self._unfinished)
         _remove(self._path)
 

@@ -1,9 +1,11 @@
-"""What a container was made with: kept from its `create` to its `delete`, whatever becomes of its bundle."""
+"""The record of a container: its spec from `create` to `delete`, also if its bundle changes, and calls that fail."""
 
 from __future__ import annotations
 
 import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ CREATE = ("create", "--bundle", "bundle", "web")
 ADJUSTER = """#!/bin/sh
 case $(cat) in *'"state":"setup"'*) echo '{"adjust": {"annotations": {"by": "setup"}}}' ;; *) echo '{}' ;; esac
 """
-HANGS = 'if "create" in words:\n    open(here + "/begun", "w").close()\n    time.sleep(1000)\n'
+HANGS = 'if "{}" in words:\n    open(here + "/begun", "w").close()\n    time.sleep(1000)\n'
 
 
 def kept(runtime: NriRunc) -> list[Path]:
@@ -37,14 +39,21 @@ def make(runtime: NriRunc) -> None:
     assert runtime.run(*CREATE, cwd=runtime.host.root).returncode == 0
 
 
-def kill_while_it_is_made(runtime: NriRunc) -> None:
-    runtime.keep()
-    runtime.script(HANGS)
-    command = runtime.command(*CREATE)
+@contextmanager
+def hanging(runtime: NriRunc, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A call whose real runtime hangs."""
+    runtime.script(HANGS.format(words[0]))
+    command = runtime.command(*words)
     with subprocess.Popen(
         command, env=runtime.environment, cwd=runtime.host.root, stdin=subprocess.DEVNULL
     ) as process:
         assert wait_until((runtime.real.parent / "begun").exists)
+        yield process
+
+
+def kill_while_it_is_made(runtime: NriRunc) -> None:
+    runtime.keep()
+    with hanging(runtime, *CREATE) as process:
         process.kill()
         process.wait(SOON)
     subprocess.run(["pkill", "-f", str(runtime.real)], check=False)  # the real runtime, which the kill has left
@@ -233,12 +242,7 @@ def test_a_signal_before_the_plugins_run_takes_the_container_back(runtime: NriRu
 def test_two_calls_do_not_use_one_bundle_or_id(runtime: NriRunc, others: tuple[str, ...], wrong: str) -> None:
     runtime.host.bundle(OCI_CONFIG, name="other")
     runtime.keep()
-    runtime.script(HANGS.replace('"create"', '"run"'))
-    command = runtime.command("run", "--bundle", "bundle", "first")
-    with subprocess.Popen(
-        command, env=runtime.environment, cwd=runtime.host.root, stdin=subprocess.DEVNULL
-    ) as process:
-        assert wait_until((runtime.real.parent / "begun").exists)
+    with hanging(runtime, "run", "--bundle", "bundle", "first") as process:
         second = runtime.run("create", *others, cwd=runtime.host.root)
         assert second.returncode == 1
         assert wrong in second.stderr
