@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 
 from tests.support.host import OCI_CONFIG, Host, plugin
 from tests.support.processes import MEASURED
+from tests.support.waiting import wait_until
 
 SOURCE = str(Path(__file__).parents[3])
 
@@ -86,6 +89,18 @@ class NriRunc:
         if "stdin" in more:
             del options["input"]
         return subprocess.run(self.command(*words, code=code), check=False, timeout=60, **options | more)
+
+    @contextmanager
+    def begun(self, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+        """A call that runs, and after which a plugin or the real runtime has made the host's file `begun`."""
+        command, quiet = self.command(*words), subprocess.DEVNULL
+        with subprocess.Popen(
+            command, env=self.environment, cwd=self.host.root, stdin=quiet, stderr=quiet
+        ) as process:
+            if not wait_until((self.host.root / "begun").exists):
+                process.kill()  # or the block would wait for it
+                pytest.fail("it has not begun")
+            yield process
 
     def calls(self) -> list[dict[str, Any]]:
         file = self.real.parent / "calls"

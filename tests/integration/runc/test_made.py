@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import signal
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.integration.runc.conftest import NriRunc
 from tests.support.host import OCI_CONFIG, plugin
-from tests.support.waiting import SOON, wait_until
+from tests.support.waiting import SOON
 
 CREATE = ("create", "--bundle", "bundle", "web")
 ADJUSTER = """#!/bin/sh
 case $(cat) in *'"state":"setup"'*) echo '{"adjust": {"annotations": {"by": "setup"}}}' ;; *) echo '{}' ;; esac
 """
-HANGS = 'if "{}" in words:\n    open(here + "/begun", "w").close()\n    time.sleep(1000)\n'
+HANGS = 'if "{}" in words:\n    open(here + "/../begun", "w").close()\n    time.sleep(1000)\n'
 
 
 def kept(runtime: NriRunc) -> list[Path]:
@@ -39,21 +37,10 @@ def make(runtime: NriRunc) -> None:
     assert runtime.run(*CREATE, cwd=runtime.host.root).returncode == 0
 
 
-@contextmanager
-def hanging(runtime: NriRunc, *words: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A call whose real runtime hangs."""
-    runtime.script(HANGS.format(words[0]))
-    command = runtime.command(*words)
-    with subprocess.Popen(
-        command, env=runtime.environment, cwd=runtime.host.root, stdin=subprocess.DEVNULL
-    ) as process:
-        assert wait_until((runtime.real.parent / "begun").exists)
-        yield process
-
-
 def kill_while_it_is_made(runtime: NriRunc) -> None:
     runtime.keep()
-    with hanging(runtime, *CREATE) as process:
+    runtime.script(HANGS.format("create"))
+    with runtime.begun(*CREATE) as process:
         process.kill()
         process.wait(SOON)
     subprocess.run(["pkill", "-f", str(runtime.real)], check=False)  # the real runtime, which the kill has left
@@ -242,7 +229,8 @@ def test_a_signal_before_the_plugins_run_takes_the_container_back(runtime: NriRu
 def test_two_calls_do_not_use_one_bundle_or_id(runtime: NriRunc, others: tuple[str, ...], wrong: str) -> None:
     runtime.host.bundle(OCI_CONFIG, name="other")
     runtime.keep()
-    with hanging(runtime, "run", "--bundle", "bundle", "first") as process:
+    runtime.script(HANGS.format("run"))
+    with runtime.begun("run", "--bundle", "bundle", "first") as process:
         second = runtime.run("create", *others, cwd=runtime.host.root)
         assert second.returncode == 1
         assert wrong in second.stderr

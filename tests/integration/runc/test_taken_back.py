@@ -35,12 +35,8 @@ def hanging_in_a_plugin(runtime: NriRunc, *words: str) -> Iterator[subprocess.Po
     host.script("hanging", f"#!/bin/sh\ncat >/dev/null\n: >{host.root}/begun\nexec sleep 1000\n")
     host.configure_text('{"version": "0.1", "plugins": [{"type": "hanging"}]}')
     runtime.exists()
-    command = runtime.command(*words)
-    with subprocess.Popen(
-        command, env=runtime.environment, cwd=host.root, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as process:
+    with runtime.begun(*words) as process:
         try:
-            assert wait_until((host.root / "begun").exists)
             yield process
         finally:
             (runtime.real.parent / "go").touch()
@@ -112,10 +108,7 @@ def test_plugin_that_has_run_gets_a_delete_before_a_signal_ends_nri_runc(runtime
     host.configure(keeper, plugin("hanging", states=states))
     if state == "create":
         runtime.exists()
-    with subprocess.Popen(
-        runtime.command(*CREATE), env=runtime.environment, cwd=host.root, stdin=subprocess.DEVNULL
-    ) as process:
-        assert wait_until((host.root / "begun").exists)
+    with runtime.begun(*CREATE) as process:
         process.terminate()
         assert process.wait(SOON) == -signal.SIGTERM
     assert runtime.states() == [state, "delete"]
