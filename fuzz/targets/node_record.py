@@ -9,6 +9,7 @@ import os
 import tempfile
 
 from nri.config.in_use import InUse
+from nri.node.record import Facts
 from nri.v1bridge.memory import Memory
 
 JSON = True
@@ -28,9 +29,11 @@ def check(data: bytes) -> None:
                 file.write(data)
         memory = Memory()
         memory.load(folder)
-        for id_, row in memory.rows.items():
-            value = json.loads(json.dumps(row.to_value()))
-            assert value is None or type(row).from_value(id_, value).to_value() == row.to_value()
+        for row in memory.rows.values():
+            value = json.loads(json.dumps(row.facts.to_value()))
+            faults: list[str] = []
+            assert Facts.from_value(value, faults).to_value() == value
+            assert not faults
         host = InUse("", "/nonexistent/f", folder, writes=False)
         host.look()
         assert all(
@@ -42,8 +45,15 @@ ROW = (
     b'{"old":false,"name":"default/web","life":"pid:1/2","created":true,"setup":["a"],"resources":7,'
     b'"had":[["a 1","{\\"type\\":\\"a\\",\\"conf\\":1}",["create"],null,"{}",false]],"lacks":[["a","setup",1,"y"]]}'
 )
+FACTS = (
+    b'{"name":"default/web","life":"created:1","created":true,"seen":[1,2],"resources":{},"rewritten":true,"x":1,'
+    b'"entries":[{"type":"a","hash":"1","document":"{\\"type\\":\\"a\\"}","result":"{}","x":1,"states":{"create":'
+    b'{"outcome":"failed","since":1.5,"why":"no","binary":[1,2],"x":1},"setup":{"outcome":"done"}}}],'
+    b'"without":{"outcome":"off","why":"off"},"made":{"bundle":["/b"],"spec":{},"isFinished":false}}'
+)
 SEEDS = (
     ROW,
+    FACTS,
     HEAD + b"\n" + DOCUMENT,
     HEAD + b"\n" + DOCUMENT[:-1],
     b'{"of":"\\u0000/nonexistent/f","since":1,"files":[["/d/a.conf",42,2.5]]}\n' + DOCUMENT,

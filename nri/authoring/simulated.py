@@ -22,8 +22,9 @@ from nri.adaptation.lifecycle import container_of, pod_of
 from nri.authoring.source import SourceError, about, content, entry_beside, find, is_v2_source
 from nri.cgroups import Mounts
 from nri.cgroups.paths import expand
-from nri.client.resident import ANSWER_WITHIN, Residents, Standing
-from nri.client.resident import about as about_executable
+from nri.client.resident import Residents
+from nri.client.standing import ANSWER_WITHIN, Standing
+from nri.client.standing import about as about_executable
 from nri.config.entries import ConfigList, PluginEntry, is_type_name
 from nri.errors import NRIError
 from nri.testing import CgroupTree, Pod

@@ -15,9 +15,7 @@ from nri.config.in_use import why_not
 from nri.config.loading import unread
 from nri.doctor.checking import Checked, check_host, fault_value
 from nri.errors import escape
-from nri.files import identity
-from nri.places import DEFAULT_CONF_DIR, beside
-from nri.status import client
+from nri.places import DEFAULT_CONF_DIR
 
 
 @click.command()
@@ -45,7 +43,6 @@ def check(host: options.Host, as_json: bool, hash_only: bool) -> None:
             click.echo(host.load().content_hash())
             return
     checked, faults = check_host(host.conf_dir, host.conf_file, host.bin_dirs, check_owner=host.check_owner)
-    _tell_bridge(host, [entry for entry in checked if not entry.faults])
     in_use = host.in_use(writes=False)
     in_use.look(check_owner=host.check_owner)
     notes = [*why_not(in_use)] if in_use.config is not None or in_use.fault else []
@@ -74,14 +71,6 @@ def _twice(entries: list[PluginEntry]) -> list[str]:
             places = [f"{one.source or '(no file)'}: plugins[{one.source_index}]" for one in (other, entry)]
             notes.append(f"{entry.type} is configured twice, and runs twice: {' and '.join(places)}")
     return notes
-
-
-def _tell_bridge(host: options.Host, well: list[Checked]) -> None:
-    """Tell the bridge of this node, if there is one, that these plugins work: what they have failed at is over."""
-    proven = [(entry.plugin.type, identity(entry.binary)) for entry in well if entry.binary]
-    if proven:
-        with contextlib.suppress(client.AskError):
-            client.ask(beside(host.record_dir, ".sock"), json.dumps({"checked": proven}))
 
 
 def _print(checked: list[Checked], faults: tuple[Fault, ...], notes: list[str], host: options.Host) -> None:

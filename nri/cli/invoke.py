@@ -17,7 +17,7 @@ from nri.cli import options, output
 from nri.client import ChainError, Client, Invoker, PluginError, Step, read_config, results_of, spec_from_oci
 from nri.client.chain import as_shown
 from nri.client.oci import oci_from_spec
-from nri.client.resident import about
+from nri.client.standing import about
 from nri.errors import escape
 from nri.process.conversation import readable
 from nri.process.spawn import prepare_process

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import time
 
+from nri import files
 from nri.client import unstartable
 from nri.client.invoker import Invoker, PluginError
 from nri.client.oci import spec_from_oci
@@ -52,15 +53,16 @@ WORKS = ("ok", "refused")
 class Step:
     """One plugin's part of a chain. Either ``result`` or ``error`` is set.
 
-    ``request`` is the JSON that was sent, ``binary`` the path of the executable, "" if none was found. ``is_ignored``
-    says that the chain went on after the error.
+    ``request`` is the JSON that was sent, ``binary`` the path of the executable, "" if none was found, ``identity``
+    its ``nri.files.identity`` before it ran. ``is_ignored`` says that the chain went on after the error.
     """
 
-    __slots__ = ("binary", "error", "is_ignored", "plugin", "request", "result", "seconds", "stdout")
+    __slots__ = ("binary", "error", "identity", "is_ignored", "plugin", "request", "result", "seconds", "stdout")
 
     def __init__(self, plugin: PluginEntry, request: bytes) -> None:
         self.plugin, self.request = plugin, request
         self.binary, self.stdout, self.seconds = "", b"", 0.0
+        self.identity: tuple[int, ...] = ()
         self.result: Result | None = None
         self.error: PluginError | None = None
         self.is_ignored = False
@@ -169,8 +171,7 @@ class Client:
             if step.result is not None and _asks_for_changes(step.result, changes):
                 _take(step, request, step.result, changes, log)
             steps.append(step)
-            policy = plugin.failure_policy or self.failure_policy
-            step.is_ignored = step.error is not None and policy == "ignore"
+            step.is_ignored = step.error is not None and self.policy_of(plugin) == "ignore"
             if on_step is not None:
                 on_step(step)
             if step.result is not None:
@@ -186,6 +187,10 @@ class Client:
         if errors:
             raise ChainError(errors, steps)
         return steps
+
+    def policy_of(self, plugin: PluginEntry) -> str:
+        """Return what a failure of an entry means: one of ``nri.config.entries.FAILURE_POLICIES``."""
+        return plugin.failure_policy or self.failure_policy
 
     def chain(self, state: str, request: Request | None = None) -> list[PluginEntry]:
         """Return the plugins that run for ``state``, in order.
@@ -250,6 +255,7 @@ class Client:
         started = time.monotonic()
         try:
             step.binary = self.invoker.find(step.plugin.type)
+            step.identity = files.identity(step.binary)
             step.result = self._ask(step, deadline, log, stop)
         except PluginError as error:
             step.error = error

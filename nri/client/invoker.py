@@ -14,11 +14,13 @@ from nri.errors import NRIError, escape
 from nri.places import DEFAULT_BIN_DIRS
 from nri.process.conversation import launch
 from nri.types.gojson import shorten
+from nri.types.v1 import RELEASE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from nri.client.standing import Standing
     from nri.process.conversation import Output, Stop
 
     Log = Callable[[str], None]
@@ -53,14 +55,45 @@ class Invoker:
     def __init__(self, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_owner: bool = True) -> None:
         self.bin_dirs = tuple(bin_dirs)
         self.check_owner = check_owner
+        self._known: dict[str, tuple[tuple[int, ...], Standing]] = {}  # by path, of the file as it was
 
     def acts_on(self, plugin: str, state: str) -> bool:
         """Return whether the type ``plugin`` is to be run for a state: unless it is known to do nothing."""
         return True
 
     def create_suffices(self, plugin: str) -> bool:
-        """Return whether a missed ``setup`` of the type ``plugin`` is made up for by its ``create``."""
-        return False
+        """Return whether a missed ``setup`` of the type ``plugin`` is made up for by its ``create``, as it says."""
+        standing = self.standing_of(plugin)
+        return standing is not None and standing.create_suffices
+
+    def releases(self, plugin: str) -> bool:
+        """Return False if the type ``plugin`` says what it acts on, and that a release is not among it."""
+        standing = self.standing_of(plugin)
+        return standing is None or standing.states is None or RELEASE in standing.states
+
+    def standing_of(self, plugin: str) -> Standing | None:
+        """Return what the executable of a type says of itself; None if it cannot be asked: its run reports that.
+
+        It is asked once while it is unchanged.
+        """
+        try:
+            path = self.find(plugin)
+            identity = files.identity(path)
+            known = self._known.get(path)
+            if known is None or known[0] != identity:
+                known = self._known[path] = identity, self.about(path, plugin)
+            return known[1]
+        except (PluginError, OSError):
+            return None
+
+    def about(self, path: str, plugin: str) -> Standing:
+        """Return what an executable says of itself.
+
+        :raises OSError: it cannot be read or started.
+        """
+        from nri.client.standing import about  # few requests need it
+
+        return about(path, plugin)
 
     def run(
         self, path: str, plugin: str, request: bytes, deadline: float, log: Log, stop: Stop | None = None

@@ -24,26 +24,22 @@ import time
 from _socket import AF_UNIX, MSG_DONTWAIT, SCM_RIGHTS, SOCK_SEQPACKET, SOL_SOCKET, socketpair
 from array import array
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from nri import files
 from nri.client.invoker import Invoker, PluginError
+from nri.client.standing import ANSWER_WITHIN, Standing, about
 from nri.places import DEFAULT_BIN_DIRS
 from nri.process.background import in_background
 from nri.process.children import SIGKILL, await_end, has_exited, kill_group, pidfd_or_none
-from nri.process.conversation import MAX_LINE, Asked, Conversation, Output, launch, readable, unread
+from nri.process.conversation import MAX_LINE, Asked, Conversation, Output, readable, unread
 from nri.process.spawn import Pipes, pipe, spawn
-from nri.types import gojson
 from nri.types.gojson import shorten
-from nri.types.serve import CHANGED, ENDED, INVOKE, MAX_MESSAGE, READY, REFUSED, VERSION
-from nri.types.v1 import RELEASE, STATES
+from nri.types.serve import CHANGED, ENDED, INVOKE, MAX_MESSAGE, READY, REFUSED
 
 if TYPE_CHECKING:
     from nri.client.invoker import Log
     from nri.process.conversation import Stop
-
-ANSWER_WITHIN = 10.0
-"""Seconds that a plugin has to answer ``version``, and then to become ready."""
 
 READY_WITHIN = 0.02
 """Seconds that a request waits for a resident that is about to be ready; starting a process takes as long."""
@@ -60,40 +56,14 @@ PAUSE, LONGEST_PAUSE = 1.0, 600.0
 PROVEN = 10
 """Answers after which the end of a resident is no failure."""
 
-MAX_FILE = 64 * 1024 * 1024
-"""Bytes of a file that are searched for ``MARKS``."""
-
-MARKS = (b"nri.skel", b"nri import skel")
-"""Text in the file of a plugin that was built with ``nri.skel``. No other plugin is asked for its version."""
-
-COMPILED = b"\x7fELF"
-"""The beginning of the file of a compiled plugin."""
-
 MAX_WORDS = 8
 """Words of a resident that are taken in at a time: one that talks without end must not outlive its deadline."""
-
-MAX_VERSION = 100  # characters of a plugin's version that are kept
 
 _logger = logging.getLogger("nri.client")
 
 
 class NotBegunError(Exception):
     """A resident has ended, and has read nothing of its request."""
-
-
-class Standing(NamedTuple):
-    """How a plugin is asked."""
-
-    state: str
-    """``ready``: it is a resident; ``starting``; ``off``: it is started for each request, because it, its entry or
-    the options say so; ``failed``: because it could not become a resident."""
-    reason: str = ""
-    build: str = ""
-    """The version that it reports; "" if it was not asked."""
-    states: frozenset[str] | None = None
-    """Those that a compiled plugin says it acts on, ``RELEASE`` among them; None if that is not known."""
-    create_suffices: bool = False
-    """True if its ``create`` makes up for a missed ``setup``, as it says."""
 
 
 class Resident(Asked):
@@ -380,11 +350,6 @@ class Residents(Invoker):
             return True  # its run reports it
         return path not in excluding or excluding[path] != files.identity(path)
 
-    def create_suffices(self, plugin: str) -> bool:
-        """Return True if the plugin's executable has said that its ``create`` makes up for a missed ``setup``."""
-        with self._changed:
-            return any(file.standing.create_suffices for file in self._files.values() if file.plugin == plugin)
-
     def tidy(self) -> None:
         """Do the work that no answer waits for: end and start residents."""
         due = []
@@ -413,10 +378,6 @@ class Residents(Invoker):
     def close(self) -> None:
         """End all residents."""
         self.keep(())
-
-    def about(self, path: str, plugin: str) -> Standing:
-        """As ``about``."""
-        return about(path, plugin)
 
     def _look(self, path: str, plugin: str) -> _File | None:
         """Return what is known of the file that is at the path now; None if there is nothing to know."""
@@ -503,43 +464,6 @@ class Residents(Invoker):
                 self._leaving.append(resident)
             self._changed.notify_all()
         self._end_leaving()
-
-
-def about(path: str, plugin: str, *, may_be_script: bool = False) -> Standing:
-    """Return whether a plugin can be a resident: its state is then ``ready``, else ``off`` or ``failed``.
-
-    A plugin that was not built with ``nri.skel`` is not run.
-
-    :param may_be_script: whether a script counts like a compiled plugin.
-    :raises OSError: when it cannot be read or started.
-    """
-    with open(path, "rb") as file:
-        content = file.read(MAX_FILE)
-    if not any(mark in content for mark in MARKS):
-        return Standing("off", "it was not built with nri.skel")
-    output = launch(path, [plugin, "version"], b"", time.monotonic() + ANSWER_WITHIN, log=lambda _line: None)
-    try:
-        answer = gojson.loads(output.stdout)
-    except ValueError:
-        said = f": {shorten(output.stderr, 200)}" if output.stderr else ""
-        return Standing("failed", f"it does not answer 'version'{said}")
-    answer = answer if isinstance(answer, dict) else {}
-    version = answer.get("version")
-    build = shorten(version, MAX_VERSION) if isinstance(version, str) else ""
-    is_compiled, number = may_be_script or content.startswith(COMPILED), answer.get("resident")
-    states = answer.get("states")
-    acts_on = None
-    if is_compiled and isinstance(states, list) and all(state in STATES for state in states):
-        acts_on = frozenset([*states, *([RELEASE] if answer.get("releases") is True else [])])
-    suffices = is_compiled and answer.get("createSuffices") is True
-    if number is None:
-        return Standing("off", "it does not opt in (resident = True)", build, acts_on, suffices)
-    if number != VERSION:
-        reason = f"its nri.skel has another version of serve: found {gojson.describe(number)}, expected {VERSION}"
-        return Standing("off", reason, build, acts_on, suffices)
-    if not is_compiled:
-        return Standing("off", "it is a script, whose code may change without its file", build)
-    return Standing("ready", build=build, states=acts_on, create_suffices=suffices)
 
 
 def try_resident(path: str, plugin: str) -> str:

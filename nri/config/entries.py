@@ -46,7 +46,13 @@ def _when(value: object, where: str) -> Condition | None:
 class PluginEntry(JSONObject):
     """One entry of the host configuration."""
 
-    __slots__ = ("conf", "failure_policy", "resident", "source", "source_index", "states", "timeout", "type", "when")
+    __slots__ = (
+        *("_document", "_key"),
+        *("conf", "failure_policy", "resident", "source", "source_index", "states", "timeout", "type", "when"),
+    )
+
+    _key: str
+    _document: str
 
     type: str
     """The name of the plugin's executable."""
@@ -107,21 +113,31 @@ class PluginEntry(JSONObject):
     @property
     def key(self) -> str:
         """The type, and a hash of all that the plugin gets of the entry: its conf, whatever the order of the keys."""
-        import hashlib
-
-        from nri.types import gojson
-
-        return f"{self.type} {hashlib.sha256(gojson.dumps(_in_order(self.conf))).hexdigest()[:12]}"
+        if not hasattr(self, "_key"):
+            self._set(_key=f"{self.type} {_hash(self.conf)}")
+        return self._key
 
     @property
     def document(self) -> str:
         """The entry as JSON, for a container's record: without its condition, which held."""
-        return self.replace(when=None).to_json().decode()
+        if not hasattr(self, "_document"):
+            self._set(_document=self.replace(when=None).to_json().decode())
+        return self._document
 
     @property
     def wanted_states(self) -> list[str]:
         """The states of the contract that the plugin is run for, in the order of a container's life."""
         return [str(state) for state in STATES if self.wants(state)]
+
+
+def _hash(conf: Any) -> str:
+    from nri.types import gojson
+
+    try:
+        from _blake2 import blake2b  # hashlib takes longer to import than the rest of a hook's work
+    except ImportError:
+        from hashlib import blake2b
+    return blake2b(gojson.dumps(_in_order(conf)), digest_size=6).hexdigest()
 
 
 def _in_order(value: Any) -> Any:

@@ -22,7 +22,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nri.adjust import AdjustError
-from nri.client.resident import NotBegunError, Resident, about
+from nri.client.resident import NotBegunError, Resident
+from nri.client.standing import about
 from nri.client.unstartable import explain
 from nri.errors import NRIError, escape
 from nri.process.children import stat_fields

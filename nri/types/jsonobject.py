@@ -132,7 +132,8 @@ class JSONObject:
     def __init_subclass__(cls) -> None:
         cls._BY_KEY = {fold(field.key): field for field in cls.FIELDS}
         cls._BY_KEY |= {field.key: field for field in cls.FIELDS}
-        cls._NAMES = (*cls._NAMES, *cls.__dict__.get("__slots__", ()))
+        slots = cls.__dict__.get("__slots__", ())
+        cls._NAMES = (*cls._NAMES, *[name for name in slots if not name.startswith("_")])  # others are computed
 
     @classmethod
     def from_json(cls, document: bytes | str) -> Self:

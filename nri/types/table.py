@@ -187,11 +187,13 @@ class Table(Rule):
     :param nulls: whether null stands for a missing key, where the key is not required.
     :param least: the number of keys that an object has at least.
     :param named: as for ``Key``.
+    :ivar is_open: whether other keys are accepted, too: ``open_table``.
     """
 
     def __init__(self, *keys: Key, notes: bool = False, nulls: bool = False, least: int = 0, **named: str) -> None:
         super().__init__(dict, self._accepts, "an object", {**named, "minProperties": least or None})
         self.least = least
+        self.is_open = False
         self.keys = {key.name: key for key in keys}
         self.notes = notes
         self.required = [key.name for key in keys if key.required]
@@ -220,9 +222,16 @@ class Table(Rule):
             if key in rules:
                 if not rules[key](item) and not (item is None and key in self.nullable):
                     return False
-            elif not self.is_note(key):
+            elif not (self.is_open or self.is_note(key)):
                 return False
-        for key in self.required:  # noqa: SIM110 - all() takes twice the time
+        for key in self.required:  # all() takes twice the time
             if key not in value:
                 return False
         return True
+
+
+def open_table(*keys: Key) -> Table:
+    """Return a rule for an object with some keys, and any others: a newer build may have written them."""
+    table = Table(*keys)
+    table.is_open = True
+    return table

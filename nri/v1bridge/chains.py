@@ -1,8 +1,8 @@
 """The chains of the bridge, each run once: for an event, or late, by the worker.
 
 A chain runs with the configuration and the options as they are when it begins. Events ask residents; the worker
-starts a process for each request, so that the residents are free for events. What has run is noted in the memory
-(``nri.v1bridge.memory``), and ``fate`` says what a failure means.
+starts a process for each request, so that the residents are free for events. What is run for a container, and what a
+failure means, is decided by ``nri.node.reconcile``.
 """
 
 from __future__ import annotations
@@ -14,33 +14,35 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from nri.client import ChainError, Client, Invoker, PluginError
+from nri.client import Client, Invoker, PluginError
 from nri.client.chain import STOPPED
-from nri.client.resident import Residents, about
+from nri.client.resident import Residents
 from nri.config.entries import ConfigList
-from nri.errors import bounded, escape
+from nri.errors import NRIError, bounded, escape
 from nri.files import identity
+from nri.node.compare import CREATE, Wanted, compare
+from nri.node.reconcile import LATE, STARTED, Verdict, missed_setup, reconcile
+from nri.node.record import FAILED, REAPPLY, RELEASE
 from nri.places import CONTAINERD_CONF_FILE
 from nri.process import children, watchdog
-from nri.types.v1 import RELEASE, State
+from nri.types.v1 import State
 from nri.v1bridge.configuration import Configuration
 from nri.v1bridge.counts import split_name
-from nri.v1bridge.late import NO_CONFIGURATION, Worker, living, own_pod
-from nri.v1bridge.memory import DONE, MISSED_SETUP, REAPPLY, Holding, Memory, Ran, Verdict, compare
-from nri.v1bridge.memory import RELEASE as RELEASES
+from nri.v1bridge.late import Worker, living, own_pod
+from nri.v1bridge.memory import DONE, Comparison, Memory
 from nri.v1bridge.runs import REFUSABLE, Run, late_line
 from nri.v2.ttrpc import Code, StatusError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Sequence
+    from collections.abc import Callable, Sequence
 
     from nri.adjust import Changes
     from nri.client import Step
-    from nri.config.entries import PluginEntry
+    from nri.node.compare import Due
+    from nri.node.reconcile import Chain
     from nri.process.subreaper import Subreaper
-    from nri.types.v1 import Request
     from nri.v1bridge.counts import Counts
-    from nri.v1bridge.memory import Due, Row
+    from nri.v1bridge.memory import Row, Told
     from nri.v1bridge.options import BridgeOptions
     from nri.v1bridge.requests import Subject
     from nri.v1bridge.runs import EventLog
@@ -53,43 +55,45 @@ MAX_ERROR = 4096
 MAX_WAITING = 64
 """Chains that wait to be logged and counted; a runtime has fewer events at a time."""
 
-STARTED = "the runtime starts it all the same"
-
 log = logging.getLogger("nri.v1bridge")
 
 
-def fate(request: Request, *, has_failed: bool, refuses_starts: bool) -> tuple[str, str]:
-    """Return what becomes of a container whose ``create`` has ended, and how to say why it runs without a plugin.
+class Occasion:
+    """The bridge as a host of ``nri.node.reconcile``: for one event, or for the worker.
 
-    | the ``create`` of | has failed | then |
-    | --- | --- | --- |
-    | anything | no | it is done; a plugin whose failure is ignored is listed |
-    | the worker | yes | it is tried again, or listed |
-    | a container, by an event of a runtime that starts it all the same (CRI-O) | yes | it is tried late, and listed |
-    | anything else, by an event | yes | it is refused: nothing has come of it |
-    """
-    if request.late:
-        return "fails" if has_failed else "succeeds", "the late create has failed"
-    if has_failed and (refuses_starts or request.is_sandbox):
-        return "is refused", ""
-    return "fails" if has_failed else "succeeds", STARTED
-
-
-class Made:
-    """What is made once of a configuration and the options.
-
-    :ivar sandboxes: the entries that containerd 2.x does not run itself for sandboxes.
+    :param call: the event that is answered; None for the worker.
+    :param changes: takes what the results ask for.
     """
 
-    def __init__(self, configuration: ConfigList, options: BridgeOptions) -> None:
-        self.configuration, self.options = configuration, options
-        entries = [entry for entry in configuration.plugins if entry.source != CONTAINERD_CONF_FILE]
-        self.sandboxes = ConfigList(version=configuration.version, plugins=entries)
-        self._keyed = {id(entry): (entry.key, entry.document) for entry in configuration.plugins}
+    def __init__(self, chains: Chains, call: Call | None = None, changes: Changes | None = None) -> None:
+        self._chains, self._call, self._changes = chains, call, changes
+        self.lock = chains.memory.changed
+        self.refuses_starts = chains.refuses_starts
+        self.own_pod = chains.own_pod[0]
 
-    def keyed(self, entry: PluginEntry) -> tuple[str, str]:
-        """Return the key and the document of an entry."""
-        return self._keyed.get(id(entry)) or (entry.key, entry.document)
+    @property
+    def is_configured(self) -> bool:
+        """False if there has been no valid configuration."""
+        return self._chains.configuration.is_known
+
+    def client(self, container: Row | Told, state: str) -> Client:
+        """Return a client for the configuration in use."""
+        is_late = state == LATE
+        return self._chains.client(container.subject, State.CREATE if is_late else state, is_late=is_late)
+
+    def run(self, container: Row | Told, chain: Chain, on_step: Callable[[Step], None]) -> None:
+        """Run a chain within the event's time, and have it logged and counted."""
+        self._chains.run_chain(
+            Run(chain.client, chain.request, container.name, self._call), chain, on_step, self._changes
+        )
+
+    def save(self, container: Row | Told) -> None:
+        """Write a container's facts."""
+        self._chains.memory.save(container.row)
+
+    def note(self, line: str) -> None:
+        """Log a line."""
+        log.error("%s", escape(line))
 
 
 class Chains:
@@ -113,10 +117,10 @@ class Chains:
         self.configuration = Configuration(options.conf_dir, options.conf_file, options.record_dir)
         self._given, self._counts, self._subreaper = invoker, counts, subreaper
         self.residents = Residents(options.bin_dirs, check_owner=options.check_owner)
-        self._made = Made(ConfigList(), options)
+        self._used: tuple[ConfigList, BridgeOptions] | None = None  # with which the residents were chosen
+        self._sandboxes = ConfigList()  # the entries that containerd 2.x does not run itself for sandboxes
         self._stamp, self._stamped = 0, object()
         self._seen: dict[str, tuple[int, ...]] = {}  # the executables as they were last looked at, by type
-        self._about: dict[tuple[object, ...], frozenset[str] | None] = {}  # states, by type and executable
         self._log = event_log
         self._ran: deque[Run] = deque()  # that are to be logged and counted
         self._busy = 0  # chains that run
@@ -125,9 +129,9 @@ class Chains:
         self._tidying = threading.Lock()
         self._has_late = False  # an event has left work for the worker
         self.memory = Memory()
-        self.late = Worker(self.memory, self._look, self._due, self._run_due, lambda: self.options, is_alone)
-        self._runtime_runs_pods, self._refuses_starts = False, True
-        self._own_pod = "", ""  # its id and name, if this bridge runs in a pod
+        self.late = Worker(self.memory, self._look, self._compare, self._run_due, lambda: self.options, is_alone)
+        self._runtime_runs_pods, self.refuses_starts = False, True
+        self.own_pod = "", ""  # its id and name, if this bridge runs in a pod
         self._in_progress: tuple[str, Call] | None = None  # the name of the pod or container, and the event
 
     def use(self, options: BridgeOptions) -> None:
@@ -148,7 +152,7 @@ class Chains:
         :param refuses_starts: an error keeps the runtime from starting a container; CRI-O only logs it.
         :param within: seconds that the residents have to be ready.
         """
-        self._runtime_runs_pods, self._refuses_starts = runtime_runs_pods, refuses_starts
+        self._runtime_runs_pods, self.refuses_starts = runtime_runs_pods, refuses_starts
         self.memory.load(self.options.record_dir)
         self._seen = self._binaries(self.client())
         self.residents.prepare(within)
@@ -160,18 +164,12 @@ class Chains:
         :param is_late: for the worker.
         """
         started = time.monotonic()
-        options, made = self.options, self._made
+        options = self.options
         configuration = self.configuration.current(check_owner=options.check_owner)
-        is_same = made.configuration is configuration and made.options is options
+        is_same = self._use(configuration, options)
         if log.isEnabledFor(logging.DEBUG):
             change = "unchanged" if is_same else "read"
             log.debug("configuration %s (%.1f ms)", change, (time.monotonic() - started) * 1000)
-        if not is_same:
-            made = self._made = Made(configuration, options)
-            has_residents = options.resident and self._given is None
-            self.residents.keep(
-                [(entry.type, entry.resident is not False) for entry in configuration.plugins if has_residents]
-            )
         invoker = self._given or self.residents
         if self._given is None and (is_late or not options.resident):
             invoker = Invoker(options.bin_dirs, check_owner=options.check_owner)
@@ -179,17 +177,30 @@ class Chains:
         # containerd 2.x sends its own plugins these two states, of sandboxes alone.
         is_sent = self._runtime_runs_pods and is_sandbox and state in (State.CREATE, State.DELETE)
         return Client(
-            made.sandboxes if is_sent else configuration,
+            self._sandboxes if is_sent else configuration,
             invoker,
             timeout=options.plugin_timeout,
             failure_policy=options.failure_policy,
             facts=None if subject is None else subject.facts,
         )
 
+    def _use(self, configuration: ConfigList, options: BridgeOptions) -> bool:
+        """Have residents for a configuration; return whether it is the one that was used last."""
+        used = self._used
+        if used is not None and used[0] is configuration and used[1] is options:
+            return True
+        self._used = configuration, options
+        entries = [entry for entry in configuration.plugins if entry.source != CONTAINERD_CONF_FILE]
+        self._sandboxes = ConfigList(version=configuration.version, plugins=entries)
+        has_residents = options.resident and self._given is None
+        kept = [(entry.type, entry.resident is not False) for entry in configuration.plugins if has_residents]
+        self.residents.keep(kept)
+        return False
+
     def synchronize(self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]) -> None:
         """Take what exists; ``start`` begins with what is due."""
         id_ = own_pod(containers)
-        self._own_pod = next(((pod.id, f"{pod.namespace}/{pod.name}") for pod in pods if pod.id == id_), ("", ""))
+        self.own_pod = next(((pod.id, f"{pod.namespace}/{pod.name}") for pod in pods if pod.id == id_), ("", ""))
         existing = {subject.id for subject in pods} | {subject.id for subject in containers}
         self.memory.synchronize(living(pods, containers), existing)
 
@@ -234,7 +245,7 @@ class Chains:
         last, without = self.memory.lacking()
         counts: dict[str, dict[str, int]] = {}
         for _, due in self.memory.outdated():
-            counts.setdefault(due.entry.type, {REAPPLY: 0, RELEASES: 0})[due.what] += 1
+            counts.setdefault(due.entry.type, {REAPPLY: 0, RELEASE: 0})[due.what] += 1
         return {
             "lateCreates": self.late.counts(),
             "record": {
@@ -244,7 +255,7 @@ class Chains:
             "withoutPlugins": last,
             "without": without,
             "outdated": [{"plugin": plugin, **counts[plugin]} for plugin in sorted(counts)],
-            "ownPod": escape(self._own_pod[1]) or None,
+            "ownPod": escape(self.own_pod[1]) or None,
             "inProgress": self._event_now(),
         }
 
@@ -280,91 +291,61 @@ class Chains:
         :raises StatusError: a plugin has failed.
         """
         self._in_progress = subject.name, call
+        host = Occasion(self, call, changes)
         try:
+            if state in REFUSABLE and state != State.CREATE:
+                self._refuse_abandoned(subject.name, state, call)
             if state == State.CREATE:
-                self._create(subject, call)
+                verdict = self._create(subject, call, host)
             elif state == State.DELETE:
-                self._delete(subject, call, changes)
+                verdict = self._delete(subject, call, host)
             else:
-                self._other(subject, state, call, changes)
+                verdict = reconcile(self.memory.told(subject, state), state, host)
+            if state == State.SETUP and verdict.error:
+                self.memory.remove(subject.id)
         finally:
             self._in_progress = None
+        if verdict.error:
+            raise StatusError(Code.ABORTED, _shown(verdict.error))
 
-    def _create(self, subject: Subject, call: Call) -> None:
-        request = subject.request(State.CREATE)
+    def _create(self, subject: Subject, call: Call, host: Occasion) -> Verdict:
         row = self.memory.begin(subject, _half(call))
         if row is None:
             raise self._still_running(subject.name, State.CREATE)
         stamp = self._stamp  # before the configuration is read: what the worker sees later is compared again
-        steps: Sequence[Step] = ()
-        unreached: list[str] = []
-        column, how, why = *fate(request, has_failed=True, refuses_starts=self._refuses_starts), ""
-        cause = "failed"
+        is_refused = host.refuses_starts or subject.container is None
+        column = "is refused" if is_refused else "fails"
         try:
             self._refuse_abandoned(subject.name, State.CREATE, call)
-            client = self.client(subject, State.CREATE)
-            self._refuse_without_setup(row, request, client)
-            run = self._chain(client, subject, request, call)
-            steps = run.steps
-            if run.error:
-                unreached += self._unreached(run) if column == "fails" else ()
-                raise StatusError(Code.ABORTED, run.error)
-            if self.configuration.is_known:
-                column, how = fate(request, has_failed=False, refuses_starts=self._refuses_starts)
-            else:
-                column, why, cause = "fails", NO_CONFIGURATION, "unconfigured"
+            verdict = reconcile(row, State.CREATE, host)
+            if not verdict.error and row.facts.without is None:
+                column = "succeeds"
+            elif verdict.is_noted:  # it runs without what has failed: the worker makes up for it
+                column = "fails"
+            return verdict
         except Exception as error:
-            reason = error.message if isinstance(error, StatusError) else f"{type(error).__name__}: {error}"
-            why = "" if any(step.error for step in steps) else f"{how}: {reason}"
+            if column == "fails":
+                reason = error.message if isinstance(error, StatusError) else f"{type(error).__name__}: {error}"
+                self.memory.lack(row, f"{STARTED}: {reason}", FAILED)
             raise
         finally:
-            ran = Ran(State.CREATE, steps, self._made.keyed, how, unreached=unreached, binaries=self._seen)
-            self.memory.ended(row, column, [ran], why, cause, stamp=stamp if column == "succeeds" else -1)
+            self.memory.ended(row, column, stamp=stamp if column == "succeeds" else -1)
             self._has_late |= column == "fails"
 
-    def _delete(self, subject: Subject, call: Call, changes: Changes | None) -> None:
-        request = subject.request(State.DELETE)
-
-        def run(call: Call | None = None) -> str:
-            client = self.client(subject, State.DELETE)
+    def _delete(self, subject: Subject, call: Call, host: Occasion) -> Verdict:
+        def run(host: Occasion) -> Verdict:
             try:
-                return self._chain(client, subject, request, call, None if call is None else changes).error
+                return reconcile(self.memory.told(subject, State.DELETE), State.DELETE, host)
             finally:
                 self.memory.remove(subject.id)
 
         def run_later() -> None:
-            run()
+            run(Occasion(self))
             self._tidy()
 
         if not self.memory.withdraw(subject.id, _half(call), run_later):
             raise self._still_running(subject.name, State.DELETE)
-        if error := run(call):
-            raise StatusError(Code.ABORTED, error)
-
-    def _other(self, subject: Subject, state: State, call: Call, changes: Changes | None) -> None:
-        if state in REFUSABLE:
-            self._refuse_abandoned(subject.name, state, call)
-        request, client = subject.request(state), self.client(subject, state)
-        # What they do now may change whether a condition holds at the start: what was judged has not missed it.
-        judged = [entry.type for entry in client.chain(State.SETUP)] if state == State.SETUP else []
-        run = self._chain(client, subject, request, call, changes)
-        if not run.error or state not in REFUSABLE:
-            how = "" if state == State.UPDATE else STARTED
-            ran = Ran(state, run.steps, self._made.keyed, how)
-            self.memory.note(subject, ran, {*judged, *[step.plugin.type for step in run.steps]} if judged else ())
-        if run.error:
-            raise StatusError(Code.ABORTED, run.error)
-
-    def _unreached(self, run: Run, only: Container[str] | None = None) -> list[str]:
-        """Return the types of the plugins behind the one that has failed.
-
-        :param only: the keys of the entries that were to run; by default all that act on the state.
-        """
-        asked, client = {step.plugin.type for step in run.steps}, run.client
-        left = [entry for entry in client.holding(run.request) if entry.type not in asked]
-        if only is not None:
-            return [entry.type for entry in left if self._made.keyed(entry)[0] in only]
-        return [entry.type for entry in left if client.invoker.acts_on(entry.type, run.request.state)]
+        return run(host)
 
     def _refuse_abandoned(self, name: str, state: State, call: Call) -> None:
         if call.is_abandoned or call.is_late:
@@ -378,39 +359,6 @@ class Chains:
         log.warning("%s: %s", escape(name), message)
         return StatusError(Code.ABORTED, message)
 
-    def _refuse_without_setup(self, row: Row, request: Request, client: Client) -> None:
-        """Refuse to start a container that a plugin's ``setup`` has missed, unless its failures are ignored.
-
-        :raises StatusError: with the plugins.
-        """
-        missed = self._missed_setup(row, request, client)
-        policy = self.options.failure_policy
-        if needed := [entry.type for entry in missed if (entry.failure_policy or policy) == "fail"]:
-            text = f"nri v0.1: create: plugin {', '.join(needed)}: {MISSED_SETUP}; create the container again"
-            log.error("%s: %s", escape(row.name), text)
-            if self._refuses_starts:
-                raise StatusError(Code.ABORTED, text)
-        for entry in missed:
-            self.memory.lack(row, State.SETUP, entry.type, MISSED_SETUP, "missed")
-
-    def _missed_setup(self, row: Row, request: Request, client: Client) -> Sequence[PluginEntry]:
-        """Return the plugins of ``setup`` that a container was created without; it can't be done late.
-
-        Those of this bridge's own pod are created before it by design.
-        """
-        if (
-            request.is_sandbox
-            or (request.sandbox_id and request.sandbox_id == self._own_pod[0])
-            or not (entries := client.chain(State.SETUP))
-        ):
-            return []
-        holds = client.holding(request)  # a contradiction in a condition is refused by the chain itself
-        return [
-            entry
-            for entry in entries
-            if entry in holds and entry.type not in row.setup and not client.invoker.create_suffices(entry.type)
-        ]
-
     # For the worker
 
     def _look(self) -> int | None:
@@ -422,7 +370,7 @@ class Chains:
         self.memory.retry()
         self.configuration.keep()
         self._seen = self._binaries(client)
-        stamped = self._made, self._runtime_runs_pods, tuple(self._seen.items())
+        stamped = self._used, self._runtime_runs_pods, tuple(self._seen.items())
         if stamped != self._stamped:
             self._stamped = stamped
             self._stamp += 1
@@ -437,119 +385,68 @@ class Chains:
                 binaries[type_] = ()
         return binaries
 
-    def _due(self, row: Row) -> Verdict:
-        """Return the verdict on a row."""
+    def _compare(self, row: Row) -> Comparison:
+        """Compare a row with the configuration in use."""
         if row.subject is None:
-            return Verdict()
-        had, again = row.had, row.state != DONE
-        request, client = row.subject.request(State.CREATE), self.client(row.subject, State.CREATE)
-        if row.is_resized and not client.chain(State.UPDATE):
-            row.is_resized = False
-        holds = [
-            Holding(
-                self._made.keyed(entry)[0],
-                entry,
-                client.invoker.acts_on(entry.type, State.CREATE),
-                self._seen.get(entry.type, ()),
-            )
-            for entry in client.holding(request)
-        ]
-        missed = [entry.type for entry in self._missed_setup(row, request, client)]
-        return Verdict(compare(holds, had, again=again), missed, {holding.entry.type for holding in holds}, had)
+            return Comparison(row.version)
+        version, again = row.version, row.state != DONE
+        request, client = row.request(State.CREATE), self.client(row.subject, State.CREATE)
+        wanted = []
+        for entry in client.holding(request):
+            acts = client.invoker.acts_on(entry.type, State.CREATE)
+            wanted.append(Wanted(entry, acts=acts, binary=self._seen.get(entry.type, ())))
+        due = compare(wanted, row.facts.entries, again=again)
+        applying = {one.entry.type for one in wanted}
+        return Comparison(version, due, applying, missed_setup(row, request, client, self.own_pod[0]))
 
-    def _run_due(self, row: Row, due: Sequence[Due]) -> tuple[Sequence[Ran], str]:
-        """Run what is due for a row; return the chains that have run, and the error."""
-        subject, ran, errors = row.subject, list[Ran](), list[str]()
-        if subject is None:
-            return ran, ""
+    def _run_due(self, row: Row) -> tuple[Sequence[Due], Verdict]:
+        """Do for a row what is due of what ``compare`` says; return that, and what has come of it."""
         reapplies = self.options.reapply
-
-        def chain(client: Client, asked: Request, only: Container[str] | None, ran_as: Ran) -> None:
-            run = self._chain(client, subject, asked, only=only)
-            unreached = self._unreached(run, only) if run.error and asked.state == State.CREATE else ()
-            ran.append(ran_as._replace(steps=run.steps, unreached=unreached, binaries=self._seen))
-            # An ignored failure leaves an older entry in force: then nothing is reapplied or released.
-            failed = [step for step in run.steps if step.error is not None and ran_as.is_in_place(step.plugin)]
-            errors.extend([run.error] if run.error else [f"nri v0.1: plugin {step.error}" for step in failed])
-
+        wanted = []
+        for task in row.due:
+            if task.what == CREATE or reapplies or task.entry.type in row.asked:
+                wanted.append(task)
         try:
-            late = subject.request(State.CREATE).replace(late=True)
-            how = fate(late, has_failed=True, refuses_starts=True)[1]
-            client = self.client(subject, State.CREATE, is_late=True)
-            keyed = self._made.keyed
-            wanted = [
-                task
-                for task in due
-                if task.what not in (REAPPLY, RELEASES) or reapplies or task.entry.type in row.asked
-            ]
-            for task in [task for task in wanted if task.what == RELEASES]:
-                old = Client(ConfigList(plugins=[task.entry]), client.invoker, timeout=client.timeout)
-                if not self._releases(client, task.entry.type):
-                    self.memory.drop(row, task.had)
-                    continue
-                as_ran = Ran(RELEASE, (), lambda _entry, key=task.key: (key, ""), "the release has failed")  # type: ignore[misc]
-                chain(old, subject.request(State.DELETE).replace(release=True), None, as_ran)
-            replaces = {task.key: task.had for task in wanted if task.what == REAPPLY and task.had is not None}
-            if only := {task.key for task in wanted if task.what != RELEASES}:
-                late_line(row.name, late, "")
-                chain(client, late, only, Ran(State.CREATE, (), keyed, how, replaces))
-            if row.is_resized:
-                has_had = {past.key for past in row.had if past.failed_with is None} - only
-                ran_as = Ran(State.UPDATE, (), keyed, "the late update has failed")
-                chain(client, subject.request(State.UPDATE), has_had, ran_as)
+            verdict = reconcile(row, LATE, Occasion(self), wanted)
         finally:
             self._tidy()
-        return ran, errors[0] if errors else ""
-
-    def _releases(self, client: Client, type_: str) -> bool:
-        """Return False if a plugin says what it acts on, and that a release is not among it."""
-        try:
-            path = client.invoker.find(type_)
-            key = type_, identity(path)
-            if key not in self._about:
-                self._about[key] = about(path, type_).states
-        except (PluginError, OSError):
-            return True  # its run reports it
-        states = self._about[key]
-        return states is None or RELEASE in states
+        if verdict.error:
+            verdict = Verdict(f"nri v0.1: {verdict.error}", is_refused=verdict.is_refused, is_noted=True)
+        return wanted, verdict
 
     # All chains
 
-    def _chain(
-        self,
-        client: Client,
-        subject: Subject,
-        request: Request,
-        call: Call | None = None,
-        changes: Changes | None = None,
-        only: Container[str] | None = None,
-    ) -> Run:
-        """Run a chain, and have it noted; return it.
+    def run_chain(self, run: Run, chain: Chain, on_step: Callable[[Step], None], changes: Changes | None) -> None:
+        """Run a chain, and have it logged and counted.
 
-        :param request: about the *subject*.
-        :param call: the event that it answers; None for the worker.
-        :param only: the keys of the entries that are to run; by default all that act on the state.
+        :raises ChainError: it has failed.
         """
-        started, run = time.monotonic(), Run(client, request, subject.name, call)
-        is_first = call is not None and request.state in (State.SETUP, State.CREATE)
-        row = None if is_first else self.memory.rows.get(subject.id)
+        started = time.monotonic()
+        if run.request.late:
+            late_line(run.name, run.request, "")
         self._log.begin(run)
         with self._lock:
             self._busy += 1
+
+        def take(step: Step) -> None:
+            self._log.step(run, step)
+            on_step(step)
+
         try:
-            client.invoke(
-                request,
-                request.state,
+            chain.client.invoke(
+                chain.request,
+                chain.request.state,
                 deadline=run.deadline,
                 log=lambda plugin, line: run.said.append((plugin, line)),
-                on_step=lambda step: self._log.step(run, step),
+                on_step=take,
                 changes=changes,
                 stop=run.stop,
-                previous=None if row is None else lambda entry: row.previous(self._made.keyed(entry)[0]),
-                only=only,
+                previous=chain.previous,
+                only=chain.only,
             )
-        except ChainError as error:
-            run.error = bounded(escape(f"nri v0.1: {error}"), MAX_ERROR)
+        except NRIError as error:
+            run.error = _shown(str(error))
+            raise
         except BaseException as error:
             run.error = escape(f"{type(error).__name__}: {error}")
             raise
@@ -561,7 +458,6 @@ class Chains:
             with self._lock:
                 self._busy -= 1
                 self._idle.notify_all()
-        return run
 
     def note_runs(self) -> None:
         """Log and count the chains that have ended: when no event has arrived for a moment, or a status is asked for.
@@ -591,6 +487,11 @@ class Chains:
             self.residents.tidy()
             self.note_runs()
             self._log.report()
+
+
+def _shown(error: str) -> str:
+    """Return an error as the runtime shows it."""
+    return bounded(escape(f"nri v0.1: {error}"), MAX_ERROR)
 
 
 def _half(call: Call) -> float | None:

@@ -78,18 +78,6 @@ class Counts:
         """Return what plugins have refused and not admitted since, as the status has it, the latest last."""
         return [*self._refusals.values()]
 
-    def prove(self, checked: Iterable[tuple[str, tuple[int, ...]]]) -> None:
-        """Forget the failures of plugins that work.
-
-        :param checked: their types, each with the ``identity`` of its executable.
-        """
-        proven = {*checked}
-        with self.lock:
-            for key, (_, binary) in self._tried.items():
-                if (key[0], binary) in proven and (runs := self._plugins.get(key)) is not None:
-                    last = runs["last"]
-                    runs["last"] = {state: run for state, run in last.items() if run["outcome"] in WORKS}
-
     def ran(self, run: Run) -> None:
         """Count the runs of a chain."""
         if not run.steps:
@@ -109,7 +97,7 @@ class Counts:
         plugin, state, outcome = step.plugin.type, about["state"], step.outcome
         key = plugin, step.plugin.source
         runs = self._plugins[key] = self._plugins.pop(key, {}) or _runs()
-        tried = step.plugin, identity(step.binary)
+        tried = step.plugin, step.identity
         if self._tried.get(key) != tried:
             self._tried[key], runs["last"] = tried, {}
         runs["runs"].setdefault(state, dict.fromkeys(OUTCOMES, 0))[outcome] += 1

@@ -18,10 +18,13 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from nri.node.compare import CREATE
+from nri.node.reconcile import NO_CONFIGURATION, Verdict
+from nri.node.record import RELEASE, UNCONFIGURED
 from nri.process.background import in_background
 from nri.process.children import stat_fields
 from nri.types.v1 import State
-from nri.v1bridge.memory import CREATE, DONE, DUE, FAILED, PAUSES, RELEASE, RUNNING
+from nri.v1bridge.memory import DONE, DUE, FAILED, PAUSES, RUNNING
 from nri.v1bridge.requests import Subject
 from nri.v1bridge.runs import late_line
 from nri.v2 import api
@@ -29,7 +32,8 @@ from nri.v2 import api
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from nri.v1bridge.memory import Due, Memory, Ran, Row, Verdict
+    from nri.node.compare import Due
+    from nri.v1bridge.memory import Comparison, Memory, Row
     from nri.v1bridge.options import BridgeOptions
 
 LOOK_EVERY = 1.0
@@ -38,10 +42,20 @@ LOOK_EVERY = 1.0
 ALONE_WITHIN = 8.0
 """Seconds that a bridge which was launched before this one has to end: it finishes what it has begun."""
 
-NO_CONFIGURATION = "there was no valid configuration when it started"
-OFF = 'it started without the bridge ("lateCreate": false)'
-
 log = logging.getLogger("nri.v1bridge")
+
+
+class Counted:
+    """What has come of the rows that the worker has run."""
+
+    __slots__ = ("failed", "refused", "succeeded")
+
+    def __init__(self, succeeded: int = 0, failed: int = 0, refused: int = 0) -> None:
+        self.succeeded, self.failed, self.refused = succeeded, failed, refused
+
+    def copy(self) -> Counted:
+        """Return the numbers as they are now."""
+        return Counted(self.succeeded, self.failed, self.refused)
 
 
 class Worker:
@@ -49,8 +63,8 @@ class Worker:
 
     :param look: looks at the configuration and the executables; returns a number that changes with them, None while
         there is no valid configuration.
-    :param due: returns the verdict on a row.
-    :param run: runs that for a row; returns what has run, and the error, "" without one.
+    :param compare: compares a row with them.
+    :param run: does for a row what is due of that; returns what that was, and what has come of it.
     :param options: returns the options.
     :param is_alone: see ``nri.v1bridge.bridge.Bridge``.
     """
@@ -59,18 +73,19 @@ class Worker:
         self,
         memory: Memory,
         look: Callable[[], int | None],
-        due: Callable[[Row], Verdict],
-        run: Callable[[Row, Sequence[Due]], tuple[Sequence[Ran], str]],
+        compare: Callable[[Row], Comparison],
+        run: Callable[[Row], tuple[Sequence[Due], Verdict]],
         options: Callable[[], BridgeOptions],
         is_alone: Callable[[float], bool],
     ) -> None:
-        self._memory, self._look, self._due, self._run = memory, look, due, run
+        self._memory, self._look, self._compare, self._run = memory, look, compare, run
         self._options, self._is_alone = options, is_alone
         self._is_active = self._is_ending = self._is_started = self._is_new = self._has_reported = False
         self._is_at_work = self._is_stopped = False
         self._judging = threading.Lock()
-        self._begun = (0.0, 0, 0)  # when the work began that goes on, and what had succeeded and failed until then
-        self._succeeded = self._failed = self._refused = 0  # the refused ones count as failed, too
+        self._begun_at = 0.0  # when the work began that goes on; 0 if none does
+        self._ended = Counted()
+        self._logged = Counted()  # as it was when the last work was over
 
     def start(self, *, is_new: bool = False) -> None:
         """Work, from now on, in the background; without a thread, the next call tries again.
@@ -78,11 +93,16 @@ class Worker:
         :param is_new: a connection has begun: another bridge of the node may be about to end.
         """
         with self._memory.changed:
-            self._is_stopped = self._is_ending or (self._is_stopped and not is_new)
-            self._is_active, self._is_new = not self._is_stopped, self._is_new or is_new
+            if is_new:
+                self._is_stopped, self._is_new = False, True
+            if self._is_ending:
+                self._is_stopped = True
+            self._is_active = not self._is_stopped
             is_started, self._is_started = self._is_started, True
             self._memory.wake.notify_all()
-        if not is_started and (reason := in_background(self._loop, "late")):
+        if is_started:
+            return
+        if reason := in_background(self._loop, "late"):
             self._is_started = False
             if not self._has_reported:
                 log.error("late: %s; trying again after each event", reason)
@@ -101,9 +121,14 @@ class Worker:
 
     def counts(self) -> dict[str, int]:
         """Return what the status says of late work: docs/status.md."""
-        failed = self._failed - self._refused
-        ended = {"succeeded": self._succeeded, "failed": failed, "refused": self._refused}
-        return {"waiting": self._memory.count(DUE), "running": self._memory.count(RUNNING), **ended}
+        ended = self._ended
+        return {
+            "waiting": self._memory.count(DUE),
+            "running": self._memory.count(RUNNING),
+            "succeeded": ended.succeeded,
+            "failed": ended.failed,
+            "refused": ended.refused,
+        }
 
     def wait_until_idle(self, timeout: float) -> bool:
         """Wait until nothing runs, nor a ``delete`` after it, for so many seconds; return whether nothing does."""
@@ -118,36 +143,39 @@ class Worker:
 
     def _judge(self) -> int | None:
         stamp = self._look()
-        new = 0
         rows = [*self._memory.rows.values()]
-        for row in rows:
-            is_new = row.stamp != stamp and row.state in (DUE, DONE, FAILED) and row.subject is not None
-            if stamp is not None and is_new:
-                is_first = row.state == DUE and not row.tries and not row.is_created
-                new += self._judge_one(row, stamp) and is_first
         if stamp is None:
-            waiting = [row for row in rows if row.state == DUE]
-            new = sum((None, State.CREATE) not in row.lacks for row in waiting)
-            for row in waiting:
-                self._memory.lack(row, State.CREATE, None, NO_CONFIGURATION, "unconfigured")
-        if new:
-            level, means = logging.WARNING, "running create for them"
+            self._note_unconfigured([row for row in rows if row.state == DUE])
+            return None
+        missed = 0
+        for row in rows:
+            is_compared = row.attempts.stamp == stamp or row.subject is None
+            if is_compared or row.state not in (DUE, DONE, FAILED):
+                continue
+            is_first = row.state == DUE and row.attempts.count == 0 and not row.facts.is_created
+            if self._judge_one(row, stamp) and is_first:
+                missed += 1
+        if missed:
+            means = "running create for them"
             if not self._options().late_create:
                 means = 'no plugin runs for them ("lateCreate": false)'
-            if stamp is None:
-                level, means = logging.ERROR, "no plugin runs for them before there is a valid configuration"
-            log.log(level, "late: %d pods and containers have had no create; %s", new, means)
+            log.warning("late: %d pods and containers have had no create; %s", missed, means)
         return stamp
+
+    def _note_unconfigured(self, rows: Sequence[Row]) -> None:
+        """List what has started before the first valid configuration."""
+        new = [row for row in rows if row.facts.without is None]
+        for row in rows:
+            self._memory.lack(row, NO_CONFIGURATION, UNCONFIGURED)
+        if new:
+            means = "no plugin runs for them before there is a valid configuration"
+            log.error("late: %d pods and containers have had no create; %s", len(new), means)
 
     def _judge_one(self, row: Row, stamp: int) -> bool:
         """Compare a row; return whether it has missed a ``create``."""
-        verdict, options, without = self._due(row), self._options(), ""
-        creates = any(task.what == CREATE for task in verdict.due)
-        if creates and not options.late_create:
-            without = OFF
-            verdict = verdict._replace(due=[task for task in verdict.due if task.what != CREATE])
-        self._memory.judge(row, verdict, stamp, reapplies=options.reapply, without=without)
-        return creates
+        comparison, options = self._compare(row), self._options()
+        self._memory.judge(row, comparison, stamp, reapplies=options.reapply, creates=options.late_create)
+        return any(task.what == CREATE for task in comparison.due)
 
     def _loop(self) -> None:
         while not self._is_ending:
@@ -167,59 +195,61 @@ class Worker:
             self._is_new = False
             for row in [row for row in [*self._memory.rows.values()] if row.state == DUE]:
                 self._memory.reload(row)
-        while self._is_active and (stamp := self.judge()) is not None and (ready := self._ready()):
+        while self._is_active:
+            stamp = self.judge()
+            ready = [] if stamp is None else self._ready()
+            if not ready:
+                break
             for row in ready:
                 if self._look() != stamp:
                     break
                 self._run_one(row)
-        time_, succeeded, failed = self._begun
-        succeeded, failed = self._succeeded - succeeded, self._failed - failed
-        if (succeeded or failed) and not self._memory.count(DUE, RUNNING):
-            level, took = logging.WARNING if failed else logging.INFO, time.monotonic() - time_
-            log.log(level, "late: create succeeded for %d, failed for %d, in %.1f s", succeeded, failed, took)
-            self._begun = (0.0, self._succeeded, self._failed)
+        self._log_end()
+
+    def _log_end(self) -> None:
+        """Log the end of the work, if it is over."""
+        succeeded = self._ended.succeeded - self._logged.succeeded
+        failed = self._ended.failed + self._ended.refused - self._logged.failed - self._logged.refused
+        if not (succeeded or failed) or self._memory.count(DUE, RUNNING):
+            return
+        level, took = logging.WARNING if failed else logging.INFO, time.monotonic() - self._begun_at
+        log.log(level, "late: create succeeded for %d, failed for %d, in %.1f s", succeeded, failed, took)
+        self._begun_at = 0.0
+        self._logged = self._ended.copy()
 
     def _ready(self) -> list[Row]:
         """Return the rows to run now, those with the fewest attempts first."""
         now = time.monotonic()
-        rows = [row for row in [*self._memory.rows.values()] if row.state == DUE and row.retry_at <= now]
-        return sorted(rows, key=lambda row: row.tries)
+        rows = [row for row in [*self._memory.rows.values()] if row.state == DUE]
+        return sorted(
+            [row for row in rows if row.attempts.retry_at <= now],
+            key=lambda row: row.attempts.count,
+        )
 
     def _pause(self) -> float:
         """Return the seconds until the next look; the caller has the lock."""
-        now = time.monotonic()
-        retries = [
-            row.retry_at - now for row in self._memory.rows.values() if row.state == DUE and row.retry_at > now
-        ]
-        return min([LOOK_EVERY, *retries])
+        now, pause = time.monotonic(), LOOK_EVERY
+        for row in self._memory.rows.values():
+            if row.state == DUE and row.attempts.retry_at > now:
+                pause = min(pause, row.attempts.retry_at - now)
+        return pause
 
     def _run_one(self, row: Row) -> None:
         with self._memory.changed:
             self._is_at_work = self._is_active and self._memory.take(row)
         if not self._is_at_work:
             return
-        begun, succeeded, failed = self._begun
-        self._begun = (begun or time.monotonic(), succeeded, failed)
-        ran: Sequence[Ran] = ()
+        self._begun_at = self._begun_at or time.monotonic()
         try:
-            ran, error = self._run(row, row.due)
-        except Exception as failure:  # the others must go on
+            done, verdict = self._run(row)
+        except Exception as failure:  # the host's own fault; the others must go on
             log.exception("unexpected error")
-            error = f"{type(failure).__name__}: {failure}"
-        row.tries += 1
-        is_final = not error or row.tries >= len(PAUSES) or not self._is_active or row.then is not None
-        if error and row.subject is not None:
-            state = State.CREATE if any(task.what != RELEASE for task in row.due) else State.DELETE
-            late_line(row.name, row.subject.request(state).replace(late=True), error, is_final=is_final)
-            row.retry_at = time.monotonic() + PAUSES[min(row.tries, len(PAUSES) - 1)]
-        failed_ = [chain for chain in ran if any(step.error for step in chain.steps)]
-        self._failed += bool(error) and is_final
-        self._refused += bool(failed_) and is_final and all(chain.is_refused for chain in failed_)
-        self._succeeded += not error
-        column = "succeeds" if not error else "gives up" if is_final else "fails"
-        why = f"the late create has failed: {error}" if error and not any(chain.steps for chain in ran) else ""
+            done, verdict = (), Verdict(f"{type(failure).__name__}: {failure}")
+            self._memory.lack(row, f"the late create has failed: {verdict.error}", "failed")
+        column = self._column(row, verdict)
         try:
-            self._memory.ended(row, column, ran, why, stamp=row.stamp if column == "gives up" else -1)
+            stamp = row.attempts.stamp if column == "gives up" else -1
+            self._memory.ended(row, column, stamp=stamp, done=done)
             if then := row.then:  # a delete that has waited
                 row.then = None
                 then()
@@ -227,6 +257,27 @@ class Worker:
             with self._memory.changed:
                 self._is_at_work = False
                 self._memory.changed.notify_all()
+
+    def _column(self, row: Row, verdict: Verdict) -> str:
+        """Return what the end of a row's work means; count and log it."""
+        if not verdict.error:
+            self._ended.succeeded += 1
+            return "succeeds"
+        attempts = row.attempts
+        attempts.count += 1
+        attempts.retry_at = time.monotonic() + PAUSES[min(attempts.count, len(PAUSES) - 1)]
+        is_last = attempts.count >= len(PAUSES)
+        # Nobody comes back to it while the connection is over, or a delete waits.
+        is_final = is_last or not self._is_active or row.then is not None
+        state = State.DELETE if row.due and all(task.what == RELEASE for task in row.due) else State.CREATE
+        late_line(row.name, row.request(state).replace(late=True), verdict.error, is_final=is_final)
+        if not is_final:
+            return "fails"
+        if verdict.is_refused:
+            self._ended.refused += 1
+        else:
+            self._ended.failed += 1
+        return "gives up"
 
 
 def own_pod(containers: Sequence[api.Container]) -> str:

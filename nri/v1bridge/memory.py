@@ -1,4 +1,4 @@
-"""What the bridge knows of each pod and container: one row with what it has had, and what becomes of it.
+"""What the bridge knows of each pod and container: one row with its facts, and where its next step stands.
 
 A row is in one of six states. Each cell is the next state; a dash cannot happen:
 
@@ -17,8 +17,7 @@ a time, and a ``delete`` waits for its end. ``succeeds``: also if nothing is due
 again; ``gives up``: it is not, and listed. ``is refused``: the runtime does not start it. ``is due``: ``compare``
 says so. A ``delete`` removes the row.
 
-``compare`` is the one answer to what is due. What has been done is on record (``nri.v1bridge.record``), so the
-next bridge goes on where this one ended.
+The facts are on record (``nri.node.record``), so the next bridge goes on where this one ended.
 """
 
 from __future__ import annotations
@@ -26,21 +25,21 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from nri.config.entries import PluginEntry
-from nri.errors import bounded, escape
-from nri.files import identity
-from nri.types import DecodeError
-from nri.types.v1 import Result, State
-from nri.v1bridge.counts import MAX_ERROR, split_name
+from nri.node.compare import CREATE, forget, lacking
+from nri.node.reconcile import note_missed
+from nri.node.record import CAUSES, OFF, Facts, Outcome
+from nri.types.v1 import State
+from nri.v1bridge.counts import split_name
 from nri.v1bridge.record import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from nri.client import Step
+    from nri.config.entries import PluginEntry
+    from nri.node.compare import Due
+    from nri.types.v1 import Request
     from nri.v1bridge.requests import Subject
 
 MAX_ROWS = 20_000
@@ -62,174 +61,65 @@ MOVES = {
 PAUSES = (0.0, 1.0, 5.0)
 """Seconds before each attempt of the worker."""
 
-MAX_RESULT = 16 * 1024
-"""Bytes of a plugin's last result that are kept; of a longer one there is no ``prevResult``."""
-
 MAX_LISTED = 1000
 """Entries of ``withoutPlugins`` in a status; all are counted."""
 
-CREATE, REAPPLY, RELEASE = "create", "reapply", "release"
-"""What can be due: a ``create`` that was missed; one in place of an older entry; the ``delete`` of an older entry."""
-
-MISSED_SETUP = "its setup was missed: the container was created without it"
-
-CAUSES = ("failed", "ignored", "refused", "missed", "unconfigured", "off")
-"""Why a pod or container runs without a plugin: the plugin has failed, or that was ignored; it refuses the container;
-its ``setup`` was missed; there was no valid configuration; ``lateCreate`` is false."""
+OFF_REASON = 'it started without the bridge ("lateCreate": false)'
 
 
-class Had(NamedTuple):
-    """What a container has had of one entry of the configuration."""
+class Attempts:
+    """The worker's attempts at a row.
 
-    key: str
-    """``PluginEntry.key``."""
-    document: str
-    """``PluginEntry.document``."""
-    states: tuple[str, ...]
-    """Those that have run, ``State.CREATE`` also if it failed."""
-    failed_with: tuple[int, ...] | None = None
-    """The executable with which its ``create`` has failed; None if it has not."""
-    result: str = ""
-    """The last result, as JSON; "" if it is not kept."""
-    is_ignored: bool = False
-    """True if that failure was ignored: then only a change makes it due."""
-
-    @property
-    def type(self) -> str:
-        """The plugin's type."""
-        return self.key.partition(" ")[0]
-
-
-class Holding(NamedTuple):
-    """An entry of the configuration in use whose condition holds for a container."""
-
-    key: str
-    entry: PluginEntry
-    acts: bool = True
-    """False if its plugin is known not to act on ``create``."""
-    binary: tuple[int, ...] = ()
-    """Its executable as it is now."""
-
-
-class Due(NamedTuple):
-    """Something that is to be done for a container."""
-
-    what: str
-    """``CREATE``, ``REAPPLY`` or ``RELEASE``."""
-    key: str
-    entry: PluginEntry
-    had: Had | None = None
-    """What it follows."""
-
-
-def compare(holds: Sequence[Holding], had: Sequence[Had], *, again: bool = False) -> list[Due]:
-    """Return what is due for a container.
-
-    | holds now | has had | due |
-    | --- | --- | --- |
-    | yes | nothing | ``create`` |
-    | yes | the same entry | - |
-    | yes | the same entry, whose ``create`` has failed | ``create`` with another executable |
-    | yes | the same, and the failure was not ignored | ``create`` also *again* |
-    | yes | the type with another conf | ``reapply`` |
-    | yes | the type with another conf, whose ``create`` has failed | ``create`` |
-    | no | the entry | ``release`` |
-    | no | the entry, whose ``create`` has failed, or that has had no ``create`` | - |
-
-    Several entries of a type are told apart by their keys first, and then by their order; those with one key are one.
+    :ivar count: those since it has become due.
+    :ivar retry_at: when the next one may be, a time of ``time.monotonic``.
+    :ivar stamp: the number of the configuration with which the row was compared last; -1 if it is to be compared.
     """
-    created = {past.key: past for past in had if State.CREATE in past.states}
-    due: list[Due] = []
-    others = []
-    for holding in holds:
-        same = created.get(holding.key)
-        if same is None:
-            others.append(holding)
-            continue
-        is_changed = same.failed_with != holding.binary or (again and not same.is_ignored)
-        if same.failed_with is not None and is_changed and holding.acts:
-            due.append(Due(CREATE, holding.key, holding.entry, same))
-    keys = {holding.key for holding in holds}
-    left = [past for past in created.values() if past.failed_with is None and past.key not in keys]
-    for holding in others:
-        older = next((past for past in left if past.type == holding.entry.type), None)
-        if older is not None:
-            left.remove(older)
-        if holding.acts:
-            due.append(Due(CREATE if older is None else REAPPLY, holding.key, holding.entry, older))
-    return due + [Due(RELEASE, past.key, PluginEntry.from_json(past.document), past) for past in left]
 
+    __slots__ = ("count", "retry_at", "stamp")
 
-class Ran(NamedTuple):
-    """A chain that has run for a container."""
+    def __init__(self) -> None:
+        self.count, self.retry_at, self.stamp = 0, 0.0, -1
 
-    state: str
-    """The state of its request; ``RELEASE`` for a ``delete`` of one that runs on."""
-    steps: Sequence[Step]
-    keyed: Callable[[PluginEntry], tuple[str, str]]
-    """Returns the key and the document of an entry."""
-    how: str = ""
-    """The beginning of the reason why it runs without a plugin that has failed; "" if it is refused then."""
-    replaces: Mapping[str, Had] = MappingProxyType({})
-    """What it has had, by the keys of the entries that come in its place."""
-    unreached: Collection[str] = ()
-    """The types of the plugins behind the one that has failed."""
-    binaries: Mapping[str, tuple[int, ...]] = MappingProxyType({})
-    """The executables before it, by type: one that is replaced meanwhile is another one."""
-
-    @property
-    def is_refused(self) -> bool:
-        """Return whether plugins have refused the container, and none has failed."""
-        errors = [step.error for step in self.steps if step.error is not None]
-        return bool(errors) and all(error.refused for error in errors)
-
-    def is_in_place(self, entry: PluginEntry) -> bool:
-        """Return whether an entry comes in place of an older one, or is released."""
-        return self.state == RELEASE or self.keyed(entry)[0] in self.replaces
-
-
-class Verdict(NamedTuple):
-    """What a host says of a container, by its configuration and conditions."""
-
-    due: Sequence[Due] = ()
-    """What ``compare`` says."""
-    missed: Collection[str] = ()
-    """The types whose ``setup`` it has missed, and which its ``create`` does not make up for."""
-    types: Collection[str] = ()
-    """The types that hold for it."""
-    had: Sequence[Had] = ()
-    """``Row.had`` when it was judged."""
+    def begin(self) -> None:
+        """Begin anew."""
+        self.count, self.retry_at = 0, 0.0
 
 
 class Row:
     """A pod or container.
 
-    :ivar life: what tells it from an earlier one of the same id; "" if that is not known.
-    :ivar is_created: its ``create`` has ended without an error, be it without plugins.
-    :ivar setup: the types that its ``setup`` has asked, or left out for their conditions.
-    :ivar lacks: by plugin (None for all) and state, since when it runs without that, why, and which of
-        ``CAUSES``.
-    :ivar resources: a digest of its resources when a plugin was asked last.
-    :ivar is_resized: its resources have changed while no bridge was connected.
+    :ivar subject: what the runtime says of it; None for one that is only on record.
     :ivar asked: the types whose reapply or release was asked for.
     :ivar due: what ``compare`` said last.
-    :ivar saved: what was written last.
+    :ivar version: changes with the facts.
     :ivar then: what runs when the worker has done with it: a ``delete`` that could not wait.
     """
 
-    def __init__(self, id_: str, name: str = "", life: str = "") -> None:
-        self.id, self.name, self.life = id_, name, life
+    def __init__(self, id_: str, facts: Facts) -> None:
+        self.id, self.facts = id_, facts
         self.subject: Subject | None = None
-        self.state, self.tries, self.retry_at, self.stamp = NEW, 0, 0.0, -1
-        self.is_created = self.is_resized = False
-        self.setup: list[str] = []
-        self.had: list[Had] = []
-        self.lacks: dict[tuple[str | None, str], tuple[float, str, str]] = {}
-        self.resources = 0
+        self.state = NEW
+        self.attempts = Attempts()
         self.asked: frozenset[str] = frozenset()
         self.due: Sequence[Due] = ()
-        self.saved: object = None
+        self.version = 0
         self.then: Callable[[], object] | None = None
+
+    @property
+    def name(self) -> str:
+        """``NAMESPACE/POD[/CONTAINER]``."""
+        return self.facts.name
+
+    @property
+    def digest(self) -> int:
+        """A digest of its resources, 0 if they are not known."""
+        return self.subject.resources if self.subject is not None else 0
+
+    def request(self, state: str) -> Request:
+        """Return a request about it."""
+        if self.subject is None:
+            raise AssertionError(f"{self.id}: there is no subject")
+        return self.subject.request(state)
 
     def move(self, column: str) -> None:
         """Go to the next state of the table; a move that the table does not have is a bug."""
@@ -243,48 +133,46 @@ class Row:
         """What would be reapplied or released."""
         return [task for task in self.due if task.what != CREATE]
 
-    def previous(self, key: str) -> Result | None:
-        """Return the last result of an entry, or of an older one of its type; None if there is none.
+    @property
+    def row(self) -> Row:
+        """Itself: see ``Told``."""
+        return self
 
-        :param key: ``PluginEntry.key``.
-        """
-        type_ = key.partition(" ")[0]
-        of_type = [past for past in self.had if past.type == type_]
-        text = next((past.result for past in sorted(of_type, key=lambda past: past.key != key)), "")
-        try:
-            return Result.from_json(text) if text else None
-        except DecodeError:
-            return None
+    def state_on_record(self) -> str:
+        """Return the state of a row that was read from the record."""
+        for entry in self.facts.entries:
+            outcome = entry.failed_create
+            if outcome is not None and outcome.outcome != "ignored":
+                return FAILED
+        return DONE if self.facts.is_created else NEW
 
-    def to_value(self) -> dict[str, Any] | None:
-        """Return what is on record of it; None if nothing is to be remembered."""
-        if not (self.had or self.setup or self.lacks):
-            return None
-        lacks = [(*key, *lack) for key, lack in self.lacks.items()]
-        about = {"name": self.name, "life": self.life, "created": self.is_created}
-        return about | {"setup": self.setup, "resources": self.resources, "had": self.had, "lacks": lacks}
 
-    @classmethod
-    def from_value(cls, id_: str, value: Any) -> Row:
-        """Return the row of a value on record, which is not trusted.
+class Told:
+    """A pod or container as an event tells of it, which may differ from what was known: see ``Row``."""
 
-        :raises ValueError: it is not as ``to_value`` makes it; likewise TypeError, LookupError, DecodeError.
-        """
-        row = cls(id_, str(value["name"]), str(value["life"]))
-        row.is_created = value["created"] is True
-        row.resources, row.setup = int(value["resources"]), [str(plugin) for plugin in value["setup"]]
-        for key, document, states, failed, result, is_ignored in value["had"]:
-            PluginEntry.from_json(document)
-            failed_with = None if failed is None else tuple(map(int, failed))
-            about = str(key), document, tuple(map(str, states))
-            row.had.append(Had(*about, failed_with, str(result), is_ignored is True))
-        for plugin, state, since, why, cause in value["lacks"]:
-            if cause not in CAUSES:
-                raise ValueError(cause)
-            row.lacks[None if plugin is None else str(plugin), str(state)] = float(since), str(why), cause
-        has_failed = any(past.failed_with is not None and not past.is_ignored for past in row.had)
-        row.state = FAILED if has_failed else DONE if row.is_created else NEW
-        return row
+    __slots__ = ("row", "subject")
+
+    def __init__(self, row: Row, subject: Subject) -> None:
+        self.row, self.subject = row, subject
+
+    @property
+    def name(self) -> str:
+        """``NAMESPACE/POD[/CONTAINER]``."""
+        return self.subject.name
+
+    @property
+    def facts(self) -> Facts:
+        """What is known of it."""
+        return self.row.facts
+
+    @property
+    def digest(self) -> int:
+        """A digest of its resources, 0 if they are not known."""
+        return self.subject.resources
+
+    def request(self, state: str) -> Request:
+        """Return a request about it."""
+        return self.subject.request(state)
 
 
 class Memory:
@@ -303,11 +191,15 @@ class Memory:
     def load(self, directory: str) -> None:
         """Use the record in this directory from now on, and add what is in it to what is known."""
         with self.changed:
-            known = [*self.rows.values()] if directory != self.record.directory or self.record.fault else []
-            self.rows = self.record.load(directory, Row.from_value) | self.rows
+            is_new = directory != self.record.directory or self.record.fault != ""
+            known = [*self.rows.values()] if is_new else []
+            loaded: dict[str, Row] = {}
+            for id_, facts in self.record.load(directory).items():
+                loaded[id_] = Row(id_, facts)
+                loaded[id_].state = loaded[id_].state_on_record()
+            self.rows = loaded | self.rows
             for row in known:
-                row.saved = None
-                self._save(row)
+                self.save(row)
 
     def retry(self) -> None:
         """Write again what could not be written, or was removed."""
@@ -317,14 +209,17 @@ class Memory:
         for id_ in unwritten:  # an event can have the lock meanwhile
             with self.changed:
                 row = self.rows.get(id_)
-                self.record.put(id_, row and row.to_value())
+                self.record.put(id_, None if row is None else row.facts)
 
     def reload(self, row: Row) -> None:
         """Add what another bridge, which has ended by now, has done for a row that has not had its ``create``."""
         with self.changed:
-            other = None if row.is_created else self.record.read(row.id, Row.from_value)
-            if other is not None and other.is_created and _same_life(other.life, row.life):
-                row.had, row.setup, row.is_created, row.lacks = other.had, other.setup, True, other.lacks
+            if row.facts.is_created:
+                return
+            other = self.record.read(row.id)
+            if other is not None and other.is_created and _same_life(other.life, row.facts.life):
+                row.facts = other
+                row.version += 1
 
     # Synchronization, and the end of a connection
 
@@ -335,14 +230,41 @@ class Memory:
         :param existing: the ids of all that exists.
         """
         with self.changed:
-            for id_ in [id_ for id_, row in self.rows.items() if id_ not in existing and row.state != RUNNING]:
-                self._remove(id_)
+            for id_, row in [*self.rows.items()]:
+                if id_ not in existing and row.state != RUNNING:
+                    self._remove(id_)
             for subject, column in found:
                 row = self._row(subject)
                 self.rows[row.id] = self.rows.pop(row.id)  # a sandbox comes before its containers
-                row.is_resized = row.is_created and row.resources not in (0, subject.resources)
+                self._compare_resources(row, subject)
                 row.move(column)
-                row.tries, row.retry_at, row.stamp = 0, 0.0, -1
+                row.attempts = Attempts()
+
+    def _compare_resources(self, row: Row, subject: Subject) -> None:
+        """Find a resize of which no bridge was told. What a runtime says when it connects is its memory."""
+        facts, digest = row.facts, subject.resources
+        if not facts.is_created or not facts.seen or digest in (0, facts.seen[-1]):
+            return
+        # An old answer is no change: CRI-O sends the resources of the creation after it was restarted.
+        if _correct(subject, facts):
+            return
+        facts.is_rewritten = True
+        facts.see(digest, subject.oci_resources)
+        self.save(row)
+
+    def rewritten(self, ids: Iterable[str]) -> bool:
+        """Note containers whose resources the runtime writes; return whether an ``update`` is due for one."""
+        is_due = False
+        with self.changed:
+            for id_ in ids:
+                row = self.rows.get(id_)
+                if row is None or row.subject is None:
+                    continue
+                row.facts.is_rewritten = True
+                self._make_due(row)
+                self.save(row)
+                is_due = True
+        return is_due
 
     def prove(self, id_: str) -> bool:
         """Note that a sandbox is ready; return whether that was not known."""
@@ -359,7 +281,8 @@ class Memory:
         with self.changed:
             due = [row for row in self.rows.values() if row.state == DUE]
             for row in self.rows.values():
-                row.tries = len(PAUSES) if row.state == RUNNING else row.tries
+                if row.state == RUNNING:
+                    row.attempts.count = len(PAUSES)
                 row.move("disconnects")
             self.changed.notify_all()
         return len(due)
@@ -376,54 +299,36 @@ class Memory:
             if not self._await(row, until):
                 return None
             row.move("begins")
-            row.is_resized = False
             return row
 
-    def ended(
-        self, row: Row, column: str, ran: Sequence[Ran], why: str = "", cause: str = "failed", *, stamp: int = -1
-    ) -> None:
+    def ended(self, row: Row, column: str, *, stamp: int = -1, done: Sequence[Due] = ()) -> None:
         """Note the end of what an event's ``create``, or the worker, has run.
 
         :param column: ``succeeds``, ``fails``, ``gives up`` or ``is refused``.
-        :param ran: the chains that have run; of a refused start nothing is noted.
-        :param why: why it runs without all of its plugins; "" if it does not, or some of them say it.
-        :param cause: one of ``CAUSES`` for that.
-        :param stamp: of the configuration that an event has run.
+        :param stamp: of the configuration that has run.
+        :param done: what the worker has run.
         """
         with self.changed:
-            row.stamp, row.had = stamp, [*row.had]
-            if column != "is refused":
-                for chain in ran:
-                    _note(row, chain)
-                if why:
-                    _lack(row, State.CREATE, None, why, cause)
-                if column == "succeeds":
-                    row.is_created, row.due, row.is_resized = True, (), False
-                    row.asked -= {step.plugin.type for chain in ran for step in chain.steps}
-                    row.lacks.pop((None, str(State.CREATE)), None)
-                    row.resources = row.subject.resources if row.subject is not None else 0
+            row.attempts.stamp = stamp
+            if column == "succeeds":
+                row.due = ()
+                row.asked -= {task.entry.type for task in done}
             row.move(column)
-            self._save(row)
             self.changed.notify_all()
 
-    def note(self, subject: Subject, ran: Ran, judged: Iterable[str] = ()) -> None:
-        """Note a ``setup``, ``resize`` or ``update``.
-
-        :param judged: the types that ``setup`` has asked or left out.
-        """
-        if not (ran.steps or judged or (ran.state == State.UPDATE and subject.id in self.rows)):
-            return
+    def told(self, subject: Subject, state: str) -> Told:
+        """Return a subject, about which an event is, with its row."""
         with self.changed:
-            if ran.state == State.SETUP:  # of another container than one that had this id
+            if state == State.SETUP:  # it is another container than one that had this id
                 self._remove(subject.id)
-            before = self.rows.get(subject.id)
-            is_asked = ran.state == State.RESIZE and before is not None  # its new resources are not in force yet
-            row = before if is_asked and before is not None else self._row(subject)
-            row.setup = [*judged] or row.setup
-            if ran.state == State.UPDATE:
-                row.resources = subject.resources
-            _note(row, ran)
-            self._save(row)
+            row = self.rows.get(subject.id)
+            if row is None and state == State.DELETE:
+                row = Row(subject.id, Facts(subject.name))
+            elif row is None or state != State.RESIZE:  # new resources are not in force yet
+                row = self._row(subject)
+            if state == State.DELETE:
+                _correct(subject, row.facts)
+            return Told(row, subject)
 
     def withdraw(self, id_: str, until: float | None, then: Callable[[], object]) -> bool:
         """Have the worker leave a row alone, for a ``delete``; return whether that can run now.
@@ -447,19 +352,13 @@ class Memory:
             with self.changed:
                 self._remove(id_)
 
-    def lack(self, row: Row, state: str, plugin: str | None, why: str, cause: str) -> None:
-        """Note that a pod or container runs without a plugin, or without all of them; the first reason counts."""
+    def lack(self, row: Row, why: str, cause: str) -> None:
+        """Note that a pod or container runs without all plugins; the first reason counts."""
         with self.changed:
-            if _lack(row, state, plugin, why, cause):
-                self._save(row)
+            _lack(row.facts, why, cause)
+            self.save(row)
 
     # For the worker
-
-    def drop(self, row: Row, had: Had | None) -> None:
-        """Forget what a row has had of an entry that does not give back."""
-        with self.changed:
-            row.had = [past for past in row.had if past is not had]
-            self._save(row)
 
     def take(self, row: Row) -> bool:
         """Return whether the worker may run a row: it still is due. The caller has the lock."""
@@ -468,107 +367,87 @@ class Memory:
         row.move("begins")
         return True
 
-    def judge(self, row: Row, verdict: Verdict, stamp: int, *, reapplies: bool, without: str = "") -> None:
+    def judge(self, row: Row, comparison: Comparison, stamp: int, *, reapplies: bool, creates: bool) -> None:
         """Note what ``compare`` says of a row.
 
         :param reapplies: what is outdated is to be done, too.
-        :param without: why a ``create`` that it has missed is not to be done, "" if it was not missed, or is due.
+        :param creates: what has been missed is to be done; if not, it is listed.
         """
-        due, missed, types, had = verdict
         with self.changed:
-            if self.rows.get(row.id) is not row or row.had is not had or row.state not in (DUE, DONE, FAILED):
+            if self.rows.get(row.id) is not row or row.version != comparison.version:
                 return  # something has happened meanwhile
-            row.stamp, row.due = stamp, due
+            if row.state not in (DUE, DONE, FAILED):
+                return
+            facts, before = row.facts, lacking(row.facts)
+            due = comparison.due
+            is_off = not creates and any(task.what == CREATE for task in due)
+            if is_off:
+                due = [task for task in due if task.what != CREATE]
+            row.attempts.stamp, row.due = stamp, due
             row.asked &= {task.entry.type for task in row.outdated}
-            before = {*row.lacks}
-            # One that has failed and does not hold any more is not listed; if it holds again, it is due.
-            kept = [past for past in had if past.failed_with is None or past.type in types]
-            is_changed, row.had = len(kept) < len(had), kept if len(kept) < len(had) else row.had
-            open_ = {task.entry.type for task in due}
-            open_ |= {past.type for past in had if past.failed_with is not None}
-            for plugin, state in [key for key in row.lacks if key[0] is not None]:
-                is_over = state != RELEASE and plugin not in types
-                is_over = is_over or (state in (State.CREATE, RELEASE) and plugin not in open_)
-                is_over = is_over or (state == State.UPDATE and not row.is_resized)
-                is_missed = row.lacks[plugin, state][2] == "missed"
-                if is_over or (is_missed and plugin not in missed):
-                    del row.lacks[plugin, state]
-            for plugin in missed:
-                _lack(row, State.SETUP, plugin, MISSED_SETUP, "missed")
-            if without:
-                _lack(row, State.CREATE, None, without, "off")
-            is_due = len(row.outdated) < len(due) or row.is_resized
-            is_due = is_due or any(reapplies or task.entry.type in row.asked for task in row.outdated)
-            if row.state in (DUE, FAILED) and not is_due:
-                row.is_created = True
-                if not without:
-                    row.lacks.pop((None, str(State.CREATE)), None)
-                row.move("succeeds")
-                self.changed.notify_all()
-            elif row.state in (DONE, FAILED) and is_due:
-                row.move("is due")
-                row.tries, row.retry_at = 0, 0.0
-            if is_changed or before != {*row.lacks}:
-                self._save(row)
+            is_changed = forget(facts, comparison.applying, {entry.type for entry in comparison.missed}, due)
+            note_missed(facts, comparison.missed)
+            if is_off:
+                _lack(facts, OFF_REASON, OFF)
+            self._move_as_due(row, self._is_due(row, reapplies=reapplies), is_off=is_off)
+            if is_changed or len(before) != len(lacking(facts)):
+                self.save(row)
+
+    def _is_due(self, row: Row, *, reapplies: bool) -> bool:
+        """Return whether the worker has something to do for a row."""
+        if row.facts.is_rewritten:
+            return True
+        return any(task.what == CREATE or reapplies or task.entry.type in row.asked for task in row.due)
+
+    def _move_as_due(self, row: Row, is_due: bool, *, is_off: bool) -> None:
+        if row.state in (DUE, FAILED) and not is_due:
+            row.facts.is_created = True
+            if not is_off:
+                row.facts.without = None
+            row.move("succeeds")
+            self.changed.notify_all()
+        elif row.state in (DONE, FAILED) and is_due:
+            self._make_due(row)
 
     def ask(self, wanted: Iterable[tuple[Row, Due]]) -> None:
         """Have some of what is ``outdated`` reapplied or released."""
         with self.changed:
             for row, task in wanted:
                 row.asked |= {task.entry.type}
-                if row.state in (DONE, FAILED, DUE):
-                    row.move("is due")
-                    row.tries, row.retry_at = 0, 0.0
+                self._make_due(row)
+
+    def _make_due(self, row: Row) -> None:
+        if row.state in (DONE, FAILED, DUE):
+            row.move("is due")
+            row.attempts.begin()
 
     # For the status
 
     def lacking(self) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         """Return what runs without plugins, the last ones in full and all counted, as docs/status.md has it."""
+        entries: list[dict[str, Any]] = []
         with self.changed:
-            entries = [
-                (since, row.id, *split_name(row.name), plugin, state, why, cause)
-                for row in self.rows.values()
-                for (plugin, state), (since, why, cause) in row.lacks.items()
-            ]
-        keys = ("since", "id", "pod", "container", "plugin", "state", "why", "cause")
-        entries.sort(key=lambda entry: entry[0])
-        counts = Counter((plugin, state, cause) for *_, plugin, state, _, cause in entries)
+            for row in self.rows.values():
+                pod, container = split_name(row.name)
+                about = {"id": row.id, "pod": pod, "container": container or None}
+                for lack in lacking(row.facts):
+                    of_lack = {name: getattr(lack, name) for name in ("plugin", "state", "why", "cause")}
+                    entries.append({"since": lack.since, **about, **of_lack})
+        entries.sort(key=lambda entry: entry["since"])
+        counts = Counter((entry["plugin"], entry["state"], entry["cause"]) for entry in entries)
         by = [{"plugin": key[0], "state": key[1], "cause": key[2], "count": counts[key]} for key in counts]
-        of_cause = Counter(cause for _, cause in {(entry[1], entry[-1]) for entry in entries})
-        last = [dict(zip(keys, entry, strict=True)) for entry in entries[-MAX_LISTED:]]
-        about = {
-            "containers": len({id_ for _, id_, *_ in entries}),
+        of_cause = Counter(cause for _, cause in {(entry["id"], entry["cause"]) for entry in entries})
+        about_all = {
+            "containers": len({entry["id"] for entry in entries}),
             "causes": {cause: of_cause[cause] for cause in CAUSES},
             "by": by,
         }
-        return [entry | {"container": entry["container"] or None} for entry in last], about
+        return entries[-MAX_LISTED:], about_all
 
     def of_pod(self, pod: str) -> list[dict[str, Any]]:
         """Return what a pod, ``NAMESPACE/POD``, and its containers have had, as docs/status.md has it."""
         with self.changed:
-            return [
-                {
-                    "id": row.id,
-                    "container": split_name(row.name)[1] or None,
-                    "state": row.state,
-                    "plugins": [
-                        {
-                            "plugin": had.type,
-                            "states": [*had.states],
-                            "failed": had.failed_with is not None,
-                            "result": had.result or None,
-                        }
-                        for had in row.had
-                    ],
-                    "due": [{"plugin": task.entry.type, "what": task.what} for task in row.due],
-                    "without": [
-                        {"plugin": plugin, "state": state, "since": since, "why": why, "cause": cause}
-                        for (plugin, state), (since, why, cause) in row.lacks.items()
-                    ],
-                }
-                for row in self.rows.values()
-                if split_name(row.name)[0] == pod
-            ]
+            return [_shown(row) for row in self.rows.values() if split_name(row.name)[0] == pod]
 
     def outdated(self) -> list[tuple[Row, Due]]:
         """Return what would be reapplied or released."""
@@ -576,22 +455,27 @@ class Memory:
 
     def count(self, *states: str) -> int:
         """Return the number of rows in one of these states; one that was asked for is due."""
-        rows = [*self.rows.values()]
-        return sum([row.state in states or (DUE in states and row.state == DONE and bool(row.asked)) for row in rows])
+        number = 0
+        for row in [*self.rows.values()]:
+            is_asked = DUE in states and row.state == DONE and bool(row.asked)
+            number += row.state in states or is_asked
+        return number
 
     # With the lock
 
     def _row(self, subject: Subject) -> Row:
         """Return the row of a subject; a new one for another life of its id."""
         row = self.rows.get(subject.id)
-        if row is not None and row.then is None and not _same_life(row.life, subject.life):
+        if row is not None and row.then is None and not _same_life(row.facts.life, subject.life):
             self._remove(subject.id)
             row = None
         if row is None:
-            row = self.rows[subject.id] = Row(subject.id, bounded(subject.name, MAX_ERROR))
+            row = self.rows[subject.id] = Row(subject.id, Facts(subject.name))
             if len(self.rows) > MAX_ROWS:
                 self._remove(next(iter(self.rows)))
-        row.subject, row.name, row.life = subject, row.name or subject.name, subject.life or row.life
+        row.subject = subject
+        row.facts.name = row.facts.name or subject.name
+        row.facts.life = subject.life or row.facts.life
         return row
 
     def _await(self, row: Row, until: float | None) -> bool:
@@ -606,61 +490,78 @@ class Memory:
         if self.rows.pop(id_, None) is not None:
             self.record.put(id_, None)
 
-    def _save(self, row: Row) -> None:
-        """Write what is to be remembered of a row, if that has changed."""
-        facts = row.name, row.life, row.is_created, row.setup, row.resources, row.had, {**row.lacks}
-        if self.rows.get(row.id) is row and (facts != row.saved or row.id in self.record.unwritten):
-            row.saved = facts
-            self.record.put(row.id, row.to_value())
+    def save(self, row: Row) -> None:
+        """Write what is to be remembered of a row. The caller has the lock."""
+        row.version += 1
+        if self.rows.get(row.id) is row:
+            self.record.put(row.id, row.facts)
+
+
+class Comparison:
+    """What a host says of a container, by its configuration and conditions.
+
+    :ivar version: ``Row.version`` when it was compared.
+    :ivar due: what ``compare`` says.
+    :ivar applying: the types that apply to it.
+    :ivar missed: the entries whose ``setup`` it has missed, and which its ``create`` does not make up for.
+    """
+
+    __slots__ = ("applying", "due", "missed", "version")
+
+    def __init__(
+        self,
+        version: int,
+        due: Sequence[Due] = (),
+        applying: Collection[str] = (),
+        missed: Sequence[PluginEntry] = (),
+    ) -> None:
+        self.version, self.due, self.applying, self.missed = version, due, applying, missed
 
 
 def _same_life(one: str, other: str) -> bool:
     """Return whether these can be lives of one container: not known, or the same, or told in different ways."""
-    return not one or not other or one == other or one.partition(":")[0] != other.partition(":")[0]
+    if not one or not other or one == other:
+        return True
+    return one.partition(":")[0] != other.partition(":")[0]
 
 
-def _lack(row: Row, state: str, plugin: str | None, why: str, cause: str) -> bool:
-    known = [other for other, state_ in row.lacks if state_ == state]
-    if plugin in known or (plugin is None and known):
-        return False
-    row.lacks[plugin, str(state)] = round(time.time(), 3), bounded(escape(why), MAX_ERROR), cause
-    return True
+def _correct(subject: Subject, facts: Facts) -> bool:
+    """Have a subject show the resources in force, if it has older ones; return whether it has."""
+    is_old = subject.resources in facts.seen[:-1]
+    if is_old and facts.resources is not None:
+        subject.in_force = facts.resources
+    return is_old
 
 
-def _note(row: Row, ran: Ran) -> None:
-    """Enter what has run into a row."""
-    state, keys = str(ran.state), {ran.keyed(step.plugin)[0] for step in ran.steps}
-    for step in ran.steps:
-        (key, document), plugin = ran.keyed(step.plugin), step.plugin.type
-        older = ran.replaces.get(key)
-        same = next((past for past in row.had if past.key == key), None)
-        had = same or older or Had(key, document, ())
-        states = had.states if state in had.states else (*had.states, state)
-        if step.error is not None:
-            if ran.how and (step.is_ignored or state in (State.CREATE, State.UPDATE, RELEASE)):
-                how = "its failure is ignored" if step.is_ignored else ran.how
-                cause = "refused" if step.error.refused else "ignored" if step.is_ignored else "failed"
-                _lack(row, state, plugin, f"{how}: {step.error.reason}", cause)
-            if state != State.CREATE or older is not None:
-                continue  # what it has had, it still has
-            binary = ran.binaries.get(plugin) or identity(step.binary)
-            new = Had(key, document, states, binary, had.result, step.is_ignored)
-        else:
-            text = step.stdout.strip().decode("utf-8", "replace")
-            text = text if len(text) <= MAX_RESULT else ""
-            failed_with = None if state == State.CREATE else had.failed_with
-            new = Had(key, document, states, failed_with, text, had.is_ignored and failed_with is not None)
-        row.had = [past for past in row.had if past is not same and past is not older]
-        if ran.state != RELEASE:
-            row.had.append(new)
-        if step.error is None and state == State.CREATE:  # an older entry of it that had failed is over
-            row.had = [
-                past for past in row.had if past.type != plugin or past.failed_with is None or past.key in keys
-            ]
-        failed = [past for past in row.had if past.type == plugin and past.failed_with is not None]
-        if step.error is None and not (failed and state == State.CREATE):
-            row.lacks.pop((plugin, state), None)
-            row.lacks.pop((None, state), None)
-    cause = "refused" if ran.is_refused else "failed"
-    for plugin in ran.unreached if ran.how else ():
-        _lack(row, state, plugin, f"{ran.how}, of a plugin before it", cause)
+def _lack(facts: Facts, why: str, cause: str) -> None:
+    is_listed = any(lack.state == CREATE for lack in lacking(facts))
+    if not is_listed:
+        facts.without = Outcome(cause, why)
+
+
+def _shown(row: Row) -> dict[str, Any]:
+    """Return what a row has had, as docs/status.md has it."""
+    plugins = []
+    for entry in row.facts.entries:
+        states = [state for state, outcome in entry.states.items() if outcome.outcome == "done"]
+        is_failed = entry.failed_create is not None
+        if not states and not is_failed:
+            continue
+        plugins.append(
+            {
+                "plugin": entry.type,
+                "states": [*states, CREATE] if is_failed else states,
+                "failed": is_failed,
+                "result": entry.result or None,
+            }
+        )
+    keys = ("plugin", "state", "since", "why", "cause")
+    without = [{key: getattr(lack, key) for key in keys} for lack in lacking(row.facts)]
+    return {
+        "id": row.id,
+        "container": split_name(row.name)[1] or None,
+        "state": row.state,
+        "plugins": plugins,
+        "due": [{"plugin": task.entry.type, "what": task.what} for task in row.due],
+        "without": without,
+    }

@@ -1,34 +1,26 @@
-"""The record: a file for each pod and container, in a directory that outlives the bridge but not the machine.
+"""The bridge's files of the record, in a directory that may be away, another one, or full.
 
-``ID.json`` has what ``nri.v1bridge.memory.Row.to_value`` makes. It is written in one step, and read as untrusted
-input: a file that is damaged or missing counts as a container that has had nothing. Only root and our user can write
-to the directory. One that cannot be used is reported once, and in the status; it is never the error of an event.
+``ID.json`` has the facts about a pod or container (``nri.node.record``). A directory that cannot be used is reported
+once, and in the status; it is never the error of an event.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
 import logging
 import os
 import re
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
-from nri import files, trust
+from nri import trust
 from nri.errors import NRIError, escape, reason_of
 from nri.files import identity
+from nri.node.record import read_facts, remove_file, write_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Made = TypeVar("Made")
-
-MAX_FILE = 64 * 1024 * 1024
-"""Bytes of a file."""
+    from nri.node.record import Facts
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _NAME = re.compile(rf"({_ID.pattern})\.json")
-_DAMAGED = (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError, NRIError)
 
 log = logging.getLogger("nri.v1bridge")
 
@@ -49,31 +41,37 @@ class Record:
         self._names: set[str] = set()  # of files that are there
         self._identity: object = None  # of the directory
 
-    def load(self, directory: str, make: Callable[[str, Any], Made]) -> dict[str, Made]:
-        """Use this directory from now on; return what is in it, by id.
-
-        :param make: makes an item of an id and a value that is not trusted; it may raise what a damaged value raises.
-        """
-        self.directory, self._names = directory, set()
+    def load(self, directory: str) -> dict[str, Facts]:
+        """Use this directory from now on; return what is in it, by id."""
+        self.directory = directory
+        self._names = set()
         try:
             trust.make_private(directory)
-            names = [match for name in sorted(os.listdir(directory)) if (match := _NAME.fullmatch(name))]
+            names = sorted(os.listdir(directory))
         except (OSError, NRIError) as error:
             self._failed(error)
             return {}
         self.fault = ""
         self._identity = identity(directory)[:2]
-        self._names = {match[0] for match in names}
-        made = {id_: self.read(id_, make) for id_ in dict.fromkeys(match[1] for match in names)}
-        return {id_: item for id_, item in made.items() if item is not None}
+        loaded: dict[str, Facts] = {}
+        for name in names:
+            match = _NAME.fullmatch(name)
+            if match is None:
+                continue
+            self._names.add(name)
+            facts = self.read(match[1])
+            if facts is not None:
+                loaded[match[1]] = facts
+        return loaded
 
-    def read(self, id_: str, make: Callable[[str, Any], Made]) -> Made | None:
+    def read(self, id_: str) -> Facts | None:
         """Return what is on record for an id; None if it has no file that can be used."""
         if not self.directory or not _ID.fullmatch(id_):
             return None
-        with contextlib.suppress(*_DAMAGED):
-            return make(id_, json.loads(files.read_regular(self._path(f"{id_}.json"), MAX_FILE)[0]))
-        return None
+        facts, faults = read_facts(self._path(id_))
+        for fault in faults:
+            log.warning("the record of %s: %s; ignored", id_, escape(fault))
+        return facts
 
     def look(self) -> None:
         """If the directory was removed or replaced, have all files count as unwritten."""
@@ -87,37 +85,29 @@ class Record:
             self.unwritten |= {name.rpartition(".")[0] for name in self._names}
             self._names.clear()
 
-    def put(self, id_: str, value: object) -> None:
-        """Have the file of an id hold this value; None for no file. Ids that are no names have none."""
-        if self.directory and _ID.fullmatch(id_):
-            try:
-                self._write(id_, value)
-                self.unwritten.discard(id_)
-            except (OSError, NRIError) as error:
-                self.unwritten.add(id_)
-                self._failed(error)
-            else:
-                self.fault = "" if not self.unwritten else self.fault
-
-    def _write(self, id_: str, value: object) -> None:
-        if self.fault:
-            trust.make_private(self.directory)
+    def put(self, id_: str, facts: Facts | None) -> None:
+        """Have the file of an id hold these facts; None for no file. Ids that are no names have none."""
+        if not self.directory or not _ID.fullmatch(id_):
+            return
         name = f"{id_}.json"
-        if value is not None:
-            data = json.dumps(value).encode()
-            try:
-                files.replace(self._path(name), data)
-            except FileNotFoundError:  # the directory was removed
-                trust.make_private(self.directory)
-                files.replace(self._path(name), data)
-            self._names.add(name)
-        elif name in self._names:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(self._path(name))
-            self._names.discard(name)
+        is_kept = facts is not None and not facts.is_empty
+        try:
+            if facts is not None and is_kept:
+                write_facts(self._path(id_), facts)
+                self._names.add(name)
+            elif name in self._names:
+                remove_file(self._path(id_))
+                self._names.discard(name)
+        except (OSError, NRIError) as error:
+            self.unwritten.add(id_)
+            self._failed(error)
+            return
+        self.unwritten.discard(id_)
+        if not self.unwritten:
+            self.fault = ""
 
-    def _path(self, name: str) -> str:
-        return f"{self.directory}/{name}"
+    def _path(self, id_: str) -> str:
+        return f"{self.directory}/{id_}.json"
 
     def _failed(self, error: Exception) -> None:
         """Log a fault, once until it changes or is over."""

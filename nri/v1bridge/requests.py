@@ -40,13 +40,15 @@ class Subject:
     :param pod: with all that is known of it.
     :param container: None for the pod sandbox itself.
     :ivar life: tells it from an earlier one of its id; "" if nothing does.
+    :ivar in_force: its resources as OCI has them, if the runtime's description has older ones; else None.
     """
 
-    __slots__ = ("container", "id", "life", "name", "pod")
+    __slots__ = ("container", "id", "in_force", "life", "name", "pod")
 
     def __init__(self, pod: PodSandbox, container: Container | None = None) -> None:
         self.pod, self.container, self.name = pod, container, name_of(pod, container)
         self.id, pid = self._about.id, self._about.pid
+        self.in_force: Any = None
         created = 0 if container is None else container.created_at
         self.life = f"created:{created}" if created else f"pid:{pid}/{start_time(pid)}" if pid else ""
 
@@ -69,7 +71,7 @@ class Subject:
             annotations |= _plain(container.annotations)
             sandbox = container.pod_sandbox_id or sandbox
         spec = Spec(
-            resources=resources_to_oci(resources_of(about.linux)),
+            resources=self.oci_resources,
             namespaces={namespace.type: namespace.path for namespace in about.linux.namespaces},
             cgroups_path=about.linux.cgroups_path,
             annotations=annotations,
@@ -100,6 +102,13 @@ class Subject:
             is_sandbox=is_sandbox,
             runtime_handler=pod.runtime_handler if is_known else None,
         )
+
+    @property
+    def oci_resources(self) -> Any:
+        """Its resources in force, as OCI has them."""
+        if self.in_force is not None:
+            return self.in_force
+        return resources_to_oci(resources_of(self._about.linux))
 
     @property
     def resources(self) -> int:

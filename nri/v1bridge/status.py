@@ -26,7 +26,7 @@ from nri.v1bridge.log import describe as log_of
 from nri.v2.api.runtimes import nri_version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from nri.client import Invoker
     from nri.config.entries import PluginEntry
@@ -89,14 +89,10 @@ class Status:
         answer: dict[str, Any] = {"protocol": PROTOCOL}
         try:
             asked = json.loads(line)
-            answer |= self._prove(**asked) if "checked" in asked else self._reapply(**asked["reapply"])
+            answer |= self._reapply(**asked["reapply"])
         except (ValueError, LookupError, TypeError, RecursionError):
-            answer["error"] = 'expected {"reapply": {…}} or {"checked": […]}, as docs/status.md has them'
+            answer["error"] = 'expected {"reapply": {…}}, as docs/status.md has it'
         return json.dumps(answer).encode() + b"\n"
-
-    def _prove(self, checked: Sequence[tuple[str, Sequence[int]]]) -> dict[str, Any]:
-        self._counts.prove([(type_, tuple(binary)) for type_, binary in checked])
-        return {"checked": len(checked)}
 
     def _reapply(
         self,

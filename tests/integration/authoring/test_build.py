@@ -13,7 +13,8 @@ import pytest
 
 from nri.authoring.new import KINDS
 from nri.authoring.packing import elf_files
-from nri.client.resident import about, try_resident
+from nri.client.resident import try_resident
+from nri.client.standing import about
 from nri.config.entries import PluginEntry
 from tests.integration.authoring.authored import Built, answer
 from tests.integration.cli.running import command, inside

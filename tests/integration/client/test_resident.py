@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from nri.client import ChainError, resident
-from nri.client.resident import Residents, Standing, about, try_resident
+from nri.client.resident import Residents, try_resident
+from nri.client.standing import Standing, about
 from nri.config.entries import PluginEntry
 from nri.process import conversation
 from tests.support.host import Host, request

@@ -235,7 +235,7 @@ def test_refusal_is_told_to_its_pod_alone(host: Host, bridge: BridgeProcess, run
     assert status_of(path)["refusals"] == []
 
 
-def test_check_on_the_node_proves_a_plugin_that_has_failed(
+def test_a_check_heals_nothing_and_a_run_that_succeeds_does(
     host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path
 ) -> None:
     fails = f'case $(cat) in *nri-check*) ;; *) [ -e {host.root}/fixed ] || exit 3 ;; esac\necho "{{}}"'
@@ -252,8 +252,12 @@ def test_check_on_the_node_proves_a_plugin_that_has_failed(
     with pytest.raises(StatusError, match="exit status 3"):
         start_container(runtime)
     assert becomes(bridge, 1, "degraded: failing: create has failed since ")
+    # The check succeeds, and the plugin still fails for each container.
     assert inside(*words, "--record-dir", str(host.root / "v1bridge.record")).status == 0
-    assert check(bridge)[0] == 0
+    assert becomes(bridge, 1, "degraded: failing: create has failed since ")
+    (host.root / "fixed").touch()
+    start_container(runtime)
+    assert becomes(bridge, 0, "well: ")
 
 
 # The socket

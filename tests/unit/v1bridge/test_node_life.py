@@ -140,7 +140,7 @@ class Life(RuleBasedStateMachine):
             with self.chains.memory.changed:
                 rows = [row for row in self.chains.memory.rows.values() if row.subject is not None]
                 return all(row.state not in (memory.DUE, memory.RUNNING) for row in rows) and all(
-                    row.stamp == stamp for row in rows if row.state in (memory.DONE, memory.FAILED)
+                    row.attempts.stamp == stamp for row in rows if row.state in (memory.DONE, memory.FAILED)
                 )
 
         assert wait_until(is_at_rest)

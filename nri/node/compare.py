@@ -1,0 +1,165 @@
+"""The comparison: what is due for a container, from its facts and the entries that apply to it. It is pure.
+
+| applies now | has had | due |
+| --- | --- | --- |
+| yes | nothing, or a ``setup`` alone | ``create`` |
+| yes | the same entry | - |
+| yes | the same entry, whose ``create`` has failed | ``create`` with another executable |
+| yes | the same, and the failure was not ignored | ``create`` also *again* |
+| yes | the type with another conf | ``reapply`` |
+| yes | the type with another conf, whose ``create`` has failed | ``create`` |
+| no | the entry | ``release`` |
+| no | the entry, whose ``create`` has failed, or that has had no ``create`` | - |
+
+Several entries of a type are told apart by their keys first, and then by their order; those with one key are one.
+"""
+
+from __future__ import annotations
+
+from nri.config.entries import PluginEntry
+from nri.node.record import IGNORED, MISSED, REAPPLY, RELEASE, Facts
+from nri.types.v1 import State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from nri.node.record import Entry
+
+CREATE = str(State.CREATE)
+"""What can be due beside ``REAPPLY`` and ``RELEASE``."""
+
+
+class Wanted:
+    """An entry of the configuration in use that applies to a container.
+
+    :ivar acts: False if its plugin is known not to act on ``create``.
+    :ivar binary: ``nri.files.identity`` of its executable as it is now.
+    """
+
+    __slots__ = ("acts", "binary", "entry")
+
+    def __init__(self, entry: PluginEntry, *, acts: bool = True, binary: tuple[int, ...] = ()) -> None:
+        self.entry, self.acts, self.binary = entry, acts, binary
+
+
+class Due:
+    """Something that is to be done for a container.
+
+    :ivar what: ``CREATE``, ``REAPPLY`` or ``RELEASE``.
+    :ivar entry: the entry that is run.
+    :ivar had: what it follows; None if that is nothing.
+    """
+
+    __slots__ = ("entry", "had", "what")
+
+    def __init__(self, what: str, entry: PluginEntry, had: Entry | None = None) -> None:
+        self.what, self.entry, self.had = what, entry, had
+
+
+def compare(wanted: Sequence[Wanted], had: Sequence[Entry], *, again: bool = False) -> list[Due]:
+    """Return what is due.
+
+    :param wanted: the entries that apply, in their order.
+    :param had: what the container has had.
+    :param again: also what has failed with the executable as it is.
+    """
+    keys = {one.entry.key for one in wanted}
+    created = {entry.key for entry in had if entry.is_created}
+    failed = {entry.key: entry for entry in had if entry.failed_create is not None}
+    outdated = [entry for entry in had if entry.is_created and entry.key not in keys]
+    due: list[Due] = []
+    for one in wanted:
+        key = one.entry.key
+        if key in created:
+            continue
+        if key in failed:
+            if one.acts and _is_tried_again(failed[key], one, again=again):
+                due.append(Due(CREATE, one.entry, failed[key]))
+            continue
+        older = _first_of_type(outdated, one.entry.type)
+        if older is not None:
+            outdated.remove(older)
+        if not one.acts:
+            continue
+        if older is None:
+            due.append(Due(CREATE, one.entry))
+        else:
+            due.append(Due(REAPPLY, one.entry, older))
+    for entry in outdated:
+        due.append(Due(RELEASE, PluginEntry.from_json(entry.document), entry))
+    return due
+
+
+def _is_tried_again(failed: Entry, one: Wanted, *, again: bool) -> bool:
+    outcome = failed.failed_create
+    if outcome is None or outcome.binary != one.binary:
+        return True
+    return again and outcome.outcome != IGNORED
+
+
+def _first_of_type(entries: Sequence[Entry], type_: str) -> Entry | None:
+    for entry in entries:
+        if entry.type == type_:
+            return entry
+    return None
+
+
+class Lack:
+    """Something that a container runs without.
+
+    :ivar plugin: the plugin's type; None for all plugins.
+    :ivar state: a state, or ``RELEASE``. A reapply that has failed is a ``create`` that it lacks.
+    :ivar since: seconds since 1970.
+    :ivar why: the reason, one line.
+    :ivar cause: one of ``nri.node.record.CAUSES``.
+    """
+
+    __slots__ = ("cause", "plugin", "since", "state", "why")
+
+    def __init__(self, plugin: str | None, state: str, since: float, why: str, cause: str) -> None:
+        self.plugin, self.state, self.since, self.why, self.cause = plugin, state, since, why, cause
+
+
+def lacking(facts: Facts) -> list[Lack]:
+    """Return what a container runs without: by plugin and state once, and all plugins only where none is named."""
+    lacks: dict[tuple[str, str], Lack] = {}
+    for entry in facts.entries:
+        for step, outcome in entry.states.items():
+            state = CREATE if step == REAPPLY else str(step)
+            if outcome.is_lack:
+                lack = Lack(entry.type, state, outcome.since, outcome.why, outcome.outcome)
+                lacks.setdefault((entry.type, state), lack)
+    listed = [*lacks.values()]
+    without = facts.without
+    if without is not None and not any(lack.state == CREATE for lack in listed):
+        listed.append(Lack(None, CREATE, without.since, without.why, without.outcome))
+    return listed
+
+
+def forget(facts: Facts, applying: Collection[str], missed: Collection[str], due: Sequence[Due]) -> bool:
+    """Forget the failures that are over; return whether there were any.
+
+    :param applying: the types that apply now. Another type that has failed is not listed; if it applies again, it is
+        due.
+    :param missed: the types whose ``setup`` it has missed.
+    :param due: what ``compare`` says.
+    """
+    is_changed = False
+    outdated = {task.had.key for task in due if task.had is not None}
+    for entry in [*facts.entries]:
+        for state, outcome in [*entry.states.items()]:
+            if not outcome.is_lack:
+                continue
+            if state in (REAPPLY, RELEASE):
+                is_over = entry.key not in outdated
+            elif outcome.outcome == MISSED:
+                is_over = entry.type not in missed
+            else:
+                is_over = entry.type not in applying
+            if is_over:
+                del entry.states[state]
+                is_changed = True
+        if not entry.states:
+            facts.entries.remove(entry)
+    return is_changed

@@ -1,0 +1,429 @@
+"""The one function that runs plugins for a container, and what each kind of failure means.
+
+| wish | what runs | a failure, unless it is ignored |
+| --- | --- | --- |
+| ``setup`` | all that list it; a container of this id begins | the container is not created, and has had nothing |
+| ``create`` | all; its process is new | it does not start; where the runtime starts it all the same (CRI-O), it is |
+| | | noted, and made up for late |
+| ``LATE`` | what ``compare`` says is due: releases, creates, an ``update`` | it is noted, and tried again |
+| ``resize`` | all that list it | the change is refused, nothing is noted |
+| ``update`` | all that list it | it is reported, and made up for late: the limits are in force |
+| ``pause``, ``resume`` | all that list it | it is reported |
+| ``delete`` | all; what is known of the container is forgotten | it is reported, and keeps nothing |
+
+A plugin that has succeeded is noted as it ends, so a host that is killed in the middle does not run it again. A
+failure that is ignored is noted with all wishes but ``update``. A plugin that refuses the container has not failed:
+its cause is ``REFUSED``, whatever its ``failurePolicy``.
+"""
+
+from __future__ import annotations
+
+from nri.client.chain import ChainError
+from nri.node.record import (
+    DONE,
+    FAILED,
+    IGNORED,
+    MAX_RESULT,
+    MISSED,
+    REAPPLY,
+    REFUSED,
+    RELEASE,
+    SKIPPED,
+    UNCONFIGURED,
+    Outcome,
+)
+from nri.types.v1 import State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from typing import Any, Protocol
+
+    from nri.client import Client, Step
+    from nri.config.entries import PluginEntry
+    from nri.node.compare import Due
+    from nri.node.record import Entry, Facts
+    from nri.types.v1 import Request, Result
+
+    class Container(Protocol):
+        """A pod or container of a host."""
+
+        @property
+        def facts(self) -> Facts:
+            """What is known of it."""
+
+        @property
+        def digest(self) -> int:
+            """A digest of its resources, 0 if there are none."""
+
+        def request(self, state: str) -> Request:
+            """Return a request about it."""
+
+    class Host(Protocol):
+        """What a host does for its containers."""
+
+        lock: Any
+        """Held while facts are changed."""
+        refuses_starts: bool
+        """False if the runtime starts a container although its ``create`` has failed."""
+        own_pod: str
+        """The id of the pod that the host runs in: its containers start before the host does."""
+
+        @property
+        def is_configured(self) -> bool:
+            """False if there has been no valid configuration."""
+
+        def client(self, container: Any, state: str) -> Client:
+            """Return the client for a chain about a container."""
+
+        def run(self, container: Any, chain: Chain, on_step: Callable[[Step], None]) -> None:
+            """Run a chain within the host's time.
+
+            :raises ChainError: it has failed. Any other error is the host's own fault.
+            """
+
+        def save(self, container: Any) -> None:
+            """Write a container's facts; the caller has the lock. A fault is the host's to report."""
+
+        def note(self, line: str) -> None:
+            """Write a line to the host's log."""
+
+
+LATE = "late"
+"""The wish that a container which runs has what the configuration in use wants."""
+
+MISSED_SETUP = "its setup was missed: the container was created without it"
+NO_CONFIGURATION = "there was no valid configuration when it started"
+STARTED = "the runtime starts it all the same"
+LATE_CREATE, LATE_UPDATE, LATE_RELEASE = (
+    "the late create has failed",
+    "the late update has failed",
+    "the release has failed",
+)
+EVER_IGNORED = "its failure is ignored"
+
+
+class Chain:
+    """Plugins that are run for a container, one after the other: what is to run, and what has come of it.
+
+    :param request: about the container.
+    :param only: the keys of the entries that run; by default all that act on the state.
+    :param replaces: what the container has had, by the keys of the entries that come in its place.
+    :ivar step_state: the state under which the outcome is noted: ``RELEASE`` for a release.
+    :ivar steps: the plugins that have run.
+    :ivar error: its failure; None if it has not failed.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        request: Request,
+        facts: Facts,
+        only: Collection[str] | None = None,
+        replaces: Mapping[str, Entry] | None = None,
+    ) -> None:
+        self.client, self.request, self.facts = client, request, facts
+        self.only, self.replaces = only, replaces or {}
+        self.step_state = RELEASE if request.release else str(request.state)
+        self.steps: list[Step] = []
+        self.error: Exception | None = None
+
+    def previous(self, entry: PluginEntry) -> Result | None:
+        """Return the last result of an entry, which it gets as ``prevResult``."""
+        is_first = self.request.state == State.SETUP
+        is_first |= self.request.state == State.CREATE and not self.request.late
+        return None if is_first else self.facts.previous(entry.key)
+
+    @property
+    def is_refused(self) -> bool:
+        """True if plugins have refused the container, and none has failed."""
+        errors = [step.error for step in self.steps if step.error is not None]
+        return bool(errors) and all(error.refused for error in errors)
+
+    @property
+    def unreached(self) -> list[PluginEntry]:
+        """The entries behind the one that has failed, which were to run."""
+        asked = {step.plugin.type for step in self.steps}
+        left = [entry for entry in self.client.holding(self.request) if entry.type not in asked]
+        if self.only is not None:
+            return [entry for entry in left if entry.key in self.only]
+        return [entry for entry in left if self.client.invoker.acts_on(entry.type, self.request.state)]
+
+
+class Verdict:
+    """What has come of a wish.
+
+    :ivar error: why it is not fulfilled, "" if it is.
+    :ivar is_refused: a plugin refuses the container, and none has failed.
+    :ivar is_noted: what is missing is on record, and can be made up for late.
+    """
+
+    __slots__ = ("error", "is_noted", "is_refused")
+
+    def __init__(self, error: str = "", *, is_refused: bool = False, is_noted: bool = False) -> None:
+        self.error, self.is_refused, self.is_noted = error, is_refused, is_noted
+
+
+def reconcile(container: Container, wish: str, host: Host, due: Sequence[Due] = ()) -> Verdict:
+    """Bring a container to what a wish says, and note what has come of it.
+
+    :param wish: a state, or ``LATE``.
+    :param due: for ``LATE``: what is to be done of what ``compare`` says.
+    """
+    if wish == State.SETUP:
+        return _set_up(container, host)
+    if wish == State.CREATE:
+        return _start(container, host)
+    if wish == LATE:
+        return _catch_up(container, host, due)
+    return _tell(container, wish, host)
+
+
+def _set_up(container: Container, host: Host) -> Verdict:
+    client = host.client(container, State.SETUP)
+    # A plugin may change whether a condition holds at the start: what was judged now has not missed its setup.
+    judged = client.chain(State.SETUP)
+    chain = _run(container, host, Chain(client, container.request(State.SETUP), container.facts))
+    if chain.error is not None:
+        return _failed(chain)
+    with host.lock:
+        _note_failures(chain, STARTED)
+        for entry in judged:
+            container.facts.add(entry.key, entry.document).states.setdefault(State.SETUP, Outcome(SKIPPED))
+        host.save(container)
+    return Verdict()
+
+
+def _start(container: Container, host: Host) -> Verdict:
+    facts = container.facts
+    client = host.client(container, State.CREATE)
+    request = container.request(State.CREATE)
+    with host.lock:
+        facts.begin_again()
+    missed = missed_setup(container, request, client, host.own_pod)
+    if needed := [entry.type for entry in missed if client.policy_of(entry) == "fail"]:
+        error = f"create: plugin {', '.join(needed)}: {MISSED_SETUP}; create the container again"
+        host.note(f"nri v0.1: {error}")
+        if host.refuses_starts:
+            return Verdict(error)
+    with host.lock:
+        note_missed(facts, missed)
+    chain = _run(container, host, Chain(client, request, facts))
+    if chain.error is not None and (host.refuses_starts or request.is_sandbox):
+        # The runtime does not start it: nothing runs without its plugins. Those that have succeeded get a delete.
+        with host.lock:
+            host.save(container)
+        return _failed(chain)
+    with host.lock:
+        _note_failures(chain, STARTED)
+        if chain.error is not None:
+            _note_unreached(chain, STARTED)
+        elif host.is_configured:
+            _note_created(container)
+        else:
+            facts.without = Outcome(UNCONFIGURED, NO_CONFIGURATION)
+        host.save(container)
+    return _failed(chain, is_noted=True)
+
+
+def _catch_up(container: Container, host: Host, due: Sequence[Due]) -> Verdict:
+    from nri.client.chain import Client
+    from nri.config.entries import ConfigList
+
+    facts = container.facts
+    client = host.client(container, LATE)
+    verdicts = []
+    for task in due:
+        if task.what != RELEASE or task.had is None:
+            continue
+        if not client.invoker.releases(task.entry.type):
+            with host.lock:
+                facts.entries.remove(task.had)  # it has nothing to give back
+                host.save(container)
+            continue
+        alone = Client(ConfigList(plugins=[task.entry]), client.invoker, timeout=client.timeout)
+        request = container.request(State.DELETE).replace(release=True)
+        chain = _run(container, host, Chain(alone, request, facts, replaces={task.entry.key: task.had}))
+        verdicts.append(_noted(container, host, chain, LATE_RELEASE))
+    tasks = [task for task in due if task.what != RELEASE]
+    keys = {task.entry.key for task in tasks}
+    if keys:
+        replaces = {task.entry.key: task.had for task in tasks if task.what == REAPPLY and task.had is not None}
+        request = container.request(State.CREATE).replace(late=True)
+        chain = _run(container, host, Chain(client, request, facts, keys, replaces))
+        verdicts.append(_noted(container, host, chain, LATE_CREATE))
+    if facts.is_rewritten:
+        # An entry whose create has just run has seen the new resources.
+        others = {entry.key for entry in facts.entries if entry.is_created} - keys
+        chain = _run(container, host, Chain(client, container.request(State.UPDATE), facts, others))
+        verdicts.append(_noted(container, host, chain, LATE_UPDATE))
+    errors = [verdict for verdict in verdicts if verdict.error]
+    if not errors:
+        with host.lock:
+            _note_created(container)
+            host.save(container)
+        return Verdict()
+    is_refused = all(verdict.is_refused for verdict in errors)
+    return Verdict(errors[0].error, is_refused=is_refused, is_noted=True)
+
+
+def _tell(container: Container, state: str, host: Host) -> Verdict:
+    """Run the chain for a state that changes nothing about which plugins the container has had."""
+    facts = container.facts
+    chain = Chain(host.client(container, state), container.request(state), facts)
+    _run(container, host, chain)
+    if state == State.DELETE:
+        return _failed(chain)
+    with host.lock:
+        if state == State.UPDATE:
+            # One that has failed is made up for late.
+            facts.is_rewritten = chain.error is not None
+            facts.see(container.digest, chain.request.spec.resources if chain.request.spec else None)
+        elif chain.error is None:
+            _note_failures(chain, STARTED)
+        host.save(container)
+    return _failed(chain)
+
+
+def missed_setup(container: Container, request: Request, client: Client, own_pod: str = "") -> list[PluginEntry]:
+    """Return the entries whose ``setup`` a container was created without; that cannot be made up for.
+
+    :param request: about its ``create``.
+    :param own_pod: see ``Host``.
+    """
+    is_own = own_pod != "" and request.sandbox_id == own_pod
+    if request.is_sandbox or is_own:
+        return []
+    listed = client.chain(State.SETUP)
+    if not listed:
+        return []
+    applying = client.holding(request)  # a contradiction in a condition is refused by the chain itself
+    return [
+        entry
+        for entry in listed
+        if entry in applying
+        and not container.facts.has_judged_setup(entry.type)
+        and not client.invoker.create_suffices(entry.type)
+    ]
+
+
+def note_missed(facts: Facts, missed: Sequence[PluginEntry]) -> None:
+    """Note the entries whose ``setup`` was missed."""
+    for plugin in missed:
+        facts.lack(facts.add(plugin.key, plugin.document), State.SETUP, Outcome(MISSED, MISSED_SETUP))
+
+
+# What has come of a chain
+
+
+def _run(container: Container, host: Host, chain: Chain) -> Chain:
+    """Run a chain; note each plugin that has succeeded as it ends."""
+
+    def note(step: Step) -> None:
+        chain.steps.append(step)
+        if step.error is not None or chain.step_state == State.DELETE:
+            return
+        with host.lock:
+            _note_success(chain, step)
+            if step.plugin is not chain.client.config.plugins[-1]:  # after the last one, the whole is saved
+                host.save(container)
+
+    try:
+        host.run(container, chain, note)
+    except ChainError as error:
+        chain.error = error
+    return chain
+
+
+def _failed(chain: Chain, *, is_noted: bool = False) -> Verdict:
+    if chain.error is None:
+        return Verdict(is_noted=is_noted)
+    return Verdict(str(chain.error), is_refused=chain.is_refused, is_noted=is_noted)
+
+
+def _noted(container: Container, host: Host, chain: Chain, how: str) -> Verdict:
+    """Note what has come of a chain for a container that runs."""
+    with host.lock:
+        _note_failures(chain, how)
+        if chain.step_state == State.UPDATE:
+            container.facts.is_rewritten = chain.error is not None
+        if chain.error is not None and chain.step_state == State.CREATE:
+            _note_unreached(chain, how)
+        host.save(container)
+    if chain.error is not None:
+        return _failed(chain)
+    # An ignored failure leaves an older entry in force: it is not reapplied or released.
+    for step in chain.steps:
+        if step.error is not None and step.plugin.key in chain.replaces:
+            return Verdict(f"plugin {step.error}", is_refused=chain.is_refused)
+    return Verdict()
+
+
+def _note_created(container: Container) -> None:
+    facts = container.facts
+    facts.is_created = True
+    facts.without = None
+    facts.see(container.digest, None)
+
+
+def _note_success(chain: Chain, step: Step) -> None:
+    facts, key, state = chain.facts, step.plugin.key, chain.step_state
+    older = chain.replaces.get(key)
+    if state == RELEASE:
+        facts.entries = [entry for entry in facts.entries if entry is not older]
+        return
+    entry = facts.add(key, step.plugin.document)
+    if older is not None and older is not entry:
+        entry.states = {**older.states, **entry.states}
+        entry.states.pop(REAPPLY, None)
+        facts.entries.remove(older)
+    text = step.stdout.strip().decode("utf-8", "replace")
+    entry.result = text if len(text) <= MAX_RESULT else ""
+    entry.states[state] = Outcome(DONE, binary=step.identity)
+    if state != State.CREATE:
+        return
+    # An older entry of the type that has failed is over.
+    keys = {one.key for one in chain.client.config.plugins}
+    for other in [*facts.entries]:
+        if other.type == entry.type and other.failed_create is not None and other.key not in keys:
+            facts.entries.remove(other)
+
+
+def _note_failures(chain: Chain, how: str) -> None:
+    """Note the plugins that have failed, where the container runs without them.
+
+    :param how: the beginning of the reason.
+    """
+    for step in chain.steps:
+        if step.error is None:
+            continue
+        # The plugin works, and refuses this container.
+        if step.error.refused:
+            cause = REFUSED
+        # The entry, or the host, says that the container does not need it.
+        elif step.is_ignored:
+            cause = IGNORED
+        else:
+            cause = FAILED
+        reason = EVER_IGNORED if step.is_ignored else how
+        outcome = Outcome(cause, f"{reason}: {step.error.reason}", step.identity)
+        _note_lack(chain, step.plugin, outcome)
+
+
+def _note_unreached(chain: Chain, how: str) -> None:
+    """Note the plugins that have not run since one before them has failed."""
+    cause = REFUSED if chain.is_refused else FAILED
+    for plugin in chain.unreached:
+        _note_lack(chain, plugin, Outcome(cause, f"{how}, of a plugin before it"))
+
+
+def _note_lack(chain: Chain, plugin: PluginEntry, outcome: Outcome) -> None:
+    facts = chain.facts
+    older = chain.replaces.get(plugin.key)
+    # What it has had, it still has.
+    if older is not None and chain.step_state == State.CREATE:
+        facts.lack(older, REAPPLY, outcome)
+    elif older is not None:
+        facts.lack(older, chain.step_state, outcome)
+    else:
+        facts.lack(facts.add(plugin.key, plugin.document), chain.step_state, outcome)

@@ -1,0 +1,462 @@
+"""The record: a directory that outlives a host, but not the machine, with facts about each pod and container.
+
+Facts, not flags: a container's file says, for each entry of the configuration that has been run for it, what has
+come of each state. What is due, and what the container lacks, follows from that and from the configuration in use.
+
+The files are read as untrusted input. Keys that this build does not know are kept as they are, so the record of a
+newer build survives a rollback. A value that breaks a rule costs the smallest thing that holds it: a key that may be
+missing, an outcome, an entry, and at last the file.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from nri import files, trust
+from nri.config.entries import PluginEntry
+from nri.errors import NRIError, bounded, escape
+from nri.types import DecodeError, gojson
+from nri.types.table import ANYTHING, FLAG, Key, Map, array, number, open_table, text, words
+from nri.types.v1 import Result, State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+MAX_FILE = 64 * 1024 * 1024
+"""Bytes of a file."""
+
+MAX_RESULT = 16 * 1024
+"""Characters of a plugin's last result that are kept; of a longer one there is no ``prevResult``."""
+
+MAX_WHY, MAX_NAME = 1024, 1024
+"""Bytes of the reason of an outcome, and of a container's name."""
+
+MAX_SEEN = 16
+"""Digests of a container's resources that are kept; the first and the last ones are."""
+
+DONE, SKIPPED = "done", "skipped"
+"""Outcomes of a state: the plugin has succeeded; its condition kept it from the container."""
+
+FAILED, IGNORED, REFUSED, MISSED, UNCONFIGURED, OFF = CAUSES = (
+    "failed",
+    "ignored",
+    "refused",
+    "missed",
+    "unconfigured",
+    "off",
+)
+"""Outcomes that are causes why a container runs without a plugin: the plugin has failed, or that was ignored; it
+refuses the container; its ``setup`` was missed; there was no valid configuration; ``lateCreate`` is false."""
+
+REAPPLY, RELEASE = "reapply", "release"
+"""Steps beside the states of the contract: a ``create`` in place of an older entry; a ``delete`` of an entry that
+does not apply any more, for a container that runs on."""
+
+_NUMBER = number(0, 2**53)
+_INTEGER = number(0, 2**63, whole=True)
+
+_OUTCOME = open_table(
+    Key("outcome", words(DONE, SKIPPED, *CAUSES), required=True),
+    Key("since", _NUMBER),
+    Key("why", text()),
+    Key("binary", array(_INTEGER)),
+)
+_ENTRY = open_table(
+    Key("type", text(1), required=True),
+    Key("hash", text(), required=True),
+    Key("document", text(), required=True),
+    Key("states", Map(ANYTHING, text(1)), required=True),
+    Key("result", text()),
+)
+_MADE = open_table(
+    Key("bundle", array(text()), required=True),
+    Key("spec", ANYTHING, required=True),
+    Key("isFinished", FLAG),
+)
+_FACTS = {
+    "name": text(),
+    "life": text(),
+    "created": FLAG,
+    "entries": array(ANYTHING),
+    "without": _OUTCOME,
+    "seen": array(_INTEGER),
+    "resources": ANYTHING,
+    "rewritten": FLAG,
+    "made": _MADE,
+}
+
+
+class Outcome:
+    """What has come of a state of an entry.
+
+    :ivar outcome: ``DONE``, ``SKIPPED`` or one of ``CAUSES``.
+    :ivar since: seconds since 1970.
+    :ivar why: the reason, one line; "" if it is done.
+    :ivar binary: ``nri.files.identity`` of the executable that has run; () if none has.
+    """
+
+    __slots__ = ("binary", "extra", "outcome", "since", "why")
+
+    def __init__(self, outcome: str, why: str = "", binary: tuple[int, ...] = (), since: float | None = None) -> None:
+        self.outcome, self.binary = outcome, binary
+        self.why = bounded(escape(why), MAX_WHY)
+        self.since = round(time.time(), 3) if since is None else since
+        self.extra: dict[str, Any] = {}
+
+    @property
+    def is_lack(self) -> bool:
+        """True if the container runs without what this state was to do."""
+        return self.outcome in CAUSES
+
+    def to_value(self) -> dict[str, Any]:
+        """Return the JSON value."""
+        value = {**self.extra, "outcome": self.outcome, "since": self.since}
+        if self.why:
+            value["why"] = self.why
+        if self.binary:
+            value["binary"] = list(self.binary)
+        return value
+
+    @classmethod
+    def from_value(cls, value: dict[str, Any]) -> Outcome:
+        """Return the outcome of a value that ``_OUTCOME`` accepts."""
+        binary = tuple(value.get("binary", ()))
+        outcome = cls(value["outcome"], value.get("why", ""), binary, value.get("since", 0))
+        outcome.extra = _unknown(value, _OUTCOME.keys)
+        return outcome
+
+
+class Entry:
+    """What a container has had of one entry of the configuration.
+
+    :ivar hash: the rest of ``PluginEntry.key``: of all that the plugin gets of the entry.
+    :ivar document: ``PluginEntry.document``.
+    :ivar states: what has come of each state, and of ``REAPPLY`` and ``RELEASE``.
+    :ivar result: the last result, as JSON; "" if it is not kept.
+    """
+
+    __slots__ = ("document", "extra", "hash", "result", "states", "type")
+
+    def __init__(self, key: str, document: str) -> None:
+        self.type, _, self.hash = key.partition(" ")
+        self.document, self.result = document, ""
+        self.states: dict[str, Outcome] = {}
+        self.extra: dict[str, Any] = {}
+
+    @property
+    def key(self) -> str:
+        """``PluginEntry.key``."""
+        return f"{self.type} {self.hash}"
+
+    @property
+    def is_created(self) -> bool:
+        """True if its ``create`` has succeeded."""
+        outcome = self.states.get(State.CREATE)
+        return outcome is not None and outcome.outcome == DONE
+
+    @property
+    def failed_create(self) -> Outcome | None:
+        """The outcome of a ``create`` that has not succeeded; None if it has, or was not tried."""
+        outcome = self.states.get(State.CREATE)
+        return outcome if outcome is not None and outcome.is_lack else None
+
+    def to_value(self) -> dict[str, Any]:
+        """Return the JSON value."""
+        states = {state: outcome.to_value() for state, outcome in self.states.items()}
+        value = {**self.extra, "type": self.type, "hash": self.hash, "document": self.document, "states": states}
+        if self.result:
+            value["result"] = self.result
+        return value
+
+    @classmethod
+    def from_value(cls, value: Any, faults: list[str]) -> Entry | None:
+        """Return the entry of a value; None if it is not right.
+
+        :param faults: gets a line for each value that is not.
+        """
+        if not _ENTRY.accepts(value):
+            faults.append(f"found an entry that is not one: {gojson.describe(value)}")
+            return None
+        try:
+            PluginEntry.from_json(value["document"])
+        except DecodeError as error:
+            faults.append(f"found an entry whose document is not one: {error}")
+            return None
+        entry = cls(f"{value['type']} {value['hash']}", value["document"])
+        entry.result = value.get("result", "")
+        entry.extra = _unknown(value, _ENTRY.keys)
+        for state, outcome in value["states"].items():
+            if _OUTCOME.accepts(outcome):
+                entry.states[state] = Outcome.from_value(outcome)
+            else:
+                faults.append(f"found an outcome of {entry.type} {state} that is not one")
+        return entry
+
+
+class Facts:
+    """What is known of a pod or container.
+
+    :ivar name: ``NAMESPACE/POD[/CONTAINER]``, for people.
+    :ivar life: what tells it from an earlier one of the same id; "" if that is not known.
+    :ivar is_created: its ``create`` has ended without an error, be it without plugins.
+    :ivar entries: what it has had.
+    :ivar without: why it runs without all plugins; None if it does not.
+    :ivar seen: digests of its resources, the last one in force; a peer may still send an earlier one.
+    :ivar resources: the resources in force as OCI has them; None if they are those of its creation.
+    :ivar is_rewritten: the runtime has written its resources, and no ``update`` has followed.
+    :ivar made: for ``nri-runc``: what the container was made with.
+    """
+
+    def __init__(self, name: str = "", life: str = "") -> None:
+        self.name, self.life = bounded(name, MAX_NAME), life
+        self.is_created = self.is_rewritten = False
+        self.entries: list[Entry] = []
+        self.without: Outcome | None = None
+        self.seen: list[int] = []
+        self.resources: Any = None
+        self.made: dict[str, Any] | None = None
+        self.extra: dict[str, Any] = {}
+
+    # What has come of a state
+
+    def entry(self, key: str) -> Entry | None:
+        """Return what it has had of an entry; None if nothing.
+
+        :param key: ``PluginEntry.key``.
+        """
+        for entry in self.entries:
+            if entry.key == key:
+                return entry
+        return None
+
+    def add(self, key: str, document: str) -> Entry:
+        """Return what it has had of an entry, which is listed from now on."""
+        entry = self.entry(key)
+        if entry is None:
+            entry = Entry(key, document)
+            self.entries.append(entry)
+        return entry
+
+    def previous(self, key: str) -> Result | None:
+        """Return the last result of an entry, or of an older one of its type; None if there is none."""
+        type_ = key.partition(" ")[0]
+        of_type = [entry for entry in self.entries if entry.type == type_]
+        of_type.sort(key=lambda entry: entry.key != key)
+        if not of_type or not of_type[0].result:
+            return None
+        try:
+            return Result.from_json(of_type[0].result)
+        except DecodeError:
+            return None
+
+    def lack(self, entry: Entry, state: str, outcome: Outcome) -> None:
+        """Note that it runs without what a state of an entry was to do. The first reason counts, and its time."""
+        before = entry.states.get(state)
+        if before is not None and before.is_lack:
+            outcome = Outcome(before.outcome, before.why, outcome.binary, before.since)
+        entry.states[state] = outcome
+
+    def has_judged_setup(self, type_: str) -> bool:
+        """Return whether the container's ``setup`` has asked a plugin, or left it out for its condition."""
+        return any(
+            entry.type == type_ and State.SETUP in entry.states and entry.states[State.SETUP].outcome != MISSED
+            for entry in self.entries
+        )
+
+    def see(self, digest: int, resources: Any) -> None:
+        """Note the resources in force.
+
+        :param resources: as OCI has them; None for those of its creation.
+        """
+        if digest == 0 or self.seen[-1:] == [digest]:
+            return
+        earlier = [one for one in self.seen if one != digest]
+        self.seen = [*earlier[:1], *earlier[1:][2 - MAX_SEEN :], digest]
+        self.resources = resources
+
+    def begin_again(self) -> None:
+        """Forget all but its ``setup``: its process is started anew."""
+        self.is_created = self.is_rewritten = False
+        self.without = None
+        self.seen = []
+        self.resources = None
+        for entry in self.entries:
+            entry.states = {state: entry.states[state] for state in (State.SETUP,) if state in entry.states}
+        self.entries = [entry for entry in self.entries if entry.states]
+
+    # As JSON
+
+    @property
+    def is_empty(self) -> bool:
+        """True if nothing is to be remembered."""
+        return not (self.entries or self.without or self.made or self.extra)
+
+    def to_value(self) -> dict[str, Any]:
+        """Return the JSON value."""
+        value = {**self.extra, "name": self.name, "life": self.life, "created": self.is_created}
+        value["entries"] = [entry.to_value() for entry in self.entries]
+        if self.without is not None:
+            value["without"] = self.without.to_value()
+        if self.seen:
+            value["seen"] = self.seen
+        if self.resources is not None:
+            value["resources"] = self.resources
+        if self.is_rewritten:
+            value["rewritten"] = True
+        if self.made is not None:
+            value["made"] = self.made
+        return value
+
+    @classmethod
+    def from_value(cls, value: Any, faults: list[str]) -> Facts:
+        """Return the facts of a value, which is not trusted, without what is wrong in it.
+
+        :param faults: gets a line for each value that is wrong.
+        :raises DecodeError: it is no object.
+        """
+        if not isinstance(value, dict):
+            raise DecodeError(f"found {gojson.describe(value)}, expected an object")
+        if "had" in value:
+            value = _of_earlier_build(value)
+        known: dict[str, Any] = {}
+        for key, rule in _FACTS.items():
+            if key not in value:
+                continue
+            if rule.accepts(value[key]):
+                known[key] = value[key]
+            else:
+                faults.append(f"{key}: found {gojson.describe(value[key])}, expected {rule.expected}")
+        facts = cls(known.get("name", ""), known.get("life", ""))
+        facts.is_created = known.get("created", False)
+        facts.is_rewritten = known.get("rewritten", False)
+        for item in known.get("entries", ()):
+            entry = Entry.from_value(item, faults)
+            if entry is not None:
+                facts.entries.append(entry)
+        if "without" in known:
+            facts.without = Outcome.from_value(known["without"])
+        facts.seen = known.get("seen", [])
+        facts.resources = known.get("resources")
+        facts.made = known.get("made")
+        facts.extra = _unknown(value, _FACTS)
+        return facts
+
+
+def _unknown(value: dict[str, Any], known: Iterable[str]) -> dict[str, Any]:
+    """Return the keys that this build does not know."""
+    return {key: item for key, item in value.items() if key not in known}
+
+
+def _of_earlier_build(value: dict[str, Any]) -> dict[str, Any]:
+    """Return the value of today for one of the builds before ``nri.node``, without what is wrong in it."""
+    about: dict[str, Any] = {key: value[key] for key in ("name", "life", "created") if key in value}
+    entries: list[dict[str, Any]] = []
+    for item in _arrays(value.get("had"), 6):
+        entry = _earlier_entry(*item)
+        if entry is not None:
+            entries.append(entry)
+    for type_, state, since, why, cause in _arrays(value.get("lacks"), 5):
+        outcome = {"outcome": cause, "since": since, "why": why}
+        if type_ is None and _OUTCOME.accepts(outcome):
+            about["without"] = outcome
+        for entry in entries:
+            if entry["type"] == type_:
+                entry["states"].setdefault(str(state), {"since": 0}).update(outcome)
+    types = {entry["type"] for entry in entries}
+    setup = value.get("setup")
+    for type_ in setup if isinstance(setup, list) else ():
+        if isinstance(type_, str) and type_ not in types:
+            states = {str(State.SETUP): {"outcome": SKIPPED}}
+            document = PluginEntry(type=type_).document
+            entries.append({"type": type_, "hash": "", "document": document, "states": states})
+    if _INTEGER.accepts(value.get("resources")):
+        about["seen"] = [value["resources"]]
+    about["entries"] = entries
+    return about
+
+
+def _arrays(value: Any, length: int) -> list[list[Any]]:
+    """Return the arrays of some length in an array."""
+    if not isinstance(value, list):
+        return []
+    return [item for item in value if isinstance(item, list) and len(item) == length]
+
+
+def _earlier_entry(
+    _key: Any, document: Any, states: Any, failed_with: Any, result: Any, is_ignored: Any
+) -> dict[str, Any] | None:
+    try:
+        key = PluginEntry.from_json(document).key
+    except (DecodeError, TypeError):
+        return None
+    type_, _, hash_ = key.partition(" ")
+    outcomes: dict[str, Any] = {}
+    for state in states if isinstance(states, list) else ():
+        outcomes[str(state)] = {"outcome": DONE}
+    if failed_with is not None:
+        cause = IGNORED if is_ignored is True else FAILED
+        outcomes[str(State.CREATE)] = {"outcome": cause, "binary": failed_with}
+    return {"type": type_, "hash": hash_, "document": document, "states": outcomes, "result": result}
+
+
+# The files
+
+
+def read_file(path: str, limit: int = MAX_FILE) -> bytes:
+    """Return the content of a file of the record.
+
+    :raises OSError: it cannot be read.
+    :raises NRIError: others can write to it.
+    """
+    content, status = files.read_regular(path, limit)
+    if wrong := trust.judge_path(path, status):
+        raise NRIError(wrong)
+    return content
+
+
+def write_file(path: str, content: bytes) -> None:
+    """Replace a file of the record in one step, or make it, with its directory.
+
+    :raises OSError: it cannot be written.
+    :raises NRIError: others can write to the directory.
+    """
+    trust.make_private(os.path.dirname(path))
+    files.replace(path, content)
+
+
+def read_facts(path: str) -> tuple[Facts | None, list[str]]:
+    """Return the facts in a file, and what is wrong with it; None if there is none, or all of it is wrong."""
+    faults: list[str] = []
+    try:
+        return Facts.from_value(gojson.loads(read_file(path)), faults), faults
+    except FileNotFoundError:
+        return None, []
+    except OSError as error:
+        return None, [str(error.strerror)]
+    except NRIError as error:  # a DecodeError among them
+        return None, [str(error)]
+
+
+def write_facts(path: str, facts: Facts) -> None:
+    """Write facts, or remove the file if nothing is to be remembered.
+
+    :raises OSError: that cannot be done; likewise NRIError.
+    """
+    if facts.is_empty:
+        remove_file(path)
+    else:
+        write_file(path, gojson.dumps(facts.to_value()))
+
+
+def remove_file(path: str) -> None:
+    """Remove a file, if it is there.
+
+    :raises OSError: it cannot be removed.
+    """
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass

@@ -1,0 +1,217 @@
+"""The facts about a container, and their files: unknown keys stay, and a wrong value costs the least."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nri.errors import NRIError
+from nri.node import record
+from nri.node.record import DONE, FAILED, IGNORED, OFF, SKIPPED, Facts, Outcome, read_facts, write_facts
+from nri.types import DecodeError
+from tests.unit.node.builders import facts, had, shown
+
+PLUGIN = '{"type":"a","conf":1}'
+OUTCOME = {"outcome": DONE, "since": 1.5, "binary": [1, 2, 3]}
+ENTRY: dict[str, Any] = {
+    "type": "a",
+    "hash": "1",
+    "document": PLUGIN,
+    "states": {"create": OUTCOME},
+    "result": '{"plugin":"a"}',
+}
+VALUE: dict[str, Any] = {
+    "name": "default/web/app",
+    "life": "created:1",
+    "created": True,
+    "entries": [ENTRY, ENTRY | {"hash": "2"}],
+    "without": {"outcome": OFF, "since": 2.5, "why": "off"},
+    "seen": [7, 8],
+    "resources": {"cpu": {"shares": 2}},
+    "rewritten": True,
+    "made": {"bundle": ["/b"], "spec": {}, "isFinished": True},
+}
+
+
+def read(value: Any) -> tuple[Facts, list[str]]:
+    faults: list[str] = []
+    return Facts.from_value(json.loads(json.dumps(value)), faults), faults
+
+
+def test_a_value_is_read_and_written_without_a_change() -> None:
+    about, faults = read(VALUE)
+    assert (about.to_value(), faults) == (VALUE, [])
+    assert read({})[0].to_value() == {"name": "", "life": "", "created": False, "entries": []}
+
+
+def test_keys_of_a_newer_build_are_kept_at_each_level_and_do_no_harm() -> None:
+    newer = {"x": [1], "y": {"z": None}, "also": "text"}
+    outcome = OUTCOME | newer
+    value = VALUE | newer | {"entries": [ENTRY | newer | {"states": {"create": outcome, "sleep": outcome}}]}
+    value["without"] = VALUE["without"] | newer
+    about, faults = read(value)
+    assert faults == []
+    assert about.entries[0].is_created
+    about.entries[0].states["update"] = Outcome(DONE, since=1)
+    written = about.to_value()
+    assert written["entries"][0]["states"].pop("update") == {"outcome": DONE, "since": 1}
+    assert written == value
+
+
+WRONG: dict[str, tuple[dict[str, Any], list[tuple[str, dict[str, str]]]]] = {
+    "an entry": ({"entries": [5, ENTRY]}, [("a", {"create": DONE})]),
+    "its document": ({"entries": [ENTRY | {"document": "{"}, ENTRY]}, [("a", {"create": DONE})]),
+    "its type": ({"entries": [ENTRY | {"type": 1}, ENTRY]}, [("a", {"create": DONE})]),
+    "an outcome": (
+        {"entries": [ENTRY | {"states": {"setup": OUTCOME, "create": {"outcome": "later"}}}]},
+        [("a", {"setup": DONE})],
+    ),
+    "a number": (
+        {"entries": [ENTRY | {"states": {"create": OUTCOME | {"since": 10**400}, "setup": OUTCOME}}]},
+        [("a", {"setup": DONE})],
+    ),
+    "numbers": ({"seen": [10**400], "entries": [ENTRY]}, [("a", {"create": DONE})]),
+    "all of them": ({"entries": "none"}, []),
+    "the reason": ({"without": {"outcome": "off", "since": -1}, "entries": []}, []),
+    "a name": ({"name": 5, "life": [], "created": "yes", "entries": [ENTRY]}, [("a", {"create": DONE})]),
+}
+
+
+@pytest.mark.parametrize(("changes", "expected"), WRONG.values(), ids=WRONG)
+def test_a_wrong_value_costs_the_smallest_thing_that_holds_it(changes: dict[str, Any], expected: Any) -> None:
+    about, faults = read(VALUE | changes)
+    assert shown(about) == expected
+    assert faults
+    assert read(about.to_value())[1] == []
+
+
+@pytest.mark.parametrize("text", ["{", "", "[" * 20_000, "[]", "null", "1e999", '{"seen": [1e999]}', "\xff"])
+def test_a_file_that_holds_no_facts_is_reported(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(text.encode("latin-1"))
+    about, faults = read_facts(str(path))
+    assert about is None
+    assert len(faults) == 1
+
+
+def test_files_of_other_kinds_and_none_are_no_facts(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo.json")
+    assert read_facts(str(tmp_path / "fifo.json")) == (None, ["found a FIFO, expected a regular file"])
+    assert read_facts(str(tmp_path / "none.json")) == (None, [])
+
+
+def test_facts_are_written_in_a_private_directory_and_removed_with_nothing_to_remember(tmp_path: Path) -> None:
+    path = tmp_path / "run/record/abc.json"
+    about = facts(had("a", 1))
+    write_facts(str(path), about)
+    assert (path.stat().st_mode & 0o7777, path.parent.stat().st_mode & 0o7777) == (0o600, 0o700)
+    again, faults = read_facts(str(path))
+    assert faults == []
+    assert again is not None
+    assert again.to_value() == about.to_value()
+    write_facts(str(path), facts())
+    write_facts(str(path), facts())
+    assert os.listdir(path.parent) == []
+    path.parent.chmod(0o777)
+    with pytest.raises(NRIError, match="is writable by others"):
+        write_facts(str(path), about)
+
+
+# What the facts say
+
+
+def test_the_last_result_of_an_entry_or_of_an_older_one_of_its_type() -> None:
+    old, new = had("a", 1), had("a", 2)
+    old.result, new.result = '{"plugin": "old"}', '{"plugin": "new"}'
+    about = facts(old, new)
+    found = [about.previous(key) for key in (old.key, new.key, "a none", "b none")]
+    assert [result and result.plugin for result in found] == ["old", "new", "old", None]
+    old.result = "{"
+    assert about.previous(old.key) is None
+
+
+def test_the_first_reason_counts_and_the_last_executable() -> None:
+    about = facts(had("a", 1, "setup"))
+    entry = about.entries[0]
+    about.lack(entry, "create", Outcome(IGNORED, "one \x1b", (1,), 5))
+    about.lack(entry, "create", Outcome(FAILED, "two", (2,), 6))
+    outcome = entry.states["create"]
+    assert (outcome.outcome, outcome.why, outcome.binary, outcome.since) == (IGNORED, "one \\x1b", (2,), 5)
+
+
+def test_a_new_process_has_had_its_setup_alone() -> None:
+    about = facts(had("a", 1, "setup", "create"), had("b", 1), without=Outcome(OFF, "off"), is_rewritten=True)
+    about.see(7, None)
+    about.begin_again()
+    assert (shown(about), about.is_created, about.is_rewritten, about.without, about.seen) == (
+        [("a", {"setup": DONE})],
+        *(False, False, None, []),
+    )
+
+
+def test_the_first_and_the_last_resources_are_kept() -> None:
+    about = facts()
+    for digest in (0, *range(1, 40), 39, 5):
+        about.see(digest, {"of": digest})
+    assert (about.seen[0], about.seen[-1], len(about.seen)) == (1, 5, record.MAX_SEEN)
+    assert about.resources == {"of": 5}
+    assert len(set(about.seen)) == len(about.seen)
+
+
+# Records of earlier builds
+
+HAD = ["a 1", PLUGIN, ["setup", "create"], None, '{"plugin": "a"}', False]
+EARLIER: dict[str, Any] = {"name": "default/web", "life": "pid:1/2", "created": True, "setup": ["a", "out"]}
+EARLIER |= {"resources": 7, "had": [HAD], "lacks": [[None, "create", 1.5, "no", "off"]]}
+
+
+def test_the_record_of_an_earlier_build_is_read_and_replaced() -> None:
+    about, faults = read(EARLIER)
+    assert faults == []
+    assert shown(about) == [("a", {"setup": DONE, "create": DONE}), ("out", {"setup": SKIPPED})]
+    assert (about.name, about.life, about.is_created, about.seen) == ("default/web", "pid:1/2", True, [7])
+    assert about.without is not None
+    assert (about.without.outcome, about.without.since) == (OFF, 1.5)
+    last = about.previous(about.entries[0].key)
+    assert last is not None
+    assert last.plugin == "a"
+    assert read(about.to_value())[0].to_value() == about.to_value()
+
+
+def test_failures_of_an_earlier_build_are_known() -> None:
+    failed = ["a 1", PLUGIN, ["create"], [1, 2], "", False]
+    ignored = ["a 2", '{"type":"b"}', ["create"], [3], "", True]
+    lacks = [["a", "create", 1.5, "why", "failed"], ["b", "update", 2.5, "no", "failed"]]
+    about, faults = read(EARLIER | {"had": [failed, ignored], "lacks": lacks, "setup": []})
+    assert faults == []
+    assert shown(about) == [("a", {"create": FAILED}), ("b", {"create": IGNORED, "update": FAILED})]
+    assert (about.entries[0].states["create"].binary, about.entries[0].states["create"].why) == ((1, 2), "why")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"had": 1.5},
+        {"had": [HAD[:5]]},
+        {"had": [["a 1", "{", *HAD[2:]]]},
+        {"had": [["a 1", 5, *HAD[2:]]]},
+        {"lacks": 1.5, "setup": 1.5, "resources": 10**400, "had": []},
+        {"lacks": [[None, "create", 10**400, "no", "off"]], "had": []},
+        {"lacks": [[None, "create", 1, "no", "x"]], "had": []},
+        {"setup": [5], "had": []},
+    ],
+    ids=str,
+)
+def test_damaged_records_of_earlier_builds_lose_what_is_wrong(changes: dict[str, Any]) -> None:
+    about, _ = read(EARLIER | changes)
+    assert [entry.type for entry in about.entries if entry.is_created] == []
+    assert about.name == "default/web"
+
+
+def test_no_object_is_no_facts() -> None:
+    with pytest.raises(DecodeError, match="expected an object"):
+        read([])
