@@ -255,6 +255,8 @@ def _catch_up(container: Container, host: Host, due: Sequence[Due]) -> Verdict:
     if facts.is_rewritten:
         # An entry whose create has just run has seen the new resources.
         others = {entry.key for entry in facts.entries if entry.is_created} - keys
+        with host.lock:
+            facts.is_rewritten = False  # it may be written again meanwhile
         chain = _run(container, host, Chain(client, container.request(State.UPDATE), facts, others))
         verdicts.append(_noted(container, host, chain, LATE_UPDATE))
     errors = [verdict for verdict in verdicts if verdict.error]
@@ -345,8 +347,8 @@ def _noted(container: Container, host: Host, chain: Chain, how: str) -> Verdict:
     """Note what has come of a chain for a container that runs."""
     with host.lock:
         _note_failures(chain, how)
-        if chain.step_state == State.UPDATE:
-            container.facts.is_rewritten = chain.error is not None
+        if chain.step_state == State.UPDATE and chain.error is not None:
+            container.facts.is_rewritten = True
         if chain.error is not None and chain.step_state == State.CREATE:
             _note_unreached(chain, how)
         host.save(container)

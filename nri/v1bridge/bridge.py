@@ -160,6 +160,7 @@ class Bridge(stub.V2Plugin):
         pod, container = request.pod, request.container
         changes = Changes(self._abilities, lambda: requests.config_of(self._pods.complete(pod), container))
         self._run_container(pod, container, State.SETUP, call, changes)
+        self._follow(changes, container.id)
         return requests.create_response(changes) if changes else None
 
     def start_container(self, request: api.StartContainerRequest, call: Call) -> None:
@@ -174,6 +175,7 @@ class Bridge(stub.V2Plugin):
         container.linux.resources.CopyFrom(request.linux_resources)
         changes = Changes(self._abilities)
         self._run_container(request.pod, container, State.RESIZE, call, changes)
+        self._follow(changes, container.id)
         return api.UpdateContainerResponse(update=requests.updates(changes)) if changes else None
 
     def post_update_container(self, request: api.PostUpdateContainerRequest, call: Call) -> None:
@@ -184,6 +186,7 @@ class Bridge(stub.V2Plugin):
         """Run ``delete`` for the container."""
         changes = Changes(self._abilities)
         self._run_container(request.pod, request.container, State.DELETE, call, changes)
+        self._follow(changes, request.container.id)
         return api.StopContainerResponse(update=requests.updates(changes)) if changes else None
 
     def answered(self, call: Call) -> None:
@@ -199,6 +202,15 @@ class Bridge(stub.V2Plugin):
         """End the residents, and answer no more: no event follows."""
         self._status_socket.close()
         self.chains.close()
+
+    def _follow(self, changes: Changes, id_: str) -> None:
+        """Have an ``update`` follow for the other containers that the answer changes.
+
+        :param id_: the event's container, for which the runtime sends an event of its own.
+        """
+        others = {other: update["resources"] for other, update in changes.updates.items() if other != id_}
+        if others:
+            self.chains.rewrites(others)
 
     def _run_sandbox(self, pod: api.PodSandbox, state: State, call: Call, changes: Changes | None = None) -> None:
         self.chains.run(requests.Subject(pod), state, call, changes)

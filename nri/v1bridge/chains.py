@@ -34,7 +34,7 @@ from nri.v1bridge.runs import REFUSABLE, Run, late_line
 from nri.v2.ttrpc import Code, StatusError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from nri.adjust import Changes
     from nri.client import Step
@@ -51,6 +51,9 @@ if TYPE_CHECKING:
 
 MAX_ERROR = 4096
 """Bytes of an error, in one line, that the runtime shows to the pod's owner; a plugin may write a megabyte."""
+
+WRITTEN_AFTER = 0.5
+"""Seconds after an answer in which the runtime has written what it asks for, if no event follows."""
 
 MAX_WAITING = 64
 """Chains that wait to be logged and counted; a runtime has fewer events at a time."""
@@ -128,6 +131,8 @@ class Chains:
         self._idle = threading.Condition(self._lock)
         self._tidying = threading.Lock()
         self._has_late = False  # an event has left work for the worker
+        self._rewriting: dict[str, Any] = {}  # the resources that the runtime writes, by id
+        self._rewritten_at = 0.0  # when it has written them, if no event comes before
         self.memory = Memory()
         self.late = Worker(self.memory, self._look, self._compare, self._run_due, lambda: self.options, is_alone)
         self._runtime_runs_pods, self.refuses_starts = False, True
@@ -219,8 +224,36 @@ class Chains:
         """Note that a sandbox is ready; if it was missed, its ``create`` comes when the events are answered."""
         self._has_late |= self.memory.prove(sandbox)
 
+    def rewrites(self, updates: Mapping[str, Any]) -> None:
+        """Note containers whose resources the runtime writes as a whole when it gets this event's answer.
+
+        What plugins have written themselves is gone then, so an ``update`` follows. Runtimes write before they send
+        the next event (containerd and CRI-O hold one lock over both), and soon.
+
+        :param updates: the new resources, by the container's id.
+        """
+        with self._lock:
+            self._rewriting |= updates
+            self._rewritten_at = time.monotonic() + WRITTEN_AFTER
+
+    def _take_rewritten(self, *, is_event: bool = False) -> None:
+        """Have the worker run ``update`` for containers whose resources the runtime has written.
+
+        :param is_event: another event has arrived.
+        """
+        with self._lock:
+            is_written = is_event or time.monotonic() >= self._rewritten_at
+            updates = self._rewriting if is_written else {}
+            if updates:
+                self._rewriting = {}
+        if updates:
+            self.memory.rewritten(updates)
+            self._has_late |= self.memory.make_due(updates)
+
     def idle(self) -> None:
         """Do what no event waits for."""
+        if self._rewriting:
+            self.memory.rewritten(self._rewriting)  # also for a bridge that follows this one
         self._tidy()
         if self._has_late:
             self._has_late = False
@@ -291,6 +324,7 @@ class Chains:
         :raises StatusError: a plugin has failed.
         """
         self._in_progress = subject.name, call
+        self._take_rewritten(is_event=True)
         host = Occasion(self, call, changes)
         try:
             if state in REFUSABLE and state != State.CREATE:
@@ -365,6 +399,7 @@ class Chains:
         """Look at the configuration and the executables; return a number that changes with them."""
         client = self.client()
         watchdog.look()
+        self._take_rewritten()
         if not self.configuration.is_known:
             return None
         self.memory.retry()

@@ -35,7 +35,7 @@ from nri.v1bridge.counts import split_name
 from nri.v1bridge.record import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from nri.config.entries import PluginEntry
     from nri.node.compare import Due
@@ -243,7 +243,7 @@ class Memory:
     def _compare_resources(self, row: Row, subject: Subject) -> None:
         """Find a resize of which no bridge was told. What a runtime says when it connects is its memory."""
         facts, digest = row.facts, subject.resources
-        if not facts.is_created or not facts.seen or digest in (0, facts.seen[-1]):
+        if not facts.is_created or not facts.seen or digest == 0:
             return
         # An old answer is no change: CRI-O sends the resources of the creation after it was restarted.
         if _correct(subject, facts):
@@ -252,18 +252,25 @@ class Memory:
         facts.see(digest, subject.oci_resources)
         self.save(row)
 
-    def rewritten(self, ids: Iterable[str]) -> bool:
-        """Note containers whose resources the runtime writes; return whether an ``update`` is due for one."""
-        is_due = False
+    def rewritten(self, updates: Mapping[str, Any]) -> None:
+        """Note resources that the runtime writes, by the container's id: no ``update`` has followed yet."""
         with self.changed:
-            for id_ in ids:
+            for id_, resources in updates.items():
                 row = self.rows.get(id_)
                 if row is None or row.subject is None:
                     continue
                 row.facts.is_rewritten = True
-                self._make_due(row)
+                row.facts.resources = row.subject.in_force = over(row.subject.oci_resources, resources)
                 self.save(row)
-                is_due = True
+
+    def make_due(self, ids: Iterable[str]) -> bool:
+        """Have the worker look at rows; return whether it has something to do for one."""
+        is_due = False
+        with self.changed:
+            for row in [self.rows[id_] for id_ in ids if id_ in self.rows]:
+                if row.facts.is_rewritten:
+                    self._make_due(row)
+                    is_due = True
         return is_due
 
     def prove(self, id_: str) -> bool:
@@ -526,11 +533,18 @@ def _same_life(one: str, other: str) -> bool:
 
 
 def _correct(subject: Subject, facts: Facts) -> bool:
-    """Have a subject show the resources in force, if it has older ones; return whether it has."""
-    is_old = subject.resources in facts.seen[:-1]
-    if is_old and facts.resources is not None:
+    """Have a subject show the resources in force, if it has known ones; return whether it has."""
+    is_known = subject.resources in facts.seen
+    if is_known and facts.resources is not None:
         subject.in_force = facts.resources
-    return is_old
+    return is_known
+
+
+def over(before: Any, given: Any) -> Any:
+    """Return an object with the keys of another one put over it, at any depth."""
+    if not (isinstance(before, dict) and isinstance(given, dict)):
+        return given
+    return before | {key: over(before.get(key), item) for key, item in given.items()}
 
 
 def _lack(facts: Facts, why: str, cause: str) -> None:

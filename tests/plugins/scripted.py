@@ -36,6 +36,11 @@ class Answer:
     def put(self, key: str, value: object) -> None:
         self.value[key] = value
 
+    def put_in(self, states: list[str], key: str, value: object) -> None:
+        """Put it into answers to these states alone."""
+        if self.request.get("state") in states:
+            self.value[key] = value
+
     def answer(self) -> None:
         write(1, json.dumps(self.value).encode())
         self.is_due = False

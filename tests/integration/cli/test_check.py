@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nri.client import resident
+from nri.client import resident, standing
 from nri.config.entries import PluginEntry
 from nri.doctor import checking, engines
 from tests.integration.cli.running import SOURCE, command
@@ -26,6 +26,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """No verdict depends on how fast a plugin answers."""
     monkeypatch.setattr(checking, "ANSWER_WITHIN", 60.0)
     monkeypatch.setattr(resident, "ANSWER_WITHIN", 60.0)
+    monkeypatch.setattr(standing, "ANSWER_WITHIN", 60.0)
 
 
 def answering(host: Host, type_: str, version: str = "", schema: str = "echo true") -> None:
@@ -341,7 +342,7 @@ RESIDENTS = {
 
 @pytest.mark.parametrize("name", RESIDENTS)
 def test_reason_for_no_resident_is_a_note(host: Host, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resident, "COMPILED", b"")
+    monkeypatch.setattr(standing, "COMPILED", b"")
     begin, reason = RESIDENTS[name]
     path = host.script("mine", skel_plugin(OPTS_IN + INVOKE, begin=begin))
     host.configure(PluginEntry(type="mine"))
@@ -355,7 +356,7 @@ def test_reason_for_no_resident_is_a_note(host: Host, name: str, monkeypatch: py
 
 
 def test_a_plugin_that_must_not_be_a_resident_is_not_tried(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resident, "COMPILED", b"")
+    monkeypatch.setattr(standing, "COMPILED", b"")
     tried = host.root / "tried"
     begin = f"if 'serve' in sys.argv: open({str(tried)!r}, 'w').close()"
     host.script("mine", skel_plugin(OPTS_IN + INVOKE, begin=begin))

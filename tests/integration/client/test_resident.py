@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from nri.client import ChainError, resident
+from nri.client import ChainError, resident, standing
 from nri.client.resident import Residents, try_resident
 from nri.client.standing import Standing, about
 from nri.config.entries import PluginEntry
@@ -147,7 +147,7 @@ class ResidentNode:
 
 @pytest.fixture
 def node(host: Host, monkeypatch: pytest.MonkeyPatch) -> Iterator[ResidentNode]:
-    monkeypatch.setattr(resident, "COMPILED", b"")  # scripts, too
+    monkeypatch.setattr(standing, "COMPILED", b"")  # scripts, too
     monkeypatch.setattr(resident, "READY_WITHIN", SOON)  # a machine may be busy
     monkeypatch.setattr(resident, "PAUSE", 0.01)
     monkeypatch.setattr(resident, "LONGEST_PAUSE", 0.02)
@@ -522,11 +522,12 @@ UNFIT = {
 @pytest.mark.parametrize(("loads", "reason"), UNFIT.values(), ids=UNFIT)
 def test_no_resident_if_unfit(node: ResidentNode, monkeypatch: pytest.MonkeyPatch, loads: str, reason: str) -> None:
     monkeypatch.setattr(resident, "ANSWER_WITHIN", 2.0 if reason.endswith("ready") else SOON)
+    monkeypatch.setattr(standing, "ANSWER_WITHIN", 2.0 if reason.endswith("ready") else SOON)
     node.install(loads=loads)
     node.run()
     node.keep("noop")
-    standing = node.standing()
-    assert (standing.state == "failed", standing.reason[: len(reason)]) == (bool(reason), reason)
+    known = node.standing()
+    assert (known.state == "failed", known.reason[: len(reason)]) == (bool(reason), reason)
     assert [node.run().extra["id"]["count"] for _ in range(2)] == ([1, 1] if reason else [1, 2])
 
 

@@ -29,8 +29,8 @@ places.DEFAULT_RECORD_DIR = os.path.abspath("v1bridge.record")
 from nri.v1bridge import log
 log.SYSLOG = "/nonexistent"
 log.DIRECTORY = os.path.abspath("var-log")
-from nri.client import resident
-resident.COMPILED = b""
+from nri.client import standing
+standing.COMPILED = b""
 from nri.cli.bridge_entry import main
 main()
 """

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from nri.client import resident
+from nri.client import standing
 from tests.integration.v1bridge.bridge_process import BridgeProcess, a_bridge
 from tests.integration.v1bridge.site import Connected
 from tests.support.connected import at_work
@@ -19,7 +19,7 @@ from tests.support.waiting import wait_until
 @pytest.fixture(autouse=True)
 def scripts_are_residents(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep scripts running, too: the plugins of these tests are not compiled."""
-    monkeypatch.setattr(resident, "COMPILED", b"")
+    monkeypatch.setattr(standing, "COMPILED", b"")
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from nri.v2.ttrpc import StatusError
 from tests.support.host import Host, plugin
 from tests.support.node import Node, call
 from tests.support.pods import container, pod
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -120,3 +121,67 @@ def test_empty_first_word_of_a_command_reaches_the_runtime(host: Host, node: Nod
     response = create(node, args=["old"])
     assert response is not None
     assert list(response.adjust.args) == args
+
+
+# What the runtime writes because a plugin asked for it
+
+
+@pytest.fixture
+def two(host: Host) -> Node:
+    """A bridge with a container ``old`` that has been served; a plugin ``asks`` wants updates of it."""
+    node = Node(host)
+    node.runtime("containerd", "2.2.1")
+    host.configure(node.keeper("quota", states=["update"]))
+    node.bridge.synchronize([], [])
+    node.bridge.idle()
+    node.start(id="old", name="old", pid=101)
+    asked = [
+        {"id": "old", "resources": {"cpu": {"cpus": "1"}}},
+        {"id": "unknown", "resources": {"cpu": {"cpus": "1"}}},
+    ]
+    others = ["resize", "setup", "delete"]
+    host.install("asks")
+    asks = plugin("asks", ["put_in", others, "updates", asked], states=["setup", "resize"])
+    host.configure(node.keeper("quota", states=["update"]), asks)
+    return node
+
+
+@pytest.mark.parametrize("event", ["create", "update", "stop"])
+@pytest.mark.parametrize("has_next", [True, False])
+def test_an_update_that_was_asked_for_is_followed_by_the_containers_update(
+    two: Node, event: str, has_next: bool
+) -> None:
+    node = two
+    if event == "create":
+        assert create(node, id="new") is not None
+    elif event == "update":
+        assert update(node, cpu={"shares": {"value": 5}}) is not None
+    else:
+        request = api.StopContainerRequest(pod=pod(), container=container())
+        assert node.bridge.stop_container(request, call()) is not None
+    node.bridge.idle()
+    assert ("update", "old") not in node.steps  # the runtime may not have written it
+    if has_next:
+        node.run_pod()
+        node.bridge.idle()
+    assert wait_until(lambda: ("update", "old") in node.steps)
+    (kept,) = [request for request in node.kept if request["state"] == "update"]
+    assert kept["spec"]["resources"]["cpu"]["cpus"] == "1"
+    assert kept["prevResult"]["plugin"] == "quota"
+    assert wait_until(lambda: node.bridge.chains.late.counts()["waiting"] == 0)
+    lacks = node.bridge.chains.describe()["withoutPlugins"]
+    assert [lack["plugin"] for lack in lacks if lack["state"] == "update"] == []
+
+
+def test_an_update_that_a_killed_bridge_did_not_run_is_run_by_the_next_one(host: Host, two: Node) -> None:
+    assert create(two, id="new") is not None
+    two.bridge.chains.stop(for_good=True)  # as far as the next one can tell: killed
+    two.bridge.idle()
+    two.bridge.close()
+    after = Node(host)
+    host.closing.append(lambda: after.bridge.chains.stop(for_good=True))
+    after.runtime("containerd", "2.2.1")
+    running = api.ContainerState.CONTAINER_RUNNING
+    after.bridge.synchronize([pod()], [container(id="old", name="old", pid=101, state=running)])
+    after.bridge.idle()
+    assert wait_until(lambda: ("update", "old") in after.steps)

@@ -31,10 +31,10 @@ BRIDGE = """#!{python}
 import sys
 sys.path.insert(0, {source!r})
 from nri.cli import bridge_entry
-from nri.client import resident
+from nri.client import standing
 from nri.v1bridge import bridge, serving
 
-resident.COMPILED = b""
+standing.COMPILED = b""
 
 class Gone:
     def find_spec(self, name, path=None, target=None):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from nri.client import resident
+from nri.client import resident, standing
 from nri.process import children, conversation
 from nri.v1bridge.runs import MARGIN
 from nri.v2.stub.session import ANSWER_EARLY
@@ -124,7 +124,7 @@ def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sites]:
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(resident, "LONGEST_PAUSE", 0.05)
-        patched.setattr(resident, "COMPILED", b"")
+        patched.setattr(standing, "COMPILED", b"")
         yield site_of
     for site in made.values():
         site.end()
