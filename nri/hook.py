@@ -16,12 +16,14 @@ from __future__ import annotations
 import errno
 import os
 import select
+from binascii import crc32
 
 from nri import config, trust
 from nri.client.oci import EXPECTED, MAX_STATE, OCIState, request
-from nri.client.short_lived import Host
 from nri.config.entries import DEFAULT_TIMEOUT, FAILURE_POLICIES, MAX_TIMEOUT
 from nri.errors import NRIError
+from nri.node.record import claim, forget_file
+from nri.node.short_lived import Known, ShortHost
 from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, DEFAULT_RECORD_DIR
 from nri.process.deadline import Deadline
 from nri.process.reporter import Reporter, descriptor
@@ -38,7 +40,7 @@ DEFAULT_DEADLINE = 8.0
 
 _OPTIONS = {
     f"--{name}": name.replace("-", "_")
-    for name in ("conf-dir", "conf-file", "record-dir", "failure-policy", "log-file", "timeout", "deadline")
+    for name in ("conf-dir", "conf-file", "record-dir", "record", "failure-policy", "log-file", "timeout", "deadline")
 }
 _OPTIONS["--bin-dir"] = "bin_dirs"
 
@@ -48,6 +50,8 @@ class Arguments:
 
     conf_dir, conf_file, log_file = DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, ""
     record_dir = DEFAULT_RECORD_DIR
+    record = ""
+    """The name of the container's file in the record, for a hook that ``nri-runc`` has added."""
     bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS
     check_owner, failure_policy = True, "fail"
     timeout, deadline = DEFAULT_TIMEOUT, DEFAULT_DEADLINE
@@ -153,26 +157,52 @@ class _Hook:
         arguments, deadline = self._arguments, self.deadline
         self._reporter.log_file = _absolute(arguments.log_file) if arguments.log_file else ""
         arguments.bin_dirs = [_absolute(directory) for directory in arguments.bin_dirs]
-        host = Host(
+        host = ShortHost(
             arguments,
             deadline,
             lambda line: self._reporter.write(f"nri: {line}"),
             check_owner=arguments.check_owner,
             has_own_process=self._has_own_process,
+            sends_setup=arguments.record != "",
         )
-        client = host.client
-        if arguments.state == State.CREATE and "NRI_RUNTIME" not in os.environ:  # nri-runc has sent the others
-            for plugin in client.config.plugins:
-                if plugin.wants(State.SETUP):
-                    unsent = "which the bridge and nri-runc send, hooks never"
-                    self._reporter.write(f"nri: {plugin.type} wants setup, {unsent}")
+        if arguments.state == State.CREATE and not host.sends_setup:
+            self._note_setup(host)
         deadline.doing = "it was reading the container's state on stdin"
         state = OCIState(read_state(stdin, deadline) if stdin is not None else b"")
         self._name = f" {state.id}"
-        if not client.chain(arguments.state):
-            return
+        name = arguments.record or record_name(state.id)
+        path = f"{arguments.record_dir}/{name}"
+        try:
+            if host.client.chain(arguments.state):
+                self._reconcile(host, state, name, path)
+        finally:
+            if arguments.state == State.DELETE:
+                forget_file(path)
+
+    def _note_setup(self, host: ShortHost) -> None:
+        for plugin in host.client.config.plugins:
+            if plugin.wants(State.SETUP):
+                unsent = "which the bridge and nri-runc send, hooks never"
+                self._reporter.write(f"nri: {plugin.type} wants setup, {unsent}")
+
+    def _reconcile(self, host: ShortHost, state: OCIState, name: str, path: str) -> None:
+        arguments, deadline = self._arguments, self.deadline
         deadline.doing = f"it was reading {state.bundle}/config.json"
-        host.invoke(request(arguments.state, state.id, state.spec(), state.pid), deadline)
+        about = request(arguments.state, state.id, state.spec(), state.pid)
+        if self._has_own_process and not arguments.record:  # else nri-runc has the lock
+            deadline.doing = "it was waiting for another hook of this container"
+            claim(arguments.record_dir, name, waits=True)
+        host.reconcile(Known(path, about, host.note), arguments.state, deadline)
+
+
+def record_name(id_: str) -> str:
+    """Return the name of the file in the record of a container that only hooks know."""
+    letters = id_
+    for sign in ("-", "_", ".", "+"):
+        letters = letters.replace(sign, "0")
+    if letters.isascii() and letters.isalnum() and len(id_) <= 200:
+        return f".hook.{id_}.json"
+    return f".hook.{crc32(id_.encode('utf-8', 'replace')):08x}-.json"
 
 
 def _absolute(path: str) -> str:

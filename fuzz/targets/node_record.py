@@ -8,7 +8,7 @@ import json
 import os
 import tempfile
 
-from nri.config.in_use import InUse
+from nri.node.in_use import InUse
 from nri.node.record import Facts
 from nri.v1bridge.memory import Memory
 
@@ -49,7 +49,7 @@ FACTS = (
     b'{"name":"default/web","life":"created:1","created":true,"seen":[1,2],"resources":{},"rewritten":true,"x":1,'
     b'"entries":[{"type":"a","hash":"1","document":"{\\"type\\":\\"a\\"}","result":"{}","x":1,"states":{"create":'
     b'{"outcome":"failed","since":1.5,"why":"no","binary":[1,2],"x":1},"setup":{"outcome":"done"}}}],'
-    b'"without":{"outcome":"off","why":"off"},"made":{"bundle":["/b"],"spec":{},"isFinished":false}}'
+    b'"without":{"outcome":"off","why":"off"},"made":{"bundle":["/b"],"spec":{}}}'
 )
 SEEDS = (
     ROW,

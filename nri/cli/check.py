@@ -11,10 +11,10 @@ from nri import config
 from nri.cli import options, output
 from nri.config import Fault, refused
 from nri.config.entries import PluginEntry
-from nri.config.in_use import why_not
 from nri.config.loading import unread
 from nri.doctor.checking import Checked, check_host, fault_value
 from nri.errors import escape
+from nri.node.in_use import why_not
 from nri.places import DEFAULT_CONF_DIR
 
 

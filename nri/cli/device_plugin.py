@@ -11,10 +11,10 @@ from prometheus_client import CollectorRegistry
 
 from nri.cli import options
 from nri.cli.metrics import ENDING, serve
-from nri.config.in_use import InUse
 from nri.errors import escape
 from nri.kubernetes.agent import INTERVAL, Agent
 from nri.kubernetes.devices import KUBELET_DIR
+from nri.node.in_use import InUse
 from nri.places import DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, DEFAULT_RECORD_DIR
 
 HEALTH = "/healthz"

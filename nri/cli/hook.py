@@ -31,6 +31,7 @@ STARTED = time.monotonic()
 @options.path(
     "--log-file", default="", show_default=False, help="Also append the lines of stderr here: crun discards stderr."
 )
+@click.option("--record", default="", hidden=True)
 def hook(state: str, host: options.Host, **values: Any) -> None:
     """Run the chain as a hook of an OCI runtime.
 

@@ -12,8 +12,8 @@ import click
 
 from nri import config, trust
 from nri.config.entries import DEFAULT_TIMEOUT, MAX_TIMEOUT, ConfigList
-from nri.config.in_use import InUse
 from nri.errors import NRIError, escape
+from nri.node.in_use import InUse
 from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, DEFAULT_RECORD_DIR
 from nri.types import DecodeError, gojson
 from nri.types.v1 import MAX_REQUEST, STATES, Request

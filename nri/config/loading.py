@@ -5,7 +5,7 @@ The single file of the Go implementation is read only if that directory has no s
 before it is opened: a FIFO does not block a container's start, and no device is touched. Files that others can write
 to are not read (``nri.trust``).
 
-This module reads the files as they are. What a host uses is ``nri.config.in_use``.
+This module reads the files as they are. What a host uses is ``nri.node.in_use``.
 """
 
 from __future__ import annotations

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from nri import __commit__, __version__, trust
 from nri.cgroups import Mounts
 from nri.config import ConfigError, load, refused
-from nri.config.in_use import InUse
 from nri.config.loading import unread
 from nri.doctor import engines
 from nri.doctor.checking import check_host
 from nri.doctor.engines import PLUGIN_CONF_DIR, PLUGIN_DIR
 from nri.doctor.node import FAULT, MAX_LINE, NOTE, OK, UNSEEN, Findings, reason, same_path, without_secrets
 from nri.errors import escape
+from nri.node.in_use import InUse
 from nri.places import CONTAINERD_CONF_FILE, DEFAULT_SOCKET, RUNTIME_OPTIONS_FILE, beside
 from nri.process import watchdog
 from nri.runc.options import load as load_runtime_options

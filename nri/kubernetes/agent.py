@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from nri.config.in_use import InUse
 from nri.errors import NRIError, reason_of
 from nri.kubernetes.cpus import NodeCpus, conf_of
 from nri.kubernetes.devices import DevicePlugin
 from nri.kubernetes.topology import TopologyWriter
+from nri.node.in_use import InUse
 from nri.plugins.konfine import RESOURCE
 from nri.plugins.konfine.record import Record
 

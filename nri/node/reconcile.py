@@ -66,8 +66,6 @@ if TYPE_CHECKING:
         """Held while facts are changed."""
         refuses_starts: bool
         """False if the runtime starts a container although its ``create`` has failed."""
-        own_pod: str
-        """The id of the pod that the host runs in: its containers start before the host does."""
 
         @property
         def is_configured(self) -> bool:
@@ -75,6 +73,9 @@ if TYPE_CHECKING:
 
         def client(self, container: Any, state: str) -> Client:
             """Return the client for a chain about a container."""
+
+        def expects_setup(self, request: Request) -> bool:
+            """Return whether a container without a ``setup`` has missed it."""
 
         def run(self, container: Any, chain: Chain, on_step: Callable[[Step], None]) -> None:
             """Run a chain within the host's time.
@@ -200,7 +201,7 @@ def _start(container: Container, host: Host) -> Verdict:
     request = container.request(State.CREATE)
     with host.lock:
         facts.begin_again()
-    missed = missed_setup(container, request, client, host.own_pod)
+    missed = missed_setup(container, request, client) if host.expects_setup(request) else []
     if needed := [entry.type for entry in missed if client.policy_of(entry) == "fail"]:
         error = f"create: plugin {', '.join(needed)}: {MISSED_SETUP}; create the container again"
         host.note(f"nri v0.1: {error}")
@@ -287,14 +288,12 @@ def _tell(container: Container, state: str, host: Host) -> Verdict:
     return _failed(chain)
 
 
-def missed_setup(container: Container, request: Request, client: Client, own_pod: str = "") -> list[PluginEntry]:
+def missed_setup(container: Container, request: Request, client: Client) -> list[PluginEntry]:
     """Return the entries whose ``setup`` a container was created without; that cannot be made up for.
 
     :param request: about its ``create``.
-    :param own_pod: see ``Host``.
     """
-    is_own = own_pod != "" and request.sandbox_id == own_pod
-    if request.is_sandbox or is_own:
+    if request.is_sandbox:
         return []
     listed = client.chain(State.SETUP)
     if not listed:

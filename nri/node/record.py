@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import time
+from binascii import crc32
 
 from nri import files, trust
 from nri.config.entries import PluginEntry
@@ -74,7 +75,6 @@ _ENTRY = open_table(
 _MADE = open_table(
     Key("bundle", array(text()), required=True),
     Key("spec", ANYTHING, required=True),
-    Key("isFinished", FLAG),
 )
 _FACTS = {
     "name": text(),
@@ -321,6 +321,8 @@ class Facts:
             raise DecodeError(f"found {gojson.describe(value)}, expected an object")
         if "had" in value:
             value = _of_earlier_build(value)
+        elif "bundle" in value:  # nri-runc's of earlier builds
+            value = {"made": value}
         known: dict[str, Any] = {}
         for key, rule in _FACTS.items():
             if key not in value:
@@ -460,3 +462,45 @@ def remove_file(path: str) -> None:
         os.unlink(path)
     except FileNotFoundError:
         pass
+
+
+def over(before: Any, given: Any) -> Any:
+    """Return an object with the keys of another one put over it, at any depth: new resources over those in force."""
+    if not (isinstance(before, dict) and isinstance(given, dict)):
+        return given
+    return before | {key: over(before.get(key), item) for key, item in given.items()}
+
+
+def forget_file(path: str) -> None:
+    """Remove the file of a container that has ended; what cannot be removed is replaced by the next one."""
+    try:
+        remove_file(path)
+    except OSError:
+        pass
+
+
+_locks: list[int] = []
+"""Descriptors of the locks that this process holds: closing one would give up all of them."""
+
+
+def claim(directory: str, name: str, *, waits: bool = False) -> bool:
+    """Keep other hosts from a thing that has a name, until this process ends; return False if one has it.
+
+    Where nothing can be locked, no record can be written, either: then it counts as claimed.
+
+    :param waits: wait until no other host has it.
+    """
+    import fcntl
+
+    try:
+        if not _locks:
+            trust.make_private(directory)
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            _locks.append(os.open(f"{directory}/.lock", flags, 0o600))
+        operation = fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB
+        fcntl.lockf(_locks[0], operation, 1, crc32(os.fsencode(name)))
+    except (BlockingIOError, PermissionError):
+        return False
+    except (OSError, NRIError):
+        return True
+    return True

@@ -20,10 +20,13 @@ from __future__ import annotations
 
 import os
 import sys
+from binascii import crc32
 
 from nri import files, trust
 from nri.client.oci import MAX_CONFIG, parse_config, request, spec_from_oci
 from nri.errors import NRIError, escape
+from nri.node.record import Facts, forget_file, read_file, write_file
+from nri.node.short_lived import Known
 from nri.runc.commandline import RESOURCES
 from nri.runc.invocation import EndedError, Ending, named
 from nri.types import DecodeError, gojson
@@ -43,18 +46,18 @@ _LAST_PID = 1 << 22  # proc(5), pid_max
 def create(call: Invocation) -> int:
     """Run ``setup``, the real runtime and ``create``; return the exit status. It may not return (exec)."""
     chains, id_, made, file = prepare(call, State.SETUP, State.CREATE)
-    spec = spec_from_oci(file.config)
-    wants_setup = chains.wants(State.SETUP, asked=request(State.SETUP, id_, spec))
+    container = new(call, made, id_, file)
+    wants_setup = chains.wants(State.SETUP, asked=container.request(State.SETUP))
     if wants_setup:
-        spec = set_up(call, made, chains, id_, file)
-    elif not chains.wants(State.CREATE, asked=request(State.CREATE, id_, spec)):
+        set_up(call, made, chains, container, file)
+    elif not chains.wants(State.CREATE, asked=container.request(State.CREATE)):
         make_without_plugins(call, made, id_)
-    is_kept = made.begin(spec, call.bundle)
+    is_kept = made.begin(container.facts, container.spec, call.bundle)
     try:
         status = call.real.run(call.line.words)
     except NRIError:
         if wants_setup:
-            call.undo_chain(chains, id_, spec)
+            call.undo_chain(chains, container)
         made.abandon()
         raise
     finally:
@@ -62,12 +65,33 @@ def create(call: Invocation) -> int:
             put_back(call, file)
     if status:
         if wants_setup:
-            call.undo_unless_taken(made, chains, id_, spec)
+            call.undo_unless_taken(made, chains, container)
         else:
             made.abandon()
         return status
-    _run_create(call, made, chains, id_, spec)
+    _run_create(call, made, chains, container)
     return 0
+
+
+def start(call: Invocation) -> int:
+    """Become the real runtime, for a container whose plugins have had their ``create``.
+
+    What a killed call has left is refused. Where there is no record, nothing says that plugins have run: a call was
+    killed, or they were configured since. Then they run now, as for a container that was created at this moment.
+    """
+    id_ = call.container_id()
+    made = call.made(id_)
+    if made.is_unfinished:
+        raise NRIError("its plugins' create has not ended; delete the container, and create it again")
+    chains = call.chains()
+    if not id_ or not chains.wants(State.SETUP, State.CREATE):
+        call.real.execute(call.line.words)
+    state = call.state(id_)
+    if state is None or state.status != "created":
+        call.real.execute(call.line.words)  # which reports it
+    container = call.known(State.CREATE, state)
+    chains.run(container, State.CREATE)
+    call.real.execute(call.line.words)
 
 
 def prepare(call: Invocation, *states: State) -> tuple[HostChains, str, Made, ConfigFile]:
@@ -109,7 +133,7 @@ def open_config(call: Invocation, made: Made, id_: str) -> ConfigFile:
     except OSError as error:
         raise NRIError(f"{escape(path)}: is relative, and the current directory is gone: {error.strerror}") from error
     made.claim(path)
-    return ConfigFile(path)
+    return ConfigFile(path, f"{call.options.record_dir}/.config.{crc32(os.fsencode(os.path.realpath(path))):08x}")
 
 
 def put_back(call: Invocation, file: ConfigFile, config: dict[str, Any] | None = None) -> None:
@@ -122,42 +146,51 @@ def put_back(call: Invocation, file: ConfigFile, config: dict[str, Any] | None =
             file.put_back()
         else:
             file.write(config)
+            file.keep()
     except NRIError as error:
         call.report.note(str(error))
 
 
-def set_up(call: Invocation, made: Made, chains: HostChains, id_: str, file: ConfigFile) -> Spec:
-    """Run the chain for ``setup``, and write what the plugins have changed to the container's configuration.
+def new(call: Invocation, made: Made, id_: str, file: ConfigFile) -> Known:
+    """Return the container that is made of a configuration."""
+    about = request(State.CREATE, id_, spec_from_oci(file.config))
+    return Known(made.unfinished, about, call.report.note, Facts())
 
-    Return what plugins see of it then.
+
+def set_up(call: Invocation, made: Made, chains: HostChains, container: Known, file: ConfigFile) -> None:
+    """Run the chain for ``setup``, and write what the plugins have changed to the container's configuration.
 
     :raises NRIError: if a plugin refuses it, or it cannot be written; the plugins have then got a ``delete``.
     """
-    oci = file.config
+    oci, spec = file.config, container.spec
     changes = call.changes(oci)
-    asked = request(State.SETUP, id_, spec_from_oci(oci, adjustable=True))
+    container.show(spec_from_oci(oci, adjustable=True))
     try:
-        chains.run(asked, changes=changes)
-        call.apply_updates(changes)
+        chains.run(container, State.SETUP, changes=changes)
+        call.apply_updates(chains, changes)
         file.write(changes.config)
-        return spec_from_oci(file.config)
+        container.show(spec_from_oci(file.config))
     except (NRIError, OSError, EndedError):
         # A plugin that has succeeded may have something to undo.
-        call.undo_unless_taken(made, chains, id_, spec_from_oci(oci))
+        container.show(spec)
+        call.undo_unless_taken(made, chains, container)
         raise
 
 
-def _run_create(call: Invocation, made: Made, chains: HostChains, id_: str, spec: Spec) -> None:
+def _run_create(call: Invocation, made: Made, chains: HostChains, container: Known) -> None:
     """Run the chain for ``create``; if it fails, take the container back.
 
     :raises NRIError: if it fails.
     """
+    id_ = container.request(State.CREATE).id
     try:
         with Ending(call.report.error):
-            chains.run(request(State.CREATE, id_, spec, _pid(call, id_)), if_killed=lambda: call.destroy(id_))
+            container.show(container.spec, _pid(call, id_))
+            chains.run(container, State.CREATE, if_killed=lambda: call.destroy(id_))
             made.finish()
     except (NRIError, OSError, EndedError):
-        call.take_back(chains, id_, spec)
+        container.show(container.spec, 0)
+        call.take_back(chains, container)
         raise
 
 
@@ -190,24 +223,26 @@ def run(call: Invocation) -> int:
     """Run the container with its chains; return the real runtime's exit status, negative for a signal."""
     chains, id_, made, file = prepare(call, State.SETUP, State.CREATE, State.DELETE)
     is_detached = call.line.has("detach")
-    spec = spec_from_oci(file.config)
-    if chains.wants(State.SETUP, asked=request(State.SETUP, id_, spec)):
-        spec = set_up(call, made, chains, id_, file)
+    container = new(call, made, id_, file)
+    if chains.wants(State.SETUP, asked=container.request(State.SETUP)):
+        set_up(call, made, chains, container, file)
     adjusted = file.config
-    is_kept = made.begin(spec, call.bundle)
+    is_kept = made.begin(container.facts, container.spec, call.bundle)
     log = os.memfd_create("hook", os.MFD_CLOEXEC)  # in the bundle, a link could take its place
     os.fchmod(log, 0o600)
     try:
-        if chains.wants(State.CREATE, asked=request(State.CREATE, id_, spec)):
-            file.write(_with_hook(file.config, call, f"/proc/{os.getpid()}/fd/{log}"))
+        if chains.wants(State.CREATE, asked=container.request(State.CREATE)):
+            file.write(_with_hook(file.config, call, made, f"/proc/{os.getpid()}/fd/{log}"))
         status = call.real.run(call.line.words)
     except NRIError:
-        call.undo_chain(chains, id_, spec)
+        call.undo_chain(chains, container)
         made.abandon()
         raise
     finally:
         put_back(call, file, None if is_kept or not is_detached else adjusted)
         _report_hook(call, log)
+    if made.is_unfinished:
+        container.facts = made.facts(call.bundle)  # with what its hook has noted
     is_made = status == 0 and is_detached
     if is_made or not made.is_left:
         try:
@@ -215,7 +250,7 @@ def run(call: Invocation) -> int:
         except OSError:
             pass  # a `delete` has removed what was kept
     if not is_made:
-        call.undo_unless_taken(made, chains, id_, spec)  # it is taken if the container was kept, too
+        call.undo_unless_taken(made, chains, container)  # it is taken if the container was kept, too
     return status
 
 
@@ -227,7 +262,7 @@ def restore(call: Invocation) -> int:
     call.real.execute(call.line.words)
 
 
-def _with_hook(config: dict[str, Any], call: Invocation, log: str) -> dict[str, Any]:
+def _with_hook(config: dict[str, Any], call: Invocation, made: Made, log: str) -> dict[str, Any]:
     """Return the configuration with ``nri hook create`` as the last createRuntime hook."""
     hooks = config.get("hooks") or {}
     if not isinstance(hooks, dict):
@@ -238,7 +273,7 @@ def _with_hook(config: dict[str, Any], call: Invocation, log: str) -> dict[str, 
     kept = [hook for hook in listed if not (isinstance(hook, dict) and MARK in (hook.get("env") or []))]
     options = call.options
     words = ["hook", "create", "--conf-dir", options.conf_dir, "--conf-file", options.conf_file]
-    words += ["--record-dir", options.record_dir]
+    words += ["--record-dir", options.record_dir, "--record", os.path.basename(made.unfinished)]
     for directory in options.bin_dirs:
         words += ["--bin-dir", directory]
     words += ["--failure-policy", options.failure_policy, "--log-file", log]
@@ -266,6 +301,9 @@ def _report_hook(call: Invocation, log: int) -> None:
             call.report.note(text.removeprefix("nri: "))
 
 
+MAX_OTHERS = 16
+"""Records of containers that are gone which one call removes."""
+
 MAX_RESOURCES = 1024 * 1024
 """Bytes of a document of resources that are accepted; a real one has some hundreds."""
 
@@ -282,33 +320,25 @@ def update(call: Invocation) -> int:
     asked = {} if document is None else _parse(document)
     if (state := call.state(id_)) is None:
         raise NRIError("the container has no state; expected one that exists")
-    spec = call.spec_of(state)
-    wanted = asked
-    about = request(State.RESIZE, id_, spec.replace(resources=asked), state.pid)
-    if chains.wants(State.RESIZE, asked=about):
+    container = call.known(State.RESIZE, state)
+    spec, wanted = container.spec, asked
+    container.show(spec.replace(resources=asked))
+    if chains.wants(State.RESIZE, asked=container.request(State.RESIZE)):
         changes = call.changes()
-        chains.run(about, changes=changes)
+        chains.run(container, State.RESIZE, changes=changes)
         wanted = changes.resources(id_, asked)
-        call.apply_updates(changes, except_for=id_)
+        call.apply_updates(chains, changes, except_for=id_)
+    container.show(spec)
     if wanted != asked:
         document = gojson.dumps(wanted)
     status = call.real.run(call.line.words) if document is None else _update(call, id_, document)
     if status == 0:
-        whole = spec.replace(resources=_over(spec.resources, wanted))  # what is not given stays
-        if not call.made(id_).update(whole, state.bundle):
-            call.report.note(f"the new resources of {escape(id_)} cannot be kept: requests show the older ones")
+        call.written(container, wanted, state.bundle)
         try:
-            chains.run(request(State.UPDATE, id_, whole, state.pid))
+            chains.run(container, State.UPDATE)
         except NRIError as error:  # the limits are in place already
             call.report.error(str(error))
     return status
-
-
-def _over(before: Any, given: Any) -> Any:
-    """Return an object with the keys of another one put over it, at any depth."""
-    if not (isinstance(before, dict) and isinstance(given, dict)):
-        return given
-    return before | {key: _over(before.get(key), item) for key, item in given.items()}
 
 
 def _read(path: str) -> bytes | None:
@@ -380,7 +410,18 @@ def delete(call: Invocation) -> int:
     status = call.real.run(call.line.words)
     if status == 0:
         made.remove()
+        _remove_others(call, made)
     return status
+
+
+def _remove_others(call: Invocation, made: Made) -> None:
+    """Remove the records that a killed ``delete`` has left; what fails is left to the next call."""
+    try:
+        for id_ in made.others()[:MAX_OTHERS]:
+            if call.state(id_) is None:
+                call.made(id_).remove()
+    except (NRIError, OSError):
+        pass
 
 
 def _tell(call: Invocation, chains: HostChains, id_: str) -> None:
@@ -389,10 +430,11 @@ def _tell(call: Invocation, chains: HostChains, id_: str) -> None:
         if state is None or not (call.line.has("force") or state.status in ("created", "stopped")):
             return  # there is none, or the real runtime refuses
         try:
-            spec = call.spec_of(state)
+            container = call.known(State.DELETE, state)
         except DecodeError:  # its bundle may be gone
-            spec = Spec(annotations=state.annotations)
-        call.delete_chain(chains, request(State.DELETE, id_, spec, max(0, state.pid)))
+            about = request(State.DELETE, id_, Spec(annotations=state.annotations), max(0, state.pid))
+            container = Known(call.made(id_).current, about, call.report.note, Facts())
+        call.delete_chain(chains, container)
     except (NRIError, OSError) as error:
         call.report.error(str(error))
 
@@ -417,7 +459,7 @@ def freeze(call: Invocation) -> int:
     try:
         if (state := call.state(id_)) is None:
             raise NRIError("the container has no state")
-        chains.run(request(name, id_, call.spec_of(state), state.pid))
+        chains.run(call.known(name, state), name)
     except (NRIError, OSError) as error:
         call.report.error(str(error))
     return 0
@@ -430,15 +472,18 @@ class ConfigFile:
     runtime reads the one or the other. A file that another program has changed since it was read is left alone. The
     content is not synced: a bundle does not outlive the machine's containers.
 
+    :param kept: a file of the record for what it said at first, while it says something else: a call that is killed
+        leaves it, and the next one goes on with that.
     :ivar config: the OCI configuration in it.
     :raises DecodeError: if it cannot be read, or is no OCI configuration.
     """
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, path: str, kept: str) -> None:
+        self.path, self._kept = path, kept
         self._where = escape(path)
         try:
             self._document, self._status = self._read()
+            self._take_up()
             self.config: dict[str, Any] = parse_config(self._document)
         except DecodeError as error:
             raise DecodeError(f"{self._where}: {error}") from error
@@ -448,6 +493,16 @@ class ConfigFile:
             ) from error
         self._original: bytes | None = None
 
+    def _take_up(self) -> None:
+        """Put back what a killed call has left, if the file says what that call wrote."""
+        try:
+            digest, _, original = read_file(self._kept).partition(b"\n")
+        except (OSError, NRIError):
+            return
+        if digest == _digest(self._document):
+            self._replace(original)
+        forget_file(self._kept)
+
     def write(self, config: dict[str, Any]) -> None:
         """Replace the file by one with this configuration; do nothing if it is the same.
 
@@ -455,7 +510,12 @@ class ConfigFile:
         """
         if config != self.config:
             original = self._document if self._original is None else self._original
-            self._replace(gojson.dumps(config))
+            document = gojson.dumps(config)
+            try:
+                write_file(self._kept, _digest(document) + b"\n" + original)
+            except (OSError, NRIError):
+                pass  # nothing can be kept
+            self._replace(document)
             self.config, self._original = config, original
 
     def put_back(self) -> None:
@@ -466,6 +526,11 @@ class ConfigFile:
         if self._original is not None:
             self._replace(self._original)
             self._original = None
+            forget_file(self._kept)
+
+    def keep(self) -> None:
+        """Leave the file as it is for good."""
+        forget_file(self._kept)
 
     def _replace(self, document: bytes) -> None:
         try:
@@ -494,3 +559,7 @@ class ConfigFile:
 
     def _read(self) -> tuple[bytes, os.stat_result]:
         return files.read_regular(self.path, MAX_CONFIG)
+
+
+def _digest(document: bytes) -> bytes:
+    return f"{len(document)} {crc32(document):08x}".encode()

@@ -42,10 +42,13 @@ def main(argv: Sequence[str], options_file: str = RUNTIME_OPTIONS_FILE) -> int:
 
             options = load(options_file)
         real = Real(find(options.runtime or wanted if options else wanted, argv[0]))
-        if line.command == "start" and line.arguments:
+        if line.command == "start" and line.arguments and not line.asks_for_help:
             record_dir = options.record_dir if options else DEFAULT_RECORD_DIR
-            if Made(record_dir, real.root(line), line.arguments[0]).is_unfinished:
-                raise NRIError("its plugins' create has not ended; delete the container, and create it again")
+            runs_chain = not Made(record_dir, real.root(line), line.arguments[0]).is_finished
+            if runs_chain and options is None:
+                from nri.runc.options import load
+
+                options = load(options_file)
         if options is None or not (runs_chain or options.fault):
             real.execute(line.words)
     except NRIError as error:
@@ -53,10 +56,10 @@ def main(argv: Sequence[str], options_file: str = RUNTIME_OPTIONS_FILE) -> int:
 
         Report(name, line, sys.stderr, is_crun="crun" in name).error(str(error))
         return 1
-    return _run(name, line, real, options)
+    return _run(name, line, real, options, runs_chain=runs_chain)
 
 
-def _run(name: str, line: CommandLine, real: Real, options: WrapperOptions) -> int:
+def _run(name: str, line: CommandLine, real: Real, options: WrapperOptions, *, runs_chain: bool) -> int:
     import _signal  # type: ignore[import-not-found] # the signal module would import enum
 
     from nri.runc.report import Report
@@ -64,7 +67,8 @@ def _run(name: str, line: CommandLine, real: Real, options: WrapperOptions) -> i
     report = Report(name, line, sys.stderr, is_crun=real.is_crun, log_file=options.log_file)
     try:
         if options.fault:
-            if line.command in REFUSED_IF_BROKEN and not line.asks_for_help:
+            is_refused = line.command in REFUSED_IF_BROKEN or (line.command == "start" and runs_chain)
+            if is_refused and not line.asks_for_help:
                 report.error(options.fault)
                 return 1
             report.note(options.fault)

@@ -6,12 +6,13 @@ import os
 import time
 
 from nri.client.oci import OCIState, request
-from nri.client.short_lived import Host
 from nri.errors import NRIError, escape
+from nri.node.record import over
+from nri.node.short_lived import Known, ShortHost
 from nri.process.deadline import Deadline
 from nri.runc.made import Made
 from nri.types import gojson
-from nri.types.v1 import State
+from nri.types.v1 import Spec, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from nri.runc.options import WrapperOptions
     from nri.runc.real import Real
     from nri.runc.report import Report
-    from nri.types.v1 import Request, Spec
+    from nri.types.v1 import Request
 
 ANSWERS_WITHIN = 30.0
 """Seconds for a command of the real runtime that is a call of our own."""
@@ -87,12 +88,19 @@ class Invocation:
         done = self.ask("state", *named(id_))
         return OCIState(done.stdout, f"of {escape(id_)}") if done.status == 0 else None
 
-    def spec_of(self, state: OCIState) -> Spec:
-        """Return the spec that plugins see: the one in the container's record, or else its bundle's.
+    def known(self, name: str, state: OCIState) -> Known:
+        """Return a container that exists, for a request about it.
 
+        Plugins see the spec in the container's record, or else its bundle's.
+
+        :param name: the state of the request.
         :raises DecodeError: if its bundle has no configuration.
         """
-        return self.made(state.id).spec(state.bundle) or state.spec()
+        made = self.made(state.id)
+        facts = made.facts(state.bundle)
+        spec = state.spec() if facts.made is None else Spec.from_value(facts.made["spec"], "spec")
+        about = request(name, state.id, spec, max(0, state.pid))
+        return Known(made.current, about, self.report.note, facts)
 
     def is_taken(self, made: Made, id_: str) -> bool:
         """Return whether there is a container of that id, where runc and crun keep theirs.
@@ -117,8 +125,8 @@ class Invocation:
             raise NRIError(f"{self.real.path} {command}: {reason}")
         return done
 
-    def apply_updates(self, changes: Changes, *, except_for: str = "") -> None:
-        """Give other containers the resources that plugins have asked for.
+    def apply_updates(self, chains: HostChains, changes: Changes, *, except_for: str = "") -> None:
+        """Give other containers the resources that plugins have asked for; their ``update`` follows.
 
         :param except_for: the container that is updated in another way.
         :raises NRIError: if the real runtime refuses one, and ``ignoreFailure`` does not say that this is no fault.
@@ -131,39 +139,63 @@ class Invocation:
             document = gojson.dumps(update["resources"])
             done = self.ask("update", "--resources", "-", id_, stdin=document)
             if done.status == 0:
+                self._follow(chains, id_, update["resources"])
                 continue
             wrong = f"updates: container {escape(id_)}: {done.stderr or done.ending}"
             if not update["ignoreFailure"]:
                 raise NRIError(wrong)
             self.report.note(f"{wrong}; dropped (ignoreFailure)")
 
-    def undo_unless_taken(self, made: Made, chains: HostChains, id_: str, spec: Spec) -> None:
+    def _follow(self, chains: HostChains, id_: str, resources: Any) -> None:
+        """Run ``update`` for a container whose resources were written; what fails is noted: they are in force."""
+        if not chains.wants(State.UPDATE):
+            return
+        try:
+            if (state := self.state(id_)) is None:
+                return
+            container = self.known(State.UPDATE, state)
+            self.written(container, resources, state.bundle)
+            chains.run(container, State.UPDATE)
+        except (NRIError, OSError) as error:
+            self.report.note(f"update {escape(id_)}: {error}")
+
+    def written(self, container: Known, resources: Any, bundle: str) -> None:
+        """Have a container's record and requests show new resources; what is not given stays."""
+        spec = container.spec
+        container.show(spec.replace(resources=over(spec.resources, resources)))
+        if container.facts.made is None:
+            return
+        made = self.made(container.request(State.UPDATE).id)
+        if not made.write(container.path, container.facts, container.spec, bundle):
+            id_ = escape(container.request(State.UPDATE).id)
+            self.report.note(f"the new resources of {id_} cannot be kept: requests show the older ones")
+
+    def undo_unless_taken(self, made: Made, chains: HostChains, container: Known) -> None:
         """Do as ``undo_chain``, unless the id is that of a container that lives on."""
+        id_ = container.request(State.DELETE).id
         try:
             is_taken = self.state(id_) is not None
         except (NRIError, OSError) as error:
             self.report.note(f"no plugin gets a delete of {escape(id_)}, which may be another container: {error}")
             is_taken = True
         if not is_taken:
-            self.undo_chain(chains, id_, spec)
+            self.undo_chain(chains, container)
         if is_taken or made.is_left:
             made.abandon()
         else:
             made.remove()
 
-    def undo_chain(
-        self, chains: HostChains, id_: str, spec: Spec, if_killed: Callable[[], object] | None = None
-    ) -> None:
+    def undo_chain(self, chains: HostChains, container: Known, if_killed: Callable[[], object] | None = None) -> None:
         """Run the chain for ``delete`` of a container that is refused. What fails is noted."""
         try:
-            self.delete_chain(chains, request(State.DELETE, id_, spec), if_killed)
+            self.delete_chain(chains, container, if_killed)
         except (NRIError, OSError) as error:
-            self.report.note(f"delete {escape(id_)}: {error}")
+            self.report.note(f"delete {escape(container.request(State.DELETE).id)}: {error}")
 
     def delete_chain(
         self,
         chains: HostChains,
-        asked: Request,
+        container: Known,
         if_killed: Callable[[], object] | None = None,
     ) -> None:
         """Run the chain for ``delete``, and apply its updates, also those of a chain that has failed.
@@ -174,17 +206,18 @@ class Invocation:
         """
         changes = self.changes()
         try:
-            chains.run(asked, changes=changes, if_killed=if_killed)
+            chains.run(container, State.DELETE, changes=changes, if_killed=if_killed)
         finally:
-            self.apply_updates(changes)
+            self.apply_updates(chains, changes)
 
-    def take_back(self, chains: HostChains, id_: str, spec: Spec) -> None:
+    def take_back(self, chains: HostChains, container: Known) -> None:
         """Undo a container that exists and is refused. Signals that would end this process wait until it is done."""
         import _signal  # type: ignore[import-not-found] # the signal module would import enum
 
+        id_ = container.request(State.DELETE).id
         mask = _signal.pthread_sigmask(_signal.SIG_BLOCK, ENDING)
         try:
-            self.undo_chain(chains, id_, spec, lambda: self.destroy(id_))
+            self.undo_chain(chains, container, lambda: self.destroy(id_))
             self.destroy(id_)
         finally:
             _signal.pthread_sigmask(_signal.SIG_SETMASK, mask)
@@ -224,7 +257,7 @@ def named(id_: str) -> tuple[str, ...]:
 ENDING = (1, 2, 15)  # SIGHUP, SIGINT, SIGTERM
 
 
-class HostChains(Host):
+class HostChains(ShortHost):
     """The chains of the host configuration that the options name, for one command.
 
     The process becomes the real runtime afterwards, or starts it, so what plugins need otherwise (directory, umask,
@@ -237,7 +270,7 @@ class HostChains(Host):
         self._call = call
         deadline = Deadline(call.options.deadline)
         deadline.enforce(call.on_late)
-        super().__init__(call.options, deadline, call.report.note)
+        super().__init__(call.options, deadline, call.report.note, sends_setup=True)
         deadline.release()
 
     def wants(self, *states: str, asked: Request | None = None) -> bool:
@@ -249,24 +282,26 @@ class HostChains(Host):
 
     def run(
         self,
-        request: Request,
+        container: Known,
+        wish: str,
         *,
         changes: Changes | None = None,
         if_killed: Callable[[], object] | None = None,
     ) -> None:
-        """Run the chain for the request's state, with the parameters of ``invoke``.
+        """Bring a container to a wish, with the parameters of ``reconcile``.
 
         :raises NRIError: if the chain fails, or cannot be run.
         :raises EndedError: a signal ends this process; no plugin runs any more, and such signals are blocked.
         """
-        if not self.wants(request.state, asked=request):
+        is_new = wish in (State.SETUP, State.CREATE)  # also what no plugin runs for may have missed something
+        if not is_new and not self.wants(wish, asked=container.request(wish)):
             return
         deadline = Deadline(self._call.options.deadline)
         with Ending(self._call.report.error):
             deadline.enforce(self._call.on_late)
             try:
                 with Surroundings():
-                    self.invoke(request, deadline, changes=changes, if_killed=if_killed)
+                    self.reconcile(container, wish, deadline, changes=changes, if_killed=if_killed)
             except OSError as error:
                 raise NRIError(f"the plugins cannot be run: {error.strerror}") from error
             finally:

@@ -1,4 +1,4 @@
-"""The record of a container that ``nri-runc`` makes: its spec after ``setup``, until its ``delete``.
+"""The record of a container that ``nri-runc`` makes: its facts, and its spec after ``setup``, until its ``delete``.
 
 The bundle does not have that spec: its config.json is put back when the real runtime has read it, and may be edited
 while the container lives. The file has the suffix ``.creating`` until the plugins have ended ``create``; until then
@@ -15,38 +15,61 @@ from binascii import crc32
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from nri.node.record import Facts
     from nri.types.v1 import Spec
-
-_MAX = 16 * 1024 * 1024
 
 
 class Made:
     """The record of one container.
 
     :param root: the directory in which the real runtime keeps its containers.
+    :ivar path: the file of a container whose plugins have ended ``create``.
+    :ivar unfinished: the file until then.
     """
 
     def __init__(self, record_dir: str, root: str, id_: str) -> None:
-        self._directory, self._id = f"{record_dir}/.runc", id_
-        self._name = f"{self._directory}/{crc32(os.fsencode(root)):08x}.{id_}"
-        self._unfinished, self._path = f"{self._name}.creating", f"{self._name}.json"
+        self._directory, self._root, self._id = record_dir, root, id_
+        name = id_ if _is_plain(id_) else f"{crc32(os.fsencode(id_)):08x}-"
+        stem = f".runc.{_number(root)}.{name}"
+        self.path, self.unfinished = f"{record_dir}/{stem}.json", f"{record_dir}/{stem}.creating"
         self._left = b""  # the unfinished record of a call that was killed
         self._is_begun = False
+        self._take_over(f"{record_dir}/.runc/{_number(root)}.{id_}")
+
+    def _take_over(self, earlier: str) -> None:
+        """Rename the files of an earlier build."""
+        if not os.path.isdir(os.path.dirname(earlier)):
+            return
+        for new, suffix in ((self.path, "json"), (self.unfinished, "creating")):
+            try:
+                os.rename(f"{earlier}.{suffix}", new)
+            except (OSError, ValueError):  # nearly always: it is not there
+                pass
 
     @property
     def is_unfinished(self) -> bool:
         """True from the beginning of ``create`` until its plugins have ended."""
-        return os.path.lexists(self._unfinished)
+        return os.path.lexists(self.unfinished)
+
+    @property
+    def is_finished(self) -> bool:
+        """True if the plugins have ended ``create``; the container may be gone."""
+        return os.path.lexists(self.path) and not self.is_unfinished
 
     @property
     def is_kept(self) -> bool:
         """True if there is a record for the id; its container may be gone."""
-        return self.is_unfinished or os.path.lexists(self._path)
+        return self.is_unfinished or os.path.lexists(self.path)
 
     @property
     def is_left(self) -> bool:
         """True if a killed call has left an unfinished record; the container may exist."""
         return bool(self._left)
+
+    @property
+    def current(self) -> str:
+        """The path of the file."""
+        return self.unfinished if self.is_unfinished else self.path
 
     def claim(self, config: str) -> None:
         """Keep other calls from making a container of that id or bundle, until this process ends.
@@ -54,41 +77,37 @@ class Made:
         :param config: the path of the bundle's configuration.
         :raises NRIError: if another call does so.
         """
-        import fcntl
-
-        from nri import files, trust
+        from nri import files
         from nri.errors import NRIError, escape
+        from nri.node.record import MAX_FILE, claim
 
-        try:
-            trust.make_private(self._directory)
-            # Never closed: that would give up the locks.
-            lock = os.open(f"{self._directory}/lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        except (OSError, NRIError):
-            return  # no record can be written, either
-        real = os.path.realpath(config)
-        for what, offset in (
-            (f"the id {escape(self._id)}", crc32(os.fsencode(self._name))),
-            (escape(config), crc32(os.fsencode(real)) + (1 << 32)),
-        ):
-            try:
-                fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, offset)
-            except (BlockingIOError, PermissionError):
-                raise NRIError(
-                    f"{what}: another nri-runc makes or runs a container of it, expected one at a time"
-                ) from None
-            except OSError:
-                pass  # a file system without locks
+        names = {f"the id {escape(self._id)}": self.path, escape(config): os.path.realpath(config)}
+        for shown, name in names.items():
+            if not claim(self._directory, name):
+                wrong = "another nri-runc makes or runs a container of it, expected one at a time"
+                raise NRIError(f"{shown}: {wrong}")
         if self.is_unfinished:
             try:
-                self._left = files.read_regular(self._unfinished, _MAX)[0]
+                self._left = files.read_regular(self.unfinished, MAX_FILE)[0]
             except OSError:
                 pass
 
-    def begin(self, spec: Spec, bundle: str) -> bool:
+    def facts(self, bundle: str) -> Facts:
+        """Return what is known of the container; nothing if the record is of another bundle."""
+        from nri.node.record import Facts, read_facts
+
+        facts, _ = read_facts(self.current) if self.is_kept else (None, ())
+        if facts is None or facts.made is None:
+            return facts or Facts()
+        if any(name in facts.made["bundle"] for name in _names(bundle)):
+            return facts
+        return Facts()
+
+    def begin(self, facts: Facts, spec: Spec, bundle: str) -> bool:
         """Write the unfinished record; return False if it cannot be written."""
-        self._is_begun = self._write(self._unfinished, spec, bundle)
+        self._is_begun = self.write(self.unfinished, facts, spec, bundle)
         if not self._is_begun:
-            _remove(self._path)  # of an earlier container
+            _remove(self.path)  # of an earlier container
         return self._is_begun
 
     def finish(self) -> None:
@@ -97,62 +116,54 @@ class Made:
         :raises OSError: if it cannot be renamed; then the container cannot be started.
         """
         if self._is_begun:
-            os.rename(self._unfinished, self._path)
+            os.rename(self.unfinished, self.path)
         else:
             self.remove()
 
-    def update(self, spec: Spec, bundle: str) -> bool:
-        """Replace the spec, if there is a record; return False if it cannot be written."""
-        return not self.is_kept or self._write(self._current, spec, bundle)
-
-    def spec(self, bundle: str) -> Spec | None:
-        """Return the spec; None without a record, or if the record is of another bundle."""
-        if not self.is_kept:
-            return None
-        from nri import files
+    def write(self, path: str, facts: Facts, spec: Spec, bundle: str) -> bool:
+        """Write facts, and what the container is made with; return False if they cannot be written."""
         from nri.errors import NRIError
-        from nri.types import gojson
-        from nri.types.v1 import Spec
+        from nri.node.record import write_facts
 
+        facts.made = {"bundle": _names(bundle), "spec": spec.to_value()}
         try:
-            value = gojson.loads(files.read_regular(self._current, _MAX)[0])
-            if not isinstance(value, dict) or not isinstance(known := value.get("bundle"), list):
-                return None
-            if not any(name in known for name in _names(bundle)):
-                return None
-            return Spec.from_value(value.get("spec"), "spec")
-        except (OSError, NRIError):  # it cannot be read, or is damaged
-            return None
-
-    def abandon(self) -> None:
-        """Undo ``begin``: this call has made no container. The record of a killed call is restored."""
-        if not (self._left and self._put(self._unfinished, self._left)):
-            _remove(self._unfinished)
-
-    def remove(self) -> None:
-        """Remove the record."""
-        _remove(self._unfinished)
-        _remove(self._path)
-
-    @property
-    def _current(self) -> str:
-        return self._unfinished if self.is_unfinished else self._path
-
-    def _write(self, path: str, spec: Spec, bundle: str) -> bool:
-        from nri.types import gojson
-
-        return self._put(path, gojson.dumps({"bundle": _names(bundle), "spec": spec.to_value()}))
-
-    def _put(self, path: str, document: bytes) -> bool:
-        from nri import files, trust
-        from nri.errors import NRIError
-
-        try:
-            trust.make_private(self._directory)
-            files.replace(path, document)
+            write_facts(path, facts)
         except (OSError, NRIError):
             return False
         return True
+
+    def abandon(self) -> None:
+        """Undo ``begin``: this call has made no container. The record of a killed call is restored."""
+        from nri.errors import NRIError
+        from nri.node.record import write_file
+
+        if self._left:
+            try:
+                write_file(self.unfinished, self._left)
+                return
+            except (OSError, NRIError):
+                pass
+        _remove(self.unfinished)
+
+    def remove(self) -> None:
+        """Remove the record."""
+        _remove(self.unfinished)
+        _remove(self.path)
+
+    def others(self) -> list[str]:
+        """Return the ids whose finished records are of containers that the root does not have any more.
+
+        A killed ``delete`` leaves them.
+        """
+        if not os.path.isdir(self._root):
+            return []
+        begin, end = f".runc.{_number(self._root)}.", ".json"
+        ids = []
+        for name in os.listdir(self._directory):
+            id_ = name[len(begin) : -len(end)]
+            if name.startswith(begin) and name.endswith(end) and _is_plain(id_):
+                ids.append(id_)
+        return [id_ for id_ in ids if not os.path.lexists(os.path.join(self._root, id_))]
 
 
 def _remove(path: str) -> None:
@@ -160,6 +171,18 @@ def _remove(path: str) -> None:
         os.unlink(path)
     except OSError:  # nearly always: it is not there
         pass
+
+
+def _number(root: str) -> str:
+    return f"{crc32(os.fsencode(root)):08x}"
+
+
+def _is_plain(id_: str) -> bool:
+    """Return whether an id can be part of a file's name."""
+    letters = id_
+    for sign in ("-", "_", ".", "+"):
+        letters = letters.replace(sign, "0")
+    return letters.isascii() and letters.isalnum() and len(id_) <= 200
 
 
 def _names(bundle: str) -> list[str]:

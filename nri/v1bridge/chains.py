@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from nri.node.compare import Due
     from nri.node.reconcile import Chain
     from nri.process.subreaper import Subreaper
+    from nri.types.v1 import Request
     from nri.v1bridge.counts import Counts
     from nri.v1bridge.memory import Row, Told
     from nri.v1bridge.options import BridgeOptions
@@ -72,7 +73,6 @@ class Occasion:
         self._chains, self._call, self._changes = chains, call, changes
         self.lock = chains.memory.changed
         self.refuses_starts = chains.refuses_starts
-        self.own_pod = chains.own_pod[0]
 
     @property
     def is_configured(self) -> bool:
@@ -89,6 +89,10 @@ class Occasion:
         self._chains.run_chain(
             Run(chain.client, chain.request, container.name, self._call), chain, on_step, self._changes
         )
+
+    def expects_setup(self, request: Request) -> bool:
+        """Return whether a container without a ``setup`` has missed it."""
+        return self._chains.expects_setup(request)
 
     def save(self, container: Row | Told) -> None:
         """Write a container's facts."""
@@ -223,6 +227,11 @@ class Chains:
     def prove(self, sandbox: str) -> None:
         """Note that a sandbox is ready; if it was missed, its ``create`` comes when the events are answered."""
         self._has_late |= self.memory.prove(sandbox)
+
+    def expects_setup(self, request: Request) -> bool:
+        """Return False for the bridge's own pod: its containers are created before the bridge by design."""
+        own, _ = self.own_pod
+        return own == "" or request.sandbox_id != own
 
     def rewrites(self, updates: Mapping[str, Any]) -> None:
         """Note containers whose resources the runtime writes as a whole when it gets this event's answer.
@@ -432,7 +441,8 @@ class Chains:
             wanted.append(Wanted(entry, acts=acts, binary=self._seen.get(entry.type, ())))
         due = compare(wanted, row.facts.entries, again=again)
         applying = {one.entry.type for one in wanted}
-        return Comparison(version, due, applying, missed_setup(row, request, client, self.own_pod[0]))
+        missed = missed_setup(row, request, client) if self.expects_setup(request) else []
+        return Comparison(version, due, applying, missed)
 
     def _run_due(self, row: Row) -> tuple[Sequence[Due], Verdict]:
         """Do for a row what is due of what ``compare`` says; return that, and what has come of it."""

@@ -1,6 +1,6 @@
 """The host configuration in use, for a process that stays: looked at for each event, and reported when it changes.
 
-``nri.config.in_use`` decides which files count.
+``nri.node.in_use`` decides which files count.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from nri.config import ConfigError, ConfigList, Fault, refused
-from nri.config.in_use import InUse
+from nri.node.in_use import InUse
 from nri.types.gojson import shorten
 from nri.v1bridge.runs import MAX_TEXT
 

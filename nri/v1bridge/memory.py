@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from nri.node.compare import CREATE, forget, lacking
 from nri.node.reconcile import note_missed
-from nri.node.record import CAUSES, OFF, Facts, Outcome
+from nri.node.record import CAUSES, OFF, Facts, Outcome, over
 from nri.types.v1 import State
 from nri.v1bridge.counts import split_name
 from nri.v1bridge.record import Record
@@ -538,13 +538,6 @@ def _correct(subject: Subject, facts: Facts) -> bool:
     if is_known and facts.resources is not None:
         subject.in_force = facts.resources
     return is_known
-
-
-def over(before: Any, given: Any) -> Any:
-    """Return an object with the keys of another one put over it, at any depth."""
-    if not (isinstance(before, dict) and isinstance(given, dict)):
-        return given
-    return before | {key: over(before.get(key), item) for key, item in given.items()}
 
 
 def _lack(facts: Facts, why: str, cause: str) -> None:

@@ -132,7 +132,7 @@ def test_process_whose_report_blocks_is_killed(host: Host) -> None:
 
 def test_hook_that_is_blocked_reports_what_it_was_doing(host: Host) -> None:
     code = (
-        "import os, time; from nri import hook; from nri.config import in_use\n"
+        "import os, time; from nri import hook; from nri.node import in_use\n"
         "in_use.wait = lambda *_, **__: time.sleep(1000)\n"
         f"words = {['create', *host.options, '--deadline=0.1']!r}; hook.main(hook.parse(words), time.monotonic())"
     )

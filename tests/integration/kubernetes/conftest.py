@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nri.config.in_use import InUse
 from nri.kubernetes.agent import Agent
+from nri.node.in_use import InUse
 from tests.support.api_server import ApiServer
 from tests.support.giving import GivingNode
 from tests.support.kubelet import Kubelet

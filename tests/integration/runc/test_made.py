@@ -20,7 +20,7 @@ HANGS = 'if "{}" in words:\n    open(here + "/../begun", "w").close()\n    time.
 
 
 def kept(runtime: NriRunc) -> list[Path]:
-    return [*(runtime.host.root / "record/.runc").glob("*.*")]
+    return [*(runtime.host.root / "record").glob(".runc.*")]
 
 
 def adjust(runtime: NriRunc) -> None:
@@ -101,9 +101,10 @@ def test_container_whose_plugins_have_not_ended_is_not_started(runtime: NriRunc)
     before = len(runtime.words())
     started = runtime.run("start", "web")
     assert (started.returncode, len(runtime.words())) == (1, before)
-    assert "start: its plugins' create has not ended; delete the container, and create it again" in started.stderr
+    assert "its plugins' create has not ended; delete the container, and create it again" in started.stderr
     assert runtime.run("start", "other").returncode == 0
     assert runtime.run("delete", "web").returncode == 0
+    (runtime.real.parent / "state").unlink()
     assert runtime.run("start", "web").returncode == 0
 
 
@@ -145,6 +146,7 @@ def test_what_a_killed_create_has_left_stays_until_the_container_is_deleted(runt
     assert is_refused()
     runtime.script("")
     assert runtime.run("delete", "web").returncode == 0
+    (runtime.real.parent / "state").unlink()
     assert not is_refused()
     assert kept(runtime) == []
 
@@ -236,3 +238,81 @@ def test_two_calls_do_not_use_one_bundle_or_id(runtime: NriRunc, others: tuple[s
         assert wrong in second.stderr
         process.terminate()  # which the real runtime gets
     assert [words[-1] for words in runtime.words() if "create" in words] == []
+
+
+# A start that nothing says anything about
+
+
+@pytest.mark.parametrize("states", [["update"], ["setup", "update"]])
+def test_a_container_without_a_record_gets_its_plugins_at_its_start_or_is_refused(
+    runtime: NriRunc, states: list[str]
+) -> None:
+    """As after a kill of `create`, a `delete --force`, and a real runtime that ends only then."""
+    kill_while_it_is_made(runtime)
+    assert runtime.run("delete", "--force", "web").returncode == 0
+    runtime.keep(states=states)
+    before = len(runtime.requests())
+    started = runtime.run("start", "web")
+    asked = [request["state"] for request in runtime.requests()[before:]]
+    if "setup" in states:
+        assert (started.returncode, asked) == (1, [])
+        assert "its setup was missed: the container was created without it; create the container" in started.stderr
+    else:
+        assert (started.returncode, asked) == (0, ["create"])
+        assert runtime.words()[-1] == ["start", "web"]
+
+
+def test_a_container_that_no_plugin_is_for_is_started(runtime: NriRunc) -> None:
+    runtime.keep()
+    runtime.host.configure_text('{"version": "0.1", "plugins": []}')
+    runtime.exists(status="created")
+    assert runtime.run("start", "web").returncode == 0
+
+
+def test_a_bundle_that_a_killed_call_has_left_is_set_up_once(runtime: NriRunc) -> None:
+    config = runtime.bundle / "config.json"
+    before = config.read_bytes()
+    for _ in range(2):
+        adjust(runtime)
+        runtime.script(HANGS.format("create"))
+        with runtime.begun(*CREATE) as process:
+            process.kill()
+            process.wait(SOON)
+        subprocess.run(["pkill", "-f", str(runtime.real)], check=False)
+        (runtime.host.root / "begun").unlink()
+        assert config.read_bytes() != before
+    runtime.script("")
+    assert runtime.run("delete", "--force", "web").returncode == 0
+    make(runtime)
+    assert config.read_bytes() == before
+
+
+def test_plugins_get_their_last_result(runtime: NriRunc) -> None:
+    runtime.keep(["put", "metadata", {"mark": "1"}], states=["setup", "resize", "update"])
+    runtime.exists(status="created")
+    assert runtime.run(*CREATE, cwd=runtime.host.root).returncode == 0
+    assert runtime.run("update", "--resources", "-", "web", input="{}").returncode == 0
+    assert runtime.run("delete", "web").returncode == 0
+    marks = [(request["state"], request.get("prevResult", {}).get("metadata")) for request in runtime.requests()]
+    assert marks == [
+        ("setup", None),
+        ("create", None),
+        *((state, {"mark": "1"}) for state in ("resize", "update", "delete")),
+    ]
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_the_next_delete_removes_what_a_killed_one_has_left(runtime: NriRunc, is_there: bool) -> None:
+    root = runtime.host.root / "root"
+    root.mkdir()
+    adjust(runtime)
+    runtime.exists(status="created")
+    assert runtime.run("--root", str(root), *CREATE, cwd=runtime.host.root).returncode == 0
+    (path,) = kept(runtime)
+    left = path.with_name(path.name.replace(".web.", ".left."))
+    left.write_bytes(path.read_bytes())
+    if is_there:  # where the real runtime keeps its containers, or elsewhere
+        (root / "left").mkdir()
+    runtime.script('if "delete" in words:\n    os.unlink(here + "/state")\n')
+    assert runtime.run("--root", str(root), "delete", "web").returncode == 0
+    assert kept(runtime) == ([left] if is_there else [])

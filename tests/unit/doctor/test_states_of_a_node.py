@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from nri.config import refused
-from nri.config.in_use import InUse
 from nri.doctor import engines
 from nri.doctor.examination import SELECTOR
 from nri.doctor.node import MAX_FILE, Node, reason, without_secrets
+from nri.node.in_use import InUse
 from tests.support import status_documents as documents
 from tests.support.scratch_node import CONFIG, LAUNCHED, MAINTAINED, NRI, PLUGINS, SERVICE, SOCKET, ScratchNode
 

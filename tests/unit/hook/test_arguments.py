@@ -10,7 +10,7 @@ from nri import hook
 from nri.cli.hook import hook as command
 
 FIELDS = (
-    *("state", "conf_dir", "conf_file", "record_dir", "bin_dirs", "check_owner"),
+    *("state", "conf_dir", "conf_file", "record", "record_dir", "bin_dirs", "check_owner"),
     *("failure_policy", "timeout", "deadline", "log_file"),
 )
 

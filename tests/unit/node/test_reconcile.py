@@ -51,7 +51,6 @@ class Node:
 
     name = "default/web/app"
     digest = 7
-    own_pod = ""
 
     def __init__(self, about: Facts | None = None) -> None:
         self.facts = about or Facts(self.name)
@@ -62,6 +61,10 @@ class Node:
         self.saved: list[list[tuple[str, dict[str, str]]]] = []
         self.notes: list[str] = []
         self.is_sandbox = False
+        self.sends_setup = True
+
+    def expects_setup(self, _request: Request) -> bool:
+        return self.sends_setup
 
     def configure(self, *types: str, **options: Any) -> None:
         self.entries += [PluginEntry(type=name, conf=1, **options) for name in types]
@@ -216,7 +219,7 @@ def test_a_missed_setup(node: Node, policy: str, refuses: bool) -> None:
         assert (node.steps, node.lacks) == (["create a"], [("a", "setup", "missed")])
 
 
-@pytest.mark.parametrize("why", ["it suffices", "a sandbox", "the host's own pod"])
+@pytest.mark.parametrize("why", ["it suffices", "a sandbox", "the host sends none"])
 def test_a_setup_that_is_not_needed_is_not_missed(node: Node, why: str) -> None:
     node.configure("a", states=["setup"])
     if why == "it suffices":
@@ -224,7 +227,7 @@ def test_a_setup_that_is_not_needed_is_not_missed(node: Node, why: str) -> None:
     elif why == "a sandbox":
         node.is_sandbox = True
     else:
-        node.own_pod = "p"
+        node.sends_setup = False
     assert (node.wish("create").error, node.lacks) == ("", [])
 
 

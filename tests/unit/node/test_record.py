@@ -33,7 +33,7 @@ VALUE: dict[str, Any] = {
     "seen": [7, 8],
     "resources": {"cpu": {"shares": 2}},
     "rewritten": True,
-    "made": {"bundle": ["/b"], "spec": {}, "isFinished": True},
+    "made": {"bundle": ["/b"], "spec": {}},
 }
 
 

@@ -10,6 +10,7 @@ from nri.errors import NRIError
 from nri.runc.commands import ConfigFile
 
 OLD = '{"ociVersion": "1.0.2",  "process": {}}'
+KEPT = "/proc/nonexistent/kept"  # nothing can be kept
 NEW = {"ociVersion": "1.0.2", "process": {"env": ["A=\u00e9"]}}
 
 
@@ -27,7 +28,7 @@ def test_a_new_file_takes_the_place_with_owner_and_mode(path: Path) -> None:
     if os.geteuid() == 0:
         os.chown(path, 1234, 1235)
         before = path.stat()
-    file = ConfigFile(str(path))
+    file = ConfigFile(str(path), KEPT)
     file.write(NEW)
     after = path.stat()
     assert json.loads(path.read_text()) == NEW
@@ -42,14 +43,14 @@ def test_a_new_file_takes_the_place_with_owner_and_mode(path: Path) -> None:
 
 def test_the_same_configuration_is_not_written(path: Path) -> None:
     before = path.stat()
-    file = ConfigFile(str(path))
+    file = ConfigFile(str(path), KEPT)
     file.write(json.loads(OLD))
     file.put_back()
     assert (path.read_text(), path.stat().st_ino) == (OLD, before.st_ino)
 
 
 def test_a_file_that_another_program_has_changed_is_not_written(path: Path) -> None:
-    file = ConfigFile(str(path))
+    file = ConfigFile(str(path), KEPT)
     changed = OLD.replace("1.0.2", "1.0.1")
     path.write_text(changed)
     with pytest.raises(NRIError, match="another program has changed it meanwhile, expected the file as it was"):
@@ -59,7 +60,7 @@ def test_a_file_that_another_program_has_changed_is_not_written(path: Path) -> N
 
 
 def test_a_file_that_another_program_has_changed_is_not_put_back(path: Path) -> None:
-    file = ConfigFile(str(path))
+    file = ConfigFile(str(path), KEPT)
     file.write(NEW)
     path.write_text("{}")
     with pytest.raises(NRIError, match="another program"):
@@ -70,7 +71,7 @@ def test_a_file_that_another_program_has_changed_is_not_put_back(path: Path) -> 
 def test_target_of_a_link_is_replaced_if_the_link_is_trusted(path: Path, tmp_path: Path) -> None:
     safe = tmp_path / "bundle.json"
     safe.symlink_to("config.json")
-    ConfigFile(str(safe)).write(NEW)
+    ConfigFile(str(safe), KEPT).write(NEW)
     assert safe.is_symlink()
     assert json.loads(path.read_text()) == NEW
 
@@ -82,7 +83,7 @@ def test_target_of_a_link_that_is_not_trusted_is_left_alone(path: Path, tmp_path
     link = open_to_all / "config.json"
     link.symlink_to(path)
     with pytest.raises(NRIError, match=r"is a link and not replaced: .*open is writable by others"):
-        ConfigFile(str(link)).write(NEW)
+        ConfigFile(str(link), KEPT).write(NEW)
     assert path.read_text() == OLD
 
 
@@ -96,11 +97,11 @@ def test_a_wrong_or_unreadable_configuration_is_named(path: Path, tmp_path: Path
         ("\0", "cannot be read: .*embedded null"),
     ):
         with pytest.raises(NRIError, match=wrong):
-            ConfigFile(str(tmp_path / name))
+            ConfigFile(str(tmp_path / name), KEPT)
 
 
 def test_a_full_disk_leaves_the_old_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = ConfigFile(str(path))
+    file = ConfigFile(str(path), KEPT)
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -110,3 +111,24 @@ def test_a_full_disk_leaves_the_old_file(path: Path, monkeypatch: pytest.MonkeyP
         file.write(NEW)
     assert path.read_text() == OLD
     assert os.listdir(path.parent) == ["config.json"]
+
+
+def test_what_a_killed_call_has_written_is_not_what_the_next_one_reads(path: Path) -> None:
+    kept = path.parent / "record/kept"
+    for number in range(3):
+        file = ConfigFile(str(path), str(kept))
+        assert file.config == json.loads(OLD)
+        file.write(NEW | {"number": number})  # and is killed
+        assert kept.exists()
+    file = ConfigFile(str(path), str(kept))
+    file.write(NEW)
+    file.put_back()
+    assert (path.read_text(), kept.exists()) == (OLD, False)
+
+
+def test_what_another_program_has_written_since_counts(path: Path) -> None:
+    kept = path.parent / "record/kept"
+    ConfigFile(str(path), str(kept)).write(NEW)
+    path.write_text('{"of": "another"}')
+    assert ConfigFile(str(path), str(kept)).config == {"of": "another"}
+    assert not kept.exists()

@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 )
 
 from nri.client import Invoker
-from nri.config import in_use
+from nri.node import in_use
 from nri.process.conversation import Output
 from nri.v1bridge import Bridge, BridgeOptions, late, memory
 from nri.v2 import api

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from nri.config import ConfigError, in_use
-from nri.config.in_use import InUse, wait
+from nri.config import ConfigError
+from nri.node import in_use
+from nri.node.in_use import InUse, wait
 
 BROKEN = '{"version": "0.1", "plugins": ['
 

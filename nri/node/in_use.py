@@ -23,11 +23,12 @@ import os
 import time
 from binascii import crc32
 
-from nri import files, trust
+from nri import trust
 from nri.config.entries import ConfigList
 from nri.config.faults import ConfigError, Fault
 from nri.config.loading import Read, read_settled
 from nri.errors import NRIError, reason_of
+from nri.node.record import read_file, write_file
 from nri.types import DecodeError, gojson
 
 TYPE_CHECKING = False
@@ -42,9 +43,6 @@ MISSING_FOR = 2.0
 
 POLL = 0.02
 """Seconds between two looks of a host that waits for a missing file."""
-
-MAX_RECORD = 64 * 1024 * 1024
-"""Bytes of a record."""
 
 
 class InUse:
@@ -220,10 +218,7 @@ class InUse:
         :raises NRIError: others can write to it.
         :raises ValueError: it is damaged.
         """
-        content, status = files.read_regular(self._path, MAX_RECORD)
-        if wrong := trust.judge_path(self._path, status):
-            raise NRIError(wrong)
-        line, _, rest = content.partition(b"\n")
+        line, _, rest = read_file(self._path).partition(b"\n")
         documents: Documents = {}
         missing: dict[str, float] = {}
         try:
@@ -256,8 +251,7 @@ class InUse:
         about = {"of": self._of, "since": self.since, "checked": self._is_checked, "directory": self._directory}
         head = gojson.dumps(about | {"files": sizes})
         try:
-            trust.make_private(os.path.dirname(self._path))
-            files.replace(self._path, b"\n".join([head, b"".join(self.documents.values())]))
+            write_file(self._path, b"\n".join([head, b"".join(self.documents.values())]))
             self.fault = ""
         except (OSError, NRIError) as error:
             self.fault = f"{self._path} cannot be written: {reason_of(error)}"

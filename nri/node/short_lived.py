@@ -1,0 +1,223 @@
+"""A host that brings one container to one wish and ends, while a runtime waits: ``nri hook`` and ``nri-runc``.
+
+One deadline bounds the plugins, and a host that is killed leaves no plugin running (``nri.process.watchdog``).
+"""
+
+from __future__ import annotations
+
+from nri.client.chain import Client
+from nri.client.forking import ForkingInvoker
+from nri.client.invoker import Invoker
+from nri.errors import NRIError, reason_of
+from nri.node import in_use
+from nri.node.reconcile import reconcile
+from nri.node.record import Facts, read_facts, write_facts
+from nri.process import watchdog
+from nri.process.spawn import prepare_process
+from nri.types.v1 import Spec, State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Protocol
+
+    from nri.adjust import Changes
+    from nri.client import Step
+    from nri.node.reconcile import Chain
+    from nri.process.deadline import Deadline
+    from nri.types.v1 import Request
+
+    class Options(Protocol):
+        """The options of a short-lived host."""
+
+        conf_dir: str
+        conf_file: str
+        record_dir: str
+        failure_policy: str
+        timeout: float
+
+        @property
+        def bin_dirs(self) -> Sequence[str]:
+            """The plugin directories, absolute."""
+
+
+class NoLock:
+    """The lock of a process with one thread."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+class Known:
+    """A container of a short-lived host, with the file of its facts.
+
+    :param path: of the file.
+    :param about: a request about the container; its state is replaced.
+    :param facts: those in the file; by default they are read.
+    """
+
+    digest = 0  # such a host does not look for a resize of which it was not told
+
+    def __init__(self, path: str, about: Request, note: Callable[[str], object], facts: Facts | None = None) -> None:
+        self.path, self._about = path, about
+        self.spec = about.spec or Spec()
+        if facts is None:
+            facts, faults = read_facts(path)
+            for fault in faults:
+                note(f"{path}: {fault}; ignored")
+        self.facts = facts or Facts()
+
+    def request(self, state: str) -> Request:
+        """Return a request about it."""
+        return self._about.replace(state=State(state))
+
+    def show(self, spec: Spec, pid: int | None = None) -> None:
+        """Have its requests show another spec from now on, and another pid."""
+        self.spec = spec
+        self._about = self._about.replace(spec=spec, pid=self._about.pid if pid is None else pid)
+
+
+class Occasion:
+    """One wish of a short-lived host: a host of ``nri.node.reconcile``.
+
+    :param changes: as for ``nri.client.Client.invoke``.
+    :param if_killed: called in another process if this one is killed before the chain ends, or because something
+        blocks; no plugin runs any more then.
+    """
+
+    lock = NoLock()
+    refuses_starts = is_configured = True
+
+    def __init__(
+        self,
+        host: ShortHost,
+        deadline: Deadline,
+        changes: Changes | None = None,
+        if_killed: Callable[[], object] | None = None,
+    ) -> None:
+        self._host, self._deadline, self._changes, self._if_killed = host, deadline, changes, if_killed
+
+    def client(self, _container: Known, _state: str) -> Client:
+        """Return the client of the configuration in use."""
+        return self._host.client
+
+    def expects_setup(self, _request: Request) -> bool:
+        """Return whether a container without a ``setup`` has missed it."""
+        return self._host.sends_setup
+
+    def save(self, container: Known) -> None:
+        """Write a container's facts."""
+        try:
+            write_facts(container.path, container.facts)
+        except (OSError, NRIError) as error:
+            if not self._host.is_fault_noted:
+                self.note(f"{container.path}: {reason_of(error)}; what its plugins have done is not remembered")
+            self._host.is_fault_noted = True
+
+    def note(self, line: str) -> None:
+        """Report what does not make the wish fail."""
+        self._host.note(line)
+
+    def run(self, _container: Known, chain: Chain, on_step: Callable[[Step], None]) -> None:
+        """Run a chain. This changes the working directory and umask of the process.
+
+        :raises ChainError: it has failed.
+        :raises NRIError: it cannot be run.
+        """
+        host, deadline, state = self._host, self._deadline, chain.request.state
+        plugins = chain.client.chain(state, chain.request)
+        if not plugins:
+            return
+        deadline.doing = f"it was running {', '.join([plugin.type for plugin in plugins])}"
+        watcher = None
+        if host.has_own_process:
+            try:
+                watcher = watchdog.start(then=self._if_killed)  # in the caller's directory
+            except OSError as error:
+                raise NRIError(f"the plugins' watchdog cannot be started: {error.strerror}") from error
+        may_leave_processes = True
+        try:
+            prepare_process()
+            steps = chain.client.invoke(
+                chain.request,
+                state,
+                deadline=deadline.at,
+                log=lambda plugin, line: host.note(f"{plugin}: {line}"),
+                on_step=self._reporting(chain, on_step),
+                changes=self._changes,
+                previous=chain.previous,
+                only=chain.only,
+            )
+            may_leave_processes = any(step.error for step in steps)
+        finally:
+            if watcher is not None and may_leave_processes:
+                watcher.sweep()
+            elif watcher is not None:
+                watcher.dismiss()
+
+    def _reporting(self, chain: Chain, on_step: Callable[[Step], None]) -> Callable[[Step], None]:
+        """Return a function that also reports failures which are ignored."""
+
+        def take(step: Step) -> None:
+            if step.is_ignored and step.error is not None:
+                about = f"{chain.request.state} of {chain.request.id} failed, ignored (failurePolicy: ignore)"
+                self._host.note(f"{step.plugin.type}: {about}: {step.error.reason}")
+            on_step(step)
+
+        return take
+
+
+class ShortHost:
+    """The plugins of the configuration that the options name.
+
+    :param deadline: by then the configuration must have been read.
+    :param note: writes a line about what does not make the wish fail.
+    :param has_own_process: whether this process ends with the wish: it may be forked, and is watched.
+    :param sends_setup: whether the host sends ``setup``, so that a container without one has missed it.
+    :raises ConfigError: if the configuration is not valid.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        deadline: Deadline,
+        note: Callable[[str], None],
+        *,
+        check_owner: bool = True,
+        has_own_process: bool = True,
+        sends_setup: bool = False,
+    ) -> None:
+        deadline.doing = f"it was reading the configuration, {options.conf_dir} or {options.conf_file}"
+        self.note, self.has_own_process, self.sends_setup = note, has_own_process, sends_setup
+        self.is_fault_noted = False
+        self.record_dir = options.record_dir
+        used = in_use.InUse(options.conf_dir, options.conf_file, options.record_dir)
+        invoker = ForkingInvoker if has_own_process else Invoker
+        self.client = Client(
+            in_use.wait(used, deadline.at, note, check_owner=check_owner),
+            invoker(options.bin_dirs, check_owner=check_owner),
+            timeout=options.timeout,
+            failure_policy=options.failure_policy,
+        )
+
+    def reconcile(
+        self,
+        container: Known,
+        wish: str,
+        deadline: Deadline,
+        *,
+        changes: Changes | None = None,
+        if_killed: Callable[[], object] | None = None,
+    ) -> None:
+        """Bring a container to a wish; parameters as for ``Occasion``.
+
+        :raises NRIError: it is not fulfilled.
+        """
+        verdict = reconcile(container, wish, Occasion(self, deadline, changes, if_killed))
+        if verdict.error and deadline.left() == 0:
+            raise NRIError(deadline.passed(verdict.error))
+        if verdict.error:
+            raise NRIError(verdict.error)
