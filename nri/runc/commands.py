@@ -81,6 +81,8 @@ def start(call: Invocation) -> int:
     """
     id_ = call.container_id()
     made = call.made(id_)
+    if made.is_finished:
+        call.real.execute(call.line.words)
     if made.is_unfinished:
         raise NRIError("its plugins' create has not ended; delete the container, and create it again")
     chains = call.chains()

@@ -73,6 +73,8 @@ def _run(name: str, line: CommandLine, real: Real, options: WrapperOptions, *, r
                 return 1
             report.note(options.fault)
             real.execute(line.words)
+        if options.note:
+            report.note(options.note)
         from nri.runc import commands
         from nri.runc.invocation import EndedError, Invocation
 

@@ -6,10 +6,12 @@ another file: an engine hands its own environment down, and in some of them a co
 
 from __future__ import annotations
 
+from nri import files
 from nri.config import host_fields
 from nri.config.entries import DEFAULT_TIMEOUT
 from nri.config.loading import read_options
 from nri.config.validate import SECONDS
+from nri.node import options as node_options
 from nri.places import RUNTIME_OPTIONS_FILE
 from nri.types import fields
 from nri.types.conf import Conf
@@ -57,18 +59,30 @@ class WrapperOptions(
     log_file: str = fields.path(
         "file that errors, and lines that plugins write to stderr, are appended to (mode 0600)", default=""
     )
+    note: ClassVar[str] = ""
+    """That these are the last valid options, since the file is missing; "" if they are those of the file."""
     fault: ClassVar[str] = ""
     """Why the file cannot be used, "" if it can be; then the options that are right are here all the same."""
 
 
 def load(path: str = RUNTIME_OPTIONS_FILE) -> WrapperOptions:
-    """Return the options in a file; the defaults if there is none.
+    """Return the options in a file; without one the last valid ones, or the defaults if there were none.
 
     Nothing is raised, since some commands must work in any case: ``WrapperOptions.fault`` has what is wrong.
     """
     try:
         options, faults = read_options(path, WrapperOptions)
     except FileNotFoundError:
-        return WrapperOptions()
+        recorded = node_options.last(node_options.RUNC, WrapperOptions)
+        if recorded is None:
+            return WrapperOptions()
+        away = "is missing; still using the last valid options; expected {} for the defaults"
+        recorded.__dict__["note"] = f"{path}: {away}"
+        return recorded
     options.__dict__["fault"] = "; ".join(faults)
+    if not faults and node_options.is_nodes(options.record_dir):
+        try:
+            node_options.record(node_options.RUNC, files.read_regular(path, node_options.MAX_OPTIONS)[0])
+        except OSError:
+            pass  # it was removed a moment ago
     return options

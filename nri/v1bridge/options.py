@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import os
 
-from nri import files, trust
+from nri import files
 from nri.config import host_fields
 from nri.config.entries import DEFAULT_TIMEOUT
 from nri.config.validate import SECONDS
-from nri.errors import NRIError, reason_of
-from nri.places import DEFAULT_CONF_DIR, DEFAULT_RECORD_DIR
+from nri.node import options as node_options
+from nri.places import DEFAULT_CONF_DIR
 from nri.types import fields
 from nri.types.conf import Conf
+from nri.v2.api.names import INDEX_VARIABLE, NAME_VARIABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import ClassVar
-
-MAX_OPTIONS = 1024 * 1024
-"""Bytes of recorded options."""
 
 
 class BridgeOptions(
@@ -73,52 +71,45 @@ class BridgeOptions(
     )
 
 
+CONF_DIR = "/etc/nri/conf.d"
+"""Where runtimes look for the options of a plugin that they launch: ``NN-NAME.conf``, or ``NAME.conf``."""
+
+
 def adopt(text: str) -> tuple[BridgeOptions, list[str]]:
     """Return the options in a text that a runtime passes to the bridge that it launches, and what is wrong with them.
 
-    A runtime passes "" for a file that is not there, so that is no answer where there have been options. The last
-    valid ones are recorded, in the default directory of the hosts' record, which does not depend on what is lost, and
-    stay in use; where there are none, the right keys count, with ``BridgeOptions.doubts``.
+    The last valid ones stay in use; where there are none, the right keys count, with ``BridgeOptions.doubts``.
     """
-    path = f"{DEFAULT_RECORD_DIR}/.options"
     options, faults = BridgeOptions.of_text(text)
-    if (
-        not faults
-        and options.record_dir != DEFAULT_RECORD_DIR
-        and not os.path.realpath(options.record_dir).startswith("/run/")
-    ):
+    if not faults and not node_options.is_nodes(options.record_dir):
         return options, []  # a trial's, such as the demonstration's: it is not the node's bridge
-    recorded, recorded_faults = _recorded(path)
-    if not faults and options.conf_dir != DEFAULT_CONF_DIR and not os.path.isdir(options.conf_dir):
-        if recorded is None or recorded_faults:
-            return options, []  # the configuration says that it is not there, and is known when it is
+    recorded = node_options.last(node_options.BRIDGE, BridgeOptions)
+    is_default = options.conf_dir == DEFAULT_CONF_DIR
+    # Without recorded options, the configuration says that its directory is not there, and is known when it is.
+    if not faults and recorded is not None and not is_default and not os.path.isdir(options.conf_dir):
         faults = [f"confDir: {options.conf_dir} does not exist, expected the directory of the configuration"]
     if not text.strip() and recorded is not None:
         faults = ["there are none, where there were some; expected {} for the defaults"]
+    elif not text.strip() and (text or _is_blank_file()):
+        faults = ["the file is empty; expected {} for the defaults"]
+    if not faults and text.strip():
+        wrong = node_options.record(node_options.BRIDGE, text.encode("utf-8", "surrogateescape"))
+        return options, [wrong] if wrong else []
     if not faults:
-        if text.strip():
-            faults = _record(path, text)
-        return options, faults
-    if recorded is not None and not recorded_faults:
+        return options, []
+    if recorded is not None:
         return recorded, [f"{fault}; still using the last valid ones" for fault in faults]
     options.__dict__["doubts"] = tuple([f"the options of the bridge: {fault}" for fault in faults])
     return options, [f"{fault}; no plugin runs before there are valid ones" for fault in faults]
 
 
-def _recorded(path: str) -> tuple[BridgeOptions | None, list[str]]:
-    try:
-        document, status = files.read_regular(path, MAX_OPTIONS)
-        if trust.judge_path(path, status):
-            return None, []
-        return BridgeOptions.of_text(document.decode())
-    except (OSError, ValueError):
-        return None, []
-
-
-def _record(path: str, text: str) -> list[str]:
-    try:
-        trust.make_private(os.path.dirname(path))
-        files.replace(path, text.encode())
-    except (OSError, NRIError, ValueError) as error:
-        return [f"cannot be recorded: {path}: {reason_of(error)}"]
-    return []
+def _is_blank_file() -> bool:
+    """Return whether the file of options is there, and holds nothing: a runtime passes "" for none, too."""
+    name, index = os.environ.get(NAME_VARIABLE, ""), os.environ.get(INDEX_VARIABLE, "")
+    for path in (f"{CONF_DIR}/{index}-{name}.conf", f"{CONF_DIR}/{name}.conf"):
+        try:
+            document, _ = files.read_regular(path, node_options.MAX_OPTIONS)
+        except OSError:
+            continue
+        return not document.strip()
+    return False

@@ -218,3 +218,25 @@ def test_listen_pid_of_another_process_is_left_alone(runtime: NriRunc) -> None:
     environment: dict[str, Any] = {**runtime.environment, "LISTEN_PID": "1"}
     assert runtime.run(*CREATE, cwd=runtime.host.root, env=environment).returncode == 0
     assert all(call["environment"]["LISTEN_PID"] == "1" for call in runtime.calls())
+
+
+# Options that are away
+
+
+def test_options_that_are_away_are_still_in_use(runtime: NriRunc) -> None:
+    """The record of a node is where no option says; a trial's options are not the node's."""
+    code = f"from nri import places\nplaces.DEFAULT_RECORD_DIR = {str(runtime.host.root / 'record')!r}\n"
+    runtime.keep()
+    runtime.exists(status="created")
+    root = runtime.host.root
+    assert runtime.run(*CREATE, cwd=root, code=code).returncode == 0
+    states = runtime.states()
+    assert states == ["setup", "create"]
+    assert runtime.run("delete", "web", cwd=root, code=code).returncode == 0
+    (runtime.real.parent / "state").unlink()
+    runtime.options.unlink()
+    runtime.exists(status="created")
+    away = runtime.run("--root", str(root), *CREATE, cwd=root, code=code)
+    assert away.returncode == 0
+    assert "runtime.json: is missing; still using the last valid options" in away.stderr
+    assert runtime.states() == [*states, "delete", "setup", "create"]

@@ -29,6 +29,8 @@ places.DEFAULT_RECORD_DIR = os.path.abspath("v1bridge.record")
 from nri.v1bridge import log
 log.SYSLOG = "/nonexistent"
 log.DIRECTORY = os.path.abspath("var-log")
+from nri.v1bridge import options
+options.CONF_DIR = os.path.abspath("conf.d")
 from nri.client import standing
 standing.COMPILED = b""
 from nri.cli.bridge_entry import main

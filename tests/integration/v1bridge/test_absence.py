@@ -272,6 +272,22 @@ def test_wrong_options_without_valid_ones_are_no_configuration(host: Host, bridg
     end(bridge, runtime)
 
 
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_an_empty_file_of_options_is_no_answer_at_the_very_first_start(
+    host: Host, bridge: BridgeProcess, text: str
+) -> None:
+    """Runtimes pass "" for a file that is not there, too: it is looked at."""
+    (host.root / "conf.d").mkdir()
+    (host.root / "conf.d/10-v1bridge.conf").write_text(" \n")
+    runtime = launched(bridge, text)
+    start(runtime, "one")
+    sock = str(host.root / "v1bridge.sock")
+    assert wait_until(lambda: status(sock)["without"]["containers"] == 2)
+    verdict = judge(status(sock))
+    assert (verdict.code, "the options of the bridge: the file is empty" in verdict.line) == (1, True)
+    end(bridge, runtime)
+
+
 def test_outside_bridge_whose_directory_does_not_exist_knows_no_configuration(
     host: Host, bridge: BridgeProcess
 ) -> None:
