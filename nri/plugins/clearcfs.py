@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from nri.types.v1 import Request, Result
 
 
+DEFAULT_PERIOD = 100_000
+"""Microseconds of a period of the kernel, where none was given."""
+
+
 class ClearCFSConf(shared.SharedConf):
     """The plugin conf of ``clearcfs``."""
 
@@ -111,15 +115,16 @@ def _carry_on(request: Request, metadata: dict[str, str]) -> None:
 def _give_back(request: Request, conf: ClearCFSConf, metadata: dict[str, str]) -> None:
     """Restore the quotas that an earlier result has cleared, where there is none still, the pod's first.
 
-    The container's is what the runtime wants now, if the request says so.
+    The container's is what the runtime wants now, if the request says so: one without a quota says nothing of it.
     """
     from nri.cgroups import GoneError, Quota
 
     before, cpu = dict(shared.previous(request)), shared.cpu_resources(request)
     if not {"quota", "podQuota"} & before.keys():
         return
-    if cpu and not request.is_sandbox:
-        before["quota"] = f"{cpu.get('quota')}/{cpu.get('period')}"
+    if isinstance(cpu.get("quota"), int) and not request.is_sandbox:
+        period = cpu.get("period") or before.get("quota", "").partition("/")[2] or DEFAULT_PERIOD
+        before["quota"] = f"{cpu['quota']}/{period}"
     cgroup = shared.cgroup(request, conf)
     try:
         pod = None if _is_for_another(request, conf) and not request.release else cgroup.parent()

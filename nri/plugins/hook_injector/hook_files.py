@@ -104,42 +104,70 @@ def read_dirs(dirs: Sequence[str], optional: Sequence[str] = (), run: str = "") 
         paths |= in_it
         listed += in_it.values()
     if run:
-        _refuse_missing(listed, f"{run}/nri/hook-injector", " ".join(dirs))
+        _refuse_missing(listed, f"{run}/nri/hook-injector", dirs)
     ordered = sorted(paths, key=lambda name: (name.lower(), name))
     return [(paths[name], read_file(paths[name])) for name in ordered]
 
 
-def _refuse_missing(listed: list[str], directory: str, dirs: str) -> None:
-    """Refuse while a file is missing that was there a moment ago: it is being replaced, or a mount is away.
+def _refuse_missing(listed: list[str], directory: str, dirs: Sequence[str]) -> None:
+    """Refuse while a file is missing that was there: it is being replaced, a mount is away, or it was removed.
+
+    It counts as removed when it was missing for ``MISSING_FOR``, and its directory still has another one. The last
+    one of a directory is never removed by absence: "no hooks" is said, by another list of directories.
 
     :param directory: that of the record of the files that were there, each with when it was missed first.
     """
     from binascii import crc32
 
-    record = f"{directory}/{crc32(os.fsencode(dirs)):08x}.json"
-    try:
-        value: Any = gojson.loads(read_regular(record, MAX_FILE)[0])
-        known = {os.fsdecode(path.encode("latin-1")): noted for path, noted in value.items()}
-        missed = {path: float(noted or 0) for path, noted in known.items()}
-    except (OSError, DecodeError, AttributeError, TypeError, ValueError):
-        known = missed = {}
+    record = f"{directory}/{crc32(os.fsencode(' '.join(dirs))):08x}.json"
+    known = _recorded(record)
     now = time.clock_gettime(time.CLOCK_BOOTTIME)
+    left = {os.path.dirname(path) for path in listed}
     files: dict[str, float | None] = dict.fromkeys(listed)
-    for path, noted in missed.items():
-        since = noted if 0 < noted <= now else now
-        if path not in files and now - since < MISSING_FOR:
+    for path, noted in known.items():
+        if path in files or os.path.dirname(path) not in dirs:
+            continue
+        # A time of a clock that has not come so far is of before the boot.
+        since = noted if noted is not None and 0 < noted <= now else now
+        if os.path.dirname(path) not in left or now - since < MISSING_FOR:
             files[path] = since
     if files != known:
-        try:
-            trust.make_private(directory)
-            shown = {os.fsencode(path).decode("latin-1"): noted for path, noted in files.items()}
-            replace(record, gojson.dumps(shown))
-        except (OSError, NRIError):
-            pass  # it is not remembered
+        _write_record(record, directory, files)
     for path, missing in files.items():
-        if missing is not None:
-            away = "was there, and is missing for a moment: it is being replaced, or was removed; try again"
-            raise NRIError(f"{escape(shorten(path, 200))}: {away}")
+        if missing is None:
+            continue
+        wrong = "was there, and no other is left in its directory: expected it, or other dirs in the conf"
+        if os.path.dirname(path) in left:
+            wrong = "was there, and is missing for a moment: it is being replaced, or was removed; try again"
+        raise NRIError(f"{escape(shorten(path, 200))}: {wrong}")
+
+
+_NOTED = number(0, 2**53)
+
+
+def _recorded(record: str) -> dict[str, float | None]:
+    """Return the files that were there, without what is damaged: each with when it was missed first, or None."""
+    try:
+        value: Any = gojson.loads(read_regular(record, MAX_FILE)[0])
+    except (OSError, DecodeError):
+        return {}
+    known: dict[str, float | None] = {}
+    for path, noted in value.items() if isinstance(value, dict) else ():
+        try:
+            name = os.fsdecode(path.encode("latin-1"))
+        except UnicodeEncodeError:
+            continue
+        known[name] = noted if _NOTED.accepts(noted) else None
+    return known
+
+
+def _write_record(record: str, directory: str, files: dict[str, float | None]) -> None:
+    try:
+        trust.make_private(directory)
+        shown = {os.fsencode(path).decode("latin-1"): noted for path, noted in files.items()}
+        replace(record, gojson.dumps(shown))
+    except (OSError, NRIError):
+        pass  # it is not remembered
 
 
 def read_file(path: str) -> HookFile:

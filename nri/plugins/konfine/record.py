@@ -22,7 +22,7 @@ from nri.cgroups.paths import is_pod, is_pods
 from nri.cgroups.topology import Topology, online_cpus
 from nri.errors import NRIError
 from nri.types import DecodeError, gojson
-from nri.types.table import ANYTHING, FLAG, Key, Map, Rule, Table, array, either, number, text, words
+from nri.types.table import ANYTHING, FLAG, Key, Map, Rule, array, either, number, open_table, text, words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ class Record:
         self.conf: dict[str, Any] = {"reserved": "", "fixed": {}}
         self.topology: Topology
         self.rebuilt = ""
+        self._unknown: dict[str, Any] = {}  # keys of a newer build
         self._lock, self._read = -1, b""
         self._rules = _rules()
 
@@ -140,9 +141,11 @@ class Record:
             elif self._rules["document"].accepts(value):
                 self.containers, self.pools, self.conf = value["containers"], value["pools"], value["conf"]
                 self.rebuilt = value.get("incomplete", "")
+                self._unknown = {key: item for key, item in value.items() if key not in self._rules["document"].keys}
             else:
                 from nri.types.table_explained import refusal
 
+                self._keep_right(value)
                 raise refusal(self._rules["document"], value, FILE)
         except FileNotFoundError:
             self.rebuilt = "there was none"
@@ -156,6 +159,18 @@ class Record:
                 raise ValueError
         except ValueError:
             self.topology = Topology.read(self._sys)
+
+    def _keep_right(self, value: Any) -> None:
+        """Take what is right of a damaged document: the rest is made again of the cgroups."""
+        if not isinstance(value, dict):
+            return
+        containers, pools = value.get("containers"), value.get("pools")
+        if isinstance(containers, dict):
+            is_entry = self._rules["entry"].accepts
+            self.containers = {key: entry for key, entry in containers.items() if is_entry(entry)}
+        if isinstance(pools, dict):
+            is_cpus = self._rules["cpus"].accepts
+            self.pools = {name: cpus for name, cpus in pools.items() if is_cpus(cpus)}
 
     def rebuild(self, mount: Mount, top: str) -> None:
         """Make the entries of all cgroups that have none.
@@ -266,7 +281,7 @@ class Record:
 
         :raises NRIError: it cannot be written.
         """
-        value = {"boot": _boot(), "topology": self.topology.to_value(), "conf": self.conf}
+        value = {**self._unknown, "boot": _boot(), "topology": self.topology.to_value(), "conf": self.conf}
         if self.rebuilt:
             value["incomplete"] = self.rebuilt
         document = gojson.dumps(value | {"containers": self.containers, "pools": self.pools})
@@ -285,7 +300,7 @@ def now() -> int:
     return round(time.clock_gettime(time.CLOCK_BOOTTIME))
 
 
-def _rules() -> dict[str, Rule]:
+def _rules() -> dict[str, Any]:
     """Return the rules for the file, for a note, and for a CPU list, each of which is parsed once."""
     verdicts: dict[str, bool] = {"": True}
 
@@ -303,7 +318,8 @@ def _rules() -> dict[str, Rule]:
     some = Rule(str, lambda value: value != "" and is_cpus(value), "a CPU list that is not empty", {})
     cgroup = Rule(str, _is_path, "the path of a cgroup", {})
     least, count = number(0, 2**53), number(0, 2**53, whole=True)
-    of_any = [Key(name, rule, required=True) for name, rule in (("id", text()), ("name", text()), ("cgroup", cgroup))]
+    of_all = (("id", text()), ("name", text()), ("cgroup", cgroup))
+    of_any = [Key(name, rule, required=True) for name, rule in of_all]
     of_any += [
         Key("pod", text()),
         Key("within", cpus, required=True),
@@ -314,9 +330,11 @@ def _rules() -> dict[str, Rule]:
     of_any += [*[Key(name, FLAG) for name in ("untold", "sandbox")], Key("subgroup", text(0, 255))]
     of_single = [Key("shown", some), Key("counted", some), Key("plus", FLAG), Key("ended", FLAG)]
     entry = either(
-        Table(Key("kind", words("shared"), required=True), Key("cpus", text(0, 0), required=True), *of_any),
-        Table(Key("kind", words("exclusive"), required=True), Key("cpus", some, required=True), *of_any, *of_single),
-        Table(
+        open_table(Key("kind", words("shared"), required=True), Key("cpus", text(0, 0), required=True), *of_any),
+        open_table(
+            Key("kind", words("exclusive"), required=True), Key("cpus", some, required=True), *of_any, *of_single
+        ),
+        open_table(
             *(Key("kind", words("pool"), required=True), Key("cpus", text(0, 0), required=True), *of_any),
             Key("pool", text(1), required=True),
         ),
@@ -324,13 +342,14 @@ def _rules() -> dict[str, Rule]:
     )
     pool = either(cpus, Rule(type(None), lambda value: value is None, "null", {}), expected="the CPUs of its pool")
     keys = [("boot", text()), ("topology", ANYTHING), ("containers", Map(entry, text(1)))]
-    of_conf = Table(Key("reserved", cpus, required=True), Key("fixed", Map(cpus, text(1)), required=True))
+    of_conf = open_table(Key("reserved", cpus, required=True), Key("fixed", Map(cpus, text(1)), required=True))
     keys += [("pools", Map(cpus, text(1))), ("conf", of_conf)]
     of_note = [("key", text(1)), ("record", text()), ("entry", entry), ("pool", pool)]
     return {
+        "entry": entry,
         "cpus": cpus,
-        "document": Table(*[Key(name, rule, required=True) for name, rule in keys], Key("incomplete", text())),
-        "note": Table(*[Key(name, rule, required=True) for name, rule in of_note]),
+        "document": open_table(*[Key(name, rule, required=True) for name, rule in keys], Key("incomplete", text())),
+        "note": open_table(*[Key(name, rule, required=True) for name, rule in of_note]),
     }
 
 

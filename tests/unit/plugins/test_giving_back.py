@@ -61,6 +61,29 @@ def test_released_container_gets_its_quotas_again(cleared: tuple[PluginNode, Res
     assert quotas(node) == (["50000 100000", "200000 50000"] if node.tree.kind == "v2" else ["50000", "200000"])
 
 
+def test_cpu_resources_without_a_quota_say_nothing_of_it(cleared: tuple[PluginNode, Result]) -> None:
+    node, last = cleared
+    resources = {"cpu": {"shares": 512}}
+    done = release(node, last, {"pod": True}, annotations=LS, resources=resources).metadata
+    assert done["restored"] == "50000/100000"
+
+
+@pytest.mark.parametrize(
+    ("cpu", "expected"),
+    [
+        ({"quota": 20_000}, "20000/100000"),
+        ({"quota": 20_000, "period": 50_000}, "20000/50000"),
+        ({"quota": -1}, None),
+    ],
+)
+def test_the_quota_that_the_runtime_wants_now_counts(
+    cleared: tuple[PluginNode, Result], cpu: dict[str, int], expected: str | None
+) -> None:
+    node, last = cleared
+    done = release(node, last, {"pod": True}, annotations=LS, resources={"cpu": cpu}).metadata
+    assert done.get("restored") == expected
+
+
 def test_class_that_is_not_of_the_conf_any_more_gets_its_quota_again(cleared: tuple[PluginNode, Result]) -> None:
     node, last = cleared
     done = again(node, last, {"classes": ["db"]}, late=True, annotations=LS).metadata

@@ -272,15 +272,11 @@ def back(hooks: Hooks, what: Path) -> None:
     (hooks.usr.parent / "away").rename(what)
 
 
-@pytest.mark.parametrize("what", ["a file", "the last file"])
-def test_file_that_is_away_for_a_moment_refuses_the_container(
-    hooks: Hooks, monkeypatch: pytest.MonkeyPatch, what: str
-) -> None:
+def test_file_that_is_away_for_a_moment_refuses_the_container(hooks: Hooks, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(time, "clock_gettime", lambda _clock: now[0])
     path = hooks.write("a.json")
-    if what == "a file":
-        hooks.write("b.json")
+    hooks.write("b.json")
     every = hooks.injected()
     for _ in range(2):
         away(hooks, path)
@@ -294,6 +290,28 @@ def test_file_that_is_away_for_a_moment_refuses_the_container(
     assert hooks.error().startswith(f"{path}: was there")
     now[0] += 2.0
     assert hooks.injected() == every[1:]
+
+
+@pytest.mark.parametrize("what", ["the last file", "its directory"])
+def test_the_last_hook_is_not_removed_by_absence(hooks: Hooks, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    now = [100.0]
+    monkeypatch.setattr(time, "clock_gettime", lambda _clock: now[0])
+    path = hooks.write("a.json")
+    every = hooks.injected()
+    if what == "the last file":
+        away(hooks, path)
+    else:
+        away(hooks, hooks.usr)
+        hooks.usr.mkdir()
+    for seconds in (0.02, 5.0, 1e6):
+        now[0] += seconds
+        assert hooks.error().startswith(f"{path}: was there, and no other is left in its directory")
+    if what == "its directory":
+        hooks.usr.rmdir()
+        back(hooks, hooks.usr)
+    else:
+        back(hooks, path)
+    assert hooks.injected() == every
 
 
 def test_directory_that_conf_names_must_exist(hooks: Hooks) -> None:
@@ -310,13 +328,24 @@ def test_directories_of_a_distribution_need_not_exist(tmp_path: Path, monkeypatc
     assert read_dirs([directory], [directory]) == []
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"a": "x"}', "\xff", '{"a": null}'])
-def test_damaged_record_of_hook_files_refuses_nothing_for_long(hooks: Hooks, content: str) -> None:
+@pytest.mark.parametrize(
+    "content",
+    ["", "[]", '{"a": "x"}', "\xff", '{"a": null}', '{"a": 1e999}', f'{{"a": {10**400}}}', r'{"\u1234": 1}'],
+)
+def test_damaged_record_of_hook_files_refuses_nothing(hooks: Hooks, content: str) -> None:
     hooks.write("a.json")
     hooks.injected()
     (record,) = Path(hooks.runtime_data, "nri/hook-injector").iterdir()
     record.write_bytes(content.encode("latin-1"))
-    if content == '{"a": null}':
-        assert hooks.error().startswith("a: was there")
-    else:
-        assert hooks.injected() == ["a.json"]
+    assert hooks.injected() == ["a.json"]
+
+
+@pytest.mark.parametrize("noted", ["null", "-1", "1e300", str(10**400), '"x"'])
+def test_a_damaged_time_in_the_record_costs_only_itself(hooks: Hooks, noted: str) -> None:
+    path = hooks.write("a.json")
+    hooks.write("b.json")
+    hooks.injected()
+    (record,) = Path(hooks.runtime_data, "nri/hook-injector").iterdir()
+    record.write_text(f'{{"{path}": {noted}, "{hooks.usr}/b.json": null}}')
+    path.unlink()
+    assert hooks.error().startswith(f"{path}: was there, and is missing for a moment")
