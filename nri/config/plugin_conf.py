@@ -17,7 +17,7 @@ from nri.types.table_explained import nearest, path_text
 from nri.types.v1 import STATES, State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from nri.config import PluginEntry
 
@@ -34,7 +34,15 @@ def check_conf(plugin: PluginEntry, schema: Any) -> tuple[Fault, ...]:
 
     A missing conf (None) is valid if the schema accepts null or an empty object.
     """
-    findings = [(("conf", *path), message, at_key) for path, message, at_key in _findings(schema, plugin.conf)]
+    return faults_in_conf(plugin, _findings(schema, plugin.conf))
+
+
+def faults_in_conf(plugin: PluginEntry, found: Iterable[tuple[Sequence[str | int], str, bool]]) -> tuple[Fault, ...]:
+    """Return faults that the plugin itself finds in an entry's conf, with their positions in the file of the entry.
+
+    :param found: the path in the conf, the message, and whether the key is wrong, of each.
+    """
+    findings: list[Finding] = [(("conf", *path), message, at_key) for path, message, at_key in found]
     return tuple(sorted(_faults(plugin, findings), key=lambda fault: (fault.line, fault.column)))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +9,12 @@ from nri.client import Invoker, PluginError
 from nri.client.resident import try_resident
 from nri.client.unstartable import NOT_RUN, WINDOWS, explain, has_windows_ends
 from nri.config import ConfigError, Fault, load
-from nri.config.diagnostics import SourcePositions
+from nri.config.conf_verdict import conf_verdict
 from nri.config.entries import PluginEntry
 from nri.config.plugin_conf import check_conf, fault_at, openness_note, unlisted_states
 from nri.config.when import SKIP
 from nri.doctor import engines
 from nri.doctor.node import Node
-from nri.errors import NRIError
-from nri.files import read_regular
 from nri.process.conversation import Output, launch
 from nri.types import DecodeError, gojson
 from nri.types.v1 import CHECK, Request, State
@@ -28,9 +25,6 @@ if TYPE_CHECKING:
 ANSWER_WITHIN = 10.0
 """Seconds that a plugin has for each answer."""
 
-
-HOOK_INJECTOR, KONFINE = "hook-injector", "konfine"
-"""The plugin whose hook files are looked at as well, and the one whose CPUs are."""
 
 TRACEBACK = "Traceback (most recent call last):"
 """The first line that Python writes for an exception."""
@@ -103,54 +97,32 @@ class Checked:
         elif note := unlisted_states(plugin, states, create_suffices=about.get("createSuffices") is True):
             self.notes.append(note)
         schema, _ = self._ask(self.binary, "schema", [])
-        if schema is True:
+        self._check_conf(self.binary, schema, is_quiet=isinstance(states, list) and bool(states))
+        if self.conf == "right" and (note := openness_note(plugin, schema)):
+            self.notes.append(note)
+
+    def _check_conf(self, binary: str, schema: object, *, is_quiet: bool) -> None:
+        """Have the plugin judge its conf; one that cannot is judged by its schema.
+
+        :param is_quiet: it names the states that it acts on, so it does not act on a harmless one.
+        """
+        answer, _ = self._ask(binary, "check", [], gojson.dumps(self.plugin.conf))
+        verdict = conf_verdict(answer)
+        if verdict is not None:
+            self.notes += verdict.notes
+            wrong = verdict.faults(self.plugin)
+        elif schema is True:
             self.conf = "any"
             return
-        wrong = check_conf(plugin, schema)
-        if not wrong and isinstance(states, list) and states:  # it acts on none else, and so it does not act on this
-            result, _ = self._ask(self.binary, "invoke", [])
-            if isinstance(result, dict) and result.get("error"):  # no schema has all of its rules
-                refusal = f"{plugin.type} refuses it: {gojson.shorten(str(result['error']), 300)}"
-                wrong = (fault_at(plugin, "conf", refusal),)
+        else:
+            wrong = check_conf(self.plugin, schema)
+            if not wrong and is_quiet:  # no schema has all of its rules
+                result, _ = self._ask(binary, "invoke", [])
+                if isinstance(result, dict) and result.get("error"):
+                    refusal = f"{self.plugin.type} refuses it: {gojson.shorten(str(result['error']), 300)}"
+                    wrong = (fault_at(self.plugin, "conf", refusal),)
         self.faults += wrong
         self.conf = "wrong" if wrong else "right"
-        if not wrong and (note := openness_note(plugin, schema)):
-            self.notes.append(note)
-        if not wrong and plugin.type == HOOK_INJECTOR:
-            self._check_hooks()
-        if not wrong and plugin.type == KONFINE:
-            self._check_cpus()
-
-    def _check_cpus(self) -> None:
-        """Look for CPUs that the machine lacks: nothing is kept there."""
-        from nri.cgroups import CgroupError, render_cpus
-        from nri.cgroups.topology import online_cpus
-        from nri.plugins.konfine import KonfineConf, absent
-
-        conf = KonfineConf.from_value(self.plugin.conf)
-        with contextlib.suppress(CgroupError):  # no sysfs
-            online = online_cpus(conf.sys)
-            if missing := absent(conf, online):
-                names = f"conf names CPUs {render_cpus(missing)}, which are not online: this machine has"
-                self.notes.append(f"{KONFINE}: {names} {render_cpus(online)}")
-
-    def _check_hooks(self) -> None:
-        """Look at the files of hooks: one that is wrong refuses every container."""
-        from nri.plugins.hook_injector import DIRS, HookInjectorConf
-        from nri.plugins.hook_injector.hook_files import MAX_FILE, PatternError, Subject, is_met, read_dirs
-
-        try:
-            files = read_dirs(HookInjectorConf.from_value(self.plugin.conf).dirs, DIRS)
-        except NRIError as error:
-            self._fault(str(error))
-            return
-        for path, hook in files:
-            try:
-                is_met(hook["when"], Subject(None))
-            except PatternError as error:
-                positions = SourcePositions(read_regular(path, MAX_FILE)[0].decode(errors="replace"))
-                line, column = positions.key(error.path) if error.is_key else positions.value(error.path)
-                self._fault(f"{path}:{line}:{column}: {error}")
 
     def _about(self, binary: str) -> dict[str, Any] | None:
         """Return the plugin's answer to 'version'; None if it has none.
@@ -182,14 +154,18 @@ class Checked:
     def _fault(self, message: str) -> None:
         self.faults += (fault_at(self.plugin, "type", message),)
 
-    def _ask(self, binary: str, verb: str, stderr: list[str]) -> tuple[object, Output | None]:
+    def _ask(
+        self, binary: str, verb: str, stderr: list[str], stdin: bytes | None = None
+    ) -> tuple[object, Output | None]:
         """Run ``TYPE VERB``; return the JSON that it wrote (or None), and its output. Add its lines to ``stderr``.
 
         The output is None, and there is a fault, if it cannot be started or has to be killed.
         """
-        until, request = time.monotonic() + ANSWER_WITHIN, _HARMLESS.replace(conf=self.plugin.conf).to_json()
+        until = time.monotonic() + ANSWER_WITHIN
+        if stdin is None:
+            stdin = _HARMLESS.replace(conf=self.plugin.conf).to_json()
         try:
-            ran = launch(binary, [self.plugin.type, verb], request, until, log=stderr.append)
+            ran = launch(binary, [self.plugin.type, verb], stdin, until, log=stderr.append)
         except OSError as error:
             self._fault(explain(binary, error))
             return None, None

@@ -5,7 +5,7 @@ the set in use is recorded, and each host (the bridge, ``nri hook``, ``nri-runc`
 
 | the files are | then |
 | --- | --- |
-| valid, and none in use is missing | they are in use from now on |
+| valid, and none in use is missing | they are in use from now on, if each plugin accepts its conf |
 | valid, and some in use are missing | the set in use stays for ``MISSING_FOR``; then these count as removed, if |
 | | the directory has not changed meanwhile, so that they were away throughout |
 | valid, and the link to one in use leads nowhere | the set in use stays |
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from nri.node.acceptance import Acceptance
+
     Documents = dict[str, bytes]
 
 MISSING_FOR = 2.0
@@ -50,6 +52,7 @@ class InUse:
 
     :param record_dir: the directory of the record; "" for none, so that only this object remembers.
     :param writes: False for a tool, which reads the record and changes nothing.
+    :param acceptance: asks the plugins whether they accept their confs; None for a tool.
     :ivar config: the configuration in use; None if there has been no valid one.
     :ivar documents: the content of each of its files, by path.
     :ivar since: when it was accepted, in seconds since 1970; None if nothing was.
@@ -59,7 +62,15 @@ class InUse:
     :ivar fault: why the record cannot be used, "" if it can be.
     """
 
-    def __init__(self, conf_dir: str, conf_file: str, record_dir: str = "", *, writes: bool = True) -> None:
+    def __init__(
+        self,
+        conf_dir: str,
+        conf_file: str,
+        record_dir: str = "",
+        *,
+        writes: bool = True,
+        acceptance: Acceptance | None = None,
+    ) -> None:
         self.config: ConfigList | None = None
         self.documents: Documents = {}
         self.since: float | None = None
@@ -67,7 +78,7 @@ class InUse:
         self.missing: dict[str, float] = {}
         self.is_waiting = False
         self.fault = ""
-        self._writes = writes
+        self._writes, self._acceptance = writes, acceptance
         self._directory: object = None  # its metadata when files were missing: it changes when one is there again
         self._is_checked = True  # whether the owners of the files in use were checked
         self._conf_dir, self._conf_file = conf_dir, conf_file
@@ -89,7 +100,8 @@ class InUse:
             self._load(check_owner=check_owner)
         read = read_settled(self._conf_dir, self._conf_file, check_owner=check_owner, last=self._read)
         judged, self._judged, self._read = self._judged, None, read
-        if self.is_waiting or judged is None or judged[1] != check_owner or not read.is_as(judged[0]):
+        is_other = judged is None or judged[1] != check_owner or not read.is_as(judged[0])
+        if is_other or self.is_waiting or (self._acceptance is not None and self._acceptance.is_changed()):
             self._judge(read, check_owner=check_owner)
         self._judged = read, check_owner
 
@@ -138,8 +150,18 @@ class InUse:
         elif not read.documents and self.config is None and self.fault:
             reason = f"there are no files, and the record of those in use cannot be used: {self.fault}"
             self._stay({}, ConfigError([Fault(file=self._conf_dir, message=reason)]))
+        elif refusal := self._refusal(config, read):
+            self._stay({}, refusal)
         else:
             self._accept(config, read.documents, is_checked=check_owner)
+
+    def _refusal(self, config: ConfigList, read: Read) -> ConfigError | None:
+        """Return what plugins find wrong with their confs, where another set can stay in use; None for nothing."""
+        used = self.config
+        if self._acceptance is None or used is None or self._is_accepted_elsewhere(read):
+            return None
+        faults = self._acceptance.faults(config, used)
+        return ConfigError(faults) if faults else None
 
     def _gone(self, documents: Documents) -> list[str]:
         """Return the files in use that are not there, nor under a new name; the single one gives way to others."""

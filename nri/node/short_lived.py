@@ -10,6 +10,7 @@ from nri.client.forking import ForkingInvoker
 from nri.client.invoker import Invoker
 from nri.errors import NRIError, reason_of
 from nri.node import in_use
+from nri.node.acceptance import Acceptance
 from nri.node.reconcile import reconcile
 from nri.node.record import Facts, read_facts, write_facts
 from nri.process import watchdog
@@ -194,7 +195,8 @@ class ShortHost:
         self.note, self.has_own_process, self.sends_setup = note, has_own_process, sends_setup
         self.is_fault_noted = False
         self.record_dir = options.record_dir
-        used = in_use.InUse(options.conf_dir, options.conf_file, options.record_dir)
+        acceptance = Acceptance(options.bin_dirs, check_owner=check_owner)
+        used = in_use.InUse(options.conf_dir, options.conf_file, options.record_dir, acceptance=acceptance)
         invoker = ForkingInvoker if has_own_process else Invoker
         self.client = Client(
             in_use.wait(used, deadline.at, note, check_owner=check_owner),

@@ -6,6 +6,7 @@ from nri.errors import NRIError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from nri.types.conf import Conf
@@ -74,3 +75,16 @@ class Plugin:
         ``nri.errors.NRIError`` only the message is reported. A ``Refusal`` makes it a refusal.
         """
         raise NRIError(f"class {type(self).__name__} {NO_INVOKE}")
+
+    def faults(self, conf: Any) -> Iterable[dict[str, Any]]:
+        """Return what is wrong on this machine, for ``TYPE check`` and ``nri check``.
+
+        :param conf: an object of ``conf_class``, which is right as far as that tells.
+        :returns: for each fault an object with ``message``, one line; for one in a file of JSON also ``file``, its
+            path, ``path``, the keys and indices that lead there, and ``atKey``, whether the key is wrong.
+        """
+        return ()
+
+    def notes(self, conf: Any) -> Iterable[str]:
+        """Return what an operator should know of the conf on this machine, one line each, as for ``faults``."""
+        return ()

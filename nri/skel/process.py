@@ -105,6 +105,8 @@ def _run(
         return 2
     if verb in ABOUT:
         return _write(plugin, ABOUT[verb](plugin).encode(), stdout, stderr)
+    if verb == "check":
+        return _check(plugin, stdin, stdout, stderr)
     try:
         document = _read(stdin)
         if len(document) > MAX_REQUEST:
@@ -121,6 +123,37 @@ def _run(
     except EncodeError as error:
         answer = _failure(plugin, request, f"its result: {error}").to_json()
     return _write(plugin, answer + b"\n", stdout, stderr)
+
+
+def _check(plugin: Plugin, stdin: Any, stdout: Any, stderr: Any) -> int:
+    """Write the verdict on the conf on stdin: what is wrong with it, and what an operator should know."""
+    try:
+        document = _read(stdin)
+        conf = gojson.loads(document) if document.strip() else None
+    except (DecodeError, OSError) as error:
+        _say(stderr, f"{plugin.type}: the conf on stdin: {error}; expected JSON")
+        return 1
+    verdict = {"type": plugin.type, "checks": plugin.conf_class is not None, "faults": [], "notes": []}
+    if plugin.conf_class is not None:
+        verdict |= _judged(plugin, plugin.conf_class, conf)
+    return _write(plugin, gojson.dumps(verdict) + b"\n", stdout, stderr)
+
+
+def _judged(plugin: Plugin, conf_class: Any, conf: Any) -> dict[str, Any]:
+    """Return the faults and notes of a conf: ``path`` (keys and indices), ``message``, and ``atKey``."""
+    from itertools import islice
+
+    from nri.types.conf import MAX_FAULTS
+    from nri.types.table_explained import faults
+
+    found = [*islice(faults(conf_class.table, {} if conf is None else conf), MAX_FAULTS)]
+    if found:
+        return {"faults": [{"path": path, "message": wrong, "atKey": at_key} for path, wrong, at_key in found]}
+    try:
+        read = conf_class.from_value(conf)
+        return {"faults": [*plugin.faults(read)], "notes": [*plugin.notes(read)]}
+    except NRIError as error:
+        return {"faults": [{"path": [], "message": str(error), "atKey": False}]}
 
 
 def _invoke(plugin: Plugin, request: Request, verb: str, stderr: Any, unexpected: list[BaseException]) -> Result:
@@ -250,6 +283,7 @@ def _help(plugin: Plugin) -> str:
         f"usage: {plugin.type} invoke     read one request on stdin, write one result on stdout",
         f"       {plugin.type} version    its version and that of the contract, as JSON",
         f"       {plugin.type} schema     the JSON Schema of its conf",
+        f"       {plugin.type} check      read a conf on stdin, write what is wrong with it, as JSON",
     ]
     from nri.skel.conf_help import lines_of
 

@@ -20,6 +20,7 @@ from nri.client.resident import Residents
 from nri.config.entries import ConfigList
 from nri.errors import NRIError, bounded, escape
 from nri.files import identity
+from nri.node.acceptance import Acceptance
 from nri.node.compare import CREATE, Wanted, compare
 from nri.node.reconcile import LATE, STARTED, Verdict, missed_setup, reconcile
 from nri.node.record import FAILED, REAPPLY, RELEASE
@@ -121,8 +122,8 @@ class Chains:
         event_log: EventLog,
     ) -> None:
         self.options = options
-        self.configuration = Configuration(options.conf_dir, options.conf_file, options.record_dir)
         self._given, self._counts, self._subreaper = invoker, counts, subreaper
+        self.configuration = self._configuration(options)
         self.residents = Residents(options.bin_dirs, check_owner=options.check_owner)
         self._used: tuple[ConfigList, BridgeOptions] | None = None  # with which the residents were chosen
         self._sandboxes = ConfigList()  # the entries that containerd 2.x does not run itself for sandboxes
@@ -146,13 +147,18 @@ class Chains:
     def use(self, options: BridgeOptions) -> None:
         """Replace the options."""
         before, self.options = self.options, options
-        # With the same paths the configuration stays: a runtime configures the bridge after each restart.
-        paths = options.conf_dir, options.conf_file, options.record_dir
-        if (*paths, options.doubts) != (before.conf_dir, before.conf_file, before.record_dir, before.doubts):
-            self.configuration = Configuration(*paths, options.doubts)
+        # With the same places the configuration stays: a runtime configures the bridge after each restart.
+        if _places(options) != _places(before):
+            self.configuration = self._configuration(options)
         if (options.bin_dirs, options.check_owner) != (before.bin_dirs, before.check_owner):
             self.residents.close()
             self.residents = Residents(options.bin_dirs, check_owner=options.check_owner)
+
+    def _configuration(self, options: BridgeOptions) -> Configuration:
+        acceptance = None
+        if self._given is None:
+            acceptance = Acceptance(options.bin_dirs, check_owner=options.check_owner)
+        return Configuration(options.conf_dir, options.conf_file, options.record_dir, options.doubts, acceptance)
 
     def configure(self, *, runtime_runs_pods: bool, refuses_starts: bool, within: float) -> None:
         """Prepare for a connection with the options.
@@ -537,6 +543,12 @@ class Chains:
 def _shown(error: str) -> str:
     """Return an error as the runtime shows it."""
     return bounded(escape(f"nri v0.1: {error}"), MAX_ERROR)
+
+
+def _places(options: BridgeOptions) -> tuple[object, ...]:
+    """Return what a configuration is made with."""
+    paths = options.conf_dir, options.conf_file, options.record_dir, options.bin_dirs
+    return (*paths, options.check_owner, options.doubts)
 
 
 def _half(call: Call) -> float | None:

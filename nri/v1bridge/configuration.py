@@ -18,6 +18,8 @@ from nri.v1bridge.runs import MAX_TEXT
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from nri.node.acceptance import Acceptance
+
 NONE = ConfigList()
 
 log = logging.getLogger("nri.v1bridge")
@@ -28,12 +30,20 @@ class Configuration:
 
     :param record_dir: see ``InUse``.
     :param doubts: faults of the options that name these places. With any, the configuration is not known.
+    :param acceptance: see ``InUse``.
     """
 
-    def __init__(self, conf_dir: str, conf_file: str, record_dir: str = "", doubts: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        conf_dir: str,
+        conf_file: str,
+        record_dir: str = "",
+        doubts: Sequence[str] = (),
+        acceptance: Acceptance | None = None,
+    ) -> None:
         self.doubts = tuple(doubts)
         self._conf_dir = conf_dir
-        self._in_use = InUse(conf_dir, conf_file, "" if doubts else record_dir)
+        self._in_use = InUse(conf_dir, conf_file, "" if doubts else record_dir, acceptance=acceptance)
         self._lock = threading.Lock()
         self._current: ConfigList | None = None
         self._hash = ""  # of the configuration in use

@@ -55,6 +55,22 @@ class HookInjector(Plugin):
         hooks: Any = {} if request.is_sandbox else _hooks(request, conf, metadata)
         return request.new_result(self.type, metadata=metadata, adjust={"hooks": hooks} if hooks else None)
 
+    def faults(self, conf: HookInjectorConf) -> list[dict[str, Any]]:
+        """Return the faults of the files of hooks: one that is wrong refuses every container."""
+        from nri.plugins.hook_injector.hook_files import PatternError, Subject, is_met, read_dirs
+
+        wrong: list[dict[str, Any]] = []
+        try:
+            hooks = read_dirs(conf.dirs, DIRS)
+        except NRIError as error:
+            return [{"message": str(error)}]
+        for path, file in hooks:
+            try:
+                is_met(file["when"], Subject(None))
+            except PatternError as error:
+                wrong.append({"message": str(error), "file": path, "path": error.path, "atKey": error.is_key})
+        return wrong
+
 
 def _hooks(request: Request, conf: HookInjectorConf, metadata: dict[str, str]) -> Any:
     from nri.plugins.hook_injector.hook_files import Subject, is_met, read_dirs

@@ -193,6 +193,21 @@ gives CPUs to one container alone ({EXCLUSIVE}), or to a pool."""
             metadata["cpus"] = render_cpus(cpus)
         return request.new_result(self.type, metadata=metadata)
 
+    def notes(self, conf: KonfineConf) -> list[str]:
+        """Return a note on CPUs that the machine lacks: nothing is kept there."""
+        from nri.cgroups import CgroupError, render_cpus
+        from nri.cgroups.topology import online_cpus
+
+        try:
+            online = online_cpus(conf.sys)
+        except CgroupError:  # no sysfs
+            return []
+        missing = absent(conf, online)
+        if not missing:
+            return []
+        names = f"conf names CPUs {render_cpus(missing)}, which are not online: this machine has"
+        return [f"{self.type}: {names} {render_cpus(online)}"]
+
 
 def absent(conf: KonfineConf, online: frozenset[int]) -> frozenset[int]:
     """Return the CPUs that the conf names and the machine has not, or not now."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from nri.config import ConfigError
+from nri.config import ConfigError, Fault
 from nri.node import in_use
 from nri.node.in_use import InUse, wait
 
@@ -430,3 +430,63 @@ def test_process_goes_on_with_the_last_valid_set_and_says_so(
     lines: list[str] = []
     assert [plugin.type for plugin in wait(place.host(), float("inf"), lines.append).plugins] == ["a"]
     assert [line[: len(said)] for line in lines] == [said]
+
+
+# A conf that its plugin refuses
+
+
+class Answers:
+    """Plugins of which some refuse their conf."""
+
+    def __init__(self) -> None:
+        self.refusing: set[str] = set()
+        self.asked: list[str] = []
+        self.is_other = False
+
+    def faults(self, config: Any, used: Any) -> list[Fault]:
+        known = {entry.key for entry in used.plugins}
+        new = [entry.type for entry in config.plugins if entry.key not in known]
+        self.asked += new
+        return [Fault(file="f", message=f"{name} refuses") for name in new if name in self.refusing]
+
+    def is_changed(self) -> bool:
+        return self.is_other
+
+
+def test_a_conf_that_its_plugin_refuses_leaves_the_set_in_use(tmp_path: Path) -> None:
+    answers = Answers()
+    file = tmp_path / "conf/10.conf"
+    file.parent.mkdir()
+    host = InUse(str(tmp_path / "conf"), "/nonexistent", str(tmp_path / "record"), acceptance=answers)  # type: ignore[arg-type]
+    answers.refusing = {"a", "b"}
+    file.write_text(text("a"))
+    host.look()
+    assert (answers.asked, host.rejected) == ([], None)  # there is no other set that could stay
+    file.write_text(text("a", "b"))
+    for _ in range(3):
+        host.look()
+        assert answers.asked == ["b"]  # once: a has been accepted
+        assert host.rejected is not None
+        assert [str(fault) for fault in host.rejected.faults] == ["f:1:1: (document): b refuses"]
+        assert host.config is not None
+        assert [entry.type for entry in host.config.plugins] == ["a"]
+    answers.refusing, answers.is_other = set(), True  # another executable
+    host.look()
+    assert host.rejected is None
+    assert host.config is not None
+    assert [entry.type for entry in host.config.plugins] == ["a", "b"]
+
+
+def test_what_nri_apply_has_recorded_is_not_asked_again(tmp_path: Path) -> None:
+    answers = Answers()
+    file = tmp_path / "conf/10.conf"
+    file.parent.mkdir()
+    file.write_text(text("a"))
+    places = (str(tmp_path / "conf"), "/nonexistent", str(tmp_path / "record"))
+    host = InUse(*places, acceptance=answers)  # type: ignore[arg-type]
+    host.look()
+    answers.refusing = {"b"}
+    file.write_text(text("a", "b"))
+    InUse(*places).use({str(file): file.read_bytes()})
+    host.look()
+    assert (answers.asked, host.rejected) == ([], None)
