@@ -36,6 +36,18 @@ def show(texts: Iterable[str], **style: Any) -> None:
         click.secho(text, **style)
 
 
+_STATES = {
+    "RunPodSandbox": "create",
+    "CreateContainer": "setup",
+    "StartContainer": "create",
+    "UpdateContainer": "resize",
+    "PostUpdateContainer": "update",
+    "StopContainer": "delete",
+    "StopPodSandbox": "delete",
+}
+"""The state in the line about each event."""
+
+
 class Pod:
     """A pod with one container, as a runtime describes them."""
 
@@ -147,7 +159,8 @@ class Stage:
         before = self.cgroups.knobs(pod.container_path)
         self._took = 0.0
         outcome = self._node.runtime.send(rpc, pod.pod, pod.container if "Container" in rpc else None)
-        ran = self._runs() if rpc in self._shown else []
+        subject = pod.container if "Container" in rpc else pod.pod
+        ran = self._runs(_STATES.get(rpc, ""), subject.id) if rpc in self._shown else []
         if ran or outcome.error is not None:
             show(lines.event(rpc, pod.name, self._took, about), bold=True)
         for fields in ran:
@@ -159,16 +172,17 @@ class Stage:
                 click.secho(f"    {knob}: {before[knob]} -> {value}", fg="yellow")
         return outcome.adjustment if rpc == "CreateContainer" else None
 
-    def _runs(self) -> list[dict[str, str]]:
-        """Return the fields of the lines about chains that the bridge has logged since the last call.
+    def _runs(self, state: str, id_: str) -> list[dict[str, str]]:
+        """Return the fields of the lines about an event's chain that the bridge has logged since the last call.
 
-        An event is logged after its answer, so its line may not be there yet.
+        An event is logged after its answer, so its line may not be there yet; lines about other containers, such as
+        an update that follows, may be.
         """
 
         def new() -> list[dict[str, str]]:
             logged = self._node.log().splitlines(keepends=True)
             every = [fields_of(line) for line in logged[self._read :] if line.endswith("\n")]
-            events = [fields for fields in every if "state" in fields]
+            events = [fields for fields in every if fields.get("state") == state and id_.startswith(fields["id"])]
             self._read += len(every) if events else 0
             return events
 

@@ -336,7 +336,7 @@ def bridged(
     invoker = _AlsoOfSources(bin_dirs, check_owner=False)
     invoker.keep([(entry.type, entry.resident is not False) for entry in entries])
     invoker.prepare(ANSWER_WITHIN)
-    bridge = Bridge(options, invoker=invoker, event_log=_Shown(invoker, record, on_asked, on_skipped))
+    bridge = Bridge(options, invoker=invoker, event_log=_Shown(invoker, record, on_asked, on_skipped), follows=False)
     ours, theirs = socket.socketpair()
     runner = stub.Runner(bridge, name="v1bridge", index="10", sock=theirs)
     thread = threading.Thread(target=runner.run, name="bridge")

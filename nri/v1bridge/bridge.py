@@ -52,6 +52,8 @@ class Bridge(stub.V2Plugin):
     :param event_log: the log of the events; a subclass may show each chain, and each plugin that has run.
     :param is_alone: waits at most so many seconds for the end of another bridge of the node; returns whether there is
         none.
+    :param follows: run ``update`` for containers that the runtime changes because a plugin asked for it; False for a
+        simulation, which shows one event at a time.
     :ivar chains: runs the chains.
     :ivar status: what the status socket answers.
     """
@@ -69,8 +71,9 @@ class Bridge(stub.V2Plugin):
         invoker: Invoker | None = None,
         is_alone: Callable[[float], bool] = lambda within: True,
         event_log: EventLog | None = None,
+        follows: bool = True,
     ) -> None:
-        self._adopt, self._launched = adopt, launched
+        self._adopt, self._launched, self._follows = adopt, launched, follows
         self._counts = Counts([events.BY_EVENT[event].rpc for event in handlers(self)])
         self.chains = Chains(options, self._counts, subreaper, invoker, is_alone, event_log or EventLog())
         self.status = Status(self.chains, self._counts)
@@ -209,7 +212,7 @@ class Bridge(stub.V2Plugin):
         :param id_: the event's container, for which the runtime sends an event of its own.
         """
         others = {other: update["resources"] for other, update in changes.updates.items() if other != id_}
-        if others:
+        if others and self._follows:
             self.chains.rewrites(others)
 
     def _run_sandbox(self, pod: api.PodSandbox, state: State, call: Call, changes: Changes | None = None) -> None:

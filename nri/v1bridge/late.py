@@ -246,7 +246,7 @@ class Worker:
             log.exception("unexpected error")
             done, verdict = (), Verdict(f"{type(failure).__name__}: {failure}")
             self._memory.lack(row, f"the late create has failed: {verdict.error}", "failed")
-        column = self._column(row, verdict)
+        column = self._column(row, verdict, has_created=bool(done))
         try:
             stamp = row.attempts.stamp if column == "gives up" else -1
             self._memory.ended(row, column, stamp=stamp, done=done)
@@ -258,10 +258,13 @@ class Worker:
                 self._is_at_work = False
                 self._memory.changed.notify_all()
 
-    def _column(self, row: Row, verdict: Verdict) -> str:
-        """Return what the end of a row's work means; count and log it."""
+    def _column(self, row: Row, verdict: Verdict, *, has_created: bool) -> str:
+        """Return what the end of a row's work means; count and log it.
+
+        :param has_created: something that ``compare`` said was due; else an ``update`` alone has followed.
+        """
         if not verdict.error:
-            self._ended.succeeded += 1
+            self._ended.succeeded += has_created
             return "succeeds"
         attempts = row.attempts
         attempts.count += 1

@@ -326,13 +326,16 @@ class Memory:
     def told(self, subject: Subject, state: str) -> Told:
         """Return a subject, about which an event is, with its row."""
         with self.changed:
+            row = self.rows.get(subject.id)
             if state == State.SETUP:  # it is another container than one that had this id
                 self._remove(subject.id)
-            row = self.rows.get(subject.id)
-            if row is None and state == State.DELETE:
-                row = Row(subject.id, Facts(subject.name))
-            elif row is None or state != State.RESIZE:  # new resources are not in force yet
                 row = self._row(subject)
+            elif row is None and state == State.DELETE:
+                row = Row(subject.id, Facts(subject.name))
+            elif row is None:
+                row = self._row(subject)
+            elif state not in (State.RESIZE, State.DELETE):  # the new resources are in force
+                row.subject = subject
             if state == State.DELETE:
                 _correct(subject, row.facts)
             return Told(row, subject)

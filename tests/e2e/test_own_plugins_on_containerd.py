@@ -10,6 +10,7 @@ import pytest
 
 from harness.containerd.bridged import configure, create, knob, log
 from harness.containerd.cri import Cri
+from harness.containerd.enclosure import CommandFailedError
 from harness.containerd.instance import Containerd
 from nri.plugins.konfine import COUNTED, EXCLUSIVE
 from nri.v2.api.runtimes import nri_version
@@ -314,3 +315,52 @@ def test_other_namespaces_get_no_reserved_cpu_and_no_quota(containerd: Container
         assert knob(containerd, container, "cpuset.cpus") == unreserved()
     why = "qos.class: allow.class is not for the namespace shop"
     until(lambda: why in log(containerd), "the line of the event")
+
+
+def quota(containerd: Containerd, container: str) -> int:
+    return int(knob(containerd, container, "cpu.cfs_quota_us"))
+
+
+@pytest.mark.usefixtures("one_gives_out_cpus", "two_cpus")
+def test_a_quota_stays_cleared_when_konfine_has_the_runtime_write_other_cpus(
+    containerd: Containerd, cri: Cri
+) -> None:
+    """The runtime writes all resources of the other container, its quota, too: its update follows."""
+    configure(
+        containerd,
+        {"type": "clearcfs", "states": ["update"], "conf": {"classes": ["ls"]}},
+        {"type": "qos", "states": ["update"], "conf": {"containers": {"ls": {"cpu.weight": 50}}}},
+        {"type": "konfine", "states": ["setup", "update"], "conf": exclusive()},
+    )
+    web = start(cri, "web", {"qos.class": "ls"})
+    weight = knob(containerd, web, "cpu.shares")
+    assert quota(containerd, web) == -1
+
+    pod = cri.run_pod("db", labels=SHOP, annotations=ALONE)
+    db = create(cri, pod)
+    cri.start(db)
+    assert wait_until(lambda: log(containerd).count("state=update container=default/web/app") == 1)
+    assert wait_until(lambda: quota(containerd, web) == -1)
+    assert [knob(containerd, each, "cpuset.cpus") for each in (db, web)] == ["0", "1"]
+    assert knob(containerd, web, "cpu.shares") == weight
+
+    cri.stop_pod(pod)
+    assert wait_until(lambda: log(containerd).count("state=update container=default/web/app") == 2)
+    assert wait_until(lambda: quota(containerd, web) == -1)
+    assert knob(containerd, web, "cpuset.cpus") == "0-1"
+    assert containerd.enclosure.run("/opt/nri/lib/nri", "status", "--check").startswith("well: ")
+
+
+def test_a_conf_that_its_plugin_refuses_leaves_the_one_in_use(containerd: Containerd, cri: Cri) -> None:
+    configure(containerd, {"type": "clearcfs", "conf": {"classes": ["ls"]}})
+    start(cri, "web", {"qos.class": "ls"})
+    configure(containerd, {"type": "clearcfs", "conf": {"clases": ["db"]}})
+    container = start(cri, "other", {"qos.class": "ls"})
+    assert "clearcfs.cleared=" in log(containerd).rpartition(f"id={container[:12]}")[2]
+    wrong = "plugins[0].conf.clases: unknown key, did you mean classes?"
+    assert wrong in log(containerd)
+    with pytest.raises(CommandFailedError, match="clases"):
+        containerd.enclosure.run("/opt/nri/lib/nri", "status", "--check")
+    configure(containerd, {"type": "clearcfs", "conf": {"classes": ["db"]}})
+    start(cri, "third", {"qos.class": "db"})
+    assert containerd.enclosure.run("/opt/nri/lib/nri", "status", "--check").startswith("well: ")
