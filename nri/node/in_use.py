@@ -78,7 +78,7 @@ class InUse:
         self.missing: dict[str, float] = {}
         self.is_waiting = False
         self.fault = ""
-        self._writes, self._acceptance = writes, acceptance
+        self._writes, self.acceptance = writes, acceptance
         self._directory: object = None  # its metadata when files were missing: it changes when one is there again
         self._is_checked = True  # whether the owners of the files in use were checked
         self._conf_dir, self._conf_file = conf_dir, conf_file
@@ -101,7 +101,7 @@ class InUse:
         read = read_settled(self._conf_dir, self._conf_file, check_owner=check_owner, last=self._read)
         judged, self._judged, self._read = self._judged, None, read
         is_other = judged is None or judged[1] != check_owner or not read.is_as(judged[0])
-        if is_other or self.is_waiting or (self._acceptance is not None and self._acceptance.is_changed()):
+        if is_other or self.is_waiting or (self.acceptance is not None and self.acceptance.is_changed()):
             self._judge(read, check_owner=check_owner)
         self._judged = read, check_owner
 
@@ -158,9 +158,9 @@ class InUse:
     def _refusal(self, config: ConfigList, read: Read) -> ConfigError | None:
         """Return what plugins find wrong with their confs, where another set can stay in use; None for nothing."""
         used = self.config
-        if self._acceptance is None or used is None or self._is_accepted_elsewhere(read):
+        if self.acceptance is None or used is None or self._is_accepted_elsewhere(read):
             return None
-        faults = self._acceptance.faults(config, used)
+        faults = self.acceptance.faults(config, used)
         return ConfigError(faults) if faults else None
 
     def _gone(self, documents: Documents) -> list[str]:

@@ -73,14 +73,16 @@ def load(path: str = RUNTIME_OPTIONS_FILE) -> WrapperOptions:
     try:
         options, faults = read_options(path, WrapperOptions)
     except FileNotFoundError:
-        recorded = node_options.last(node_options.RUNC, WrapperOptions)
+        recorded = None
+        if path == RUNTIME_OPTIONS_FILE:
+            recorded = node_options.last(node_options.RUNC, WrapperOptions)
         if recorded is None:
             return WrapperOptions()
         away = "is missing; still using the last valid options; expected {} for the defaults"
         recorded.__dict__["note"] = f"{path}: {away}"
         return recorded
     options.__dict__["fault"] = "; ".join(faults)
-    if not faults and node_options.is_nodes(options.record_dir):
+    if not faults and path == RUNTIME_OPTIONS_FILE:
         try:
             node_options.record(node_options.RUNC, files.read_regular(path, node_options.MAX_OPTIONS)[0])
         except OSError:

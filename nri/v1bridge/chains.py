@@ -147,18 +147,23 @@ class Chains:
     def use(self, options: BridgeOptions) -> None:
         """Replace the options."""
         before, self.options = self.options, options
-        # With the same places the configuration stays: a runtime configures the bridge after each restart.
-        if _places(options) != _places(before):
+        # With the same paths the configuration stays: a runtime configures the bridge after each restart.
+        paths = options.conf_dir, options.conf_file, options.record_dir, options.doubts
+        if paths != (before.conf_dir, before.conf_file, before.record_dir, before.doubts):
             self.configuration = self._configuration(options)
+        self.configuration.ask(self._acceptance(options))
         if (options.bin_dirs, options.check_owner) != (before.bin_dirs, before.check_owner):
             self.residents.close()
             self.residents = Residents(options.bin_dirs, check_owner=options.check_owner)
 
     def _configuration(self, options: BridgeOptions) -> Configuration:
-        acceptance = None
-        if self._given is None:
-            acceptance = Acceptance(options.bin_dirs, check_owner=options.check_owner)
+        acceptance = self._acceptance(options)
         return Configuration(options.conf_dir, options.conf_file, options.record_dir, options.doubts, acceptance)
+
+    def _acceptance(self, options: BridgeOptions) -> Acceptance | None:
+        if self._given is not None:
+            return None
+        return Acceptance(options.bin_dirs, check_owner=options.check_owner)
 
     def configure(self, *, runtime_runs_pods: bool, refuses_starts: bool, within: float) -> None:
         """Prepare for a connection with the options.
@@ -543,12 +548,6 @@ class Chains:
 def _shown(error: str) -> str:
     """Return an error as the runtime shows it."""
     return bounded(escape(f"nri v0.1: {error}"), MAX_ERROR)
-
-
-def _places(options: BridgeOptions) -> tuple[object, ...]:
-    """Return what a configuration is made with."""
-    paths = options.conf_dir, options.conf_file, options.record_dir, options.bin_dirs
-    return (*paths, options.check_owner, options.doubts)
 
 
 def _half(call: Call) -> float | None:

@@ -50,6 +50,11 @@ class Configuration:
         self._reported: object = ()  # what the log has last
         self._rejected_since: float | None = None
 
+    def ask(self, acceptance: Acceptance | None) -> None:
+        """Have the plugins in other directories asked from now on."""
+        with self._lock:
+            self._in_use.acceptance = acceptance
+
     def current(self, *, check_owner: bool = True) -> ConfigList:
         """Return the configuration in use; no plugins before the first valid one. It raises nothing.
 

@@ -270,7 +270,7 @@ class Worker:
         attempts.count += 1
         attempts.retry_at = time.monotonic() + PAUSES[min(attempts.count, len(PAUSES) - 1)]
         is_last = attempts.count >= len(PAUSES)
-        # Nobody comes back to it while the connection is over, or a delete waits.
+        # It is not tried again when the connection is over, or a delete waits.
         is_final = is_last or not self._is_active or row.then is not None
         state = State.DELETE if row.due and all(task.what == RELEASE for task in row.due) else State.CREATE
         late_line(row.name, row.request(state).replace(late=True), verdict.error, is_final=is_final)

@@ -224,8 +224,9 @@ def test_listen_pid_of_another_process_is_left_alone(runtime: NriRunc) -> None:
 
 
 def test_options_that_are_away_are_still_in_use(runtime: NriRunc) -> None:
-    """The record of a node is where no option says; a trial's options are not the node's."""
+    """As where the directory of the file is exchanged during a create."""
     code = f"from nri import places\nplaces.DEFAULT_RECORD_DIR = {str(runtime.host.root / 'record')!r}\n"
+    code += f"places.RUNTIME_OPTIONS_FILE = {str(runtime.options)!r}\n"
     runtime.keep()
     runtime.exists(status="created")
     root = runtime.host.root

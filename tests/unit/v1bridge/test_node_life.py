@@ -1,6 +1,8 @@
-"""A node's life: containers, edits, failures, restarts and second lives in any order; what holds at each rest.
+"""A node's life: containers, edits, failures, kills, builds and second lives in any order; what holds at rest.
 
 A container that lacks a plugin's work is listed, or outdated, and no other is; work that is done is not done again.
+The bridge has the containers of a runtime. Beside it, the hosts that run once have theirs: they start with all of
+their plugins, or not at all, and each plugin gets its own last result at the end.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+import types
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +27,12 @@ from hypothesis.stateful import (
 )
 
 from nri.client import Invoker
-from nri.node import in_use
+from nri.config import ConfigError
+from nri.errors import NRIError
+from nri.node import in_use, short_lived
 from nri.process.conversation import Output
+from nri.process.deadline import Deadline
+from nri.types.v1 import Request, Spec
 from nri.v1bridge import Bridge, BridgeOptions, late, memory
 from nri.v2 import api
 from nri.v2.stub import RuntimeInfo
@@ -41,12 +48,17 @@ ENTRIES = st.lists(
 )
 
 
+class KilledError(BaseException):
+    """The host is killed: nothing after it runs."""
+
+
 class World:
     """The plugins, and what they have done for each container that runs."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.broken: set[str] = set()
+        self.kills = ""  # the plugin at which the host is killed
         self.done: dict[str, dict[str, int]] = {}
         self.pids: dict[str, int] = {}
         for type_ in TYPES:
@@ -58,11 +70,17 @@ class World:
         (self.root / f"{type_}.new").rename(self.root / type_)
 
     def run(self, type_: str, request: dict[str, Any]) -> dict[str, Any]:
+        if type_ == self.kills:
+            self.kills = ""
+            raise KilledError
         if type_ in self.broken:
             return {"plugin": type_, "version": "0.1", "error": "broken"}
         done = self.done.setdefault(request["id"], {})
         conf: Any = request.get("conf")
-        if request["state"] == "create":
+        if request["state"] == "delete" and not request.get("release"):
+            last = request.get("prevResult", {}).get("metadata")
+            assert last == ({"conf": str(done[type_])} if type_ in done else None)
+        elif request["state"] == "create":
             assert done.get(type_) != conf, "it has had this create"
             if type_ in done:
                 last = request["prevResult"]["metadata"]
@@ -90,6 +108,39 @@ class Plugins(Invoker):
         return output
 
 
+def as_newer(value: Any) -> Any:
+    """A value with keys that no build knows yet, at each level that has keys."""
+    if isinstance(value, list):
+        return [as_newer(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    known = {"states", "resources"}  # these have names of states and of OCI as keys
+    more = {} if "create" in value or "setup" in value else {"x": 1, "y": {"z": []}}
+    return {
+        key: item if key in known and key == "resources" else as_newer(item) for key, item in value.items()
+    } | more
+
+
+def as_earlier(value: dict[str, Any]) -> dict[str, Any]:
+    """The same as a build before ``nri.node`` wrote it."""
+    had, lacks = [], []
+    for entry in value["entries"]:
+        states = entry["states"]
+        create = states.get("create", {"outcome": "none"})
+        failed = create.get("binary", []) if create["outcome"] in ("failed", "ignored", "refused") else None
+        done = [state for state, one in states.items() if one["outcome"] == "done" or (failed and state == "create")]
+        lacks += [
+            [entry["type"], state.replace("reapply", "create"), one["since"], one["why"], one["outcome"]]
+            for state, one in states.items()
+            if one["outcome"] not in ("done", "skipped")
+        ]
+        if done or failed is not None:
+            is_ignored = create["outcome"] == "ignored"
+            had.append(["key", entry["document"], done, failed, entry.get("result", ""), is_ignored])
+    about = {"name": value["name"], "life": value["life"], "created": value["created"], "setup": []}
+    return about | {"resources": 0, "had": had, "lacks": lacks}
+
+
 class Life(RuleBasedStateMachine):
     """One node."""
 
@@ -113,6 +164,7 @@ class Life(RuleBasedStateMachine):
         self.world.pids[POD] = POD_PID
         self.bridge: Bridge | None = None
         self.is_connected = False
+        self.once: set[str] = set()  # the containers of the hosts that run once
 
     def teardown(self) -> None:
         self.end()
@@ -261,6 +313,95 @@ class Life(RuleBasedStateMachine):
         """Its id is another container's now."""
         if id_ in self.world.pids:
             self.launch(id_)
+
+    @precondition(lambda self: self.is_connected)
+    @rule(id_=st.sampled_from(IDS), type_=st.sampled_from(TYPES), starts=st.booleans())
+    def kill_in_the_middle(self, id_: str, type_: str, starts: bool) -> None:
+        """The bridge is killed while a plugin runs for a start, which the runtime goes on with, or not."""
+        if id_ in self.world.pids or type_ not in {entry[0] for entry in self.entries}:
+            return
+        self.settle()
+        self.launch(id_)
+        self.world.kills = type_
+        assert self.bridge is not None
+        request = api.StartContainerRequest(pod=pod(pid=POD_PID), container=self.message(id_))
+        try:
+            self.bridge.start_container(request, call())
+        except KilledError:
+            pass
+        except StatusError:  # a plugin before it has refused
+            starts = False
+        self.world.kills = ""
+        if not starts:
+            self.world.pids.pop(id_, None)
+            self.world.done.pop(id_, None)
+        self.end()
+
+    @precondition(lambda self: self.bridge is None)
+    @rule(build=st.sampled_from(["newer", "earlier"]))
+    def be_of_another_build(self, build: str) -> None:
+        """The record is written as a newer build would, with more keys, or as one before nri.node."""
+        for path in (self.root / "run/v1bridge.record").glob("[!.]*.json"):
+            value = json.loads(path.read_text())
+            if "entries" not in value:
+                continue  # it is an earlier build's already
+            path.write_text(json.dumps(as_newer(value) if build == "newer" else as_earlier(value)))
+
+    # The hosts that run once
+
+    def host(self, kind: str) -> short_lived.ShortHost:
+        options = BridgeOptions(
+            conf_dir=str(self.root / "resource.d"),
+            conf_file=str(self.root / "conf.json"),
+            record_dir=str(self.root / "run/v1bridge.record"),
+        )
+        given: Any = types.SimpleNamespace(**options.__dict__, timeout=10.0)
+        host = short_lived.ShortHost(
+            given, Deadline(0.01), lambda line: None, has_own_process=False, sends_setup=kind == "runc"
+        )
+        host.client.invoker = Plugins(self.world)
+        return host
+
+    def known(self, kind: str) -> short_lived.Known:
+        path = self.root / f"run/v1bridge.record/.{kind}.{kind}.json"
+        return short_lived.Known(str(path), Request(state="create", id=kind, spec=Spec()), lambda line: None)
+
+    @rule(kind=st.sampled_from(["hook", "runc"]))
+    def start_by_a_host_that_runs_once(self, kind: str) -> None:
+        if kind in self.once:
+            return
+        self.world.done.pop(kind, None)
+        try:
+            host = self.host(kind)
+        except ConfigError:  # a file is away for the moment, or there has been no valid one
+            return
+        wanted = {entry.type: entry.conf for entry in host.client.config.plugins}
+        ignored = {entry.type for entry in host.client.config.plugins if entry.failure_policy == "ignore"}
+        try:
+            host.reconcile(self.known(kind), "create", Deadline(60.0))
+            done = self.world.done.get(kind, {})
+            assert done.items() <= wanted.items()
+            assert wanted.keys() - done.keys() <= ignored & self.world.broken
+            self.once.add(kind)
+        except NRIError:
+            assert (wanted.keys() - ignored) & self.world.broken
+            self.delete(kind)
+
+    @rule(kind=st.sampled_from(["hook", "runc"]))
+    def end_by_a_host_that_runs_once(self, kind: str) -> None:
+        if kind in self.once:
+            self.once.remove(kind)
+            self.delete(kind)
+
+    def delete(self, kind: str) -> None:
+        container = self.known(kind)
+        try:
+            self.host(kind).reconcile(container, "delete", Deadline(60.0))
+        except ConfigError:
+            pass
+        except NRIError as error:
+            assert "broken" in str(error)
+        Path(container.path).unlink(missing_ok=True)
 
     # What holds
 
