@@ -153,6 +153,8 @@ def _pack(plugins: Sequence[Built], name: str, work: str) -> str:
         raise SourceError(f"PyInstaller failed (exit status {done.returncode}): {end}")
     shutil.rmtree(f"{work}/work", ignore_errors=True)
     remove_rpaths(f"{work}/dist/{name}", _patchelf())
+    # Hosts ask marked executables alone what they say of a conf.
+    packing.mark_build(f"{work}/dist/{name}", {built.name: "__main__" for built in plugins if not built.is_v2})
     return f"{work}/dist/{name}"
 
 

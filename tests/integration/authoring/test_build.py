@@ -13,6 +13,7 @@ import pytest
 
 from nri.authoring.new import KINDS
 from nri.authoring.packing import elf_files
+from nri.client import build_mark
 from nri.client.resident import try_resident
 from nri.client.standing import about
 from nri.config.entries import PluginEntry
@@ -77,6 +78,13 @@ def test_nri_check_finds_nothing_wrong_with_it(built: Built, host: Host) -> None
     ran = command(host, "check", "--json")
     assert ran.status == 0
     assert [entry["note"] for entry in ran.json["plugins"]] == ["", ""]
+
+
+def test_hosts_know_it_by_its_mark_and_ask_what_it_says_of_its_conf(built: Built) -> None:
+    for name, module in (("alpha", "__main__"), ("beta", "__main__"), ("20-gamma", "")):
+        assert build_mark.read(str(built.result / name))[2] == module
+    said = {"type": "alpha", "checks": False, "faults": [], "notes": []}  # it has no conf_class
+    assert answer(built.result / "alpha", "check") == said
 
 
 def test_no_library_is_looked_up_outside_of_the_folder(built: Built) -> None:

@@ -263,3 +263,55 @@ def test_unchecked_owners_are_a_warning_each_time(host: Host) -> None:
     assert ran.status == 0
     assert ran.stderr.startswith("nri: warning: owners and modes of plugins and configuration are not checked; ")
     assert ran.stderr.endswith(" (--no-check-owner)\n")
+
+
+# What its plugins have had
+
+
+def test_plugins_get_their_last_result_and_nothing_is_kept_after_the_delete(host: Host) -> None:
+    requests = host.root / "requests"
+    states = ["update", "pause"]
+    host.configure(plugin("noop", ["keep", str(requests)], ["put", "metadata", {"mark": "1"}], states=states))
+    for verb in ("create", "update", "pause", "delete", "create"):
+        assert Ran(host, verb=verb).status == 0
+    sent = [json.loads(line) for line in requests.read_text().splitlines()]
+    marks = [(request["state"], request.get("prevResult", {}).get("metadata")) for request in sent]
+    assert marks == [
+        ("create", None),
+        *((verb, {"mark": "1"}) for verb in ("update", "pause", "delete")),
+        ("create", None),
+    ]
+    assert Ran(host, verb="delete").status == 0
+    assert [*(host.root / "record").glob(".hook.*")] == []
+
+
+def test_a_refused_container_has_had_what_succeeded(host: Host) -> None:
+    requests = host.root / "requests"
+    host.install("first")
+    host.configure(plugin("first", ["keep", str(requests)]), plugin("noop", ["error", "no"]))
+    assert Ran(host).status == 1
+    assert Ran(host, verb="delete").status == 1
+    first, last = [json.loads(line) for line in requests.read_text().splitlines()]
+    assert ("prevResult" in first, last["prevResult"]["plugin"]) == (False, "first")
+
+
+@pytest.mark.parametrize("id_", ["../x", "a/b", "x" * 300, "a b"])
+def test_an_id_that_is_no_name_has_a_record_all_the_same(host: Host, id_: str) -> None:
+    host.configure(plugin("noop"))
+    assert Ran(host, host.state(id=id_)).status == 0
+    (path,) = (host.root / "record").glob(".hook.*")
+    assert path.parent == host.root / "record"
+    assert Ran(host, host.state(id=id_), verb="delete").status == 0
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"entries": [5], "x": 1}', '{"seen": [1e999]}'])
+def test_a_damaged_record_costs_no_container_its_plugins(host: Host, content: str) -> None:
+    host.configure(plugin("noop"))
+    assert Ran(host).status == 0
+    (path,) = (host.root / "record").glob(".hook.*")
+    path.write_text(content)
+    for verb in ("create", "delete"):
+        path.write_text(content)
+        ran = Ran(host, verb=verb)
+        assert (ran.status, "ignored" in ran.stderr) == (0, True)
