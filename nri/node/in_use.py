@@ -125,7 +125,8 @@ class InUse:
     def _judge(self, read: Read, *, check_owner: bool) -> None:
         """Use the files that were read, if they are to be used."""
         is_same = self.config is not None and read.documents == self.documents
-        if is_same and (self._is_checked or not check_owner) and not read.faults:
+        is_checked = self._is_checked or not check_owner
+        if is_same and is_checked and not read.faults:
             self._stay({}, None)
             return
         try:
@@ -133,27 +134,39 @@ class InUse:
         except ConfigError as error:
             self._stay({}, error)
             return
+        missing, is_kept = self._missing(read)
+        if self.is_waiting or (missing and is_kept):
+            self._stay(missing, None)
+            return
+        # Nothing is there, and nothing says that nothing was.
+        if not read.documents and self.config is None and self.fault:
+            reason = f"there are no files, and the record of those in use cannot be used: {self.fault}"
+            self._stay({}, ConfigError([Fault(file=self._conf_dir, message=reason)]))
+            return
+        refusal = self._refusal(config, read)
+        if refusal is None:
+            self._accept(config, read.documents, is_checked=check_owner)
+        else:
+            self._stay({}, refusal)
+
+    def _missing(self, read: Read) -> tuple[dict[str, float], bool]:
+        """Return the files in use that are missing, each with when that was noted, and whether they are never removed
+        by absence: none of the directory is left, or a link leads nowhere.
+        """
         gone = self._gone(read.documents)
         if gone and self._is_accepted_elsewhere(read):
             gone = []
-        directory, now = self._directory_now(), boottime()
-        is_kept = not any(path != self._conf_file for path in read.documents)
+        is_kept = all(path == self._conf_file for path in read.documents)
         is_kept |= any(os.path.islink(path) for path in gone)
+        directory, now = self._directory_now(), boottime()
+        is_unchanged = is_kept or directory == self._directory
         missing = {}
         for path in gone:
             noted = self.missing.get(path, now)
-            missing[path] = noted if noted <= now and (is_kept or directory == self._directory) else now
+            missing[path] = noted if noted <= now and is_unchanged else now
         self._directory = directory
         self.is_waiting = any(now - since < MISSING_FOR for since in missing.values())
-        if self.is_waiting or (missing and is_kept):
-            self._stay(missing, None)
-        elif not read.documents and self.config is None and self.fault:
-            reason = f"there are no files, and the record of those in use cannot be used: {self.fault}"
-            self._stay({}, ConfigError([Fault(file=self._conf_dir, message=reason)]))
-        elif refusal := self._refusal(config, read):
-            self._stay({}, refusal)
-        else:
-            self._accept(config, read.documents, is_checked=check_owner)
+        return missing, is_kept
 
     def _refusal(self, config: ConfigList, read: Read) -> ConfigError | None:
         """Return what plugins find wrong with their confs, where another set can stay in use; None for nothing."""

@@ -258,6 +258,8 @@ def _catch_up(container: Container, host: Host, due: Sequence[Due]) -> Verdict:
         others = {entry.key for entry in facts.entries if entry.is_created} - keys
         with host.lock:
             facts.is_rewritten = False  # it may be written again meanwhile
+        # As an event's: many containers may follow one answer, so residents are asked, where there are some.
+        client = host.client(container, State.UPDATE)
         chain = _run(container, host, Chain(client, container.request(State.UPDATE), facts, others))
         verdicts.append(_noted(container, host, chain, LATE_UPDATE))
     errors = [verdict for verdict in verdicts if verdict.error]

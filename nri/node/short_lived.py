@@ -5,6 +5,8 @@ One deadline bounds the plugins, and a host that is killed leaves no plugin runn
 
 from __future__ import annotations
 
+import os
+
 from nri.client.chain import Client
 from nri.client.forking import ForkingInvoker
 from nri.client.invoker import Invoker
@@ -113,10 +115,15 @@ class Occasion:
         """Write a container's facts."""
         try:
             write_facts(container.path, container.facts)
+            return
         except (OSError, NRIError) as error:
-            if not self._host.is_fault_noted:
-                self.note(f"{container.path}: {reason_of(error)}; what its plugins have done is not remembered")
-            self._host.is_fault_noted = True
+            fault = error
+        # The record is root's: rootless hosts remember nothing, as of the configuration in use.
+        is_rootless = isinstance(fault, PermissionError) and os.geteuid() != 0
+        if is_rootless or self._host.is_fault_noted:
+            return
+        self._host.is_fault_noted = True
+        self.note(f"{container.path}: {reason_of(fault)}; what its plugins have done is not remembered")
 
     def note(self, line: str) -> None:
         """Report what does not make the wish fail."""

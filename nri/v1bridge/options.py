@@ -84,19 +84,34 @@ def adopt(text: str) -> tuple[BridgeOptions, list[str]]:
     if not faults and not node_options.is_nodes(options.record_dir):
         return options, []  # a trial's, such as the demonstration's: it is not the node's bridge
     recorded = node_options.last(node_options.BRIDGE, BridgeOptions)
-    is_default = options.conf_dir == DEFAULT_CONF_DIR
-    # Without recorded options, the configuration says that its directory is not there, and is known when it is.
-    if not faults and recorded is not None and not is_default and not os.path.isdir(options.conf_dir):
-        faults = [f"confDir: {options.conf_dir} does not exist, expected the directory of the configuration"]
-    if not text.strip() and recorded is not None:
-        faults = ["there are none, where there were some; expected {} for the defaults"]
-    elif not text.strip() and (text or _is_blank_file()):
-        faults = ["the file is empty; expected {} for the defaults"]
-    if not faults and text.strip():
-        wrong = node_options.record(node_options.BRIDGE, text.encode("utf-8", "surrogateescape"))
-        return options, [wrong] if wrong else []
     if not faults:
+        faults = _doubts(text, options, recorded)
+    if faults:
+        return _still(options, recorded, faults)
+    if not text.strip():
         return options, []
+    wrong = node_options.record(node_options.BRIDGE, text.encode("utf-8", "surrogateescape"))
+    return options, [wrong] if wrong else []
+
+
+def _doubts(text: str, options: BridgeOptions, recorded: BridgeOptions | None) -> list[str]:
+    """Return why valid options are not those that an operator has given."""
+    if not text.strip():
+        if recorded is not None:
+            return ["there are none, where there were some; expected {} for the defaults"]
+        if text or _is_blank_file():
+            return ["the file is empty; expected {} for the defaults"]
+    # Without recorded options, the configuration says that its directory is not there, and is known when it is.
+    is_default = options.conf_dir == DEFAULT_CONF_DIR
+    if recorded is None or is_default or os.path.isdir(options.conf_dir):
+        return []
+    return [f"confDir: {options.conf_dir} does not exist, expected the directory of the configuration"]
+
+
+def _still(
+    options: BridgeOptions, recorded: BridgeOptions | None, faults: list[str]
+) -> tuple[BridgeOptions, list[str]]:
+    """Return the options that are in use in spite of faults."""
     if recorded is not None:
         return recorded, [f"{fault}; still using the last valid ones" for fault in faults]
     options.__dict__["doubts"] = tuple([f"the options of the bridge: {fault}" for fault in faults])
