@@ -251,3 +251,32 @@ def test_events_bring_the_last_result(host: Host, node: Node) -> None:
     previous = [(kept["state"], "prevResult" in kept) for kept in node.kept]
     assert previous == [("setup", False), ("create", False), ("update", True), ("delete", True)]
     assert node.kept[-1]["prevResult"]["metadata"] == {"mark": "1"}
+
+
+# Resources that a runtime remembers
+
+
+def test_a_runtime_that_remembers_the_creation_alone_has_resized_nothing(host: Host, node: Node) -> None:
+    """As CRI-O, which writes a container's configuration once: its restart brings that."""
+
+    def of(shares: int) -> dict[str, Any]:
+        return {"linux": {"resources": {"cpu": {"shares": {"value": shares}}}}, "state": RUNNING}
+
+    node.runtime("cri-o", "1.36.3")
+    host.configure(node.keeper("one", states=["update"]))
+    node.run_pod()
+    node.start(**of(512))
+    node.update(**of(1024))
+    for _ in range(2):
+        node.runtime("cri-o", "1.36.3")
+        node.bridge.synchronize([pod()], [container(**of(512))])
+        node.bridge.idle()
+    host.configure()
+    node.bridge.chains.late.judge()
+    assert [step for step in node.steps if step[0] == "update"] == [("update", "1f92")]
+
+    node.bridge.chains.reapply("", "", "", is_dry=False)
+    assert wait_until(lambda: ("delete", "1f92") in node.steps)
+    (released,) = [kept for kept in node.kept if kept["state"] == "delete" and kept["id"] == "1f92"]
+    assert released["release"] is True
+    assert released["spec"]["resources"]["cpu"]["shares"] == 1024
