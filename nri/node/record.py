@@ -18,7 +18,6 @@ from nri import files, trust
 from nri.config.entries import PluginEntry
 from nri.errors import NRIError, bounded, escape
 from nri.types import DecodeError, gojson
-from nri.types.table import ANYTHING, FLAG, Key, Map, array, number, open_table, text, words
 from nri.types.v1 import Result, State
 
 TYPE_CHECKING = False
@@ -56,44 +55,55 @@ REAPPLY, RELEASE = "reapply", "release"
 """Steps beside the states of the contract: a ``create`` in place of an older entry; a ``delete`` of an entry that
 does not apply any more, for a container that runs on."""
 
-_NUMBER = number(0, 2**53)
-_INTEGER = number(0, 2**63, whole=True)
 
-_OUTCOME = open_table(
-    Key("outcome", words(DONE, SKIPPED, *CAUSES), required=True),
-    Key("since", _NUMBER),
-    Key("why", text()),
-    Key("binary", array(_INTEGER)),
-)
-_ENTRY = open_table(
-    Key("type", text(1), required=True),
-    Key("hash", text(), required=True),
-    Key("document", text(), required=True),
-    Key("states", Map(ANYTHING, text(1)), required=True),
-    Key("result", text()),
-)
-_MADE = open_table(
-    Key("bundle", array(text()), required=True),
-    Key("spec", ANYTHING, required=True),
-)
-_FACTS = {
-    "name": text(),
-    "life": text(),
-    "created": FLAG,
-    "entries": array(ANYTHING),
-    "without": _OUTCOME,
-    "seen": array(_INTEGER),
-    "resources": ANYTHING,
-    "rewritten": FLAG,
-    "made": _MADE,
-}
+class Rules:
+    """The rules for what a file has; made when the first one is read, since most hooks read none."""
+
+    def __init__(self) -> None:
+        from nri.types.table import ANYTHING, FLAG, Key, Map, array, number, open_table, text, words
+
+        self.integer = number(0, 2**63, whole=True)
+        self.outcome = open_table(
+            Key("outcome", words(DONE, SKIPPED, *CAUSES), required=True),
+            Key("since", number(0, 2**53)),
+            Key("why", text()),
+            Key("binary", array(self.integer)),
+        )
+        self.entry = open_table(
+            Key("type", text(1), required=True),
+            Key("hash", text(), required=True),
+            Key("document", text(), required=True),
+            Key("states", Map(ANYTHING, text(1)), required=True),
+            Key("result", text()),
+        )
+        made = open_table(Key("bundle", array(text()), required=True), Key("spec", ANYTHING, required=True))
+        self.facts = {
+            "name": text(),
+            "life": text(),
+            "created": FLAG,
+            "entries": array(ANYTHING),
+            "without": self.outcome,
+            "seen": array(self.integer),
+            "resources": ANYTHING,
+            "rewritten": FLAG,
+            "made": made,
+        }
+
+
+_made_rules: list[Rules] = []
+
+
+def _rules() -> Rules:
+    if not _made_rules:
+        _made_rules.append(Rules())
+    return _made_rules[0]
 
 
 class Outcome:
     """What has come of a state of an entry.
 
     :ivar outcome: ``DONE``, ``SKIPPED`` or one of ``CAUSES``.
-    :ivar since: seconds since 1970.
+    :ivar since: seconds since 1970; on record for a lack alone.
     :ivar why: the reason, one line; "" if it is done.
     :ivar binary: ``nri.files.identity`` of the executable that has run; () if none has.
     """
@@ -113,7 +123,9 @@ class Outcome:
 
     def to_value(self) -> dict[str, Any]:
         """Return the JSON value."""
-        value = {**self.extra, "outcome": self.outcome, "since": self.since}
+        value = {**self.extra, "outcome": self.outcome}
+        if self.is_lack:
+            value["since"] = self.since
         if self.why:
             value["why"] = self.why
         if self.binary:
@@ -122,10 +134,10 @@ class Outcome:
 
     @classmethod
     def from_value(cls, value: dict[str, Any]) -> Outcome:
-        """Return the outcome of a value that ``_OUTCOME`` accepts."""
+        """Return the outcome of a value that the rule for outcomes accepts."""
         binary = tuple(value.get("binary", ()))
         outcome = cls(value["outcome"], value.get("why", ""), binary, value.get("since", 0))
-        outcome.extra = _unknown(value, _OUTCOME.keys)
+        outcome.extra = _unknown(value, _rules().outcome.keys)
         return outcome
 
 
@@ -177,7 +189,7 @@ class Entry:
 
         :param faults: gets a line for each value that is not.
         """
-        if not _ENTRY.accepts(value):
+        if not _rules().entry.accepts(value):
             faults.append(f"found an entry that is not one: {gojson.describe(value)}")
             return None
         try:
@@ -187,9 +199,9 @@ class Entry:
             return None
         entry = cls(f"{value['type']} {value['hash']}", value["document"])
         entry.result = value.get("result", "")
-        entry.extra = _unknown(value, _ENTRY.keys)
+        entry.extra = _unknown(value, _rules().entry.keys)
         for state, outcome in value["states"].items():
-            if _OUTCOME.accepts(outcome):
+            if _rules().outcome.accepts(outcome):
                 entry.states[state] = Outcome.from_value(outcome)
             else:
                 faults.append(f"found an outcome of {entry.type} {state} that is not one")
@@ -324,7 +336,7 @@ class Facts:
         elif "bundle" in value:  # nri-runc's of earlier builds
             value = {"made": value}
         known: dict[str, Any] = {}
-        for key, rule in _FACTS.items():
+        for key, rule in _rules().facts.items():
             if key not in value:
                 continue
             if rule.accepts(value[key]):
@@ -343,7 +355,7 @@ class Facts:
         facts.seen = known.get("seen", [])
         facts.resources = known.get("resources")
         facts.made = known.get("made")
-        facts.extra = _unknown(value, _FACTS)
+        facts.extra = _unknown(value, _rules().facts)
         return facts
 
 
@@ -362,7 +374,7 @@ def _of_earlier_build(value: dict[str, Any]) -> dict[str, Any]:
             entries.append(entry)
     for type_, state, since, why, cause in _arrays(value.get("lacks"), 5):
         outcome = {"outcome": cause, "since": since, "why": why}
-        if type_ is None and _OUTCOME.accepts(outcome):
+        if type_ is None and _rules().outcome.accepts(outcome):
             about["without"] = outcome
         for entry in entries:
             if entry["type"] == type_:
@@ -374,7 +386,7 @@ def _of_earlier_build(value: dict[str, Any]) -> dict[str, Any]:
             states = {str(State.SETUP): {"outcome": SKIPPED}}
             document = PluginEntry(type=type_).document
             entries.append({"type": type_, "hash": "", "document": document, "states": states})
-    if _INTEGER.accepts(value.get("resources")):
+    if _rules().integer.accepts(value.get("resources")):
         about["seen"] = [value["resources"]]
     about["entries"] = entries
     return about
@@ -419,12 +431,19 @@ def read_file(path: str, limit: int = MAX_FILE) -> bytes:
     return content
 
 
-def write_file(path: str, content: bytes) -> None:
+def write_file(path: str, content: bytes, *, is_checked: bool = False) -> None:
     """Replace a file of the record in one step, or make it, with its directory.
 
+    :param is_checked: this process has checked the directory.
     :raises OSError: it cannot be written.
     :raises NRIError: others can write to the directory.
     """
+    if is_checked:
+        try:
+            files.replace(path, content)
+            return
+        except FileNotFoundError:
+            pass  # the directory was removed
     trust.make_private(os.path.dirname(path))
     files.replace(path, content)
 
@@ -490,15 +509,13 @@ def claim(directory: str, name: str, *, waits: bool = False) -> bool:
 
     :param waits: wait until no other host has it.
     """
-    import fcntl
-
     try:
         if not _locks:
             trust.make_private(directory)
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             _locks.append(os.open(f"{directory}/.lock", flags, 0o600))
-        operation = fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB
-        fcntl.lockf(_locks[0], operation, 1, crc32(os.fsencode(name)))
+        os.lseek(_locks[0], crc32(os.fsencode(name)), os.SEEK_SET)
+        os.lockf(_locks[0], os.F_LOCK if waits else os.F_TLOCK, 1)
     except (BlockingIOError, PermissionError):
         return False
     except (OSError, NRIError):

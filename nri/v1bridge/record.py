@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from nri import trust
 from nri.errors import NRIError, escape, reason_of
 from nri.files import identity
-from nri.node.record import read_facts, remove_file, write_facts
+from nri.node.record import read_facts, remove_file, write_file
+from nri.types import gojson
 
 if TYPE_CHECKING:
     from nri.node.record import Facts
@@ -39,12 +40,13 @@ class Record:
         self.fault = ""
         self.unwritten: set[str] = set()
         self._names: set[str] = set()  # of files that are there
+        self._written: dict[str, int] = {}  # hashes of what was written to them
         self._identity: object = None  # of the directory
 
     def load(self, directory: str) -> dict[str, Facts]:
         """Use this directory from now on; return what is in it, by id."""
         self.directory = directory
-        self._names = set()
+        self._names, self._written = set(), {}
         try:
             trust.make_private(directory)
             names = sorted(os.listdir(directory))
@@ -93,11 +95,11 @@ class Record:
         is_kept = facts is not None and not facts.is_empty
         try:
             if facts is not None and is_kept:
-                write_facts(self._path(id_), facts)
-                self._names.add(name)
+                self._write(id_, name, gojson.dumps(facts.to_value()))
             elif name in self._names:
                 remove_file(self._path(id_))
                 self._names.discard(name)
+                self._written.pop(name, None)
         except (OSError, NRIError) as error:
             self.unwritten.add(id_)
             self._failed(error)
@@ -105,6 +107,14 @@ class Record:
         self.unwritten.discard(id_)
         if not self.unwritten:
             self.fault = ""
+
+    def _write(self, id_: str, name: str, document: bytes) -> None:
+        """Write a file, if it has another content: a container that starts again has had the same."""
+        digest = hash(document)
+        if id_ in self.unwritten or name not in self._names or self._written.get(name) != digest:
+            write_file(self._path(id_), document, is_checked=not self.fault)
+            self._names.add(name)
+            self._written[name] = digest
 
     def _path(self, id_: str) -> str:
         return f"{self.directory}/{id_}.json"

@@ -339,13 +339,13 @@ def test_a_quota_stays_cleared_when_konfine_has_the_runtime_write_other_cpus(
     pod = cri.run_pod("db", labels=SHOP, annotations=ALONE)
     db = create(cri, pod)
     cri.start(db)
-    assert wait_until(lambda: log(containerd).count("state=update container=default/web/app") == 1)
+    assert wait_until(lambda: log(containerd).count("answered state=update container=default/web/app") == 1)
     assert wait_until(lambda: quota(containerd, web) == -1)
     assert [knob(containerd, each, "cpuset.cpus") for each in (db, web)] == ["0", "1"]
     assert knob(containerd, web, "cpu.shares") == weight
 
     cri.stop_pod(pod)
-    assert wait_until(lambda: log(containerd).count("state=update container=default/web/app") == 2)
+    assert wait_until(lambda: log(containerd).count("answered state=update container=default/web/app") == 2)
     assert wait_until(lambda: quota(containerd, web) == -1)
     assert knob(containerd, web, "cpuset.cpus") == "0-1"
     assert containerd.enclosure.run("/opt/nri/lib/nri", "status", "--check").startswith("well: ")
