@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from nri.v1bridge import chains
 from nri.v2 import api
 from nri.v2.ttrpc import StatusError
 from tests.support.host import Host, plugin
@@ -149,9 +150,10 @@ def two(host: Host) -> Node:
 @pytest.mark.parametrize("event", ["create", "update", "stop"])
 @pytest.mark.parametrize("has_next", [True, False])
 def test_an_update_that_was_asked_for_is_followed_by_the_containers_update(
-    two: Node, event: str, has_next: bool
+    two: Node, monkeypatch: pytest.MonkeyPatch, event: str, has_next: bool
 ) -> None:
     node = two
+    monkeypatch.setattr(chains, "WRITTEN_AFTER", 1e6 if has_next else 0.01)
     if event == "create":
         assert create(node, id="new") is not None
     elif event == "update":
@@ -160,8 +162,8 @@ def test_an_update_that_was_asked_for_is_followed_by_the_containers_update(
         request = api.StopContainerRequest(pod=pod(), container=container())
         assert node.bridge.stop_container(request, call()) is not None
     node.bridge.idle()
-    assert ("update", "old") not in node.steps  # the runtime may not have written it
     if has_next:
+        assert ("update", "old") not in node.steps  # the runtime may not have written it
         node.run_pod()
         node.bridge.idle()
     assert wait_until(lambda: ("update", "old") in node.steps)
