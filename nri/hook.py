@@ -16,7 +16,6 @@ from __future__ import annotations
 import errno
 import os
 import select
-from binascii import crc32
 
 from nri import config, trust
 from nri.client.oci import EXPECTED, MAX_STATE, OCIState, request
@@ -24,7 +23,7 @@ from nri.config.entries import DEFAULT_TIMEOUT, FAILURE_POLICIES, MAX_TIMEOUT
 from nri.errors import NRIError
 from nri.node.record import claim, forget_file
 from nri.node.short_lived import Known, ShortHost
-from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, DEFAULT_RECORD_DIR
+from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, DEFAULT_RECORD_DIR, in_record
 from nri.process.deadline import Deadline
 from nri.process.reporter import Reporter, descriptor
 from nri.types import DecodeError
@@ -170,7 +169,7 @@ class _Hook:
         deadline.doing = "it was reading the container's state on stdin"
         state = OCIState(read_state(stdin, deadline) if stdin is not None else b"")
         self._name = f" {state.id}"
-        name = arguments.record or record_name(state.id)
+        name = arguments.record or f"{in_record('hook', state.id)}.json"
         path = f"{arguments.record_dir}/{name}"
         try:
             if host.client.chain(arguments.state):
@@ -193,16 +192,6 @@ class _Hook:
             deadline.doing = "it was waiting for another hook of this container"
             claim(arguments.record_dir, name, waits=True)
         host.reconcile(Known(path, about, host.note), arguments.state, deadline)
-
-
-def record_name(id_: str) -> str:
-    """Return the name of the file in the record of a container that only hooks know."""
-    letters = id_
-    for sign in ("-", "_", ".", "+"):
-        letters = letters.replace(sign, "0")
-    if letters.isascii() and letters.isalnum() and len(id_) <= 200:
-        return f".hook.{id_}.json"
-    return f".hook.{crc32(id_.encode('utf-8', 'replace')):08x}-.json"
 
 
 def _absolute(path: str) -> str:

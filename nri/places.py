@@ -25,3 +25,18 @@ DEFAULT_RECORD_DIR = "/run/nri/v1bridge.record"
 def beside(record_dir: str, ending: str) -> str:
     """Return the path of a file of the bridge beside its record, such as ``/run/nri/v1bridge.sock``."""
     return record_dir.removesuffix(".record") + ending
+
+
+def in_record(host: str, id_: str) -> str:
+    """Return the name of a container's file in the record, without its suffix, such as ``.hook.web``.
+
+    An id that is no name of a file, or too long for one, has a number and ``~`` instead.
+    """
+    letters = id_
+    for sign in ("-", "_", ".", "+"):
+        letters = letters.replace(sign, "0")
+    if letters.isascii() and letters.isalnum() and len(id_) <= 200:
+        return f".{host}.{id_}"
+    from binascii import crc32
+
+    return f".{host}.{crc32(id_.encode('utf-8', 'surrogatepass')):08x}~"

@@ -13,6 +13,8 @@ from __future__ import annotations
 import os
 from binascii import crc32
 
+from nri.places import in_record
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nri.node.record import Facts
@@ -29,8 +31,7 @@ class Made:
 
     def __init__(self, record_dir: str, root: str, id_: str) -> None:
         self._directory, self._root, self._id = record_dir, root, id_
-        name = id_ if _is_plain(id_) else f"{crc32(os.fsencode(id_)):08x}-"
-        stem = f".runc.{_number(root)}.{name}"
+        stem = in_record(f"runc.{_number(root)}", id_)
         self.path, self.unfinished = f"{record_dir}/{stem}.json", f"{record_dir}/{stem}.creating"
         self._left = b""  # the unfinished record of a call that was killed
         self._is_begun = False
@@ -161,7 +162,7 @@ class Made:
         ids = []
         for name in os.listdir(self._directory):
             id_ = name[len(begin) : -len(end)]
-            if name.startswith(begin) and name.endswith(end) and _is_plain(id_):
+            if name.startswith(begin) and name.endswith(end) and "~" not in id_:
                 ids.append(id_)
         return [id_ for id_ in ids if not os.path.lexists(os.path.join(self._root, id_))]
 
@@ -175,14 +176,6 @@ def _remove(path: str) -> None:
 
 def _number(root: str) -> str:
     return f"{crc32(os.fsencode(root)):08x}"
-
-
-def _is_plain(id_: str) -> bool:
-    """Return whether an id can be part of a file's name."""
-    letters = id_
-    for sign in ("-", "_", ".", "+"):
-        letters = letters.replace(sign, "0")
-    return letters.isascii() and letters.isalnum() and len(id_) <= 200
 
 
 def _names(bundle: str) -> list[str]:

@@ -316,3 +316,14 @@ def test_the_next_delete_removes_what_a_killed_one_has_left(runtime: NriRunc, is
     runtime.script('if "delete" in words:\n    os.unlink(here + "/state")\n')
     assert runtime.run("--root", str(root), "delete", "web").returncode == 0
     assert kept(runtime) == ([left] if is_there else [])
+
+
+def test_an_id_that_is_no_name_of_a_file_has_a_record_all_the_same(runtime: NriRunc) -> None:
+    adjust(runtime)
+    runtime.exists(id="we b", status="created")
+    assert runtime.run("create", "--bundle", "bundle", "we b", cwd=runtime.host.root).returncode == 0
+    (path,) = kept(runtime)
+    assert path.name.endswith("~.json")
+    assert runtime.run("start", "we b").returncode == 0
+    assert runtime.run("delete", "we b").returncode == 0
+    assert kept(runtime) == []
