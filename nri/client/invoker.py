@@ -77,14 +77,23 @@ class Invoker:
         It is asked once while it is unchanged.
         """
         try:
-            path = self.find(plugin)
-            identity = files.identity(path)
-            known = self._known.get(path)
-            if known is None or known[0] != identity:
-                known = self._known[path] = identity, self.about(path, plugin)
-            return known[1]
+            return self.said(self.find(plugin), plugin)
         except (PluginError, OSError):
             return None
+
+    def said(self, path: str, plugin: str) -> Standing:
+        """Return what an executable has said of itself while it is unchanged, or says now; a failure does not count.
+
+        :raises OSError: as ``about``.
+        """
+        identity = files.identity(path)
+        known = self._known.get(path)
+        if known is not None and known[0] == identity:
+            return known[1]
+        standing = self.about(path, plugin)
+        if standing.state != "failed":
+            self._known[path] = identity, standing
+        return standing
 
     def about(self, path: str, plugin: str) -> Standing:
         """Return what an executable says of itself.

@@ -439,7 +439,7 @@ class Residents(Invoker):
         resident, standing = None, file.standing
         try:
             self.find(file.plugin)  # its owner may have changed
-            standing = self.about(path, file.plugin)
+            standing = self.said(path, file.plugin)
             if standing.state == "ready":
                 resident = Resident(path, file.plugin)
                 if reason := resident.start(time.monotonic() + ANSWER_WITHIN):

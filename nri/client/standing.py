@@ -1,4 +1,4 @@
-"""What a plugin's executable says of itself, ``TYPE version``: whether it can be a resident, and what it acts on."""
+"""Asks a plugin's executable, ``TYPE version``, whether it can be a resident, and which states it acts on."""
 
 from __future__ import annotations
 

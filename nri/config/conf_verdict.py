@@ -1,4 +1,4 @@
-"""What a plugin says of its conf, ``TYPE check``: docs/spec.md. Its answer is not trusted."""
+"""Reads the verdict of a plugin on its conf, ``TYPE check`` (docs/spec.md), which is not trusted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the plugins accept their confs: asked before a changed set of files is taken into use.
+"""Asks the plugins whether they accept their confs, before a changed set of files is taken into use.
 
 A misspelt key of an entry keeps the last valid set in use; so does a conf that its plugin would refuse for every
 container. Only an executable with the mark of a build of nri (``nri.client.build_mark``) is asked, ``TYPE check``,
@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 
 from nri.client import build_mark
-from nri.client.invoker import Invoker, PluginError
+from nri.client.invoker import PluginError
 from nri.files import identity
 from nri.process.conversation import launch
 from nri.types import DecodeError, gojson
@@ -20,6 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from nri.client.invoker import Invoker
     from nri.config.entries import ConfigList, PluginEntry
     from nri.config.faults import Fault
 
@@ -28,13 +29,13 @@ ANSWER_WITHIN = 1.0
 
 
 class Acceptance:
-    """Asks the plugins in some directories.
+    """Asks the plugins that an invoker finds.
 
     :ivar refused_by: the executables that have refused the set that was asked about last, as they were.
     """
 
-    def __init__(self, bin_dirs: Sequence[str], *, check_owner: bool) -> None:
-        self._invoker = Invoker(bin_dirs, check_owner=check_owner)
+    def __init__(self, invoker: Invoker) -> None:
+        self._invoker = invoker
         self.refused_by: dict[str, tuple[int, ...]] = {}
 
     def faults(self, config: ConfigList, used: ConfigList) -> list[Fault]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nri.node.record import Entry
 
 CREATE = str(State.CREATE)
-"""What can be due beside ``REAPPLY`` and ``RELEASE``."""
+"""A step that can be due, beside ``REAPPLY`` and ``RELEASE``."""
 
 
 class Wanted:

@@ -18,7 +18,8 @@ its cause is ``REFUSED``, whatever its ``failurePolicy``.
 
 from __future__ import annotations
 
-from nri.client.chain import ChainError
+from nri.client.chain import ChainError, Client
+from nri.config.entries import ConfigList
 from nri.node.record import (
     DONE,
     FAILED,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Any, Protocol
 
-    from nri.client import Client, Step
+    from nri.client import Step
     from nri.config.entries import PluginEntry
     from nri.node.compare import Due
     from nri.node.record import Entry, Facts
@@ -50,7 +51,11 @@ if TYPE_CHECKING:
 
         @property
         def facts(self) -> Facts:
-            """What is known of it."""
+            """Its facts."""
+
+        @property
+        def name(self) -> str:
+            """``NAMESPACE/POD[/CONTAINER]``, for people."""
 
         @property
         def digest(self) -> int:
@@ -60,7 +65,7 @@ if TYPE_CHECKING:
             """Return a request about it."""
 
     class Host(Protocol):
-        """What a host does for its containers."""
+        """A host: it makes requests, runs chains within its time, and keeps the facts."""
 
         lock: Any
         """Held while facts are changed."""
@@ -77,7 +82,7 @@ if TYPE_CHECKING:
         def expects_setup(self, request: Request) -> bool:
             """Return whether a container without a ``setup`` has missed it."""
 
-        def run(self, container: Any, chain: Chain, on_step: Callable[[Step], None]) -> None:
+        def run(self, chain: Chain, on_step: Callable[[Step], None]) -> None:
             """Run a chain within the host's time.
 
             :raises ChainError: it has failed. Any other error is the host's own fault.
@@ -107,7 +112,7 @@ EVER_IGNORED = "its failure is ignored"
 class Chain:
     """Plugins that are run for a container, one after the other: what is to run, and what has come of it.
 
-    :param request: about the container.
+    :param container: that they are run for, with a *request* about it.
     :param only: the keys of the entries that run; by default all that act on the state.
     :param replaces: what the container has had, by the keys of the entries that come in its place.
     :ivar step_state: the state under which the outcome is noted: ``RELEASE`` for a release.
@@ -118,16 +123,21 @@ class Chain:
     def __init__(
         self,
         client: Client,
+        container: Container,
         request: Request,
-        facts: Facts,
         only: Collection[str] | None = None,
         replaces: Mapping[str, Entry] | None = None,
     ) -> None:
-        self.client, self.request, self.facts = client, request, facts
+        self.client, self.container, self.request = client, container, request
         self.only, self.replaces = only, replaces or {}
         self.step_state = RELEASE if request.release else str(request.state)
         self.steps: list[Step] = []
         self.error: Exception | None = None
+
+    @property
+    def facts(self) -> Facts:
+        """Those of the container."""
+        return self.container.facts
 
     def previous(self, entry: PluginEntry) -> Result | None:
         """Return the last result of an entry, which it gets as ``prevResult``."""
@@ -152,7 +162,7 @@ class Chain:
 
 
 class Verdict:
-    """What has come of a wish.
+    """The outcome of a wish.
 
     :ivar error: why it is not fulfilled, "" if it is.
     :ivar is_refused: a plugin refuses the container, and none has failed.
@@ -184,7 +194,7 @@ def _set_up(container: Container, host: Host) -> Verdict:
     client = host.client(container, State.SETUP)
     # A plugin may change whether a condition holds at the start: what was judged now has not missed its setup.
     judged = client.chain(State.SETUP)
-    chain = _run(container, host, Chain(client, container.request(State.SETUP), container.facts))
+    chain = _run(host, Chain(client, container, container.request(State.SETUP)))
     if chain.error is not None:
         return _failed(chain)
     with host.lock:
@@ -209,7 +219,7 @@ def _start(container: Container, host: Host) -> Verdict:
             return Verdict(error)
     with host.lock:
         note_missed(facts, missed)
-    chain = _run(container, host, Chain(client, request, facts))
+    chain = _run(host, Chain(client, container, request))
     if chain.error is not None and (host.refuses_starts or request.is_sandbox):
         # The runtime does not start it: nothing runs without its plugins. Those that have succeeded get a delete.
         with host.lock:
@@ -228,40 +238,13 @@ def _start(container: Container, host: Host) -> Verdict:
 
 
 def _catch_up(container: Container, host: Host, due: Sequence[Due]) -> Verdict:
-    from nri.client.chain import Client
-    from nri.config.entries import ConfigList
-
-    facts = container.facts
     client = host.client(container, LATE)
-    verdicts = []
-    for task in due:
-        if task.what != RELEASE or task.had is None:
-            continue
-        if not client.invoker.releases(task.entry.type):
-            with host.lock:
-                facts.entries.remove(task.had)  # it has nothing to give back
-                host.save(container)
-            continue
-        alone = Client(ConfigList(plugins=[task.entry]), client.invoker, timeout=client.timeout)
-        request = container.request(State.DELETE).replace(release=True)
-        chain = _run(container, host, Chain(alone, request, facts, replaces={task.entry.key: task.had}))
-        verdicts.append(_noted(container, host, chain, LATE_RELEASE))
+    verdicts = [_release(container, host, client, task) for task in due if task.what == RELEASE]
     tasks = [task for task in due if task.what != RELEASE]
-    keys = {task.entry.key for task in tasks}
-    if keys:
-        replaces = {task.entry.key: task.had for task in tasks if task.what == REAPPLY and task.had is not None}
-        request = container.request(State.CREATE).replace(late=True)
-        chain = _run(container, host, Chain(client, request, facts, keys, replaces))
-        verdicts.append(_noted(container, host, chain, LATE_CREATE))
-    if facts.is_rewritten:
-        # An entry whose create has just run has seen the new resources.
-        others = {entry.key for entry in facts.entries if entry.is_created} - keys
-        with host.lock:
-            facts.is_rewritten = False  # it may be written again meanwhile
-        # As an event's: many containers may follow one answer, so residents are asked, where there are some.
-        client = host.client(container, State.UPDATE)
-        chain = _run(container, host, Chain(client, container.request(State.UPDATE), facts, others))
-        verdicts.append(_noted(container, host, chain, LATE_UPDATE))
+    if tasks:
+        verdicts.append(_create_late(container, host, client, tasks))
+    if container.facts.is_rewritten:
+        verdicts.append(_update_late(container, host, {task.entry.key for task in tasks}))
     errors = [verdict for verdict in verdicts if verdict.error]
     if not errors:
         with host.lock:
@@ -272,11 +255,45 @@ def _catch_up(container: Container, host: Host, due: Sequence[Due]) -> Verdict:
     return Verdict(errors[0].error, is_refused=is_refused, is_noted=True)
 
 
+def _release(container: Container, host: Host, client: Client, task: Due) -> Verdict:
+    had = task.had
+    if had is not None and not client.invoker.releases(task.entry.type):
+        with host.lock:
+            container.facts.entries.remove(had)  # it has nothing to give back
+            host.save(container)
+        return Verdict()
+    alone = Client(ConfigList(plugins=[task.entry]), client.invoker, timeout=client.timeout)
+    request = container.request(State.DELETE).replace(release=True)
+    replaces = {} if had is None else {task.entry.key: had}
+    return _noted(host, _run(host, Chain(alone, container, request, replaces=replaces)), LATE_RELEASE)
+
+
+def _create_late(container: Container, host: Host, client: Client, tasks: Sequence[Due]) -> Verdict:
+    keys = {task.entry.key for task in tasks}
+    replaces = {task.entry.key: task.had for task in tasks if task.what == REAPPLY and task.had is not None}
+    request = container.request(State.CREATE).replace(late=True)
+    return _noted(host, _run(host, Chain(client, container, request, keys, replaces)), LATE_CREATE)
+
+
+def _update_late(container: Container, host: Host, created: Collection[str]) -> Verdict:
+    """Run ``update`` for resources that the runtime has written.
+
+    :param created: the keys of the entries whose ``create`` has just run: they have seen the new resources.
+    """
+    facts = container.facts
+    others = {entry.key for entry in facts.entries if entry.is_created and entry.key not in created}
+    with host.lock:
+        facts.is_rewritten = False  # it may be written again meanwhile
+    # As an event's: many containers may follow one answer, so residents are asked, where there are some.
+    client = host.client(container, State.UPDATE)
+    chain = Chain(client, container, container.request(State.UPDATE), others)
+    return _noted(host, _run(host, chain), LATE_UPDATE)
+
+
 def _tell(container: Container, state: str, host: Host) -> Verdict:
     """Run the chain for a state that changes nothing about which plugins the container has had."""
     facts = container.facts
-    chain = Chain(host.client(container, state), container.request(state), facts)
-    _run(container, host, chain)
+    chain = _run(host, Chain(host.client(container, state), container, container.request(state)))
     if state == State.DELETE:
         return _failed(chain)
     with host.lock:
@@ -319,7 +336,7 @@ def note_missed(facts: Facts, missed: Sequence[PluginEntry]) -> None:
 # What has come of a chain
 
 
-def _run(container: Container, host: Host, chain: Chain) -> Chain:
+def _run(host: Host, chain: Chain) -> Chain:
     """Run a chain; note each plugin that has succeeded as it ends."""
 
     def note(step: Step) -> None:
@@ -329,10 +346,10 @@ def _run(container: Container, host: Host, chain: Chain) -> Chain:
         with host.lock:
             _note_success(chain, step)
             if step.plugin is not chain.client.config.plugins[-1]:  # after the last one, the whole is saved
-                host.save(container)
+                host.save(chain.container)
 
     try:
-        host.run(container, chain, note)
+        host.run(chain, note)
     except ChainError as error:
         chain.error = error
     return chain
@@ -344,15 +361,15 @@ def _failed(chain: Chain, *, is_noted: bool = False) -> Verdict:
     return Verdict(str(chain.error), is_refused=chain.is_refused, is_noted=is_noted)
 
 
-def _noted(container: Container, host: Host, chain: Chain, how: str) -> Verdict:
+def _noted(host: Host, chain: Chain, how: str) -> Verdict:
     """Note what has come of a chain for a container that runs."""
     with host.lock:
         _note_failures(chain, how)
         if chain.step_state == State.UPDATE and chain.error is not None:
-            container.facts.is_rewritten = True
+            chain.facts.is_rewritten = True
         if chain.error is not None and chain.step_state == State.CREATE:
             _note_unreached(chain, how)
-        host.save(container)
+        host.save(chain.container)
     if chain.error is not None:
         return _failed(chain)
     # An ignored failure leaves an older entry in force: it is not reapplied or released.

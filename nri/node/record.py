@@ -100,7 +100,7 @@ def _rules() -> Rules:
 
 
 class Outcome:
-    """What has come of a state of an entry.
+    """The outcome of a state of an entry.
 
     :ivar outcome: ``DONE``, ``SKIPPED`` or one of ``CAUSES``.
     :ivar since: seconds since 1970; on record for a lack alone.
@@ -142,7 +142,7 @@ class Outcome:
 
 
 class Entry:
-    """What a container has had of one entry of the configuration.
+    """The history of one entry of the configuration at a container.
 
     :ivar hash: the rest of ``PluginEntry.key``: of all that the plugin gets of the entry.
     :ivar document: ``PluginEntry.document``.
@@ -168,6 +168,11 @@ class Entry:
         """True if its ``create`` has succeeded."""
         outcome = self.states.get(State.CREATE)
         return outcome is not None and outcome.outcome == DONE
+
+    @property
+    def done_states(self) -> list[str]:
+        """The states that have succeeded."""
+        return [state for state, outcome in self.states.items() if outcome.outcome == DONE]
 
     @property
     def failed_create(self) -> Outcome | None:
@@ -209,7 +214,7 @@ class Entry:
 
 
 class Facts:
-    """What is known of a pod or container.
+    """The facts about a pod or container.
 
     :ivar name: ``NAMESPACE/POD[/CONTAINER]``, for people.
     :ivar life: what tells it from an earlier one of the same id; "" if that is not known.

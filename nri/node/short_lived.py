@@ -73,6 +73,11 @@ class Known:
                 note(f"{path}: {fault}; ignored")
         self.facts = facts or Facts()
 
+    @property
+    def name(self) -> str:
+        """The container's id: such a host knows no pod."""
+        return self._about.id
+
     def request(self, state: str) -> Request:
         """Return a request about it."""
         return self._about.replace(state=State(state))
@@ -129,7 +134,7 @@ class Occasion:
         """Report what does not make the wish fail."""
         self._host.note(line)
 
-    def run(self, _container: Known, chain: Chain, on_step: Callable[[Step], None]) -> None:
+    def run(self, chain: Chain, on_step: Callable[[Step], None]) -> None:
         """Run a chain. This changes the working directory and umask of the process.
 
         :raises ChainError: it has failed.
@@ -201,13 +206,13 @@ class ShortHost:
         deadline.doing = f"it was reading the configuration, {options.conf_dir} or {options.conf_file}"
         self.note, self.has_own_process, self.sends_setup = note, has_own_process, sends_setup
         self.is_fault_noted = False
-        self.record_dir = options.record_dir
-        acceptance = Acceptance(options.bin_dirs, check_owner=check_owner)
-        used = in_use.InUse(options.conf_dir, options.conf_file, options.record_dir, acceptance=acceptance)
-        invoker = ForkingInvoker if has_own_process else Invoker
+        kind = ForkingInvoker if has_own_process else Invoker
+        invoker = kind(options.bin_dirs, check_owner=check_owner)
+        places = options.conf_dir, options.conf_file, options.record_dir
+        used = in_use.InUse(*places, acceptance=Acceptance(invoker))
         self.client = Client(
             in_use.wait(used, deadline.at, note, check_owner=check_owner),
-            invoker(options.bin_dirs, check_owner=check_owner),
+            invoker,
             timeout=options.timeout,
             failure_policy=options.failure_policy,
         )

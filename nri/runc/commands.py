@@ -184,7 +184,7 @@ def _run_create(call: Invocation, made: Made, chains: HostChains, container: Kno
 
     :raises NRIError: if it fails.
     """
-    id_ = container.request(State.CREATE).id
+    id_ = container.name
     try:
         with Ending(call.report.error):
             container.show(container.spec, _pid(call, id_))

@@ -165,14 +165,14 @@ class Invocation:
         container.show(spec.replace(resources=over(spec.resources, resources)))
         if container.facts.made is None:
             return
-        made = self.made(container.request(State.UPDATE).id)
+        made = self.made(container.name)
         if not made.write(container.path, container.facts, container.spec, bundle):
-            id_ = escape(container.request(State.UPDATE).id)
+            id_ = escape(container.name)
             self.report.note(f"the new resources of {id_} cannot be kept: requests show the older ones")
 
     def undo_unless_taken(self, made: Made, chains: HostChains, container: Known) -> None:
         """Do as ``undo_chain``, unless the id is that of a container that lives on."""
-        id_ = container.request(State.DELETE).id
+        id_ = container.name
         try:
             is_taken = self.state(id_) is not None
         except (NRIError, OSError) as error:
@@ -190,7 +190,7 @@ class Invocation:
         try:
             self.delete_chain(chains, container, if_killed)
         except (NRIError, OSError) as error:
-            self.report.note(f"delete {escape(container.request(State.DELETE).id)}: {error}")
+            self.report.note(f"delete {escape(container.name)}: {error}")
 
     def delete_chain(
         self,
@@ -214,7 +214,7 @@ class Invocation:
         """Undo a container that exists and is refused. Signals that would end this process wait until it is done."""
         import _signal  # type: ignore[import-not-found] # the signal module would import enum
 
-        id_ = container.request(State.DELETE).id
+        id_ = container.name
         mask = _signal.pthread_sigmask(_signal.SIG_BLOCK, ENDING)
         try:
             self.undo_chain(chains, container, lambda: self.destroy(id_))

@@ -85,11 +85,10 @@ class Occasion:
         is_late = state == LATE
         return self._chains.client(container.subject, State.CREATE if is_late else state, is_late=is_late)
 
-    def run(self, container: Row | Told, chain: Chain, on_step: Callable[[Step], None]) -> None:
+    def run(self, chain: Chain, on_step: Callable[[Step], None]) -> None:
         """Run a chain within the event's time, and have it logged and counted."""
-        self._chains.run_chain(
-            Run(chain.client, chain.request, container.name, self._call), chain, on_step, self._changes
-        )
+        run = Run(chain.client, chain.request, chain.container.name, self._call)
+        self._chains.run_chain(run, chain, on_step, self._changes)
 
     def expects_setup(self, request: Request) -> bool:
         """Return whether a container without a ``setup`` has missed it."""
@@ -123,8 +122,8 @@ class Chains:
     ) -> None:
         self.options = options
         self._given, self._counts, self._subreaper = invoker, counts, subreaper
+        self._find_plugins(options)
         self.configuration = self._configuration(options)
-        self.residents = Residents(options.bin_dirs, check_owner=options.check_owner)
         self._used: tuple[ConfigList, BridgeOptions] | None = None  # with which the residents were chosen
         self._sandboxes = ConfigList()  # the entries that containerd 2.x does not run itself for sandboxes
         self._stamp, self._stamped = 0, object()
@@ -136,7 +135,8 @@ class Chains:
         self._idle = threading.Condition(self._lock)
         self._tidying = threading.Lock()
         self._has_late = False  # an event has left work for the worker
-        self._rewriting: dict[str, Any] = {}  # the resources that the runtime writes, by id
+        self._rewriting: dict[str, Any] = {}  # the resources that the runtime writes, by id, not on record yet
+        self._followed: set[str] = set()  # the ids whose update follows
         self._rewritten_at = 0.0  # when it has written them, if no event comes before
         self.memory = Memory()
         self.late = Worker(self.memory, self._look, self._compare, self._run_due, lambda: self.options, is_alone)
@@ -147,23 +147,24 @@ class Chains:
     def use(self, options: BridgeOptions) -> None:
         """Replace the options."""
         before, self.options = self.options, options
+        if (options.bin_dirs, options.check_owner) != (before.bin_dirs, before.check_owner):
+            self.residents.close()
+            self._find_plugins(options)
+            self.configuration.ask(self._acceptance)
         # With the same paths the configuration stays: a runtime configures the bridge after each restart.
         paths = options.conf_dir, options.conf_file, options.record_dir, options.doubts
         if paths != (before.conf_dir, before.conf_file, before.record_dir, before.doubts):
             self.configuration = self._configuration(options)
-        self.configuration.ask(self._acceptance(options))
-        if (options.bin_dirs, options.check_owner) != (before.bin_dirs, before.check_owner):
-            self.residents.close()
-            self.residents = Residents(options.bin_dirs, check_owner=options.check_owner)
+
+    def _find_plugins(self, options: BridgeOptions) -> None:
+        """Find the plugins in the directories of the options from now on."""
+        self.residents = Residents(options.bin_dirs, check_owner=options.check_owner)
+        self._starter = Invoker(options.bin_dirs, check_owner=options.check_owner)
+        self._acceptance = Acceptance(self._starter) if self._given is None else None
 
     def _configuration(self, options: BridgeOptions) -> Configuration:
-        acceptance = self._acceptance(options)
-        return Configuration(options.conf_dir, options.conf_file, options.record_dir, options.doubts, acceptance)
-
-    def _acceptance(self, options: BridgeOptions) -> Acceptance | None:
-        if self._given is not None:
-            return None
-        return Acceptance(options.bin_dirs, check_owner=options.check_owner)
+        paths = options.conf_dir, options.conf_file, options.record_dir
+        return Configuration(*paths, options.doubts, self._acceptance)
 
     def configure(self, *, runtime_runs_pods: bool, refuses_starts: bool, within: float) -> None:
         """Prepare for a connection with the options.
@@ -192,7 +193,7 @@ class Chains:
             log.debug("configuration %s (%.1f ms)", change, (time.monotonic() - started) * 1000)
         invoker = self._given or self.residents
         if self._given is None and (is_late or not options.resident):
-            invoker = Invoker(options.bin_dirs, check_owner=options.check_owner)
+            invoker = self._starter
         is_sandbox = subject is not None and subject.container is None
         # containerd 2.x sends its own plugins these two states, of sandboxes alone.
         is_sent = self._runtime_runs_pods and is_sandbox and state in (State.CREATE, State.DELETE)
@@ -256,24 +257,32 @@ class Chains:
             self._rewriting |= updates
             self._rewritten_at = time.monotonic() + WRITTEN_AFTER
 
+    def _note_rewriting(self) -> None:
+        """Have it on record that updates follow, also for a bridge that comes after this one."""
+        with self._lock:
+            updates, self._rewriting = self._rewriting, {}
+        if updates:
+            self.memory.rewritten(updates)
+            with self._lock:
+                self._followed |= updates.keys()
+
     def _take_rewritten(self, *, is_event: bool = False) -> None:
         """Have the worker run ``update`` for containers whose resources the runtime has written.
 
         :param is_event: another event has arrived.
         """
+        self._note_rewriting()
         with self._lock:
             is_written = is_event or time.monotonic() >= self._rewritten_at
-            updates = self._rewriting if is_written else {}
-            if updates:
-                self._rewriting = {}
-        if updates:
-            self.memory.rewritten(updates)
-            self._has_late |= self.memory.make_due(updates)
+            ids = self._followed if is_written else set()
+            if ids:
+                self._followed = set()
+        if ids:
+            self._has_late |= self.memory.make_due(ids)
 
     def idle(self) -> None:
         """Do what no event waits for."""
-        if self._rewriting:
-            self.memory.rewritten(self._rewriting)  # also for a bridge that follows this one
+        self._note_rewriting()
         self._tidy()
         if self._has_late:
             self._has_late = False

@@ -46,7 +46,7 @@ log = logging.getLogger("nri.v1bridge")
 
 
 class Counted:
-    """What has come of the rows that the worker has run."""
+    """Numbers of rows that the worker has run, by outcome."""
 
     __slots__ = ("failed", "refused", "succeeded")
 

@@ -1,4 +1,4 @@
-"""What the bridge knows of each pod and container: one row with its facts, and where its next step stands.
+"""The bridge's memory of each pod and container: a row with its facts and the state of its next step.
 
 A row is in one of six states. Each cell is the next state; a dash cannot happen:
 
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from nri.node.compare import CREATE, forget, lacking
 from nri.node.reconcile import note_missed
-from nri.node.record import CAUSES, OFF, Facts, Outcome, over
+from nri.node.record import CAUSES, IGNORED, OFF, Facts, Outcome, over
 from nri.types.v1 import State
 from nri.v1bridge.counts import split_name
 from nri.v1bridge.record import Record
@@ -142,7 +142,7 @@ class Row:
         """Return the state of a row that was read from the record."""
         for entry in self.facts.entries:
             outcome = entry.failed_create
-            if outcome is not None and outcome.outcome != "ignored":
+            if outcome is not None and outcome.outcome != IGNORED:
                 return FAILED
         return DONE if self.facts.is_created else NEW
 
@@ -162,7 +162,7 @@ class Told:
 
     @property
     def facts(self) -> Facts:
-        """What is known of it."""
+        """Those of its row."""
         return self.row.facts
 
     @property
@@ -508,7 +508,7 @@ class Memory:
 
 
 class Comparison:
-    """What a host says of a container, by its configuration and conditions.
+    """The comparison of a row with the configuration in use.
 
     :ivar version: ``Row.version`` when it was compared.
     :ivar due: what ``compare`` says.
@@ -553,7 +553,7 @@ def _shown(row: Row) -> dict[str, Any]:
     """Return what a row has had, as docs/status.md has it."""
     plugins = []
     for entry in row.facts.entries:
-        states = [state for state, outcome in entry.states.items() if outcome.outcome == "done"]
+        states = entry.done_states
         is_failed = entry.failed_create is not None
         if not states and not is_failed:
             continue

@@ -76,7 +76,7 @@ class Node:
     def client(self, _container: Any, _state: str) -> Client:
         return Client(ConfigList(plugins=self.entries), self.plugins)
 
-    def run(self, _container: Any, chain: Chain, on_step: Any) -> None:
+    def run(self, chain: Chain, on_step: Any) -> None:
         chain.client.invoke(
             chain.request, chain.request.state, on_step=on_step, previous=chain.previous, only=chain.only
         )
