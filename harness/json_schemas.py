@@ -11,7 +11,7 @@ from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
 from nri.adjust.document import ADJUST, UPDATES
-from nri.config.validate import HOST_CONFIG
+from nri.config.entries import HOST_CONFIG
 from nri.runc.options import WrapperOptions
 from nri.types.table_explained import schema
 from nri.v1bridge import BridgeOptions
@@ -19,7 +19,6 @@ from nri.v1bridge import BridgeOptions
 PLACES = {
     "request": "nri.types",
     "result": "nri.types",
-    "configlist": "nri.config",
     "host-config": "nri.config",
     "bridge-options": "nri.v1bridge",
     "runtime-options": "nri.runc",

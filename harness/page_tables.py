@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from nri.cgroups.knob_table import TABLE as KNOBS
-from nri.config.validate import HOST_CONFIG
+from nri.config.entries import HOST_CONFIG
 from nri.config.when import RULE, WHEN
 from nri.plugins.clearcfs import ClearCFSConf
 from nri.plugins.hook_injector import HookInjectorConf

@@ -1,4 +1,4 @@
-"""The host configuration: ``nri.config.validate`` accepts a file if and only if the schema does and no key is
+"""The host configuration: ``nri.config.loading.parse`` accepts a file if and only if the schema does and no key is
 given twice. For any other file ``nri.config.diagnostics`` names at least one fault, each of one printable line
 with a position in the file. An accepted file can be read as a list of plugins whose types are file names.
 """
@@ -8,9 +8,9 @@ from __future__ import annotations
 from harness import json_schemas
 
 from fuzz.targets.wire_messages import SEEDS as MESSAGES
-from nri.config import validate
+from nri.config import loading
 from nri.config.diagnostics import SourcePositions, diagnose
-from nri.config.entries import ConfigList
+from nri.config.entries import PluginEntry
 from nri.types import DecodeError, gojson
 
 JSON = True
@@ -19,13 +19,13 @@ _VALIDATOR = json_schemas.validator("host-config")
 
 def check(data: bytes) -> None:
     """Read the bytes as a configuration file."""
-    value = validate.parse(data)
+    value = loading.parse(data)
     accepted = _schema_accepts(data)
-    assert (value is not None) == accepted, f"validate accepts: {value is not None}, the schema: {accepted}"
-    if accepted:
-        plugins = ConfigList.from_json(data).plugins
+    assert (value is not None) == accepted, f"parse accepts: {value is not None}, the schema: {accepted}"
+    if value is not None:
+        plugins = [PluginEntry.of_accepted(entry) for entry in value["plugins"]]
         assert all(plugin.type and "/" not in plugin.type and plugin.type != ".." for plugin in plugins)
-        assert ConfigList.from_value(value, "file").plugins == plugins
+        assert [PluginEntry.of_accepted(plugin.to_value()) for plugin in plugins] == plugins
         return
     faults = diagnose("file", data)
     assert faults, "neither good nor wrong"

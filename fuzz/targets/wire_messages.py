@@ -1,4 +1,4 @@
-"""Requests, results and configuration lists of the v0.1 wire: a document can be read if and only if its JSON Schema
+"""Requests and results of the v0.1 wire: a document can be read if and only if its JSON Schema
 accepts it, except for ``1.0`` as a pid, which no schema can refuse. A refusal is a short DecodeError. A message can
 be written, is equal when read again, and is then written as the same bytes, which the schema accepts.
 """
@@ -8,12 +8,11 @@ from __future__ import annotations
 from harness import json_schemas
 
 from fuzz.targets import split
-from nri.config.entries import ConfigList
 from nri.types import DecodeError, gojson
 from nri.types.v1 import Request, Result
 
 JSON = True
-KINDS = (("request", Request), ("result", Result), ("configlist", ConfigList))
+KINDS = (("request", Request), ("result", Result))
 CHOICES = len(KINDS)
 _VALIDATORS = {name: json_schemas.validator(name) for name, _ in KINDS}
 
@@ -68,9 +67,4 @@ SEEDS = (
     b"\1" + _RESULT,
     b'\1{"ERROR":1}',
     b'\1{"a":1,"A":2,"a":3}',
-    (
-        b'\2{"version":"0.1","plugins":[null,{"type":"a","conf":{},"states":["setup",null],"failurePolicy":"fail",'
-        b'"timeout":1.5,"resident":false},{"type":"b","when":{"namespaces":["c*"],"sandbox":false}}]}'
-    ),
-    b'\2{"plugins":[{"type":1}]}',
 )

@@ -375,7 +375,8 @@ def _install(sources: Sequence[str], conf: Any, folder: str, cgroups: Cgroups, r
             _write_script(script, path, f"from nri.authoring.simulated import run_on_tree\n{call}")
         if not path.endswith(".py") and cgroups.kind != "node":
             note = "it is an executable, which sees the node's cgroups: try it with --cgroups node"
-        entry = entry if conf is None else entry.replace(conf=conf)
+        if conf is not None:
+            entry = PluginEntry.of_accepted(entry.to_value() | {"conf": conf})
         installed.append(Installed(entry, said.get("states"), note))
     return installed
 

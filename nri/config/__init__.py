@@ -1,7 +1,7 @@
 """The host configuration: from the files that an operator writes to one list of plugins.
 
 A hook loads the configuration each time a container starts. So a valid one is read with ``os`` and ``nri.types``
-only (``loading``, ``entries``, ``validate``); the other modules import what an explanation needs: ``re``, ``json``,
+only (``loading``, ``entries``, ``when``); the other modules import what an explanation needs: ``re``, ``json``,
 ``jsonschema``.
 """
 

@@ -13,8 +13,8 @@ import re
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
+from nri.config.entries import HOST_CONFIG
 from nri.config.faults import DOCUMENT, MAX_FAULTS, Fault
-from nri.config.validate import HOST_CONFIG
 from nri.types import DecodeError, gojson
 from nri.types.table import NOTE_PREFIX
 from nri.types.table_explained import faults as faults_of

@@ -1,16 +1,20 @@
-"""The types of the host configuration, and the limits of their values."""
+"""The host configuration: the rules of its documents as tables, and the types that they are read into.
+
+A container's start waits for the verdict on a document, which needs no jsonschema. ``host-config.schema.json`` is
+made from ``HOST_CONFIG`` (``tools/schemas``). Beyond the schema, no object may give a key twice.
+"""
 
 from __future__ import annotations
 
-from nri.types.jsonobject import Field, JSONObject, choice, number, objects, opaque, string, strings
+from nri.config.when import WHEN, Condition
+from nri.types import DecodeError, gojson
+from nri.types.table import ANYTHING, FLAG, SCHEMA_KEY, Key, Table, array, number, text, words
 from nri.types.v1 import STATES, VERSION, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
-
-    from nri.config.when import Condition
 
 FAILURE_POLICIES = ("fail", "ignore")
 """``fail``: the container does not start when the plugin fails. ``ignore``: the failure is logged."""
@@ -35,52 +39,89 @@ def is_type_name(name: object) -> bool:
     return name.isascii() and name.replace(".", "0").replace("_", "0").replace("-", "0").isalnum()
 
 
-def _when(value: object, where: str) -> Condition | None:
-    if value is None:
-        return None
-    from nri.config.when import Condition  # only for a configuration that has conditions
+SECONDS = number(0, MAX_TIMEOUT, above=True, expected=f"a number of seconds above 0, at most {MAX_TIMEOUT}")
+"""The rule for the time that a plugin or a chain has."""
 
-    return value if isinstance(value, Condition) else Condition.from_value(value, where)
+PLUGIN = Table(
+    Key(
+        "type",
+        text(
+            0,
+            MAX_TYPE_LENGTH,
+            matches=is_type_name,
+            pattern=TYPE_PATTERN,
+            expected="a file name of letters, digits, '.', '_' and '-' that begins with a letter or a digit",
+        ),
+        description="The name of the plugin's executable in the plugin directory, /opt/nri/bin.",
+        required=True,
+    ),
+    Key(
+        "conf",
+        ANYTHING,
+        description="The plugin's own configuration, passed to it unchanged. `TYPE schema` prints its schema, which "
+        "`nri check` checks this value against.",
+    ),
+    Key(
+        "states",
+        array(words(*STATES), unique=True),
+        description="The states that the plugin is run for, beside create and delete, which every plugin gets.",
+    ),
+    Key(
+        "failurePolicy",
+        words(*FAILURE_POLICIES),
+        description="What a failure means: the container does not start (fail), or it is logged (ignore). Without it "
+        "the host decides.",
+    ),
+    Key(
+        "timeout",
+        SECONDS,
+        description="Seconds after which the plugin is killed, which is a failure. Without it the host decides.",
+    ),
+    Key(
+        "resident",
+        FLAG,
+        description="Whether the bridge may keep a plugin running that has opted in to answer request after request.",
+    ),
+    Key("when", WHEN),
+    notes=True,
+    description="A plugin may be listed several times with different confs; it runs once for each entry.",
+)
+"""An entry of ``plugins``."""
+
+HOST_CONFIG = Table(
+    SCHEMA_KEY,
+    Key("version", words(VERSION), title="The version of the contract", required=True),
+    Key(
+        "plugins",
+        array(PLUGIN),
+        description="The plugins, in the order they run; with an empty array none runs.",
+        required=True,
+    ),
+    notes=True,
+    title="NRI v0.1 host configuration",
+    description="A file in /etc/nri/resource.d, or /etc/nri/conf.json: which plugins run on this host, in which "
+    "order. Strict, so that a misspelt key is found when the file is read, not when a plugin fails to do its work.",
+)
+"""A file of the host configuration."""
 
 
-class PluginEntry(JSONObject):
-    """One entry of the host configuration."""
+class PluginEntry:
+    """One entry of the host configuration. Nothing sets an attribute later.
+
+    :ivar type: the name of the plugin's executable.
+    :ivar conf: the plugin conf; passed to the plugin unchanged.
+    :ivar states: the states that the plugin is run for beside ``create`` and ``delete``, which are always sent.
+    :ivar failure_policy: one of ``FAILURE_POLICIES``, or "" for the default of the program that runs the chain.
+    :ivar timeout: seconds; 0 for the default of the program that runs the chain.
+    :ivar resident: False: the plugin is started for each request, even if it has opted in as a resident.
+    :ivar when: the containers that the plugin runs for; None for all.
+    :ivar source: the path of the entry's file; "" for none. Not part of the document.
+    :ivar source_index: the index of the entry in that file, from 0. Not part of the document.
+    """
 
     __slots__ = (
         *("_document", "_key"),
         *("conf", "failure_policy", "resident", "source", "source_index", "states", "timeout", "type", "when"),
-    )
-
-    _key: str
-    _document: str
-
-    type: str
-    """The name of the plugin's executable."""
-    conf: Any
-    """The plugin conf; passed to the plugin unchanged."""
-    states: tuple[str, ...]
-    """The states that the plugin is run for in addition to ``create`` and ``delete``, which are always sent."""
-    failure_policy: str
-    """One of ``FAILURE_POLICIES``, or "" for the default of the program that runs the chain."""
-    timeout: float
-    """Seconds; 0 for the default of the program that runs the chain."""
-    resident: bool | None
-    """False: the plugin is started for each request, even if it has opted in as a resident. None is True."""
-    when: Condition | None
-    """The containers that the plugin runs for; None for all."""
-    source: str
-    """The path of the entry's file; not part of the document."""
-    source_index: int
-    """The index of the entry in that file, from 0; not part of the document."""
-
-    FIELDS = (
-        Field("type", "type", string, omit_empty=False),
-        Field("conf", "conf", opaque),
-        Field("states", "states", strings),
-        Field("failurePolicy", "failure_policy", string),
-        Field("timeout", "timeout", number),
-        Field("resident", "resident", choice),
-        Field("when", "when", _when),
     )
 
     def __init__(
@@ -96,15 +137,60 @@ class PluginEntry(JSONObject):
         source: str = "",
         source_index: int = 0,
     ) -> None:
-        self._set(type=type, conf=conf, states=tuple(states), failure_policy=failure_policy, timeout=timeout)
-        self._set(resident=resident, when=_when(when, "when"), source=source, source_index=source_index)
+        self.type = type
+        self.conf = conf
+        self.states = tuple(states)
+        self.failure_policy = failure_policy
+        self.timeout = timeout
+        self.resident = resident
+        self.when = Condition(when) if isinstance(when, dict) else when
+        self.source = source
+        self.source_index = source_index
+        self._key = ""
+        self._document = ""
 
     @classmethod
-    def from_value(cls, value: object, where: str) -> PluginEntry:
-        """Return the entry of a decoded JSON object, as ``JSONObject.from_value``, without a source."""
-        plugin = super().from_value(value, where)
-        plugin._set(source="", source_index=0)
-        return plugin
+    def of_accepted(cls, value: dict[str, Any], source: str = "", source_index: int = 0) -> PluginEntry:
+        """Return the entry of an object that ``PLUGIN`` accepts."""
+        return cls(
+            type=value["type"],
+            conf=value.get("conf"),
+            states=value.get("states", ()),
+            failure_policy=value.get("failurePolicy", ""),
+            timeout=value.get("timeout", 0),
+            resident=value.get("resident"),
+            when=value.get("when"),
+            source=source,
+            source_index=source_index,
+        )
+
+    @classmethod
+    def of_document(cls, document: str) -> PluginEntry:
+        """Return the entry of a ``document``, which another build may have written: its wrong keys are ignored.
+
+        :raises DecodeError: if it is not JSON, or has no type.
+        """
+        value = gojson.loads(document)
+        right: dict[str, Any] = {}
+        for name, item in value.items() if isinstance(value, dict) else ():
+            if name in PLUGIN.keys and PLUGIN.keys[name].rule.accepts(item):
+                right[name] = item
+        if "type" not in right:
+            raise DecodeError(f"found {gojson.describe(value)}, expected an entry with a type")
+        return cls.of_accepted(right)
+
+    def to_value(self) -> dict[str, Any]:
+        """Return the entry as a JSON object, without the keys that say nothing."""
+        value = {
+            "type": self.type,
+            "conf": self.conf,
+            "states": [*self.states] or None,
+            "failurePolicy": self.failure_policy or None,
+            "timeout": self.timeout or None,
+            "resident": self.resident,
+            "when": None if self.when is None else self.when.value,
+        }
+        return {name: item for name, item in value.items() if item is not None}
 
     def wants(self, state: str) -> bool:
         """Return whether the plugin is run for *state*, if its condition is met."""
@@ -113,15 +199,17 @@ class PluginEntry(JSONObject):
     @property
     def key(self) -> str:
         """The type, and a hash of all that the plugin gets of the entry: its conf, whatever the order of the keys."""
-        if not hasattr(self, "_key"):
-            self._set(_key=f"{self.type} {_hash(self.conf)}")
+        if not self._key:
+            self._key = f"{self.type} {_hash(self.conf)}"
         return self._key
 
     @property
     def document(self) -> str:
         """The entry as JSON, for a container's record: without its condition, which held."""
-        if not hasattr(self, "_document"):
-            self._set(_document=self.replace(when=None).to_json().decode())
+        if not self._document:
+            value = self.to_value()
+            value.pop("when", None)
+            self._document = gojson.dumps(value).decode()
         return self._document
 
     @property
@@ -129,10 +217,19 @@ class PluginEntry(JSONObject):
         """The states of the contract that the plugin is run for, in the order of a container's life."""
         return [str(state) for state in STATES if self.wants(state)]
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PluginEntry):
+            return NotImplemented
+        is_same_place = (self.source, self.source_index) == (other.source, other.source_index)
+        return is_same_place and self.to_value() == other.to_value()
+
+    __hash__ = None  # type: ignore[assignment] # a conf may hold dictionaries
+
+    def __repr__(self) -> str:
+        return f"PluginEntry({self.to_value()!r}, {self.source!r}, {self.source_index})"
+
 
 def _hash(conf: Any) -> str:
-    from nri.types import gojson
-
     try:
         from _blake2 import blake2b  # hashlib takes longer to import than the rest of a hook's work
     except ImportError:
@@ -146,28 +243,32 @@ def _in_order(value: Any) -> Any:
     return [_in_order(item) for item in value] if isinstance(value, list) else value
 
 
-def _plugins(value: object, where: str) -> tuple[PluginEntry, ...]:
-    return objects(PluginEntry, "plugins", value, where)
-
-
-class ConfigList(JSONObject):
+class ConfigList:
     """The host configuration: which plugins run, in which order."""
 
     __slots__ = ("plugins", "version")
 
-    version: str
-    plugins: tuple[PluginEntry, ...]
-
-    FIELDS = (
-        Field("version", "version", string, omit_empty=False),
-        Field("plugins", "plugins", _plugins, omit_empty=False),
-    )
-
     def __init__(self, *, plugins: Iterable[PluginEntry] = (), version: str = VERSION) -> None:
-        self._set(version=version, plugins=tuple(plugins))
+        self.plugins = tuple(plugins)
+        self.version = version
+
+    def to_json(self) -> bytes:
+        """Return the configuration as one document."""
+        plugins = [plugin.to_value() for plugin in self.plugins]
+        return gojson.dumps({"version": self.version, "plugins": plugins})
 
     def content_hash(self) -> str:
         """Return a hash of the content, whatever the names of the files: the same on all nodes of a fleet."""
         import hashlib
 
         return hashlib.sha256(self.to_json()).hexdigest()[:12]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ConfigList):
+            return NotImplemented
+        return (self.version, self.plugins) == (other.version, other.plugins)
+
+    __hash__ = None  # type: ignore[assignment] # see PluginEntry
+
+    def __repr__(self) -> str:
+        return f"ConfigList({self.plugins!r})"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from nri.errors import NRIError, escape
-from nri.types.jsonobject import JSONObject
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,23 +15,23 @@ DOCUMENT = "(document)"
 """The path of the whole document."""
 
 
-class Fault(JSONObject):
-    """A fault in a file; ``str()`` is ``file:line:column: path: message``."""
+class Fault:
+    """A fault in a file; ``str()`` is ``file:line:column: path: message``.
+
+    :param message: the fault, and the right value if it is known.
+    :param path: in the document, such as ``plugins[0].type``.
+    :param line: from 1; also 1 for a fault of the file as a whole, so that every line has the same form.
+    :param column: in characters, from 1; also 1 for a fault of the file as a whole.
+    """
 
     __slots__ = ("column", "file", "line", "message", "path")
 
-    file: str
-    line: int
-    """From 1; also 1 for a fault of the file as a whole, so that every line has the same form."""
-    column: int
-    """In characters, from 1; also 1 for a fault of the file as a whole."""
-    path: str
-    """The path in the document, such as ``plugins[0].type``."""
-    message: str
-    """The fault, and the right value if it is known."""
-
     def __init__(self, *, file: str, message: str, path: str = DOCUMENT, line: int = 1, column: int = 1) -> None:
-        self._set(file=file, line=line, column=column, path=path, message=message)
+        self.file = file
+        self.message = message
+        self.path = path
+        self.line = line
+        self.column = column
 
     def __str__(self) -> str:
         return escape(f"{self.file}:{self.line}:{self.column}: {self.path}: {self.message}")
@@ -40,8 +39,14 @@ class Fault(JSONObject):
     def __repr__(self) -> str:
         return f"Fault({str(self)!r})"
 
-    def __hash__(self) -> int:  # type: ignore[override]
-        return hash((self.file, self.line, self.column, self.path, self.message))
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Fault) and self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+    def _values(self) -> tuple[str, str, str, int, int]:
+        return (self.file, self.message, self.path, self.line, self.column)
 
 
 class ConfigError(NRIError):

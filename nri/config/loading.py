@@ -14,17 +14,16 @@ import os
 import time
 
 from nri import files, trust
-from nri.config.entries import ConfigList
+from nri.config.entries import HOST_CONFIG, ConfigList, PluginEntry
 from nri.config.faults import MAX_FAULTS, ConfigError, Fault
-from nri.config.validate import parse
 from nri.errors import reason_of
 from nri.places import DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
+from nri.types import gojson
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import TypeVar
+    from typing import Any, TypeVar
 
-    from nri.config.entries import PluginEntry
     from nri.types.conf import Conf
 
     Options = TypeVar("Options", bound=Conf)
@@ -80,11 +79,23 @@ class Read:
 
                 faults += diagnose(path, document, MAX_FAULTS + 1) if len(faults) <= MAX_FAULTS else ()
                 continue
-            entries = ConfigList.from_value(value, path).plugins
-            plugins += [plugin.replace(source=path, source_index=index) for index, plugin in enumerate(entries)]
+            for index, entry in enumerate(value["plugins"]):
+                plugins.append(PluginEntry.of_accepted(entry, path, index))
         if faults:
             raise ConfigError(sorted(faults, key=lambda fault: os.fsencode(fault.file)))
         return ConfigList(plugins=plugins)
+
+
+def parse(document: bytes) -> dict[str, Any] | None:
+    """Return the value of a valid configuration; None for one that is not valid."""
+    twice: list[str] = []
+    try:
+        value = gojson.loads(str(document, "utf-8"), twice)
+    except ValueError:  # not UTF-8, or a DecodeError
+        return None
+    if twice or not HOST_CONFIG.accepts(value):
+        return None
+    return value  # type: ignore[return-value] # it is an object
 
 
 def read_settled(conf_dir: str, conf_file: str, *, check_owner: bool, last: Read | None = None) -> Read:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from nri.types import gojson
 from nri.types.gojson import shorten
-from nri.types.jsonobject import JSONObject
 from nri.types.table import FLAG, Key, Map, Rule, Table, array, either, text, words
 
 TYPE_CHECKING = False
@@ -282,7 +281,7 @@ class _Value:
         return not self._may_be_there and not self._allowed, f"{where}: missing, expected {expected or 'it'}"
 
 
-class Condition(JSONObject):
+class Condition:
     """``when`` of an entry: the containers that its plugin runs for.
 
     :param value: the JSON value.
@@ -290,10 +289,6 @@ class Condition(JSONObject):
     """
 
     __slots__ = ("_parts", "_skips", "value")
-
-    value: dict[str, Any]
-    _parts: list[Part]
-    _skips: bool
 
     def __init__(self, value: dict[str, Any], where: str = "when") -> None:
         if not WHEN.accepts(value):
@@ -309,19 +304,9 @@ class Condition(JSONObject):
             parts.append(_Name("runtime handler", "runtime_handler", value["runtimeHandler"]))
         for kind in ("label", "annotation"):
             parts += [_Value(kind, key, rule) for key, rule in value.get(f"{kind}s", {}).items()]
-        self._set(value=value, _parts=parts, _skips=value.get("unknown") == SKIP)
-
-    @classmethod
-    def from_value(cls, value: object, where: str) -> Condition:
-        """Return the condition of a JSON value.
-
-        :raises DecodeError: if it is not valid.
-        """
-        return cls(value, where)  # type: ignore[arg-type] # which the rules refuse
-
-    def to_value(self) -> dict[str, Any]:
-        """Return the JSON value."""
-        return self.value
+        self.value = value
+        self._parts = parts
+        self._skips = value.get("unknown") == SKIP
 
     def undecided(self, facts: Facts) -> str | None:
         """Return the facts that are asked for and not known, in words; None if the plugin does not run.
@@ -360,7 +345,7 @@ class Condition(JSONObject):
     def __eq__(self, other: object) -> bool:
         return self.value == other.value if isinstance(other, Condition) else NotImplemented
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment] # its value is a dictionary
 
     def __repr__(self) -> str:
         return f"Condition({self.value!r})"

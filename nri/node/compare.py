@@ -87,7 +87,7 @@ def compare(wanted: Sequence[Wanted], had: Sequence[Entry], *, again: bool = Fal
         else:
             due.append(Due(REAPPLY, one.entry, older))
     for entry in outdated:
-        due.append(Due(RELEASE, PluginEntry.from_json(entry.document), entry))
+        due.append(Due(RELEASE, PluginEntry.of_document(entry.document), entry))
     return due
 
 

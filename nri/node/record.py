@@ -198,7 +198,7 @@ class Entry:
             faults.append(f"found an entry that is not one: {gojson.describe(value)}")
             return None
         try:
-            PluginEntry.from_json(value["document"])
+            PluginEntry.of_document(value["document"])
         except DecodeError as error:
             faults.append(f"found an entry whose document is not one: {error}")
             return None
@@ -408,7 +408,7 @@ def _earlier_entry(
     _key: Any, document: Any, states: Any, failed_with: Any, result: Any, is_ignored: Any
 ) -> dict[str, Any] | None:
     try:
-        key = PluginEntry.from_json(document).key
+        key = PluginEntry.of_document(document).key
     except (DecodeError, TypeError):
         return None
     type_, _, hash_ = key.partition(" ")

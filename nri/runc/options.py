@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from nri import files
 from nri.config import host_fields
-from nri.config.entries import DEFAULT_TIMEOUT
+from nri.config.entries import DEFAULT_TIMEOUT, SECONDS
 from nri.config.loading import read_options
-from nri.config.validate import SECONDS
 from nri.node import options as node_options
 from nri.places import RUNTIME_OPTIONS_FILE
 from nri.types import fields

@@ -10,8 +10,7 @@ import os
 
 from nri import files
 from nri.config import host_fields
-from nri.config.entries import DEFAULT_TIMEOUT
-from nri.config.validate import SECONDS
+from nri.config.entries import DEFAULT_TIMEOUT, SECONDS
 from nri.node import options as node_options
 from nri.places import DEFAULT_CONF_DIR
 from nri.types import fields

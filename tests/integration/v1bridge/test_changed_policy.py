@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from nri.config import PluginEntry
 from nri.status import status
 from nri.status.judging import judge
 from nri.v2 import api
@@ -30,7 +31,7 @@ def bridge(host: Host, bridge: BridgeProcess) -> BridgeProcess:
 def keeper(bridge: BridgeProcess, type_: str, mark: int, **options: Any) -> Any:
     """An entry for a plugin that keeps its requests, with a conf that a test can change."""
     entry = bridge.node.keeper(type_, ["put", "metadata", {"mark": str(mark)}], **options)
-    return entry.replace(conf=entry.conf | {"mark": mark})
+    return PluginEntry.of_accepted(entry.to_value() | {"conf": entry.conf | {"mark": mark}})
 
 
 def document(bridge: BridgeProcess) -> dict[str, Any]:

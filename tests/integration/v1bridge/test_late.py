@@ -159,7 +159,7 @@ def test_failed_late_create_is_tried_again_and_then_listed(host: Host, bridge: B
 
 
 def test_ignored_failure_is_listed_also_by_the_next_bridge(host: Host, bridge: BridgeProcess) -> None:
-    host.configure(bridge.node.keeper("keeper", ["error", "no such device"]).replace(failure_policy="ignore"))
+    host.configure(bridge.node.keeper("keeper", ["error", "no such device"], failure_policy="ignore"))
     start_container(connected(bridge))
     expected = [("1f92", "create", "keeper", "its failure is ignored: no such device")]
     assert listed(bridge) == expected

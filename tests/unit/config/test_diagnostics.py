@@ -10,7 +10,7 @@ from fuzz.documents import places
 from fuzz.targets import host_config
 from nri.config.diagnostics import SourcePositions, diagnose
 from nri.config.faults import MAX_FAULTS
-from nri.config.validate import parse
+from nri.config.loading import parse
 from nri.types.table_explained import nearest, path_text
 from tests.unit.types.mutations import values
 

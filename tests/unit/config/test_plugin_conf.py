@@ -115,7 +115,7 @@ def test_faults_have_no_place_where_the_file_is_gone() -> None:
     plugin = PluginEntry(type="a", conf={}, source="/nonexistent/a.conf", source_index=4)
     (fault,) = check_conf(plugin, SCHEMA)
     assert str(fault) == "/nonexistent/a.conf:1:1: plugins[4].conf: missing cpus"
-    (fault,) = check_conf(plugin.replace(source=""), SCHEMA)
+    (fault,) = check_conf(PluginEntry(type="a", conf={}), SCHEMA)
     assert fault.file == "(no file)"
 
 

@@ -78,7 +78,7 @@ def test_first_entry_that_gives_cpus_out_counts() -> None:
         ]
     )
     assert conf_of(config).exclusive.counted
-    assert not conf_of(config.replace(plugins=config.plugins[:2])).gives_out
+    assert not conf_of(ConfigList(plugins=config.plugins[:2])).gives_out
     with pytest.raises(DecodeError):
         conf_of(ConfigList(plugins=[PluginEntry(type="konfine", conf={"exclusive": 1})]))
 

@@ -60,7 +60,7 @@ CASES: dict[str, tuple[list[Wanted], list[Entry], list[str]]] = {
 def test_comparison_says_what_is_due(now: list[Wanted], before: list[Entry], expected: list[str]) -> None:
     due = []
     for task in compare(now, before):
-        after = "" if task.had is None else f" after {PluginEntry.from_json(task.had.document).conf}"
+        after = "" if task.had is None else f" after {PluginEntry.of_document(task.had.document).conf}"
         due.append(f"{task.what} {task.entry.type} {task.entry.conf}{after}")
     assert due == expected
 

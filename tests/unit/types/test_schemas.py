@@ -6,13 +6,13 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from harness import json_schemas
-from nri.config.entries import ConfigList, PluginEntry
+from nri.config.entries import PLUGIN, PluginEntry
 from nri.testing import recorded
 from nri.types.jsonobject import JSONObject
 from nri.types.v1 import Request, Result, Spec
 from tests.unit.types.test_v1 import GOLDEN
 
-TYPES: dict[str, type[JSONObject]] = {"request": Request, "result": Result, "configlist": ConfigList}
+TYPES: dict[str, type[JSONObject]] = {"request": Request, "result": Result}
 VALIDATORS = {name: json_schemas.validator(name) for name in json_schemas.PLACES}
 
 
@@ -30,10 +30,17 @@ def test_the_schema_accepts_the_recorded_requests() -> None:
 
 
 def test_the_schemas_have_the_keys_that_the_types_have() -> None:
-    request, configlist = json_schemas.load("request"), json_schemas.load("configlist")
+    request = json_schemas.load("request")
     kinds: list[tuple[Any, type[JSONObject]]] = [
         *((request, Request), (request["$defs"]["spec"], Spec), (json_schemas.load("result"), Result)),
-        *((configlist, ConfigList), (configlist["$defs"]["plugin"], PluginEntry)),
     ]
     for schema, kind in kinds:
         assert set(schema["properties"]) == {field.key for field in kind.FIELDS}
+
+
+def test_an_entry_reads_and_writes_each_key_of_its_table() -> None:
+    conf: dict[str, Any] = {"a": 1}
+    value = {"type": "a", "conf": conf, "states": ["setup"], "failurePolicy": "fail", "timeout": 1.5}
+    value |= {"resident": False, "when": {"sandbox": True}}
+    assert set(value) == set(PLUGIN.keys)
+    assert PluginEntry.of_accepted(value).to_value() == value

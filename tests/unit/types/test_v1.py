@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from nri.config.entries import ConfigList, PluginEntry
+from nri.config.entries import PluginEntry
 from nri.testing import recorded, recordings
 from nri.types import DecodeError, EncodeError
 from nri.types.jsonobject import JSONObject
@@ -15,7 +15,7 @@ from tests.unit.types.mutations import values
 
 GOLDEN = recordings()
 KUBERNETES = recordings("kubernetes/*")
-TYPES: list[type[JSONObject]] = [Request, Result, ConfigList]
+TYPES: list[type[JSONObject]] = [Request, Result]
 
 
 def test_recorded_request_is_written_as_it_was_read() -> None:
@@ -70,9 +70,8 @@ def test_keys_that_a_result_does_not_know_reach_the_next_plugin() -> None:
     assert written == {"plugin": "a", "version": "0.1", "error": "no", "metadata": {"a": "b"}, "mine": 1}
 
 
-def test_null_results_and_plugins_are_ignored() -> None:
+def test_null_results_are_ignored() -> None:
     assert Request.from_json('{"results":[null,{"plugin":"a"}]}').results == (Result(plugin="a", version=""),)
-    assert ConfigList.from_json('{"plugins":[null]}').plugins == ()
 
 
 def test_a_state_is_a_string_that_compares_as_one() -> None:
@@ -94,7 +93,6 @@ def test_missing_key_is_empty_and_written_only_if_required() -> None:
     empty: list[tuple[type[JSONObject], dict[str, Any]]] = [
         (Request, {"version": "", "state": "", "id": "", "spec": None}),
         (Result, {"plugin": "", "version": "", "error": ""}),
-        (ConfigList, {"version": "", "plugins": []}),
     ]
     for kind, written in empty:
         for document in ("{}", "null", '{"unknown":1}'):
@@ -130,11 +128,6 @@ MISTAKES: list[tuple[type[JSONObject], str, str]] = [
     (Request, '{"results":{}}', "request.results: found an object, expected an array of results"),
     (Request, '{"results":[{},{"error":5}]}', "request.results[1].error: found the number 5, expected a string"),
     (Request, "[]", "request: found an array, expected an object"),
-    (ConfigList, '{"plugins":[7]}', "configlist.plugins[0]: found the number 7, expected an object"),
-    (ConfigList, '{"plugins":[{"states":"x"}]}', "plugins[0].states: found the string 'x', expected an array of"),
-    (ConfigList, '{"plugins":[{"states":[1]}]}', "plugins[0].states[0]: found the number 1, expected a string"),
-    (ConfigList, '{"plugins":[{"timeout":"1s"}]}', "plugins[0].timeout: found the string '1s', expected a number"),
-    (ConfigList, '{"plugins":[{"timeout":true}]}', "plugins[0].timeout: found the boolean true, expected a number"),
 ]
 
 
@@ -167,7 +160,6 @@ MESSAGES: list[Any] = [
     Spec(resources={"cpu": {}}, namespaces={"pid": ""}, cgroups_path="/a", annotations={"a": "b"}),
     Result(plugin="a", error="b", metadata={"c": "d"}, cgroups_path="e", extra={"f": 1}),
     Request(state="create", id="a", sandbox_id="b", pid=1, spec=Spec(), labels={"a": "b"}, conf=1, results=[]),
-    PluginEntry(type="a", conf={}, states=["setup"], failure_policy="fail", timeout=1.5, source="f", source_index=2),
 ]
 
 
