@@ -19,11 +19,12 @@ import select
 
 from nri import config, trust
 from nri.client.oci import EXPECTED, MAX_STATE, OCIState, request
-from nri.config.entries import DEFAULT_TIMEOUT, FAILURE_POLICIES, MAX_TIMEOUT
+from nri.config.entries import FAILURE_POLICIES, MAX_TIMEOUT
+from nri.config.site import Site
 from nri.errors import NRIError
 from nri.node.record import claim, forget_file
 from nri.node.short_lived import Known, ShortHost
-from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, DEFAULT_RECORD_DIR, in_record
+from nri.places import in_record
 from nri.process.deadline import Deadline
 from nri.process.reporter import Reporter, descriptor
 from nri.types import DecodeError
@@ -32,7 +33,7 @@ from nri.types.v1 import STATES, State
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import BinaryIO, TextIO
+    from typing import Any, BinaryIO, TextIO
 
 DEFAULT_DEADLINE = 8.0
 """Seconds for the whole hook. Configurations of podman and CRI-O usually kill a hook after 10."""
@@ -41,53 +42,70 @@ _OPTIONS = {
     f"--{name}": name.replace("-", "_")
     for name in ("conf-dir", "conf-file", "record-dir", "record", "failure-policy", "log-file", "timeout", "deadline")
 }
-_OPTIONS["--bin-dir"] = "bin_dirs"
 
 
 class Arguments:
-    """The arguments of ``nri hook``, with their defaults."""
+    """The arguments of ``nri hook``, with their defaults.
 
-    conf_dir, conf_file, log_file = DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, ""
-    record_dir = DEFAULT_RECORD_DIR
-    record = ""
-    """The name of the container's file in the record, for a hook that ``nri-runc`` has added."""
-    bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS
-    check_owner, failure_policy = True, "fail"
-    timeout, deadline = DEFAULT_TIMEOUT, DEFAULT_DEADLINE
+    :param record: the name of the container's file in the record, for a hook that ``nri-runc`` has added.
+    :param deadline: seconds for the whole hook.
+    :param site: the attributes of ``Site``.
+    """
 
-    def __init__(self, state: str) -> None:
+    def __init__(
+        self, state: str, *, record: str = "", log_file: str = "", deadline: float = DEFAULT_DEADLINE, **site: Any
+    ) -> None:
         self.state = state
+        self.record = record
+        self.log_file = log_file
+        self.deadline = deadline
+        self.site = Site(**site)
 
 
 def parse(argv: Sequence[str]) -> Arguments | None:
     """Parse the words after ``nri hook``; return None if they are not valid."""
     states: list[str] = []
-    given: dict[str, list[str]] = {}
-    check_owner = True
+    given: dict[str, Any] = {}
+    bin_dirs: list[str] = []
     words = iter(argv)
     for word in words:
         name, equals, value = word.partition("=")
         if word == "--no-check-owner":
-            check_owner = False
-        elif name not in _OPTIONS:
+            given["check_owner"] = False
+            continue
+        if name != "--bin-dir" and name not in _OPTIONS:
             states.append(word)
-        elif value := value if equals else next(words, ""):
-            given.setdefault(_OPTIONS[name], []).append(value)
-        else:
+            continue
+        if not equals:
+            value = next(words, "")
+        if not value:
             return None
+        if name == "--bin-dir":
+            bin_dirs.append(value)
+        else:
+            given[_OPTIONS[name]] = value
     if len(states) != 1 or states[0] not in STATES:
         return None
-    arguments = Arguments(states[0])
-    arguments.check_owner = check_owner
-    arguments.bin_dirs = tuple(given.pop("bin_dirs", arguments.bin_dirs))
+    if bin_dirs:
+        given["bin_dirs"] = bin_dirs
+    for name in ("timeout", "deadline"):
+        if name in given:
+            seconds = _seconds(given[name])
+            if seconds is None:
+                return None
+            given[name] = seconds
+    if given.get("failure_policy", "fail") not in FAILURE_POLICIES:
+        return None
+    return Arguments(states[0], **given)
+
+
+def _seconds(text: str) -> float | None:
+    """Return the seconds in an option's value; None if it is not valid."""
     try:
-        for name, values in given.items():
-            setattr(arguments, name, float(values[-1]) if name in ("timeout", "deadline") else values[-1])
+        seconds = float(text)
     except ValueError:
         return None
-    if arguments.failure_policy not in FAILURE_POLICIES:
-        return None
-    return arguments if 0 < arguments.timeout <= MAX_TIMEOUT and 0 < arguments.deadline <= MAX_TIMEOUT else None
+    return seconds if 0 < seconds <= MAX_TIMEOUT else None
 
 
 def main(arguments: Arguments, started: float) -> int:
@@ -133,7 +151,7 @@ class _Hook:
 
     def run(self, stdin: BinaryIO | None) -> int:
         """As ``run``."""
-        if not self._arguments.check_owner:
+        if not self._arguments.site.check_owner:
             self._reporter.write(f"nri: warning: {trust.UNCHECKED} (--no-check-owner)")
         try:
             self._run(stdin)
@@ -155,12 +173,11 @@ class _Hook:
     def _run(self, stdin: BinaryIO | None) -> None:
         arguments, deadline = self._arguments, self.deadline
         self._reporter.log_file = _absolute(arguments.log_file) if arguments.log_file else ""
-        arguments.bin_dirs = [_absolute(directory) for directory in arguments.bin_dirs]
+        site = arguments.site.replace(bin_dirs=map(_absolute, arguments.site.bin_dirs))
         host = ShortHost(
-            arguments,
+            site,
             deadline,
             lambda line: self._reporter.write(f"nri: {line}"),
-            check_owner=arguments.check_owner,
             has_own_process=self._has_own_process,
             sends_setup=arguments.record != "",
         )
@@ -170,7 +187,7 @@ class _Hook:
         state = OCIState(read_state(stdin, deadline) if stdin is not None else b"")
         self._name = f" {state.id}"
         name = arguments.record or f"{in_record('hook', state.id)}.json"
-        path = f"{arguments.record_dir}/{name}"
+        path = f"{site.record_dir}/{name}"
         try:
             if host.client.chain(arguments.state):
                 self._reconcile(host, state, name, path)
@@ -190,7 +207,7 @@ class _Hook:
         about = request(arguments.state, state.id, state.spec(), state.pid)
         if self._has_own_process and not arguments.record:  # else nri-runc has the lock
             deadline.doing = "it was waiting for another hook of this container"
-            claim(arguments.record_dir, name, waits=True)
+            claim(arguments.site.record_dir, name, waits=True)
         host.reconcile(Known(path, about, host.note), arguments.state, deadline)
 
 

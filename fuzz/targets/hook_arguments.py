@@ -8,6 +8,7 @@ from __future__ import annotations
 import click
 
 from nri.cli.hook import hook as command
+from nri.config.site import Site
 from nri.hook import parse
 from nri.types.v1 import STATES
 
@@ -19,14 +20,17 @@ def check(data: bytes) -> None:
     if arguments is None:
         return  # then click parses it
     assert arguments.state in STATES
-    assert 0 < arguments.timeout <= 3600
+    assert 0 < arguments.site.timeout <= 3600
     assert 0 < arguments.deadline <= 3600
     try:
         parsed = command.make_context("hook", list(words), help_option_names=["-h", "--help"]).params
     except click.ClickException as error:
         raise AssertionError(f"click refuses it: {error.format_message()}") from error
     parsed["check_owner"] = not parsed.pop("no_check_owner")
-    assert {name: getattr(arguments, name) for name in parsed} == parsed
+    own = {name: value for name, value in parsed.items() if hasattr(arguments, name)}
+    assert {name: getattr(arguments, name) for name in own} == own
+    site = {name: getattr(arguments.site, name) for name in Site.__slots__}
+    assert own | site == parsed
 
 
 SEEDS = (

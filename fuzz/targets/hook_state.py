@@ -16,9 +16,7 @@ NOWHERE = "/nonexistent/nri-fuzz"
 
 def check(data: bytes) -> None:
     """Run a hook on a host without plugins, with the bytes as stdin."""
-    arguments = Arguments("create")
-    arguments.conf_dir, arguments.conf_file, arguments.record_dir = "", NOWHERE, ""
-    arguments.bin_dirs = (NOWHERE,)
+    arguments = Arguments("create", conf_dir="", conf_file=NOWHERE, record_dir="", bin_dirs=[NOWHERE])
     stderr = io.StringIO()
     status = run(arguments, io.BytesIO(data), stderr)
     lines = stderr.getvalue().split("\n")

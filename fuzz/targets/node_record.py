@@ -8,6 +8,7 @@ import json
 import os
 import tempfile
 
+from nri.config.site import Site
 from nri.node.in_use import InUse
 from nri.node.record import Facts
 from nri.v1bridge.memory import Memory
@@ -21,7 +22,7 @@ def check(data: bytes) -> None:
     """Have the bytes in the file of a container, and in that of the configuration in use."""
     with tempfile.TemporaryDirectory() as above:
         folder = f"{above}/record"  # what is in /tmp itself is not trusted
-        in_use = InUse("", "/nonexistent/f", folder)
+        in_use = InUse(Site(conf_dir="", conf_file="/nonexistent/f", record_dir=folder))
         in_use.use({"/d/a.conf": DOCUMENT})
         (name,) = os.listdir(folder)
         for path in (f"{folder}/{name}", f"{folder}/abc.json"):
@@ -34,7 +35,7 @@ def check(data: bytes) -> None:
             faults: list[str] = []
             assert Facts.from_value(value, faults).to_value() == value
             assert not faults
-        host = InUse("", "/nonexistent/f", folder, writes=False)
+        host = InUse(Site(conf_dir="", conf_file="/nonexistent/f", record_dir=folder), writes=False)
         host.look()
         assert all(
             document and data.endswith(b"".join(host.documents.values())) for document in host.documents.values()

@@ -399,7 +399,7 @@ class _AlsoOfSources(Residents):
     """The residents of a node: the script of a source file, in the last directory, does not change meanwhile."""
 
     def about(self, path: str, plugin: str) -> Standing:
-        """As of a compiled plugin also of a source file."""
+        """As of a plugin of a build also of a source file."""
         return about_executable(path, plugin, may_be_script=os.path.dirname(path) == self.bin_dirs[-1])
 
 

@@ -20,8 +20,10 @@ from nri import config
 from nri.cli import options
 from nri.config import refused
 from nri.config.loading import read, read_set, unread
+from nri.config.site import Site
 from nri.doctor.checking import check_host
 from nri.errors import NRIError, escape, reason_of
+from nri.node.in_use import InUse
 
 UNCHANGED = "\nnothing has changed"
 
@@ -34,7 +36,7 @@ ATTEMPTS = 5
 @options.path("--sets", default="", show_default=False, metavar="DIR", help="Directory of the copies.")
 @options.host
 @options.plain_errors
-def apply(host: options.Host, directory: str, sets: str) -> None:
+def apply(host: Site, directory: str, sets: str) -> None:
     """Replace the host configuration, if the plugins accept it.
 
     The *.conf of DIR count at once and all together. They are copied to /etc/nri/sets, and checked as `nri check`
@@ -66,7 +68,7 @@ def apply(host: options.Host, directory: str, sets: str) -> None:
         click.echo(escape(line))
 
 
-def _apply(host: options.Host, directory: str, conf_dir: str, sets: str) -> list[str]:
+def _apply(host: Site, directory: str, conf_dir: str, sets: str) -> list[str]:
     """Apply the files; return what was done."""
     os.makedirs(sets, mode=0o755, exist_ok=True)
     with ExitStack() as stack:
@@ -81,7 +83,7 @@ def _apply(host: options.Host, directory: str, conf_dir: str, sets: str) -> list
                 raise NRIError(f'{directory} has no *.conf; for no plugins, write one with "plugins": []')
             notes, content = _check(host, new, directory)
             moved_to = _exchange(new, conf_dir, sets)
-            host._replace(conf_dir=conf_dir).in_use().use(read_set(conf_dir, host.conf_file).documents)
+            InUse(host.replace(conf_dir=conf_dir)).use(read_set(conf_dir, host.conf_file).documents)
             for note in [*[note for note, _ in unread(directory, is_standard=False)], *notes]:
                 click.echo(escape(f"note: {note}"), err=True)
         except BaseException:
@@ -143,12 +145,12 @@ def _source(directory: str) -> str:
     return os.path.realpath(data if os.path.isdir(data) else directory)
 
 
-def _check(host: options.Host, new: str, directory: str) -> tuple[list[str], str]:
+def _check(host: Site, new: str, directory: str) -> tuple[list[str], str]:
     """Return the notes of the plugins on the new configuration, and its hash.
 
     :raises NRIError: all its faults, in the files of the directory that it was copied from.
     """
-    checked, faults = check_host(new, os.path.join(new, "none"), host.bin_dirs, check_owner=host.check_owner)
+    checked, faults = check_host(host.replace(conf_dir=new, conf_file=os.path.join(new, "none")))
     if faults:
         raise _refusal("\n".join(map(str, faults)), new, directory)
     notes = [note.replace(f"{new}/", f"{directory}/") for entry in checked for note in entry.notes]

@@ -12,9 +12,10 @@ from nri.cli import options, output
 from nri.config import Fault, refused
 from nri.config.entries import PluginEntry
 from nri.config.loading import unread
+from nri.config.site import Site
 from nri.doctor.checking import Checked, check_host, fault_value
 from nri.errors import escape
-from nri.node.in_use import why_not
+from nri.node.in_use import InUse, why_not
 from nri.places import DEFAULT_CONF_DIR
 
 
@@ -24,7 +25,7 @@ from nri.places import DEFAULT_CONF_DIR
 @click.option(
     "--hash", "hash_only", is_flag=True, help="Print the hash of the configuration's content, and check no plugin."
 )
-def check(host: options.Host, as_json: bool, hash_only: bool) -> None:
+def check(host: Site, as_json: bool, hash_only: bool) -> None:
     """Check the host configuration and its plugins.
 
     Lists all faults of all files as FILE:LINE:COLUMN: PATH: what was found, what was expected. Asks each plugin for
@@ -42,9 +43,9 @@ def check(host: options.Host, as_json: bool, hash_only: bool) -> None:
         with contextlib.suppress(config.ConfigError):  # its faults follow
             click.echo(host.load().content_hash())
             return
-    checked, faults = check_host(host.conf_dir, host.conf_file, host.bin_dirs, check_owner=host.check_owner)
-    in_use = host.in_use(writes=False)
-    in_use.look(check_owner=host.check_owner)
+    checked, faults = check_host(host)
+    in_use = InUse(host, writes=False)
+    in_use.look()
     notes = [*why_not(in_use)] if in_use.config is not None or in_use.fault else []
     notes += [note for note, _ in unread(host.conf_dir, is_standard=host.conf_dir == DEFAULT_CONF_DIR)]
     notes += _twice([entry.plugin for entry in checked])
@@ -73,7 +74,7 @@ def _twice(entries: list[PluginEntry]) -> list[str]:
     return notes
 
 
-def _print(checked: list[Checked], faults: tuple[Fault, ...], notes: list[str], host: options.Host) -> None:
+def _print(checked: list[Checked], faults: tuple[Fault, ...], notes: list[str], host: Site) -> None:
     rows = [(c.plugin.type, c.version or "unknown", c.conf, c.place, c.plugin.source) for c in checked]
     output.print_table(("PLUGIN", "VERSION", "CONF", "BINARY", "CONFIGURED IN"), rows)
     for note in notes + [note for entry in checked for note in entry.notes]:

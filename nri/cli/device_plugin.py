@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from nri.cli import options
 from nri.cli.metrics import ENDING, serve
+from nri.config.site import Site
 from nri.errors import escape
 from nri.kubernetes.agent import INTERVAL, Agent
 from nri.kubernetes.devices import KUBELET_DIR
@@ -43,7 +44,8 @@ def device_plugin(
       nri device-plugin --node worker-1 --listen 10.0.0.7:10754
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # also in the threads to come
-    agent = Agent(InUse(conf_dir, conf_file, record_dir, writes=False), kubelet_dir, node, _report)
+    site = Site(conf_dir=conf_dir, conf_file=conf_file, record_dir=record_dir)
+    agent = Agent(InUse(site, writes=False), kubelet_dir, node, _report)
     if listen is not None:
         registry = CollectorRegistry()
         registry.register(agent)

@@ -9,6 +9,7 @@ import click
 
 from nri.cli import options
 from nri.config.entries import FAILURE_POLICIES
+from nri.config.site import Site
 from nri.hook import DEFAULT_DEADLINE
 
 STARTED = time.monotonic()
@@ -32,7 +33,7 @@ STARTED = time.monotonic()
     "--log-file", default="", show_default=False, help="Also append the lines of stderr here: crun discards stderr."
 )
 @click.option("--record", default="", hidden=True)
-def hook(state: str, host: options.Host, **values: Any) -> None:
+def hook(state: str, host: Site, **values: Any) -> None:
     """Run the chain as a hook of an OCI runtime.
 
     Reads the container's state from stdin, as the runtime writes it, and the config.json of the bundle that the
@@ -48,7 +49,7 @@ def hook(state: str, host: options.Host, **values: Any) -> None:
     """
     from nri.hook import Arguments, main
 
-    arguments = Arguments(state)
-    for name, value in (host._asdict() | values).items():
-        setattr(arguments, name, value)
+    own = {name: values.pop(name) for name in ("record", "log_file", "deadline")}
+    arguments = Arguments(state, **own)
+    arguments.site = host.replace(**values)
     raise click.exceptions.Exit(main(arguments, STARTED))

@@ -6,14 +6,14 @@ import functools
 import signal
 import sys
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
-from nri import config, trust
-from nri.config.entries import DEFAULT_TIMEOUT, MAX_TIMEOUT, ConfigList
+from nri import trust
+from nri.config.entries import DEFAULT_TIMEOUT, MAX_TIMEOUT
+from nri.config.site import Site
 from nri.errors import NRIError, escape
-from nri.node.in_use import InUse
 from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, DEFAULT_RECORD_DIR
 from nri.types import DecodeError, gojson
 from nri.types.v1 import MAX_REQUEST, STATES, Request
@@ -79,43 +79,18 @@ _HOST = (
 )
 
 
-class Host(NamedTuple):
-    """The values of the options that ``host`` adds."""
-
-    conf_dir: str
-    conf_file: str
-    bin_dirs: tuple[str, ...]
-    check_owner: bool
-    record_dir: str
-
-    def load(self) -> ConfigList:
-        """Load the host configuration, as its files are now."""
-        return config.load(self.conf_dir, self.conf_file, check_owner=self.check_owner)
-
-    def in_use(self, *, writes: bool = True) -> InUse:
-        """Return the configuration that the hosts use."""
-        return InUse(self.conf_dir, self.conf_file, self.record_dir, writes=writes)
-
-
 def host(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for the paths of configuration and plugins, and for the check of their owners.
+    """Add the options for the paths of configuration and plugins, and for the check of their owners: a ``Site``.
 
     Without that check there is a warning on stderr.
     """
 
     @functools.wraps(command)
-    def wrapped(
-        *args: Any,
-        conf_dir: str,
-        conf_file: str,
-        record_dir: str,
-        bin_dirs: tuple[str, ...],
-        no_check_owner: bool,
-        **kwargs: Any,
-    ) -> Any:
+    def wrapped(*args: Any, no_check_owner: bool, **kwargs: Any) -> Any:
         if no_check_owner:
             click.echo(f"warning: {trust.UNCHECKED} (--no-check-owner)", err=True)
-        return command(*args, host=Host(conf_dir, conf_file, bin_dirs, not no_check_owner, record_dir), **kwargs)
+        places = {name: kwargs.pop(name) for name in ("conf_dir", "conf_file", "record_dir", "bin_dirs")}
+        return command(*args, host=Site(check_owner=not no_check_owner, **places), **kwargs)
 
     for option in reversed(_HOST):
         wrapped = option(wrapped)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from nri.client import Invoker, PluginError
 from nri.client.resident import try_resident
 from nri.client.unstartable import NOT_RUN, WINDOWS, explain, has_windows_ends
-from nri.config import ConfigError, Fault, load
+from nri.config import ConfigError, Fault
 from nri.config.conf_verdict import conf_verdict
 from nri.config.entries import PluginEntry
 from nri.config.plugin_conf import check_conf, fault_at, openness_note, unlisted_states
@@ -20,7 +20,7 @@ from nri.types import DecodeError, gojson
 from nri.types.v1 import CHECK, Request, State
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from nri.config.site import Site
 
 ANSWER_WITHIN = 10.0
 """Seconds that a plugin has for each answer."""
@@ -186,16 +186,14 @@ class Checked:
         return entry | value | {"faults": faults, "note": "; ".join(self.notes)}
 
 
-def check_host(
-    conf_dir: str, conf_file: str, bin_dirs: Sequence[str], *, check_owner: bool = True
-) -> tuple[list[Checked], tuple[Fault, ...]]:
+def check_host(site: Site) -> tuple[list[Checked], tuple[Fault, ...]]:
     """Return the entries of a host configuration, and its faults with theirs; no entry if it is not valid."""
-    invoker = Invoker(bin_dirs, check_owner=check_owner)
+    invoker = Invoker(site.bin_dirs, check_owner=site.check_owner)
     try:
-        plugins = load(conf_dir, conf_file, check_owner=check_owner).plugins
+        plugins = site.load().plugins
     except ConfigError as error:
         return [], error.faults
-    checked = [Checked(plugin, invoker, conf_file) for plugin in plugins]
+    checked = [Checked(plugin, invoker, site.conf_file) for plugin in plugins]
     return checked, tuple(fault for entry in checked for fault in entry.faults)
 
 

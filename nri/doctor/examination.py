@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from nri import __commit__, __version__, trust
 from nri.cgroups import Mounts
-from nri.config import ConfigError, load, refused
+from nri.config import ConfigError, refused
 from nri.config.loading import unread
 from nri.doctor import engines
 from nri.doctor.checking import check_host
@@ -196,10 +196,16 @@ class _Examination:
         """The findings of ``nri check``, without the values that it quotes."""
         root, options = self.node.root, self._options
         directory, file = root + options.conf_dir, root + options.conf_file
+        site = options.site.replace(
+            conf_dir=directory,
+            conf_file=file,
+            record_dir=root + options.record_dir,
+            bin_dirs=[root + path for path in options.bin_dirs],
+        )
         for note in unread(directory, is_standard=options.conf_dir == BridgeOptions().conf_dir):
             self._add(NOTE, "unread", *[item.replace(root, "") if root else item for item in note])
-        used = InUse(directory, file, root + options.record_dir, writes=False)
-        used.look(check_owner=options.check_owner)
+        used = InUse(site, writes=False)
+        used.look()
         if used.missing:
             text = f"missing, and still in use: {', '.join([path.removeprefix(root) for path in used.missing])}"
             self._add(FAULT, "missing", text, 'put it back; for no plugins write a file with "plugins": []')
@@ -208,13 +214,12 @@ class _Examination:
             path = refused.path_of(options.conf_dir)
             fix = f"nri status shows its faults; correct them, and apply it again; or rm {path}"
             self._add(FAULT, "refused-configuration", text, fix)
-        bin_dirs = [root + path for path in options.bin_dirs]
-        checked, faults = check_host(directory, file, bin_dirs, check_owner=options.check_owner)
+        checked, faults = check_host(site)
         entries = [entry.plugin for entry in checked]
         self._is_valid = bool(checked) or not faults
         self._in_directory = [plugin.type for plugin in entries if plugin.source != file]
         try:
-            self._in_file = [plugin.type for plugin in load("", file, check_owner=options.check_owner).plugins]
+            self._in_file = [plugin.type for plugin in site.replace(conf_dir="").load().plugins]
         except ConfigError as error:
             faults = (*faults, *error.faults)
         for fault in [fault for fault in faults if not self._is_of_owner(fault)]:

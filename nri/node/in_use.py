@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from nri.config.site import Site
     from nri.node.acceptance import Acceptance
 
     Documents = dict[str, bytes]
@@ -50,7 +51,8 @@ POLL = 0.02
 class InUse:
     """The configuration in use of a directory, or of the single file that is read instead.
 
-    :param record_dir: the directory of the record; "" for none, so that only this object remembers.
+    :param site: without a directory of the record only this object remembers. Another one with the same places
+        may be set later.
     :param writes: False for a tool, which reads the record and changes nothing.
     :param acceptance: asks the plugins whether they accept their confs; None for a tool.
     :ivar config: the configuration in use; None if there has been no valid one.
@@ -64,9 +66,7 @@ class InUse:
 
     def __init__(
         self,
-        conf_dir: str,
-        conf_file: str,
-        record_dir: str = "",
+        site: Site,
         *,
         writes: bool = True,
         acceptance: Acceptance | None = None,
@@ -81,28 +81,27 @@ class InUse:
         self._writes, self.acceptance = writes, acceptance
         self._directory: object = None  # its metadata when files were missing: it changes when one is there again
         self._is_checked = True  # whether the owners of the files in use were checked
-        self._conf_dir, self._conf_file = conf_dir, conf_file
+        self.site = site
         self._read: Read | None = None  # what was read last
         self._judged: tuple[Read, bool] | None = None  # what was judged last, and whether owners were checked
         self._of = "\0".join(
-            os.fsencode(path).decode("latin-1") for path in map(os.path.abspath, (conf_dir, conf_file))
+            os.fsencode(path).decode("latin-1") for path in map(os.path.abspath, (site.conf_dir, site.conf_file))
         )
         # Its name is not that of a container. crc32, since hashlib takes longer to import than a look.
-        self._path = f"{record_dir}/.in-use.{crc32(self._of.encode()):08x}" if record_dir else ""
-        self._is_loaded = not record_dir
+        self._path = f"{site.record_dir}/.in-use.{crc32(self._of.encode()):08x}" if site.record_dir else ""
+        self._is_loaded = not site.record_dir
 
-    def look(self, *, check_owner: bool = True) -> None:
-        """Look at the files, and use them if they are to be used.
-
-        :param check_owner: see ``nri.config.load``.
-        """
+    def look(self) -> None:
+        """Look at the files, and use them if they are to be used."""
+        site = self.site
+        check_owner = site.check_owner
         if not self._is_loaded:
-            self._load(check_owner=check_owner)
-        read = read_settled(self._conf_dir, self._conf_file, check_owner=check_owner, last=self._read)
+            self._load()
+        read = read_settled(site.conf_dir, site.conf_file, check_owner=check_owner, last=self._read)
         judged, self._judged, self._read = self._judged, None, read
         is_other = judged is None or judged[1] != check_owner or not read.is_as(judged[0])
         if is_other or self.is_waiting or (self.acceptance is not None and self.acceptance.is_changed()):
-            self._judge(read, check_owner=check_owner)
+            self._judge(read)
         self._judged = read, check_owner
 
     def keep(self) -> None:
@@ -113,7 +112,7 @@ class InUse:
     def reject(self, reason: str) -> None:
         """Have the files looked at again, since they could not be for this reason."""
         self._judged = None
-        self.rejected = ConfigError([Fault(file=self._conf_dir, message=reason)])
+        self.rejected = ConfigError([Fault(file=self.site.conf_dir, message=reason)])
 
     def use(self, documents: Documents) -> None:
         """Use these files from now on, whatever is missing: ``nri apply`` has put them there.
@@ -122,8 +121,9 @@ class InUse:
         """
         self._accept(Read(documents).parsed(), documents, is_checked=True)
 
-    def _judge(self, read: Read, *, check_owner: bool) -> None:
+    def _judge(self, read: Read) -> None:
         """Use the files that were read, if they are to be used."""
+        check_owner = self.site.check_owner
         is_same = self.config is not None and read.documents == self.documents
         is_checked = self._is_checked or not check_owner
         if is_same and is_checked and not read.faults:
@@ -141,7 +141,7 @@ class InUse:
         # Nothing is there, and nothing says that nothing was.
         if not read.documents and self.config is None and self.fault:
             reason = f"there are no files, and the record of those in use cannot be used: {self.fault}"
-            self._stay({}, ConfigError([Fault(file=self._conf_dir, message=reason)]))
+            self._stay({}, ConfigError([Fault(file=self.site.conf_dir, message=reason)]))
             return
         refusal = self._refusal(config, read)
         if refusal is None:
@@ -156,7 +156,7 @@ class InUse:
         gone = self._gone(read.documents)
         if gone and self._is_accepted_elsewhere(read):
             gone = []
-        is_kept = all(path == self._conf_file for path in read.documents)
+        is_kept = all(path == self.site.conf_file for path in read.documents)
         is_kept |= any(os.path.islink(path) for path in gone)
         directory, now = self._directory_now(), boottime()
         is_unchanged = is_kept or directory == self._directory
@@ -178,14 +178,14 @@ class InUse:
 
     def _gone(self, documents: Documents) -> list[str]:
         """Return the files in use that are not there, nor under a new name; the single one gives way to others."""
-        single = self._conf_file if documents else None
+        single = self.site.conf_file if documents else None
         new = [document for path, document in documents.items() if path not in self.documents]
         gone = [path for path in self.documents if path not in documents and path != single]
         return [path for path in gone if self.documents[path] not in new]
 
     def _directory_now(self) -> object:
         try:
-            status = os.stat(self._conf_dir)
+            status = os.stat(self.site.conf_dir)
         except OSError:
             return None
         return [status.st_dev, status.st_ino, status.st_mtime_ns]
@@ -217,12 +217,12 @@ class InUse:
         if is_new:
             self._save()
 
-    def _load(self, *, check_owner: bool) -> None:
+    def _load(self) -> None:
         """Begin with the record, if there is one whose files were checked as these are to be."""
         self._is_loaded = True
         try:
             head, documents, missing = self._recorded()
-            if check_owner and not head["checked"]:
+            if self.site.check_owner and not head["checked"]:
                 self.fault = f"{self._path}: the owners of its files were not checked" if documents else ""
                 return
             self._read = Read(documents)
@@ -292,21 +292,21 @@ class InUse:
             self.fault = f"{self._path} cannot be written: {reason_of(error)}"
 
 
-def wait(in_use: InUse, until: float, note: Callable[[str], object], *, check_owner: bool = True) -> ConfigList:
+def wait(in_use: InUse, until: float, note: Callable[[str], object]) -> ConfigList:
     """Return the configuration in use, for a process that runs one chain.
 
     :param until: a time of ``time.monotonic``; until then a missing file is waited for.
     :param note: called with a line if the files as they are now are not in use.
     :raises ConfigError: there has been no valid configuration, or a file is still missing.
     """
-    in_use.look(check_owner=check_owner)
+    in_use.look()
     in_use.keep()
     while in_use.is_waiting:
         if time.monotonic() >= until:
             away = "was in use, and is missing for a moment: it is being replaced, or was removed; try again"
             raise ConfigError([Fault(file=path, message=away) for path in in_use.missing])
         time.sleep(POLL)
-        in_use.look(check_owner=check_owner)
+        in_use.look()
     if in_use.config is None:
         raise in_use.rejected or ConfigError([])
     for line in why_not(in_use):

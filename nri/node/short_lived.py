@@ -21,27 +21,14 @@ from nri.types.v1 import Spec, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Protocol
+    from collections.abc import Callable
 
     from nri.adjust import Changes
     from nri.client import Step
+    from nri.config.site import Site
     from nri.node.reconcile import Chain
     from nri.process.deadline import Deadline
     from nri.types.v1 import Request
-
-    class Options(Protocol):
-        """The options of a short-lived host."""
-
-        conf_dir: str
-        conf_file: str
-        record_dir: str
-        failure_policy: str
-        timeout: float
-
-        @property
-        def bin_dirs(self) -> Sequence[str]:
-            """The plugin directories, absolute."""
 
 
 class NoLock:
@@ -184,8 +171,9 @@ class Occasion:
 
 
 class ShortHost:
-    """The plugins of the configuration that the options name.
+    """The plugins of a site's configuration.
 
+    :param site: its plugin directories are absolute.
     :param deadline: by then the configuration must have been read.
     :param note: writes a line about what does not make the wish fail.
     :param has_own_process: whether this process ends with the wish: it may be forked, and is watched.
@@ -195,26 +183,24 @@ class ShortHost:
 
     def __init__(
         self,
-        options: Options,
+        site: Site,
         deadline: Deadline,
         note: Callable[[str], None],
         *,
-        check_owner: bool = True,
         has_own_process: bool = True,
         sends_setup: bool = False,
     ) -> None:
-        deadline.doing = f"it was reading the configuration, {options.conf_dir} or {options.conf_file}"
+        deadline.doing = f"it was reading the configuration, {site.conf_dir} or {site.conf_file}"
         self.note, self.has_own_process, self.sends_setup = note, has_own_process, sends_setup
         self.is_fault_noted = False
         kind = ForkingInvoker if has_own_process else Invoker
-        invoker = kind(options.bin_dirs, check_owner=check_owner)
-        places = options.conf_dir, options.conf_file, options.record_dir
-        used = in_use.InUse(*places, acceptance=Acceptance(invoker))
+        invoker = kind(site.bin_dirs, check_owner=site.check_owner)
+        used = in_use.InUse(site, acceptance=Acceptance(invoker))
         self.client = Client(
-            in_use.wait(used, deadline.at, note, check_owner=check_owner),
+            in_use.wait(used, deadline.at, note),
             invoker,
-            timeout=options.timeout,
-            failure_policy=options.failure_policy,
+            timeout=site.timeout,
+            failure_policy=site.failure_policy,
         )
 
     def reconcile(

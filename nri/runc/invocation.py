@@ -270,7 +270,7 @@ class HostChains(ShortHost):
         self._call = call
         deadline = Deadline(call.options.deadline)
         deadline.enforce(call.on_late)
-        super().__init__(call.options, deadline, call.report.note, sends_setup=True)
+        super().__init__(call.options.site, deadline, call.report.note, sends_setup=True)
         deadline.release()
 
     def wants(self, *states: str, asked: Request | None = None) -> bool:

@@ -7,13 +7,12 @@ another file: an engine hands its own environment down, and in some of them a co
 from __future__ import annotations
 
 from nri import files
-from nri.config import host_fields
-from nri.config.entries import DEFAULT_TIMEOUT, SECONDS
+from nri.config.entries import SECONDS
 from nri.config.loading import read_options
+from nri.config.site_options import SiteOptions
 from nri.node import options as node_options
 from nri.places import RUNTIME_OPTIONS_FILE
 from nri.types import fields
-from nri.types.conf import Conf
 from nri.types.table import text
 
 TYPE_CHECKING = False
@@ -36,7 +35,7 @@ _RUNTIME = text(
 
 
 class WrapperOptions(
-    Conf,
+    SiteOptions,
     title="Options of nri-runc and nri-crun",
     description="The file /etc/nri/runtime.json: docs/configuration.md.",
 ):
@@ -48,12 +47,6 @@ class WrapperOptions(
         "By default runc for nri-runc, crun for nri-crun",
         default="",
     )
-    conf_dir: str = host_fields.CONF_DIR
-    conf_file: str = host_fields.CONF_FILE
-    bin_dirs: tuple[str, ...] = host_fields.BIN_DIRS
-    record_dir: str = host_fields.RECORD_DIR
-    failure_policy: str = host_fields.FAILURE_POLICY
-    timeout: float = fields.value(SECONDS, "seconds, for entries without a timeout", default=DEFAULT_TIMEOUT)
     deadline: float = fields.value(SECONDS, "seconds for the whole chain of one state", default=DEFAULT_DEADLINE)
     log_file: str = fields.path(
         "file that errors, and lines that plugins write to stderr, are appended to (mode 0600)", default=""

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from nri.adjust import Changes
     from nri.client import Step
+    from nri.config.site import Site
     from nri.node.compare import Due
     from nri.node.reconcile import Chain
     from nri.process.subreaper import Subreaper
@@ -122,8 +123,8 @@ class Chains:
     ) -> None:
         self.options = options
         self._given, self._counts, self._subreaper = invoker, counts, subreaper
-        self._find_plugins(options)
-        self.configuration = self._configuration(options)
+        self._find_plugins(options.site)
+        self.configuration = self._configuration()
         self._used: tuple[ConfigList, BridgeOptions] | None = None  # with which the residents were chosen
         self._sandboxes = ConfigList()  # the entries that containerd 2.x does not run itself for sandboxes
         self._stamp, self._stamped = 0, object()
@@ -147,24 +148,24 @@ class Chains:
     def use(self, options: BridgeOptions) -> None:
         """Replace the options."""
         before, self.options = self.options, options
+        site = options.site
         if (options.bin_dirs, options.check_owner) != (before.bin_dirs, before.check_owner):
             self.residents.close()
-            self._find_plugins(options)
-            self.configuration.ask(self._acceptance)
-        # With the same paths the configuration stays: a runtime configures the bridge after each restart.
-        paths = options.conf_dir, options.conf_file, options.record_dir, options.doubts
-        if paths != (before.conf_dir, before.conf_file, before.record_dir, before.doubts):
-            self.configuration = self._configuration(options)
+            self._find_plugins(site)
+        # With the same places the configuration stays: a runtime configures the bridge after each restart.
+        if site.has_places_of(before.site) and options.doubts == before.doubts:
+            self.configuration.use(site, self._acceptance)
+        else:
+            self.configuration = self._configuration()
 
-    def _find_plugins(self, options: BridgeOptions) -> None:
-        """Find the plugins in the directories of the options from now on."""
-        self.residents = Residents(options.bin_dirs, check_owner=options.check_owner)
-        self._starter = Invoker(options.bin_dirs, check_owner=options.check_owner)
+    def _find_plugins(self, site: Site) -> None:
+        """Find the plugins in the directories of a site from now on."""
+        self.residents = Residents(site.bin_dirs, check_owner=site.check_owner)
+        self._starter = Invoker(site.bin_dirs, check_owner=site.check_owner)
         self._acceptance = Acceptance(self._starter) if self._given is None else None
 
-    def _configuration(self, options: BridgeOptions) -> Configuration:
-        paths = options.conf_dir, options.conf_file, options.record_dir
-        return Configuration(*paths, options.doubts, self._acceptance)
+    def _configuration(self) -> Configuration:
+        return Configuration(self.options.site, self.options.doubts, self._acceptance)
 
     def configure(self, *, runtime_runs_pods: bool, refuses_starts: bool, within: float) -> None:
         """Prepare for a connection with the options.
@@ -186,7 +187,7 @@ class Chains:
         """
         started = time.monotonic()
         options = self.options
-        configuration = self.configuration.current(check_owner=options.check_owner)
+        configuration = self.configuration.current()
         is_same = self._use(configuration, options)
         if log.isEnabledFor(logging.DEBUG):
             change = "unchanged" if is_same else "read"
@@ -200,7 +201,7 @@ class Chains:
         return Client(
             self._sandboxes if is_sent else configuration,
             invoker,
-            timeout=options.plugin_timeout,
+            timeout=options.timeout,
             failure_policy=options.failure_policy,
             facts=None if subject is None else subject.facts,
         )
@@ -213,8 +214,9 @@ class Chains:
         self._used = configuration, options
         entries = [entry for entry in configuration.plugins if entry.source != CONTAINERD_CONF_FILE]
         self._sandboxes = ConfigList(version=configuration.version, plugins=entries)
-        has_residents = options.resident and self._given is None
-        kept = [(entry.type, entry.resident is not False) for entry in configuration.plugins if has_residents]
+        kept: list[tuple[str, bool]] = []
+        if options.resident and self._given is None:
+            kept = [(entry.type, entry.resident is not False) for entry in configuration.plugins]
         self.residents.keep(kept)
         return False
 

@@ -18,6 +18,7 @@ from nri.v1bridge.runs import MAX_TEXT
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from nri.config.site import Site
     from nri.node.acceptance import Acceptance
 
 NONE = ConfigList()
@@ -28,47 +29,43 @@ log = logging.getLogger("nri.v1bridge")
 class Configuration:
     """The host configuration of a directory, or of the single file that is read instead.
 
-    :param record_dir: see ``InUse``.
-    :param doubts: faults of the options that name these places. With any, the configuration is not known.
+    :param doubts: faults of the options that name the site. With any, the configuration is not known.
     :param acceptance: see ``InUse``.
     """
 
     def __init__(
         self,
-        conf_dir: str,
-        conf_file: str,
-        record_dir: str = "",
+        site: Site,
         doubts: Sequence[str] = (),
         acceptance: Acceptance | None = None,
     ) -> None:
         self.doubts = tuple(doubts)
-        self._conf_dir = conf_dir
-        self._in_use = InUse(conf_dir, conf_file, "" if doubts else record_dir, acceptance=acceptance)
+        self._in_use = InUse(site.replace(record_dir="") if doubts else site, acceptance=acceptance)
         self._lock = threading.Lock()
         self._current: ConfigList | None = None
         self._hash = ""  # of the configuration in use
         self._reported: object = ()  # what the log has last
         self._rejected_since: float | None = None
 
-    def ask(self, acceptance: Acceptance | None) -> None:
-        """Have the plugins in other directories asked from now on."""
+    def use(self, site: Site, acceptance: Acceptance | None) -> None:
+        """Use the plugins of another site, with the same places, from now on."""
         with self._lock:
+            self._in_use.site = site
             self._in_use.acceptance = acceptance
 
-    def current(self, *, check_owner: bool = True) -> ConfigList:
-        """Return the configuration in use; no plugins before the first valid one. It raises nothing.
-
-        :param check_owner: see ``nri.config.load``.
-        """
+    def current(self) -> ConfigList:
+        """Return the configuration in use; no plugins before the first valid one. It raises nothing."""
         in_use = self._in_use
         with self._lock:
             rejected = in_use.rejected
             try:
                 if self.doubts:
-                    faults = [Fault(file=self._conf_dir, message=f"not known: {doubt}") for doubt in self.doubts]
+                    faults = [
+                        Fault(file=in_use.site.conf_dir, message=f"not known: {doubt}") for doubt in self.doubts
+                    ]
                     in_use.rejected = ConfigError(faults)
                 else:
-                    in_use.look(check_owner=check_owner)
+                    in_use.look()
             except (Exception, SystemExit) as error:  # such as no memory, or a module that cannot be loaded
                 in_use.reject(f"cannot be read: {type(error).__name__}: {shorten(str(error), MAX_TEXT)}")
             self._rejected_since = None if in_use.rejected is None else self._rejected_since or time.time()
@@ -92,7 +89,7 @@ class Configuration:
 
     def describe(self) -> dict[str, Any]:
         """Return what the status says of the configuration: docs/status.md."""
-        in_use, refusal = self._in_use, refused.read(self._conf_dir)
+        in_use, refusal = self._in_use, refused.read(self._in_use.site.conf_dir)
         with self._lock:
             return {
                 "files": list(in_use.documents),

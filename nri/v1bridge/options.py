@@ -9,12 +9,11 @@ from __future__ import annotations
 import os
 
 from nri import files
-from nri.config import host_fields
 from nri.config.entries import DEFAULT_TIMEOUT, SECONDS
+from nri.config.site_options import SiteOptions
 from nri.node import options as node_options
 from nri.places import DEFAULT_CONF_DIR
 from nri.types import fields
-from nri.types.conf import Conf
 from nri.v2.api.names import INDEX_VARIABLE, NAME_VARIABLE
 
 TYPE_CHECKING = False
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class BridgeOptions(
-    Conf,
+    SiteOptions,
     title="Options of the bridge",
     description="The file of `nri bridge --config`, or /etc/nri/conf.d/10-v1bridge.conf: docs/configuration.md.",
 ):
@@ -32,14 +31,11 @@ class BridgeOptions(
     containerd 1.7 ends when a plugin does not accept its configuration; a misspelt key must not take a node down.
     """
 
-    conf_dir: str = host_fields.CONF_DIR
-    conf_file: str = host_fields.CONF_FILE
-    bin_dirs: tuple[str, ...] = host_fields.BIN_DIRS
-    failure_policy: str = host_fields.FAILURE_POLICY
-    plugin_timeout: float = fields.value(
+    timeout: float = fields.value(
         SECONDS,
         "seconds, for entries without a timeout; the runtime's deadline is usually shorter",
         default=DEFAULT_TIMEOUT,
+        key="pluginTimeout",
     )
     resident: bool = fields.flag("keep plugins running that have opted in", default=True)
     check_owner: bool = fields.flag(
@@ -53,7 +49,6 @@ class BridgeOptions(
         "after a change of the configuration, run it for containers that run, too; false: `nri reapply` does it",
         default=False,
     )
-    record_dir: str = host_fields.RECORD_DIR
     nice: int = fields.integer(
         "nice value that bridge and plugins run at, if theirs is higher and may be lowered (CAP_SYS_NICE)",
         -20,

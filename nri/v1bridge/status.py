@@ -159,7 +159,7 @@ class Status:
             "source": plugin.source,
             "index": plugin.source_index,
             "states": plugin.wanted_states,
-            "timeout": plugin.timeout or options.plugin_timeout,
+            "timeout": plugin.timeout or options.timeout,
             "failurePolicy": plugin.failure_policy or options.failure_policy,
             "binary": binary,
             "problem": problem,

@@ -97,10 +97,9 @@ def host(host: Host) -> Iterator[Host]:
 
 def hook(host: Host, **state: Any) -> str:
     """All that the hook says, on stderr and in its log."""
-    arguments = Arguments("create")
-    arguments.conf_dir, arguments.conf_file = str(host.conf), f"{host.root}/conf.json"
-    arguments.bin_dirs, arguments.timeout = (str(host.bin),), SOON
-    arguments.log_file = str(host.root / "hook.log")
+    places: dict[str, Any] = {"conf_dir": str(host.conf), "conf_file": f"{host.root}/conf.json"}
+    places |= {"bin_dirs": [str(host.bin)], "record_dir": f"{host.root}/record"}
+    arguments = Arguments("create", timeout=SOON, log_file=str(host.root / "hook.log"), **places)
     stderr = io.StringIO()
     run_hook(arguments, io.BytesIO(host.state(**state)), stderr)
     with open(arguments.log_file, encoding="utf-8", newline="") as log:

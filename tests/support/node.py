@@ -28,7 +28,7 @@ def bridge_options(host: Host, **changes: Any) -> BridgeOptions:
     """BridgeOptions that keep the bridge on this host."""
     places = {"conf_dir": str(host.conf), "conf_file": f"{host.root}/conf.json", "bin_dirs": (str(host.bin),)}
     places["record_dir"] = f"{host.root}/v1bridge.record"
-    return BridgeOptions(**{**places, "plugin_timeout": SOON, **changes})
+    return BridgeOptions(**{**places, "timeout": SOON, **changes})
 
 
 class Node:

@@ -23,12 +23,9 @@ class Ran:
     def __init__(
         self, host: Host, state: bytes | None = None, verb: str = "create", *, stdin: Any = None, **arguments: Any
     ) -> None:
-        given = Arguments(verb)
-        given.conf_dir, given.conf_file = str(host.conf), f"{host.root}/conf.json"
-        given.bin_dirs, given.record_dir = (str(host.bin),), f"{host.root}/record"
-        given.timeout, given.deadline = SOON, 10 * SOON
-        for name, value in arguments.items():
-            setattr(given, name, value)
+        places: dict[str, Any] = {"conf_dir": str(host.conf), "conf_file": f"{host.root}/conf.json"}
+        places |= {"bin_dirs": [str(host.bin)], "record_dir": f"{host.root}/record"}
+        given = Arguments(verb, **(places | {"timeout": SOON, "deadline": 10 * SOON} | arguments))
         stderr = io.StringIO()
         stdin = stdin or io.BytesIO(host.state() if state is None else state)
         self.status = run(given, stdin, stderr)

@@ -228,9 +228,9 @@ def test_log_has_all_lines_without_stdin_and_stderr(host: Host, stderr: str) -> 
     stream = None if stderr == "missing" else io.StringIO()
     if stream is not None:
         stream.close()
-    arguments = Arguments("create")
-    arguments.conf_dir, arguments.bin_dirs = str(host.conf), (str(host.bin),)
-    arguments.log_file = f"{host.root}/log"
+    places: dict[str, Any] = {"conf_dir": str(host.conf), "bin_dirs": [str(host.bin)]}
+    places["record_dir"] = f"{host.root}/record"
+    arguments = Arguments("create", log_file=f"{host.root}/log", **places)
     assert run(arguments, None, stream) == 1
     assert "the container's state on stdin: the document is empty" in (host.root / "log").read_text()
     arguments.log_file = str(host.root)

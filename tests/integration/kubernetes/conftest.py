@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from nri.config.site import Site
 from nri.kubernetes.agent import Agent
 from nri.node.in_use import InUse
 from tests.support.api_server import ApiServer
@@ -35,7 +36,9 @@ class Counting(GivingNode):
         self.agent = self.new_agent()
 
     def new_agent(self, node: str = "", kubelet: str = "") -> Agent:
-        in_use = InUse(str(self.root / "resource.d"), str(self.root / "conf.json"))
+        in_use = InUse(
+            Site(conf_dir=str(self.root / "resource.d"), conf_file=str(self.root / "conf.json"), record_dir="")
+        )
         return Agent(in_use, kubelet or str(self.root / "kubelet"), node, self.said.append, lambda: self.now)
 
     def configure(self, **changes: Any) -> None:

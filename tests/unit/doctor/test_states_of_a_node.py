@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from nri.config import refused
+from nri.config.site import Site
 from nri.doctor import engines
 from nri.doctor.examination import SELECTOR
 from nri.doctor.node import MAX_FILE, Node, reason, without_secrets
@@ -573,8 +574,9 @@ def test_a_dump_that_a_signal_ends_is_no_refusal(node: ScratchNode) -> None:
 def test_files_in_use_that_are_missing_are_found(node: ScratchNode) -> None:
     node.well()
     root = str(node.root)
-    places = f"{root}/etc/nri/resource.d", f"{root}/etc/nri/conf.json", f"{root}/run/nri/v1bridge.record"
-    InUse(*places).look()
+    record = f"{root}/run/nri/v1bridge.record"
+    site = Site(conf_dir=f"{root}/etc/nri/resource.d", conf_file=f"{root}/etc/nri/conf.json", record_dir=record)
+    InUse(site).look()
     (path,) = node.path("/etc/nri/resource.d").iterdir()
     path.unlink()
     (finding,) = node.found("missing")

@@ -8,11 +8,9 @@ import click
 
 from nri import hook
 from nri.cli.hook import hook as command
+from nri.config.site import Site
 
-FIELDS = (
-    *("state", "conf_dir", "conf_file", "record", "record_dir", "bin_dirs", "check_owner"),
-    *("failure_policy", "timeout", "deadline", "log_file"),
-)
+OWN = ("state", "record", "deadline", "log_file")
 
 
 def as_click_reads(words: list[str]) -> dict[str, Any] | None:
@@ -70,7 +68,9 @@ def test_valid_command_lines_have_the_values_that_click_reads() -> None:
     for words in RIGHT:
         arguments = hook.parse(words)
         assert arguments is not None, words
-        assert {name: getattr(arguments, name) for name in FIELDS} == as_click_reads(words), words
+        values = {name: getattr(arguments, name) for name in OWN}
+        values |= {name: getattr(arguments.site, name) for name in Site.__slots__}
+        assert values == as_click_reads(words), words
 
 
 def test_invalid_command_lines_are_invalid_for_both() -> None:

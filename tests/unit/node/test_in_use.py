@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from nri.config import ConfigError, Fault
+from nri.config.site import Site
 from nri.node import in_use
 from nri.node.in_use import InUse, wait
 
@@ -20,6 +21,10 @@ BROKEN = '{"version": "0.1", "plugins": ['
 
 def text(*types: str) -> str:
     return json.dumps({"version": "0.1", "plugins": [{"type": each} for each in types]})
+
+
+def site_of(root: Path) -> Site:
+    return Site(conf_dir=str(root / "conf"), conf_file="/nonexistent", record_dir=str(root / "record"))
 
 
 class Place:
@@ -31,8 +36,9 @@ class Place:
         self.now, self.changes = 1000.0, 0
         monkeypatch.setattr(in_use, "boottime", lambda: self.now)
 
-    def host(self, **options: Any) -> InUse:
-        return InUse(str(self.directory), str(self.file), str(self.root / "run/record"), **options)
+    def host(self, *, check_owner: bool = True, **options: Any) -> InUse:
+        site = Site(conf_dir=str(self.directory), conf_file=str(self.file), record_dir=str(self.root / "run/record"))
+        return InUse(site.replace(check_owner=check_owner), **options)
 
     def put(self, **files: str) -> None:
         """Files by their names, "a" for ``a.conf``; None removes one."""
@@ -95,7 +101,8 @@ def test_directory_may_be_named_from_where_one_is(place: Place, monkeypatch: pyt
     assert place.types() == ["one"]
     monkeypatch.chdir(place.root)
     place.away("a")
-    assert place.types(InUse("resource.d", "conf.json", str(place.root / "run/record"))) == ["one"]
+    site = place.host().site.replace(conf_dir="resource.d", conf_file="conf.json")
+    assert place.types(InUse(site)) == ["one"]
 
 
 def test_missing_file_counts_as_removed_after_two_seconds_of_any_hosts_noting(place: Place) -> None:
@@ -172,10 +179,10 @@ def test_files_that_were_lost_may_come_back_one_by_one(place: Place) -> None:
 
 def test_files_whose_owner_was_not_checked_are_no_record_for_a_host_that_checks(place: Place) -> None:
     place.put(a=text("a"))
-    place.host().look(check_owner=False)
+    place.host(check_owner=False).look()
     place.away("a")
-    unchecked = place.host()
-    unchecked.look(check_owner=False)
+    unchecked = place.host(check_owner=False)
+    unchecked.look()
     assert unchecked.config is not None
     assert [plugin.type for plugin in unchecked.config.plugins] == ["a"]
     checking = place.host()
@@ -188,7 +195,7 @@ def test_files_whose_owner_was_not_checked_are_no_record_for_a_host_that_checks(
 def test_content_that_was_checked_stays_in_use_of_hosts_that_check(place: Place) -> None:
     place.put(a=text("a"))
     place.types()
-    place.host().look(check_owner=False)
+    place.host(check_owner=False).look()
     place.away("a")
     assert place.types() == ["a"]
 
@@ -292,7 +299,7 @@ def test_applied_set_counts_at_once_for_all_hosts(place: Place) -> None:
 def test_directories_have_records_of_their_own(place: Place, tmp_path: Path) -> None:
     place.put(a=text("a"))
     place.types()
-    other = InUse(str(tmp_path / "other.d"), str(place.file), str(place.root / "run/record"))
+    other = InUse(place.host().site.replace(conf_dir=str(tmp_path / "other.d")))
     assert place.types(other) is None
     assert other.rejected is not None
     assert "other.d does not exist" in str(other.rejected) or "other.d" in str(other.rejected)
@@ -457,7 +464,7 @@ def test_a_conf_that_its_plugin_refuses_leaves_the_set_in_use(tmp_path: Path) ->
     answers = Answers()
     file = tmp_path / "conf/10.conf"
     file.parent.mkdir()
-    host = InUse(str(tmp_path / "conf"), "/nonexistent", str(tmp_path / "record"), acceptance=answers)  # type: ignore[arg-type]
+    host = InUse(site_of(tmp_path), acceptance=answers)  # type: ignore[arg-type]
     answers.refusing = {"a", "b"}
     file.write_text(text("a"))
     host.look()
@@ -482,11 +489,10 @@ def test_what_nri_apply_has_recorded_is_not_asked_again(tmp_path: Path) -> None:
     file = tmp_path / "conf/10.conf"
     file.parent.mkdir()
     file.write_text(text("a"))
-    places = (str(tmp_path / "conf"), "/nonexistent", str(tmp_path / "record"))
-    host = InUse(*places, acceptance=answers)  # type: ignore[arg-type]
+    host = InUse(site_of(tmp_path), acceptance=answers)  # type: ignore[arg-type]
     host.look()
     answers.refusing = {"b"}
     file.write_text(text("a", "b"))
-    InUse(*places).use({str(file): file.read_bytes()})
+    InUse(site_of(tmp_path)).use({str(file): file.read_bytes()})
     host.look()
     assert (answers.asked, host.rejected) == ([], None)

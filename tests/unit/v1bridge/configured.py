@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from nri.config.site import Site
 from nri.v1bridge.configuration import Configuration
 
 BROKEN = '{"version": "0.1", "plugins": ['
@@ -27,7 +28,9 @@ class Configured:
         self.root, self._caplog = root, caplog
         self.directory, self.file = root / "resource.d", root / "conf.json"
         self.directory.mkdir()
-        self.configuration = Configuration(str(self.directory), str(self.file))
+        self.configuration = Configuration(
+            Site(conf_dir=str(self.directory), conf_file=str(self.file), record_dir="")
+        )
 
     @property
     def plugins(self) -> list[str]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-import types
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from hypothesis.stateful import (
 
 from nri.client import Invoker
 from nri.config import ConfigError
+from nri.config.site import Site
 from nri.errors import NRIError
 from nri.node import in_use, short_lived
 from nri.process.conversation import Output
@@ -350,14 +350,13 @@ class Life(RuleBasedStateMachine):
     # The hosts that run once
 
     def host(self, kind: str) -> short_lived.ShortHost:
-        options = BridgeOptions(
+        site = Site(
             conf_dir=str(self.root / "resource.d"),
             conf_file=str(self.root / "conf.json"),
             record_dir=str(self.root / "run/v1bridge.record"),
         )
-        given: Any = types.SimpleNamespace(**options.__dict__, timeout=10.0)
         host = short_lived.ShortHost(
-            given, Deadline(0.01), lambda line: None, has_own_process=False, sends_setup=kind == "runc"
+            site, Deadline(0.01), lambda line: None, has_own_process=False, sends_setup=kind == "runc"
         )
         host.client.invoker = Plugins(self.world)
         return host

@@ -12,7 +12,7 @@ GOOD = [
     ("confFile", "/etc/other.json", "conf_file", "/etc/other.json"),
     ("binDirs", ["/a", "/b c"], "bin_dirs", ("/a", "/b c")),
     ("failurePolicy", "ignore", "failure_policy", "ignore"),
-    ("pluginTimeout", 3600, "plugin_timeout", 3600),
+    ("pluginTimeout", 3600, "timeout", 3600),
     ("resident", False, "resident", False),
     ("checkOwner", False, "check_owner", False),
     ("lateCreate", False, "late_create", False),
@@ -72,7 +72,7 @@ def test_a_wrong_value_is_reported_and_the_default_stays(key: str, value: object
     ("key", "hint"),
     [
         ("confdir", "confdir: unknown key, did you mean confDir?"),
-        ("a\nb\x1b[2J\u202e", r"['a\nb\x1b[2J\u202e']: unknown key, expected one of confDir, "),
+        ("a\nb\x1b[2J\u202e", r"['a\nb\x1b[2J\u202e']: unknown key, expected one of pluginTimeout, "),
         ("k" * 1_000_000, "['kkkkk"),
     ],
     ids=["a typo", "unprintable", "a megabyte"],
