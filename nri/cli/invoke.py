@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import sys
@@ -14,10 +13,10 @@ import click
 from nri.adjust import Abilities, Changes, OCIAbilities
 from nri.adjust.fields import NEWEST_OCI, walk
 from nri.cli import options, output
-from nri.client import ChainError, Client, Invoker, PluginError, Step, read_config, results_of, spec_from_oci
+from nri.client import ChainError, Client, Invoker, Step, read_config, results_of, spec_from_oci
 from nri.client.chain import as_shown
 from nri.client.oci import oci_from_spec
-from nri.client.standing import about
+from nri.config.site import Site
 from nri.errors import escape
 from nri.process.conversation import readable
 from nri.process.spawn import prepare_process
@@ -51,7 +50,7 @@ def invoke(
     dry_run: bool,
     trace: bool,
     timeout: float,
-    host: options.Host,
+    host: Site,
     as_json: bool,
 ) -> None:
     """Run the chain once, by hand, and print the results.
@@ -84,7 +83,7 @@ def invoke(
         spec = request.spec or spec_from_oci({})
         request = request.replace(spec=spec.replace(annotations={**spec.annotations, **more}))
     request = request.replace(labels={**request.labels, **options.pairs("--label", labels)})
-    places = host._replace(bin_dirs=tuple(map(os.path.abspath, host.bin_dirs)))  # prepare_process() changes directory
+    places = host.replace(bin_dirs=map(os.path.abspath, host.bin_dirs))  # prepare_process() changes directory
     client = Client(places.load(), _AsABridge(places.bin_dirs, check_owner=places.check_owner), timeout=timeout)
     if not as_json:
         _print_left_out(client, request, state)
@@ -135,21 +134,11 @@ def _print_left_out(client: Client, request: Request, state: str) -> None:
 
 
 class _AsABridge(Invoker):
-    """Asks no compiled plugin in a state that it does not act on."""
-
-    def __init__(self, bin_dirs: Sequence[str], *, check_owner: bool) -> None:
-        super().__init__(bin_dirs, check_owner=check_owner)
-        self._states = functools.cache(self._ask)
+    """Runs no plugin in a state that it does not act on, as it says."""
 
     def acts_on(self, plugin: str, state: str) -> bool:
-        states = self._states(plugin)
-        return states is None or state in states
-
-    def _ask(self, plugin: str) -> frozenset[str] | None:
-        try:
-            return about(self.find(plugin), plugin).states
-        except (PluginError, OSError):
-            return None  # its run reports it
+        standing = self.standing_of(plugin)
+        return standing is None or standing.states is None or state in standing.states
 
 
 def _print_changes(changes: Changes) -> None:

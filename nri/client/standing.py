@@ -1,10 +1,15 @@
-"""Asks a plugin's executable, ``TYPE version``, whether it can be a resident, and which states it acts on."""
+"""Asks a plugin's executable, ``TYPE version``, which states it acts on, and whether it can be a resident.
+
+Only an executable with the mark of a build of nri is asked: a foreign program may take any verb for ``invoke``, and a
+script's code may change without its file.
+"""
 
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from nri.client import build_mark
 from nri.process.conversation import launch
 from nri.types import gojson
 from nri.types.gojson import shorten
@@ -13,15 +18,6 @@ from nri.types.v1 import RELEASE, STATES
 
 ANSWER_WITHIN = 10.0
 """Seconds that a plugin has to answer ``version``, and then to become ready as a resident."""
-
-MAX_FILE = 64 * 1024 * 1024
-"""Bytes of a file that are searched for ``MARKS``."""
-
-MARKS = (b"nri.skel", b"nri import skel")
-"""Text in the file of a plugin that was built with ``nri.skel``. No other plugin is asked for its version."""
-
-COMPILED = b"\x7fELF"
-"""The beginning of the file of a compiled plugin."""
 
 MAX_VERSION = 100  # characters of a plugin's version that are kept
 
@@ -36,43 +32,63 @@ class Standing(NamedTuple):
     build: str = ""
     """The version that it reports; "" if it was not asked."""
     states: frozenset[str] | None = None
-    """Those that a compiled plugin says it acts on, ``RELEASE`` among them; None if that is not known."""
+    """Those that it says it acts on, ``RELEASE`` among them; None if that is not known."""
     create_suffices: bool = False
     """True if its ``create`` makes up for a missed ``setup``, as it says."""
 
 
+def is_built(path: str) -> bool:
+    """Return whether an executable is one of a build of nri.
+
+    :raises OSError: it cannot be read.
+    """
+    _, _, module = build_mark.read(path)
+    return module != ""
+
+
 def about(path: str, plugin: str, *, may_be_script: bool = False) -> Standing:
-    """Return whether a plugin can be a resident: its state is then ``ready``, else ``off`` or ``failed``.
+    """Return what an executable says of itself, and whether it can be a resident: its state is then ``ready``.
 
-    A plugin that was not built with ``nri.skel`` is not run.
-
-    :param may_be_script: whether a script counts like a compiled plugin.
+    :param may_be_script: whether a script counts like an executable of a build.
     :raises OSError: when it cannot be read or started.
     """
-    with open(path, "rb") as file:
-        content = file.read(MAX_FILE)
-    if not any(mark in content for mark in MARKS):
-        return Standing("off", "it was not built with nri.skel")
+    if not may_be_script and not is_built(path):
+        return Standing("off", "it was not built with nri build")
     output = launch(path, [plugin, "version"], b"", time.monotonic() + ANSWER_WITHIN, log=lambda _line: None)
-    try:
-        answer = gojson.loads(output.stdout)
-    except ValueError:
+    answer = _answer(output.stdout)
+    if answer is None:
         said = f": {shorten(output.stderr, 200)}" if output.stderr else ""
         return Standing("failed", f"it does not answer 'version'{said}")
-    answer = answer if isinstance(answer, dict) else {}
     version = answer.get("version")
-    build = shorten(version, MAX_VERSION) if isinstance(version, str) else ""
-    is_compiled, number = may_be_script or content.startswith(COMPILED), answer.get("resident")
-    states = answer.get("states")
-    acts_on = None
-    if is_compiled and isinstance(states, list) and all(state in STATES for state in states):
-        acts_on = frozenset([*states, *([RELEASE] if answer.get("releases") is True else [])])
-    suffices = is_compiled and answer.get("createSuffices") is True
+    standing = Standing(
+        "ready",
+        build=shorten(version, MAX_VERSION) if isinstance(version, str) else "",
+        states=_states(answer),
+        create_suffices=answer.get("createSuffices") is True,
+    )
+    number = answer.get("resident")
     if number is None:
-        return Standing("off", "it does not opt in (resident = True)", build, acts_on, suffices)
+        return standing._replace(state="off", reason="it does not opt in (resident = True)")
     if number != VERSION:
         reason = f"its nri.skel has another version of serve: found {gojson.describe(number)}, expected {VERSION}"
-        return Standing("off", reason, build, acts_on, suffices)
-    if not is_compiled:
-        return Standing("off", "it is a script, whose code may change without its file", build)
-    return Standing("ready", build=build, states=acts_on, create_suffices=suffices)
+        return standing._replace(state="off", reason=reason)
+    return standing
+
+
+def _answer(stdout: bytes) -> dict[str, Any] | None:
+    """Return the answer to ``version``; None for what is none."""
+    try:
+        answer = gojson.loads(stdout)
+    except ValueError:
+        return None
+    return answer if isinstance(answer, dict) else None
+
+
+def _states(answer: dict[str, Any]) -> frozenset[str] | None:
+    """Return the states that an answer names, with ``RELEASE``; None if it names none, or others."""
+    states = answer.get("states")
+    if not isinstance(states, list) or not all(state in STATES for state in states):
+        return None
+    if answer.get("releases") is True:
+        return frozenset([*states, RELEASE])
+    return frozenset(states)

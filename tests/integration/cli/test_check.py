@@ -13,6 +13,7 @@ from nri.client import resident, standing
 from nri.config.entries import PluginEntry
 from nri.doctor import checking, engines
 from tests.integration.cli.running import SOURCE, command
+from tests.support import scripts
 from tests.support.cgroup_node import install_own
 from tests.support.host import Host, plugin
 from tests.support.waiting import wait_until
@@ -342,7 +343,7 @@ RESIDENTS = {
 
 @pytest.mark.parametrize("name", RESIDENTS)
 def test_reason_for_no_resident_is_a_note(host: Host, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(standing, "COMPILED", b"")
+    monkeypatch.setattr(standing, "is_built", scripts.is_plugin)
     begin, reason = RESIDENTS[name]
     path = host.script("mine", skel_plugin(OPTS_IN + INVOKE, begin=begin))
     host.configure(PluginEntry(type="mine"))
@@ -356,7 +357,7 @@ def test_reason_for_no_resident_is_a_note(host: Host, name: str, monkeypatch: py
 
 
 def test_a_plugin_that_must_not_be_a_resident_is_not_tried(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(standing, "COMPILED", b"")
+    monkeypatch.setattr(standing, "is_built", scripts.is_plugin)
     tried = host.root / "tried"
     begin = f"if 'serve' in sys.argv: open({str(tried)!r}, 'w').close()"
     host.script("mine", skel_plugin(OPTS_IN + INVOKE, begin=begin))

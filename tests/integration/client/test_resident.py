@@ -20,6 +20,7 @@ from nri.client.resident import Residents, try_resident
 from nri.client.standing import Standing, about
 from nri.config.entries import PluginEntry
 from nri.process import conversation
+from tests.support import scripts
 from tests.support.host import Host, request
 from tests.support.processes import has_zombie, is_running, kill, open_fds
 from tests.support.system_faults import Failing
@@ -147,7 +148,7 @@ class ResidentNode:
 
 @pytest.fixture
 def node(host: Host, monkeypatch: pytest.MonkeyPatch) -> Iterator[ResidentNode]:
-    monkeypatch.setattr(standing, "COMPILED", b"")  # scripts, too
+    monkeypatch.setattr(standing, "is_built", scripts.is_plugin)  # scripts, too
     monkeypatch.setattr(resident, "READY_WITHIN", SOON)  # a machine may be busy
     monkeypatch.setattr(resident, "PAUSE", 0.01)
     monkeypatch.setattr(resident, "LONGEST_PAUSE", 0.02)
@@ -480,7 +481,9 @@ def test_unwanted_residents_are_started_for_each_request(node: ResidentNode) -> 
     assert node.run().extra["id"]["pid"] == pids["noop"]
 
 
-def test_foreign_plugins_are_only_ever_asked_to_invoke(node: ResidentNode) -> None:
+def test_foreign_plugins_and_scripts_are_only_ever_asked_to_invoke(
+    node: ResidentNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
     notes = node.host.root / "notes"
     node.host.script("shell", f'#!/bin/sh\necho shell $1 >> {notes}\necho \'{{"plugin": "x", "version": "0.1"}}\'\n')
     node.keep("shell")
@@ -488,23 +491,23 @@ def test_foreign_plugins_are_only_ever_asked_to_invoke(node: ResidentNode) -> No
         node.run(type_="shell")
         node.keep("shell")
     assert notes.read_text().splitlines() == ["shell invoke"] * 3
-    assert node.standing("shell") == Standing("off", "it was not built with nri.skel")
-
-
-def test_scripts_and_plugins_that_do_not_opt_in_are_no_residents(
-    node: ResidentNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.undo()
+    assert node.standing("shell") == Standing("off", "it was not built with nri build")
     path = str(node.install())
-    assert about(path, "noop") == Standing("off", "it is a script, whose code may change without its file", "3")
+    monkeypatch.undo()
+    assert about(path, "noop") == Standing("off", "it was not built with nri build")
+    assert try_resident(path, "noop") == ""
+
+
+def test_plugins_that_do_not_opt_in_or_answer_are_no_residents(node: ResidentNode) -> None:
     path = str(node.install(attributes="resident = False"))
     assert about(path, "noop") == Standing("off", "it does not opt in (resident = True)", "3")
+    assert try_resident(path, "noop") == ""
     node.host.script("old", '#!/bin/sh\n# nri.skel\necho \'{"version": "0.7", "resident": 7}\'\n')
     reason = "its nri.skel has another version of serve: found the number 7, expected 1"
     assert about(str(node.host.bin / "old"), "old") == Standing("off", reason, "0.7")
     node.host.script("mute", "#!/bin/sh\n# nri.skel\necho nothing to say >&2\n")
-    assert about(str(node.host.bin / "mute"), "mute").reason == "it does not answer 'version': nothing to say"
-    assert try_resident(path, "noop") == ""
+    standing = about(str(node.host.bin / "mute"), "mute")
+    assert standing == Standing("failed", "it does not answer 'version': nothing to say")
 
 
 UNFIT = {

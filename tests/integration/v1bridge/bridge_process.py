@@ -32,7 +32,8 @@ log.DIRECTORY = os.path.abspath("var-log")
 from nri.v1bridge import options
 options.CONF_DIR = os.path.abspath("conf.d")
 from nri.client import standing
-standing.COMPILED = b""
+from tests.support import scripts
+standing.is_built = scripts.is_plugin
 from nri.cli.bridge_entry import main
 main()
 """

@@ -9,6 +9,7 @@ import pytest
 from nri.client import standing
 from tests.integration.v1bridge.bridge_process import BridgeProcess, a_bridge
 from tests.integration.v1bridge.site import Connected
+from tests.support import scripts
 from tests.support.connected import at_work
 from tests.support.host import Host
 from tests.support.node import Node
@@ -19,7 +20,7 @@ from tests.support.waiting import wait_until
 @pytest.fixture(autouse=True)
 def scripts_are_residents(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep scripts running, too: the plugins of these tests are not compiled."""
-    monkeypatch.setattr(standing, "COMPILED", b"")
+    monkeypatch.setattr(standing, "is_built", scripts.is_plugin)
 
 
 @pytest.fixture

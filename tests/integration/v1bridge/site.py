@@ -123,7 +123,7 @@ class Attached:
         return self.runtime.plugins == ["10-v1bridge"]
 
     def _options(self) -> BridgeOptions:
-        return bridge_options(self.host, resident=self._resident, plugin_timeout=AMPLE, late_create=False)
+        return bridge_options(self.host, resident=self._resident, timeout=AMPLE, late_create=False)
 
     def close(self) -> None:
         self.end()

@@ -34,7 +34,8 @@ from nri.cli import bridge_entry
 from nri.client import standing
 from nri.v1bridge import bridge, serving
 
-standing.COMPILED = b""
+from tests.support import scripts
+standing.is_built = scripts.is_plugin
 
 class Gone:
     def find_spec(self, name, path=None, target=None):

@@ -16,6 +16,7 @@ from nri.process import children, conversation
 from nri.v1bridge.runs import MARGIN
 from nri.v2.stub.session import ANSWER_EARLY
 from tests.integration.v1bridge.site import AMPLE, SHORT, Site
+from tests.support import scripts
 from tests.support.host import Host
 from tests.support.processes import all_reaped, kill, open_fds
 from tests.support.waiting import wait_until
@@ -124,7 +125,7 @@ def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sites]:
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(resident, "LONGEST_PAUSE", 0.05)
-        patched.setattr(standing, "COMPILED", b"")
+        patched.setattr(standing, "is_built", scripts.is_plugin)
         yield site_of
     for site in made.values():
         site.end()

@@ -49,7 +49,7 @@ def test_hanging_plugin_is_an_error_before_the_deadline(host: Host, node: Node) 
 
 
 def test_without_a_deadline_a_plugin_has_the_settings_time(host: Host) -> None:
-    node = Node(host, plugin_timeout=0.3)
+    node = Node(host, timeout=0.3)
     host.configure(hang(host))
     with pytest.raises(StatusError, match=r"plugin hang: killed: no result after 0\.3 s"):
         node.start(0)
