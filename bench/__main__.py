@@ -33,18 +33,28 @@ def main() -> None:
     """Measure the parts, print the tables and write the file."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
-        "--only", default="", help="measure only the parts whose titles begin like this: calls,events"
+        "--only",
+        default="",
+        help="measure only the parts whose titles begin like this: calls,events",
     )
-    parser.add_argument("--fast", action="store_true", help="a tenth of the runs, to try the benchmark itself")
-    parser.add_argument("--against", type=Path, metavar="DIR", help="measure another build in turns with this one")
-    parser.add_argument("--json", default=str(ROOT / "build/bench.json"), help="the file for the figures")
+    parser.add_argument(
+        "--fast", action="store_true", help="a tenth of the runs, to try the benchmark itself"
+    )
+    parser.add_argument(
+        "--against", type=Path, metavar="DIR", help="measure another build in turns with this one"
+    )
+    parser.add_argument(
+        "--json", default=str(ROOT / "build/bench.json"), help="the file for the figures"
+    )
     arguments = parser.parse_args()
     divisor = 10 if arguments.fast else 1
     with tempfile.TemporaryDirectory(prefix="nri-bench-") as folder:
         scratch = Path(folder)
         if arguments.against is not None:
             rows = against.measure(scratch, arguments.against.resolve(), events=400 // divisor)
-            print(report.machine(), "", *report.lines("This build beside another one", rows), sep="\n")
+            print(
+                report.machine(), "", *report.lines("This build beside another one", rows), sep="\n"
+            )
             return
         binaries = executables.binaries(scratch)
         parts: dict[str, Callable[[], list[Row]]] = {

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
     from bench.report import Row
 
-PLUGINS: dict[str, list[str]] = {"no plugin": [], "our plugin": ["clearcfs"], "a foreign plugin": ["noop"]}
+PLUGINS: dict[str, list[str]] = {
+    "no plugin": [],
+    "our plugin": ["clearcfs"],
+    "a foreign plugin": ["noop"],
+}
 OF = "the other build"
 STATE = {"ociVersion": "1.0.2", "id": "web", "status": "created", "pid": 0}
 
@@ -46,8 +50,14 @@ def measure(scratch: Path, other: Path, *, events: int) -> list[Row]:
             for _ in range(events // AT_A_TIME):
                 for node, times in zip(nodes, eights, strict=True):
                     times.extend(at_once(node, AT_A_TIME))
-        figures = {"after 5 ms": rested, "back to back": series, f"{AT_A_TIME} pods at a time": eights}
-        rows += [compared(f"{name}, {how}", times[0], times[1], OF) for how, times in figures.items()]
+        figures = {
+            "after 5 ms": rested,
+            "back to back": series,
+            f"{AT_A_TIME} pods at a time": eights,
+        }
+        rows += [
+            compared(f"{name}, {how}", times[0], times[1], OF) for how, times in figures.items()
+        ]
         last = f"{name}, {AT_A_TIME} pods at a time, 99th percentile"
         rows.append(compared(last, eights[0], eights[1], OF, by=percentile_99))
     starts = [[str(folder / "clearcfs"), "schema"] for folder in folders]
@@ -69,11 +79,21 @@ def _folder(folder: Path, build: Path) -> Path:
 
 def _hook(folder: Path) -> list[str]:
     """Return the command of a hook with two plugins that change nothing."""
-    (folder / "config.json").write_text(json.dumps({"ociVersion": "1.0.2", "linux": {"cgroupsPath": "/web"}}))
+    (folder / "config.json").write_text(
+        json.dumps({"ociVersion": "1.0.2", "linux": {"cgroupsPath": "/web"}})
+    )
     configuration = {"version": "0.1", "plugins": [{"type": "clearcfs"}] * 2}
     (folder / "hook.d").mkdir()
     (folder / "hook.d/10.conf").write_text(json.dumps(configuration))
-    return [str(folder / "nri"), "hook", "create", "--conf-dir", str(folder / "hook.d"), "--bin-dir", str(folder)]
+    return [
+        str(folder / "nri"),
+        "hook",
+        "create",
+        "--conf-dir",
+        str(folder / "hook.d"),
+        "--bin-dir",
+        str(folder),
+    ]
 
 
 def _runs(name: str, commands: list[list[str]], stdin: bytes, runs: int) -> Row:

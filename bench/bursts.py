@@ -62,7 +62,14 @@ def measure(scratch: Path, binaries: Path, *, rounds: int) -> list[Row]:
 def _bursts(times: dict[str, list[float]]) -> list[Row]:
     beside = times["C plugin"]
     return [
-        compared(f"{PODS} pods at once, {name}", times[name], beside, "C plugin", goal=goal, unit="ms in all")
+        compared(
+            f"{PODS} pods at once, {name}",
+            times[name],
+            beside,
+            "C plugin",
+            goal=goal,
+            unit="ms in all",
+        )
         for name, goal in (("no plugin", None), ("resident", 0.7))
     ]
 
@@ -114,7 +121,8 @@ def at_once(node: TimedNode, pods: int) -> list[float]:
     """Send events at once, each from a thread; return their durations in milliseconds."""
     times: list[float] = []
     threads = [
-        threading.Thread(target=lambda number=number: times.append(node.event(number))) for number in range(pods)
+        threading.Thread(target=lambda number=number: times.append(node.event(number)))
+        for number in range(pods)
     ]
     for thread in threads:
         thread.start()

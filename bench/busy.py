@@ -34,7 +34,9 @@ def every_cpu(beside: Sequence[int] = ()) -> Iterator[None]:
             loop.kill()
             loop.wait()
         if folder is not None:
-            _move([int(pid) for pid in (folder / "cgroup.procs").read_text().split()], folder.parent)
+            _move(
+                [int(pid) for pid in (folder / "cgroup.procs").read_text().split()], folder.parent
+            )
             folder.rmdir()
 
 
@@ -51,7 +53,10 @@ def _cgroup(size: int) -> Path | None:
         if mount is not None:
             folder = Path(f"{mount.point}/nri-bench-{os.getpid()}")
             folder.mkdir()
-            for knob, weight in (("cpu.shares", 1024 * size), ("cpu.weight", min(10_000, 100 * size))):
+            for knob, weight in (
+                ("cpu.shares", 1024 * size),
+                ("cpu.weight", min(10_000, 100 * size)),
+            ):
                 if (folder / knob).exists():
                     (folder / knob).write_text(str(weight))
                     return folder

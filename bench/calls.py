@@ -50,7 +50,10 @@ def measure(*, calls: int) -> list[Row]:
     rows = []
     for when, pause in pauses.items():
         echoed, called = _turns(
-            ping_pong, lambda: runtime.run_pod_sandbox(pod), calls if not pause else calls // 10, pause
+            ping_pong,
+            lambda: runtime.run_pod_sandbox(pod),
+            calls if not pause else calls // 10,
+            pause,
         )
         rows.append(
             Row(

@@ -41,7 +41,9 @@ def kubelets(machine: Topology, free: Set, count: int) -> Set:
     def by_socket(which: Callable[[Set], bool]) -> list[Set]:
         left = free - taken
         order = sorted(sockets, key=lambda socket: (len(socket & left), min(socket)))
-        return [core for socket in order for core in machine.cores if core <= socket and which(core)]
+        return [
+            core for socket in order for core in machine.cores if core <= socket and which(core)
+        ]
 
     for core in by_socket(lambda core: core <= free):
         if core <= free - taken and len(core) <= count - len(taken):
@@ -50,7 +52,10 @@ def kubelets(machine: Topology, free: Set, count: int) -> Set:
         cpu
         for core in sorted(
             by_socket(lambda core: bool(core & free - taken)),
-            key=lambda core: (not any(core <= socket and socket & taken for socket in sockets), len(core & free)),
+            key=lambda core: (
+                not any(core <= socket and socket & taken for socket in sockets),
+                len(core & free),
+            ),
         )
         for cpu in sorted(core & free - taken)
     ]
@@ -65,7 +70,14 @@ def measure(scratch: Path) -> list[Row]:
         begin = _isolated(machine) if is_isolated else machine.online - {0}
         ours, theirs = _crossing(machine, begin, _ours), _crossing(machine, begin, kubelets)
         for level in ("L3", "node", "package"):
-            if len(getattr(machine, {"L3": "caches", "node": "nodes", "package": "packages"}[level])) == 1:
+            if (
+                len(
+                    getattr(
+                        machine, {"L3": "caches", "node": "nodes", "package": "packages"}[level]
+                    )
+                )
+                == 1
+            ):
                 continue
             if level == "L3" and len(machine.caches) == len(machine.cores):
                 continue  # no cache is shared
@@ -95,9 +107,15 @@ def _ours(machine: Topology, free: Set, count: int) -> Set:
     return choose(machine, free, count, spread=True)
 
 
-def _crossing(machine: Topology, begin: Set, give: Callable[[Topology, Set, int], Set]) -> dict[str, float]:
+def _crossing(
+    machine: Topology, begin: Set, give: Callable[[Topology, Set, int], Set]
+) -> dict[str, float]:
     """Return the share of the sets of all sequences that lie in several domains of a kind, and would fit in one."""
-    domains = {"L3": machine.caches, "node": list(machine.nodes.values()), "package": machine.packages}
+    domains = {
+        "L3": machine.caches,
+        "node": list(machine.nodes.values()),
+        "package": machine.packages,
+    }
     crossing, made = dict.fromkeys(domains, 0), 0
     for seed in range(SEQUENCES):
         chance = random.Random(seed)

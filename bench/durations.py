@@ -22,7 +22,9 @@ def percentile_99(times: Sequence[float]) -> float:
 def each_of_rounds(times: Sequence[float]) -> float:
     """Return the median of the means of ``ROUNDS``: what an event takes in a series, its outliers included."""
     size = max(1, len(times) // ROUNDS)
-    return statistics.median(statistics.mean(times[at : at + size]) for at in range(0, len(times), size))
+    return statistics.median(
+        statistics.mean(times[at : at + size]) for at in range(0, len(times), size)
+    )
 
 
 def compared(

@@ -63,7 +63,9 @@ def _paced(nodes: dict[str, TimedNode], events: int) -> list[Row]:
             of="its median",
             goal=3.0,
         ),
-        compared("one plugin, resident, each event after an interpreter's start", after, beside_after, c),
+        compared(
+            "one plugin, resident, each event after an interpreter's start", after, beside_after, c
+        ),
         compared("three plugins, resident", three, beside_three, "one", goal=2.6),
         compared('one plugin, `"resident": false`', cold, beside_cold, c),
     ]
@@ -90,15 +92,23 @@ def _back_to_back(nodes: dict[str, TimedNode], events: int) -> list[Row]:
             for node, times in zip((one, c), eights, strict=True):
                 times.extend(at_once(node, AT_A_TIME))
     together = [one, nodes["one, as others"], c, nodes["c, as others"]]
-    with busy.every_cpu([os.getpid(), *[pid for node in together for pid in (node.pid, *node.family())]]):
+    with busy.every_cpu(
+        [os.getpid(), *[pid for node in together for pid in (node.pid, *node.family())]]
+    ):
         beside_loops = back_to_back(together, events, ROUNDS)
     name, eight = "every CPU is busy:", f"one plugin, resident, {AT_A_TIME} pods at a time"
     return [
         *rows,
         compared(
-            f"{name} one plugin, resident, back to back, mean", figures[0], sustained, "quiet", by=statistics.mean
+            f"{name} one plugin, resident, back to back, mean",
+            figures[0],
+            sustained,
+            "quiet",
+            by=statistics.mean,
         ),
-        compared(f"{name} C plugin, back to back, mean", figures[1], beside, "quiet", by=statistics.mean),
+        compared(
+            f"{name} C plugin, back to back, mean", figures[1], beside, "quiet", by=statistics.mean
+        ),
         compared(f"{name} {eight}", *eights, "C plugin"),
         compared(f"{name} {eight}, 99th percentile", *eights, "C plugin", by=percentile_99),
         *[

@@ -31,7 +31,9 @@ def compiled(name: str, directory: Path) -> Path:
     """Compile ``bench/NAME.c``; return the executable in ``directory``."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
-        raise SystemExit("no C compiler for the references; install one (Debian: apt-get install gcc libc6-dev)")
+        raise SystemExit(
+            "no C compiler for the references; install one (Debian: apt-get install gcc libc6-dev)"
+        )
     source, program = Path(__file__).with_name(f"{name}.c"), directory / name
     subprocess.run([compiler, "-O2", "-Wall", "-Werror", "-o", program, source], check=True)
     return program

@@ -64,7 +64,13 @@ def measure(scratch: Path, binaries: Path, *, bridges: int, events: int) -> list
         later = "the same later, after 5 ms"
         goal = 3.0 if kind.plugins == ["clearcfs"] else None
         rows += [
-            compared(f"first event after registration, {kind.name}", kind.first, kind.warm, later, goal=goal),
+            compared(
+                f"first event after registration, {kind.name}",
+                kind.first,
+                kind.warm,
+                later,
+                goal=goal,
+            ),
             Row(
                 name=f"first event after registration, {kind.name}, the slowest of {bridges}",
                 figure=max(kind.first),

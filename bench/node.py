@@ -50,13 +50,20 @@ class TimedNode(BridgeNode):
             options={**options, "logLevel": "error"},
             on_exchange=self._note,
         )
-        self.configure("10.conf", *({"type": plugin} if isinstance(plugin, str) else plugin for plugin in plugins))
+        self.configure(
+            "10.conf",
+            *({"type": plugin} if isinstance(plugin, str) else plugin for plugin in plugins),
+        )
         self.synchronized_in = 0.0
         for number in range(pods):
             pod = pod_number(number)
             self.runtime.store.pods[pod.id] = pod
             container = api.Container(
-                id=f"container{number}", pod_sandbox_id=pod.id, name="app", labels=pod.labels, state=state
+                id=f"container{number}",
+                pod_sandbox_id=pod.id,
+                name="app",
+                labels=pod.labels,
+                state=state,
             )
             self.runtime.store.containers[container.id] = container
         started = time.perf_counter()
@@ -124,7 +131,9 @@ def back_to_back(nodes: Sequence[TimedNode], events: int, rounds: int) -> list[l
 
 def pod_number(number: int) -> api.PodSandbox:
     """Return a pod as a runtime describes it."""
-    pod = api.PodSandbox(id=f"pod{number}", name=f"bench-{number}", namespace="default", uid=f"uid-{number}")
+    pod = api.PodSandbox(
+        id=f"pod{number}", name=f"bench-{number}", namespace="default", uid=f"uid-{number}"
+    )
     pod.labels["app"] = "bench"
     pod.annotations["io.kubernetes.cri.sandbox-name"] = "bench"
     pod.linux.cgroups_path = f"/kubepods/pod{number}"

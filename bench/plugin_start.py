@@ -68,15 +68,22 @@ class Case:
         with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stdout:
             stdin.write(self.stdin)
             stdin.seek(0)
-            actions = [(os.POSIX_SPAWN_DUP2, stdin.fileno(), 0), (os.POSIX_SPAWN_DUP2, stdout.fileno(), 1)]
+            actions = [
+                (os.POSIX_SPAWN_DUP2, stdin.fileno(), 0),
+                (os.POSIX_SPAWN_DUP2, stdout.fileno(), 1),
+            ]
             started = time.perf_counter()
-            pid = os.posix_spawn(self.argv[0], self.argv, {"PATH": "/usr/bin:/bin"}, file_actions=actions)
+            pid = os.posix_spawn(
+                self.argv[0], self.argv, {"PATH": "/usr/bin:/bin"}, file_actions=actions
+            )
             _, status = os.waitpid(pid, 0)
             self.times.append((time.perf_counter() - started) * 1000)
             stdout.seek(0)
             answer = stdout.read()
         if status != 0 or (b'"error":""' not in answer and self.stdin and b'"error"' in answer):
-            raise SystemExit(f"{self.name}: exit status {os.waitstatus_to_exitcode(status)}, answered {answer!r}")
+            raise SystemExit(
+                f"{self.name}: exit status {os.waitstatus_to_exitcode(status)}, answered {answer!r}"
+            )
         return answer
 
     @property
@@ -96,16 +103,29 @@ def _measure(cases: list[Case], runs: int) -> list[Row]:
         for case in cases:
             answer = case.run()
             if case.reset is not None and (b'"skipped"' in answer or b'"error":""' not in answer):
-                raise SystemExit(f"{case.name}: it should have written to a cgroup, and answered {answer!r}")
+                raise SystemExit(
+                    f"{case.name}: it should have written to a cgroup, and answered {answer!r}"
+                )
             if number < WARM_UP:
                 case.times.clear()  # the first runs fill the page cache
     bare = cases[0].median
     rows = [Row(name=cases[0].name, figure=bare, unit="ms")]
     for case in cases[1:]:
         reference, of = (
-            (bare, "bare interpreter") if case.beside is None else (case.beside.median, "with few, or none")
+            (bare, "bare interpreter")
+            if case.beside is None
+            else (case.beside.median, "with few, or none")
         )
-        rows.append(Row(name=case.name, figure=case.median, unit="ms", reference=reference, of=of, goal=case.goal))
+        rows.append(
+            Row(
+                name=case.name,
+                figure=case.median,
+                unit="ms",
+                reference=reference,
+                of=of,
+                goal=case.goal,
+            )
+        )
     return rows
 
 
@@ -125,13 +145,27 @@ def _cases(scratch: Path, binaries: Path) -> list[Case]:
     tell = REQUEST | {"conf": conf | {"run": str(scratch / "run")}, "spec": REQUEST["spec"] | unit}
     confine = REQUEST | {"conf": conf | {"systemReserved": [0]}}
     interpreter = os.path.realpath(sys.executable)
-    clearcfs, konfine = [str(binaries / "clearcfs"), "invoke"], [str(binaries / "konfine"), "invoke"]
+    clearcfs, konfine = (
+        [str(binaries / "clearcfs"), "invoke"],
+        [str(binaries / "konfine"), "invoke"],
+    )
     return [
         Case("bare interpreter: python3 -I -S -c pass", [interpreter, "-I", "-S", "-c", "pass"]),
         Case("C no-op plugin", [str(binaries / "noop"), "invoke"], document(REQUEST)),
         Case("clearcfs, nothing to do", clearcfs, document(REQUEST), goal=2.0),
-        Case("clearcfs, clears a quota", clearcfs, document(clear), reset=(quota, "50000\n"), goal=2.3),
-        Case("clearcfs, the same in a unit of systemd", clearcfs, document(tell), reset=(unit_quota, "50000\n")),
+        Case(
+            "clearcfs, clears a quota",
+            clearcfs,
+            document(clear),
+            reset=(quota, "50000\n"),
+            goal=2.3,
+        ),
+        Case(
+            "clearcfs, the same in a unit of systemd",
+            clearcfs,
+            document(tell),
+            reset=(unit_quota, "50000\n"),
+        ),
         Case("konfine, confines", konfine, document(confine)),
         *_giving(scratch, konfine),
         *_hooks(scratch, binaries, conf),
@@ -170,8 +204,17 @@ def _giving(scratch: Path, konfine: list[str]) -> list[Case]:
 def _annotated(binaries: Path, conf: dict[str, str]) -> list[Case]:
     """Return the plugins with few annotations, and beside each with as many as Kubernetes takes: 256 KiB."""
     cases = []
-    many = {f"example.com/{number:04}": "x" * 238 for number in range(1024)} | REQUEST["spec"]["annotations"]
-    for plugin in ("clearcfs", "konfine", "device-injector", "hook-injector", "ulimit-adjuster", "qos"):
+    many = {f"example.com/{number:04}": "x" * 238 for number in range(1024)} | REQUEST["spec"][
+        "annotations"
+    ]
+    for plugin in (
+        "clearcfs",
+        "konfine",
+        "device-injector",
+        "hook-injector",
+        "ulimit-adjuster",
+        "qos",
+    ):
         state = "create" if plugin in ("clearcfs", "konfine") else "setup"
         few = REQUEST | {"state": state} | ({"conf": conf} if state == "create" else {})
         argv = [str(binaries / plugin), "invoke"]
@@ -185,16 +228,33 @@ def _annotated(binaries: Path, conf: dict[str, str]) -> list[Case]:
 def _hooks(scratch: Path, binaries: Path, conf: dict[str, str]) -> list[Case]:
     bundle = scratch / "bundle"
     bundle.mkdir()
-    linux = {"cgroupsPath": REQUEST["spec"]["cgroupsPath"], "resources": REQUEST["spec"]["resources"]}
+    linux = {
+        "cgroupsPath": REQUEST["spec"]["cgroupsPath"],
+        "resources": REQUEST["spec"]["resources"],
+    }
     (bundle / "config.json").write_bytes(document({"ociVersion": "1.0.2", "linux": linux}))
-    state = {"ociVersion": "1.0.2", "id": "bench", "status": "created", "pid": 0, "bundle": str(bundle)}
+    state = {
+        "ociVersion": "1.0.2",
+        "id": "bench",
+        "status": "created",
+        "pid": 0,
+        "bundle": str(bundle),
+    }
     plugins = [{"type": "konfine", "conf": conf}, {"type": "clearcfs", "conf": conf}]
     cases = []
     for name, configured, goal in (("no plugin", [], None), ("two plugins", plugins, 3.5)):
         conf_dir = scratch / f"resource.d {name}"
         conf_dir.mkdir()
         (conf_dir / "10.conf").write_bytes(document({"version": "0.1", "plugins": configured}))
-        argv = [str(binaries / "nri"), "hook", "create", "--conf-dir", str(conf_dir), "--bin-dir", str(binaries)]
+        argv = [
+            str(binaries / "nri"),
+            "hook",
+            "create",
+            "--conf-dir",
+            str(conf_dir),
+            "--bin-dir",
+            str(binaries),
+        ]
         cases.append(Case(f"nri hook create, {name}", argv, document(state), goal=goal))
     return cases
 

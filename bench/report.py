@@ -54,7 +54,10 @@ def machine() -> str:
 
 def lines(title: str, rows: list[Row]) -> list[str]:
     """Return a table in Markdown."""
-    table = [f"| {title} | figure | reference | ratio | goal | |", "| --- | --- | --- | --- | --- | --- |"]
+    table = [
+        f"| {title} | figure | reference | ratio | goal | |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
     for row in rows:
         reference = "" if row.reference is None else f"{_number(row.reference)} ({row.of})"
         ratio = "" if row.ratio is None else f"{row.ratio:.2f}"

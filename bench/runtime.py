@@ -17,7 +17,10 @@ from bench.report import Row
 from harness.containerd import image
 from harness.containerd.enclosure import SYSTEM_PATH, Enclosure
 
-PLUGINS: list[dict[str, object]] = [{"type": "konfine", "conf": {"systemReserved": [0]}}, {"type": "clearcfs"}]
+PLUGINS: list[dict[str, object]] = [
+    {"type": "konfine", "conf": {"systemReserved": [0]}},
+    {"type": "clearcfs"},
+]
 CONFIGURED: dict[str, list[dict[str, object]] | None] = {
     "no configuration": None,
     "an empty chain": [],
@@ -79,7 +82,11 @@ def measure(binaries: Path, *, runs: int) -> list[Row]:
         for configured in CONFIGURED:
             figure = sum(medians[f"{configured} {word}"] for word in words)
             row = Row(
-                name=f"{name}: nri-runc, {configured}", figure=figure, unit="ms", reference=alone, of="runc alone"
+                name=f"{name}: nri-runc, {configured}",
+                figure=figure,
+                unit="ms",
+                reference=alone,
+                of="runc alone",
             )
             rows.append(row)
     return rows
@@ -109,7 +116,12 @@ def _run(enclosure: Enclosure, binaries: Path, runc: str, runs: int) -> dict[str
 def _config(cgroup: str) -> dict[str, object]:
     return {
         "ociVersion": "1.0.2",
-        "process": {"user": {"uid": 0, "gid": 0}, "args": list(image.FOREVER), "env": ["PATH=/bin"], "cwd": "/"},
+        "process": {
+            "user": {"uid": 0, "gid": 0},
+            "args": list(image.FOREVER),
+            "env": ["PATH=/bin"],
+            "cwd": "/",
+        },
         "root": {"path": "rootfs"},
         "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"}],
         "annotations": {"qos.class": "ls"},

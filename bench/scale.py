@@ -35,7 +35,11 @@ def measure(scratch: Path, binaries: Path, *, events: int, growth: int) -> list[
         with closing(TimedNode(scratch / "many", binaries, ["clearcfs"], pods=MANY)) as many:
             figures = [*_known(few, many, events), *footprint]
         figures.append(_caught_up(scratch / "late", binaries))
-        return [*figures, _probe(few, str(binaries / "nri"), scratch / "few/v1bridge.sock"), *_growth(few, growth)]
+        return [
+            *figures,
+            _probe(few, str(binaries / "nri"), scratch / "few/v1bridge.sock"),
+            *_growth(few, growth),
+        ]
 
 
 def _at_rest(pid: int) -> float:
@@ -76,7 +80,9 @@ def _caught_up(scratch: Path, binaries: Path) -> Row:
     started = time.perf_counter()
     running = api.ContainerState.CONTAINER_RUNNING
     with closing(TimedNode(scratch, binaries, PLUGINS, pods=PODS, state=running)) as node:
-        while (late := status(str(scratch / "v1bridge.sock"))["lateCreates"])["succeeded"] < 2 * PODS:
+        while (late := status(str(scratch / "v1bridge.sock"))["lateCreates"])[
+            "succeeded"
+        ] < 2 * PODS:
             if late["failed"]:
                 raise SystemExit(f"late creates failed; the log: {node.log()}")
             time.sleep(0.05)
@@ -120,7 +126,10 @@ def _libraries(pid: int) -> float:
     lines = [line.split() for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
     files = {line[5] for line in lines if len(line) > 5 and "/_internal/" in line[5]}
     internal = Path(next(iter(files)).partition("/_internal/")[0]) / "_internal"
-    return sum(Path(file).stat().st_size for file in {*files, str(internal / "base_library.zip")}) / 1e6
+    return (
+        sum(Path(file).stat().st_size for file in {*files, str(internal / "base_library.zip")})
+        / 1e6
+    )
 
 
 def _cpu(node: TimedNode, seconds: float) -> float:
@@ -145,7 +154,9 @@ def _probe(node: TimedNode, nri: str, path: Path) -> Row:
             ran = subprocess.run(command, capture_output=True, check=False)
             times[name].append((time.perf_counter() - started) * 1000)
             if ran.returncode != 0:
-                raise SystemExit(f"{command}: exit status {ran.returncode}, printed {ran.stdout!r}; {node.log()}")
+                raise SystemExit(
+                    f"{command}: exit status {ran.returncode}, printed {ran.stdout!r}; {node.log()}"
+                )
     medians = {name: statistics.median(durations) for name, durations in times.items()}
     return Row(
         name="nri status --check",

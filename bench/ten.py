@@ -31,7 +31,9 @@ def measure(scratch: Path, binaries: Path, *, events: int) -> list[Row]:
         node.warm_up()
         _check(client.status(str(scratch / "ten/v1bridge.sock"))["plugins"])
         family = [node.pid, *node.family()]
-        memory = sum(processes.proportional(pid) for pid in family)  # another bridge would share pages with this one
+        memory = sum(
+            processes.proportional(pid) for pid in family
+        )  # another bridge would share pages with this one
         with closing(TimedNode(scratch / "ten-one", binaries, plugins[:1])) as beside:
             ten, one = turns(node, beside, events)
     name = "ten plugins, resident"
@@ -61,4 +63,6 @@ def _check(plugins: list[dict[str, Any]]) -> None:
     for plugin in plugins:
         state, error = plugin["resident"], plugin["lastError"]
         if state["state"] != "ready" or error is not None:
-            raise SystemExit(f"{plugin['type']}: found {state}, last error {error}; expected a resident")
+            raise SystemExit(
+                f"{plugin['type']}: found {state}, last error {error}; expected a resident"
+            )

@@ -43,7 +43,8 @@ def events(stage: Stage) -> None:
     log = stage.scratch / "requests.log"
     shown = ["state", "id", "sandboxID", "labels"]
     stage.configure(
-        "99-logger.conf", {"type": "logger", "states": ["setup"], "conf": {"file": str(log), "fields": shown}}
+        "99-logger.conf",
+        {"type": "logger", "states": ["setup"], "conf": {"file": str(log), "fields": shown}},
     )
     with stage.begun():
         pod = stage.pod("web")
@@ -66,7 +67,9 @@ def hooks(stage: Stage) -> None:
     (folder / "10-trace.json").write_text(json.dumps(file))
     show(lines.described("hook", f"hooks.d/10-trace.json, when {json.dumps(when)}"))
     allowed = {"dirs": [str(folder)], "allow": {"annotations": [NAMESPACE]}}
-    stage.configure("40-hooks.conf", {"type": "hook-injector", "states": ["setup"], "conf": allowed})
+    stage.configure(
+        "40-hooks.conf", {"type": "hook-injector", "states": ["setup"], "conf": allowed}
+    )
     with stage.begun():
         for name, annotations in (("traced", {"example.org/traced": "yes"}), ("plain", {})):
             pod = stage.pod(name, annotations)
@@ -92,7 +95,9 @@ def devices(stage: Stage) -> None:
         show(lines.described("annotation", key, " ".join(value.split())))
     with stage.begun():
         pod = stage.pod("camera", asked)
-        stage.start(pod, 'stat -c "%A %n, device %t:%T" dev/nri-null; echo "open files: $(ulimit -n)"')
+        stage.start(
+            pod, 'stat -c "%A %n, device %t:%T" dev/nri-null; echo "open files: $(ulimit -n)"'
+        )
         stage.stop(pod)
 
 
@@ -101,10 +106,16 @@ def resources(stage: Stage) -> None:
     for file in sorted((ROOT / "conf/resource.d").glob("*.conf")):
         plugins = json.loads(file.read_text())["plugins"]
         stage.configure(file.name, *[plugin | {"failurePolicy": "fail"} for plugin in plugins])
-    show(lines.described("pods", "web: latency-sensitive (qos.class=ls); batch: not. Half a CPU each."))
+    show(
+        lines.described(
+            "pods", "web: latency-sensitive (qos.class=ls); batch: not. Half a CPU each."
+        )
+    )
     show(lines.described("cgroups", *stage.where))
     with stage.begun():
-        pods = [stage.pod(name, {"qos.class": qos}) for name, qos in (("web", "ls"), ("batch", "batch"))]
+        pods = [
+            stage.pod(name, {"qos.class": qos}) for name, qos in (("web", "ls"), ("batch", "batch"))
+        ]
         for pod in pods:
             stage.start(pod)
         stage.limit(pods[0], 70_000)
@@ -131,14 +142,20 @@ def cpus(stage: Stage) -> None:
 
     pool = {"name": "batch", "classes": ["batch"], "max": 4}
     given = {"systemReserved": [0], "allow": {"class": [NAMESPACE], "exclusive": [NAMESPACE]}}
-    show(lines.described("machine", "made up, so that the picture is the same everywhere: 16 CPUs, 2 NUMA nodes"))
+    show(
+        lines.described(
+            "machine", "made up, so that the picture is the same everywhere: 16 CPUs, 2 NUMA nodes"
+        )
+    )
     policy(**given, pools=[pool])
     with stage.begun():
         stage.start(stage.pod("web"))
         stage.start(stage.pod("db", {EXCLUSIVE: "4"}, shares=4096))
         stage.start(stage.pod("batch", {"qos.class": "batch"}, shares=2048))
         picture(stage, sys)
-        click.secho("\nThe policy changes while they run: all of core 0 for the system, no pool.", bold=True)
+        click.secho(
+            "\nThe policy changes while they run: all of core 0 for the system, no pool.", bold=True
+        )
         policy(**(given | {"systemReserved": [0, 8]}))
         stage.nri("reapply", "--dry-run")
         stage.nri("reapply")
@@ -153,7 +170,9 @@ _SETUP = frozenset({"CreateContainer"})
 
 CHAPTERS = {
     "events": Chapter("see what happens to the containers of a node.", events, _LIFE | _SETUP),
-    "hooks": Chapter("run an OCI hook for some containers, on a runtime that has no hooks.d.", hooks, _SETUP),
+    "hooks": Chapter(
+        "run an OCI hook for some containers, on a runtime that has no hooks.d.", hooks, _SETUP
+    ),
     "devices": Chapter("give a device and a limit to pods that ask for them.", devices, _SETUP),
     "resources": Chapter(
         "keep CPU 0 for the system, and no CPU quota for latency-sensitive pods.",
@@ -161,7 +180,10 @@ CHAPTERS = {
         _LIFE | {"PostUpdateContainer"},
     ),
     "cpus": Chapter(
-        "give CPUs to one container alone, and change that while it runs.", cpus, _LIFE | _SETUP, machine="0-15"
+        "give CPUs to one container alone, and change that while it runs.",
+        cpus,
+        _LIFE | _SETUP,
+        machine="0-15",
     ),
 }
 
@@ -185,7 +207,9 @@ def run(main: Callable[[], None]) -> None:
         raise SystemExit(1 if error.errno == errno.EPIPE else f"stdout: {error.strerror}") from None
 
 
-def play(names: Sequence[str], begin: Callable[[Chapter], AbstractContextManager[Any]], on: str = "") -> None:
+def play(
+    names: Sequence[str], begin: Callable[[Chapter], AbstractContextManager[Any]], on: str = ""
+) -> None:
     """Play chapters.
 
     :param begin: makes a chapter's stage.

@@ -32,4 +32,6 @@ def event(name: str, pod: str, milliseconds: float, about: str) -> list[str]:
 def run(state: str, type: str, milliseconds: float, result: Mapping[str, Any]) -> list[str]:
     """Return the lines about a run of a plugin, with its result."""
     pairs = "  ".join(f"{key}={value}" for key, value in result.items())
-    return wrapped(pairs or "nothing to do", f"    {state:7} {type:9} {milliseconds:6.1f} ms   ", " " * 12)
+    return wrapped(
+        pairs or "nothing to do", f"    {state:7} {type:9} {milliseconds:6.1f} ms   ", " " * 12
+    )

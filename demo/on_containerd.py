@@ -47,7 +47,9 @@ class RealStage:
 
     where = ("of containerd's own pods",)
 
-    def __init__(self, scratch: Path, containerd: Containerd, cri: Any, shown: Collection[str]) -> None:
+    def __init__(
+        self, scratch: Path, containerd: Containerd, cri: Any, shown: Collection[str]
+    ) -> None:
         self.scratch, self._containerd, self._cri, self._shown = scratch, containerd, cri, shown
         self._conf = containerd.enclosure.etc_nri / "resource.d"
         self._conf.mkdir()
@@ -60,7 +62,10 @@ class RealStage:
 
     def configure(self, file: str, *plugins: Mapping[str, Any]) -> None:
         """Write a file of the configuration, and print what it says."""
-        document = {"version": "0.1", "plugins": [{"failurePolicy": "fail", **plugin} for plugin in plugins]}
+        document = {
+            "version": "0.1",
+            "plugins": [{"failurePolicy": "fail", **plugin} for plugin in plugins],
+        }
         (self._conf / file).write_text(json.dumps(document))
         show_plugins(file, plugins)
 
@@ -74,7 +79,11 @@ class RealStage:
 
     def start(self, pod: RealPod, script: str = "") -> None:
         """Create and start the pod's container; with a script, print what it sees inside."""
-        command = ["/bin/sh", "-c", f"({script}) > {_OUT} 2>&1; exec sleep 1000"] if script else image.FOREVER
+        command = (
+            ["/bin/sh", "-c", f"({script}) > {_OUT} 2>&1; exec sleep 1000"]
+            if script
+            else image.FOREVER
+        )
         create, quota = self._cri.create_container, {"cpu_quota": QUOTA, "cpu_period": 100_000}
         pod.container = create(pod.pod, "app", image=image.NAME, command=command, **quota)
         self._show("CreateContainer", pod.name, "setup", pod.container)
@@ -107,16 +116,26 @@ class RealStage:
         def ran() -> list[dict[str, str]]:
             logged = self._log.read_text().splitlines() if self._log.exists() else []
             every = [fields for line in logged if "plugins" in (fields := fields_of(line))]
-            return [fields for fields in every if fields["state"] == state and id_.startswith(fields["id"])]
+            return [
+                fields
+                for fields in every
+                if fields["state"] == state and id_.startswith(fields["id"])
+            ]
 
         if runs := until(ran, 5):
             click.secho(f"{event:20} {pod}", bold=True)
-            show_run(runs[-1], lambda text: text.replace(self._containerd.enclosure.cgroup_parent, "…"), _CPUS)
+            show_run(
+                runs[-1],
+                lambda text: text.replace(self._containerd.enclosure.cgroup_parent, "…"),
+                _CPUS,
+            )
 
     def _show_knobs(self, pod: RealPod) -> None:
         for name in KNOBS:
             with contextlib.suppress(OSError):
-                click.secho(f"    {name}: {knob(self._containerd, pod.container, name)}", fg="yellow")
+                click.secho(
+                    f"    {name}: {knob(self._containerd, pod.container, name)}", fg="yellow"
+                )
 
 
 def main() -> None:
@@ -125,7 +144,9 @@ def main() -> None:
     if os.geteuid() != 0 or missing:
         wanted = "root" if os.geteuid() != 0 else f"the Debian packages {', '.join(missing)}"
         raise SystemExit(f"make demo-containerd needs {wanted}")
-    names = chapters.chosen([name for name, chapter in chapters.CHAPTERS.items() if not chapter.machine])
+    names = chapters.chosen(
+        [name for name, chapter in chapters.CHAPTERS.items() if not chapter.machine]
+    )
     click.echo("looking for containerd 2.x, which may be downloaded", err=True)
     try:
         release = releases.find((2,), cache=ROOT / ".cache/containerd", pauses=(2, 5))
@@ -138,7 +159,9 @@ def main() -> None:
         def stage(chapter: chapters.Chapter) -> Iterator[RealStage]:
             with (
                 tempfile.TemporaryDirectory(prefix="nri-demo-") as scratch,
-                Containerd(release=release, prepare=prepared(Path(tree), logLevel="info")) as containerd,
+                Containerd(
+                    release=release, prepare=prepared(Path(tree), logLevel="info")
+                ) as containerd,
                 containerd.cri() as cri,
             ):
                 yield RealStage(Path(scratch), containerd, cri, chapter.shown)

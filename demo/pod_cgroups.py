@@ -81,7 +81,10 @@ class PodCgroups:
         if not self._file(path, "cpuset.cpus").exists():
             return {}
         cpus = self._file(path, "cpuset.cpus").read_text().strip()
-        return {self.quota_knob: self._file(path, self.quota_knob).read_text().strip(), "cpuset.cpus": cpus or "-"}
+        return {
+            self.quota_knob: self._file(path, self.quota_knob).read_text().strip(),
+            "cpuset.cpus": cpus or "-",
+        }
 
     @property
     def machine(self) -> str:
@@ -113,7 +116,9 @@ class PodCgroups:
                 raise _CannotError(f"{control} lacks cpu or cpuset")
         self._make_real(self.parent)
         if self.machine == "0":
-            raise _CannotError("the machine has only one CPU, and konfine needs one to keep and one to give")
+            raise _CannotError(
+                "the machine has only one CPU, and konfine needs one to keep and one to give"
+            )
 
     def _make_real(self, path: str) -> None:
         for point in dict.fromkeys(self._points.values()):
@@ -126,12 +131,17 @@ class PodCgroups:
                     (above / "cgroup.subtree_control").write_text("+cpu +cpuset")
                 directory.mkdir()
                 self._made.append(directory)
-                for knob in ("cpuset.cpus", "cpuset.mems"):  # v1: a new cpuset is empty and accepts no process
+                for knob in (
+                    "cpuset.cpus",
+                    "cpuset.mems",
+                ):  # v1: a new cpuset is empty and accepts no process
                     if self.version == 1 and (directory / knob).exists():
                         (directory / knob).write_text((above / knob).read_text().strip())
 
     def _use_plain_files(self) -> None:
-        self._tree = CgroupFiles(self._scratch / "cgroup", "v2", *[self._machine] if self._machine else [])
+        self._tree = CgroupFiles(
+            self._scratch / "cgroup", "v2", *[self._machine] if self._machine else []
+        )
         self._tree.make(self.parent)
         mountinfo = self._scratch / "mountinfo"
         mountinfo.write_text(self._tree.mountinfo)

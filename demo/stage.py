@@ -51,7 +51,9 @@ _STATES = {
 class Pod:
     """A pod with one container, as a runtime describes them."""
 
-    def __init__(self, cgroups: PodCgroups, name: str, annotations: Mapping[str, str], shares: int) -> None:
+    def __init__(
+        self, cgroups: PodCgroups, name: str, annotations: Mapping[str, str], shares: int
+    ) -> None:
         self.name, uid = name, f"{sum(map(ord, name)):08x}"
         self.path = f"{cgroups.parent}/pod{uid}"
         self.container_path = f"{self.path}/app"
@@ -113,7 +115,11 @@ class Stage:
 
     def configure(self, file: str, *plugins: Mapping[str, Any]) -> None:
         """Write a file of the configuration, and print what it says."""
-        changes = {} if self.cgroups.mountinfo == "/proc/self/mountinfo" else {"mountinfo": self.cgroups.mountinfo}
+        changes = (
+            {}
+            if self.cgroups.mountinfo == "/proc/self/mountinfo"
+            else {"mountinfo": self.cgroups.mountinfo}
+        )
         taking = {"konfine": changes, "clearcfs": changes, "hook-injector": {"run": str(self.run)}}
         written = [
             {**plugin, "conf": {**plugin.get("conf", {}), **taking[plugin["type"]]}}
@@ -124,7 +130,9 @@ class Stage:
         self._node.configure(file, *[{"failurePolicy": "fail", **plugin} for plugin in written])
         show_plugins(file, plugins)
 
-    def pod(self, name: str, annotations: Mapping[str, str] | None = None, *, shares: int = 512) -> Pod:
+    def pod(
+        self, name: str, annotations: Mapping[str, str] | None = None, *, shares: int = 512
+    ) -> Pod:
         """Make a pod and run its sandbox."""
         pod = Pod(self.cgroups, name, annotations or {}, shares)
         about = ", ".join([f"{key}={value}" for key, value in (annotations or {}).items()])
@@ -147,7 +155,11 @@ class Stage:
         for path in (pod.path, pod.container_path):
             self.cgroups.limit(path, str(quota))
         pod.container.linux.resources.cpu.quota.value = quota
-        self.event("PostUpdateContainer", pod, f"the runtime wrote a new CPU limit, {quota / int(PERIOD):g}")
+        self.event(
+            "PostUpdateContainer",
+            pod,
+            f"the runtime wrote a new CPU limit, {quota / int(PERIOD):g}",
+        )
 
     def stop(self, pod: Pod) -> None:
         """Stop and remove the pod."""
@@ -158,7 +170,9 @@ class Stage:
         """Send an event; print its outcome, if a plugin ran for it. Return what plugins ask for."""
         before = self.cgroups.knobs(pod.container_path)
         self._took = 0.0
-        outcome = self._node.runtime.send(rpc, pod.pod, pod.container if "Container" in rpc else None)
+        outcome = self._node.runtime.send(
+            rpc, pod.pod, pod.container if "Container" in rpc else None
+        )
         subject = pod.container if "Container" in rpc else pod.pod
         ran = self._runs(_STATES.get(rpc, ""), subject.id) if rpc in self._shown else []
         if ran or outcome.error is not None:
@@ -182,7 +196,11 @@ class Stage:
         def new() -> list[dict[str, str]]:
             logged = self._node.log().splitlines(keepends=True)
             every = [fields_of(line) for line in logged[self._read :] if line.endswith("\n")]
-            events = [fields for fields in every if fields.get("state") == state and id_.startswith(fields["id"])]
+            events = [
+                fields
+                for fields in every
+                if fields.get("state") == state and id_.startswith(fields["id"])
+            ]
             self._read += len(every) if events else 0
             return events
 
@@ -231,9 +249,16 @@ def show_run(fields: Mapping[str, str], short: Callable[[str], str], machine: st
 
 def run_hooks(adjustment: api.ContainerAdjustment, pod: Pod) -> None:
     """Run the hooks that plugins have added, as an OCI runtime does between creating and starting a container."""
-    state = {"ociVersion": "1.0.2", "id": pod.container.id, "status": "created", "pid": pod.container.pid}
+    state = {
+        "ociVersion": "1.0.2",
+        "id": pod.container.id,
+        "status": "created",
+        "pid": pod.container.pid,
+    }
     for hook in (*adjustment.hooks.create_runtime, *adjustment.hooks.prestart):
-        subprocess.run([hook.path, *hook.args[1:]], input=json.dumps(state), text=True, check=True, env={})
+        subprocess.run(
+            [hook.path, *hook.args[1:]], input=json.dumps(state), text=True, check=True, env={}
+        )
 
 
 def inside(folder: Path, adjustment: api.ContainerAdjustment, script: str) -> list[str]:
@@ -245,7 +270,11 @@ def inside(folder: Path, adjustment: api.ContainerAdjustment, script: str) -> li
         path = folder / device.path.lstrip("/")
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            os.mknod(path, 0o020000 | (device.file_mode.value or 0o666), os.makedev(device.major, device.minor))
+            os.mknod(
+                path,
+                0o020000 | (device.file_mode.value or 0o666),
+                os.makedev(device.major, device.minor),
+            )
         except OSError as error:
             return [f"    inside: {device.path} cannot be made here: {error.strerror}"]
 
@@ -255,11 +284,19 @@ def inside(folder: Path, adjustment: api.ContainerAdjustment, script: str) -> li
             resource.setrlimit(kind, (rlimit.soft, rlimit.hard))
 
     done = subprocess.run(
-        ["/bin/sh", "-c", script], cwd=folder, preexec_fn=limit, capture_output=True, text=True, check=False
+        ["/bin/sh", "-c", script],
+        cwd=folder,
+        preexec_fn=limit,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return [f"    inside: {line}" for line in (done.stdout + done.stderr).splitlines()]
 
 
 def fields_of(line: str) -> dict[str, str]:
     """Return the fields of a line of the bridge's log."""
-    return {key: json.loads(value) if value.startswith('"') else value for key, value in _FIELD.findall(line)}
+    return {
+        key: json.loads(value) if value.startswith('"') else value
+        for key, value in _FIELD.findall(line)
+    }

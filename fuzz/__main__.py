@@ -17,10 +17,14 @@ def main(argv: list[str]) -> int:
         target = targets.load(argv[0])
         inputs = [(path, _read(path)) for path in argv[1:]]
     except (LookupError, OSError) as error:
-        print(f"fuzz: {error.args[0] if isinstance(error, LookupError) else error}", file=sys.stderr)
+        print(
+            f"fuzz: {error.args[0] if isinstance(error, LookupError) else error}", file=sys.stderr
+        )
         return 2
     broken = 0
-    for name, data in inputs or [(f"seed {number}", seed) for number, seed in enumerate(target.SEEDS)]:
+    for name, data in inputs or [
+        (f"seed {number}", seed) for number, seed in enumerate(target.SEEDS)
+    ]:
         try:
             target.check(data)
         except BaseException:  # any exception is a finding, SystemExit too

@@ -21,7 +21,9 @@ AT_ONCE = 2
 GRACE = 120
 """Seconds beyond a target's time, for its imports and for a slow input."""
 
-_STATUS = re.compile(r"^#(?P<runs>\d+)\s.*?\bcov: (?P<coverage>\d+) .*?\bcorp: (?P<corpus>\d+)", re.MULTILINE)
+_STATUS = re.compile(
+    r"^#(?P<runs>\d+)\s.*?\bcov: (?P<coverage>\d+) .*?\bcorp: (?P<corpus>\d+)", re.MULTILINE
+)
 _FOUND = re.compile(r"Test unit written to (\S+)")
 
 
@@ -45,7 +47,10 @@ def main(seconds: int, folder: str, names: list[str]) -> int:
     """Run the targets and print the table; return the exit status."""
     unknown = sorted(set(names) - set(targets.names()))
     if unknown:
-        print(f"fuzz: found {', '.join(unknown)}, expected some of {', '.join(targets.names())}", file=sys.stderr)
+        print(
+            f"fuzz: found {', '.join(unknown)}, expected some of {', '.join(targets.names())}",
+            file=sys.stderr,
+        )
         return 2
     with ThreadPoolExecutor(AT_ONCE) as pool:
         outcomes = list(pool.map(lambda name: run(name, seconds, folder), names or targets.names()))
@@ -66,7 +71,10 @@ def run(name: str, seconds: int, folder: str) -> Outcome:
         ran = subprocess.run(command, capture_output=True, timeout=seconds + GRACE, check=False)
         output, status = (ran.stdout + ran.stderr).decode("utf-8", "replace"), ran.returncode
     except subprocess.TimeoutExpired as error:
-        output, status = ((error.stdout or b"") + (error.stderr or b"")).decode("utf-8", "replace"), -1
+        output, status = (
+            ((error.stdout or b"") + (error.stderr or b"")).decode("utf-8", "replace"),
+            -1,
+        )
         output += f"\nit did not end within {seconds + GRACE} s"
     return outcome_of(name, output, status)
 
@@ -79,7 +87,9 @@ def outcome_of(name: str, output: str, status: int) -> Outcome:
     trouble = output[-4000:].strip() if status or broken else ""
     if not trouble and runs == 0:
         trouble = output[-4000:].strip() or "it ran on nothing"
-    return Outcome(target=name, runs=runs, coverage=coverage, corpus=corpus, broken=broken, trouble=trouble)
+    return Outcome(
+        target=name, runs=runs, coverage=coverage, corpus=corpus, broken=broken, trouble=trouble
+    )
 
 
 def table(outcomes: list[Outcome]) -> str:
@@ -93,7 +103,9 @@ def table(outcomes: list[Outcome]) -> str:
     return "\n".join(
         [
             row[0].ljust(widths[0])
-            + "".join("  " + cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
+            + "".join(
+                "  " + cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)
+            )
             for row in rows
         ]
     )

@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 TIMEOUT = 300.0  # seconds for one command
-PAUSES = (5, 15, 30) if os.environ.get("CI") == "true" else (2,)  # seconds before a download is tried again
+PAUSES = (
+    (5, 15, 30) if os.environ.get("CI") == "true" else (2,)
+)  # seconds before a download is tried again
 
 # The keyring of any of these suites has the keys of all (bookworm's since 12.10).
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -53,7 +55,13 @@ def mirrors() -> list[str]:
     # without --no-release-info it lists only suites that `apt-get update` has fetched
     listed = run(
         Path("/"),
-        *("apt-get", "indextargets", "--no-release-info", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)"),
+        *(
+            "apt-get",
+            "indextargets",
+            "--no-release-info",
+            "--format",
+            "$(REPO_URI) $(RELEASE) $(COMPONENT)",
+        ),
         "Created-By: Packages",
     )
     rows = [line.split() for line in listed.splitlines()]

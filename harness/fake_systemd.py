@@ -75,7 +75,10 @@ class FakeSystemd:
         name = path.rpartition("/")[2]
         if looks_like_unit(path):
             self.cgroups[object_path(name)] = path
-            self.properties[name] = {"CPUQuotaPerSecUSec": INFINITY if quota is None else quota, "AllowedCPUs": b""}
+            self.properties[name] = {
+                "CPUQuotaPerSecUSec": INFINITY if quota is None else quota,
+                "AllowedCPUs": b"",
+            }
 
     def _serve(self) -> None:
         while True:
@@ -112,7 +115,9 @@ class FakeSystemd:
             peer.sendall(b"\xff" * 64)
             return True
         if self.fault == "endless":
-            header = bytearray(new_signal(DBusAddress("/", interface="a.b"), "Endless").serialise(1))
+            header = bytearray(
+                new_signal(DBusAddress("/", interface="a.b"), "Endless").serialise(1)
+            )
             header[4:8] = (1 << 24).to_bytes(4, "little")  # the size of its body
             peer.sendall(header)
             while True:
@@ -150,13 +155,17 @@ class FakeSystemd:
         unit = self._unit(message)
         _require(interface.lower() == f"org.freedesktop.systemd1.{unit.rpartition('.')[2]}")
         value = self.properties[unit][name]
-        return new_method_return(message, "v", (("ay" if isinstance(value, bytes) else "t", value),))
+        return new_method_return(
+            message, "v", (("ay" if isinstance(value, bytes) else "t", value),)
+        )
 
     def set_properties(self, message: Message) -> Message:
         """Set properties of a unit, for as long as it runs."""
         runtime, properties = message.body
         _require(runtime is True)
-        self.properties[self._unit(message)].update({name: value for name, (_, value) in properties})
+        self.properties[self._unit(message)].update(
+            {name: value for name, (_, value) in properties}
+        )
         return new_method_return(message)
 
     def _unit(self, message: Message) -> str:

@@ -46,7 +46,10 @@ def load(name: str) -> dict[str, Any]:
 
 def made(name: str) -> str:
     """Return the text of a schema's file as its table has it; *name* is one of ``TABLES``."""
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"urn:nri:v0.1:{name}"}
+    head = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:nri:v0.1:{name}",
+    }
     return json.dumps(head | schema(TABLES[name]), indent=2, ensure_ascii=False) + "\n"
 
 

@@ -76,12 +76,21 @@ def make(
     _write(node / "online", render_cpus(range(count)))
     _write(node / "has_memory", render_cpus(set(range(count)) - set(without_memory)))
     for one in range(count):
-        _write(node / f"node{one}/cpulist", render_cpus(per_node[one] & online if one < len(per_node) else ()))
-        far = [10 if one == other else 12 if one // nodes == other // nodes else 32 for other in range(count)]
+        _write(
+            node / f"node{one}/cpulist",
+            render_cpus(per_node[one] & online if one < len(per_node) else ()),
+        )
+        far = [
+            10 if one == other else 12 if one // nodes == other // nodes else 32
+            for other in range(count)
+        ]
         _write(node / f"node{one}/distance", " ".join(map(str, far)))
     if atoms:
         _write(sys / "devices/cpu_core/cpus", render_cpus(online & set(range(big * threads))))
-        _write(sys / "devices/cpu_atom/cpus", render_cpus(online & set(range(big * threads, big * threads + atoms))))
+        _write(
+            sys / "devices/cpu_atom/cpus",
+            render_cpus(online & set(range(big * threads, big * threads + atoms))),
+        )
     return str(sys)
 
 
@@ -89,7 +98,12 @@ MACHINES: dict[str, dict[str, object]] = {
     "small": {"cores": 4},
     "laptop": {"cores": 6, "threads": 2, "atoms": 8},
     "two-sockets": {"packages": 2, "caches": 8, "cores": 8, "threads": 2},  # 2 x 64 cores, SMT
-    "many-caches": {"nodes": 4, "caches": 4, "cores": 8, "threads": 2},  # 16 L3 of 8 cores, four nodes
+    "many-caches": {
+        "nodes": 4,
+        "caches": 4,
+        "cores": 8,
+        "threads": 2,
+    },  # 16 L3 of 8 cores, four nodes
     "bare-node": {"packages": 2, "cores": 8, "threads": 2, "without_memory": [1]},
     "arm64": {"packages": 2, "cores": 40, "has_l3": False},
 }

@@ -107,7 +107,11 @@ class BridgeNode:
 
     def close(self) -> None:
         """End the runtime and the bridge, and kill what the bridge leaves behind."""
-        family = [pidfd for pid in (descendants(self.pid) if self.pid else []) if (pidfd := _pidfd(pid)) >= 0]
+        family = [
+            pidfd
+            for pid in (descendants(self.pid) if self.pid else [])
+            if (pidfd := _pidfd(pid)) >= 0
+        ]
         self.runtime.close()
         for pidfd in family:
             try:

@@ -55,7 +55,10 @@ _OF_THE_BRIDGE = ("`confDir`", "`confFile`", "`binDirs`", "`recordDir`", "`failu
 
 def _text(name: str) -> str:
     if name == "knobs":
-        rows = [("name", "value", "files of v1", "property of a unit", "crun's child", "needs"), *map(_knob, KNOBS)]
+        rows = [
+            ("name", "value", "files of v1", "property of a unit", "crun's child", "needs"),
+            *map(_knob, KNOBS),
+        ]
     else:
         rows = [("key", "value", "default", "meaning"), *_rows(TABLES[name], "")]
         if name == "nri-runc":  # the page has the others as the bridge's
@@ -66,13 +69,20 @@ def _text(name: str) -> str:
 
 def _knob(name: str) -> tuple[str, ...]:
     knob = KNOBS[name]
-    told = {version: file.told for version, file in sorted(knob.files.items(), reverse=True) if file.told}
+    told = {
+        version: file.told
+        for version, file in sorted(knob.files.items(), reverse=True)
+        if file.told
+    }
     is_one = len({*told.values()}) == 1 and told.keys() == {1, 2}
     return (
         f"`{name}`",
         ("" if knob.can_be_written else "only read: ") + knob.values.expected,
-        ", ".join(f"`{file}`" for file in (knob.files[1].names() if 1 in knob.files else ())) or "none",
-        told[2] if is_one else ", ".join(f"{name} (v{version})" for version, name in told.items()) or "none",
+        ", ".join(f"`{file}`" for file in (knob.files[1].names() if 1 in knob.files else ()))
+        or "none",
+        told[2]
+        if is_one
+        else ", ".join(f"{name} (v{version})" for version, name in told.items()) or "none",
         knob.level,
         knob.needs,
     )
@@ -87,7 +97,12 @@ def _rows(table: Table, prefix: str) -> Iterator[tuple[str, ...]]:
             inner, dots = inner.parts[0], f"{prefix}{key.name}[]."
         about = _about(key)
         # Two asterisks in a cell would be emphasis, and not be seen.
-        yield f"`{prefix}{key.name}`", _kind(key.rule).replace("*", r"\*"), _default(key), about.replace("*", r"\*")
+        yield (
+            f"`{prefix}{key.name}`",
+            _kind(key.rule).replace("*", r"\*"),
+            _default(key),
+            about.replace("*", r"\*"),
+        )
         # The keys of `allow` are in a table of all plugins, and those of `when` in one of their own.
         if isinstance(inner, Table) and inner is not WHEN and key.name != "allow":
             yield from _rows(inner, dots)
@@ -95,7 +110,9 @@ def _rows(table: Table, prefix: str) -> Iterator[tuple[str, ...]]:
 
 def _about(key: Key) -> str:
     named = key.named or key.rule.keywords
-    about = (named.get("description") or named.get("title", "")).rstrip(".")  # the title is a shorter one
+    about = (named.get("description") or named.get("title", "")).rstrip(
+        "."
+    )  # the title is a shorter one
     return about[:1].lower() + about[1:] if about[1:2].islower() or about[1:2] == " " else about
 
 

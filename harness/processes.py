@@ -92,7 +92,9 @@ def _stat(pid: int) -> list[str]:
 
 def _mebibytes(pid: int, file: str, key: str) -> float:
     try:
-        lines = Path(f"/proc/{pid}/{file}").read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = (
+            Path(f"/proc/{pid}/{file}").read_text(encoding="utf-8", errors="replace").splitlines()
+        )
     except OSError:
         return 0.0
     return next((int(line.split()[1]) for line in lines if line.startswith(key + ":")), 0) / 1024

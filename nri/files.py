@@ -16,7 +16,15 @@ _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _PIECE = 4096
 _NEW = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 
-_LOG = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NOCTTY | os.O_NONBLOCK
+_LOG = (
+    os.O_WRONLY
+    | os.O_APPEND
+    | os.O_CREAT
+    | os.O_CLOEXEC
+    | os.O_NOFOLLOW
+    | os.O_NOCTTY
+    | os.O_NONBLOCK
+)
 
 _KINDS = {
     stat.S_IFREG: "a regular file",
@@ -57,12 +65,16 @@ def read_regular(path: str, limit: int) -> tuple[bytes, os.stat_result]:
     try:
         fd = os.open(path, _READ)
     except OSError:
-        _require_regular(path, os.stat(path).st_mode)  # the error for a socket does not name its kind
+        _require_regular(
+            path, os.stat(path).st_mode
+        )  # the error for a socket does not name its kind
         raise
     try:
         status, data = os.fstat(fd), b""
         _require_regular(path, status.st_mode)
-        while len(data) <= limit and (piece := os.read(fd, min(limit, max(status.st_size, _PIECE)) + 1)):
+        while len(data) <= limit and (
+            piece := os.read(fd, min(limit, max(status.st_size, _PIECE)) + 1)
+        ):
             data += piece
     finally:
         os.close(fd)

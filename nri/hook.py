@@ -40,7 +40,16 @@ DEFAULT_DEADLINE = 8.0
 
 _OPTIONS = {
     f"--{name}": name.replace("-", "_")
-    for name in ("conf-dir", "conf-file", "record-dir", "record", "failure-policy", "log-file", "timeout", "deadline")
+    for name in (
+        "conf-dir",
+        "conf-file",
+        "record-dir",
+        "record",
+        "failure-policy",
+        "log-file",
+        "timeout",
+        "deadline",
+    )
 }
 
 
@@ -53,7 +62,13 @@ class Arguments:
     """
 
     def __init__(
-        self, state: str, *, record: str = "", log_file: str = "", deadline: float = DEFAULT_DEADLINE, **site: Any
+        self,
+        state: str,
+        *,
+        record: str = "",
+        log_file: str = "",
+        deadline: float = DEFAULT_DEADLINE,
+        **site: Any,
     ) -> None:
         self.state = state
         self.record = record
@@ -137,7 +152,10 @@ def run(arguments: Arguments, stdin: BinaryIO | None, stderr: TextIO | None) -> 
     This changes the working directory and umask of the process.
     """
     return _Hook(
-        arguments, Reporter(stderr, program="nri hook"), Deadline(arguments.deadline), has_own_process=False
+        arguments,
+        Reporter(stderr, program="nri hook"),
+        Deadline(arguments.deadline),
+        has_own_process=False,
     ).run(stdin)
 
 

@@ -126,7 +126,9 @@ def follow(path: str, plain: set[str] | None = None) -> tuple[str, list[str]]:
             if target:
                 named_in.append(place or ".")
                 if len(named_in) > MAX_LINKS:
-                    raise OSError(errno.ELOOP, f"more than {MAX_LINKS} links lead from one to the next", path)
+                    raise OSError(
+                        errno.ELOOP, f"more than {MAX_LINKS} links lead from one to the next", path
+                    )
                 place = "/" if target.startswith("/") else place
                 left += _parts(target)
                 continue

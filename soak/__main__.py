@@ -55,7 +55,9 @@ class Soak:
     def run(self, events: int) -> None:
         """Send this number of events."""
         self._left = events
-        threads = [threading.Thread(target=self._work, name=f"pod-{number}") for number in range(PODS)]
+        threads = [
+            threading.Thread(target=self._work, name=f"pod-{number}") for number in range(PODS)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -68,7 +70,9 @@ class Soak:
                     return
                 self._left -= 1
                 number, (plugin, fault) = self._left, choose(self._random)
-            pod = api.PodSandbox(id=f"pod{number:06d}", name=f"soak-{number}", namespace="default", uid=f"u{number}")
+            pod = api.PodSandbox(
+                id=f"pod{number:06d}", name=f"soak-{number}", namespace="default", uid=f"u{number}"
+            )
             pod.linux.cgroups_path = f"/kubepods/pod{number}"
             if plugin:
                 pod.annotations["fault"] = f"{plugin}/{fault}"
@@ -82,7 +86,11 @@ class Soak:
 
     def _judge(self, plugin: str, fault: str, message: str) -> None:
         expected = FAULTS[plugin][fault] if plugin else ""
-        is_right = re.search(f"plugin {plugin}: {expected}", message) is not None if expected else message == ""
+        is_right = (
+            re.search(f"plugin {plugin}: {expected}", message) is not None
+            if expected
+            else message == ""
+        )
         with self._lock:
             self.seen[f"{plugin} {fault}".strip() or "no fault"] += 1
             if not is_right:
@@ -97,16 +105,24 @@ class Soak:
 def main() -> int:
     """Run it and print a table; return 1 when a limit does not hold."""
     parser = argparse.ArgumentParser(prog="python -m soak", description=__doc__)
-    parser.add_argument("--events", type=int, default=20_000, help="events after the warm-up (default 20000)")
-    parser.add_argument("--seed", type=int, default=1, help="seed for the choice of faults (default 1)")
-    parser.add_argument("--bridge", type=Path, default=BINARIES / "v1bridge", help="the bridge's executable")
+    parser.add_argument(
+        "--events", type=int, default=20_000, help="events after the warm-up (default 20000)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, help="seed for the choice of faults (default 1)"
+    )
+    parser.add_argument(
+        "--bridge", type=Path, default=BINARIES / "v1bridge", help="the bridge's executable"
+    )
     arguments = parser.parse_args()
     logging.disable()  # every outcome is checked: the embedded runtime need not log it
     with tempfile.TemporaryDirectory(prefix="nri-soak-") as folder:
         soak = Soak(Path(folder), arguments.bridge.absolute(), arguments.seed)
         with soak.node:
             if not soak.node.is_served:
-                sys.exit(f"{arguments.bridge} did not register with the runtime; make binaries builds it")
+                sys.exit(
+                    f"{arguments.bridge} did not register with the runtime; make binaries builds it"
+                )
             memory = _run(soak, max(300, arguments.events // 10))
             start = settled(soak.node.pid) | {BRIDGE: memory}
             began, judged = time.monotonic(), sum(soak.seen.values())

@@ -122,7 +122,9 @@ def choose(source: random.Random) -> tuple[str, str]:
         return "", ""
     hangs = source.random() < HANGING
     plugin = source.choice(sorted(FAULTS))
-    return plugin, source.choice([name for name, error in FAULTS[plugin].items() if (error == KILLED) == hangs])
+    return plugin, source.choice(
+        [name for name, error in FAULTS[plugin].items() if (error == KILLED) == hangs]
+    )
 
 
 def node(scratch: Path, bridge: Path, **runtime: Any) -> BridgeNode:

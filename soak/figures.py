@@ -13,7 +13,11 @@ CALM = 20.0
 PAUSE = 1.0
 """Seconds between two measurements; longer than the start of a resident takes."""
 
-PROCESSES, DESCRIPTORS, THREADS = "processes below the bridge", "descriptors of the bridge", "threads of the bridge"
+PROCESSES, DESCRIPTORS, THREADS = (
+    "processes below the bridge",
+    "descriptors of the bridge",
+    "threads of the bridge",
+)
 BRIDGE, PLUGINS = "the bridge, MB RSS", "plugins, MB anonymous"
 
 GROWTH = {PROCESSES: 1.0, DESCRIPTORS: 2.0, THREADS: 4.0, BRIDGE: 8.0, PLUGINS: 3.0}

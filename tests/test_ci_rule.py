@@ -34,16 +34,25 @@ def test_known_fault(): assert False
         ("false", "3 skipped, 1 xfailed"),
     ],
 )
-def test_in_ci_a_skipped_test_with_a_runtime_or_prometheus_has_failed(tmp_path: Path, ci: str, outcome: str) -> None:
+def test_in_ci_a_skipped_test_with_a_runtime_or_prometheus_has_failed(
+    tmp_path: Path, ci: str, outcome: str
+) -> None:
     (tmp_path / "test_cases.py").write_text(CASES)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = runtime: a real runtime\n  prometheus: a real one\n")
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\nmarkers = runtime: a real runtime\n  prometheus: a real one\n"
+    )
     rule = Path(__file__).with_name("conftest.py").read_text()
     (tmp_path / "conftest.py").write_text(rule)
 
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-ra", "-p", "no:cacheprovider", "-p", "no:xdist"],
         cwd=tmp_path,
-        env={**os.environ, "CI": ci, "PYTEST_ADDOPTS": "", "PYTHONPATH": str(Path(__file__).parent.parent)},
+        env={
+            **os.environ,
+            "CI": ci,
+            "PYTEST_ADDOPTS": "",
+            "PYTHONPATH": str(Path(__file__).parent.parent),
+        },
         capture_output=True,
         text=True,
         check=False,

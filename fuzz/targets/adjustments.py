@@ -73,13 +73,19 @@ _RESOURCES = (
 )
 SEEDS = (
     b'[{"env":{"A":"1","B":null},"args":["","a"],"annotations":{"-a":null}},' + _CONFIG + b"]",
-    b'[{"mounts":{"/data":{"type":"bind","source":"/x","options":["rslave"]},"-/proc":null}},' + _CONFIG + b"]",
+    b'[{"mounts":{"/data":{"type":"bind","source":"/x","options":["rslave"]},"-/proc":null}},'
+    + _CONFIG
+    + b"]",
     b'[{"hooks":{"prestart":[{"path":"/a","timeout":1}]},"rlimits":[{"type":"RLIMIT_CORE","hard":1,"soft":0}]},'
     + _CONFIG
     + b"]",
     b'[{"linux":{"devices":[{"path":"/dev/a","remove":true},{"path":"/dev/b","type":"c","major":1,"minor":2}],'
     b'"sysctl":{"a":null},"namespaces":[{"type":"pid","remove":true}],"intelRdt":{"remove":true,"closID":"a"},'
-    b'"netDevices":{"a":{"name":"b"}},"oomScoreAdj":5,"resources":' + _RESOURCES + b"}}," + _CONFIG + b"]",
+    b'"netDevices":{"a":{"name":"b"}},"oomScoreAdj":5,"resources":'
+    + _RESOURCES
+    + b"}},"
+    + _CONFIG
+    + b"]",
     b'[{"rlimits":[{"type":"RLIMIT_CORE","hard":1,"soft":0}]},{"process":{"rlimits":[{"type":[]}]}}]',
     b'[{"env":{"A":"1"}},{"process":[]}]',
     b'[{"mounts":{"/a":{}}},{"mounts":[1]}]',

@@ -30,13 +30,20 @@ def check(data: bytes) -> None:
         assert len(faults) == (1 if text.strip() else 0)
         return
     once = {key: value for key, value in document.items() if key not in twice}
-    alone = [BridgeOptions.of_text(gojson.dumps({key: value}).decode()) for key, value in once.items()]
+    alone = [
+        BridgeOptions.of_text(gojson.dumps({key: value}).decode()) for key, value in once.items()
+    ]
     faults = faults[: len(faults) - len(twice)]
-    assert sorted(faults) == sorted(fault for _, of_key in alone for fault in of_key) or len(faults) == MAX_FAULTS
+    assert (
+        sorted(faults) == sorted(fault for _, of_key in alone for fault in of_key)
+        or len(faults) == MAX_FAULTS
+    )
     expected = dict(vars(_DEFAULTS))
     for single, of_key in alone:
         assert not of_key or single == _DEFAULTS
-        expected |= {key: value for key, value in vars(single).items() if value != getattr(_DEFAULTS, key)}
+        expected |= {
+            key: value for key, value in vars(single).items() if value != getattr(_DEFAULTS, key)
+        }
     assert vars(options) == expected
 
 

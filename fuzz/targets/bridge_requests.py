@@ -17,7 +17,10 @@ def check(data: bytes) -> None:
     """Make requests of the two messages."""
     length = data[0] if data else 0
     try:
-        container, pod = Container.FromString(data[1 : 1 + length]), PodSandbox.FromString(data[1 + length :])
+        container, pod = (
+            Container.FromString(data[1 : 1 + length]),
+            PodSandbox.FromString(data[1 + length :]),
+        )
     except DecodeError:
         return
     request = Subject(pod, container).request(State.CREATE)
@@ -27,7 +30,9 @@ def check(data: bytes) -> None:
     assert request.spec.annotations == {**pod.annotations, **container.annotations}
     assert Subject(pod).request(State.DELETE).is_sandbox
     for made in (request, Subject(pod).request(State.DELETE)):
-        assert Request.from_json(made.to_json()).to_value() == made.to_value()  # what the bridge knows is beside it
+        assert (
+            Request.from_json(made.to_json()).to_value() == made.to_value()
+        )  # what the bridge knows is beside it
 
 
 def _seed(container: Container, pod: PodSandbox) -> bytes:
@@ -36,7 +41,9 @@ def _seed(container: Container, pod: PodSandbox) -> bytes:
 
 
 def _container() -> Container:
-    container = Container(id="c", pod_sandbox_id="p", name="web", pid=7, annotations={"qos.class": "ls"})
+    container = Container(
+        id="c", pod_sandbox_id="p", name="web", pid=7, annotations={"qos.class": "ls"}
+    )
     container.linux.cgroups_path = "/kubepods/pod1/c"
     container.linux.namespaces.add(type="pid", path="/proc/1/ns/pid")
     resources = container.linux.resources
@@ -51,7 +58,10 @@ def _container() -> Container:
 
 
 SEEDS = (
-    _seed(_container(), PodSandbox(id="p", name="web", namespace="default", labels={"app": "web"}, pid=2**32 - 1)),
+    _seed(
+        _container(),
+        PodSandbox(id="p", name="web", namespace="default", labels={"app": "web"}, pid=2**32 - 1),
+    ),
     _seed(_container(), PodSandbox(id="q", annotations={"qos.class": "be", "other": "1"})),
     _seed(Container(), PodSandbox()),
     _seed(Container(id="\x00\x1b"), PodSandbox(id="\x00\x1b", annotations={"": ""})),

@@ -45,7 +45,9 @@ def check(data: bytes) -> None:
 
 def _assert_below(path: str | None) -> None:
     if path not in (None, "/"):
-        assert os.path.normpath("/mnt/cgroup" + path) == "/mnt/cgroup" + path, f"{path!r} leaves the mount"
+        assert os.path.normpath("/mnt/cgroup" + path) == "/mnt/cgroup" + path, (
+            f"{path!r} leaves the mount"
+        )
 
 
 _V1 = b"31 23 0:27 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid shared:9 - cgroup cgroup rw,cpu,cpuacct\n"

@@ -23,7 +23,9 @@ def check(data: bytes) -> None:
     assert 0 < arguments.site.timeout <= 3600
     assert 0 < arguments.deadline <= 3600
     try:
-        parsed = command.make_context("hook", list(words), help_option_names=["-h", "--help"]).params
+        parsed = command.make_context(
+            "hook", list(words), help_option_names=["-h", "--help"]
+        ).params
     except click.ClickException as error:
         raise AssertionError(f"click refuses it: {error.format_message()}") from error
     parsed["check_owner"] = not parsed.pop("no_check_owner")

@@ -16,11 +16,15 @@ NOWHERE = "/nonexistent/nri-fuzz"
 
 def check(data: bytes) -> None:
     """Run a hook on a host without plugins, with the bytes as stdin."""
-    arguments = Arguments("create", conf_dir="", conf_file=NOWHERE, record_dir="", bin_dirs=[NOWHERE])
+    arguments = Arguments(
+        "create", conf_dir="", conf_file=NOWHERE, record_dir="", bin_dirs=[NOWHERE]
+    )
     stderr = io.StringIO()
     status = run(arguments, io.BytesIO(data), stderr)
     lines = stderr.getvalue().split("\n")
-    assert (status, lines == [""]) == ((0, True) if _is_good(data) else (1, False)), f"{status}: {lines}"
+    assert (status, lines == [""]) == ((0, True) if _is_good(data) else (1, False)), (
+        f"{status}: {lines}"
+    )
     if status:
         assert lines.pop() == ""
         assert all(line.startswith("nri hook create: ") and line.isprintable() for line in lines)

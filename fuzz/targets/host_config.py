@@ -21,10 +21,14 @@ def check(data: bytes) -> None:
     """Read the bytes as a configuration file."""
     value = loading.parse(data)
     accepted = _schema_accepts(data)
-    assert (value is not None) == accepted, f"parse accepts: {value is not None}, the schema: {accepted}"
+    assert (value is not None) == accepted, (
+        f"parse accepts: {value is not None}, the schema: {accepted}"
+    )
     if value is not None:
         plugins = [PluginEntry.of_accepted(entry) for entry in value["plugins"]]
-        assert all(plugin.type and "/" not in plugin.type and plugin.type != ".." for plugin in plugins)
+        assert all(
+            plugin.type and "/" not in plugin.type and plugin.type != ".." for plugin in plugins
+        )
         assert [PluginEntry.of_accepted(plugin.to_value()) for plugin in plugins] == plugins
         return
     faults = diagnose("file", data)

@@ -24,7 +24,9 @@ def check(data: bytes) -> None:
     except DecodeError as error:
         assert len(str(error)) < 400, "an error carries the document"
         assert (error.line > 0) == (error.column > 0)
-        assert any(word in error.reason for word in STRICTER) or _refused_by_json(text), f"refused: {error}"
+        assert any(word in error.reason for word in STRICTER) or _refused_by_json(text), (
+            f"refused: {error}"
+        )
         return
     assert _same(value, gojson.loads(text)), "bytes and text differ"
     assert _is_clean(value, gojson.MAX_DEPTH)
@@ -51,7 +53,9 @@ def _same(one: object, other: object) -> bool:
 def _is_clean(value: object, depth: int) -> bool:
     """Return whether the value has no lone surrogate, no NaN or infinity, and an allowed depth."""
     if isinstance(value, dict):
-        return depth > 0 and all(_is_clean(key, depth) and _is_clean(item, depth - 1) for key, item in value.items())
+        return depth > 0 and all(
+            _is_clean(key, depth) and _is_clean(item, depth - 1) for key, item in value.items()
+        )
     if isinstance(value, list):
         return depth > 0 and all(_is_clean(item, depth - 1) for item in value)
     if isinstance(value, str):
@@ -77,4 +81,18 @@ SEEDS = (
     b"1E+2",
     b"",
 )
-WORDS = (b"\\u", b"\\ud800", b"\\udc00", b"e+", b"null", b"true", b"NaN", b"Infinity", b"{", b"}", b"[", b"]", b'":')
+WORDS = (
+    b"\\u",
+    b"\\ud800",
+    b"\\udc00",
+    b"e+",
+    b"null",
+    b"true",
+    b"NaN",
+    b"Infinity",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b'":',
+)

@@ -38,7 +38,8 @@ def check(data: bytes) -> None:
         host = InUse(Site(conf_dir="", conf_file="/nonexistent/f", record_dir=folder), writes=False)
         host.look()
         assert all(
-            document and data.endswith(b"".join(host.documents.values())) for document in host.documents.values()
+            document and data.endswith(b"".join(host.documents.values()))
+            for document in host.documents.values()
         )
 
 

@@ -24,7 +24,9 @@ def check(data: bytes) -> None:
     except DecodeError as error:
         assert len(str(error)) < 600, "an error carries the document"
         return
-    assert spec.annotations == {key: item or "" for key, item in (value.get("annotations") or {}).items()}
+    assert spec.annotations == {
+        key: item or "" for key, item in (value.get("annotations") or {}).items()
+    }
     linux = value.get("linux")
     assert spec.cgroups_path == ((linux or {}).get("cgroupsPath") or "")
     listed = (linux or {}).get("namespaces") or []

@@ -24,7 +24,10 @@ def check(data: bytes) -> None:
         *whole, rest = stream.split(b"\n")
         expected = [readable(line[:LONGEST]) for line in [*whole, *([rest] if rest else [])]]
         for pieces in cuts:
-            assert _take(pieces, ENOUGH) == (expected, readable(stream[-LONGEST:].strip().replace(b"\n", b" | ")))
+            assert _take(pieces, ENOUGH) == (
+                expected,
+                readable(stream[-LONGEST:].strip().replace(b"\n", b" | ")),
+            )
             few, tail = _take(pieces, SCARCE)
             # One piece may have any number of lines: the first ones are kept, and the rest is reported.
             assert few == expected or few[-1].startswith("(the rest of its stderr is too long")

@@ -30,7 +30,9 @@ def check(data: bytes) -> None:
     annotations = {key: text, "io.kubernetes.cri.container-name": "a"}
     plugin = DeviceInjector() if choice else UlimitAdjuster()
     conf = CONF if choice else {"allow": {"ulimits": True}}
-    request = Request(state="setup", id="a", spec=Spec(annotations=annotations), conf=conf, extensions=EXTENSIONS)
+    request = Request(
+        state="setup", id="a", spec=Spec(annotations=annotations), conf=conf, extensions=EXTENSIONS
+    )
     try:
         result = answer_of(plugin, request)
     except NRIError as error:
@@ -52,7 +54,13 @@ def _compare(text: str) -> None:
 
 def _texts(value: object) -> object:
     """Return the value if it consists of strings alone, else None."""
-    inner = value if isinstance(value, list) else list(value.values()) if isinstance(value, dict) else None
+    inner = (
+        value
+        if isinstance(value, list)
+        else list(value.values())
+        if isinstance(value, dict)
+        else None
+    )
     if inner is None:
         return value if isinstance(value, str) else None
     return value if all(_texts(item) is not None for item in inner) else None

@@ -31,4 +31,16 @@ SEEDS = (
     b"--=\0---\0create\0--=x\0-=",
     b"--root",
 )
-WORDS = (b"--root", b"--log", b"create", b"update", b"delete", b"--bundle", b"--memory", b"-b", b"\0", b"=", b"--")
+WORDS = (
+    b"--root",
+    b"--log",
+    b"create",
+    b"update",
+    b"delete",
+    b"--bundle",
+    b"--memory",
+    b"-b",
+    b"\0",
+    b"=",
+    b"--",
+)

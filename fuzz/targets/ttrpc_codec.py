@@ -22,7 +22,9 @@ def check(data: bytes) -> None:
         for pieces in cuts:
             assert _decode(pieces) == (expected, inside)
         whole = [message for message in expected if isinstance(message, MessageFrame)]
-        wire = b"".join(codec.encode(frame.stream, frame.type, frame.data, frame.flags) for frame in whole)
+        wire = b"".join(
+            codec.encode(frame.stream, frame.type, frame.data, frame.flags) for frame in whole
+        )
         assert _decode([wire]) == (whole, False)
 
 
@@ -49,14 +51,19 @@ def _model(stream: bytes) -> tuple[list[MessageFrame | Oversized], bool]:
     return frames, bool(stream)
 
 
-def _message(stream: int, kind: int, data: bytes, flags: int = 0, length: int | None = None) -> bytes:
+def _message(
+    stream: int, kind: int, data: bytes, flags: int = 0, length: int | None = None
+) -> bytes:
     return _HEADER.pack(len(data) if length is None else length, stream, kind, flags) + data
 
 
 SEEDS = (
     b"\x00" + _message(1, 1, b"a") + _message(1, 2, b"") + _message(3, 3, b"data", 5),
     b"\x25" + _message(0, 0, b"\0") + _message(0xFFFFFFFF, 255, b"z", 255),
-    b"\x13" + _message(9, 1, bytes(LIMIT)) + _message(11, 1, bytes(LIMIT + 1)) + _message(13, 1, b"after"),
+    b"\x13"
+    + _message(9, 1, bytes(LIMIT))
+    + _message(11, 1, bytes(LIMIT + 1))
+    + _message(13, 1, b"after"),
     b"\x02" + _message(9, 1, b"the beginning", length=0xFFFFFFFF),
     b"\x7f" + _message(5, 1, b"half", length=9),
     b"\x10" + _message(5, 1, b"") + b"\x00\x00\x00",

@@ -94,7 +94,10 @@ def _expected(stream: bytes) -> list[tuple[int, tuple[int, ...]]]:
             expected.append((number, _status(message)))
         last = max(last, number)
     # An error of the server may be too long as well: it contains names that the peer chose.
-    return [(number, (*codes, Code.RESOURCE_EXHAUSTED) if seen[number] == 1 else ()) for number, codes in expected]
+    return [
+        (number, (*codes, Code.RESOURCE_EXHAUSTED) if seen[number] == 1 else ())
+        for number, codes in expected
+    ]
 
 
 def _status(message: MessageFrame) -> tuple[int, ...]:
@@ -128,7 +131,13 @@ def _refuse(payload: bytes, call: Call) -> bytes:
     raise NRIError(payload.decode("utf-8", "surrogateescape"))
 
 
-HANDLERS = {("S", "e"): _echo, ("S", "l"): _long, ("S", "f"): _fail, ("S", "b"): _break, ("S", "r"): _refuse}
+HANDLERS = {
+    ("S", "e"): _echo,
+    ("S", "l"): _long,
+    ("S", "f"): _fail,
+    ("S", "b"): _break,
+    ("S", "r"): _refuse,
+}
 _STATUS = {
     ("S", "e"): (Code.OK,),
     ("S", "l"): (Code.RESOURCE_EXHAUSTED,),
@@ -138,23 +147,48 @@ _STATUS = {
 }
 
 
-def _request(stream: int, method: str, payload: bytes = b"", flags: int = 0, timeout: int = 0) -> bytes:
+def _request(
+    stream: int, method: str, payload: bytes = b"", flags: int = 0, timeout: int = 0
+) -> bytes:
     request = Request(service="S", method=method, payload=payload, timeout_nano=timeout)
     return codec.encode(stream, codec.REQUEST, request.SerializeToString(), flags)
 
 
 SEEDS = (
-    b"\x00" + _request(1, "e", b"hello") + _request(3, "f", b"no") + _request(5, "b", b"1") + _request(7, "r"),
-    b"\x24" + _request(1, "l") + _request(1, "e") + _request(2, "e") + _request(9, "x") + _request(3, "e"),
+    b"\x00"
+    + _request(1, "e", b"hello")
+    + _request(3, "f", b"no")
+    + _request(5, "b", b"1")
+    + _request(7, "r"),
+    b"\x24"
+    + _request(1, "l")
+    + _request(1, "e")
+    + _request(2, "e")
+    + _request(9, "x")
+    + _request(3, "e"),
     b"\x77"
     + _request(1, "e", flags=codec.FLAG_REMOTE_OPEN)
     + _request(3, "e", timeout=1)
     + _request(5, "e", timeout=-1),
-    b"\x31" + codec.encode(1, codec.REQUEST, b"\xff\xff") + codec.encode(1, codec.RESPONSE, b"") + _request(3, "e"),
+    b"\x31"
+    + codec.encode(1, codec.REQUEST, b"\xff\xff")
+    + codec.encode(1, codec.RESPONSE, b"")
+    + _request(3, "e"),
     b"\x00"
     + codec.encode(4, codec.REQUEST, bytes(LIMIT + 9))
     + codec.encode(1, codec.REQUEST, bytes(LIMIT + 9))
     + _request(7, "e"),
-    b"\x00" + codec.encode(1, codec.DATA, bytes(LIMIT + 9)) + _request(1, "e", timeout=2**63 - 1)[:-3],
+    b"\x00"
+    + codec.encode(1, codec.DATA, bytes(LIMIT + 9))
+    + _request(1, "e", timeout=2**63 - 1)[:-3],
 )
-WORDS = (b"\x0a\x01S", b"\x12\x01e", b"\x12\x01l", b"\x12\x01f", b"\x12\x01b", b"\x12\x01r", b"\x20\x01", b"\x01\x00")
+WORDS = (
+    b"\x0a\x01S",
+    b"\x12\x01e",
+    b"\x12\x01l",
+    b"\x12\x01f",
+    b"\x12\x01b",
+    b"\x12\x01r",
+    b"\x20\x01",
+    b"\x01\x00",
+)

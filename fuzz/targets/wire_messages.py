@@ -25,7 +25,9 @@ def check(data: bytes) -> None:
         value = gojson.loads(document)
     except DecodeError:
         return  # JSON has its own target
-    accepted = _VALIDATORS[name].is_valid(value) and not (kind is Request and whole_number_with_a_point(value))
+    accepted = _VALIDATORS[name].is_valid(value) and not (
+        kind is Request and whole_number_with_a_point(value)
+    )
     try:
         message = kind.from_json(document)
     except DecodeError as error:
@@ -43,7 +45,8 @@ def check(data: bytes) -> None:
 def whole_number_with_a_point(document: object) -> bool:
     """Return whether ``pid`` is like 1.0: an integer for a schema, but not for Go."""
     return isinstance(document, dict) and any(
-        key.lower() == "pid" and isinstance(value, float) and value.is_integer() for key, value in document.items()
+        key.lower() == "pid" and isinstance(value, float) and value.is_integer()
+        for key, value in document.items()
     )
 
 

@@ -15,7 +15,9 @@ SOCKET = "/var/run/nri/nri.sock"
 LOG = "bridge.log"
 
 
-def prepared(installed: Path, *, launched: bool = True, **options: Any) -> Callable[[Enclosure], None]:
+def prepared(
+    installed: Path, *, launched: bool = True, **options: Any
+) -> Callable[[Enclosure], None]:
     """Return a function that installs the binaries and the bridge options before containerd starts.
 
     :param launched: whether containerd launches the bridge.

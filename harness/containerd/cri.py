@@ -49,7 +49,9 @@ def _add_field(message: descriptor_pb2.DescriptorProto, number: int, name: str, 
 
 
 def _message_classes() -> dict[str, Any]:
-    file = descriptor_pb2.FileDescriptorProto(name="cri.proto", package=API["package"], syntax="proto3")
+    file = descriptor_pb2.FileDescriptorProto(
+        name="cri.proto", package=API["package"], syntax="proto3"
+    )
     for name, values in API["enums"].items():
         enum = file.enum_type.add(name=name)
         for label, number in values.items():
@@ -61,7 +63,9 @@ def _message_classes() -> dict[str, Any]:
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     find = pool.FindMessageTypeByName
-    return {n: message_factory.GetMessageClass(find(f"{API['package']}.{n}")) for n in API["messages"]}
+    return {
+        n: message_factory.GetMessageClass(find(f"{API['package']}.{n}")) for n in API["messages"]
+    }
 
 
 _CLASSES = _message_classes()
@@ -182,7 +186,9 @@ class Cri:
                 "security_context": {"namespace_options": {"network": NODE}},
             },
         }
-        answer = self.call("CreateContainer", pod_sandbox_id=pod, config=config, sandbox_config=self._pods[pod])
+        answer = self.call(
+            "CreateContainer", pod_sandbox_id=pod, config=config, sandbox_config=self._pods[pod]
+        )
         container: str = answer.container_id
         return container
 

@@ -59,14 +59,18 @@ class Enclosure:
     `cgroup_parent`, and files below `root`: both are removed.
     """
 
-    def __init__(self, *, bin_dir: Path | None = None, conf: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, *, bin_dir: Path | None = None, conf: Mapping[str, Any] | None = None
+    ) -> None:
         self._bin_dir, self._conf = bin_dir, conf
         self._keeper: subprocess.Popen[str] | None = None
         self._owned = ExitStack()
 
     def __enter__(self) -> Self:
         with ExitStack() as owned:  # closed in reverse order, also when a later step fails
-            self.root = Path(tempfile.mkdtemp(prefix="nri-test-"))  # the path of a socket must be short
+            self.root = Path(
+                tempfile.mkdtemp(prefix="nri-test-")
+            )  # the path of a socket must be short
             owned.callback(shutil.rmtree, self.root)
             self.cgroup_parent = f"/{self.root.name}"
             owned.callback(cgroups.remove, self.cgroup_parent)
@@ -85,7 +89,12 @@ class Enclosure:
     def command(self, arguments: Sequence[str | Path]) -> list[str | Path]:
         """Return the command that runs `arguments` in the enclosure, in its directory /."""
         namespaces = f"/proc/{self._running().pid}/ns"
-        return ["nsenter", f"--mount={namespaces}/mnt", f"--pid={namespaces}/pid_for_children", *arguments]
+        return [
+            "nsenter",
+            f"--mount={namespaces}/mnt",
+            f"--pid={namespaces}/pid_for_children",
+            *arguments,
+        ]
 
     def run(self, *arguments: str | Path) -> str:
         """Run a command in the enclosure and return its stdout.
@@ -116,7 +125,9 @@ class Enclosure:
 
     def processes(self) -> set[int]:
         """Return all processes in the enclosure and its containers, by their pids outside."""
-        parents = {pid: parent_of(pid) for pid in map(int, filter(str.isdigit, os.listdir("/proc")))}
+        parents = {
+            pid: parent_of(pid) for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
+        }
         # processes of nsenter are our own children: their namespace counts, not their parents
         inside = os.stat(f"/proc/{self._running().pid}/ns/pid_for_children").st_ino
         pids = {pid for pid in parents if _pid_namespace(pid) == inside}
@@ -154,19 +165,37 @@ class Enclosure:
         binds = {"/etc/nri": self.etc_nri, "/opt/nri": self.opt_nri}
         if self._bin_dir is not None:
             binds["/opt/nri/bin"] = self._bin_dir
-        mounts = ["mount -n -t tmpfs -o mode=755 tmpfs /run"]  # without -n mount(8) makes a /run/mount outside
+        mounts = [
+            "mount -n -t tmpfs -o mode=755 tmpfs /run"
+        ]  # without -n mount(8) makes a /run/mount outside
         for parent in ("/etc", "/opt"):
             if not os.path.isdir(f"{parent}/nri"):
                 lower = self.root / "overlay" / parent[1:]
                 (lower / "nri").mkdir(parents=True)
-                mounts.append(f"mount -t overlay -o 'ro,lowerdir={lower}:{parent}' overlay {parent}")
-        return [*mounts, *(f"mount --bind '{source}' '{target}'" for target, source in binds.items())]
+                mounts.append(
+                    f"mount -t overlay -o 'ro,lowerdir={lower}:{parent}' overlay {parent}"
+                )
+        return [
+            *mounts,
+            *(f"mount --bind '{source}' '{target}'" for target, source in binds.items()),
+        ]
 
     def _begin(self, mounts: Sequence[str]) -> None:
         script = "\n".join(["set -e", *mounts, 'exec "$@"'])
         keeper = [sys.executable, "-I", "-S", "-c", _KEEPER]
         self._keeper = subprocess.Popen(
-            ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", script, "sh", *keeper],
+            [
+                "unshare",
+                "--mount",
+                "--pid",
+                "--fork",
+                "--mount-proc",
+                "sh",
+                "-c",
+                script,
+                "sh",
+                *keeper,
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

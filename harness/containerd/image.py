@@ -30,7 +30,9 @@ def write_image(target: Path, *, name: str = NAME) -> None:
     layer = _layer()
     config = _json(
         {
-            "architecture": {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine),
+            "architecture": {"x86_64": "amd64", "aarch64": "arm64"}.get(
+                os.uname().machine, os.uname().machine
+            ),
             "os": "linux",
             "config": {"Entrypoint": list(FOREVER), "Env": ["PATH=/bin"]},
             "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},

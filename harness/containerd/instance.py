@@ -72,7 +72,11 @@ class Containerd:
     ) -> None:
         self.release = release or Release.at(Path("/usr/bin"))
         self.enclosure = Enclosure(bin_dir=bin_dir, conf=conf)
-        self._prepare, self._oci_runtime, self._request_timeout = prepare, oci_runtime, request_timeout
+        self._prepare, self._oci_runtime, self._request_timeout = (
+            prepare,
+            oci_runtime,
+            request_timeout,
+        )
         self._process: subprocess.Popen[bytes] | None = None
         self._owned = ExitStack()
 
@@ -114,7 +118,13 @@ class Containerd:
             )
         )
         # nsenter is our child and containerd is its child, so a file has the pid in the enclosure
-        launch: list[str | Path] = ["sh", "-c", 'echo $$ > "$1"; shift; exec setsid "$@"', "sh", self._pid]
+        launch: list[str | Path] = [
+            "sh",
+            "-c",
+            'echo $$ > "$1"; shift; exec setsid "$@"',
+            "sh",
+            self._pid,
+        ]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 self.enclosure.command([*launch, program, "--config", config]),
@@ -127,7 +137,9 @@ class Containerd:
 
     def stop(self) -> None:
         """Stop containerd only; its shims and containers stay."""
-        self.enclosure.run("sh", "-c", f"kill {int(self._pid.read_text())}")  # kill is a program only with procps
+        self.enclosure.run(
+            "sh", "-c", f"kill {int(self._pid.read_text())}"
+        )  # kill is a program only with procps
         self._reap()
 
     def kill(self) -> None:
@@ -142,11 +154,16 @@ class Containerd:
         /proc shows the new program without an environment.
         """
         pids = cgroups.processes(f"{self.enclosure.cgroup_parent}/{container}")
-        (pid,) = [pid for pid in pids if parent_of(pid) not in (0, *pids)]  # the others are its children, or gone
+        (pid,) = [
+            pid for pid in pids if parent_of(pid) not in (0, *pids)
+        ]  # the others are its children, or gone
         process = Path(f"/proc/{pid}")
         self._wait_until(
             f"executed the program of {container}",
-            lambda: os.readlink(process / "exe").endswith("/busybox") and (process / "environ").read_bytes() != b"",
+            lambda: (
+                os.readlink(process / "exe").endswith("/busybox")
+                and (process / "environ").read_bytes() != b""
+            ),
         )
         return process
 
@@ -182,7 +199,9 @@ class Containerd:
             ended = self._process is None or self._process.poll() is not None
             if ended or time.monotonic() > deadline:
                 reason = "it has ended" if ended else f"after {READY_IN:.0f} s"
-                raise RuntimeError(f"containerd: never {state}: {reason}; the end of its log:\n{self._log_end()}")
+                raise RuntimeError(
+                    f"containerd: never {state}: {reason}; the end of its log:\n{self._log_end()}"
+                )
             time.sleep(0.02)
 
     def _log_end(self, lines: int = 30) -> str:

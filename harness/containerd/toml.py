@@ -16,7 +16,12 @@ _TRACING = ("io.containerd.tracing.processor.v1.otlp", "io.containerd.internal.v
 
 
 def config(
-    version: tuple[int, ...], *, root: Path, socket: Path, oci_runtime: str = "", request_timeout: float = 40.0
+    version: tuple[int, ...],
+    *,
+    root: Path,
+    socket: Path,
+    oci_runtime: str = "",
+    request_timeout: float = 40.0,
 ) -> str:
     """Return a config.toml for a containerd of this version.
 
@@ -28,7 +33,9 @@ def config(
             cri = "io.containerd.grpc.v1.cri" if version < (2,) else "io.containerd.cri.v1.runtime"
             nri = "" if version < (1, 7) else _NRI_V2.format(timeout=request_timeout)
             return text(root, socket) + nri + (_binary(cri, oci_runtime) if oci_runtime else "")
-    raise RuntimeError(f"no configuration for containerd {version}, only for {sorted(_GENERATIONS)}")
+    raise RuntimeError(
+        f"no configuration for containerd {version}, only for {sorted(_GENERATIONS)}"
+    )
 
 
 def _places(root: Path, socket: Path) -> str:

@@ -56,7 +56,14 @@ RESOURCES = {
 }
 """The fields of a LinuxResources message by path."""
 
-_HOOKS = ("prestart", "poststart", "poststop", "create_runtime", "create_container", "start_container")
+_HOOKS = (
+    "prestart",
+    "poststart",
+    "poststop",
+    "create_runtime",
+    "create_container",
+    "start_container",
+)
 
 FIELDS: dict[str, MergeRule] = {
     "annotations": MergeRule(F.Annotations, MAP, removable=True),
@@ -85,7 +92,9 @@ FIELDS: dict[str, MergeRule] = {
 """The fields of an adjustment by path; an update has those below ``linux.resources``, without ``devices``."""
 
 
-def set_fields(message: Message, table: dict[str, MergeRule]) -> Iterator[tuple[str, MergeRule, Any]]:
+def set_fields(
+    message: Message, table: dict[str, MergeRule]
+) -> Iterator[tuple[str, MergeRule, Any]]:
     """Yield path, rule and value of each field of the table that is set in a message, in the table's order."""
     for path, rule in table.items():
         if (value := get(message, path)) is not None:
@@ -156,7 +165,9 @@ def changed_fields(message: Message) -> list[str]:
         if rule.kind == MAP:
             names += [f"{path} {key}" for key in sorted(value)]
         elif rule.kind in BY_ENTRIES:
-            names += [f"{path} {key}" for key in dict.fromkeys(getattr(item, rule.key) for item in value)]
+            names += [
+                f"{path} {key}" for key in dict.fromkeys(getattr(item, rule.key) for item in value)
+            ]
         else:
             names.append(path)
     return names

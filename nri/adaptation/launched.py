@@ -41,7 +41,9 @@ class LaunchedPlugin:
     :raises AdaptationError: when it cannot be started.
     """
 
-    def __init__(self, path: str, *, index: str, name: str, on_line: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, path: str, *, index: str, name: str, on_line: Callable[[str], None] | None = None
+    ) -> None:
         self.index, self.name = index, name
         self.sock, theirs = socket.socketpair()
         self._lines, self._read, self._printed = Lines(on_line or (lambda line: None), _MAX), 0, -1
@@ -100,7 +102,9 @@ def discover(directory: str | None) -> list[tuple[str, str, str]]:
         return []
     try:
         with os.scandir(directory) as entries:
-            files = sorted(entry.name for entry in entries if entry.is_file() and entry.stat().st_mode & 0o111)
+            files = sorted(
+                entry.name for entry in entries if entry.is_file() and entry.stat().st_mode & 0o111
+            )
     except FileNotFoundError:
         return []
     except OSError as error:

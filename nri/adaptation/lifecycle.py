@@ -18,7 +18,9 @@ from nri.v2.api import Event, oci
 
 _START = 1_700_000_000 * 10**9  # a time in 2023, nanoseconds
 _SECOND = 10**9
-_ON_BOTH = frozenset([f"io.kubernetes.cri.sandbox-{key}" for key in ("id", "name", "namespace", "uid")])
+_ON_BOTH = frozenset(
+    [f"io.kubernetes.cri.sandbox-{key}" for key in ("id", "name", "namespace", "uid")]
+)
 _KIND = "io.cri-containerd.kind"
 
 _NEVER = frozenset(Event.values())
@@ -60,7 +62,10 @@ def pod_of(request: Request) -> api.PodSandbox:
     """Return the pod of a v0.1 ``create`` about its sandbox, as a runtime describes it."""
     spec = request.spec or Spec()
     path = spec.cgroups_path
-    kubelet = {key: request.labels.get(f"io.kubernetes.pod.{key}", "") for key in ("name", "namespace", "uid")}
+    kubelet = {
+        key: request.labels.get(f"io.kubernetes.pod.{key}", "")
+        for key in ("name", "namespace", "uid")
+    }
     return api.PodSandbox(
         id=request.id,
         **kubelet,
@@ -79,8 +84,17 @@ def pod_of(request: Request) -> api.PodSandbox:
 def container_of(pod: api.PodSandbox, name: str, request: Request) -> api.Container:
     """Return the container of a v0.1 ``setup``, as a runtime describes it when it is about to be created."""
     spec = request.spec or Spec()
-    linux = {**(spec.linux or {}), "resources": spec.resources or {}, "cgroupsPath": spec.cgroups_path}
-    config = {"process": spec.process or {}, "mounts": spec.mounts or [], "hooks": spec.hooks or {}, "linux": linux}
+    linux = {
+        **(spec.linux or {}),
+        "resources": spec.resources or {},
+        "cgroupsPath": spec.cgroups_path,
+    }
+    config = {
+        "process": spec.process or {},
+        "mounts": spec.mounts or [],
+        "hooks": spec.hooks or {},
+        "linux": linux,
+    }
     container = oci.container_from_oci(config)
     container.linux.namespaces.extend(_namespaces(spec))
     container.id, container.pod_sandbox_id, container.name = request.id, pod.id, name
@@ -99,7 +113,9 @@ def _namespaces(spec: Spec) -> list[api.LinuxNamespace]:
     return [api.LinuxNamespace(type=kind, path=path) for kind, path in spec.namespaces.items()]
 
 
-def lives(pods: Sequence[tuple[api.PodSandbox, Sequence[api.Container]]]) -> Iterator[LifecycleEvent]:
+def lives(
+    pods: Sequence[tuple[api.PodSandbox, Sequence[api.Container]]],
+) -> Iterator[LifecycleEvent]:
     """Yield the events of the lives of pods, each with its containers."""
     for pod, members in pods:
         yield LifecycleEvent(event=Event.RUN_POD_SANDBOX, pod=pod)
@@ -113,7 +129,9 @@ def lives(pods: Sequence[tuple[api.PodSandbox, Sequence[api.Container]]]) -> Ite
             yield _now(Event.POST_START_CONTAINER, pod, container)
     for pod, members in pods:
         for container in members:
-            yield replace(_now(Event.UPDATE_CONTAINER, pod, container), resources=deepcopy(_UPDATED))
+            yield replace(
+                _now(Event.UPDATE_CONTAINER, pod, container), resources=deepcopy(_UPDATED)
+            )
             yield _now(Event.POST_UPDATE_CONTAINER, pod, container)
     for pod, members in pods:
         for container in members:
@@ -162,7 +180,10 @@ class Replayer:
 
     def _send(self, item: LifecycleEvent) -> None:
         container = deepcopy(item.container)
-        if container is not None and (existing := self._runtime.store.containers.get(container.id)) is not None:
+        if (
+            container is not None
+            and (existing := self._runtime.store.containers.get(container.id)) is not None
+        ):
             whole = deepcopy(existing)  # with the changes so far
             for name in ("state", "pid", "created_at", "started_at", "finished_at"):
                 setattr(whole, name, getattr(container, name))

@@ -26,7 +26,17 @@ from typing import Any
 from google.protobuf.message import Message
 
 from nri.adaptation.errors import ConflictError, EventError
-from nri.adaptation.fields import FIELDS, RESOURCES, MergeRule, entries, get, put, put_key, reach, set_fields
+from nri.adaptation.fields import (
+    FIELDS,
+    RESOURCES,
+    MergeRule,
+    entries,
+    get,
+    put,
+    put_key,
+    reach,
+    set_fields,
+)
 from nri.adjust.merging import ADDED, BY_ENTRIES, COMMAND, MAP, Conflict, Merge
 from nri.v2 import api
 from nri.v2.api.oci import MARK
@@ -34,7 +44,9 @@ from nri.v2.api.oci import MARK
 _INERT = frozenset(path for path, rule in FIELDS.items() if rule.kind == MAP and rule.removable)
 _NOT_PASSED_ON = ("env", "linux.devices")  # removals of these
 _NOT_SHOWN = ("CDI_devices", "linux.rdt.", "linux.memory_policy")
-_IN_UPDATES = {f"linux.resources.{name}": rule for name, rule in RESOURCES.items() if name != "devices"}
+_IN_UPDATES = {
+    f"linux.resources.{name}": rule for name, rule in RESOURCES.items() if name != "devices"
+}
 _PIDS = "linux.resources.pids"
 
 
@@ -60,9 +72,15 @@ class Merger:
     """
 
     def __init__(
-        self, event: str, container: api.Container | None = None, resources: api.LinuxResources | None = None
+        self,
+        event: str,
+        container: api.Container | None = None,
+        resources: api.LinuxResources | None = None,
     ) -> None:
-        self.container, self._requested = deepcopy(container or api.Container()), api.LinuxResources()
+        self.container, self._requested = (
+            deepcopy(container or api.Container()),
+            api.LinuxResources(),
+        )
         if resources is not None:
             self._requested.CopyFrom(resources)
         self._requested.MergeFrom(_empty_resources())
@@ -119,7 +137,9 @@ class Merger:
                 elif rule.owner:
                     message.owners[id_].simple[rule.owner] = plugin
         if self._with_hooks:
-            message.owners[self.container.id].simple[api.Field.OciHooks] = ",".join(self._with_hooks)
+            message.owners[self.container.id].simple[api.Field.OciHooks] = ",".join(
+                self._with_hooks
+            )
         return message
 
     def add(self, response: Message | None, plugin: str) -> None:
@@ -129,7 +149,9 @@ class Merger:
         :raises EventError: for an update of the container that is being created.
         """
         adjust = getattr(response, "adjust", None)
-        if self._event == "CreateContainer" and adjust is not None:  # one that is not set changes nothing either
+        if (
+            self._event == "CreateContainer" and adjust is not None
+        ):  # one that is not set changes nothing either
             self._add_adjustment(adjust, plugin)
         for update in getattr(response, "update", ()):
             self._add_update(update, plugin)
@@ -175,7 +197,9 @@ class Merger:
         except Conflict as conflict:
             words = f"{api.Field.Name(rule.owner)} {conflict.entry}"
             first = conflict.owner.removeprefix(MARK)
-            raise ConflictError(self._event, words, f"{path} {conflict.entry}".rstrip(), first, plugin) from None
+            raise ConflictError(
+                self._event, words, f"{path} {conflict.entry}".rstrip(), first, plugin
+            ) from None
 
     def _is_own(self, id_: str) -> bool:
         return self._event == "UpdateContainer" and id_ == self.container.id
@@ -235,7 +259,9 @@ def _show(container: api.Container, path: str, rule: MergeRule, given: Any) -> N
             kept = [text for text in shown if text.partition("=")[0] not in mentioned]
             shown[:] = kept + [f"{item.key}={item.value}" for item in new]
         else:
-            _replace(shown, [*[item for item in shown if getattr(item, rule.key) not in mentioned], *new])
+            _replace(
+                shown, [*[item for item in shown if getattr(item, rule.key) not in mentioned], *new]
+            )
     elif rule.kind == ADDED:
         shown.extend(given)
     else:

@@ -45,7 +45,9 @@ from nri.v2.mux import Mux
 from nri.v2.ttrpc import Call, Code, DeadlineError, RPCClient, RPCServer, StatusError
 from nri.v2.ttrpc.server import unary
 
-FAILING = frozenset(["RunPodSandbox", "CreateContainer", "StartContainer", "UpdateContainer", "UpdatePodSandbox"])
+FAILING = frozenset(
+    ["RunPodSandbox", "CreateContainer", "StartContainer", "UpdateContainer", "UpdatePodSandbox"]
+)
 """The events that fail when a plugin answers with an error."""
 
 log = logging.getLogger("nri.adaptation")
@@ -107,11 +109,17 @@ class Runtime:
         self.name, self.version, self.nri_version = name, version, nri_version
         self.request_timeout, self.registration_timeout = request_timeout, registration_timeout
         self.on_exchange, self.on_output = on_exchange or (lambda exchange: None), on_output
-        self._plugin_dir, self._executables, self._config_dir = plugin_dir, tuple(plugins), config_dir
+        self._plugin_dir, self._executables, self._config_dir = (
+            plugin_dir,
+            tuple(plugins),
+            config_dir,
+        )
         self.store = Store()
         self._lock = threading.RLock()  # held during an admission, an update and an event
         self.reporting = threading.Lock()  # held during a callback: validators answer side by side
-        self._admitted: list[PluginConnection] = []  # in the order of their indices; change it with the lock held
+        self._admitted: list[
+            PluginConnection
+        ] = []  # in the order of their indices; change it with the lock held
         self._all: list[PluginConnection] = []  # also those that are closed, or not yet admitted
         self._closed = False
 
@@ -134,7 +142,9 @@ class Runtime:
         """
         try:
             executables = [*discover(self._plugin_dir), *self._executables]
-            configs = [configuration(self._config_dir, index, name) for index, name, _ in executables]
+            configs = [
+                configuration(self._config_dir, index, name) for index, name, _ in executables
+            ]
             for (index, name, path), config in zip(executables, configs, strict=True):
                 self._launch(index, name, path, config)
         except BaseException:
@@ -171,7 +181,13 @@ class Runtime:
             log.error("%s", error)
             request, seconds = api.RegisterPluginRequest(), time.monotonic() - started
             self.on_exchange(
-                Exchange(event="RegisterPlugin", plugin=full_name, request=request, error=error, seconds=seconds)
+                Exchange(
+                    event="RegisterPlugin",
+                    plugin=full_name,
+                    request=request,
+                    error=error,
+                    seconds=seconds,
+                )
             )
 
     def _admit(self, plugin: PluginConnection) -> None:
@@ -180,8 +196,12 @@ class Runtime:
             plugin.start()
             with self._lock:
                 if self._closed:
-                    raise AdaptationError(f"plugin {plugin.name} connected while the runtime was closing")
-                self.store.update(plugin.synchronize(self.store.pods.values(), self.store.containers.values()))
+                    raise AdaptationError(
+                        f"plugin {plugin.name} connected while the runtime was closing"
+                    )
+                self.store.update(
+                    plugin.synchronize(self.store.pods.values(), self.store.containers.values())
+                )
                 self._admitted = sorted([*self._admitted, plugin], key=lambda member: member.index)
         except AdaptationError as error:
             plugin.close(str(error))
@@ -233,7 +253,9 @@ class Runtime:
         values, keys = [pod, container, resources], ["pod", "container", "linux_resources"]
         fields = method.request.DESCRIPTOR.fields_by_name
         given: dict[str, Any] = {
-            name: value for name, value in zip(keys, values, strict=True) if value is not None and name in fields
+            name: value
+            for name, value in zip(keys, values, strict=True)
+            if value is not None and name in fields
         }
         merger = Merger(method.rpc, container, resources)
         error: EventError | None = None
@@ -249,7 +271,9 @@ class Runtime:
                 error = failure
             finally:  # the processes of closed connections end by themselves
                 self._admitted = [plugin for plugin in self._admitted if not plugin.closed]
-            result = None if container is None else _changed(method.event, container, resources, merger)
+            result = (
+                None if container is None else _changed(method.event, container, resources, merger)
+            )
             self.store.note(method.event, pod, result)
             updates = () if error is not None else tuple(merger.updates)
             self.store.update(updates)
@@ -278,7 +302,10 @@ class Runtime:
             adjust=merger.adjustment,
             update=merger.updates,
             owners=merger.owners,
-            plugins=[api.PluginInstance(name=plugin.base, index=plugin.index) for plugin in self._admitted],
+            plugins=[
+                api.PluginInstance(name=plugin.base, index=plugin.index)
+                for plugin in self._admitted
+            ],
         )
 
         def ask(plugin: PluginConnection) -> EventError | None:
@@ -372,13 +399,19 @@ class PluginConnection:
         self._registered = threading.Event()
         self._splits = runtime.nri_version >= SPLITS_SYNCHRONIZE
         self._mux = Mux(sock, max_payload=None if self._splits else OLD_MAX_PAYLOAD)
-        self._client = RPCClient(self._mux.open(PLUGIN_SERVICE), max_request=None if self._splits else MAX_REQUEST)
+        self._client = RPCClient(
+            self._mux.open(PLUGIN_SERVICE), max_request=None if self._splits else MAX_REQUEST
+        )
         methods = {
             (RUNTIME, "RegisterPlugin"): unary(api.RegisterPluginRequest, self._register),
-            (RUNTIME, "UpdateContainers"): unary(api.UpdateContainersRequest, self._update_containers),
+            (RUNTIME, "UpdateContainers"): unary(
+                api.UpdateContainersRequest, self._update_containers
+            ),
         }
         RPCServer(self._mux.open(RUNTIME_SERVICE), methods)
-        self._thread = threading.Thread(target=self._run, name=f"nri-plugin-{self.name}", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, name=f"nri-plugin-{self.name}", daemon=True
+        )
         self._thread.start()
 
     @property
@@ -415,7 +448,9 @@ class PluginConnection:
         valid = events.valid(self._runtime.nri_version)
         if extra := response.events & ~valid:
             version = ".".join(map(str, self._runtime.nri_version))
-            raise self._lost(f"wants events that NRI {version} does not have: {extra & 0xFFFFFFFF:#x}")
+            raise self._lost(
+                f"wants events that NRI {version} does not have: {extra & 0xFFFFFFFF:#x}"
+            )
         self._mask = response.events or valid
 
     def synchronize(
@@ -450,7 +485,9 @@ class PluginConnection:
                 return self._call(method.rpc, request, method.response)
             if self._runtime.nri_version >= RPCS:
                 try:
-                    return self._call(method.rpc, request, method.response, quiet=Code.UNIMPLEMENTED)
+                    return self._call(
+                        method.rpc, request, method.response, quiet=Code.UNIMPLEMENTED
+                    )
                 except StatusError as error:
                     if error.code != Code.UNIMPLEMENTED:
                         raise
@@ -494,7 +531,9 @@ class PluginConnection:
             raise StatusError(Code.INVALID_ARGUMENT, self._refusal)
         return api.Empty()
 
-    def _update_containers(self, request: api.UpdateContainersRequest, call: Call) -> api.UpdateContainersResponse:
+    def _update_containers(
+        self, request: api.UpdateContainersRequest, call: Call
+    ) -> api.UpdateContainersResponse:
         return api.UpdateContainersResponse(failed=self._runtime.update(request.update))
 
     def _configuration(self) -> api.ConfigureRequest:
@@ -540,13 +579,23 @@ class PluginConnection:
         return answer
 
     def _report(
-        self, event: str, request: Message, started: float, answer: Message | None, error: NRIError | None
+        self,
+        event: str,
+        request: Message,
+        started: float,
+        answer: Message | None,
+        error: NRIError | None,
     ) -> Exchange:
         seconds = time.monotonic() - started
         if self.process is not None:
             self.process.drain()  # report the lines that it printed before its answer
         exchange = Exchange(
-            event=event, plugin=self.name, request=request, response=answer, error=error, seconds=seconds
+            event=event,
+            plugin=self.name,
+            request=request,
+            response=answer,
+            error=error,
+            seconds=seconds,
         )
         with self._runtime.reporting:
             self._runtime.on_exchange(exchange)

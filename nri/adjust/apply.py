@@ -41,7 +41,9 @@ def apply(config: dict[str, Any], adjust: dict[str, Any]) -> None:
         parent[kind] = [*elements(parent, kind, "hooks"), *hooks]
     if "rlimits" in adjust:
         process = below(config, "process")
-        process["rlimits"] = _by_key(elements(process, "rlimits", "process"), adjust["rlimits"], "type")
+        process["rlimits"] = _by_key(
+            elements(process, "rlimits", "process"), adjust["rlimits"], "type"
+        )
     for key, path in (("oomScoreAdj", "oomScoreAdj"), ("ioPriority", "ioPriority")):
         if key in linux:
             below(config, "process")[path] = linux[key]
@@ -64,7 +66,9 @@ def apply_resources(resources: dict[str, Any], wanted: dict[str, Any]) -> None:
         if field.kind == MAP:
             _entries(parent, path[-1], value, "linux.resources")
         elif field.kind in BY_ENTRIES:
-            parent[path[-1]] = _by_key(elements(parent, path[-1], "linux.resources"), value, field.key)
+            parent[path[-1]] = _by_key(
+                elements(parent, path[-1], "linux.resources"), value, field.key
+            )
         elif field.name == "linux.resources.devices":
             parent["devices"] = [*elements(parent, "devices", "linux.resources"), *value]
         else:
@@ -77,14 +81,20 @@ def apply_resources(resources: dict[str, Any], wanted: dict[str, Any]) -> None:
 def _apply_linux(config: dict[str, Any], linux: dict[str, Any]) -> None:
     if "devices" in linux:
         config["devices"] = _by_key(elements(config, "devices", "linux"), linux["devices"], "path")
-        rules = [_rule(device) for device in linux["devices"] if not is_removal(device) and device["type"] != "p"]
+        rules = [
+            _rule(device)
+            for device in linux["devices"]
+            if not is_removal(device) and device["type"] != "p"
+        ]
         if rules:
             resources = below(config, "resources", "linux")
             resources["devices"] = [*elements(resources, "devices", "linux.resources"), *rules]
     if "resources" in linux:  # after the devices: its rules can restrict theirs
         apply_resources(below(config, "resources", "linux"), linux["resources"])
     if "namespaces" in linux:
-        config["namespaces"] = _by_key(elements(config, "namespaces", "linux"), linux["namespaces"], "type")
+        config["namespaces"] = _by_key(
+            elements(config, "namespaces", "linux"), linux["namespaces"], "type"
+        )
     for key in ("sysctl", "netDevices"):
         if key in linux:
             _entries(config, key, linux[key], "linux")
@@ -101,9 +111,13 @@ def _apply_linux(config: dict[str, Any], linux: dict[str, Any]) -> None:
 
 def _apply_mounts(config: dict[str, Any], wanted: dict[str, Any]) -> None:
     changed = {clean(key.removeprefix("-")) for key in wanted}
-    kept = [mount for mount in elements(config, "mounts") if clean(_destination(mount)) not in changed]
+    kept = [
+        mount for mount in elements(config, "mounts") if clean(_destination(mount)) not in changed
+    ]
     added = [{"destination": key, **mount} for key, mount in wanted.items() if mount is not None]
-    config["mounts"] = sorted([*kept, *added], key=lambda mount: clean(_destination(mount)).rstrip("/").count("/"))
+    config["mounts"] = sorted(
+        [*kept, *added], key=lambda mount: clean(_destination(mount)).rstrip("/").count("/")
+    )
     for mount in added:
         options = mount.get("options", [])
         if "rshared" in options:
@@ -115,7 +129,9 @@ def _apply_mounts(config: dict[str, Any], wanted: dict[str, Any]) -> None:
 def _environment(variables: list[Any], wanted: dict[str, str | None]) -> list[Any]:
     """Return ``process.env``: a variable that is set again keeps its place."""
     left = {key: value for key, value in wanted.items() if value is not None}
-    mentioned = {key.removeprefix("-") for key in wanted if key.startswith("-") or wanted[key] is None} | set(left)
+    mentioned = {
+        key.removeprefix("-") for key in wanted if key.startswith("-") or wanted[key] is None
+    } | set(left)
     environment = []
     for variable in variables:
         name = str(variable).partition("=")[0]
@@ -137,9 +153,13 @@ def _entries(parent: dict[str, Any], key: str, wanted: dict[str, Any], where: st
 def _by_key(existing: list[Any], wanted: list[Any], key: str) -> list[Any]:
     """Return the elements of both lists; one of *wanted* replaces or removes that with its key."""
     mentioned = [item[key] for item in wanted]  # no set: a key of the configuration may be an array
-    kept = [item for item in existing if not (isinstance(item, dict) and item.get(key) in mentioned)]
+    kept = [
+        item for item in existing if not (isinstance(item, dict) and item.get(key) in mentioned)
+    ]
     added = [item for item in wanted if not is_removal(item)]
-    return kept + [{name: value for name, value in item.items() if name != "remove"} for item in added]
+    return kept + [
+        {name: value for name, value in item.items() if name != "remove"} for item in added
+    ]
 
 
 def _rule(device: dict[str, Any]) -> dict[str, Any]:

@@ -49,7 +49,9 @@ class Changes:
     """
 
     def __init__(
-        self, abilities: Abilities, config: dict[str, Any] | Callable[[], dict[str, Any]] | None = None
+        self,
+        abilities: Abilities,
+        config: dict[str, Any] | Callable[[], dict[str, Any]] | None = None,
     ) -> None:
         self.abilities, self._given = abilities, config
         self._config: dict[str, Any] | None = None
@@ -94,10 +96,14 @@ class Changes:
         adjust = read_adjust(result.adjust)
         updates = [] if result.updates is None else read_updates(result.updates)
         if adjust and request.state != State.SETUP:
-            raise AdjustError(f"adjust: found it in answer to {request.state}, expected it in answer to setup alone")
+            raise AdjustError(
+                f"adjust: found it in answer to {request.state}, expected it in answer to setup alone"
+            )
         if updates and request.state not in ANSWERS_WITH_UPDATES:
             states = ", ".join(ANSWERS_WITH_UPDATES)
-            raise AdjustError(f"updates: found them in answer to {request.state}, expected {states}")
+            raise AdjustError(
+                f"updates: found them in answer to {request.state}, expected {states}"
+            )
         for field, value in walk(adjust):
             if reason := self.abilities.why_no_field(field):
                 raise AdjustError(f"adjust.{field.name}: {reason}")
@@ -105,7 +111,9 @@ class Changes:
                 raise AdjustError(f"adjust.{field.name} {reason}")
         path = result.cgroups_path if request.state == State.SETUP else ""
         if path and "cgroupsPath" in adjust.get("linux", {}):
-            raise AdjustError("cgroupsPath: found it beside adjust.linux.cgroupsPath, expected one of them")
+            raise AdjustError(
+                "cgroupsPath: found it beside adjust.linux.cgroupsPath, expected one of them"
+            )
         if path and (reason := self.abilities.why_no_path(path)):
             raise AdjustError(f"cgroupsPath {reason}")
         merge, path_by = self._merge, self._path_by
@@ -126,7 +134,9 @@ class Changes:
                 path_by = plugin
             merged, config = document(merge.values), _copy(self.original)
             takes_command = self._takes_command or adjust.get("args", [])[:1] == [""]
-            if takes_command:  # the runtime has other plugins, whose command line it is to drop, too
+            if (
+                takes_command
+            ):  # the runtime has other plugins, whose command line it is to drop, too
                 merged["args"] = ["", *merged.get("args", [])]
             apply(config, merged)
         self._take_updates(plugin, request, updates)
@@ -161,7 +171,8 @@ class Changes:
             merged[id_] = {
                 "id": id_,
                 "resources": document(merge.values).get("linux", {}).get("resources", {}),
-                "ignoreFailure": merged.get(id_, {}).get("ignoreFailure", True) and bool(update.get("ignoreFailure")),
+                "ignoreFailure": merged.get(id_, {}).get("ignoreFailure", True)
+                and bool(update.get("ignoreFailure")),
             }
         self._merges, self.updates = merges, merged
         self.ignored += ignored
@@ -183,7 +194,9 @@ def add(merge: Merge, asked: dict[str, Any], plugin: str, where: str) -> None:
 def _refusal(conflict: Conflict, where: str) -> AdjustError:
     done = "removed" if conflict.owner.startswith("-") else "set"
     owner = conflict.owner.removeprefix("-")
-    return AdjustError(f"{where}: already {done} by the plugin {owner}; expected one plugin alone to set it")
+    return AdjustError(
+        f"{where}: already {done} by the plugin {owner}; expected one plugin alone to set it"
+    )
 
 
 def _copy(value: Any) -> Any:
@@ -236,13 +249,16 @@ class NRIAbilities(Abilities):
             return ""
         if field.nri == NEVER:
             return "no NRI v2 runtime applies it to a container that it creates"
-        return (
-            f"{self.name} has NRI {_dotted(self.version[:2])}, which does not apply it; NRI {_dotted(field.nri)} does"
-        )
+        has = _dotted(self.version[:2])
+        return f"{self.name} has NRI {has}, which does not apply it; NRI {_dotted(field.nri)} does"
 
     def why_no_updated_field(self, field: AdjustField) -> str:
         """As for the base class."""
-        return "" if field.name in UPDATED_BY_NRI else "no NRI v2 runtime applies it to a container that exists"
+        return (
+            ""
+            if field.name in UPDATED_BY_NRI
+            else "no NRI v2 runtime applies it to a container that exists"
+        )
 
     def why_no_update(self, *, is_sandbox: bool) -> str:
         """As for the base class."""
@@ -265,7 +281,9 @@ class OCIAbilities(Abilities):
         """As for the base class."""
         if field.oci is None:
             which = (
-                "a runtime with NRI" if field.nri == (0, 2) else f"a runtime with NRI {_dotted(field.nri)} or newer"
+                "a runtime with NRI"
+                if field.nri == (0, 2)
+                else f"a runtime with NRI {_dotted(field.nri)} or newer"
             )
             return f"the OCI runtime specification does not have it; expected {which}, which applies it"
         if field.oci == (1, 0) or field.oci <= (version := self._version()):

@@ -55,11 +55,17 @@ ACCESS = text(
 
 def _is_page_size(value: str) -> bool:
     digits = value.removesuffix("B").rstrip("KMG")
-    return value.isascii() and digits.isdecimal() and value[len(digits) :] in ("B", "KB", "MB", "GB")
+    return (
+        value.isascii() and digits.isdecimal() and value[len(digits) :] in ("B", "KB", "MB", "GB")
+    )
 
 
 _PAGE_SIZE = text(
-    1, 32, matches=_is_page_size, pattern=r"^[0-9]+[KMG]?B(?!\n)$", expected="a size such as 2MB or 1GB"
+    1,
+    32,
+    matches=_is_page_size,
+    pattern=r"^[0-9]+[KMG]?B(?!\n)$",
+    expected="a size such as 2MB or 1GB",
 )
 
 
@@ -78,7 +84,9 @@ _FILE_NAME = text(
 
 def _table(*required: str, **rules: Rule) -> Table:
     """Return a table with these keys; null stands for a missing one that is not required."""
-    return Table(*[Key(name, rule, required=name in required) for name, rule in rules.items()], nulls=True)
+    return Table(
+        *[Key(name, rule, required=name in required) for name, rule in rules.items()], nulls=True
+    )
 
 
 _THROTTLES = array(_table("major", "minor", "rate", major=INT64, minor=INT64, rate=UINT64))
@@ -150,7 +158,9 @@ _HOOK = _table(
     timeout=HOOK_TIMEOUT,
 )
 _MOUNT = _table(type=PLAIN, source=PLAIN, options=array(PLAIN))
-_RLIMIT_TYPE = text(matches=_is_rlimit, pattern="^RLIMIT_[A-Z]+(?!\\n)$", expected="a name such as RLIMIT_NOFILE")
+_RLIMIT_TYPE = text(
+    matches=_is_rlimit, pattern="^RLIMIT_[A-Z]+(?!\\n)$", expected="a name such as RLIMIT_NOFILE"
+)
 _RLIMIT = _table("type", "hard", "soft", type=_RLIMIT_TYPE, hard=UINT64, soft=UINT64)
 _DEVICE = _table(
     "path",
@@ -165,7 +175,9 @@ _DEVICE = _table(
 )
 _NAMESPACE = _table("type", type=words(*NAMESPACES), path=PATH, remove=FLAG)
 _ARGUMENT = _table("index", "value", "op", index=UINT32, value=UINT64, valueTwo=UINT64, op=WORD)
-_SYSCALL = _table("names", "action", names=array(WORD, 1), action=WORD, errnoRet=UINT32, args=array(_ARGUMENT))
+_SYSCALL = _table(
+    "names", "action", names=array(WORD, 1), action=WORD, errnoRet=UINT32, args=array(_ARGUMENT)
+)
 _SECCOMP = _table(
     "defaultAction",
     defaultAction=WORD,
@@ -202,9 +214,17 @@ _LINUX = _table(
 
 ADJUST = Table(
     Key("annotations", Map(PLAIN, text(1), removable=True), title="Annotations; null removes one"),
-    Key("env", Map(PLAIN, VARIABLE, removable=True), title="Environment variables; null removes one"),
-    Key("args", array(PLAIN), title="The command line; an empty first word replaces that of an earlier plugin"),
-    Key("mounts", Map(_MOUNT, PATH, removable=True), title="Mounts by destination; null removes one"),
+    Key(
+        "env", Map(PLAIN, VARIABLE, removable=True), title="Environment variables; null removes one"
+    ),
+    Key(
+        "args",
+        array(PLAIN),
+        title="The command line; an empty first word replaces that of an earlier plugin",
+    ),
+    Key(
+        "mounts", Map(_MOUNT, PATH, removable=True), title="Mounts by destination; null removes one"
+    ),
     Key(
         "hooks",
         Table(*[Key(kind, array(_HOOK)) for kind in HOOKS], nulls=True),
@@ -226,7 +246,9 @@ ADJUST = Table(
         title="Scheduling of the process",
     ),
     Key(
-        "linux", _LINUX, title="What the specification has below linux, and the process's oomScoreAdj and ioPriority"
+        "linux",
+        _LINUX,
+        title="What the specification has below linux, and the process's oomScoreAdj and ioPriority",
     ),
     nulls=True,
     title="Changes of the container that is about to be created",
@@ -282,9 +304,16 @@ def without_nulls(rule: Rule, value: Any) -> Any:
     """Return a copy of an accepted value without the keys of tables whose value is null."""
     if isinstance(rule, Table):
         keys = rule.keys
-        return {name: without_nulls(keys[name].rule, item) for name, item in value.items() if item is not None}
+        return {
+            name: without_nulls(keys[name].rule, item)
+            for name, item in value.items()
+            if item is not None
+        }
     if isinstance(rule, Map):
-        return {name: item if item is None else without_nulls(rule.item, item) for name, item in value.items()}
+        return {
+            name: item if item is None else without_nulls(rule.item, item)
+            for name, item in value.items()
+        }
     if rule.parts:
         return (
             [without_nulls(rule.parts[0], item) for item in value]
@@ -308,7 +337,9 @@ def _deeper_faults(adjust: dict[str, Any], where: str) -> Iterator[tuple[str, st
         yield from _of_path(device["path"], f"{where}.linux.devices[{index}].path")
         yield from _of_device(device, f"{where}.linux.devices[{index}]")
     yield from _repeated(linux.get("devices", []), "path", f"{where}.linux.devices")
-    yield from _repeated(linux.get("namespaces", []), "type", f"{where}.linux.namespaces", removals=True)
+    yield from _repeated(
+        linux.get("namespaces", []), "type", f"{where}.linux.namespaces", removals=True
+    )
     yield from _of_resources(linux.get("resources", {}), f"{where}.linux.resources")
 
 
@@ -325,7 +356,10 @@ def faults_of_mount(mount: dict[str, Any] | None, where: str) -> Iterator[tuple[
     source, options = mount.get("source", ""), mount.get("options", [])
     is_bind = mount.get("type") == "bind" or "bind" in options or "rbind" in options
     if is_bind and not PATH.accepts(source):
-        yield f"{where}.source", f"found {describe(source)}, expected {PATH.expected} for a bind mount"
+        yield (
+            f"{where}.source",
+            f"found {describe(source)}, expected {PATH.expected} for a bind mount",
+        )
 
 
 def _of_device(device: dict[str, Any], where: str) -> Iterator[tuple[str, str]]:
@@ -341,7 +375,9 @@ def _of_resources(resources: dict[str, Any], where: str) -> Iterator[tuple[str, 
     yield from _repeated(resources.get("hugepageLimits", []), "pageSize", f"{where}.hugepageLimits")
 
 
-def _repeated(items: list[Any], key: str, where: str, *, removals: bool = False) -> Iterator[tuple[str, str]]:
+def _repeated(
+    items: list[Any], key: str, where: str, *, removals: bool = False
+) -> Iterator[tuple[str, str]]:
     """Yield each item that sets the same as an earlier one.
 
     :param removals: whether an item that removes counts, too; others may stand beside one that sets the same.
@@ -352,5 +388,8 @@ def _repeated(items: list[Any], key: str, where: str, *, removals: bool = False)
             continue
         name = item[key] if key else item
         if name in seen:
-            yield f"{where}[{index}]" + (f".{key}" if key else ""), f"found {describe(name)} again, expected it once"
+            yield (
+                f"{where}[{index}]" + (f".{key}" if key else ""),
+                f"found {describe(name)} again, expected it once",
+            )
         seen.add(name)

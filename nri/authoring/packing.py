@@ -18,17 +18,56 @@ if TYPE_CHECKING:
 NEVER_USED = (
     *("_hashlib", "unittest", "tkinter", "pydoc", "doctest", "asyncio", "multiprocessing"),
     *("_multiprocessing", "_posixshmem", "_uuid", "bz2", "_bz2", "lzma", "_lzma", "pyexpat", "xml"),
-    *("_multibytecodec", "_codecs_cn", "_codecs_hk", "_codecs_iso2022", "_codecs_jp", "_codecs_kr", "_codecs_tw"),
+    *(
+        "_multibytecodec",
+        "_codecs_cn",
+        "_codecs_hk",
+        "_codecs_iso2022",
+        "_codecs_jp",
+        "_codecs_kr",
+        "_codecs_tw",
+    ),
     *("jsonschema.benchmarks", "jsonschema.tests"),
 )
 """Optional modules of libraries that this project never uses. hashlib has its own algorithms."""
 
 NOT_IN_PLUGINS = (
     *NEVER_USED,
-    *("inspect", "pkgutil", "dataclasses", "argparse", "ctypes", "email", "hashlib", "http", "logging", "pathlib"),
-    *("pickle", "random", "socket", "_ssl", "ssl", "statistics", "subprocess", "tempfile", "threading", "urllib"),
+    *(
+        "inspect",
+        "pkgutil",
+        "dataclasses",
+        "argparse",
+        "ctypes",
+        "email",
+        "hashlib",
+        "http",
+        "logging",
+        "pathlib",
+    ),
+    *(
+        "pickle",
+        "random",
+        "socket",
+        "_ssl",
+        "ssl",
+        "statistics",
+        "subprocess",
+        "tempfile",
+        "threading",
+        "urllib",
+    ),
     "zipfile",
-    *("click", "jsonschema", "google", "nri.config", "nri.client", "nri.hook", "nri.runc", "nri.cli"),
+    *(
+        "click",
+        "jsonschema",
+        "google",
+        "nri.config",
+        "nri.client",
+        "nri.hook",
+        "nri.runc",
+        "nri.cli",
+    ),
 )
 """Modules that no plugin of this project needs. linecache and tokenize are not among them: a plugin that fails prints
 a traceback."""
@@ -37,8 +76,27 @@ UNCOMPRESSED = {"PYINSTALLER_ZLIB_COMPRESSION_LEVEL": "0"}
 """Environment of PyInstaller: modules are not compressed, since unpacking them takes time at every start."""
 
 _CODECS = (
-    *("aliases", "ascii", "base64_codec", "charmap", "cp1252", "cp437", "hex_codec", "idna", "iso8859_1", "latin_1"),
-    *("punycode", "quopri_codec", "raw_unicode_escape", "rot_13", "undefined", "unicode_escape", "zlib_codec"),
+    *(
+        "aliases",
+        "ascii",
+        "base64_codec",
+        "charmap",
+        "cp1252",
+        "cp437",
+        "hex_codec",
+        "idna",
+        "iso8859_1",
+        "latin_1",
+    ),
+    *(
+        "punycode",
+        "quopri_codec",
+        "raw_unicode_escape",
+        "rot_13",
+        "undefined",
+        "unicode_escape",
+        "zlib_codec",
+    ),
 )
 
 HIDDEN = ("json.decoder", "nri.skel.resident")
@@ -68,8 +126,14 @@ def foreign_codecs() -> list[str]:
     """
     import encodings
 
-    names = sorted({name.partition(".")[0] for name in os.listdir(os.path.dirname(encodings.__file__))})
-    return [f"encodings.{name}" for name in names if name not in _CODECS and not name.startswith(("_", "utf_"))]
+    names = sorted(
+        {name.partition(".")[0] for name in os.listdir(os.path.dirname(encodings.__file__))}
+    )
+    return [
+        f"encodings.{name}"
+        for name in names
+        if name not in _CODECS and not name.startswith(("_", "utf_"))
+    ]
 
 
 class Packer:
@@ -118,10 +182,16 @@ class Packer:
             optimize=optimize,
             noarchive=False,
         )
-        analysis.datas = [entry for entry in analysis.datas if not any(part in entry[0] for part in _UNWANTED_DATA)]
+        analysis.datas = [
+            entry
+            for entry in analysis.datas
+            if not any(part in entry[0] for part in _UNWANTED_DATA)
+        ]
         if bare:
             # In a new list, which PyInstaller does not know, so that it compiles all modules anew.
-            analysis.pure = [_without_docstrings(entry, bare, documented) for entry in analysis.pure]
+            analysis.pure = [
+                _without_docstrings(entry, bare, documented) for entry in analysis.pure
+            ]
         self.parts[name] = analysis
         if not searches:
             self._without_search.add(name)
@@ -138,7 +208,9 @@ class Packer:
         scripts = [entry for entry in analysis.scripts if not entry[0].startswith(_RUN_TIME_HOOK)]
         pyz = self._pyz(analysis.pure)
         if name in self._without_search:
-            pyz.dependencies = [self._no_search() if entry[0] == _CTYPES else entry for entry in pyz.dependencies]
+            pyz.dependencies = [
+                self._no_search() if entry[0] == _CTYPES else entry for entry in pyz.dependencies
+            ]
         return self._exe(
             pyz,
             scripts,
@@ -154,12 +226,18 @@ class Packer:
         source = os.path.join(self._work, f"{_CTYPES}.py")
         with open(source, "w", encoding="ascii") as file:
             file.write("def install():\n    pass\n")
-        mode = py_compile.PycInvalidationMode.UNCHECKED_HASH  # without the time, so that builds are reproducible
-        py_compile.compile(source, f"{source}c", f"{_CTYPES}.py", doraise=True, invalidation_mode=mode)
+        mode = (
+            py_compile.PycInvalidationMode.UNCHECKED_HASH
+        )  # without the time, so that builds are reproducible
+        py_compile.compile(
+            source, f"{source}c", f"{_CTYPES}.py", doraise=True, invalidation_mode=mode
+        )
         return _CTYPES, f"{source}c", "PYMODULE"
 
 
-def _without_docstrings(entry: tuple[str, str, str], bare: str, documented: str) -> tuple[str, str, str]:
+def _without_docstrings(
+    entry: tuple[str, str, str], bare: str, documented: str
+) -> tuple[str, str, str]:
     name, path, kind = entry
     if f"{name}.".startswith(f"{bare}.") and not f"{name}.".startswith(f"{documented}."):
         kind = f"PYMODULE-{NO_DOCSTRINGS}"

@@ -50,7 +50,10 @@ STATES = ("setup", "resize", "update")
 """The states beside ``create`` and ``delete`` of a plugin without an entry, unless it says which it acts on."""
 
 CONTROLLERS = ("cpu", "cpuset", "memory", "io", "blkio", "pids", "hugetlb")
-_INHERITED = ("cpuset.cpus", "cpuset.mems")  # empty in a new cgroup of v1, which then takes no process
+_INHERITED = (
+    "cpuset.cpus",
+    "cpuset.mems",
+)  # empty in a new cgroup of v1, which then takes no process
 _SCRIPT = """\
 #!{python}
 # Its plugin was written with nri.skel.
@@ -100,19 +103,27 @@ def sort(paths: Sequence[str], *, is_v2: bool) -> Plugins:
     plugins = Plugins([], [])
     for path in paths:
         names = sorted(os.listdir(path)) if os.path.isdir(path) else []
-        if any(name.endswith(".conf") for name in names) and not any(name.endswith(".py") for name in names):
+        if any(name.endswith(".conf") for name in names) and not any(
+            name.endswith(".py") for name in names
+        ):
             if plugins.conf_dir:
                 raise SourceError(f"{path}: found a second host configuration, expected one")
             plugins = plugins._replace(conf_dir=os.path.abspath(path))
-        elif executables := [name for name in names if _is_numbered(name) and not name.endswith(".conf")]:
+        elif executables := [
+            name for name in names if _is_numbered(name) and not name.endswith(".conf")
+        ]:
             for name in executables:
                 plugins.v2.append((*parse_name(name), os.path.abspath(os.path.join(path, name))))
         else:
-            file = find(path) if os.path.isdir(path) or path.endswith(".py") else os.path.abspath(path)
+            file = (
+                find(path) if os.path.isdir(path) or path.endswith(".py") else os.path.abspath(path)
+            )
             name = os.path.splitext(os.path.basename(file))[0]
             is_source = file.endswith(".py")
             if not os.access(file, os.R_OK if is_source else os.X_OK):
-                raise SourceError(f"{path}: found no executable, expected a plugin or a folder of *.conf")
+                raise SourceError(
+                    f"{path}: found no executable, expected a plugin or a folder of *.conf"
+                )
             is_named = _is_numbered(name)
             if (is_v2_source(content(file)) if is_source else is_v2) or is_named:
                 number = f"{len(plugins.v2):02d}"
@@ -131,7 +142,9 @@ def described(pods: Sequence[Pod]) -> list[tuple[api.PodSandbox, list[api.Contai
     pairs = []
     for pod in pods:
         sandbox = pod_of(pod.request("create"))
-        members = [container_of(sandbox, member.name, member.request("setup")) for member in pod.containers]
+        members = [
+            container_of(sandbox, member.name, member.request("setup")) for member in pod.containers
+        ]
         pairs.append((sandbox, members))
     return pairs
 
@@ -151,7 +164,9 @@ class Cgroups:
         self.kind, self.root = kind, f"{place}/cgroups"
         self.top = f"/nri-simulate-{os.getpid()}" if kind == "node" else ""
         self._made: list[str] = []
-        self._enabled: list[tuple[str, str]] = []  # files of controllers that are enabled, and what undoes that
+        self._enabled: list[
+            tuple[str, str]
+        ] = []  # files of controllers that are enabled, and what undoes that
         self._tree = None
         self._mounts: dict[str, int] = {}
         if kind == "node":
@@ -209,7 +224,9 @@ class Cgroups:
             self.make(pod.sandbox_cgroup, resources_to_oci(sandbox.linux.resources) or {})
         return pairs
 
-    def follow(self, pods: Sequence[Pod], store: Store, item: LifecycleEvent, outcome: Outcome) -> None:
+    def follow(
+        self, pods: Sequence[Pod], store: Store, item: LifecycleEvent, outcome: Outcome
+    ) -> None:
         """Make the cgroup of a container that an event has created, and give limits, as a runtime does.
 
         :raises NRIError: as ``make`` and ``limit``.
@@ -224,7 +241,9 @@ class Cgroups:
             if is_new and id_ == changed[-1]:
                 self.make(path, resources)
                 continue
-            pod, member = next((pod, member) for pod in pods for member in pod.containers if member.id == id_)
+            pod, member = next(
+                (pod, member) for pod in pods for member in pod.containers if member.id == id_
+            )
             member.resources = resources
             self.limit(pod.cgroup, {})  # in v1 its quota must not be less than the container's
             self.limit(path, resources)
@@ -240,7 +259,10 @@ class Cgroups:
             pod.cgroup_parent = f"{self.top}/pod{pod.uid}"
         cpu = {"shares": 512, "period": 100_000} | ({"quota": int(cpus * 100_000)} if cpus else {})
         for number in range(containers):
-            pod.container(f"app-{number}", resources={"cpu": cpu, "memory": {"limit": memory} if memory else {}})
+            pod.container(
+                f"app-{number}",
+                resources={"cpu": cpu, "memory": {"limit": memory} if memory else {}},
+            )
         return pod
 
     def __exit__(self, *_: object) -> None:
@@ -249,7 +271,10 @@ class Cgroups:
             with contextlib.suppress(OSError):  # a plugin has put something into it
                 os.rmdir(directory)
         for file, word in reversed(self._enabled):
-            with contextlib.suppress(OSError), open(file, "w") as switch:  # another program has begun to use it
+            with (
+                contextlib.suppress(OSError),
+                open(file, "w") as switch,
+            ):  # another program has begun to use it
                 switch.write(word)
 
     def _make(self, directory: str, version: int) -> None:
@@ -269,7 +294,9 @@ class Cgroups:
                         self._enabled.append((switch, f"-{controller}"))
             os.mkdir(directory)
             self._made.append(directory)
-            for knob in _INHERITED if os.path.exists(f"{directory}/cpuset.cpus") and version == 1 else ():
+            for knob in (
+                _INHERITED if os.path.exists(f"{directory}/cpuset.cpus") and version == 1 else ()
+            ):
                 with open(f"{parent}/{knob}") as source, open(f"{directory}/{knob}", "w") as target:
                     target.write(source.read())
         except OSError as error:
@@ -286,7 +313,11 @@ def launchable(path: str, name: str, place: str) -> str:
 
 def _write_script(script: str, source: str, call: str) -> str:
     with open(script, "w", encoding="utf-8") as file:
-        file.write(_SCRIPT.format(python=sys.executable, path=[os.path.dirname(source), *sys.path], source=source))
+        file.write(
+            _SCRIPT.format(
+                python=sys.executable, path=[os.path.dirname(source), *sys.path], source=source
+            )
+        )
         file.write(f"{call}\n")
     os.chmod(script, 0o755)  # noqa: S103 - in a directory of its own
     return script
@@ -336,7 +367,12 @@ def bridged(
     invoker = _AlsoOfSources(bin_dirs, check_owner=False)
     invoker.keep([(entry.type, entry.resident is not False) for entry in entries])
     invoker.prepare(ANSWER_WITHIN)
-    bridge = Bridge(options, invoker=invoker, event_log=_Shown(invoker, record, on_asked, on_skipped), follows=False)
+    bridge = Bridge(
+        options,
+        invoker=invoker,
+        event_log=_Shown(invoker, record, on_asked, on_skipped),
+        follows=False,
+    )
     ours, theirs = socket.socketpair()
     runner = stub.Runner(bridge, name="v1bridge", index="10", sock=theirs)
     thread = threading.Thread(target=runner.run, name="bridge")
@@ -351,16 +387,22 @@ def bridged(
         invoker.close()
 
 
-def _install(sources: Sequence[str], conf: Any, folder: str, cgroups: Cgroups, record: str) -> list[Installed]:
+def _install(
+    sources: Sequence[str], conf: Any, folder: str, cgroups: Cgroups, record: str
+) -> list[Installed]:
     """Make the executables of v0.1 plugins."""
     os.mkdir(folder)
     installed = []
     for path in sources:
-        said: dict[str, Any] = about(path) if path.endswith(".py") else {"type": os.path.basename(path)}
+        said: dict[str, Any] = (
+            about(path) if path.endswith(".py") else {"type": os.path.basename(path)}
+        )
         type_ = said["type"]
         script = f"{folder}/{type_}"
         if not is_type_name(type_):
-            raise SourceError(f"{path}: its name is no type of a plugin; expected letters, digits and . _ -")
+            raise SourceError(
+                f"{path}: its name is no type of a plugin; expected letters, digits and . _ -"
+            )
         if os.path.lexists(script):
             raise SourceError(f"{path}: its type {type_!r} is that of another plugin")
         entry = entry_beside(path, type_)
@@ -388,10 +430,15 @@ def _misspelt(source: str, type_: str) -> str:
         if name.endswith(".conf"):
             with contextlib.suppress(NRIError, OSError):
                 types = [
-                    entry.type for entry in config.load("", os.path.join(folder, name), check_owner=False).plugins
+                    entry.type
+                    for entry in config.load(
+                        "", os.path.join(folder, name), check_owner=False
+                    ).plugins
                 ]
                 if near := nearest(type_, types):
-                    return f"{name} beside it has an entry of the type {near!r}, and none of {type_!r}"
+                    return (
+                        f"{name} beside it has an entry of the type {near!r}, and none of {type_!r}"
+                    )
     return ""
 
 
@@ -400,7 +447,9 @@ class _AlsoOfSources(Residents):
 
     def about(self, path: str, plugin: str) -> Standing:
         """As of a plugin of a build also of a source file."""
-        return about_executable(path, plugin, may_be_script=os.path.dirname(path) == self.bin_dirs[-1])
+        return about_executable(
+            path, plugin, may_be_script=os.path.dirname(path) == self.bin_dirs[-1]
+        )
 
 
 class _Shown(EventLog):
@@ -414,7 +463,12 @@ class _Shown(EventLog):
         on_skipped: Callable[[str, str], None],
     ) -> None:
         super().__init__()
-        self._residents, self._record, self._on_asked, self._on_skipped = residents, record, on_asked, on_skipped
+        self._residents, self._record, self._on_asked, self._on_skipped = (
+            residents,
+            record,
+            on_asked,
+            on_skipped,
+        )
 
     def begin(self, run: Run) -> None:
         self._residents.prepare(ANSWER_WITHIN)

@@ -25,7 +25,8 @@ MAX_FILE = 1024 * 1024
 """Bytes of a file that is read."""
 
 _V2 = re.compile(
-    rb"^\s*(?:from\s+nri\.v2\b|import\s.*\bnri\.v2\b|from\s+nri\s+import\s*(?:\([^)]*|.*)\bv2\b)", re.MULTILINE
+    rb"^\s*(?:from\s+nri\.v2\b|import\s.*\bnri\.v2\b|from\s+nri\s+import\s*(?:\([^)]*|.*)\bv2\b)",
+    re.MULTILINE,
 )
 _NO_PLUGINS = ("conftest.py", "setup.py")
 _ENTRY_POINTS = (b"skel.main(", b"main(", b"stub.run(", b".run(")
@@ -46,14 +47,22 @@ def find(path: str) -> str:
     if not os.path.isdir(path):
         content(path)
         return os.path.realpath(path)
-    names = [name for name in sorted(os.listdir(path)) if name.endswith(".py") and not name.startswith("test_")]
+    names = [
+        name
+        for name in sorted(os.listdir(path))
+        if name.endswith(".py") and not name.startswith("test_")
+    ]
     names = [name for name in names if name not in _NO_PLUGINS]
     plugins = [name for name in names if _is_plugin(content(os.path.join(path, name)))]
     if len(plugins) == 1:
         return os.path.realpath(os.path.join(path, plugins[0]))
     if plugins:
-        raise SourceError(f"{path}: found {len(plugins)} plugins ({', '.join(plugins)}), expected one; name the file")
-    raise SourceError(f"{path}: found {', '.join(names) or 'no module'}, expected one module that calls skel.main()")
+        raise SourceError(
+            f"{path}: found {len(plugins)} plugins ({', '.join(plugins)}), expected one; name the file"
+        )
+    raise SourceError(
+        f"{path}: found {', '.join(names) or 'no module'}, expected one module that calls skel.main()"
+    )
 
 
 def content(path: str) -> bytes:
@@ -64,13 +73,19 @@ def content(path: str) -> bytes:
     try:
         if not os.path.isfile(path):
             os.stat(path)
-            raise SourceError(f"{path}: found no regular file, expected a plugin's source file or its folder")
+            raise SourceError(
+                f"{path}: found no regular file, expected a plugin's source file or its folder"
+            )
         with open(path, "rb") as file:
             data = file.read(MAX_FILE + 1)
     except (OSError, ValueError) as error:
-        raise SourceError(f"{path}: can't be read: {getattr(error, 'strerror', None) or error}") from error
+        raise SourceError(
+            f"{path}: can't be read: {getattr(error, 'strerror', None) or error}"
+        ) from error
     if len(data) > MAX_FILE:
-        raise SourceError(f"{path}: found more than {MAX_FILE} bytes, expected a plugin's source file")
+        raise SourceError(
+            f"{path}: found more than {MAX_FILE} bytes, expected a plugin's source file"
+        )
     return data
 
 
@@ -86,7 +101,9 @@ def about(script: str) -> dict[str, Any]:
     """
     value = ask([sys.executable, script], "version")
     if not isinstance(value, dict) or "nri" not in value:
-        raise SourceError(f"{script} version: found {gojson.describe(value)}, expected what nri.skel answers")
+        raise SourceError(
+            f"{script} version: found {gojson.describe(value)}, expected what nri.skel answers"
+        )
     if not is_type_name(value.get("type")):
         shown = gojson.describe(value.get("type"))
         raise SourceError(f"{script}: its type: found {shown}, expected a name such as 'batch'")
@@ -102,12 +119,18 @@ def ask(command: Sequence[str], verb: str) -> Any:
     if not output.ending:
         with suppress(ValueError):
             return gojson.loads(output.stdout)
-    if output.status == 2 and len(lines) == 1 and (reason := lines[0].partition(": ")[2]):  # of skel.main
+    if (
+        output.status == 2 and len(lines) == 1 and (reason := lines[0].partition(": ")[2])
+    ):  # of skel.main
         raise SourceError(f"{command[-1]}: {reason}")
     places = [line.strip() for line in reversed(lines) if line.lstrip().startswith('File "')]
-    place = next((line for line in places if f'"{command[-1]}"' in line), next(iter(places), ""))  # the author's line
+    place = next(
+        (line for line in places if f'"{command[-1]}"' in line), next(iter(places), "")
+    )  # the author's line
     said = f" ({lines[-1]}{place and f', {place}'})" if lines else ""
-    expected = "expected JSON" if output.ending else "expected what skel.main() prints: is it called?"
+    expected = (
+        "expected JSON" if output.ending else "expected what skel.main() prints: is it called?"
+    )
     raise SourceError(f"{command[-1]} {verb}: found {output.ending or 'no JSON'}{said}, {expected}")
 
 
@@ -121,11 +144,17 @@ def run(command: Sequence[str], verb: str, stdin: bytes = b"") -> tuple[Output, 
     # An interpreter finds its modules by the path that it was called by; a plugin gets its type, as on a node.
     words = [*(command if command[1:] else [os.path.basename(command[0])]), verb]
     try:
-        output = launch(command[0], words, stdin, time.monotonic() + ANSWER_WITHIN, log=lines.append)
+        output = launch(
+            command[0], words, stdin, time.monotonic() + ANSWER_WITHIN, log=lines.append
+        )
     except OSError as error:
         raise SourceError(f"{command[0]} can't be started: {error.strerror}") from error
     if output.stopped:
-        reason = f"no answer within {ANSWER_WITHIN:g} s" if output.stopped == "deadline" else "it wrote too much"
+        reason = (
+            f"no answer within {ANSWER_WITHIN:g} s"
+            if output.stopped == "deadline"
+            else "it wrote too much"
+        )
         advice = "" if verb == "invoke" else "; work belongs into invoke()"
         raise SourceError(f"{command[-1]} {verb}: killed: {reason}{advice}")
     return output, lines
@@ -141,7 +170,11 @@ def entry_beside(source: str, type_: str) -> PluginEntry | None:
     folder = os.path.dirname(os.path.abspath(source))
     for name in sorted(os.listdir(folder)):
         path = os.path.join(folder, name)
-        if name.endswith(".conf") and os.path.isfile(path) and f'"{type_}"'.encode() in content(path):
+        if (
+            name.endswith(".conf")
+            and os.path.isfile(path)
+            and f'"{type_}"'.encode() in content(path)
+        ):
             for entry in config.load("", path, check_owner=False).plugins:
                 if entry.type == type_:
                     return entry

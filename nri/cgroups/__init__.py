@@ -15,7 +15,14 @@ from .cgroup import Cgroup, find
 from .cpulist import MAX_CPU
 from .cpulist import parse as parse_cpus
 from .cpulist import render as render_cpus
-from .errors import CgroupError, CgroupPathError, CpuListError, GoneError, KnobValueError, NoKnobError
+from .errors import (
+    CgroupError,
+    CgroupPathError,
+    CpuListError,
+    GoneError,
+    KnobValueError,
+    NoKnobError,
+)
 from .mounts import Mounts
 from .quota import Quota
 from .units import Systemd

@@ -69,7 +69,9 @@ def find(
     """
     if mounts is None:
         mounts, systemd = Mounts.read(), systemd or units.Systemd()
-    return Cgroup(Resolver(cgroups_path, pid, container_id, mounts, proc, subgroup, noted), 0, systemd)
+    return Cgroup(
+        Resolver(cgroups_path, pid, container_id, mounts, proc, subgroup, noted), 0, systemd
+    )
 
 
 class Cgroup:
@@ -191,9 +193,13 @@ class Cgroup:
         path = place.path
         while path != "/":
             path = os.path.dirname(path)
-            if cpus := cpuset.effective((place.mount.point + path).rstrip("/"), place.mount.version):
+            if cpus := cpuset.effective(
+                (place.mount.point + path).rstrip("/"), place.mount.version
+            ):
                 return cpus
-        raise CgroupError(f"the cgroups above {place.directory} have no CPUs: expected some in {cpuset.KNOB}")
+        raise CgroupError(
+            f"the cgroups above {place.directory} have no CPUs: expected some in {cpuset.KNOB}"
+        )
 
     def confine(self, cpus: frozenset[int]) -> bool:
         """Confine the cgroup to these CPUs, unless it is already; return whether it was not.
@@ -225,7 +231,10 @@ class Cgroup:
         place = self._place(_HIERARCHIES[which.controller])
         systemd = self._systemd
         return knob.write(
-            which, place, value, lambda change: None if systemd is None else systemd.tell(place.host_path, change)
+            which,
+            place,
+            value,
+            lambda change: None if systemd is None else systemd.tell(place.host_path, change),
         )
 
     def _place(self, hierarchy: str) -> Place:
@@ -235,18 +244,26 @@ class Cgroup:
         for _ in range(self._up):
             path = os.path.dirname(path)
         if path == "/":
-            raise CgroupError(f"{place.directory} has no parent but the root cgroup, which is never touched")
+            raise CgroupError(
+                f"{place.directory} has no parent but the root cgroup, which is never touched"
+            )
         return Place(place.mount, path, self._resolver.subgroups)
 
     def _any_file(self, file: str) -> str:
         """Return the path of a file, in the hierarchy that its name belongs to."""
         controller, dot, rest = file.partition(".")
         if not (controller and dot and rest) or "/" in file or "\0" in file:
-            raise KnobValueError(f"{quoted(file)} is no file of a cgroup: expected a name such as memory.stat")
+            raise KnobValueError(
+                f"{quoted(file)} is no file of a cgroup: expected a name such as memory.stat"
+            )
         if controller == "cgroup":
             return f"{self._any_place().directory}/{file}"
-        is_v2 = rest == "pressure" and self._resolver.mounts.v2 is not None  # v1 has none, v2 beside it may
+        is_v2 = (
+            rest == "pressure" and self._resolver.mounts.v2 is not None
+        )  # v1 has none, v2 beside it may
         return f"{self._place(_V2 if is_v2 else _HIERARCHIES.get(controller, controller)).directory}/{file}"
 
     def _any_place(self) -> Place:
-        return self._place(next(filter(self._resolver.mounts.serving, _HIERARCHIES.values()), "cpu"))
+        return self._place(
+            next(filter(self._resolver.mounts.serving, _HIERARCHIES.values()), "cpu")
+        )

@@ -37,7 +37,9 @@ def parse(text: str) -> frozenset[int]:
         low = _number(first, item, text)
         high = _number(last, item, text) if dash else low
         if low > high:
-            raise CpuListError(f"range {quoted(item)} is reversed, '{high}-{low}' would be right", text)
+            raise CpuListError(
+                f"range {quoted(item)} is reversed, '{high}-{low}' would be right", text
+            )
         mask |= ((1 << (high - low + 1)) - 1) << low
     return frozenset(cpu for cpu in range(mask.bit_length()) if mask >> cpu & 1)
 
@@ -59,7 +61,9 @@ def render(cpus: Iterable[int]) -> str:
 
 
 def _number(digits: str, item: str, text: str) -> int:
-    if not (digits.isascii() and digits.isdigit()):  # isdigit alone accepts Arabic digits and superscripts
+    if not (
+        digits.isascii() and digits.isdigit()
+    ):  # isdigit alone accepts Arabic digits and superscripts
         raise CpuListError(f"{quoted(item)} is no CPU and no range", text, _EXPECTED)
     significant = digits.lstrip("0") or "0"
     if len(significant) > len(str(MAX_CPU)) or int(significant) > MAX_CPU:

@@ -86,7 +86,9 @@ def effective(directory: str, version: int) -> frozenset[int]:
 def assign(directory: str, version: int, cpus: frozenset[int], knob: str = KNOB) -> None:
     """Give the cgroup these CPUs, or with another *knob* these memory nodes."""
     text = cpulist.render(cpus) or "\n"  # nothing is no write at all
-    knobs.write(f"{directory}/{knob}", text, _ABSENT[version], _HINTS if knob == KNOB else _MEMORY_HINTS)
+    knobs.write(
+        f"{directory}/{knob}", text, _ABSENT[version], _HINTS if knob == KNOB else _MEMORY_HINTS
+    )
 
 
 def assign_all(version: int, levels: list[str], numbers: frozenset[int], knob: str = KNOB) -> None:
@@ -119,7 +121,9 @@ def assign_all(version: int, levels: list[str], numbers: frozenset[int], knob: s
             knobs.after(done, assign, directory, version, new, knob)
         except GoneError:
             continue  # the container lives, or else its own cgroup is gone, too
-        done = f"{directory} was given {_rendered(new)} before that, and {scope} has {_rendered(now)}"
+        done = (
+            f"{directory} was given {_rendered(new)} before that, and {scope} has {_rendered(now)}"
+        )
     if now != numbers:
         knobs.after(done, assign, scope, version, numbers, knob)
 
@@ -161,7 +165,9 @@ def _parse(text: str, path: str) -> frozenset[int]:
     try:
         return cpulist.parse(text)
     except CpuListError as error:
-        raise CgroupError(f"{path} holds {quoted(text)}: expected a CPU list such as '0-3,8'") from error
+        raise CgroupError(
+            f"{path} holds {quoted(text)}: expected a CPU list such as '0-3,8'"
+        ) from error
 
 
 class Numbers(Values):
@@ -192,7 +198,9 @@ class SetFiles(File):
     __slots__ = ("_version",)
 
     def __init__(self, version: int, name: str, values: Numbers, told: str) -> None:
-        super().__init__(name, values, told if version == 2 else "")  # systemd leaves those of v1 alone
+        super().__init__(
+            name, values, told if version == 2 else ""
+        )  # systemd leaves those of v1 alone
         self._version = version
 
     def read(self, directory: str) -> frozenset[int]:
@@ -201,7 +209,9 @@ class SetFiles(File):
     def tell(self, unit: Unit, value: frozenset[int]) -> bool:
         return unit.set_numbers(self.told, value)
 
-    def write(self, knob: Knob, levels: list[str], before: list[Any], value: frozenset[int], done: str) -> None:
+    def write(
+        self, knob: Knob, levels: list[str], before: list[Any], value: frozenset[int], done: str
+    ) -> None:
         inherits = self._version == 2 and not before[-1]
         if before[0] != value or not (inherits or before[-1] == value):
             knobs.after(done, assign_all, self._version, levels, value, self.name)
@@ -209,7 +219,14 @@ class SetFiles(File):
 
 def _sets(name: str, kind: str, high: int, told: str) -> Knob:
     values = Numbers(kind, high)
-    return Knob(name, SETS, values, NEEDS, v2=SetFiles(2, name, values, told), v1=SetFiles(1, name, values, told))
+    return Knob(
+        name,
+        SETS,
+        values,
+        NEEDS,
+        v2=SetFiles(2, name, values, told),
+        v1=SetFiles(1, name, values, told),
+    )
 
 
 CPUS = _sets(KNOB, "CPUs", cpulist.MAX_CPU, "AllowedCPUs")

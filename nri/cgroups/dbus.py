@@ -23,8 +23,20 @@ MAX_MESSAGE = 65536
 FIXED = 16
 """Bytes of the fixed part of a header, which has the sizes of the rest."""
 
-_PATH, _INTERFACE, _MEMBER, _ERROR_NAME, _REPLY_SERIAL, _DESTINATION, _SIGNATURE = 1, 2, 3, 4, 5, 6, 8
-_TYPES = {_ERROR_NAME: "s", _REPLY_SERIAL: "u", _SIGNATURE: "g"}  # of the header fields that are read
+_PATH, _INTERFACE, _MEMBER, _ERROR_NAME, _REPLY_SERIAL, _DESTINATION, _SIGNATURE = (
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    8,
+)
+_TYPES = {
+    _ERROR_NAME: "s",
+    _REPLY_SERIAL: "u",
+    _SIGNATURE: "g",
+}  # of the header fields that are read
 _ALIGNMENT = {"y": 1, "g": 1, "u": 4, "b": 4, "s": 4, "o": 4, "ay": 4, "t": 8}
 
 
@@ -37,19 +49,27 @@ class Message:
 
     __slots__ = ("error", "reply_to", "type", "value")
 
-    def __init__(self, type: int, reply_to: int, error: str, value: str | int | bytes | None) -> None:
+    def __init__(
+        self, type: int, reply_to: int, error: str, value: str | int | bytes | None
+    ) -> None:
         self.type, self.reply_to, self.error, self.value = type, reply_to, error, value
 
 
-def call(serial: int, path: str, interface: str, member: str, *arguments: str, destination: str) -> bytes:
+def call(
+    serial: int, path: str, interface: str, member: str, *arguments: str, destination: str
+) -> bytes:
     """Return a call whose arguments are strings."""
     body = _Writer()
     for argument in arguments:
         body.string(argument)
-    return _call(serial, path, interface, member, "s" * len(arguments), bytes(body.data), destination)
+    return _call(
+        serial, path, interface, member, "s" * len(arguments), bytes(body.data), destination
+    )
 
 
-def set_properties(serial: int, path: str, name: str, value: int | bytes, *, destination: str) -> bytes:
+def set_properties(
+    serial: int, path: str, name: str, value: int | bytes, *, destination: str
+) -> bytes:
     """Return the call that sets one property of a unit until it ends; an int is sent as ``t``, bytes as ``ay``."""
     body = _Writer()
     body.number(1, 4)  # runtime: until it ends
@@ -94,7 +114,9 @@ def read(message: bytes) -> Message:
         field = header.number(1)
         kind = header.signature()
         if kind != _TYPES.get(field, kind):
-            raise FormatError(f"header field {field} has the type {kind[:20]!r}, expected {_TYPES[field]!r}")
+            raise FormatError(
+                f"header field {field} has the type {kind[:20]!r}, expected {_TYPES[field]!r}"
+            )
         value = header.value(kind)
         if field == _REPLY_SERIAL and isinstance(value, int):
             reply_to = value
@@ -110,7 +132,13 @@ def read(message: bytes) -> Message:
 
 
 def _call(
-    serial: int, path: str, interface: str, member: str, signature: str, body: bytes, destination: str
+    serial: int,
+    path: str,
+    interface: str,
+    member: str,
+    signature: str,
+    body: bytes,
+    destination: str,
 ) -> bytes:
     fields = _Writer()
     for number, kind, value in (

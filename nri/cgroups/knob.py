@@ -41,7 +41,9 @@ MOST = 2**63 - 1
 def number(word: str) -> int:
     """Return a decimal number of the kernel's, which may be negative. Raise ValueError for any other text."""
     digits = word.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit()) or len(digits) > 20:  # 64 bits have at most 20 digits
+    if (
+        not (digits.isascii() and digits.isdigit()) or len(digits) > 20
+    ):  # 64 bits have at most 20 digits
         raise ValueError(word)
     return int(word)
 
@@ -95,7 +97,11 @@ class Values:
 
     def stored(self, value: Any) -> Any:
         """Return the value that the kernel makes of one."""
-        return None if value is None else self._from_file(self._to_file(value)) // self._step * self._step
+        return (
+            None
+            if value is None
+            else self._from_file(self._to_file(value)) // self._step * self._step
+        )
 
     def in_file(self, value: int) -> int:
         """Return the number that is written for a value."""
@@ -145,7 +151,9 @@ class File:
 
     __slots__ = ("hints", "name", "told", "values")
 
-    def __init__(self, name: str, values: Values, told: str = "", hints: Mapping[int, str] | None = None) -> None:
+    def __init__(
+        self, name: str, values: Values, told: str = "", hints: Mapping[int, str] | None = None
+    ) -> None:
         self.name, self.values, self.told, self.hints = name, values, told, hints or {}
 
     def names(self) -> tuple[str, ...]:
@@ -164,7 +172,9 @@ class File:
         """Give the unit this value of the property, if it has another; return whether it had another."""
         return unit.set_number(self.told, INFINITY if value is None else self.values.in_file(value))
 
-    def write(self, knob: Knob, levels: list[str], before: list[Any], value: Any, done: str) -> None:
+    def write(
+        self, knob: Knob, levels: list[str], before: list[Any], value: Any, done: str
+    ) -> None:
         """Write the value to those levels that need it.
 
         :param before: the value of each.
@@ -174,7 +184,8 @@ class File:
         steps = [
             (level, had)
             for depth, (level, had) in enumerate(zip(levels, before, strict=True))
-            if not values.same(had, value) and (not depth or knob.level != LIMIT or values.limits(had))
+            if not values.same(had, value)
+            and (not depth or knob.level != LIMIT or values.limits(had))
         ]
         # In v1 a child's quota may not exceed its scope's: a tighter one goes to the child first.
         if knob.level == LIMIT and values.tightest(before[0], value) != before[0]:
@@ -185,7 +196,9 @@ class File:
             done = f"{knob.name} of {level} was written before that, it was {was}{earlier}"
 
     def _write_one(self, level: str, value: Any, had: Any) -> None:
-        knobs.write_all(level, self.steps(level, value, had), "it was there a moment ago", self.hints)
+        knobs.write_all(
+            level, self.steps(level, value, had), "it was there a moment ago", self.hints
+        )
 
     def _parsed(self, directory: str, name: str, values: Values) -> Any:
         text = text_of(f"{directory}/{name}")
@@ -235,9 +248,13 @@ class Knob:
 def check(knob: Knob, value: Any) -> None:
     """Raise KnobValueError unless a plugin may write this value."""
     if not knob.can_be_written:
-        raise KnobValueError(f"{knob.name} can only be read: found {described(value)} to write to it")
+        raise KnobValueError(
+            f"{knob.name} can only be read: found {described(value)} to write to it"
+        )
     if not knob.values.accepts(value):
-        raise KnobValueError(f"{knob.name}: found {described(value)}, expected {knob.values.expected}")
+        raise KnobValueError(
+            f"{knob.name}: found {described(value)}, expected {knob.values.expected}"
+        )
 
 
 def read(knob: Knob, place: Place) -> Any:
@@ -304,7 +321,9 @@ def _read(knob: Knob, place: Place) -> list[Any]:
         try:
             values.append(file.read(level))
         except AbsentFileError as absent:
-            raise NoKnobError(f"{absent} does not exist: {_why_absent(knob, level, place.mount.version)}") from absent
+            raise NoKnobError(
+                f"{absent} does not exist: {_why_absent(knob, level, place.mount.version)}"
+            ) from absent
     return values
 
 

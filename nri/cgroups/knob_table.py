@@ -45,12 +45,16 @@ class MemoryLimitV1(File):
 
     def steps(self, directory: str, value: int | None, before: int | None) -> list[tuple[str, str]]:
         steps = [(self.name, self.values.word(value))]
-        if knobs.exists(f"{directory}/{BOTH_V1}"):  # a kernel without swap accounting has no such file
+        if knobs.exists(
+            f"{directory}/{BOTH_V1}"
+        ):  # a kernel without swap accounting has no such file
             both = self._parsed(directory, BOTH_V1, self.values)
             if both is not None:
                 moved = None if value is None or before is None else value + max(both - before, 0)
                 # The kernel refuses a limit of the memory above that of both, at any moment.
-                steps.insert(0 if moved is None or moved > both else 1, (BOTH_V1, self.values.word(moved)))
+                steps.insert(
+                    0 if moved is None or moved > both else 1, (BOTH_V1, self.values.word(moved))
+                )
         return steps
 
 
@@ -73,7 +77,12 @@ class SwapLimitV1(File):
                 f"{directory}/{self.name} cannot limit swap to {value} bytes: in v1 it limits memory and swap "
                 f"together, and {MEMORY_V1} is unlimited; expected memory.max to be set before memory.swap.max"
             )
-        return [(self.name, self.values.word(None if value is None or memory is None else memory + value))]
+        return [
+            (
+                self.name,
+                self.values.word(None if value is None or memory is None else memory + value),
+            )
+        ]
 
     def _memory(self, directory: str) -> int | None:
         limit: int | None = self._parsed(directory, MEMORY_V1, self.values)
@@ -92,7 +101,9 @@ _MEMORY_HINTS = {
 
 _FAIR, _MEMCG, _PIDS = "CONFIG_FAIR_GROUP_SCHED", "CONFIG_MEMCG", "CONFIG_CGROUP_PIDS"
 _BFQ = "CONFIG_BFQ_GROUP_IOSCHED and the module bfq"
-_BYTES, _BYTES_V1 = (Values(none=none, unit="a number of bytes", step=PAGE) for none in ("max", "-1"))
+_BYTES, _BYTES_V1 = (
+    Values(none=none, unit="a number of bytes", step=PAGE) for none in ("max", "-1")
+)
 _SHARES = Values(1, 10000, convert=(weight_of_shares, shares_of_weight))
 _TASKS = Values(0, 4194304, "max")
 _WEIGHT_V1 = DefaultWeight(1, 10000, (io_weight_of_blkio, blkio_of_io_weight))
@@ -174,7 +185,14 @@ TABLE = {
             told="IOWeight",
             v1=File(BFQ_V1, _WEIGHT_V1, "BlockIOWeight"),
         ),
-        Knob("pids.max", LIMIT, _TASKS, _PIDS, told="TasksMax", v1=File("pids.max", _TASKS, "TasksMax")),
+        Knob(
+            "pids.max",
+            LIMIT,
+            _TASKS,
+            _PIDS,
+            told="TasksMax",
+            v1=File("pids.max", _TASKS, "TasksMax"),
+        ),
     )
 }
 
@@ -185,12 +203,16 @@ def find(name: str) -> Knob:
     :raises KnobValueError: there is none.
     """
     if not isinstance(name, str):
-        raise KnobValueError(f"a knob's name is a text such as memory.high: found {described(name)}")
+        raise KnobValueError(
+            f"a knob's name is a text such as memory.high: found {described(name)}"
+        )
     if name in TABLE:
         return TABLE[name]
     for other in TABLE.values():
         if 1 in other.files and name in other.files[1].names():
-            raise KnobValueError(f"{name} is a file of cgroup v1: expected the name that it has here, {other.name}")
+            raise KnobValueError(
+                f"{name} is a file of cgroup v1: expected the name that it has here, {other.name}"
+            )
     raise KnobValueError(
         f"there is no knob {quoted(name)}: expected one of {', '.join(TABLE)}; "
         "read_text and write_text reach any file"

@@ -122,7 +122,10 @@ def write(path: str, value: str, absent: str, hints: Mapping[int, str] | None = 
 
 
 def write_all(
-    directory: str, steps: list[tuple[str, str]], absent: str, hints: Mapping[int, str] | None = None
+    directory: str,
+    steps: list[tuple[str, str]],
+    absent: str,
+    hints: Mapping[int, str] | None = None,
 ) -> None:
     """Write texts to files of a cgroup, in this order; an error names what was written before it."""
     done = ""

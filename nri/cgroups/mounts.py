@@ -91,11 +91,19 @@ class Mounts:
             root = _unescape(fields[3])
             if point.startswith("/") and root.startswith("/"):
                 options = rest.rpartition(" ")[2].split(",")
-                visible[point] = Mount(point.rstrip("/"), root, 2 if kind == "cgroup2" else 1), options
+                visible[point] = (
+                    Mount(point.rstrip("/"), root, 2 if kind == "cgroup2" else 1),
+                    options,
+                )
         by_controller: dict[str, Mount] = {}  # by v1 controller, and v2 under ""
         for mount, options in visible.values():
-            for controller in _V1_CONTROLLERS.intersection(options) if mount.version == 1 else ("",):
-                if controller not in by_controller or mount.height > by_controller[controller].height:
+            for controller in (
+                _V1_CONTROLLERS.intersection(options) if mount.version == 1 else ("",)
+            ):
+                if (
+                    controller not in by_controller
+                    or mount.height > by_controller[controller].height
+                ):
                     by_controller[controller] = mount
         v2 = by_controller.pop("", None)
         return cls(by_controller, v2)
@@ -106,7 +114,9 @@ class Mounts:
         try:
             return cls.parse(os.fsdecode(knobs.slurp(path, MAX_MOUNTINFO)))
         except OSError as error:
-            raise CgroupError(f"cannot read {path} to find the cgroup mounts: {knobs.answer(error)}") from error
+            raise CgroupError(
+                f"cannot read {path} to find the cgroup mounts: {knobs.answer(error)}"
+            ) from error
 
     @property
     def version(self) -> str:

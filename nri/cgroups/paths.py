@@ -38,7 +38,9 @@ def expand(cgroups_path: str) -> str:
     :raises CgroupPathError: the text has neither style, or names the root.
     """
     if not cgroups_path:
-        raise CgroupPathError("cgroupsPath is empty: expected '/PARENT/NAME' or 'SLICE:PREFIX:NAME'")
+        raise CgroupPathError(
+            "cgroupsPath is empty: expected '/PARENT/NAME' or 'SLICE:PREFIX:NAME'"
+        )
     _check_text(cgroups_path)
     if cgroups_path.startswith("/") or ":" not in cgroups_path:
         parts = [part for part in cgroups_path.split("/") if part not in ("", ".")]
@@ -46,16 +48,22 @@ def expand(cgroups_path: str) -> str:
         parts = _systemd(cgroups_path)
     for part in parts:
         if part == "..":
-            raise CgroupPathError(f"cgroupsPath {quoted(cgroups_path)} holds '..': it could leave the cgroup tree")
+            raise CgroupPathError(
+                f"cgroupsPath {quoted(cgroups_path)} holds '..': it could leave the cgroup tree"
+            )
         if len(os.fsencode(part)) > MAX_COMPONENT:
             raise CgroupPathError(
                 f"cgroupsPath {quoted(cgroups_path)}: {quoted(part)} is longer than {MAX_COMPONENT} bytes"
             )
     if not parts:
-        raise CgroupPathError(f"cgroupsPath {quoted(cgroups_path)} is the root cgroup: never a container's own")
+        raise CgroupPathError(
+            f"cgroupsPath {quoted(cgroups_path)} is the root cgroup: never a container's own"
+        )
     path = "/" + "/".join(parts)
     if len(os.fsencode(path)) > MAX_PATH:
-        raise CgroupPathError(f"cgroupsPath {quoted(cgroups_path)} makes a path longer than {MAX_PATH} bytes")
+        raise CgroupPathError(
+            f"cgroupsPath {quoted(cgroups_path)} makes a path longer than {MAX_PATH} bytes"
+        )
     return path
 
 
@@ -102,7 +110,11 @@ def is_pod(path: str) -> bool:
 def is_pods(path: str) -> bool:
     """Return whether a cgroup's name is that of the one above all pods: ``kubepods``, or ``…kubepods.slice``."""
     name = path.rpartition("/")[2]
-    return name.removesuffix(_SLICE).split("-")[-1] == _POD_ROOT if name.endswith(_SLICE) else name == _POD_ROOT
+    return (
+        name.removesuffix(_SLICE).split("-")[-1] == _POD_ROOT
+        if name.endswith(_SLICE)
+        else name == _POD_ROOT
+    )
 
 
 def _systemd(cgroups_path: str) -> list[str]:
@@ -143,9 +155,13 @@ def _check_text(cgroups_path: str) -> None:
         cgroups_path.encode()
         size = len(os.fsencode(cgroups_path))
     except UnicodeEncodeError as error:
-        raise CgroupPathError(f"cgroupsPath {quoted(cgroups_path)} cannot be a file name: {error.reason}") from error
+        raise CgroupPathError(
+            f"cgroupsPath {quoted(cgroups_path)} cannot be a file name: {error.reason}"
+        ) from error
     if size > MAX_PATH:
         raise CgroupPathError(f"cgroupsPath {quoted(cgroups_path)} is longer than {MAX_PATH} bytes")
     for character in cgroups_path:
         if character < " " or "\x7f" <= character <= "\x9f":
-            raise CgroupPathError(f"cgroupsPath {quoted(cgroups_path)} holds the control character {character!r}")
+            raise CgroupPathError(
+                f"cgroupsPath {quoted(cgroups_path)} holds the control character {character!r}"
+            )

@@ -69,7 +69,10 @@ class Quota:
         """Return whether this allows less CPU time per wall time than *other*."""
         if self.quota_us is None:
             return False
-        return other.quota_us is None or self.quota_us * other.period_us < other.quota_us * self.period_us
+        return (
+            other.quota_us is None
+            or self.quota_us * other.period_us < other.quota_us * self.period_us
+        )
 
 
 CLEAR = Quota(None, 100_000)
@@ -83,11 +86,19 @@ class Quotas(Values):
 
     def __init__(self) -> None:
         super().__init__(1000, MAX_QUOTA_US, "max")
-        self._period = Values(1000, 1_000_000)  # min_cfs_quota_period, max_cfs_quota_period, kernel/sched/core.c
-        self.expected = "a Quota of 1000 µs or more, or of None for no limit, in a period of 1000 to 1000000 µs"
+        self._period = Values(
+            1000, 1_000_000
+        )  # min_cfs_quota_period, max_cfs_quota_period, kernel/sched/core.c
+        self.expected = (
+            "a Quota of 1000 µs or more, or of None for no limit, in a period of 1000 to 1000000 µs"
+        )
 
     def accepts(self, value: Any) -> bool:
-        return isinstance(value, Quota) and self._period.accepts(value.period_us) and super().accepts(value.quota_us)
+        return (
+            isinstance(value, Quota)
+            and self._period.accepts(value.period_us)
+            and super().accepts(value.quota_us)
+        )
 
     def stored(self, value: Quota) -> Quota:
         return value
@@ -133,7 +144,9 @@ class QuotaFiles(File):
             words.append(text_of(period_path))
         none = _NONE[self._version]
         if len(words) != 2:
-            raise CgroupError(f"{path} holds {quoted(text)}: expected {none!r} or a number of microseconds")
+            raise CgroupError(
+                f"{path} holds {quoted(text)}: expected {none!r} or a number of microseconds"
+            )
         limit = None if words[0] == none else _microseconds(words[0], path)
         return Quota(limit, _microseconds(words[1], period_path))
 
@@ -160,8 +173,12 @@ class QuotaFiles(File):
 
 
 def _microseconds(word: str, path: str) -> int:
-    if not (word.isascii() and word.isdigit()) or len(word) > 20 or int(word) == 0:  # 20 digits: 64 bits
-        raise CgroupError(f"{path} holds {quoted(word)}: expected a number of microseconds greater than 0")
+    if (
+        not (word.isascii() and word.isdigit()) or len(word) > 20 or int(word) == 0
+    ):  # 20 digits: 64 bits
+        raise CgroupError(
+            f"{path} holds {quoted(word)}: expected a number of microseconds greater than 0"
+        )
     return int(word)
 
 

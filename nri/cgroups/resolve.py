@@ -50,7 +50,9 @@ class Place:
 
         A subgroup without the file has no limit: in v2 the scope's cgroup.subtree_control may lack the controller.
         """
-        for inner in [f"{self.directory}/{name}" for name in self.subgroups if self.path.endswith(".scope")]:
+        for inner in [
+            f"{self.directory}/{name}" for name in self.subgroups if self.path.endswith(".scope")
+        ]:
             if not os.path.islink(inner) and knobs.exists(f"{inner}/{file}"):
                 return [self.directory, inner]
         return [self.directory]
@@ -65,7 +67,17 @@ class Resolver:
     """Finds a container's cgroup in the hierarchy of a controller, and remembers it."""
 
     __slots__ = (
-        *("_given", "_id", "_is_relative", "_memberships", "_noted", "_pid", "_places", "_proc", "_wanted"),
+        *(
+            "_given",
+            "_id",
+            "_is_relative",
+            "_memberships",
+            "_noted",
+            "_pid",
+            "_places",
+            "_proc",
+            "_wanted",
+        ),
         *("mounts", "subgroups"),
     )
 
@@ -102,7 +114,9 @@ class Resolver:
             return self._places[controller]
         mount = self.mounts.serving(controller)
         if mount is None:
-            raise CgroupError(f"no cgroup hierarchy with the controller {controller} is mounted, v1 or v2")
+            raise CgroupError(
+                f"no cgroup hierarchy with the controller {controller} is mounted, v1 or v2"
+            )
         reasons: list[str] = []
         for look in (self._by_path, self._by_process) if not self._noted else (self._by_note,):
             try:
@@ -134,7 +148,9 @@ class Resolver:
                 within = mount.below(self._membership(hierarchy)) or ""
             except _AbsentError:
                 return place
-            if not f"{within}/".startswith(f"{place.path}/"):  # the next reason names the process's cgroup
+            if not f"{within}/".startswith(
+                f"{place.path}/"
+            ):  # the next reason names the process's cgroup
                 raise _AbsentError(f"{self._process} is not in {place.directory}")
         return place
 
@@ -172,10 +188,14 @@ class Resolver:
         if not self._id:
             raise _AbsentError(f"{finding}, and no container id was given to compare its name with")
         if not paths.is_named_after(path, self._id):
-            raise _AbsentError(f"{finding}, expected a cgroup that is named after the container {container}")
+            raise _AbsentError(
+                f"{finding}, expected a cgroup that is named after the container {container}"
+            )
         for owner, process in (("the host's", "1"), ("this process's own", "self")):
             if (process == "1" and path == _INIT_SCOPE) or self._holds(process, hierarchy, path):
-                raise _AbsentError(f"{finding}, which is {owner}, expected one of container {container} alone")
+                raise _AbsentError(
+                    f"{finding}, which is {owner}, expected one of container {container} alone"
+                )
 
     def _holds(self, process: str, hierarchy: str, path: str) -> bool:
         """Return whether that process is in this cgroup, or in one below it."""
@@ -190,7 +210,9 @@ class _AbsentError(Exception):
 def _existing(mount: Mount, path: str | None, origin: str) -> Place:
     if path is None or path == "/":
         if ".." in origin.split("/"):
-            raise _AbsentError(f"cgroup {quoted(origin)} is outside of this process's cgroup namespace")
+            raise _AbsentError(
+                f"cgroup {quoted(origin)} is outside of this process's cgroup namespace"
+            )
         seen = "" if mount.root == "/" else f", where only {mount.root} is mounted"
         raise _AbsentError(f"cgroup {quoted(origin)} is not below {mount.point}{seen}")
     place = Place(mount, path)
@@ -199,7 +221,9 @@ def _existing(mount: Mount, path: str | None, origin: str) -> Place:
         for part in path.split("/")[1:]:
             below += f"/{part}"
             if stat.S_ISLNK(mode := os.lstat(below).st_mode):
-                raise CgroupError(f"{below} is a link: expected a cgroup, and among cgroups there are none")
+                raise CgroupError(
+                    f"{below} is a link: expected a cgroup, and among cgroups there are none"
+                )
             if not stat.S_ISDIR(mode):
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
     except OSError as error:

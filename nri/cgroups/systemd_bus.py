@@ -100,12 +100,16 @@ class Bus:
     def set(self, path: str, name: str, value: int | bytes) -> None:
         """Set a property of a unit for as long as the unit, or the node, runs."""
         self._ask(
-            "SetProperties", lambda serial: dbus.set_properties(serial, path, name, value, destination=_SYSTEMD)
+            "SetProperties",
+            lambda serial: dbus.set_properties(serial, path, name, value, destination=_SYSTEMD),
         )
 
     def _call(self, path: str, interface: str, member: str, *arguments: str) -> Value:
         return self._ask(
-            member, lambda serial: dbus.call(serial, path, interface, member, *arguments, destination=_SYSTEMD)
+            member,
+            lambda serial: dbus.call(
+                serial, path, interface, member, *arguments, destination=_SYSTEMD
+            ),
         )
 
     def _authenticate(self) -> None:
@@ -123,7 +127,9 @@ class Bus:
                 raise dbus.FormatError(f"it answered {line[:80]!r}, expected OK")
             self._socket.sendall(b"BEGIN\r\n")
         except (OSError, dbus.FormatError) as error:
-            raise UntoldError(f"systemd cannot be asked at {self._path}: {_reason(error)}") from error
+            raise UntoldError(
+                f"systemd cannot be asked at {self._path}: {_reason(error)}"
+            ) from error
 
     def _ask(self, member: str, message: Callable[[int], bytes]) -> Value:
         self._serial += 1
@@ -131,7 +137,9 @@ class Bus:
             self._socket.sendall(message(self._serial))
             reply = self._reply()
         except (OSError, dbus.FormatError) as error:
-            raise UntoldError(f"systemd did not answer {member} at {self._path}: {_reason(error)}") from error
+            raise UntoldError(
+                f"systemd did not answer {member} at {self._path}: {_reason(error)}"
+            ) from error
         if reply.type == dbus.ERROR:
             text = f"systemd refused {member}: {reply.error}: {reply.value!r}"
             raise (_NoUnitError if reply.error.endswith(".NoSuchUnit") else UntoldError)(text)
@@ -173,4 +181,8 @@ class _NoUnitError(UntoldError):
 def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return f"no answer after {TIMEOUT:g} s"
-    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+    return (
+        (error.strerror if isinstance(error, OSError) else None)
+        or str(error)
+        or type(error).__name__
+    )

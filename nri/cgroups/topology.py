@@ -27,7 +27,10 @@ SYS = "/sys"
 SLOWER = 0.85
 """A core that has less than this share of the next faster one's speed is of a slower type."""
 
-_NEAR, _FAR = 10, 20  # distances of ACPI's SLIT: to the node itself, and to another one if the machine has no table
+_NEAR, _FAR = (
+    10,
+    20,
+)  # distances of ACPI's SLIT: to the node itself, and to another one if the machine has no table
 
 
 class Topology:
@@ -43,7 +46,17 @@ class Topology:
     :ivar distances: from each node to each, by their numbers.
     """
 
-    __slots__ = ("caches", "cores", "distances", "isolated", "kinds", "memory", "nodes", "online", "packages")
+    __slots__ = (
+        "caches",
+        "cores",
+        "distances",
+        "isolated",
+        "kinds",
+        "memory",
+        "nodes",
+        "online",
+        "packages",
+    )
 
     def __init__(
         self,
@@ -57,7 +70,13 @@ class Topology:
         memory: Set,
         distances: dict[int, dict[int, int]],
     ) -> None:
-        self.online, self.isolated, self.cores, self.caches, self.packages = online, isolated, cores, caches, packages
+        self.online, self.isolated, self.cores, self.caches, self.packages = (
+            online,
+            isolated,
+            cores,
+            caches,
+            packages,
+        )
         self.kinds, self.nodes, self.memory, self.distances = kinds, nodes, memory, distances
 
     @classmethod
@@ -70,17 +89,30 @@ class Topology:
         cpu, node = f"{sys}/devices/system/cpu", f"{sys}/devices/system/node"
         online = online_cpus(sys)
         numbers = sorted(_list(f"{node}/online"))
-        nodes = {number: _list(f"{node}/node{number}/cpulist") & online for number in numbers} or {0: online}
+        nodes = {number: _list(f"{node}/node{number}/cpulist") & online for number in numbers} or {
+            0: online
+        }
         return cls(
             online,
             isolated_cpus(sys) & online,
-            cores := _domains(online, cpu, "topology/core_cpus_list", "topology/thread_siblings_list"),
+            cores := _domains(
+                online, cpu, "topology/core_cpus_list", "topology/thread_siblings_list"
+            ),
             _caches(online, cores, cpu),
-            _domains(online, cpu, "topology/package_cpus_list", "topology/core_siblings_list", is_one=True),
+            _domains(
+                online,
+                cpu,
+                "topology/package_cpus_list",
+                "topology/core_siblings_list",
+                is_one=True,
+            ),
             _kinds(online, cores, sys),
             nodes,
             _with_memory(node, frozenset(nodes)),
-            {number: _distances(f"{node}/node{number}/distance", number, list(nodes)) for number in nodes},
+            {
+                number: _distances(f"{node}/node{number}/distance", number, list(nodes))
+                for number in nodes
+            },
         )
 
     @classmethod
@@ -88,7 +120,8 @@ class Topology:
         """Return the topology that ``to_value`` has made this value of; raise ValueError for any other."""
         try:
             cores, caches, packages = (
-                [cpulist.parse(text) for text in value[name]] for name in ("cores", "caches", "packages")
+                [cpulist.parse(text) for text in value[name]]
+                for name in ("cores", "caches", "packages")
             )
             kinds = {name: cpulist.parse(text) for name, text in value["kinds"].items()}
             nodes = {int(number): cpulist.parse(text) for number, text in value["nodes"].items()}
@@ -96,7 +129,9 @@ class Topology:
                 int(one): {int(other): int(far) for other, far in row.items()}
                 for one, row in value["distances"].items()
             }
-            online, isolated, memory = [cpulist.parse(value[name]) for name in ("online", "isolated", "memory")]
+            online, isolated, memory = [
+                cpulist.parse(value[name]) for name in ("online", "isolated", "memory")
+            ]
             return cls(online, isolated, cores, caches, packages, kinds, nodes, memory, distances)
         except (LookupError, TypeError, AttributeError) as error:
             raise ValueError(f"no topology: {error}") from error
@@ -106,11 +141,17 @@ class Topology:
         document: dict[str, Any] = {
             name: cpulist.render(getattr(self, name)) for name in ("online", "isolated", "memory")
         }
-        document |= {name: list(map(cpulist.render, getattr(self, name))) for name in ("cores", "caches", "packages")}
+        document |= {
+            name: list(map(cpulist.render, getattr(self, name)))
+            for name in ("cores", "caches", "packages")
+        }
         document["kinds"] = {name: cpulist.render(cpus) for name, cpus in self.kinds.items()}
-        document["nodes"] = {str(number): cpulist.render(cpus) for number, cpus in self.nodes.items()}
+        document["nodes"] = {
+            str(number): cpulist.render(cpus) for number, cpus in self.nodes.items()
+        }
         document["distances"] = {
-            str(one): {str(other): far for other, far in row.items()} for one, row in self.distances.items()
+            str(one): {str(other): far for other, far in row.items()}
+            for one, row in self.distances.items()
         }
         return document
 
@@ -131,7 +172,9 @@ class Topology:
     def distance(self, one: Iterable[int], other: Iterable[int]) -> int:
         """Return the distance between the nearest nodes of two sets of CPUs; 0 if one has no node."""
         ends = self.nodes_of(other)
-        return min([self.distances[start][end] for start in self.nodes_of(one) for end in ends], default=0)
+        return min(
+            [self.distances[start][end] for start in self.nodes_of(one) for end in ends], default=0
+        )
 
 
 def isolated_cpus(sys: str = SYS) -> frozenset[int]:
@@ -145,7 +188,12 @@ def isolated_cpus(sys: str = SYS) -> frozenset[int]:
 def _with_memory(node: str, nodes: Set) -> Set:
     """Return the nodes whose memory can carry a process alone: not those that only have movable pages."""
     return next(
-        (having for file in ("normal_memory", "memory") if (having := _list(f"{node}/has_{file}") & nodes)), nodes
+        (
+            having
+            for file in ("normal_memory", "memory")
+            if (having := _list(f"{node}/has_{file}") & nodes)
+        ),
+        nodes,
     )
 
 
@@ -156,7 +204,9 @@ def online_cpus(sys: str = SYS) -> frozenset[int]:
     """
     path = f"{sys}/devices/system/cpu/online"
     if not (online := _list(path)):
-        raise CgroupError(f"{path} names no CPU: expected those that are online; is sysfs mounted at {sys}?")
+        raise CgroupError(
+            f"{path} names no CPU: expected those that are online; is sysfs mounted at {sys}?"
+        )
     return online
 
 
@@ -166,7 +216,9 @@ def _list(path: str) -> frozenset[int]:
     try:
         return cpulist.parse(text)
     except CpuListError as error:
-        raise CgroupError(f"{path} holds {quoted(text)}: expected a list such as '0-3,8'") from error
+        raise CgroupError(
+            f"{path} holds {quoted(text)}: expected a list such as '0-3,8'"
+        ) from error
 
 
 def _text(path: str) -> str:
@@ -184,8 +236,14 @@ def _domains(online: Set, cpu: str, *files: str, is_one: bool = False) -> list[S
     domains, left = [], set(online)
     while left:
         first = min(left)
-        cpus = next((listed for file in files if (listed := _list(f"{cpu}/cpu{first}/{file}"))), None)
-        own = (frozenset(left) if is_one else frozenset([first])) if cpus is None else cpus & left | {first}
+        cpus = next(
+            (listed for file in files if (listed := _list(f"{cpu}/cpu{first}/{file}"))), None
+        )
+        own = (
+            (frozenset(left) if is_one else frozenset([first]))
+            if cpus is None
+            else cpus & left | {first}
+        )
         domains.append(own)
         left -= own
     return domains

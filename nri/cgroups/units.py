@@ -123,4 +123,6 @@ class Unit:
 def looks_like_unit(cgroup: str) -> bool:
     """Return whether a cgroup's path is one that systemd gives to a unit: a scope or a slice below slices only."""
     *parents, name = cgroup.split("/")[1:] or [""]
-    return name.endswith(tuple(_INTERFACES)) and all(parent.endswith(".slice") for parent in parents)
+    return name.endswith(tuple(_INTERFACES)) and all(
+        parent.endswith(".slice") for parent in parents
+    )

@@ -33,7 +33,9 @@ ATTEMPTS = 5
 
 @click.command()
 @click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False))
-@options.path("--sets", default="", show_default=False, metavar="DIR", help="Directory of the copies.")
+@options.path(
+    "--sets", default="", show_default=False, metavar="DIR", help="Directory of the copies."
+)
 @options.host
 @options.plain_errors
 def apply(host: Site, directory: str, sets: str) -> None:
@@ -51,7 +53,9 @@ def apply(host: Site, directory: str, sets: str) -> None:
     """
     conf_dir = os.path.abspath(host.conf_dir)
     if os.path.exists(conf_dir) and not os.path.isdir(conf_dir):
-        raise NRIError(f"{conf_dir} is no directory: expected that of the host configuration{UNCHANGED}")
+        raise NRIError(
+            f"{conf_dir} is no directory: expected that of the host configuration{UNCHANGED}"
+        )
     sets = os.path.abspath(sets or os.path.join(os.path.dirname(conf_dir), "sets"))
     try:
         try:
@@ -62,7 +66,9 @@ def apply(host: Site, directory: str, sets: str) -> None:
             raise NRIError(f"cannot be applied: {path}: {reason_of(error)}") from None
     except NRIError as error:
         with suppress(OSError):  # such as a full disk, which is the error
-            refused.note(conf_dir, os.path.abspath(directory), str(error).removesuffix(UNCHANGED).split("\n"))
+            refused.note(
+                conf_dir, os.path.abspath(directory), str(error).removesuffix(UNCHANGED).split("\n")
+            )
         raise
     for line in done:
         click.echo(escape(line))
@@ -80,7 +86,9 @@ def _apply(host: Site, directory: str, conf_dir: str, sets: str) -> list[str]:
         try:
             names = _copied(directory, new)
             if not names:
-                raise NRIError(f'{directory} has no *.conf; for no plugins, write one with "plugins": []')
+                raise NRIError(
+                    f'{directory} has no *.conf; for no plugins, write one with "plugins": []'
+                )
             notes, content = _check(host, new, directory)
             moved_to = _exchange(new, conf_dir, sets)
             InUse(host.replace(conf_dir=conf_dir)).use(read_set(conf_dir, host.conf_file).documents)
@@ -98,7 +106,9 @@ def _apply(host: Site, directory: str, conf_dir: str, sets: str) -> list[str]:
 
 
 def _is_ours(conf_dir: str, sets: str) -> bool:
-    return os.path.islink(conf_dir) and os.path.dirname(os.path.realpath(conf_dir)) == os.path.realpath(sets)
+    return os.path.islink(conf_dir) and os.path.dirname(
+        os.path.realpath(conf_dir)
+    ) == os.path.realpath(sets)
 
 
 def _copied(directory: str, new: str) -> list[str]:
@@ -127,7 +137,9 @@ def _copied(directory: str, new: str) -> list[str]:
         for name in os.listdir(new):
             os.unlink(os.path.join(new, name))
     else:
-        raise NRIError(f"{directory}: files disappeared each time that it was copied, expected files that stay")
+        raise NRIError(
+            f"{directory}: files disappeared each time that it was copied, expected files that stay"
+        )
     if faults:
         raise _refusal(str(config.ConfigError(faults)), source, directory)
     os.chmod(new, 0o755)  # noqa: S103 - as any directory in /etc

@@ -22,9 +22,20 @@ Examples:
 
 
 @click.command(help=HELP)
-@options.path("--socket", "path", default=DEFAULT_SOCKET, metavar="PATH", help="The runtime's socket.")
-@click.option("--idx", "index", default="10", show_default=True, metavar="NN", help="The plugin's index, two digits.")
-@options.path("--config", "options_file", default="", show_default=False, help="The bridge's options, JSON.")
+@options.path(
+    "--socket", "path", default=DEFAULT_SOCKET, metavar="PATH", help="The runtime's socket."
+)
+@click.option(
+    "--idx",
+    "index",
+    default="10",
+    show_default=True,
+    metavar="NN",
+    help="The plugin's index, two digits.",
+)
+@options.path(
+    "--config", "options_file", default="", show_default=False, help="The bridge's options, JSON."
+)
 @click.version_option(describe(), message="v1bridge %(version)s")
 @options.plain_errors
 def bridge(path: str, index: str, options_file: str) -> None:

@@ -16,9 +16,22 @@ from nri.version import install
 
 @click.command()
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path())
-@click.option("--output", "folder", metavar="DIR", default="dist", show_default=True, help="Folder of the result.")
-@click.option("--name", default="", help="Name of the result.  [default: the plugin's type; plugins for several]")
-@options.conf(help="The conf of the requests that are tried; by default that of a *.conf beside the source.")
+@click.option(
+    "--output",
+    "folder",
+    metavar="DIR",
+    default="dist",
+    show_default=True,
+    help="Folder of the result.",
+)
+@click.option(
+    "--name",
+    default="",
+    help="Name of the result.  [default: the plugin's type; plugins for several]",
+)
+@options.conf(
+    help="The conf of the requests that are tried; by default that of a *.conf beside the source."
+)
 @options.plain_errors
 def build(paths: tuple[str, ...], folder: str, name: str, conf: Any) -> None:
     """Build executables of plugins, which need no Python on a node.
@@ -36,11 +49,15 @@ def build(paths: tuple[str, ...], folder: str, name: str, conf: Any) -> None:
       nri build a.py b.py --name qos --output /tmp/dist
     """
     if getattr(sys, "frozen", False):
-        raise NRIError(f"this nri is an executable without a Python to build with: {install('binaries')}")
+        raise NRIError(
+            f"this nri is an executable without a Python to build with: {install('binaries')}"
+        )
     options.end_cleanly()
     from nri.authoring import building
 
     say = functools.partial(click.echo, err=True)
-    made = building.build(paths or (".",), folder, lambda line: say(escape(line)), name=name, conf=conf)
+    made = building.build(
+        paths or (".",), folder, lambda line: say(escape(line)), name=name, conf=conf
+    )
     for path in made:
         click.echo(escape(f"built {os.path.relpath(path)}"))

@@ -13,8 +13,12 @@ CONTROLLERS = ("cpu", "cpuset", "memory", "io", "pids", "hugetlb")
 
 @click.command()
 @click.argument("request_file", metavar="REQUEST")
-@click.option("--controller", type=click.Choice(CONTROLLERS), help="Print the directory for this one alone.")
-@options.path("--mountinfo", default="/proc/self/mountinfo", help="Mounts, which tell where the cgroups are.")
+@click.option(
+    "--controller", type=click.Choice(CONTROLLERS), help="Print the directory for this one alone."
+)
+@options.path(
+    "--mountinfo", default="/proc/self/mountinfo", help="Mounts, which tell where the cgroups are."
+)
 @options.as_json
 @options.plain_errors
 def cgroup(request_file: str, controller: str | None, mountinfo: str, as_json: bool) -> None:

@@ -23,7 +23,10 @@ from nri.places import DEFAULT_CONF_DIR
 @options.host
 @options.as_json
 @click.option(
-    "--hash", "hash_only", is_flag=True, help="Print the hash of the configuration's content, and check no plugin."
+    "--hash",
+    "hash_only",
+    is_flag=True,
+    help="Print the hash of the configuration's content, and check no plugin.",
 )
 def check(host: Site, as_json: bool, hash_only: bool) -> None:
     """Check the host configuration and its plugins.
@@ -47,11 +50,15 @@ def check(host: Site, as_json: bool, hash_only: bool) -> None:
     in_use = InUse(host, writes=False)
     in_use.look()
     notes = [*why_not(in_use)] if in_use.config is not None or in_use.fault else []
-    notes += [note for note, _ in unread(host.conf_dir, is_standard=host.conf_dir == DEFAULT_CONF_DIR)]
+    notes += [
+        note for note, _ in unread(host.conf_dir, is_standard=host.conf_dir == DEFAULT_CONF_DIR)
+    ]
     notes += _twice([entry.plugin for entry in checked])
     if (last := refused.read(host.conf_dir)) is not None:
         fault = last.faults[0] if last.faults else "its faults are not known"
-        notes.append(f"what `nri apply {last.source}` was to bring in was refused, and is not in use: {fault}")
+        notes.append(
+            f"what `nri apply {last.source}` was to bring in was refused, and is not in use: {fault}"
+        )
     if as_json:
         listed = [entry.to_value() for entry in checked]
         values = [fault_value(fault) for fault in faults]
@@ -69,13 +76,20 @@ def _twice(entries: list[PluginEntry]) -> list[str]:
         key = entry.type, json.dumps(entry.when, sort_keys=True, default=str)
         other = first.setdefault(key, entry)
         if other is not entry:
-            places = [f"{one.source or '(no file)'}: plugins[{one.source_index}]" for one in (other, entry)]
-            notes.append(f"{entry.type} is configured twice, and runs twice: {' and '.join(places)}")
+            places = [
+                f"{one.source or '(no file)'}: plugins[{one.source_index}]"
+                for one in (other, entry)
+            ]
+            notes.append(
+                f"{entry.type} is configured twice, and runs twice: {' and '.join(places)}"
+            )
     return notes
 
 
 def _print(checked: list[Checked], faults: tuple[Fault, ...], notes: list[str], host: Site) -> None:
-    rows = [(c.plugin.type, c.version or "unknown", c.conf, c.place, c.plugin.source) for c in checked]
+    rows = [
+        (c.plugin.type, c.version or "unknown", c.conf, c.place, c.plugin.source) for c in checked
+    ]
     output.print_table(("PLUGIN", "VERSION", "CONF", "BINARY", "CONFIGURED IN"), rows)
     for note in notes + [note for entry in checked for note in entry.notes]:
         click.echo(escape(f"note: {note}"), err=True)

@@ -18,9 +18,18 @@ from nri.testing.conformance import FAILS, Outcome, check, report
 @click.argument("binary")
 @options.conf(help="Plugin conf for the requests.")
 @click.option(
-    "--request", "request_file", metavar="FILE", help="JSON file with what the requests are made of; - for stdin."
+    "--request",
+    "request_file",
+    metavar="FILE",
+    help="JSON file with what the requests are made of; - for stdin.",
 )
-@click.option("--annotation", "annotations", multiple=True, metavar="KEY=VALUE", help="Annotation of every request.")
+@click.option(
+    "--annotation",
+    "annotations",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Annotation of every request.",
+)
 @options.seconds("--timeout", default=10.0, help="Time for each run of the plugin.")
 @options.as_json
 @options.plain_errors
@@ -52,7 +61,9 @@ def conformance(
         raise click.UsageError(f"{escape(binary)} is not executable: chmod +x")
     path = os.path.abspath(binary)
     if not is_type_name(os.path.basename(path)):
-        raise click.UsageError(f"{escape(binary)}: its name is no type of a plugin: letters, digits and . _ -")
+        raise click.UsageError(
+            f"{escape(binary)}: its name is no type of a plugin: letters, digits and . _ -"
+        )
     request = None if request_file is None else options.read_request(request_file).to_value()
     more = options.pairs("--annotation", annotations)
     prepare_process()  # which changes the directory
@@ -60,13 +71,17 @@ def conformance(
     conforms = not any(outcome.verdict == FAILS for outcome in outcomes)
     if as_json:
         values = [_value(outcome) for outcome in outcomes]
-        output.print_json({"conforms": conforms, "binary": path, "type": os.path.basename(path), "checks": values})
+        output.print_json(
+            {"conforms": conforms, "binary": path, "type": os.path.basename(path), "checks": values}
+        )
     else:
         click.echo(report(outcomes))
     raise click.exceptions.Exit(0 if conforms else 1)
 
 
 def _value(outcome: Outcome) -> dict[str, Any]:
-    value = {name: getattr(outcome, name) for name in ("id", "title", "section")} | {"verdict": outcome.verdict}
+    value = {name: getattr(outcome, name) for name in ("id", "title", "section")} | {
+        "verdict": outcome.verdict
+    }
     value |= {"expected": outcome.expected} if outcome.verdict == FAILS else {}
     return value | ({"found": outcome.found} if outcome.found else {})

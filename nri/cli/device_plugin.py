@@ -22,12 +22,38 @@ HEALTH = "/healthz"
 
 
 @click.command()
-@options.path("--kubelet-dir", default=KUBELET_DIR, metavar="DIR", help="The kubelet's directory for device plugins.")
-@click.option("--node", default="", metavar="NAME", help="Also write the NodeResourceTopology of the node NAME.")
-@click.option("--listen", metavar="ADDRESS", help="Serve /healthz, and /metrics for Prometheus, at HOST:PORT.")
-@options.path("--conf-dir", default=DEFAULT_CONF_DIR, metavar="DIR", help="Directory of the host configuration.")
-@options.path("--conf-file", default=DEFAULT_CONF_FILE, help="File that is read if the directory holds no *.conf.")
-@options.path("--record-dir", default=DEFAULT_RECORD_DIR, metavar="DIR", help="Directory of the hosts' record.")
+@options.path(
+    "--kubelet-dir",
+    default=KUBELET_DIR,
+    metavar="DIR",
+    help="The kubelet's directory for device plugins.",
+)
+@click.option(
+    "--node",
+    default="",
+    metavar="NAME",
+    help="Also write the NodeResourceTopology of the node NAME.",
+)
+@click.option(
+    "--listen", metavar="ADDRESS", help="Serve /healthz, and /metrics for Prometheus, at HOST:PORT."
+)
+@options.path(
+    "--conf-dir",
+    default=DEFAULT_CONF_DIR,
+    metavar="DIR",
+    help="Directory of the host configuration.",
+)
+@options.path(
+    "--conf-file",
+    default=DEFAULT_CONF_FILE,
+    help="File that is read if the directory holds no *.conf.",
+)
+@options.path(
+    "--record-dir",
+    default=DEFAULT_RECORD_DIR,
+    metavar="DIR",
+    help="Directory of the hosts' record.",
+)
 @options.plain_errors
 def device_plugin(
     kubelet_dir: str, node: str, listen: str | None, conf_dir: str, conf_file: str, record_dir: str
@@ -69,7 +95,10 @@ def with_health(agent: Agent, metrics: Any) -> Callable[..., Iterable[bytes]]:
             pages: Iterable[bytes] = metrics(environ, start)
             return pages
         problems = agent.problems()
-        start("503 Service Unavailable" if problems else "200 OK", [("Content-Type", "text/plain; charset=utf-8")])
+        start(
+            "503 Service Unavailable" if problems else "200 OK",
+            [("Content-Type", "text/plain; charset=utf-8")],
+        )
         return [f"{escape(line)}\n".encode() for line in problems or ["ok"]]
 
     return answer

@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
     from nri.doctor import Finding
 
-_MARKS = {OK: ("ok", None), NOTE: ("note", "yellow"), FAULT: ("FAULT", "red"), UNSEEN: ("unseen", "cyan")}
+_MARKS = {
+    OK: ("ok", None),
+    NOTE: ("note", "yellow"),
+    FAULT: ("FAULT", "red"),
+    UNSEEN: ("unseen", "cyan"),
+}
 
 
 @click.command()
@@ -37,7 +42,9 @@ def doctor(as_json: bool) -> None:
     examined, log = examine(Node())
     if as_json:
         findings = [finding._asdict() | {"fix": finding.fix or None} for finding in examined]
-        output.print_json({"ok": examined.is_well, "time": int(time.time()), "findings": findings, "log": log})
+        output.print_json(
+            {"ok": examined.is_well, "time": int(time.time()), "findings": findings, "log": log}
+        )
     else:
         for line, color in _page(examined, log):
             click.secho(line, fg=color)
@@ -62,7 +69,9 @@ def _page(findings: list[Finding], log: list[str]) -> Iterator[tuple[str, str | 
         for line in output.wrapped(entry, " " * 9, " " * 11):
             yield line, None
     yield "", None
-    faults, unseen = (sum(finding.level == level for finding in findings) for level in (FAULT, UNSEEN))
+    faults, unseen = (
+        sum(finding.level == level for finding in findings) for level in (FAULT, UNSEEN)
+    )
     if faults:
         yield f"{faults} thing{'s are' if faults > 1 else ' is'} wrong", "red"
     else:

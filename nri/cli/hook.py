@@ -27,10 +27,15 @@ STARTED = time.monotonic()
     help="For a plugin without a failurePolicy of its own.",
 )
 @options.seconds(
-    "--deadline", default=DEFAULT_DEADLINE, help="Time for the whole hook: less than the runtime's timeout for hooks."
+    "--deadline",
+    default=DEFAULT_DEADLINE,
+    help="Time for the whole hook: less than the runtime's timeout for hooks.",
 )
 @options.path(
-    "--log-file", default="", show_default=False, help="Also append the lines of stderr here: crun discards stderr."
+    "--log-file",
+    default="",
+    show_default=False,
+    help="Also append the lines of stderr here: crun discards stderr.",
 )
 @click.option("--record", default="", hidden=True)
 def hook(state: str, host: Site, **values: Any) -> None:

@@ -25,14 +25,26 @@ from nri.types.v1 import Request, State
 
 @click.command()
 @click.argument("state", type=options.type_state)
-@click.option("--request", "request_file", metavar="FILE", help="JSON file with the request; - for stdin.")
-@click.option("--spec", "spec_file", metavar="FILE", help="OCI config.json from which the request is made.")
-@click.option("--id", "container", metavar="ID", help="Id of the container, with --spec.")
-@click.option("--pid", type=click.IntRange(min=0), help="Pid of the container's init process, with --spec.")
 @click.option(
-    "--annotation", "annotations", multiple=True, metavar="KEY=VALUE", help="Add an annotation to the spec."
+    "--request", "request_file", metavar="FILE", help="JSON file with the request; - for stdin."
 )
-@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Add a label of the pod sandbox.")
+@click.option(
+    "--spec", "spec_file", metavar="FILE", help="OCI config.json from which the request is made."
+)
+@click.option("--id", "container", metavar="ID", help="Id of the container, with --spec.")
+@click.option(
+    "--pid", type=click.IntRange(min=0), help="Pid of the container's init process, with --spec."
+)
+@click.option(
+    "--annotation",
+    "annotations",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Add an annotation to the spec.",
+)
+@click.option(
+    "--label", "labels", multiple=True, metavar="KEY=VALUE", help="Add a label of the pod sandbox."
+)
 @click.option("--dry-run", is_flag=True, help="Print the requests, and run no plugin.")
 @click.option("--trace", is_flag=True, help="Print each plugin's request, result and time.")
 @options.timeout
@@ -83,8 +95,12 @@ def invoke(
         spec = request.spec or spec_from_oci({})
         request = request.replace(spec=spec.replace(annotations={**spec.annotations, **more}))
     request = request.replace(labels={**request.labels, **options.pairs("--label", labels)})
-    places = host.replace(bin_dirs=map(os.path.abspath, host.bin_dirs))  # prepare_process() changes directory
-    client = Client(places.load(), _AsABridge(places.bin_dirs, check_owner=places.check_owner), timeout=timeout)
+    places = host.replace(
+        bin_dirs=map(os.path.abspath, host.bin_dirs)
+    )  # prepare_process() changes directory
+    client = Client(
+        places.load(), _AsABridge(places.bin_dirs, check_owner=places.check_owner), timeout=timeout
+    )
     if not as_json:
         _print_left_out(client, request, state)
     spec = request.spec or spec_from_oci({})
@@ -111,9 +127,14 @@ def invoke(
         error, steps = chain_error, chain_error.steps
     results = results_of(steps)
     if as_json:
-        output.print_json([_step_value(s) for s in steps] if trace else [r.to_value() for r in results])
+        output.print_json(
+            [_step_value(s) for s in steps] if trace else [r.to_value() for r in results]
+        )
     elif not trace:
-        rows = [(r.plugin, " ".join([f"{key}={value}" for key, value in r.metadata.items()]) or "-") for r in results]
+        rows = [
+            (r.plugin, " ".join([f"{key}={value}" for key, value in r.metadata.items()]) or "-")
+            for r in results
+        ]
         output.print_table(("PLUGIN", "RESULT"), rows)
     if not as_json:
         _print_changes(changes)
@@ -151,7 +172,10 @@ def _print_changes(changes: Changes) -> None:
 def _print_requests(client: Client, request: Request, state: str, as_json: bool) -> None:
     asked = request.replace(version=client.config.version)
     judged = client.judged(state, asked)
-    requests = [asked.replace(conf=plugin.conf, undecided=undecided).to_value() for plugin, undecided in judged]
+    requests = [
+        asked.replace(conf=plugin.conf, undecided=undecided).to_value()
+        for plugin, undecided in judged
+    ]
     if as_json:
         output.print_json(requests)
     else:
@@ -161,7 +185,9 @@ def _print_requests(client: Client, request: Request, state: str, as_json: bool)
 
 
 def _print_step(step: Step) -> None:
-    binary = step.binary or str(step.error and step.error.reason).partition(":")[0]  # "not found" or "not run"
+    binary = (
+        step.binary or str(step.error and step.error.reason).partition(":")[0]
+    )  # "not found" or "not run"
     click.secho(escape(f"{step.plugin.type}  {binary}  {step.seconds * 1000:.1f} ms"), bold=True)
     value = _step_value(step)
     for name in ("request", "result"):

@@ -16,8 +16,18 @@ from typing import Any
 from wsgiref.simple_server import WSGIServer
 
 import click
-from prometheus_client import CollectorRegistry, generate_latest, start_http_server, write_to_textfile
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client import (
+    CollectorRegistry,
+    generate_latest,
+    start_http_server,
+    write_to_textfile,
+)
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 
 from nri.cli import options
@@ -44,9 +54,19 @@ Samples = Iterable[tuple[tuple[object, ...], Any]]
 
 
 @click.command()
-@click.option("--listen", metavar="ADDRESS", help="Serve at HOST:PORT, path /metrics. Without HOST: loopback only.")
-@options.path("--textfile", metavar="PATH", help="Write to a *.prom file of node_exporter's textfile collector.")
-@options.path("--socket", default=DEFAULT_STATUS_SOCKET, metavar="PATH", help="The bridge's status socket.")
+@click.option(
+    "--listen",
+    metavar="ADDRESS",
+    help="Serve at HOST:PORT, path /metrics. Without HOST: loopback only.",
+)
+@options.path(
+    "--textfile",
+    metavar="PATH",
+    help="Write to a *.prom file of node_exporter's textfile collector.",
+)
+@options.path(
+    "--socket", default=DEFAULT_STATUS_SOCKET, metavar="PATH", help="The bridge's status socket."
+)
 @options.plain_errors
 def metrics(listen: str | None, textfile: str | None, socket: str) -> None:
     """Print this node's bridge as series for Prometheus.
@@ -104,9 +124,14 @@ def _report(line: str) -> None:
 def _address(text: str) -> tuple[str, int]:
     """Return host and port of ``HOST:PORT``, ``[IPv6]:PORT``, or ``:PORT``, which is loopback."""
     host, _, port = text.rpartition(":")
-    if not (port.isdecimal() and port.isascii() and len(port) < 6 and int(port) < 65536) or host == "*":
+    if (
+        not (port.isdecimal() and port.isascii() and len(port) < 6 and int(port) < 65536)
+        or host == "*"
+    ):
         expected = "HOST:PORT, [IPv6]:PORT or :PORT up to 65535"
-        raise click.BadParameter(f"found {text[:MAX_LABEL]!r}, expected {expected}", param_hint="'--listen'")
+        raise click.BadParameter(
+            f"found {text[:MAX_LABEL]!r}, expected {expected}", param_hint="'--listen'"
+        )
     return host.removeprefix("[").removesuffix("]") or LOOPBACK, int(port)
 
 
@@ -140,19 +165,43 @@ class BridgeCollector(Collector):
 
 def families(document: Document) -> Iterator[Metric]:
     """Yield the metrics of a status, in the order of docs/monitoring.md."""
-    bridge, runtime, configuration = document["bridge"], document["runtime"], document["configuration"]
+    bridge, runtime, configuration = (
+        document["bridge"],
+        document["runtime"],
+        document["configuration"],
+    )
     build = [(tuple(bridge[key] for key in ("version", "commit", "date")), 1)]
-    yield _gauge("build_info", "1; its labels are the bridge's version.", build, ("version", "commit", "date"))
-    names = [(tuple(runtime[key] for key in ("name", "version", "nri")), 1)] if runtime["name"] is not None else []
+    yield _gauge(
+        "build_info",
+        "1; its labels are the bridge's version.",
+        build,
+        ("version", "commit", "date"),
+    )
+    names = (
+        [(tuple(runtime[key] for key in ("name", "version", "nri")), 1)]
+        if runtime["name"] is not None
+        else []
+    )
     text = "1; its labels are the runtime's name, its version, and its version of NRI."
     yield _gauge("runtime_info", text, names, ("name", "version", "nri"))
     known_hash = [((configuration["hash"],), 1)] if configuration["hash"] else []
     text = "1; its label is the hash of the content of the configuration in use, as `nri check --hash` prints it."
     yield _gauge("configuration_info", text, known_hash, ("hash",))
-    is_usable, is_refused = document["record"]["fault"] is None, configuration["refused"] is not None
+    is_usable, is_refused = (
+        document["record"]["fault"] is None,
+        configuration["refused"] is not None,
+    )
     for name, value, text in (
-        ("start_time_seconds", bridge["started"], "When the bridge's process started, in seconds since 1970."),
-        ("connected", bridge["state"] == CONNECTED, "1 if a runtime is connected, 0 if the bridge looks for one."),
+        (
+            "start_time_seconds",
+            bridge["started"],
+            "When the bridge's process started, in seconds since 1970.",
+        ),
+        (
+            "connected",
+            bridge["state"] == CONNECTED,
+            "1 if a runtime is connected, 0 if the bridge looks for one.",
+        ),
         (
             "runtime_connected_timestamp_seconds",
             runtime["since"],
@@ -163,34 +212,60 @@ def families(document: Document) -> Iterator[Metric]:
             configuration["valid"],
             "1 if the files of the host configuration are valid, else 0.",
         ),
-        ("configuration_faults", len(configuration["faults"]), "Faults in the files of the host configuration."),
-        ("configuration_last_valid_timestamp_seconds", configuration["since"], "Since when the one in use counts."),
+        (
+            "configuration_faults",
+            len(configuration["faults"]),
+            "Faults in the files of the host configuration.",
+        ),
+        (
+            "configuration_last_valid_timestamp_seconds",
+            configuration["since"],
+            "Since when the one in use counts.",
+        ),
         (
             "configuration_rejected_timestamp_seconds",
             configuration["rejectedSince"],
             "Since when the files are invalid.",
         ),
-        ("configuration_refused", is_refused, "1 if the last one that was to be applied was refused, else 0."),
-        ("record_usable", is_usable, "1 if the record can be written, else 0: then a restart runs create again."),
+        (
+            "configuration_refused",
+            is_refused,
+            "1 if the last one that was to be applied was refused, else 0.",
+        ),
+        (
+            "record_usable",
+            is_usable,
+            "1 if the record can be written, else 0: then a restart runs create again.",
+        ),
     ):
         yield _gauge(name, text, [] if value is None else [((), value)])
     text = "How often a runtime has configured this bridge: one more than the reconnects."
     connections = [] if runtime["connections"] is None else [((), runtime["connections"])]
     yield _counter("runtime_connections_total", text, connections)
-    yield _counter("log_lines_lost_total", "Lines that the log could not take.", [((), document["log"]["lost"])])
+    yield _counter(
+        "log_lines_lost_total",
+        "Lines that the log could not take.",
+        [((), document["log"]["lost"])],
+    )
     yield from _of_plugins(document["plugins"])
     yield from _of_events(document["events"])
     late = document["lateCreates"]
     pending = [((key,), late[key]) for key in ("waiting", "running")]
-    yield _gauge("late_creates_pending", "Late creates that are waiting or running.", pending, ("state",))
+    yield _gauge(
+        "late_creates_pending", "Late creates that are waiting or running.", pending, ("state",)
+    )
     ended = [((key,), late[key]) for key in ("succeeded", "failed", "refused")]
     yield _counter("late_creates_total", "Late creates that have ended.", ended, ("outcome",))
     text = "Pods and containers that run without their plugins, or without one of them, by cause: docs/status.md."
     causes = [((cause,), count) for cause, count in document["without"]["causes"].items()]
     yield _gauge("without_plugins", text, causes, ("cause",))
-    counts: dict[str, Any] = {plugin["type"]: {"reapply": 0, "release": 0} for plugin in document["plugins"]}
+    counts: dict[str, Any] = {
+        plugin["type"]: {"reapply": 0, "release": 0} for plugin in document["plugins"]
+    }
     counts |= {entry["plugin"]: entry for entry in document["outdated"]}
-    outdated = [((plugin, due), counts[plugin][due]) for plugin in counts for due in ("reapply", "release")]
+    outdated = [
+        ((plugin, due), counts[plugin][due]) for plugin in counts for due in ("reapply", "release")
+    ]
     text = "Pods and containers that run under an older configuration of a plugin, by what `nri reapply` would do."
     yield _gauge("outdated", text, outdated, ("plugin", "due"))
 
@@ -203,8 +278,15 @@ def _of_plugins(plugins: list[Document]) -> Iterator[Metric]:
     builds = {(*key, plugin["build"]): 1 for key, of_it in entries.items() for plugin in of_it}
     text = "1 for each plugin; its label is the build that the executable answered, empty if it was not asked."
     yield _gauge("plugin_info", text, builds.items(), (*_PLUGIN, "build"))
-    usable = [(key, all(entry["problem"] is None for entry in of_it)) for key, of_it in entries.items()]
-    yield _gauge("plugin_usable", "1 if the plugin has an executable that can be run, else 0.", usable, _PLUGIN)
+    usable = [
+        (key, all(entry["problem"] is None for entry in of_it)) for key, of_it in entries.items()
+    ]
+    yield _gauge(
+        "plugin_usable",
+        "1 if the plugin has an executable that can be run, else 0.",
+        usable,
+        _PLUGIN,
+    )
     states = [
         ((*key, state), of_it[0]["resident"]["state"] == state)
         for key, of_it in entries.items()
@@ -216,36 +298,66 @@ def _of_plugins(plugins: list[Document]) -> Iterator[Metric]:
     runs = [
         ((*key, state, outcome), of_it[0]["runs"].get(state, {}).get(outcome, 0))
         for key, of_it in entries.items()
-        for state in dict.fromkeys([*of_it[0]["runs"], *[state for entry in of_it for state in entry["states"]]])
+        for state in dict.fromkeys(
+            [*of_it[0]["runs"], *[state for entry in of_it for state in entry["states"]]]
+        )
         for outcome in OUTCOMES
     ]
     text = "Runs of the plugin by state of the request and outcome: ok, error, killed, ignored, refused."
     yield _counter("plugin_runs_total", text, runs, (*_PLUGIN, "state", "outcome"))
     seconds = [(key, [of_it[0]["seconds"]]) for key, of_it in entries.items()]
-    yield _histogram("plugin_duration_seconds", "Seconds that a run of the plugin took.", seconds, _PLUGIN)
-    last = {key: [run for entry in of_it for run in entry["last"].values()] for key, of_it in entries.items()}
-    well = [(key, all(run["outcome"] in WORKS for run in runs)) for key, runs in last.items() if runs]
+    yield _histogram(
+        "plugin_duration_seconds", "Seconds that a run of the plugin took.", seconds, _PLUGIN
+    )
+    last = {
+        key: [run for entry in of_it for run in entry["last"].values()]
+        for key, of_it in entries.items()
+    }
+    well = [
+        (key, all(run["outcome"] in WORKS for run in runs)) for key, runs in last.items() if runs
+    ]
     text = "1 if the plugin's last run for each state was ok or refused, else 0; absent before its first run."
     yield _gauge("plugin_last_run_ok", text, well, _PLUGIN)
-    times = [(key, of_it[0]["lastError"]["time"]) for key, of_it in entries.items() if of_it[0]["lastError"]]
+    times = [
+        (key, of_it[0]["lastError"]["time"])
+        for key, of_it in entries.items()
+        if of_it[0]["lastError"]
+    ]
     text = "When the plugin failed last, in seconds since 1970; absent if it has not."
     yield _gauge("plugin_last_error_timestamp_seconds", text, times, _PLUGIN)
 
 
 def _of_events(events: list[Document]) -> Iterator[Metric]:
     for name, key, text in (
-        ("events_total", "answered", "Events of the runtime that were answered, also with an error."),
+        (
+            "events_total",
+            "answered",
+            "Events of the runtime that were answered, also with an error.",
+        ),
         ("events_failed_total", "errors", "Events that were answered with an error."),
         ("events_late_total", "late", "Events that were not answered before their deadline."),
-        ("events_near_deadline_total", "nearDeadline", "Events that took more than half of their time."),
+        (
+            "events_near_deadline_total",
+            "nearDeadline",
+            "Events that took more than half of their time.",
+        ),
     ):
-        yield _counter(name, text, [((event["event"],), event[key]) for event in events], ("event",))
+        yield _counter(
+            name, text, [((event["event"],), event[key]) for event in events], ("event",)
+        )
     took = [((event["event"],), [event["seconds"]]) for event in events]
     yield _histogram(
-        "event_duration_seconds", "Seconds from the arrival of an event to its answer.", took, ("event",)
+        "event_duration_seconds",
+        "Seconds from the arrival of an event to its answer.",
+        took,
+        ("event",),
     )
     waits = [((), [event["waiting"] for event in events])] if events else []
-    yield _histogram("event_waiting_seconds", "Seconds from the arrival of an event until a handler takes it.", waits)
+    yield _histogram(
+        "event_waiting_seconds",
+        "Seconds from the arrival of an event until a handler takes it.",
+        waits,
+    )
 
 
 def _gauge(name: str, help: str, samples: Samples, labels: tuple[str, ...] = ()) -> Metric:
@@ -269,10 +381,14 @@ def _histogram(name: str, help: str, samples: Samples, labels: tuple[str, ...] =
     """
     family = HistogramMetricFamily(PREFIX + name, help, labels=labels)
     for labelled, parts in samples:
-        counts = itertools.accumulate(map(sum, zip(*[part["counts"] for part in parts], strict=True)))
+        counts = itertools.accumulate(
+            map(sum, zip(*[part["counts"] for part in parts], strict=True))
+        )
         bounds = [*(str(float(bound)) for bound in parts[0]["bounds"]), "+Inf"]
         total = sum(part["sum"] for part in parts)
-        family.add_metric([_label(label) for label in labelled], list(zip(bounds, counts, strict=True)), total)
+        family.add_metric(
+            [_label(label) for label in labelled], list(zip(bounds, counts, strict=True)), total
+        )
     return family
 
 

@@ -10,13 +10,33 @@ from nri.cli import options
 
 @click.command()
 @click.argument("name")
-@click.option("--reads", type=click.Choice(["annotations"]), help="Start from one that reads annotations.")
-@click.option("--writes", type=click.Choice(["cgroup"]), help="Start from one that writes to the cgroup.")
-@click.option("--adjusts", type=click.Choice(["container"]), help="Start from one that changes containers.")
+@click.option(
+    "--reads", type=click.Choice(["annotations"]), help="Start from one that reads annotations."
+)
+@click.option(
+    "--writes", type=click.Choice(["cgroup"]), help="Start from one that writes to the cgroup."
+)
+@click.option(
+    "--adjusts", type=click.Choice(["container"]), help="Start from one that changes containers."
+)
 @click.option("--v2", "is_v2", is_flag=True, help="Start from a plugin for NRI v2.")
-@click.option("--dir", "directory", metavar="DIR", default=".", show_default=True, help="Make the folder in DIR.")
+@click.option(
+    "--dir",
+    "directory",
+    metavar="DIR",
+    default=".",
+    show_default=True,
+    help="Make the folder in DIR.",
+)
 @options.plain_errors
-def new(name: str, reads: str | None, writes: str | None, adjusts: str | None, is_v2: bool, directory: str) -> None:
+def new(
+    name: str,
+    reads: str | None,
+    writes: str | None,
+    adjusts: str | None,
+    is_v2: bool,
+    directory: str,
+) -> None:
     """Make a folder with a new plugin.
 
     It has the plugin NAME, its test, a sample entry, a README of ten lines, pyproject.toml, and a workflow that tests
@@ -30,7 +50,11 @@ def new(name: str, reads: str | None, writes: str | None, adjusts: str | None, i
       nri new pinner --reads annotations --writes cgroup
       cd pinner && python -m pytest && nri simulate --watch pinner.py
     """
-    chosen = [template for template in (reads, writes, adjusts, "v2" if is_v2 else None) if template is not None]
+    chosen = [
+        template
+        for template in (reads, writes, adjusts, "v2" if is_v2 else None)
+        if template is not None
+    ]
     kind = next((kind for kind in KINDS if kind.template == ("-".join(chosen) or "bare")), None)
     if kind is None:
         kinds = ", ".join([kind.option for kind in KINDS if kind.option])

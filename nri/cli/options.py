@@ -27,7 +27,9 @@ type_state = click.Choice([str(state) for state in STATES])
 class Number(click.FloatRange):
     """A number. click itself would accept NaN."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
         """As for any parameter type of click."""
         number: float = super().convert(value, param, ctx)
         if number != number:  # noqa: PLR0124 - true for NaN only
@@ -48,7 +50,9 @@ def _read_conf(context: click.Context, option: click.Parameter, value: str | Non
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             expected = "expected a JSON object, or a file with one"
-            raise click.BadParameter(f"{where} cannot be read: {reason}; {expected}", context, option) from None
+            raise click.BadParameter(
+                f"{where} cannot be read: {reason}; {expected}", context, option
+            ) from None
     if len(text) > MAX_CONF:
         raise click.BadParameter(f"{where} has more than {MAX_CONF} bytes", context, option)
     try:
@@ -61,21 +65,50 @@ conf = functools.partial(click.option, "--conf", callback=_read_conf, metavar="F
 _BIN_DIR_HELP = "Directory of plugins. Repeat for more; the first executable found is run."
 
 # What cannot be read is for the command to report: the default may be root's alone, and the command do without it.
-path = functools.partial(click.option, metavar="FILE", type=click.Path(readable=False), show_default=True)
+path = functools.partial(
+    click.option, metavar="FILE", type=click.Path(readable=False), show_default=True
+)
 seconds = functools.partial(
     click.option, metavar="SECONDS", type=Number(0, MAX_TIMEOUT, min_open=True), show_default=True
 )
 
 timeout = seconds(
-    "--timeout", default=DEFAULT_TIMEOUT, help="Time to answer for a plugin without a timeout of its own."
+    "--timeout",
+    default=DEFAULT_TIMEOUT,
+    help="Time to answer for a plugin without a timeout of its own.",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 _HOST = (
-    path("--conf-dir", default=DEFAULT_CONF_DIR, metavar="DIR", help="Directory of the host configuration (*.conf)."),
-    path("--conf-file", default=DEFAULT_CONF_FILE, help="File that is read if the directory holds no *.conf."),
-    path("--record-dir", default=DEFAULT_RECORD_DIR, metavar="DIR", help="Directory of the hosts' record."),
-    path("--bin-dir", "bin_dirs", multiple=True, default=DEFAULT_BIN_DIRS, metavar="DIR", help=_BIN_DIR_HELP),
-    click.option("--no-check-owner", is_flag=True, help="For development: also use files that others can write to."),
+    path(
+        "--conf-dir",
+        default=DEFAULT_CONF_DIR,
+        metavar="DIR",
+        help="Directory of the host configuration (*.conf).",
+    ),
+    path(
+        "--conf-file",
+        default=DEFAULT_CONF_FILE,
+        help="File that is read if the directory holds no *.conf.",
+    ),
+    path(
+        "--record-dir",
+        default=DEFAULT_RECORD_DIR,
+        metavar="DIR",
+        help="Directory of the hosts' record.",
+    ),
+    path(
+        "--bin-dir",
+        "bin_dirs",
+        multiple=True,
+        default=DEFAULT_BIN_DIRS,
+        metavar="DIR",
+        help=_BIN_DIR_HELP,
+    ),
+    click.option(
+        "--no-check-owner",
+        is_flag=True,
+        help="For development: also use files that others can write to.",
+    ),
 )
 
 
@@ -89,7 +122,9 @@ def host(command: Callable[..., Any]) -> Callable[..., Any]:
     def wrapped(*args: Any, no_check_owner: bool, **kwargs: Any) -> Any:
         if no_check_owner:
             click.echo(f"warning: {trust.UNCHECKED} (--no-check-owner)", err=True)
-        places = {name: kwargs.pop(name) for name in ("conf_dir", "conf_file", "record_dir", "bin_dirs")}
+        places = {
+            name: kwargs.pop(name) for name in ("conf_dir", "conf_file", "record_dir", "bin_dirs")
+        }
         return command(*args, host=Site(check_owner=not no_check_owner, **places), **kwargs)
 
     for option in reversed(_HOST):
@@ -126,7 +161,9 @@ def pairs(option: str, words: tuple[str, ...]) -> dict[str, str]:
     for word in words:
         key, equals, value = word.partition("=")
         if not key or not equals:
-            raise click.BadParameter(f"found {word!r}, expected KEY=VALUE", param_hint=f"'{option}'")
+            raise click.BadParameter(
+                f"found {word!r}, expected KEY=VALUE", param_hint=f"'{option}'"
+            )
         pairs[key] = value
     return pairs
 
@@ -147,6 +184,8 @@ def read_request(name: str) -> Request:
             raise DecodeError(f"has more than {MAX_REQUEST} bytes, expected a request")
         return Request.from_json(document)
     except OSError as error:
-        raise DecodeError(f"{where}: cannot be read: {error.strerror}; expected a request") from error
+        raise DecodeError(
+            f"{where}: cannot be read: {error.strerror}; expected a request"
+        ) from error
     except DecodeError as error:
         raise DecodeError(f"{where}: {error}") from error

@@ -35,7 +35,9 @@ def wrapped(text: str, first: str = "", then: str | None = None) -> list[str]:
     then = " " * len(first) if then is None else then
     if len(text) > MAX_TEXT:
         text = f"{text[:MAX_TEXT]}… ({len(text)} characters)"
-    lines = textwrap.wrap(escape(text), WIDTH, initial_indent=first, subsequent_indent=then, break_on_hyphens=False)
+    lines = textwrap.wrap(
+        escape(text), WIDTH, initial_indent=first, subsequent_indent=then, break_on_hyphens=False
+    )
     return lines or [first.rstrip()]
 
 
@@ -75,7 +77,9 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _row(name: str, cells: Sequence[str], widths: Sequence[int]) -> str:
-    return _GAP.join([name, *[cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]]).rstrip()
+    return _GAP.join(
+        [name, *[cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]]
+    ).rstrip()
 
 
 def number(value: int) -> str:

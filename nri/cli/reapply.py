@@ -22,7 +22,12 @@ EVERY = 0.5
 @click.option("--namespace", default="", metavar="NS", help="Only pods of this namespace.")
 @click.option("--pod", default="", metavar="NS/NAME", help="Only this pod.")
 @click.option("--dry-run", is_flag=True, help="Print who is due, and do nothing.")
-@options.path("--socket", default=client.DEFAULT_STATUS_SOCKET, metavar="PATH", help="The bridge's status socket.")
+@options.path(
+    "--socket",
+    default=client.DEFAULT_STATUS_SOCKET,
+    metavar="PATH",
+    help="The bridge's status socket.",
+)
 @options.plain_errors
 def reapply(plugin: str, namespace: str, pod: str, dry_run: bool, socket: str) -> None:
     """Bring running containers up to the configuration in use.
@@ -36,7 +41,11 @@ def reapply(plugin: str, namespace: str, pod: str, dry_run: bool, socket: str) -
       nri reapply --plugin konfine --namespace shop
     """
     if namespace.count("/") or (pod and [bool(part) for part in pod.split("/")] != [True, True]):
-        wrong = f"--namespace {namespace}: expected a name" if "/" in namespace else f"--pod {pod}: expected NS/NAME"
+        wrong = (
+            f"--namespace {namespace}: expected a name"
+            if "/" in namespace
+            else f"--pod {pod}: expected NS/NAME"
+        )
         raise click.UsageError(wrong)
     asked = {"plugin": plugin, "namespace": namespace, "pod": pod, "dryRun": dry_run}
     try:
@@ -49,8 +58,12 @@ def reapply(plugin: str, namespace: str, pod: str, dry_run: bool, socket: str) -
         else:
             count = len({entry["id"] for entry in due})
             _wait(socket, count)
-            if left := {entry["id"] for entry in _ask(socket, asked | {"dryRun": True}) if entry in due}:
-                raise NRIError(f"{len(left)} of {count} pods and containers have failed: nri status lists them")
+            if left := {
+                entry["id"] for entry in _ask(socket, asked | {"dryRun": True}) if entry in due
+            }:
+                raise NRIError(
+                    f"{len(left)} of {count} pods and containers have failed: nri status lists them"
+                )
             click.echo(f"done for {count} pods and containers")
     except client.UNUSABLE as error:
         raise client.unusable(socket, error) from None
@@ -77,7 +90,9 @@ def _wait(socket: str, count: int) -> None:
         document = client.status(socket)
         late = document["lateCreates"]
         if document["bridge"]["state"] != CONNECTED:
-            raise NRIError("the runtime has disconnected the bridge; try again when it is connected")
+            raise NRIError(
+                "the runtime has disconnected the bridge; try again when it is connected"
+            )
         left = late["waiting"] + late["running"]
         if sys.stdout.isatty():
             click.echo(f"\r{max(0, count - left)} of {count} pods and containers", nl=not left)

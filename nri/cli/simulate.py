@@ -48,27 +48,69 @@ _shown = functools.partial(click.option, show_default=True)
 
 @click.command()
 @click.argument("plugins", nargs=-1, required=True, metavar="PLUGIN...")
-@options.conf(help="Conf of a v0.1 plugin; by default its entry in a *.conf beside the source counts.")
+@options.conf(
+    help="Conf of a v0.1 plugin; by default its entry in a *.conf beside the source counts."
+)
 @_shown("--pods", default=1, type=_NUMBER, help="Number of pods.")
 @_shown("--containers", default=1, type=_NUMBER, help="Number of containers in each pod.")
-@click.option("--annotation", "annotations", multiple=True, metavar="KEY=VALUE", help="Annotation of every pod.")
+@click.option(
+    "--annotation",
+    "annotations",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Annotation of every pod.",
+)
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Label of every pod.")
 @_shown("--namespace", default="default", help="Namespace of every pod.")
-@_shown("--cpus", default=0.5, type=options.Number(0, 10000), help="CPU limit of every container; 0 for none.")
-@_shown("--memory", default=256, type=click.IntRange(0, 1 << 30), metavar="MIB", help="Memory limit; 0 for none.")
-@_shown("--cgroups", default="v2", type=_CGROUPS, help="Plain files for source files, or the node's own cgroups.")
-@_shown("--runtime", default="containerd:2.1", metavar="NAME:VERSION", help="The runtime's name and version.")
-@options.path("--bin-dir", "bin_dirs", multiple=True, default=DEFAULT_BIN_DIRS, metavar="DIR", help="For *.conf.")
+@_shown(
+    "--cpus",
+    default=0.5,
+    type=options.Number(0, 10000),
+    help="CPU limit of every container; 0 for none.",
+)
+@_shown(
+    "--memory",
+    default=256,
+    type=click.IntRange(0, 1 << 30),
+    metavar="MIB",
+    help="Memory limit; 0 for none.",
+)
+@_shown(
+    "--cgroups",
+    default="v2",
+    type=_CGROUPS,
+    help="Plain files for source files, or the node's own cgroups.",
+)
+@_shown(
+    "--runtime",
+    default="containerd:2.1",
+    metavar="NAME:VERSION",
+    help="The runtime's name and version.",
+)
+@options.path(
+    "--bin-dir",
+    "bin_dirs",
+    multiple=True,
+    default=DEFAULT_BIN_DIRS,
+    metavar="DIR",
+    help="For *.conf.",
+)
 @click.option(
     "--config-dir",
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False),
     help="Configuration of v2 plugins: NN-name.conf in DIR, else name.conf.",
 )
-@click.option("--v2", "is_v2", is_flag=True, help="Executables that are not called NN-name are v2 plugins.")
-@options.seconds("--timeout", default=2.0, help="Time that a v2 plugin, or a whole chain, has to answer.")
+@click.option(
+    "--v2", "is_v2", is_flag=True, help="Executables that are not called NN-name are v2 plugins."
+)
+@options.seconds(
+    "--timeout", default=2.0, help="Time that a v2 plugin, or a whole chain, has to answer."
+)
 @click.option("--watch", is_flag=True, help="Again at every save.")
-@click.option("-v", "--verbose", is_flag=True, help="Print each request, and why a plugin did nothing.")
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Print each request, and why a plugin did nothing."
+)
 @options.as_json
 @options.plain_errors
 def simulate(
@@ -112,7 +154,9 @@ def simulate(
     if watch:
         for path in plugins:
             if not os.path.exists(path):
-                raise NRIError(f"{path}: found nothing there; expected a plugin's source file or its folder")
+                raise NRIError(
+                    f"{path}: found nothing there; expected a plugin's source file or its folder"
+                )
         _repeat(plugins)
         return
     options.end_cleanly()
@@ -121,12 +165,16 @@ def simulate(
     name, _, version = runtime.partition(":")
     nri = listed(name, version)
     if nri is None:
-        raise click.BadParameter(f"found {runtime!r}, expected containerd:1.7 or later, or cri-o:1.26 or later")
+        raise click.BadParameter(
+            f"found {runtime!r}, expected containerd:1.7 or later, or cri-o:1.26 or later"
+        )
     about = {
         "annotations": options.pairs("--annotation", annotations),
         "labels": options.pairs("--label", labels),
         "namespace": namespace,
-        "runtime": "cri-o-1.36" if name == "cri-o" else f"containerd-{'1.7' if version.startswith('1.') else '2.1'}",
+        "runtime": "cri-o-1.36"
+        if name == "cri-o"
+        else f"containerd-{'1.7' if version.startswith('1.') else '2.1'}",
     }
     given = simulated.sort(plugins, is_v2=is_v2)
     files = [*given.sources, *[path for _, _, path in given.v2]]
@@ -134,13 +182,20 @@ def simulate(
         reason = "this nri is a compiled executable, which can't load PLUGIN.py: use the nri of its wheel"
         raise NRIError(reason)
     timeline = Timeline(as_json=as_json, verbose=verbose, has_v2=bool(given.v2))
-    with tempfile.TemporaryDirectory(prefix="nri-simulate-") as place, simulated.Cgroups(cgroups, place) as made:
-        shown = [made.pod(f"web-{number}", containers, cpus, memory << 20, **about) for number in range(pods)]
+    with (
+        tempfile.TemporaryDirectory(prefix="nri-simulate-") as place,
+        simulated.Cgroups(cgroups, place) as made,
+    ):
+        shown = [
+            made.pod(f"web-{number}", containers, cpus, memory << 20, **about)
+            for number in range(pods)
+        ]
         embedded = Runtime(
             name,
             version,
             plugins=[
-                (index, kind, simulated.launchable(path, f"{index}-{kind}", place)) for index, kind, path in given.v2
+                (index, kind, simulated.launchable(path, f"{index}-{kind}", place))
+                for index, kind, path in given.v2
             ],
             config_dir=config_dir,
             nri_version=nri,
@@ -156,7 +211,9 @@ def simulate(
             ) as installed,
         ):
 
-            def ended(item: LifecycleEvent, outcome: Outcome | None, error: EventError | None) -> None:
+            def ended(
+                item: LifecycleEvent, outcome: Outcome | None, error: EventError | None
+            ) -> None:
                 if outcome is not None:
                     made.follow(shown, embedded.store, item, outcome)
                 timeline.event(item, outcome, error)
@@ -172,7 +229,11 @@ def _repeat(paths: Sequence[str]) -> None:
     """Run the command in a process of its own, now and after each change of one of these files and of those beside
     it, or in the folder, until interrupted.
     """
-    program = [sys.executable] if getattr(sys, "frozen", False) else [sys.executable, "-m", "nri.cli.entry"]
+    program = (
+        [sys.executable]
+        if getattr(sys, "frozen", False)
+        else [sys.executable, "-m", "nri.cli.entry"]
+    )
     command = [*program, *[word for word in sys.argv[1:] if word != "--watch"]]
     try:
         while True:
@@ -189,9 +250,14 @@ def _times(paths: Sequence[str]) -> dict[str, int]:
     times = {}
     for path in paths:
         folder = path if os.path.isdir(path) else os.path.dirname(os.path.abspath(path))
-        with contextlib.suppress(OSError):  # it was removed, and may come again; or a file was just replaced
+        with contextlib.suppress(
+            OSError
+        ):  # it was removed, and may come again; or a file was just replaced
             files = [os.path.join(folder, name) for name in os.listdir(folder)]
-            for file in [path, *[file for file in files if file.endswith((".py", ".conf", ".json"))]]:
+            for file in [
+                path,
+                *[file for file in files if file.endswith((".py", ".conf", ".json"))],
+            ]:
                 times[file] = os.stat(file).st_mtime_ns
     return times
 
@@ -266,25 +332,49 @@ class Timeline:
             self.failed |= exchange.error is not None
             return  # its plugins have rows of their own
         if exchange.error is not None:
-            reason = exchange.error.message if isinstance(exchange.error, StatusError) else str(exchange.error)
+            reason = (
+                exchange.error.message
+                if isinstance(exchange.error, StatusError)
+                else str(exchange.error)
+            )
             error = ("cut off: " if exchange.cut_off else "error: ") + reason
             self.failed = True
-        pod, container = [getattr(getattr(exchange.request, part, None), "name", "") for part in ("pod", "container")]
+        pod, container = [
+            getattr(getattr(exchange.request, part, None), "name", "")
+            for part in ("pod", "container")
+        ]
         with self._lock:
             lines = self._lines.pop(exchange.plugin, [])
             result = error or _result(exchange.request, exchange.response)
             self._calls += exchange.event in events.BY_RPC  # not a plugin that connects
-            self._add(Row(exchange.event, pod, container, exchange.plugin, result, error, exchange.seconds, lines))
+            self._add(
+                Row(
+                    exchange.event,
+                    pod,
+                    container,
+                    exchange.plugin,
+                    result,
+                    error,
+                    exchange.seconds,
+                    lines,
+                )
+            )
 
     def asked(self, asked: Asked) -> None:
         """Print a run of a v0.1 plugin."""
         step, request = asked.step, json.loads(asked.step.request)
         result = step.result.to_value() if step.result is not None else {}
-        error = "" if step.error is None else step.error.reason.partition("; the end of its stderr: ")[0]
+        error = (
+            ""
+            if step.error is None
+            else step.error.reason.partition("; the end of its stderr: ")[0]
+        )
         words = [f"{key}={value}" for key, value in (result.get("metadata") or {}).items()]
         lines = [f"request: {json.dumps(request)}"] if self._verbose else []
         lines += [
-            f"{key}: {json.dumps(result[key])}" for key in ("cgroupsPath", "adjust", "updates") if result.get(key)
+            f"{key}: {json.dumps(result[key])}"
+            for key in ("cgroupsPath", "adjust", "updates")
+            if result.get(key)
         ]
         lines += [f"wrote {_knob(file, request)}: {text}" for file, text in asked.writes]
         refused = step.error is not None and step.error.refused
@@ -296,9 +386,22 @@ class Timeline:
             plugin = step.plugin.type
             before = self._said.get(plugin)  # also tells whether it has run
             self._said[plugin] = asked.stderr
-            is_repeated = error and before == asked.stderr and len(asked.stderr) > 1 and not self._as_json
+            is_repeated = (
+                error and before == asked.stderr and len(asked.stderr) > 1 and not self._as_json
+            )
             lines += ["(printed the same)"] if is_repeated else asked.stderr
-            self._add(Row(request["state"], *_names(request), plugin, shown, error, step.seconds, lines, refused))
+            self._add(
+                Row(
+                    request["state"],
+                    *_names(request),
+                    plugin,
+                    shown,
+                    error,
+                    step.seconds,
+                    lines,
+                    refused,
+                )
+            )
 
     def skipped(self, plugin: str, reason: str) -> None:
         """Note why a plugin does not run."""
@@ -307,9 +410,14 @@ class Timeline:
             if self._verbose:
                 self._add(Row("(skipped)", plugin=plugin, result=reason))
 
-    def event(self, item: LifecycleEvent, outcome: Outcome | None, error: EventError | None) -> None:
+    def event(
+        self, item: LifecycleEvent, outcome: Outcome | None, error: EventError | None
+    ) -> None:
         """Print the end of an event, if it failed or no plugin was called."""
-        event, container = events.BY_EVENT[item.event].rpc, item.container.name if item.container is not None else ""
+        event, container = (
+            events.BY_EVENT[item.event].rpc,
+            item.container.name if item.container is not None else "",
+        )
         with self._lock:
             if error is not None:
                 result = f"{event} fails: {error.message}"
@@ -328,14 +436,19 @@ class Timeline:
         if self._as_json:
             absent = ("pod", "container", "plugin", "error")
             output.print_json(
-                [row._asdict() | {name: getattr(row, name) or None for name in absent} for row in self._rows]
+                [
+                    row._asdict() | {name: getattr(row, name) or None for name in absent}
+                    for row in self._rows
+                ]
             )
         for line in self._warnings.lines:
             click.echo(f"note: {line}", err=True)
         for entry, states, note in installed:
             notes = [note and f"{entry.type}: {note}", unlisted_states(entry, states)]
             if entry.type not in self._said:
-                notes.append(f"{entry.type} did not run: {self._reasons.get(entry.type, 'none of its states came')}")
+                notes.append(
+                    f"{entry.type} did not run: {self._reasons.get(entry.type, 'none of its states came')}"
+                )
             for line in filter(None, notes):
                 click.echo(f"note: {line}", err=True)
 
@@ -346,13 +459,25 @@ class Timeline:
         pod = f"{row.pod}/{row.container}" if row.container else row.pod
         result = escape(row.result)
         fits = len(result) <= WIDTHS["RESULT"]
-        cells = (row.event, pod or "-", row.plugin or "-", result if fits else "", _time(row.seconds))
+        cells = (
+            row.event,
+            pod or "-",
+            row.plugin or "-",
+            result if fits else "",
+            _time(row.seconds),
+        )
         lines = [_columns(*cells), *([] if fits else output.wrapped(result, INDENT))]
         for line in lines:
             click.secho(line, fg="red" if row.error else None, dim=not row.plugin and not row.error)
         for printed in row.output:
-            is_json = printed.partition(": ")[2][:1] == "{" and not sys.stdout.isatty()  # for jq, and to be copied
-            for line in [OUTPUT_INDENT + escape(printed)] if is_json else output.wrapped(printed, OUTPUT_INDENT):
+            is_json = (
+                printed.partition(": ")[2][:1] == "{" and not sys.stdout.isatty()
+            )  # for jq, and to be copied
+            for line in (
+                [OUTPUT_INDENT + escape(printed)]
+                if is_json
+                else output.wrapped(printed, OUTPUT_INDENT)
+            ):
                 click.secho(line, dim=True)
 
 
@@ -373,7 +498,11 @@ def _names(request: dict[str, Any]) -> tuple[str, str]:
     annotations = (request.get("spec") or {}).get("annotations") or {}
     pod = (request.get("labels") or {}).get("io.kubernetes.pod.name", "")
     container = next((annotations[key] for key in CONTAINER_NAME_KEYS if key in annotations), "")
-    return (pod, "") if request.get("id") == request.get("sandboxID") else (pod, container or request["id"][:12])
+    return (
+        (pod, "")
+        if request.get("id") == request.get("sandboxID")
+        else (pod, container or request["id"][:12])
+    )
 
 
 def _knob(file: str, request: dict[str, Any]) -> str:
@@ -384,7 +513,9 @@ def _knob(file: str, request: dict[str, Any]) -> str:
 
 
 def _columns(*cells: str) -> str:
-    *shown, last = [_cut(escape(cell), width) for cell, width in zip(cells, WIDTHS.values(), strict=True)]
+    *shown, last = [
+        _cut(escape(cell), width) for cell, width in zip(cells, WIDTHS.values(), strict=True)
+    ]
     named = [cell.ljust(width) for cell, width in zip(shown, WIDTHS.values(), strict=False)]
     return "  ".join([*named, last.rjust(WIDTHS["TIME"])]).rstrip()
 
@@ -409,11 +540,16 @@ def _result(request: Message, response: Message | None) -> str:
         words.append(f"wants {', '.join(wanted) or 'everything'}")
     if isinstance(request, api.SynchronizeRequest):
         words.append(f"{len(request.pods)} pods, {len(request.containers)} containers")
-    if isinstance(response, api.CreateContainerResponse) and (names := changed_fields(response.adjust)):
+    if isinstance(response, api.CreateContainerResponse) and (
+        names := changed_fields(response.adjust)
+    ):
         words.append(f"sets {', '.join(names)}")
     if isinstance(response, api.ValidateContainerAdjustmentResponse) and response.reject:
         words.append(f"rejects: {response.reason}")
     updates, evictions = getattr(response, "update", ()), getattr(response, "evict", ())
-    words += [f"updates {update.container_id[:12]}: {', '.join(changed_fields(update))}" for update in updates]
+    words += [
+        f"updates {update.container_id[:12]}: {', '.join(changed_fields(update))}"
+        for update in updates
+    ]
     words += [f"evicts {eviction.container_id[:12]}: {eviction.reason}" for eviction in evictions]
     return "; ".join(words) or "ok"

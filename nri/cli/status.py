@@ -24,16 +24,45 @@ def _pod(context: click.Context, option: click.Parameter, value: str | None) -> 
 
 @click.command()
 @options.as_json
-@click.option("--check", is_flag=True, help="Print one line, and exit with 0 (well), 1 (degraded) or 2 (no bridge).")
-@click.option("--alive", is_flag=True, help="The same for liveness: 1 or 2 if a bridge hangs, 0 also without one.")
-@click.option("--pod", metavar="NAMESPACE/NAME", callback=_pod, help="Print what this pod has had instead.")
-@click.option("--all", "lists_all", is_flag=True, help="List every container without its plugins, and every refusal.")
-@click.option("--cpus", is_flag=True, help="Print who has which CPUs, by konfine's record, instead.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Print one line, and exit with 0 (well), 1 (degraded) or 2 (no bridge).",
+)
+@click.option(
+    "--alive",
+    is_flag=True,
+    help="The same for liveness: 1 or 2 if a bridge hangs, 0 also without one.",
+)
+@click.option(
+    "--pod", metavar="NAMESPACE/NAME", callback=_pod, help="Print what this pod has had instead."
+)
+@click.option(
+    "--all",
+    "lists_all",
+    is_flag=True,
+    help="List every container without its plugins, and every refusal.",
+)
+@click.option(
+    "--cpus", is_flag=True, help="Print who has which CPUs, by konfine's record, instead."
+)
 @options.path("--run", default="/run", metavar="DIR", help="The node's /run, which has the record.")
-@options.path("--socket", default=client.DEFAULT_STATUS_SOCKET, metavar="PATH", help="The bridge's status socket.")
+@options.path(
+    "--socket",
+    default=client.DEFAULT_STATUS_SOCKET,
+    metavar="PATH",
+    help="The bridge's status socket.",
+)
 @options.plain_errors
 def status(
-    as_json: bool, check: bool, alive: bool, pod: str | None, lists_all: bool, cpus: bool, run: str, socket: str
+    as_json: bool,
+    check: bool,
+    alive: bool,
+    pod: str | None,
+    lists_all: bool,
+    cpus: bool,
+    run: str,
+    socket: str,
 ) -> None:
     """Print how the bridge of this node is, and its plugins.
 
@@ -48,7 +77,14 @@ def status(
       nri status --cpus
       nri status --json | jq '.plugins[].last'
     """
-    given = {"--check": check, "--alive": alive, "--all": lists_all, "--pod": pod, "--json": as_json, "--cpus": cpus}
+    given = {
+        "--check": check,
+        "--alive": alive,
+        "--all": lists_all,
+        "--pod": pod,
+        "--json": as_json,
+        "--cpus": cpus,
+    }
     chosen = [name for name, value in given.items() if value]
     if len(chosen) > 1 and chosen != ["--pod", "--json"]:
         raise click.UsageError(f"{chosen[0]} and {chosen[1]} exclude each other")
@@ -64,15 +100,27 @@ def status(
         if as_json:
             output.print_json(document)
         else:
-            lines = pod_page(document) if pod is not None else page(document, judge(document), lists_all=lists_all)
+            lines = (
+                pod_page(document)
+                if pod is not None
+                else page(document, judge(document), lists_all=lists_all)
+            )
             click.echo("\n".join(lines))
     except client.NoBridgeError as error:
-        raise client.NoBridgeError(f"no bridge: {error}; without one, `nri check` looks at the plugins") from None
+        raise client.NoBridgeError(
+            f"no bridge: {error}; without one, `nri check` looks at the plugins"
+        ) from None
     except client.UNUSABLE as error:
         raise client.unusable(socket, error) from None
 
 
-_COLOURS = {"single": "cyan", "pool": "green", "reserved": "red", "isolated": "yellow", "shared": None}
+_COLOURS = {
+    "single": "cyan",
+    "pool": "green",
+    "reserved": "red",
+    "isolated": "yellow",
+    "shared": None,
+}
 
 
 def cpus_page(run: str, sys: str = "/sys") -> list[str]:
@@ -87,9 +135,13 @@ def cpus_page(run: str, sys: str = "/sys") -> list[str]:
     try:
         record.load()
     except OSError as error:
-        raise NRIError(f"{record.directory}: {error.strerror}; expected konfine's record there") from None
+        raise NRIError(
+            f"{record.directory}: {error.strerror}; expected konfine's record there"
+        ) from None
     if record.rebuilt:
-        raise NRIError(f"no CPUs are given out here: {record.directory}/state.json: {record.rebuilt}")
+        raise NRIError(
+            f"no CPUs are given out here: {record.directory}/state.json: {record.rebuilt}"
+        )
     return draw(record, lambda text, kind: click.style(text, fg=_COLOURS[kind]))
 
 
@@ -108,7 +160,13 @@ def page(document: dict[str, Any], verdict: Verdict, *, lists_all: bool = False)
         lines += wrapped(reason, "- ")
     most = len(document["withoutPlugins"]) + len(document["refusals"]) if lists_all else MAX_LISTED
     listed = (_errors(document, most), _without(document, most))
-    for part in (_facts(document), _plugins(document), *listed, _outdated(document), _events(document)):
+    for part in (
+        _facts(document),
+        _plugins(document),
+        *listed,
+        _outdated(document),
+        _events(document),
+    ):
         if part_lines := list(part):
             lines += ["", *part_lines]
     return lines
@@ -122,18 +180,31 @@ def _facts(document: dict[str, Any]) -> Iterator[str]:
     yield from labelled("runtime", *_runtime(document["runtime"], bridge["state"], now))
     yield from labelled("configuration", *_configuration(document["configuration"], now))
     if document["ownPod"] is not None:
-        yield from labelled("own pod", f"{document['ownPod']}: created before its bridge, so without setup")
-    yield from labelled("late creates", ", ".join([f"{count} {state}" for state, count in late.items()]))
-    yield from labelled("log", f"to {document['log']['to'] or 'nowhere'}; {document['log']['lost']} lines lost")
+        yield from labelled(
+            "own pod", f"{document['ownPod']}: created before its bridge, so without setup"
+        )
+    yield from labelled(
+        "late creates", ", ".join([f"{count} {state}" for state, count in late.items()])
+    )
+    yield from labelled(
+        "log", f"to {document['log']['to'] or 'nowhere'}; {document['log']['lost']} lines lost"
+    )
 
 
 def _runtime(runtime: dict[str, Any], state: str, now: float) -> Iterator[str]:
     if runtime["name"] is None:
         yield "none yet: the bridge looks for one"
         return
-    yield f"{runtime['name']} {runtime['version'] or ''}".rstrip() + f", NRI {runtime['nri'] or 'unknown'}"
+    yield (
+        f"{runtime['name']} {runtime['version'] or ''}".rstrip()
+        + f", NRI {runtime['nri'] or 'unknown'}"
+    )
     begun = since(runtime["since"], now)
-    yield f"connected since {begun}" if state == CONNECTED else f"NOT CONNECTED; the last time since {begun}"
+    yield (
+        f"connected since {begun}"
+        if state == CONNECTED
+        else f"NOT CONNECTED; the last time since {begun}"
+    )
     if not runtime["synchronized"]:
         yield "not synchronized: what started before this bridge is not known"
     if runtime["connections"] > 1:
@@ -166,7 +237,10 @@ def _configuration(configuration: dict[str, Any], now: float) -> Iterator[str]:
 def _plugins(document: dict[str, Any]) -> Iterator[str]:
     rows = []
     for plugin in document["plugins"]:
-        totals = {outcome: sum([runs[outcome] for runs in plugin["runs"].values()]) for outcome in OUTCOMES}
+        totals = {
+            outcome: sum([runs[outcome] for runs in plugin["runs"].values()])
+            for outcome in OUTCOMES
+        }
         totals["error"] += totals.pop("killed")
         counts = [number(total) for total in totals.values()]
         (resident,) = _words(plugin["resident"]["state"])
@@ -181,7 +255,11 @@ def _plugins(document: dict[str, Any]) -> Iterator[str]:
 
 
 def _errors(document: dict[str, Any], most: int) -> Iterator[str]:
-    listed = [(plugin["lastError"], plugin["type"], "") for plugin in document["plugins"] if plugin["lastError"]]
+    listed = [
+        (plugin["lastError"], plugin["type"], "")
+        for plugin in document["plugins"]
+        if plugin["lastError"]
+    ]
     refusals = document["refusals"]
     for refusal in refusals[-most:]:
         often = f", {refusal['count']} times" if refusal["count"] != 1 else ""
@@ -189,7 +267,9 @@ def _errors(document: dict[str, Any], most: int) -> Iterator[str]:
     if listed:
         yield "last errors and refusals"
     for error, plugin, how in sorted(listed, key=lambda entry: -entry[0]["time"]):
-        yield from wrapped(f"{date(error['time'])} {plugin}: {error['state']} of {_name(error)}{how}:", "- ")
+        yield from wrapped(
+            f"{date(error['time'])} {plugin}: {error['state']} of {_name(error)}{how}:", "- "
+        )
         yield from wrapped(error["error"] or "no reason is known", "  ")
     yield from _more(len(refusals) - most)
 
@@ -199,7 +279,11 @@ def _without(document: dict[str, Any], most: int) -> Iterator[str]:
     if entries:
         yield f"without their plugins ({number(all_['containers'])})"
         rows = [
-            [entry["plugin"] or "all", *_words(entry["state"], entry["cause"]), number(entry["count"])]
+            [
+                entry["plugin"] or "all",
+                *_words(entry["state"], entry["cause"]),
+                number(entry["count"]),
+            ]
             for entry in all_["by"]
         ]
         yield from table(("PLUGIN", "STATE", "CAUSE", "COUNT"), rows)
@@ -223,14 +307,20 @@ def _outdated(document: dict[str, Any]) -> Iterator[str]:
     if document["outdated"]:
         yield "under an older configuration: nri reapply"
     for entry in document["outdated"]:
-        yield from wrapped(f"{entry['plugin']}: {entry['reapply']} to reapply, {entry['release']} to release", "- ")
+        yield from wrapped(
+            f"{entry['plugin']}: {entry['reapply']} to reapply, {entry['release']} to release", "- "
+        )
 
 
 def _events(document: dict[str, Any]) -> Iterator[str]:
     rows = []
     for event in document["events"]:
         counts = [number(event[key]) for key in ("answered", "errors", "late", "nearDeadline")]
-        times = [quantile(event["seconds"], 0.5), quantile(event["seconds"], 0.99), quantile(event["waiting"], 0.99)]
+        times = [
+            quantile(event["seconds"], 0.5),
+            quantile(event["seconds"], 0.99),
+            quantile(event["waiting"], 0.99),
+        ]
         rows.append([event["event"], *counts, *times])
     header = ("EVENT", "ANSWERED", "ERRORS", "LATE", "NEAR", "MEDIAN", "P99", "WAIT P99")
     yield from table(header, rows) if rows else []
@@ -248,16 +338,24 @@ def pod_page(document: dict[str, Any]) -> list[str]:
     lines = [] if document["containers"] else wrapped(f"{document['name']}: nothing is known of it")
     for container in document["containers"]:
         name = document["name"] + (f"/{container['container']}" if container["container"] else "")
-        lines += wrapped(f"{name}: {container['state']}", "", "  ") + wrapped(f"id {container['id']}", "  ")
+        lines += wrapped(f"{name}: {container['state']}", "", "  ") + wrapped(
+            f"id {container['id']}", "  "
+        )
         for plugin in container["plugins"]:
             failed = ", its create has failed" if plugin["failed"] else ""
-            lines += wrapped(f"{plugin['plugin']}: {', '.join(plugin['states'])}{failed}", "  ", "    ")
-            lines += wrapped(f"result {plugin['result']}", "    ", "      ") if plugin["result"] else []
+            lines += wrapped(
+                f"{plugin['plugin']}: {', '.join(plugin['states'])}{failed}", "  ", "    "
+            )
+            lines += (
+                wrapped(f"result {plugin['result']}", "    ", "      ") if plugin["result"] else []
+            )
         for due in container["due"]:
             lines += wrapped(f"{due['plugin']}: {due['what']} is due", "  ", "    ")
         for lack in container["without"]:
             which = lack["plugin"] or "any plugin"
             lines += wrapped(
-                f"without {which} since {date(lack['since'])}: {lack['state']}: {lack['why']}", "  ", "    "
+                f"without {which} since {date(lack['since'])}: {lack['state']}: {lack['why']}",
+                "  ",
+                "    ",
             )
     return lines

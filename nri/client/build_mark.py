@@ -31,7 +31,9 @@ def encode(build: str, module: str) -> bytes:
     """
     mark = (_BEGIN + f"{build} {module}".encode("ascii")).ljust(SIZE - 1) + b"\n"
     if decode(mark) != (build, module):
-        raise ValueError(f"found {build!r} and {module!r}, expected {_BUILD} digits and the name of a module")
+        raise ValueError(
+            f"found {build!r} and {module!r}, expected {_BUILD} digits and the name of a module"
+        )
     return mark
 
 

@@ -57,7 +57,17 @@ class Step:
     its ``nri.files.identity`` before it ran. ``is_ignored`` says that the chain went on after the error.
     """
 
-    __slots__ = ("binary", "error", "identity", "is_ignored", "plugin", "request", "result", "seconds", "stdout")
+    __slots__ = (
+        "binary",
+        "error",
+        "identity",
+        "is_ignored",
+        "plugin",
+        "request",
+        "result",
+        "seconds",
+        "stdout",
+    )
 
     def __init__(self, plugin: PluginEntry, request: bytes) -> None:
         self.plugin, self.request = plugin, request
@@ -165,7 +175,9 @@ class Client:
                 results += [] if last is None else [last]
                 continue
             shown = request if changes is None else as_shown(request, changes)
-            asked = shown.replace(conf=plugin.conf, results=tuple(results), undecided=undecided, prev_result=last)
+            asked = shown.replace(
+                conf=plugin.conf, results=tuple(results), undecided=undecided, prev_result=last
+            )
             step = Step(plugin, asked.to_json())
             self._run(step, deadline, log, stop)
             if step.result is not None and _asks_for_changes(step.result, changes):
@@ -205,7 +217,11 @@ class Client:
 
     def _of_state(self, state: str, acts: str) -> list[PluginEntry]:
         acts_on = self.invoker.acts_on
-        return [plugin for plugin in self.config.plugins if plugin.wants(state) and acts_on(plugin.type, acts)]
+        return [
+            plugin
+            for plugin in self.config.plugins
+            if plugin.wants(state) and acts_on(plugin.type, acts)
+        ]
 
     def judged(self, state: str, request: Request) -> list[tuple[PluginEntry, str]]:
         """Return the plugins of ``chain``, each with ``undecided`` of its request.
@@ -218,12 +234,20 @@ class Client:
         if all(plugin.when is None for plugin in plugins):
             return [(plugin, "") for plugin in plugins]
         facts = self._facts_of(request)
-        judged = [(plugin, undecided) for plugin, undecided in _undecided(plugins, facts) if undecided is not None]
-        for plugin in plugins if facts.contradictions and state in (State.SETUP, State.CREATE) else ():
+        judged = [
+            (plugin, undecided)
+            for plugin, undecided in _undecided(plugins, facts)
+            if undecided is not None
+        ]
+        for plugin in (
+            plugins if facts.contradictions and state in (State.SETUP, State.CREATE) else ()
+        ):
             if plugin.when is not None and (contradiction := plugin.when.contradiction(facts)):
                 expected = "expected a container whose annotations agree"
                 step = Step(plugin, b"")
-                step.error = PluginError(plugin.type, f"when: found {contradiction}; {expected}", refused=True)
+                step.error = PluginError(
+                    plugin.type, f"when: found {contradiction}; {expected}", refused=True
+                )
                 raise ChainError([step.error], [step])
         return [(plugin, "") for plugin, _ in judged] if state == State.DELETE else judged
 
@@ -237,7 +261,9 @@ class Client:
 
     def skipped(self, state: str, request: Request) -> list[tuple[PluginEntry, str]]:
         """Return the entries whose condition keeps them from running for ``state``, each with the reason."""
-        entries = [entry for entry in self.config.plugins if entry.wants(state) and entry.when is not None]
+        entries = [
+            entry for entry in self.config.plugins if entry.wants(state) and entry.when is not None
+        ]
         if not entries:
             return []
         facts = self._facts_of(request)
@@ -268,7 +294,9 @@ class Client:
         if deadline is not None and deadline < until:
             until = deadline
             seconds, whose = deadline - time.monotonic(), ", which the event's deadline leaves"
-            if seconds <= 0:  # a plugin that is killed right after its start may be in the middle of its work
+            if (
+                seconds <= 0
+            ):  # a plugin that is killed right after its start may be in the middle of its work
                 raise PluginError(plugin, "not started: no time is left")
         if stop is not None and stop.is_set:
             raise PluginError(plugin, f"not started: {STOPPED}", abandoned=True)
@@ -287,9 +315,13 @@ class Client:
         return _result(plugin, step.binary, output, f"{seconds:.3g} s{whose}")
 
 
-def _undecided(plugins: Sequence[PluginEntry], facts: Facts) -> list[tuple[PluginEntry, str | None]]:
+def _undecided(
+    plugins: Sequence[PluginEntry], facts: Facts
+) -> list[tuple[PluginEntry, str | None]]:
     """Return each plugin with ``Condition.undecided`` of its condition; "" without one."""
-    return [(plugin, "" if plugin.when is None else plugin.when.undecided(facts)) for plugin in plugins]
+    return [
+        (plugin, "" if plugin.when is None else plugin.when.undecided(facts)) for plugin in plugins
+    ]
 
 
 def _result(plugin: str, binary: str, output: Output, allowed: str) -> Result:
@@ -299,7 +331,9 @@ def _result(plugin: str, binary: str, output: Output, allowed: str) -> Result:
     :raises PluginError: if the output holds an error or no valid result, or the process failed.
     """
     stderr = f"; the end of its stderr: {output.stderr}" if output.stderr else ""
-    if output.status in unstartable.NOT_RUN and unstartable.has_windows_ends(binary):  # `#!/usr/bin/env sh` with CR
+    if output.status in unstartable.NOT_RUN and unstartable.has_windows_ends(
+        binary
+    ):  # `#!/usr/bin/env sh` with CR
         stderr += f"; {unstartable.WINDOWS}"
     if output.stopped == "deadline":
         raise PluginError(plugin, f"no result after {allowed}{stderr}", killed=True)
@@ -315,13 +349,18 @@ def _result(plugin: str, binary: str, output: Output, allowed: str) -> Result:
             raise DecodeError("it wrote nothing to stdout, expected a result")
         result = Result.from_json(output.stdout)
     except DecodeError as error:
-        wrote = f": {shorten(readable(output.stdout[:4096].strip()), 200)}" if output.stdout.strip() else ""
+        wrote = (
+            f": {shorten(readable(output.stdout[:4096].strip()), 200)}"
+            if output.stdout.strip()
+            else ""
+        )
         raise PluginError(plugin, f"no valid result: {error}{wrote}{also}{stderr}") from error
     if result.error:
         raise PluginError(plugin, result.error + also, refused=result.refused and not ending)
     if result.refused:
         raise PluginError(
-            plugin, f"no valid result: found refused without an error, expected its reason{also}{stderr}"
+            plugin,
+            f"no valid result: found refused without an error, expected its reason{also}{stderr}",
         )
     if ending:
         raise PluginError(plugin, f"{ending}, although it wrote a result without error{stderr}")
@@ -336,7 +375,9 @@ def as_shown(request: Request, changes: Changes) -> Request:
     if request.state == State.RESIZE:
         spec = request.spec or Spec()
         resources = changes.resources(request.id, spec.resources)
-        return request.replace(spec=spec.replace(resources=resources), extensions={"adjust": EXTENSIONS["adjust"]})
+        return request.replace(
+            spec=spec.replace(resources=resources), extensions={"adjust": EXTENSIONS["adjust"]}
+        )
     return request
 
 
@@ -350,7 +391,9 @@ def _take(step: Step, request: Request, result: Result, changes: Changes | None,
     try:
         if changes is None:
             key = "updates" if result.adjust in (None, {}) else "adjust"
-            raise NRIError(f"{key}: found it in answer to {request.state}, which this host cannot apply")
+            raise NRIError(
+                f"{key}: found it in answer to {request.state}, which this host cannot apply"
+            )
         ignored = len(changes.ignored)
         changes.take(step.plugin.type, request, result)
         for line in changes.ignored[ignored:]:

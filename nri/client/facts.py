@@ -44,7 +44,9 @@ def facts_of(request: Request) -> Facts:
         annotations=annotations,
         # A container of containerd's has those of its pod that containerd is configured to hand down.
         has_all_annotations=labels is not None or KIND_KEY not in told,
-        is_sandbox=request.is_sandbox if labels is not None else _is_sandbox(request, told, contradictions),
+        is_sandbox=request.is_sandbox
+        if labels is not None
+        else _is_sandbox(request, told, contradictions),
         contradictions=contradictions,
     )
 
@@ -55,9 +57,13 @@ def _namespace(annotations: Mapping[str, str], contradictions: dict[str, str]) -
     return namespace
 
 
-def _is_sandbox(request: Request, annotations: Mapping[str, str], contradictions: dict[str, str]) -> bool | None:
+def _is_sandbox(
+    request: Request, annotations: Mapping[str, str], contradictions: dict[str, str]
+) -> bool | None:
     """Return whether a container is a sandbox by all that says so; False if nothing does."""
-    ids = {"the sandbox's id": request.sandbox_id} | {key: annotations.get(key, "") for key in SANDBOX_ID_KEYS}
+    ids = {"the sandbox's id": request.sandbox_id} | {
+        key: annotations.get(key, "") for key in SANDBOX_ID_KEYS
+    }
     claims = {source: id_ == request.id for source, id_ in ids.items() if id_}
     if KIND_KEY in annotations:
         claims[KIND_KEY] = annotations[KIND_KEY] == "sandbox"
@@ -70,6 +76,8 @@ def _is_sandbox(request: Request, annotations: Mapping[str, str], contradictions
 def _agreed(fact: str, claims: Mapping[str, Any], contradictions: dict[str, str]) -> Any:
     """Return the value that all claims agree on; None without claims, or if they contradict each other."""
     if len(set(claims.values())) > 1:
-        contradictions[fact] = " and ".join([shorten(f"{source}: {value}", 100) for source, value in claims.items()])
+        contradictions[fact] = " and ".join(
+            [shorten(f"{source}: {value}", 100) for source, value in claims.items()]
+        )
         return None
     return next(iter(claims.values()), None)

@@ -44,7 +44,13 @@ class ForkingInvoker(Invoker):
     """
 
     def run(
-        self, path: str, plugin: str, request: bytes, deadline: float, log: Log, stop: Stop | None = None
+        self,
+        path: str,
+        plugin: str,
+        request: bytes,
+        deadline: float,
+        log: Log,
+        stop: Stop | None = None,
     ) -> Output:
         """Run it in a forked process if it is of this build, else start it."""
         main = own_plugin(path)
@@ -76,7 +82,9 @@ def _fork(main: Callable[[], object], plugin: str, descriptors: Sequence[int]) -
     :raises OSError: when no process can be forked.
     """
     children.reap_late()
-    before = _signal.pthread_sigmask(_signal.SIG_BLOCK, SIGNALS)  # our handlers must not run in the child
+    before = _signal.pthread_sigmask(
+        _signal.SIG_BLOCK, SIGNALS
+    )  # our handlers must not run in the child
 
     def begin() -> int:
         pid = os.fork()

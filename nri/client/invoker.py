@@ -37,7 +37,13 @@ class PluginError(NRIError):
     """
 
     def __init__(
-        self, plugin: str, reason: str, *, killed: bool = False, refused: bool = False, abandoned: bool = False
+        self,
+        plugin: str,
+        reason: str,
+        *,
+        killed: bool = False,
+        refused: bool = False,
+        abandoned: bool = False,
     ) -> None:
         self.killed, self.refused, self.abandoned = killed, refused, abandoned
         self.plugin = escape(plugin)
@@ -52,10 +58,14 @@ class Invoker:
     :param check_owner: refuse an executable that users other than root and the caller can write to.
     """
 
-    def __init__(self, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_owner: bool = True) -> None:
+    def __init__(
+        self, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_owner: bool = True
+    ) -> None:
         self.bin_dirs = tuple(bin_dirs)
         self.check_owner = check_owner
-        self._known: dict[str, tuple[tuple[int, ...], Standing]] = {}  # by path, of the file as it was
+        self._known: dict[
+            str, tuple[tuple[int, ...], Standing]
+        ] = {}  # by path, of the file as it was
 
     def acts_on(self, plugin: str, state: str) -> bool:
         """Return whether the type ``plugin`` is to be run for a state: unless it is known to do nothing."""
@@ -105,7 +115,13 @@ class Invoker:
         return about(path, plugin)
 
     def run(
-        self, path: str, plugin: str, request: bytes, deadline: float, log: Log, stop: Stop | None = None
+        self,
+        path: str,
+        plugin: str,
+        request: bytes,
+        deadline: float,
+        log: Log,
+        stop: Stop | None = None,
     ) -> Output:
         """Run ``path`` as ``plugin invoke`` with ``request`` on its stdin.
 
@@ -136,7 +152,9 @@ class Invoker:
                     gone = f"{directory} does not exist, expected a directory, since it is named as one of plugins"
                     raise PluginError(plugin, f"not run: {gone}") from None
                 try:
-                    unusable.append(f"{path} is a link to {os.readlink(path)}, which does not exist")
+                    unusable.append(
+                        f"{path} is a link to {os.readlink(path)}, which does not exist"
+                    )
                 except OSError:
                     pass  # not a link, or removed a moment ago
                 continue
@@ -155,7 +173,8 @@ class Invoker:
         if unusable:
             raise PluginError(plugin, f"not run: {'; '.join(unusable)}")
         raise PluginError(
-            plugin, f"not found: no such executable in {', '.join(self.bin_dirs) or 'an empty list of directories'}"
+            plugin,
+            f"not found: no such executable in {', '.join(self.bin_dirs) or 'an empty list of directories'}",
         )
 
 
@@ -169,4 +188,6 @@ def _distrust(path: str, status: os.stat_result) -> str:
     try:
         return trust.judge_path(path, status)
     except OSError as error:
-        return f"{path} cannot be checked: {error.strerror}; expected an accessible parent directory"
+        return (
+            f"{path} cannot be checked: {error.strerror}; expected an accessible parent directory"
+        )

@@ -77,7 +77,9 @@ def sandbox_id_in(annotations: Mapping[str, str]) -> str:
 
 def request(state: str, id_: str, spec: Spec, pid: int = 0) -> Request:
     """Return the request about a container, with the sandbox that its annotations name."""
-    return Request(state=State(state), id=id_, pid=pid, spec=spec, sandbox_id=sandbox_id_in(spec.annotations))
+    return Request(
+        state=State(state), id=id_, pid=pid, spec=spec, sandbox_id=sandbox_id_in(spec.annotations)
+    )
 
 
 SHOWN_APART = ("resources", "namespaces", "cgroupsPath")
@@ -103,14 +105,21 @@ def spec_from_oci(config: dict[str, Any], *, adjustable: bool = False) -> Spec:
     for index, item in enumerate(listed or []):
         where = f"linux.namespaces[{index}]"
         namespace = _object(item, where) or {}
-        namespaces[string(namespace.get("type"), f"{where}.type")] = string(namespace.get("path"), f"{where}.path")
+        namespaces[string(namespace.get("type"), f"{where}.type")] = string(
+            namespace.get("path"), f"{where}.path"
+        )
     path = string(linux.get("cgroupsPath"), "linux.cgroupsPath")
-    spec = Spec(resources=resources, namespaces=namespaces, cgroups_path=path, annotations=annotations)
+    spec = Spec(
+        resources=resources, namespaces=namespaces, cgroups_path=path, annotations=annotations
+    )
     if not adjustable:
         return spec
     others = {key: value for key, value in linux.items() if key not in SHOWN_APART}
     return spec.replace(
-        process=config.get("process"), mounts=config.get("mounts"), hooks=config.get("hooks"), linux=others
+        process=config.get("process"),
+        mounts=config.get("mounts"),
+        hooks=config.get("hooks"),
+        linux=others,
     )
 
 
@@ -119,8 +128,14 @@ def oci_from_spec(spec: Spec) -> dict[str, Any]:
 
     :raises DecodeError: if ``spec.linux`` is not an object.
     """
-    namespaces = [{"type": kind} | ({"path": path} if path else {}) for kind, path in spec.namespaces.items()]
-    shown = {"resources": spec.resources, "namespaces": namespaces, "cgroupsPath": spec.cgroups_path}
+    namespaces = [
+        {"type": kind} | ({"path": path} if path else {}) for kind, path in spec.namespaces.items()
+    ]
+    shown = {
+        "resources": spec.resources,
+        "namespaces": namespaces,
+        "cgroupsPath": spec.cgroups_path,
+    }
     parts = {"process": spec.process, "mounts": spec.mounts, "hooks": spec.hooks}
     return {
         "annotations": dict(spec.annotations),
@@ -174,6 +189,8 @@ class OCIState:
 
         :raises DecodeError: the bundle has no configuration.
         """
-        spec = spec_from_oci(read_config(os.path.join(self.bundle, "config.json"), must_be_file=True))
+        spec = spec_from_oci(
+            read_config(os.path.join(self.bundle, "config.json"), must_be_file=True)
+        )
         spec.annotations.update(self.annotations)
         return spec

@@ -78,7 +78,10 @@ class Resident(Asked):
 
     def __init__(self, path: str, plugin: str) -> None:
         self.answers, self._plugin = 0, plugin
-        self.sent, self._stdin = 0, -1  # its end of the request's stdin, which shows whether it was read
+        self.sent, self._stdin = (
+            0,
+            -1,
+        )  # its end of the request's stdin, which shows whether it was read
         self._status: int | None = None
         self.changed = ""
         """The change of its process for which it ended, as it stated it; "" without one."""
@@ -129,7 +132,11 @@ class Resident(Asked):
             lines = []
         if lines and (stated := readable(lines[-1])).startswith(f"{self._plugin} serve: "):
             return shorten(stated.removeprefix(f"{self._plugin} serve: "), 500)
-        fault = "it does not become ready" if time.monotonic() >= until else "it ends while it is loaded"
+        fault = (
+            "it does not become ready"
+            if time.monotonic() >= until
+            else "it ends while it is loaded"
+        )
         return f"{fault}: {shorten(readable(lines[-1]), 500)}" if lines else fault
 
     def is_ready(self, within: float = READY_WITHIN) -> bool:
@@ -154,12 +161,16 @@ class Resident(Asked):
         try:
             with Pipes() as pipes:
                 pause = BEGUN_WITHIN, self._kill_if_unread
-                conversation = Conversation(self, pipes.ours, request, log, stop=stop, meanwhile=pause)
+                conversation = Conversation(
+                    self, pipes.ours, request, log, stop=stop, meanwhile=pause
+                )
                 pipes.ours = []  # the conversation's
                 try:
                     conversation.begin()
                     rights = memoryview(array("i", pipes.theirs)).cast("B")
-                    self._control.sendmsg([INVOKE], [(SOL_SOCKET, SCM_RIGHTS, rights)], MSG_DONTWAIT)
+                    self._control.sendmsg(
+                        [INVOKE], [(SOL_SOCKET, SCM_RIGHTS, rights)], MSG_DONTWAIT
+                    )
                 except OSError:
                     conversation.close()
                     raise
@@ -189,7 +200,9 @@ class Resident(Asked):
             if word == ENDED:
                 if not (argument.isdigit() and len(argument) < 4 and int(argument) < 256):
                     said = shorten(readable(b"ended " + argument), 80)
-                    raise OSError(errno.EPROTO, f"it said {said!r}, expected a status from 0 to 255")
+                    raise OSError(
+                        errno.EPROTO, f"it said {said!r}, expected a status from 0 to 255"
+                    )
                 self._status = int(argument)
                 return True
             if not word:
@@ -283,7 +296,9 @@ class Residents(Invoker):
     The parameters are those of ``nri.client.Invoker``.
     """
 
-    def __init__(self, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_owner: bool = True) -> None:
+    def __init__(
+        self, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_owner: bool = True
+    ) -> None:
         super().__init__(bin_dirs, check_owner=check_owner)
         self._wanted: frozenset[str] = frozenset()
         self._files: dict[str, _File] = {}
@@ -299,8 +314,12 @@ class Residents(Invoker):
         for plugin, is_allowed in plugins:
             allowed[plugin] = allowed.get(plugin, True) and is_allowed
         with self._changed:
-            self._wanted = frozenset([plugin for plugin, is_allowed in allowed.items() if is_allowed])
-            for path in [path for path, file in self._files.items() if file.plugin not in self._wanted]:
+            self._wanted = frozenset(
+                [plugin for plugin, is_allowed in allowed.items() if is_allowed]
+            )
+            for path in [
+                path for path, file in self._files.items() if file.plugin not in self._wanted
+            ]:
                 self._forget(path)
             self._changed.notify_all()
         self._end_leaving()
@@ -314,10 +333,18 @@ class Residents(Invoker):
                 continue  # a request reports it
         self.tidy()
         with self._changed:
-            self._changed.wait_for(lambda: not any(file.is_starting for file in self._files.values()), within)
+            self._changed.wait_for(
+                lambda: not any(file.is_starting for file in self._files.values()), within
+            )
 
     def run(
-        self, path: str, plugin: str, request: bytes, deadline: float, log: Log, stop: Stop | None = None
+        self,
+        path: str,
+        plugin: str,
+        request: bytes,
+        deadline: float,
+        log: Log,
+        stop: Stop | None = None,
     ) -> Output:
         """Ask the resident if there is one that waits, else start a process for the request."""
         file = self._look(path, plugin)
@@ -340,7 +367,9 @@ class Residents(Invoker):
             excluding = {
                 path: file.identity
                 for path, file in self._files.items()
-                if file.plugin == plugin and file.standing.states is not None and state not in file.standing.states
+                if file.plugin == plugin
+                and file.standing.states is not None
+                and state not in file.standing.states
             }
         if not excluding:  # nearly always: then nothing is looked for
             return True
@@ -358,7 +387,9 @@ class Residents(Invoker):
                 if not file.is_busy and file.resident is not None:
                     file.resident.look()
                     self._drop_if_dead(file)
-                is_due = file.resident is None and not file.is_starting and file.standing.state != "off"
+                is_due = (
+                    file.resident is None and not file.is_starting and file.standing.state != "off"
+                )
                 if is_due and time.monotonic() >= file.retry_at:
                     file.is_starting = True
                     due.append((path, file))
@@ -373,7 +404,11 @@ class Residents(Invoker):
         """Return how the plugin at a path is asked."""
         with self._changed:
             file = self._files.get(path)
-            return Standing("off", "its entry or the options say so") if file is None else file.standing
+            return (
+                Standing("off", "its entry or the options say so")
+                if file is None
+                else file.standing
+            )
 
     def close(self) -> None:
         """End all residents."""
@@ -447,7 +482,9 @@ class Residents(Invoker):
         except PluginError as error:
             standing = standing._replace(state="failed", reason=error.reason)
         except OSError as error:
-            standing = standing._replace(state="failed", reason=f"it cannot be started: {error.strerror}")
+            standing = standing._replace(
+                state="failed", reason=f"it cannot be started: {error.strerror}"
+            )
         with self._changed:
             file.is_starting = False
             is_known = self._files.get(path) is file

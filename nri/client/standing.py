@@ -54,7 +54,9 @@ def about(path: str, plugin: str, *, may_be_script: bool = False) -> Standing:
     """
     if not may_be_script and not is_built(path):
         return Standing("off", "it was not built with nri build")
-    output = launch(path, [plugin, "version"], b"", time.monotonic() + ANSWER_WITHIN, log=lambda _line: None)
+    output = launch(
+        path, [plugin, "version"], b"", time.monotonic() + ANSWER_WITHIN, log=lambda _line: None
+    )
     answer = _answer(output.stdout)
     if answer is None:
         said = f": {shorten(output.stderr, 200)}" if output.stderr else ""

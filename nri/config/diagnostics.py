@@ -35,7 +35,9 @@ def diagnose(file: str, document: bytes, limit: int = MAX_FAULTS) -> tuple[Fault
     faults: list[Fault] = []
     if document.startswith(codecs.BOM_UTF8):
         document = document.removeprefix(codecs.BOM_UTF8)
-        message = "found a byte order mark (U+FEFF) at the start of the file, expected UTF-8 without one"
+        message = (
+            "found a byte order mark (U+FEFF) at the start of the file, expected UTF-8 without one"
+        )
         faults.append(Fault(file=file, message=message))
     try:
         text = document.decode()
@@ -49,8 +51,12 @@ def diagnose(file: str, document: bytes, limit: int = MAX_FAULTS) -> tuple[Fault
         return (*faults, _not_json(file, text, error))
     positions = SourcePositions(text, limit)
     for path, (line, column), first in positions.duplicates:
-        message = "the key is given again, expected it once; it was given first at line {} column {}".format(*first)
-        faults.append(Fault(file=file, line=line, column=column, path=path_text(path), message=message))
+        message = "the key is given again, expected it once; it was given first at line {} column {}".format(
+            *first
+        )
+        faults.append(
+            Fault(file=file, line=line, column=column, path=path_text(path), message=message)
+        )
     findings = itertools.islice(faults_of(HOST_CONFIG, value), limit)
     faults += [positions.fault(file, path, message, at_key) for path, message, at_key in findings]
     return tuple(sorted(faults, key=lambda fault: (fault.line, fault.column))[:limit])
@@ -61,7 +67,9 @@ def _not_json(file: str, text: str, error: DecodeError) -> Fault:
         minimal = '{"version": "0.1", "plugins": [{"type": "NAME"}]}'
         return Fault(file=file, message=f"found an empty file, expected at least {minimal}")
     line, column = (error.line, error.column) if error.line else _refused(text)
-    return Fault(file=file, line=line, column=column, message=error.reason + _hint(text, line, column))
+    return Fault(
+        file=file, line=line, column=column, message=error.reason + _hint(text, line, column)
+    )
 
 
 def _hint(text: str, line: int, column: int) -> str:
@@ -72,7 +80,9 @@ def _hint(text: str, line: int, column: int) -> str:
         return f'; JSON has no comments, notes go under a key that begins with "{NOTE_PREFIX}"'
     if after.startswith("'"):
         return '; JSON has strings in "double quotes" only'
-    if after.startswith(("}", "]")) and "\n".join([*lines[: line - 1], before]).rstrip().endswith(","):
+    if after.startswith(("}", "]")) and "\n".join([*lines[: line - 1], before]).rstrip().endswith(
+        ","
+    ):
         return "; JSON has no comma after the last item"
     return ""
 
@@ -123,7 +133,9 @@ class SourcePositions:
     def fault(self, file: str, path: Path, message: str, at_key: bool = False) -> Fault:
         """Return a fault of the value at *path*, or of its key."""
         line, column = self.key(path) if at_key else self.value(path)
-        return Fault(file=file, line=line, column=column, path=path_text(path) or DOCUMENT, message=message)
+        return Fault(
+            file=file, line=line, column=column, path=path_text(path) or DOCUMENT, message=message
+        )
 
     def _find(self, path: Path) -> _Node:
         node = self._around

@@ -39,7 +39,9 @@ def is_type_name(name: object) -> bool:
     return name.isascii() and name.replace(".", "0").replace("_", "0").replace("-", "0").isalnum()
 
 
-SECONDS = number(0, MAX_TIMEOUT, above=True, expected=f"a number of seconds above 0, at most {MAX_TIMEOUT}")
+SECONDS = number(
+    0, MAX_TIMEOUT, above=True, expected=f"a number of seconds above 0, at most {MAX_TIMEOUT}"
+)
 """The rule for the time that a plugin or a chain has."""
 
 PLUGIN = Table(
@@ -121,7 +123,17 @@ class PluginEntry:
 
     __slots__ = (
         *("_document", "_key"),
-        *("conf", "failure_policy", "resident", "source", "source_index", "states", "timeout", "type", "when"),
+        *(
+            "conf",
+            "failure_policy",
+            "resident",
+            "source",
+            "source_index",
+            "states",
+            "timeout",
+            "type",
+            "when",
+        ),
     )
 
     def __init__(
@@ -150,7 +162,9 @@ class PluginEntry:
         self._document = ""
 
     @classmethod
-    def of_accepted(cls, value: dict[str, Any], source: str = "", source_index: int = 0) -> PluginEntry:
+    def of_accepted(
+        cls, value: dict[str, Any], source: str = "", source_index: int = 0
+    ) -> PluginEntry:
         """Return the entry of an object that ``PLUGIN`` accepts."""
         return cls(
             type=value["type"],

@@ -26,7 +26,9 @@ class Fault:
 
     __slots__ = ("column", "file", "line", "message", "path")
 
-    def __init__(self, *, file: str, message: str, path: str = DOCUMENT, line: int = 1, column: int = 1) -> None:
+    def __init__(
+        self, *, file: str, message: str, path: str = DOCUMENT, line: int = 1, column: int = 1
+    ) -> None:
         self.file = file
         self.message = message
         self.path = path
@@ -59,7 +61,10 @@ class ConfigError(NRIError):
     def __init__(self, faults: Iterable[Fault]) -> None:
         listed = tuple(faults)
         if len(listed) > MAX_FAULTS:
-            more = Fault(file=listed[MAX_FAULTS].file, message=f"there are more faults; {MAX_FAULTS} are listed")
+            more = Fault(
+                file=listed[MAX_FAULTS].file,
+                message=f"there are more faults; {MAX_FAULTS} are listed",
+            )
             listed = (*listed[:MAX_FAULTS], more)
         self.faults: tuple[Fault, ...] = listed
         """The faults of all files, in the order in which the files are read, each from its top."""

@@ -37,7 +37,10 @@ ATTEMPTS, PAUSE = 4, 0.001
 
 
 def load(
-    conf_dir: str = DEFAULT_CONF_DIR, conf_file: str = DEFAULT_CONF_FILE, *, check_owner: bool = True
+    conf_dir: str = DEFAULT_CONF_DIR,
+    conf_file: str = DEFAULT_CONF_FILE,
+    *,
+    check_owner: bool = True,
 ) -> ConfigList:
     """Return the host configuration of the files as they are now; it has no plugins if there are no files.
 
@@ -77,7 +80,9 @@ class Read:
             if value is None:
                 from nri.config.diagnostics import diagnose
 
-                faults += diagnose(path, document, MAX_FAULTS + 1) if len(faults) <= MAX_FAULTS else ()
+                faults += (
+                    diagnose(path, document, MAX_FAULTS + 1) if len(faults) <= MAX_FAULTS else ()
+                )
                 continue
             for index, entry in enumerate(value["plugins"]):
                 plugins.append(PluginEntry.of_accepted(entry, path, index))
@@ -98,7 +103,9 @@ def parse(document: bytes) -> dict[str, Any] | None:
     return value  # type: ignore[return-value] # it is an object
 
 
-def read_settled(conf_dir: str, conf_file: str, *, check_owner: bool, last: Read | None = None) -> Read:
+def read_settled(
+    conf_dir: str, conf_file: str, *, check_owner: bool, last: Read | None = None
+) -> Read:
     """Return the files, which are one set: those that differ from the last ones are read until they stay the same."""
     read = read_set(conf_dir, conf_file, check_owner=check_owner)
     for _ in range(ATTEMPTS - 1):
@@ -130,7 +137,9 @@ def read_set(conf_dir: str, conf_file: str, *, check_owner: bool = True) -> Read
             result.faults += error.faults
         except FileNotFoundError:
             continue  # there is no configuration, or the file was removed after the directory was listed
-        if check_owner and (not paths or os.path.islink(path)):  # other files of conf_dir are in no other directory
+        if check_owner and (
+            not paths or os.path.islink(path)
+        ):  # other files of conf_dir are in no other directory
             try:
                 directories += trust.directories(path, plain)
             except OSError as error:
@@ -184,7 +193,9 @@ def list_files(conf_dir: str) -> list[str]:
 
     :raises OSError: when the directory cannot be listed.
     """
-    names = [name for name in os.listdir(conf_dir) if name.endswith(SUFFIX) and not name.startswith(".")]
+    names = [
+        name for name in os.listdir(conf_dir) if name.endswith(SUFFIX) and not name.startswith(".")
+    ]
     return [os.path.join(conf_dir, name) for name in sorted(names, key=os.fsencode)]
 
 
@@ -194,16 +205,33 @@ def unread(conf_dir: str, *, is_standard: bool) -> list[tuple[str, str]]:
     :param is_standard: whether *conf_dir* is that of a node, so that what stands beside it was meant for it.
     """
     above = os.path.dirname(conf_dir.rstrip("/"))
-    others = [name for name in _names(conf_dir) if not name.endswith(SUFFIX) and not name.startswith(".")]
+    others = [
+        name for name in _names(conf_dir) if not name.endswith(SUFFIX) and not name.startswith(".")
+    ]
     paths = [os.path.join(conf_dir, name) for name in others]
     reason = f"is not read: its name does not end in {SUFFIX}"
-    notes = [(f"{path} {reason}", f"give it a name that ends in {SUFFIX}") for path in paths if _has_plugins(path)]
-    for folder in [above, *[os.path.join(above, name) for name in _names(above)]] if is_standard else []:
-        if folder == conf_dir or os.path.basename(folder) == "kubernetes":  # which has the earlier configurations
+    notes = [
+        (f"{path} {reason}", f"give it a name that ends in {SUFFIX}")
+        for path in paths
+        if _has_plugins(path)
+    ]
+    for folder in (
+        [above, *[os.path.join(above, name) for name in _names(above)]] if is_standard else []
+    ):
+        if (
+            folder == conf_dir or os.path.basename(folder) == "kubernetes"
+        ):  # which has the earlier configurations
             continue
         paths = [os.path.join(folder, name) for name in _names(folder)]
-        paths = [path for path in paths if path != os.path.join(above, "conf.json") and _has_plugins(path)]
-        notes += [(f"{path} is not read: it is not in {conf_dir}", f"move it to {conf_dir}") for path in paths]
+        paths = [
+            path
+            for path in paths
+            if path != os.path.join(above, "conf.json") and _has_plugins(path)
+        ]
+        notes += [
+            (f"{path} is not read: it is not in {conf_dir}", f"move it to {conf_dir}")
+            for path in paths
+        ]
     return notes
 
 
@@ -230,10 +258,14 @@ def _files(conf_dir: str) -> list[str]:
         if refusal is not error:
             raise refusal from None
         if conf_dir != DEFAULT_CONF_DIR:  # it was named, so it is no answer that it is not there
-            raise _fault(conf_dir, "does not exist; expected a directory, since it is not the default one") from None
+            raise _fault(
+                conf_dir, "does not exist; expected a directory, since it is not the default one"
+            ) from None
         return []
     except OSError as error:
-        raise _refusal(conf_dir, error, f"a directory of *{SUFFIX} files that can be read") from None
+        raise _refusal(
+            conf_dir, error, f"a directory of *{SUFFIX} files that can be read"
+        ) from None
 
 
 def _leading_to(conf_dir: str, faults: list[Fault], plain: set[str]) -> list[str]:
@@ -276,7 +308,9 @@ def _refusal(path: str, error: OSError, expected: str) -> Exception:
             target = os.readlink(path)
         except OSError:
             return error
-        return _fault(path, f"found a symlink to {target!r}, which does not exist, expected {expected}")
+        return _fault(
+            path, f"found a symlink to {target!r}, which does not exist, expected {expected}"
+        )
     if isinstance(error, files.UnfitFileError):
         return _fault(path, str(error.strerror))
     reason = reason_of(error).lower()

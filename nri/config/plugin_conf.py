@@ -37,12 +37,16 @@ def check_conf(plugin: PluginEntry, schema: Any) -> tuple[Fault, ...]:
     return faults_in_conf(plugin, _findings(schema, plugin.conf))
 
 
-def faults_in_conf(plugin: PluginEntry, found: Iterable[tuple[Sequence[str | int], str, bool]]) -> tuple[Fault, ...]:
+def faults_in_conf(
+    plugin: PluginEntry, found: Iterable[tuple[Sequence[str | int], str, bool]]
+) -> tuple[Fault, ...]:
     """Return faults that the plugin itself finds in an entry's conf, with their positions in the file of the entry.
 
     :param found: the path in the conf, the message, and whether the key is wrong, of each.
     """
-    findings: list[Finding] = [(("conf", *path), message, at_key) for path, message, at_key in found]
+    findings: list[Finding] = [
+        (("conf", *path), message, at_key) for path, message, at_key in found
+    ]
     return tuple(sorted(_faults(plugin, findings), key=lambda fault: (fault.line, fault.column)))
 
 
@@ -61,9 +65,12 @@ def open_to_every_pod(schema: Any, conf: Any) -> tuple[str, ...]:
     :param schema: the plugin's; it may be any value, and declares no key if it has another form.
     """
     allow = _object(_object(conf).get("allow"))
-    declared = _object(_object(_object(_object(schema).get("properties")).get("allow")).get("properties"))
+    declared = _object(
+        _object(_object(_object(schema).get("properties")).get("allow")).get("properties")
+    )
     values = {
-        key: _object(declared[key]).get("default") if allow.get(key) is None else allow[key] for key in declared
+        key: _object(declared[key]).get("default") if allow.get(key) is None else allow[key]
+        for key in declared
     }
     return tuple([key for key, value in values.items() if value in (None, True)])
 
@@ -112,7 +119,9 @@ def _findings(schema: Any, conf: Any) -> list[Finding]:
         reason = f"it is no JSON Schema: {where}: {_explained([error])[0][1]}"
     except Unresolvable as error:
         reference = repr(error.ref or "something")
-        reason = f"it refers to {reference}, which is not in it; references elsewhere are not followed"
+        reason = (
+            f"it refers to {reference}, which is not in it; references elsewhere are not followed"
+        )
     except RecursionError:
         reason = "schema or conf are nested too deep, or the schema refers to itself without end"
     except Exception as error:  # a foreign schema can make a validator raise anything
@@ -135,7 +144,9 @@ def _of_error(error: Any) -> Iterator[Finding]:
     if error.validator == "additionalProperties" and wanted is False:
         keys = list(schema.get("properties", {}))
         for key in error.instance:
-            if key not in keys and not any(re.search(regex, key) for regex in schema.get("patternProperties", {})):
+            if key not in keys and not any(
+                re.search(regex, key) for regex in schema.get("patternProperties", {})
+            ):
                 near = nearest(key, keys)
                 others = f", expected one of {', '.join(keys)}" if keys else ""
                 none = ", expected none" if not keys and not schema.get("patternProperties") else ""
@@ -145,8 +156,14 @@ def _of_error(error: Any) -> Iterator[Finding]:
         missing = [key for key in wanted if key not in error.instance]
         yield path, f"missing {', '.join(map(str, missing))}", False
     elif error.validator in ("type", "enum", "pattern") or (types := _only_types(error.context)):
-        words = {"enum": f"one of {_json(wanted)}", "pattern": title[2:-1] or f"a match of {_json(wanted)}"}
-        expected = words.get(error.validator) or _types(wanted if error.validator == "type" else types) + title
+        words = {
+            "enum": f"one of {_json(wanted)}",
+            "pattern": title[2:-1] or f"a match of {_json(wanted)}",
+        }
+        expected = (
+            words.get(error.validator)
+            or _types(wanted if error.validator == "type" else types) + title
+        )
         yield path, f"found {gojson.describe(error.instance)}, expected {expected}", False
     elif error.context and (best := best_match([error])) is not None and best is not error:
         while best.parent is not error:  # that of the alternative which was meant
@@ -168,8 +185,13 @@ def _only_types(errors: list[Any]) -> list[Any]:
 
 def _types(wanted: Any) -> str:
     if isinstance(wanted, list):
-        return " or ".join(dict.fromkeys([_types(kind) for kind in wanted if kind != "null"])) or "null"
-    return {"boolean": "true or false", "null": "null"}.get(wanted, f"a{'n' * (wanted[0] in 'aio')} {wanted}")
+        return (
+            " or ".join(dict.fromkeys([_types(kind) for kind in wanted if kind != "null"]))
+            or "null"
+        )
+    return {"boolean": "true or false", "null": "null"}.get(
+        wanted, f"a{'n' * (wanted[0] in 'aio')} {wanted}"
+    )
 
 
 def _json(value: Any) -> str:
@@ -190,5 +212,12 @@ def _faults(plugin: PluginEntry, findings: list[tuple[Path, str, bool]]) -> list
         gojson.loads(text)
     except (OSError, ConfigError, ValueError):
         text = ""
-    positions, file, entry = SourcePositions(text), plugin.source or "(no file)", ("plugins", plugin.source_index)
-    return [positions.fault(file, (*entry, *path), message, at_key) for path, message, at_key in findings]
+    positions, file, entry = (
+        SourcePositions(text),
+        plugin.source or "(no file)",
+        ("plugins", plugin.source_index),
+    )
+    return [
+        positions.fault(file, (*entry, *path), message, at_key)
+        for path, message, at_key in findings
+    ]

@@ -44,8 +44,12 @@ def read(conf_dir: str) -> Refused | None:
     path = path_of(conf_dir)
     try:
         value: Any = gojson.loads(files.read_regular(path, MAX_FILE)[0])
-        faults = tuple(bounded(escape(str(fault)), MAX_FAULT) for fault in value["faults"][:MAX_FAULTS])
-        return Refused(float(value["since"]), bounded(escape(str(value["source"])), MAX_FAULT), faults)
+        faults = tuple(
+            bounded(escape(str(fault)), MAX_FAULT) for fault in value["faults"][:MAX_FAULTS]
+        )
+        return Refused(
+            float(value["since"]), bounded(escape(str(value["source"])), MAX_FAULT), faults
+        )
     except FileNotFoundError:
         return None
     except OSError as error:

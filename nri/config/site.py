@@ -26,7 +26,15 @@ class Site:
     :ivar timeout: seconds, for entries without one.
     """
 
-    __slots__ = ("bin_dirs", "check_owner", "conf_dir", "conf_file", "failure_policy", "record_dir", "timeout")
+    __slots__ = (
+        "bin_dirs",
+        "check_owner",
+        "conf_dir",
+        "conf_file",
+        "failure_policy",
+        "record_dir",
+        "timeout",
+    )
 
     def __init__(
         self,

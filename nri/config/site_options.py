@@ -13,7 +13,9 @@ class SiteOptions(Conf):
     """The options of a site, with the default of each that is not given."""
 
     conf_dir: str = fields.path("directory of the host configuration", default=DEFAULT_CONF_DIR)
-    conf_file: str = fields.path("file that is read if that directory has no .conf file", default=DEFAULT_CONF_FILE)
+    conf_file: str = fields.path(
+        "file that is read if that directory has no .conf file", default=DEFAULT_CONF_FILE
+    )
     bin_dirs: tuple[str, ...] = fields.array(
         fields.PATH,
         "directories of plugins; the first that has the plugin is used",
@@ -31,7 +33,9 @@ class SiteOptions(Conf):
         default="fail",
         description="for entries without one",
     )
-    timeout: float = fields.value(SECONDS, "seconds, for entries without a timeout", default=DEFAULT_TIMEOUT)
+    timeout: float = fields.value(
+        SECONDS, "seconds, for entries without a timeout", default=DEFAULT_TIMEOUT
+    )
 
     @property
     def site(self) -> Site:

@@ -46,14 +46,29 @@ RUN, SKIP = "run", "skip"
 
 def is_namespace(name: object) -> bool:
     """Return whether *name* can be the name of a namespace, or a pattern of such names."""
-    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAMESPACE or name[0] == "-" or name[-1] == "-":
+    if (
+        not isinstance(name, str)
+        or not 0 < len(name) <= MAX_NAMESPACE
+        or name[0] == "-"
+        or name[-1] == "-"
+    ):
         return False
-    return name.isascii() and name == name.lower() and name.replace("*", "0").replace("-", "0").isalnum()
+    return (
+        name.isascii()
+        and name == name.lower()
+        and name.replace("*", "0").replace("-", "0").isalnum()
+    )
 
 
 def is_key(name: object) -> bool:
     """Return whether *name* can be the key of a label or annotation."""
-    return isinstance(name, str) and name.isascii() and name.isprintable() and " " not in name and name != ""
+    return (
+        isinstance(name, str)
+        and name.isascii()
+        and name.isprintable()
+        and " " not in name
+        and name != ""
+    )
 
 
 def is_pattern(value: object) -> bool:
@@ -73,10 +88,18 @@ _NAMESPACE = text(
     expected="a name of letters a-z, digits and '-', or a pattern of such names with '*' for any characters",
 )
 _KEY = text(
-    0, MAX_KEY, matches=is_key, pattern=r"^[!-~]+(?!\n)$", expected="a key of ASCII characters without white space"
+    0,
+    MAX_KEY,
+    matches=is_key,
+    pattern=r"^[!-~]+(?!\n)$",
+    expected="a key of ASCII characters without white space",
 )
 _PATTERN = text(
-    0, MAX_VALUE, matches=is_pattern, pattern=r"\*", expected="a pattern with '*' for any characters, as in 'web-*'"
+    0,
+    MAX_VALUE,
+    matches=is_pattern,
+    pattern=r"\*",
+    expected="a pattern with '*' for any characters, as in 'web-*'",
 )
 
 RULE = Table(
@@ -246,7 +269,9 @@ class _Sandbox:
     def judge(self, facts: Facts) -> tuple[bool | None, str]:
         if facts.is_sandbox is None:
             return None, "not known if it is a sandbox"
-        kind, expected = ("a sandbox", "a container") if facts.is_sandbox else ("a container", "a sandbox")
+        kind, expected = (
+            ("a sandbox", "a container") if facts.is_sandbox else ("a container", "a sandbox")
+        )
         return facts.is_sandbox == self._wanted, f"{kind}, expected {expected}"
 
 
@@ -278,7 +303,10 @@ class _Value:
             return holds, f"{where}: found {_quoted(value)}, expected {expected or 'it'}"
         if values is None or not (is_label or facts.has_all_annotations):
             return None, f"{where} not known"
-        return not self._may_be_there and not self._allowed, f"{where}: missing, expected {expected or 'it'}"
+        return (
+            not self._may_be_there and not self._allowed,
+            f"{where}: missing, expected {expected or 'it'}",
+        )
 
 
 class Condition:

@@ -53,9 +53,16 @@ def notes_on_condition(plugin: PluginEntry, containerds_file: str) -> list[str]:
         notes.append(f": depends on {' and '.join(asked)} alone, {means}")
     if unknown := [fact for key, fact in _UNKNOWN_TO_HOOKS.items() if key in when]:
         names = " and ".join(unknown)
-        means = "keeps it away" if when.get("unknown") == SKIP else "keeps no plugin away that restricts"
+        means = (
+            "keeps it away"
+            if when.get("unknown") == SKIP
+            else "keeps no plugin away that restricts"
+        )
         notes.append(f": nri hook and nri-runc do not know {names}; what is not known {means}")
-    return [f"{plugin.source or '(no file)'}: plugins[{plugin.source_index}].when{note}" for note in notes]
+    return [
+        f"{plugin.source or '(no file)'}: plugins[{plugin.source_index}].when{note}"
+        for note in notes
+    ]
 
 
 class Checked:
@@ -73,7 +80,9 @@ class Checked:
                 "long, which the author of a pod may bring about"
             )
         if plugin.wants(State.SETUP) and (files := engines.hook_files(Node(), engines.HOOKS)):
-            self.notes.append(f"{plugin.type} wants setup, which `nri hook` never sends: {files[0]} runs it here")
+            self.notes.append(
+                f"{plugin.type} wants setup, which `nri hook` never sends: {files[0]} runs it here"
+            )
         self.faults: tuple[Fault, ...] = ()
         try:
             self.place = self.binary = invoker.find(plugin.type)  # the place is for the table
@@ -91,10 +100,18 @@ class Checked:
             shown = gojson.describe(about["type"])
             self._fault(f"{self.binary} version: type: found {shown}, expected {plugin.type!r}")
         states = about.get("states")
-        if isinstance(states, list) and states and not any(plugin.wants(str(state)) for state in states):
+        if (
+            isinstance(states, list)
+            and states
+            and not any(plugin.wants(str(state)) for state in states)
+        ):
             named = ", ".join([gojson.shorten(str(state)) for state in states])
-            self._fault(f'it acts on {named} alone, expected one of these states in its entry\'s "states"')
-        elif note := unlisted_states(plugin, states, create_suffices=about.get("createSuffices") is True):
+            self._fault(
+                f'it acts on {named} alone, expected one of these states in its entry\'s "states"'
+            )
+        elif note := unlisted_states(
+            plugin, states, create_suffices=about.get("createSuffices") is True
+        ):
             self.notes.append(note)
         schema, _ = self._ask(self.binary, "schema", [])
         self._check_conf(self.binary, schema, is_quiet=isinstance(states, list) and bool(states))
@@ -137,16 +154,26 @@ class Checked:
         stderr: list[str] = []
         result, ran = self._ask(binary, "invoke", stderr)
         if isinstance(result, dict):
-            error = f"; it answers an unknown state with the error {result['error']!r}" if result.get("error") else ""
+            error = (
+                f"; it answers an unknown state with the error {result['error']!r}"
+                if result.get("error")
+                else ""
+            )
             self.notes.append(
                 f"{binary} does not answer 'version': its conf is not checked{gojson.shorten(error, 300)}"
             )
         elif ran is not None:
             lines = [line for line in stderr if line.strip()]
-            wrote = f"; it wrote {gojson.shorten(repr(ran.stdout.decode(errors='replace')))}" if ran.stdout else ""
+            wrote = (
+                f"; it wrote {gojson.shorten(repr(ran.stdout.decode(errors='replace')))}"
+                if ran.stdout
+                else ""
+            )
             problem = f"{binary} does not answer a request ({ran.ending or 'exit status 0'}{wrote})"
             if ran.stderr:  # the last line of a traceback is the error
-                problem += f"; the end of its stderr: {lines[-1] if TRACEBACK in lines else ran.stderr}"
+                problem += (
+                    f"; the end of its stderr: {lines[-1] if TRACEBACK in lines else ran.stderr}"
+                )
             windows = f"; {WINDOWS}" if ran.status in NOT_RUN and has_windows_ends(binary) else ""
             self._fault(problem + windows)
         return None
@@ -170,7 +197,11 @@ class Checked:
             self._fault(explain(binary, error))
             return None, None
         if ran.stopped:
-            reason = f"no answer within {ANSWER_WITHIN:g} s" if ran.stopped == "deadline" else "it wrote too much"
+            reason = (
+                f"no answer within {ANSWER_WITHIN:g} s"
+                if ran.stopped == "deadline"
+                else "it wrote too much"
+            )
             self._fault(f"{binary} {verb}: killed: {reason}")
             return None, None
         try:
@@ -182,7 +213,11 @@ class Checked:
         """Return the entry as ``--json`` prints it."""
         faults = [fault_value(fault) for fault in self.faults]
         value = {name: getattr(self, name) for name in ("binary", "version", "conf")}
-        entry = {"type": self.plugin.type, "states": self.plugin.wanted_states, "source": self.plugin.source}
+        entry = {
+            "type": self.plugin.type,
+            "states": self.plugin.wanted_states,
+            "source": self.plugin.source,
+        }
         return entry | value | {"faults": faults, "note": "; ".join(self.notes)}
 
 

@@ -31,13 +31,28 @@ FIRST_WITH_V2 = (1, 7)
 CONTAINERD_CONFIG, DOCKER_CONFIG = "/etc/containerd/config.toml", "/etc/docker/daemon.json"
 PODMAN_CONFIG = "/etc/containers/containers.conf"
 
-_NRI, _CRI, _CRI_RUNTIME = "io.containerd.nri.v1.nri", "io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime"
+_NRI, _CRI, _CRI_RUNTIME = (
+    "io.containerd.nri.v1.nri",
+    "io.containerd.grpc.v1.cri",
+    "io.containerd.cri.v1.runtime",
+)
 _SECTION = f'[plugins."{_NRI}"]'
-_OTHER_COMMANDS = {"config", "publish", "oci-hook", "--version", "-v", "version", "status", "--help"}
+_OTHER_COMMANDS = {
+    "config",
+    "publish",
+    "oci-hook",
+    "--version",
+    "-v",
+    "version",
+    "status",
+    "--help",
+}
 _VERSION = re.compile(r"(?<![\w.])v?(\d{1,5})\.(\d{1,5})\.(\d{1,5})")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_CRIO_KEY = re.compile(r'^(?:# )?(enable_nri|nri_[a-z_]+) = "?([^"\n]*)"?$', re.MULTILINE)  # "# ": it is the default
+_CRIO_KEY = re.compile(
+    r'^(?:# )?(enable_nri|nri_[a-z_]+) = "?([^"\n]*)"?$', re.MULTILINE
+)  # "# ": it is the default
 
 
 class Engine(NamedTuple):
@@ -91,7 +106,9 @@ def look(node: Node, processes: list[Process], findings: Findings) -> list[Engin
         running = [process for process in processes if _is_daemon(process, program)]
         for process in running:
             if process.is_here:
-                path = process.program.partition(" (deleted)")[0] or program  # "deleted": it was replaced
+                path = (
+                    process.program.partition(" (deleted)")[0] or program
+                )  # "deleted": it was replaced
                 engines.append(read(node, path, process, findings))
                 continue
             text = f"{name}, process {process.pid}: it sees other files than this command"
@@ -108,7 +125,9 @@ def look(node: Node, processes: list[Process], findings: Findings) -> list[Engin
     if node.find("dockerd"):
         engines.append(_docker(node, findings))
     for engine in engines:
-        findings.add(OK, "engine", f"{engine.about}{f', process {engine.pid}' if engine.pid else ''}")
+        findings.add(
+            OK, "engine", f"{engine.about}{f', process {engine.pid}' if engine.pid else ''}"
+        )
         for path in engine.runtimes:
             if path.startswith("/") and not node.mode(path):
                 text = f"{path}, which {engine.file} names, does not exist: no container starts with it"
@@ -119,7 +138,9 @@ def look(node: Node, processes: list[Process], findings: Findings) -> list[Engin
 
 
 def _is_daemon(process: Process, program: str) -> bool:
-    return os.path.basename(process.arguments[0]) == program and not _OTHER_COMMANDS & set(process.arguments[1:])
+    return os.path.basename(process.arguments[0]) == program and not _OTHER_COMMANDS & set(
+        process.arguments[1:]
+    )
 
 
 def _said(node: Node, findings: Findings, *command: str, name: str = "") -> str:
@@ -174,14 +195,20 @@ def _containerd(node: Node, program: str, process: Process | None, findings: Fin
     nri = table(plugins, _NRI)
     is_on: bool | None = None
     if not is_refused and (not version or version >= FIRST_WITH_V2):
-        is_on = not nri["disable"] if isinstance(nri.get("disable"), bool) else (version >= (2,) if version else None)
+        is_on = (
+            not nri["disable"]
+            if isinstance(nri.get("disable"), bool)
+            else (version >= (2,) if version else None)
+        )
         is_on = False if _NRI in disabled else is_on
     switch_on = f"set disable = false in {_SECTION} of {main}"
     if _NRI in disabled:
         switch_on = f'take "{_NRI}" out of disabled_plugins in {main}'
     elif version < (2,):
         switch_on += ", whose first line must be version = 2"
-    handlers = table(plugins, _CRI, "containerd", "runtimes") | table(plugins, _CRI_RUNTIME, "containerd", "runtimes")
+    handlers = table(plugins, _CRI, "containerd", "runtimes") | table(
+        plugins, _CRI_RUNTIME, "containerd", "runtimes"
+    )
     programs = [table(handler, "options").get("BinaryName") for handler in handlers.values()]
     return Engine(
         "containerd",
@@ -211,7 +238,9 @@ def _crio(node: Node, program: str, process: Process | None, findings: Findings)
     text = _said(node, findings, program, *options, "config", name="crio")
     nri = dict(_CRIO_KEY.findall(text))
     runtime = table(_toml("crio config", text, findings), "crio", "runtime")
-    programs = [table(handler).get("runtime_path") for handler in table(runtime, "runtimes").values()]
+    programs = [
+        table(handler).get("runtime_path") for handler in table(runtime, "runtimes").values()
+    ]
     return Engine(
         "CRI-O",
         _numbers(_said(node, findings, program, "--version", name="crio")),
@@ -242,7 +271,12 @@ def _podman(node: Node, findings: Findings) -> Engine:
 def _docker(node: Node, findings: Findings) -> Engine:
     info = _told(node, findings, "docker", "info", "--format", "{{json .}}")
     used = table(info, "Runtimes", str(info.get("DefaultRuntime"))).get("path")
-    return Engine("docker", _numbers(str(info.get("ServerVersion"))), file=DOCKER_CONFIG, runtimes=_ours([used]))
+    return Engine(
+        "docker",
+        _numbers(str(info.get("ServerVersion"))),
+        file=DOCKER_CONFIG,
+        runtimes=_ours([used]),
+    )
 
 
 def _told(node: Node, findings: Findings, *command: str) -> dict[str, Any]:
@@ -257,7 +291,13 @@ def _told(node: Node, findings: Findings, *command: str) -> dict[str, Any]:
 
 def _ours(programs: list[Any]) -> tuple[str, ...]:
     """Return those that are ``nri-runc``, ``nri-crun`` and so on."""
-    return tuple([path for path in programs if isinstance(path, str) and os.path.basename(path).startswith("nri-")])
+    return tuple(
+        [
+            path
+            for path in programs
+            if isinstance(path, str) and os.path.basename(path).startswith("nri-")
+        ]
+    )
 
 
 def hook_files(node: Node, directories: Any) -> tuple[str, ...]:
@@ -265,7 +305,11 @@ def hook_files(node: Node, directories: Any) -> tuple[str, ...]:
     files: list[str] = []
     for directory in directories:
         with contextlib.suppress(OSError):
-            files += [path for name in node.names(directory) if _runs_hook(node, path := f"{directory}/{name}")]
+            files += [
+                path
+                for name in node.names(directory)
+                if _runs_hook(node, path := f"{directory}/{name}")
+            ]
     return tuple(files)
 
 
@@ -274,4 +318,6 @@ def _runs_hook(node: Node, path: str) -> bool:
         hook = table(json.loads(node.read(path)) if path.endswith(".json") else {}, "hook")
     except (OSError, ValueError, RecursionError):
         return False  # the engine's own affair
-    return os.path.basename(str(hook.get("path"))) == "nri" and "hook" in texts(hook.get("args"))[:2]
+    return (
+        os.path.basename(str(hook.get("path"))) == "nri" and "hook" in texts(hook.get("args"))[:2]
+    )

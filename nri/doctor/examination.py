@@ -15,7 +15,17 @@ from nri.config.loading import unread
 from nri.doctor import engines
 from nri.doctor.checking import check_host
 from nri.doctor.engines import PLUGIN_CONF_DIR, PLUGIN_DIR
-from nri.doctor.node import FAULT, MAX_LINE, NOTE, OK, UNSEEN, Findings, reason, same_path, without_secrets
+from nri.doctor.node import (
+    FAULT,
+    MAX_LINE,
+    NOTE,
+    OK,
+    UNSEEN,
+    Findings,
+    reason,
+    same_path,
+    without_secrets,
+)
 from nri.errors import escape
 from nri.node.in_use import InUse
 from nri.places import CONTAINERD_CONF_FILE, DEFAULT_SOCKET, RUNTIME_OPTIONS_FILE, beside
@@ -104,15 +114,26 @@ class _Examination:
         system = os.uname()
         self._add(OK, "nri", f"nri {describe()}, Python {platform.python_version()}")
         self._add(OK, "kernel", f"{system.sysname} {system.release} {system.machine}")
-        name = re.search(r"^PRETTY_NAME=[\"']?([^\"'\n]{1,100})", self._text("/etc/os-release"), re.MULTILINE)
-        self._add(OK, "distribution", name[1] if name else "unknown distribution: no name in /etc/os-release")
+        name = re.search(
+            r"^PRETTY_NAME=[\"']?([^\"'\n]{1,100})", self._text("/etc/os-release"), re.MULTILINE
+        )
+        self._add(
+            OK,
+            "distribution",
+            name[1] if name else "unknown distribution: no name in /etc/os-release",
+        )
         if os.geteuid() != 0:
             text = f"run as user {os.geteuid()}: processes, logs and files of root are seen in part or not at all"
             self._add(UNSEEN, "not-root", text, "sudo nri doctor")
         version = Mounts.parse(self._text("/proc/self/mountinfo")).version
         if version == "none":
             text = "no cgroup hierarchy with controllers is mounted: plugins find no cgroup"
-            self._add(FAULT, "no-cgroups", text, "run this command on the host; mount cgroups at /sys/fs/cgroup")
+            self._add(
+                FAULT,
+                "no-cgroups",
+                text,
+                "run this command on the host; mount cgroups at /sys/fs/cgroup",
+            )
         else:
             self._add(OK, "cgroups", f"cgroup {version}")
 
@@ -135,7 +156,12 @@ class _Examination:
             if 0 < engines.seconds(engine.request_timeout) < LEAST:
                 given = f"plugin_request_timeout = {engine.request_timeout}"
                 text = f"{engine.about} has {given}: it cuts the bridge off after that, and goes on without plugins"
-                self._add(FAULT, "timeout", text, f"set 2s, the default, in {engine.file}; {engine.restart}")
+                self._add(
+                    FAULT,
+                    "timeout",
+                    text,
+                    f"set 2s, the default, in {engine.file}; {engine.restart}",
+                )
             if engine.accepts and engine.pid:
                 self._look_at_socket(engine)
 
@@ -150,7 +176,9 @@ class _Examination:
                 text = f"{path}: a name without two digits and a dash in front keeps containerd from starting"
                 self._add(FAULT, "plugin-name", text, f"move {path} away")
         elif not is_executable:
-            self._add(FAULT, "not-executable", f"{path} is not an executable file", f"chmod 0755 {path}")
+            self._add(
+                FAULT, "not-executable", f"{path} is not an executable file", f"chmod 0755 {path}"
+            )
         elif name[3:] == "v1bridge":
             self._launched.append(path)
             self._add(OK, "launched", f"{path} is launched by the runtime")
@@ -161,9 +189,17 @@ class _Examination:
             text = f"the options of process {self._outside[0].pid}: it sees other files than this command"
             self._add(UNSEEN, "options", text)
             return
-        named = [path for process in self._outside if process.is_here and (path := process.option("--config"))]
+        named = [
+            path
+            for process in self._outside
+            if process.is_here and (path := process.option("--config"))
+        ]
         directory = next((engine.conf_dir for engine in serving), PLUGIN_CONF_DIR)
-        launched = [f"{directory}/10-v1bridge.conf", f"{directory}/v1bridge.conf"] if self._launched else []
+        launched = (
+            [f"{directory}/10-v1bridge.conf", f"{directory}/v1bridge.conf"]
+            if self._launched
+            else []
+        )
         for path in [*named, *([] if self._outside else launched), OUTSIDE_OPTIONS]:
             try:
                 self._options, faults = BridgeOptions.of_text(self.node.read(path, errors="strict"))
@@ -190,7 +226,9 @@ class _Examination:
             wanted = process.option("--socket") or DEFAULT_SOCKET
             if same_path(wanted) != same_path(engine.socket):
                 text = f"process {process.pid} connects to {wanted}, and {engine.about} listens on {engine.socket}"
-                self._add(FAULT, "other-socket", text, f"start the bridge with --socket {engine.socket}")
+                self._add(
+                    FAULT, "other-socket", text, f"start the bridge with --socket {engine.socket}"
+                )
 
     def configuration(self) -> None:
         """The findings of ``nri check``, without the values that it quotes."""
@@ -208,7 +246,12 @@ class _Examination:
         used.look()
         if used.missing:
             text = f"missing, and still in use: {', '.join([path.removeprefix(root) for path in used.missing])}"
-            self._add(FAULT, "missing", text, 'put it back; for no plugins write a file with "plugins": []')
+            self._add(
+                FAULT,
+                "missing",
+                text,
+                'put it back; for no plugins write a file with "plugins": []',
+            )
         if last := refused.read(directory):
             text = f"a configuration was refused, and an older one is in use: {last.source or 'source unknown'}"
             path = refused.path_of(options.conf_dir)
@@ -232,9 +275,16 @@ class _Examination:
             for text in entry.notes:
                 self._add(NOTE, "plugin", _OF_PLUGIN.sub("", text))
             if not entry.faults:
-                self._add(OK, "plugin", f"{entry.plugin.type}: version {entry.version or 'unknown'}")
+                self._add(
+                    OK, "plugin", f"{entry.plugin.type}: version {entry.version or 'unknown'}"
+                )
         if fault_ := load_runtime_options(root + RUNTIME_OPTIONS_FILE).fault:
-            self._add(FAULT, "runtime-options", fault_.removeprefix(root), f"correct {RUNTIME_OPTIONS_FILE}")
+            self._add(
+                FAULT,
+                "runtime-options",
+                fault_.removeprefix(root),
+                f"correct {RUNTIME_OPTIONS_FILE}",
+            )
 
     def ways(self) -> None:
         """The programs that run the plugins: none, or two for the same containers."""
@@ -247,7 +297,11 @@ class _Examination:
                 of_engine.append(served)
             if len(of_engine) > 1:
                 text = f"{engine.about}: {' and '.join(of_engine)} run every plugin twice"
-                fix = f"rm {' '.join(engine.hooks)}" if engine.hooks else f"name runc in place of it in {engine.file}"
+                fix = (
+                    f"rm {' '.join(engine.hooks)}"
+                    if engine.hooks
+                    else f"name runc in place of it in {engine.file}"
+                )
                 self._add(FAULT, "twice", text, fix)
             elif engine.name == "containerd" and (native := self._native(engine, bool(of_engine))):
                 of_engine.append(native)
@@ -257,7 +311,11 @@ class _Examination:
         configured = self._in_directory or self._in_file
         if self._is_valid and not configured:
             self._add(NOTE, "no-plugins", "no plugin is configured")
-        elif self._is_valid and not ways and all(finding.level != FAULT for finding in self.findings[faults:]):
+        elif (
+            self._is_valid
+            and not ways
+            and all(finding.level != FAULT for finding in self.findings[faults:])
+        ):
             text = f"plugins are configured ({_listed(configured)}), and nothing runs them"
             self._add(FAULT, "no-way", text, self._way())
 
@@ -274,7 +332,12 @@ class _Examination:
             fix = f"name the plugins in {CONTAINERD_CONF_FILE}, or use nri-runc: docs/podman-docker-crio.md"
             self._add(FAULT, "no-v2", text, fix)
         elif engine.nri is False:
-            self._add(FAULT, "nri-off", f"{engine.about}: NRI is off, so no bridge can serve it", engine.switch_on)
+            self._add(
+                FAULT,
+                "nri-off",
+                f"{engine.about}: NRI is off, so no bridge can serve it",
+                engine.switch_on,
+            )
         elif launched and (self._outside or is_enabled):
             which = f"process {self._outside[0].pid}" if self._outside else SERVICE
             text = f"{engine.about} launches {launched[0]}, and {which} runs from outside: one of them is too many"
@@ -285,7 +348,9 @@ class _Examination:
             fix = f"set disable_connections (nri_disable_connections in CRI-O) to false in {engine.file}"
             self._add(FAULT, "connections-off", text, f"{fix}; {engine.restart}")
         else:
-            return f"the bridge, launched as {launched[0]}" if launched else "the bridge, from outside"
+            return (
+                f"the bridge, launched as {launched[0]}" if launched else "the bridge, from outside"
+            )
         return ""
 
     def _native(self, engine: Engine, has_way: bool) -> str:
@@ -294,7 +359,11 @@ class _Examination:
         by_wrapper = self._in_file if engine.runtimes and not self._in_directory else []
         both = by_wrapper or [plugin for plugin in self._in_file if plugin in self._in_directory]
         if runs_file and has_way and both:
-            which = CONTAINERD_CONF_FILE if engine.is_native else f"{CONTAINERD_CONF_FILE} for the sandbox"
+            which = (
+                CONTAINERD_CONF_FILE
+                if engine.is_native
+                else f"{CONTAINERD_CONF_FILE} for the sandbox"
+            )
             text = f"{_listed(both)} run twice for each pod: {engine.about} itself runs those of {which}"
             fix = f"move them to {self._options.conf_dir}; " if by_wrapper else ""
             self._add(FAULT, "twice", text, f"{fix}rm {CONTAINERD_CONF_FILE}")
@@ -302,9 +371,8 @@ class _Examination:
             if self._in_file:
                 return f"containerd itself, {CONTAINERD_CONF_FILE}"
             if self._in_directory and not has_way and not self._launched:
-                text = (
-                    f"{engine.about} does not read {self._options.conf_dir}: {_listed(self._in_directory)} never run"
-                )
+                unread_types = _listed(self._in_directory)
+                text = f"{engine.about} does not read {self._options.conf_dir}: {unread_types} never run"
                 fix = f"name them in {CONTAINERD_CONF_FILE}, or use nri-runc: docs/podman-docker-crio.md"
                 self._add(FAULT, "directory-unread", text, fix)
         elif runs_file and not has_way:
@@ -324,7 +392,12 @@ class _Examination:
         try:
             self._look_at_status(status(path))
         except UNUSABLE as error:
-            self._add(NOTE, "unusable", str(unusable(path, error)).removeprefix(self.node.root), self._restart())
+            self._add(
+                NOTE,
+                "unusable",
+                str(unusable(path, error)).removeprefix(self.node.root),
+                self._restart(),
+            )
         except NoBridgeError as error:
             self._without_bridge(str(error).removeprefix(self.node.root))
         except AskError as error:
@@ -335,10 +408,19 @@ class _Examination:
         bridge = document["bridge"]
         self._log, self._pod = str(document["log"]["to"] or ""), str(document["ownPod"] or "")
         self._look_at_cpu(str(bridge["pid"]))
-        self._add(OK, "answers", f"process {bridge['pid']} is v1bridge {bridge['version']}: {bridge['state']}")
+        self._add(
+            OK,
+            "answers",
+            f"process {bridge['pid']} is v1bridge {bridge['version']}: {bridge['state']}",
+        )
         if (bridge["version"], bridge["commit"] or "") != (__version__, __commit__):
             text = f"it is v1bridge {bridge['version']} (commit {bridge['commit'] or 'unknown'}), and this is nri"
-            self._add(NOTE, "old-bridge", f"{text} {describe()}: it was not restarted since", self._restart())
+            self._add(
+                NOTE,
+                "old-bridge",
+                f"{text} {describe()}: it was not restarted since",
+                self._restart(),
+            )
         codes = {finding.code for finding in self.findings if finding.level == FAULT}
         is_known = codes & {"invalid", "plugin", "not-roots"}
         verdict = judge(document)
@@ -346,9 +428,19 @@ class _Examination:
             if is_known:
                 self._add(NOTE, "degraded", text)
             elif bridge["state"] != CONNECTED:
-                self._add(FAULT, "not-connected", f"process {bridge['pid']}: {text}", "the log has the reason")
+                self._add(
+                    FAULT,
+                    "not-connected",
+                    f"process {bridge['pid']}: {text}",
+                    "the log has the reason",
+                )
             else:
-                self._add(FAULT, "degraded", text, "nri status; nri status --pod NAMESPACE/NAME shows its error")
+                self._add(
+                    FAULT,
+                    "degraded",
+                    text,
+                    "nri status; nri status --pod NAMESPACE/NAME shows its error",
+                )
         if bridge["state"] == CONNECTED and not document["runtime"]["synchronized"]:
             text = "the runtime has not said what exists: what started before this bridge may run without its plugins"
             self._add(NOTE, "not-synchronized", text, "start these containers anew")
@@ -357,17 +449,26 @@ class _Examination:
             self._add(NOTE, "without", text, "nri status names them; start them anew")
 
     def _without_bridge(self, why: str) -> None:
-        launching = [engine for engine in self._engines if engine.serves and engine.pid and engine.nri]
+        launching = [
+            engine for engine in self._engines if engine.serves and engine.pid and engine.nri
+        ]
         run = os.path.dirname(self._options.record_dir)
         if {run, os.path.dirname(run)} & set(self._not_roots):
             self._add(
-                NOTE, "no-socket-there", f"no bridge makes its socket below {run}, which others can change: {why}"
+                NOTE,
+                "no-socket-there",
+                f"no bridge makes its socket below {run}, which others can change: {why}",
             )
         elif self._outside:
             text = f"process {self._outside[0].pid} is a bridge, and {why}"
             self._add(FAULT, "not-answering", text, self._restart())
         elif self.node.mode(WANTED):
-            self._add(FAULT, "not-running", f"{SERVICE} is enabled, and no bridge runs: {why}", self._restart())
+            self._add(
+                FAULT,
+                "not-running",
+                f"{SERVICE} is enabled, and no bridge runs: {why}",
+                self._restart(),
+            )
         elif self._launched and launching:
             text = f"{launching[0].about} should have launched {self._launched[0]}, and no bridge answers: {why}"
             self._add(FAULT, "not-running", text, launching[0].restart)
@@ -376,13 +477,17 @@ class _Examination:
 
     def _restart(self) -> str:
         if self._launched and not self._outside:
-            return next((engine.restart for engine in self._engines if engine.serves), "restart the runtime")
+            return next(
+                (engine.restart for engine in self._engines if engine.serves), "restart the runtime"
+            )
         return self._kubectl("delete pod") or f"systemctl restart {SERVICE}"
 
     def _kubectl(self, verb: str) -> str:
         """Return a command about the bridge's pod; "" if it runs in none."""
         namespace, _, pod = self._pod.partition("/")
-        if not pod and not any("kubepods" in self._text(f"/proc/{bridge.pid}/cgroup") for bridge in self._outside):
+        if not pod and not any(
+            "kubepods" in self._text(f"/proc/{bridge.pid}/cgroup") for bridge in self._outside
+        ):
             return ""
         namespace = namespace or "kube-system"
         which = f"POD, which is this node's: kubectl -n {namespace} get pods {SELECTOR} -o wide"
@@ -391,17 +496,28 @@ class _Examination:
     def _look_at_cpu(self, pid: str) -> None:
         """Find out whether a limit stops the bridge, which every pod start waits for."""
         mount = Mounts.parse(self._text("/proc/self/mountinfo")).serving("cpu")
-        lines = [line.split(":", 2) for line in self._text(f"/proc/{pid}/cgroup").splitlines() if line.count(":") > 1]
-        path = next((path for _, names, path in lines if names == "" or "cpu" in names.split(",")), "")
+        lines = [
+            line.split(":", 2)
+            for line in self._text(f"/proc/{pid}/cgroup").splitlines()
+            if line.count(":") > 1
+        ]
+        path = next(
+            (path for _, names, path in lines if names == "" or "cpu" in names.split(",")), ""
+        )
         below = mount.below_host(path) if mount is not None and path else None
         if mount is None or below is None:
             return
-        stat_ = dict(re.findall(r"^(\w+) (\d+)$", self._text(f"{mount.point}{below}/cpu.stat"), re.MULTILINE))
+        stat_ = dict(
+            re.findall(r"^(\w+) (\d+)$", self._text(f"{mount.point}{below}/cpu.stat"), re.MULTILINE)
+        )
         periods, throttled = (int(stat_.get(key, 0)) for key in ("nr_periods", "nr_throttled"))
         if throttled * 10 >= periods > 0:
             text = f"a CPU limit has stopped the bridge in {throttled * 100 // periods} % of its periods: {path}"
             self._add(
-                FAULT, "no-cpu", f"{text}; each pod start waits for it", "remove the CPU limit of its pod or unit"
+                FAULT,
+                "no-cpu",
+                f"{text}; each pod start waits for it",
+                "remove the CPU limit of its pod or unit",
             )
 
     def files(self) -> None:
@@ -419,12 +535,21 @@ class _Examination:
         for directory in programs:
             if (system := node.file_system(directory)) and system.f_flag & os.ST_NOEXEC:
                 fix = f"mount -o remount,exec its file system; findmnt -T {directory}"
-                self._add(FAULT, "noexec", f"{directory} is mounted noexec: nothing in it can run", fix)
-        system, means = node.file_system(run), "the bridge can't keep its record, so a restart runs create again"
+                self._add(
+                    FAULT, "noexec", f"{directory} is mounted noexec: nothing in it can run", fix
+                )
+        system, means = (
+            node.file_system(run),
+            "the bridge can't keep its record, so a restart runs create again",
+        )
         if system and system.f_flag & os.ST_RDONLY:
             fix = f"mount -o remount,rw its file system; findmnt -T {run}"
             self._add(FAULT, "read-only", f"{run} is read-only: {means}", fix)
-        elif system and system.f_blocks and (not system.f_bavail or (system.f_files and not system.f_favail)):
+        elif (
+            system
+            and system.f_blocks
+            and (not system.f_bavail or (system.f_files and not system.f_favail))
+        ):
             self._add(FAULT, "full", f"{run} is full: {means}", f"df {run}; remove what fills it")
         if all(finding.subject != self.findings.subject for finding in self.findings):
             self._add(OK, "trusted", "only root can change what runs here")
@@ -450,7 +575,10 @@ class _Examination:
     def _is_of_owner(self, fault: Fault) -> bool:
         """Return whether a fault has a cause that has its finding."""
         root = self.node.root
-        return any(f"{root}{name}" == fault.file or f"{root}{name} " in fault.message for name in self._not_roots)
+        return any(
+            f"{root}{name}" == fault.file or f"{root}{name} " in fault.message
+            for name in self._not_roots
+        )
 
     def last_lines(self) -> None:
         """The end of the bridge's log."""
@@ -468,19 +596,29 @@ class _Examination:
                 continue
             if lines:
                 self._add(OK, "lines", f"the last {len(lines)} lines of {where}")
-                self.log = [escape(shorten(without_secrets(line.replace("\t", " ")), MAX_LINE)) for line in lines]
+                self.log = [
+                    escape(shorten(without_secrets(line.replace("\t", " ")), MAX_LINE))
+                    for line in lines
+                ]
                 break
         else:
             self._add(
-                NOTE, "no-lines", f"no line of {IDENTIFIER} in {', '.join(places)}", self._kubectl("logs -c bridge")
+                NOTE,
+                "no-lines",
+                f"no line of {IDENTIFIER} in {', '.join(places)}",
+                self._kubectl("logs -c bridge"),
             )
 
     def _lines_of(self, where: str, *, is_own: bool) -> list[str]:
         if where == "the journal":
-            text = self.node.run("journalctl", "-t", IDENTIFIER, "-n", str(LINES), "--no-pager", "-q")
+            text = self.node.run(
+                "journalctl", "-t", IDENTIFIER, "-n", str(LINES), "--no-pager", "-q"
+            )
         else:
             text = self.node.end(where)
-        return [line for line in text.splitlines() if line.strip() and (is_own or IDENTIFIER in line)]
+        return [
+            line for line in text.splitlines() if line.strip() and (is_own or IDENTIFIER in line)
+        ]
 
     def _text(self, path: str) -> str:
         try:

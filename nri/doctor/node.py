@@ -64,7 +64,9 @@ class Findings(list[Finding]):
 
     def add(self, level: str, code: str, text: str, fix: str = "") -> None:
         """Add a finding; the same text is not added twice."""
-        finding = Finding(self.subject, level, code, *(escape(shorten(part, MAX_TEXT)) for part in (text, fix)))
+        finding = Finding(
+            self.subject, level, code, *(escape(shorten(part, MAX_TEXT)) for part in (text, fix))
+        )
         if finding not in self:
             self.append(finding)
 
@@ -118,7 +120,10 @@ class Node:
 
         :raises OSError: it can't be read.
         """
-        with open(os.open(self.root + path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY), "rb") as file:
+        with open(
+            os.open(self.root + path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY),
+            "rb",
+        ) as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - MAX_END))
             return file.read(MAX_END).decode("utf-8", "replace")
 
@@ -129,7 +134,10 @@ class Node:
         """
         try:
             return sorted(os.listdir(self.root + path), key=os.fsencode)
-        except (FileNotFoundError, ValueError):  # ValueError: a NUL in a path of an engine's configuration
+        except (
+            FileNotFoundError,
+            ValueError,
+        ):  # ValueError: a NUL in a path of an engine's configuration
             return []
 
     def mode(self, path: str) -> int:
@@ -158,13 +166,17 @@ class Node:
                 continue  # it has ended
             if arguments != [""]:
                 theirs, program = self._link(f"/proc/{pid}/ns/mnt"), self._link(f"/proc/{pid}/exe")
-                processes.append(Process(pid, arguments, program, name, not ours or not theirs or ours == theirs))
+                processes.append(
+                    Process(pid, arguments, program, name, not ours or not theirs or ours == theirs)
+                )
         return processes
 
     def find(self, program: str) -> str:
         """Return the path of a program, "" if there is none."""
         paths = [f"{directory}/{program}" for directory in PROGRAMS]
-        return next((path for path in paths if stat.S_ISREG(mode := self.mode(path)) and mode & 0o111), "")
+        return next(
+            (path for path in paths if stat.S_ISREG(mode := self.mode(path)) and mode & 0o111), ""
+        )
 
     def run(self, program: str, *arguments: str, name: str = "") -> str:
         """Run a program to its end; return what it has written to stdout.

@@ -55,7 +55,9 @@ class Agent(Collector):
         self._in_use, self._report, self._clock = in_use, report, clock
         self.devices = DevicePlugin(kubelet_dir, clock)
         self._writer = TopologyWriter(node, clock) if node else None
-        self._tries: dict[str, tuple[float, float]] = {}  # when the next one is due, and the pause before it
+        self._tries: dict[
+            str, tuple[float, float]
+        ] = {}  # when the next one is due, and the pause before it
         self._cpus: NodeCpus | None = None
         self._looked = clock()
         self.faults: dict[str, str] = {}
@@ -110,10 +112,14 @@ class Agent(Collector):
         record.load()
         known = {} if self._cpus is None else self._cpus.record.containers
         if record.rebuilt and any(entry["cgroup"] for entry in known.values()):
-            raise NRIError(f"konfine's record: {record.rebuilt}; expected the next event to make it again")
+            raise NRIError(
+                f"konfine's record: {record.rebuilt}; expected the next event to make it again"
+            )
         self._cpus = NodeCpus(record, conf)
         if not (conf.exclusive.counted or self._writer):
-            raise NRIError(f"no entry of konfine has exclusive.counted; expected one, for {RESOURCE}")
+            raise NRIError(
+                f"no entry of konfine has exclusive.counted; expected one, for {RESOURCE}"
+            )
 
     def collect(self) -> Iterator[Metric]:
         """Yield the series: docs/counted-cpus.md."""
@@ -122,12 +128,20 @@ class Agent(Collector):
             devices = GaugeMetricFamily(PREFIX + "cpus", text, labels=("node", "state"))
             for number, own in cpus.topology.nodes.items():
                 every, healthy, free = cpus.counted(own)
-                for state, count in (("free", free), ("allocated", healthy - free), ("unhealthy", every - healthy)):
+                for state, count in (
+                    ("free", free),
+                    ("allocated", healthy - free),
+                    ("unhealthy", every - healthy),
+                ):
                     devices.add_metric([str(number), state], count)
             yield devices
         text = "1 if the kubelet watches the CPUs, else 0."
         yield GaugeMetricFamily(PREFIX + "registered", text, float(self.devices.is_registered))
         if self._writer is not None and self._writer.written is not None:
             age = self._clock() - self._writer.written
-            yield GaugeMetricFamily(PREFIX + "topology_age_seconds", "Seconds since the topology was written.", age)
-        yield GaugeMetricFamily(PREFIX + "faults", "Parts that do not work.", float(len(self.problems())))
+            yield GaugeMetricFamily(
+                PREFIX + "topology_age_seconds", "Seconds since the topology was written.", age
+            )
+        yield GaugeMetricFamily(
+            PREFIX + "faults", "Parts that do not work.", float(len(self.problems()))
+        )

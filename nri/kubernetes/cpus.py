@@ -21,7 +21,9 @@ def conf_of(config: ConfigList) -> KonfineConf:
 
     :raises nri.types.DecodeError: an entry's conf is not valid.
     """
-    confs = [KonfineConf.from_value(entry.conf) for entry in config.plugins if entry.type == "konfine"]
+    confs = [
+        KonfineConf.from_value(entry.conf) for entry in config.plugins if entry.type == "konfine"
+    ]
     return next((conf for conf in confs if conf.gives_out), KonfineConf())
 
 
@@ -44,7 +46,9 @@ class NodeCpus:
         fixed = conf.fixed_pools(topology.online)
         self.pools = fixed | {name: parse_cpus(cpus) for name, cpus in record.pools.items()}
         entries = [entry for entry in record.containers.values() if entry["cpus"]]
-        self.allocated = _joined([parse_cpus(entry["counted"]) for entry in entries if "counted" in entry])
+        self.allocated = _joined(
+            [parse_cpus(entry["counted"]) for entry in entries if "counted" in entry]
+        )
         pools = _joined(self.pools.values())
         self.alone = pools | _joined([parse_cpus(entry["cpus"]) for entry in entries])
         others = self.alone - given.held(self.allocated, topology.cores)

@@ -68,7 +68,9 @@ class DevicePlugin:
     def update(self, cpus: NodeCpus) -> None:
         """Offer the devices of these CPUs from now on. One that is gone since its CPU is offline is unhealthy."""
         health = dict.fromkeys(self._offline(cpus), False) | cpus.devices
-        devices = [_device(cpu, cpus.node_of(cpu), is_healthy=health[cpu]) for cpu in sorted(health)]
+        devices = [
+            _device(cpu, cpus.node_of(cpu), is_healthy=health[cpu]) for cpu in sorted(health)
+        ]
         with self._changed:
             self._cpus = cpus
             if devices != self._devices:
@@ -76,7 +78,9 @@ class DevicePlugin:
                 self._changed.notify_all()
 
     def _offline(self, cpus: NodeCpus) -> list[int]:
-        return [cpu for device in self._devices if (cpu := _cpu(device.ID)) not in cpus.topology.online]
+        return [
+            cpu for device in self._devices if (cpu := _cpu(device.ID)) not in cpus.topology.online
+        ]
 
     @property
     def is_registered(self) -> bool:
@@ -93,7 +97,9 @@ class DevicePlugin:
             return
         self._identity = None
         if not os.path.isdir(self._directory):
-            where = "expected the kubelet's directory for device plugins, and in a container its mount"
+            where = (
+                "expected the kubelet's directory for device plugins, and in a container its mount"
+            )
             raise NRIError(f"{self._directory} is no directory: {where}")
         if self._server is None or not identity(self._socket):
             self._listen()
@@ -115,26 +121,39 @@ class DevicePlugin:
     def _listen(self) -> None:
         self.close()
         if len(os.fsencode(self._socket)) > MAX_ADDRESS:
-            raise NRIError(f"{self._socket}: found a path of more than {MAX_ADDRESS} bytes, too long for a socket")
+            raise NRIError(
+                f"{self._socket}: found a path of more than {MAX_ADDRESS} bytes, too long for a socket"
+            )
         if _is_served(self._socket):
-            raise NRIError(f"{self._socket}: another process listens there; expected to be the only device plugin")
+            raise NRIError(
+                f"{self._socket}: another process listens there; expected to be the only device plugin"
+            )
         unary, stream = grpc.unary_unary_rpc_method_handler, grpc.unary_stream_rpc_method_handler
         handlers = {
             name: make(function, request_deserializer=read, response_serializer=_serialized)
             for name, make, function, read in (
                 ("GetDevicePluginOptions", unary, self._options, api.Empty.FromString),
                 ("ListAndWatch", stream, self._watch, api.Empty.FromString),
-                ("GetPreferredAllocation", unary, self._prefer, api.PreferredAllocationRequest.FromString),
+                (
+                    "GetPreferredAllocation",
+                    unary,
+                    self._prefer,
+                    api.PreferredAllocationRequest.FromString,
+                ),
                 ("Allocate", unary, self._allocate, api.AllocateRequest.FromString),
             )
         }
         server = grpc.server(ThreadPoolExecutor(max_workers=16, thread_name_prefix="device-plugin"))
-        server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(f"{VERSION}.DevicePlugin", handlers)])
+        server.add_generic_rpc_handlers(
+            [grpc.method_handlers_generic_handler(f"{VERSION}.DevicePlugin", handlers)]
+        )
         try:
             server.add_insecure_port(f"unix://{self._socket}")
             server.start()
         except RuntimeError as error:
-            raise NRIError(f"{self._socket}: cannot listen there: {error}; expected to be allowed to") from error
+            raise NRIError(
+                f"{self._socket}: cannot listen there: {error}; expected to be allowed to"
+            ) from error
         self._server = server
 
     def _register(self) -> None:
@@ -145,24 +164,37 @@ class DevicePlugin:
             options=_OPTIONS,
         )
         if not identity(self._kubelets):
-            raise NRIError(f"{self._kubelets} is not there: expected the socket of the kubelet; does it run?")
-        authority = ("grpc.default_authority", "localhost")  # Go's gRPC refuses the path of a socket
+            raise NRIError(
+                f"{self._kubelets} is not there: expected the socket of the kubelet; does it run?"
+            )
+        authority = (
+            "grpc.default_authority",
+            "localhost",
+        )  # Go's gRPC refuses the path of a socket
         with grpc.insecure_channel(f"unix://{self._kubelets}", options=[authority]) as channel:
             register = channel.unary_unary(
-                f"/{VERSION}.Registration/Register", request_serializer=_serialized, response_deserializer=bytes
+                f"/{VERSION}.Registration/Register",
+                request_serializer=_serialized,
+                response_deserializer=bytes,
             )
             try:
                 register(request, timeout=REGISTERS_WITHIN)
             except grpc.RpcError as error:
                 said = f"{error.code().name}: {error.details()}"
-                raise NRIError(f"{self._kubelets}: the kubelet does not take {RESOURCE}: {said}") from error
+                raise NRIError(
+                    f"{self._kubelets}: the kubelet does not take {RESOURCE}: {said}"
+                ) from error
 
     # What the kubelet calls, in threads of gRPC
 
-    def _options(self, _request: api.Empty, _context: grpc.ServicerContext) -> api.DevicePluginOptions:
+    def _options(
+        self, _request: api.Empty, _context: grpc.ServicerContext
+    ) -> api.DevicePluginOptions:
         return _OPTIONS
 
-    def _watch(self, _request: api.Empty, context: grpc.ServicerContext) -> Iterator[api.ListAndWatchResponse]:
+    def _watch(
+        self, _request: api.Empty, context: grpc.ServicerContext
+    ) -> Iterator[api.ListAndWatchResponse]:
         context.add_callback(self._wake)
         server, sent = self._server, None
         with self._changed:
@@ -185,9 +217,16 @@ class DevicePlugin:
         # The kubelet fails the pod for an error here, and goes by itself where it gets too few.
         answer, listed = api.PreferredAllocationResponse(), {device.ID for device in self._devices}
         for asked in request.container_requests:
-            must = frozenset([_cpu(name) for name in asked.must_include_deviceIDs if name in listed])
-            free = frozenset([_cpu(name) for name in asked.available_deviceIDs if name in listed]) - must
-            picked = must | self._pick(free, min(max(asked.allocation_size - len(must), 0), len(free)), must)
+            must = frozenset(
+                [_cpu(name) for name in asked.must_include_deviceIDs if name in listed]
+            )
+            free = (
+                frozenset([_cpu(name) for name in asked.available_deviceIDs if name in listed])
+                - must
+            )
+            picked = must | self._pick(
+                free, min(max(asked.allocation_size - len(must), 0), len(free)), must
+            )
             answer.container_responses.add(deviceIDs=map(_id, sorted(picked)))
         return answer
 
@@ -203,12 +242,21 @@ class DevicePlugin:
             kinds.insert(0, free & isolated)
         for kind in kinds:
             try:
-                return choose(cpus.topology, kind, count, near=near, whole=given.in_whole_cores, spread=given.spread)
+                return choose(
+                    cpus.topology,
+                    kind,
+                    count,
+                    near=near,
+                    whole=given.in_whole_cores,
+                    spread=given.spread,
+                )
             except NoRoomError:
                 continue
         return choose(cpus.topology, free, count, near=near, spread=True)
 
-    def _allocate(self, request: api.AllocateRequest, context: grpc.ServicerContext) -> api.AllocateResponse:
+    def _allocate(
+        self, request: api.AllocateRequest, context: grpc.ServicerContext
+    ) -> api.AllocateResponse:
         answer = api.AllocateResponse()
         for asked in request.container_requests:
             listed = self._known(asked.devices_ids, context)

@@ -42,8 +42,13 @@ def document(cpus: NodeCpus) -> dict[str, Any]:
         resources = [_counts("cpu", len(own), len(allocatable), len(allocatable - cpus.alone))]
         if conf.exclusive.counted:
             resources.append(_counts(RESOURCE, *cpus.counted(own)))
-        costs = [{"name": f"node-{other}", "value": far} for other, far in topology.distances[number].items()]
-        zones.append({"name": f"node-{number}", "type": "Node", "costs": costs, "resources": resources})
+        costs = [
+            {"name": f"node-{other}", "value": far}
+            for other, far in topology.distances[number].items()
+        ]
+        zones.append(
+            {"name": f"node-{number}", "type": "Node", "costs": costs, "resources": resources}
+        )
     for name, own in sorted(cpus.pools.items()):
         zones.append(_pool(name, own, cpus))
     given = conf.exclusive
@@ -56,7 +61,10 @@ def document(cpus: NodeCpus) -> dict[str, Any]:
         "threads": given.threads,
         "wholeCores": given.whole_cores,
     }
-    listed = [{"name": f"konfine.nri.io/{name}", "value": str(value).lower()} for name, value in attributes.items()]
+    listed = [
+        {"name": f"konfine.nri.io/{name}", "value": str(value).lower()}
+        for name, value in attributes.items()
+    ]
     return {"zones": zones, "attributes": listed}
 
 
@@ -129,7 +137,9 @@ class TopologyWriter:
         except Exception as error:  # lightkube lets those of its HTTP library through
             self._client = None
             said = shorten(f"{type(error).__name__}: {error}", 300)
-            raise NRIError(f"{fault}: {said}; expected the API server of a cluster, and a service account") from error
+            raise NRIError(
+                f"{fault}: {said}; expected the API server of a cluster, and a service account"
+            ) from error
 
 
 _FIXES = {

@@ -39,7 +39,9 @@ class Wanted:
 
     __slots__ = ("acts", "binary", "entry")
 
-    def __init__(self, entry: PluginEntry, *, acts: bool = True, binary: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self, entry: PluginEntry, *, acts: bool = True, binary: tuple[int, ...] = ()
+    ) -> None:
         self.entry, self.acts, self.binary = entry, acts, binary
 
 
@@ -137,7 +139,9 @@ def lacking(facts: Facts) -> list[Lack]:
     return listed
 
 
-def forget(facts: Facts, applying: Collection[str], missed: Collection[str], due: Sequence[Due]) -> bool:
+def forget(
+    facts: Facts, applying: Collection[str], missed: Collection[str], due: Sequence[Due]
+) -> bool:
     """Forget the failures that are over; return whether there were any.
 
     :param applying: the types that apply now. Another type that has failed is not listed; if it applies again, it is

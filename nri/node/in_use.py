@@ -79,16 +79,23 @@ class InUse:
         self.is_waiting = False
         self.fault = ""
         self._writes, self.acceptance = writes, acceptance
-        self._directory: object = None  # its metadata when files were missing: it changes when one is there again
+        self._directory: object = (
+            None  # its metadata when files were missing: it changes when one is there again
+        )
         self._is_checked = True  # whether the owners of the files in use were checked
         self.site = site
         self._read: Read | None = None  # what was read last
-        self._judged: tuple[Read, bool] | None = None  # what was judged last, and whether owners were checked
+        self._judged: tuple[Read, bool] | None = (
+            None  # what was judged last, and whether owners were checked
+        )
         self._of = "\0".join(
-            os.fsencode(path).decode("latin-1") for path in map(os.path.abspath, (site.conf_dir, site.conf_file))
+            os.fsencode(path).decode("latin-1")
+            for path in map(os.path.abspath, (site.conf_dir, site.conf_file))
         )
         # Its name is not that of a container. crc32, since hashlib takes longer to import than a look.
-        self._path = f"{site.record_dir}/.in-use.{crc32(self._of.encode()):08x}" if site.record_dir else ""
+        self._path = (
+            f"{site.record_dir}/.in-use.{crc32(self._of.encode()):08x}" if site.record_dir else ""
+        )
         self._is_loaded = not site.record_dir
 
     def look(self) -> None:
@@ -100,7 +107,11 @@ class InUse:
         read = read_settled(site.conf_dir, site.conf_file, check_owner=check_owner, last=self._read)
         judged, self._judged, self._read = self._judged, None, read
         is_other = judged is None or judged[1] != check_owner or not read.is_as(judged[0])
-        if is_other or self.is_waiting or (self.acceptance is not None and self.acceptance.is_changed()):
+        if (
+            is_other
+            or self.is_waiting
+            or (self.acceptance is not None and self.acceptance.is_changed())
+        ):
             self._judge(read)
         self._judged = read, check_owner
 
@@ -140,7 +151,9 @@ class InUse:
             return
         # Nothing is there, and nothing says that nothing was.
         if not read.documents and self.config is None and self.fault:
-            reason = f"there are no files, and the record of those in use cannot be used: {self.fault}"
+            reason = (
+                f"there are no files, and the record of those in use cannot be used: {self.fault}"
+            )
             self._stay({}, ConfigError([Fault(file=self.site.conf_dir, message=reason)]))
             return
         refusal = self._refusal(config, read)
@@ -210,7 +223,10 @@ class InUse:
         elif self._is_checked:
             is_checked = True  # of this very content
         is_new = (
-            documents != self.documents or bool(self.missing) or bool(self.fault) or is_checked != self._is_checked
+            documents != self.documents
+            or bool(self.missing)
+            or bool(self.fault)
+            or is_checked != self._is_checked
         )
         self._is_checked = is_checked
         self.config, self.documents, self.rejected, self.missing = config, documents, None, {}
@@ -223,11 +239,17 @@ class InUse:
         try:
             head, documents, missing = self._recorded()
             if self.site.check_owner and not head["checked"]:
-                self.fault = f"{self._path}: the owners of its files were not checked" if documents else ""
+                self.fault = (
+                    f"{self._path}: the owners of its files were not checked" if documents else ""
+                )
                 return
             self._read = Read(documents)
             self.config, self.documents, self.missing = self._read.parsed(), documents, missing
-            self.since, self._is_checked, self._directory = head["since"], head["checked"], head["directory"]
+            self.since, self._is_checked, self._directory = (
+                head["since"],
+                head["checked"],
+                head["directory"],
+            )
         except PermissionError:
             pass  # it is another user's
         except FileNotFoundError:
@@ -273,7 +295,9 @@ class InUse:
             if not isinstance(head["since"], int | float) or head["checked"] not in (True, False):
                 raise ValueError
         except (DecodeError, LookupError, TypeError, ValueError, AttributeError, OverflowError):
-            raise ValueError("is damaged, or of another version; expected what a host of nri has written") from None
+            raise ValueError(
+                "is damaged, or of another version; expected what a host of nri has written"
+            ) from None
         return head, documents, missing
 
     def _save(self) -> None:
@@ -283,7 +307,12 @@ class InUse:
             [os.fsencode(path).decode("latin-1"), len(document), self.missing.get(path)]
             for path, document in self.documents.items()
         ]
-        about = {"of": self._of, "since": self.since, "checked": self._is_checked, "directory": self._directory}
+        about = {
+            "of": self._of,
+            "since": self.since,
+            "checked": self._is_checked,
+            "directory": self._directory,
+        }
         head = gojson.dumps(about | {"files": sizes})
         try:
             write_file(self._path, b"\n".join([head, b"".join(self.documents.values())]))
@@ -320,7 +349,9 @@ def why_not(in_use: InUse) -> list[str]:
     lines = [f"invalid configuration; still using the last valid one: {fault}" for fault in faults]
     if in_use.missing:
         names = ", ".join(in_use.missing)
-        lines.append(f'missing, and still in use: {names}; for no plugins, write a file with "plugins": []')
+        lines.append(
+            f'missing, and still in use: {names}; for no plugins, write a file with "plugins": []'
+        )
     if in_use.fault:
         lines.append(f"the record of the configuration in use: {in_use.fault}")
     return lines

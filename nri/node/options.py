@@ -30,7 +30,9 @@ BRIDGE, RUNC = "options", "options.runc"
 
 def is_nodes(record_dir: str) -> bool:
     """Return whether options with this directory of the record are a node's, and not those of a trial."""
-    return record_dir == places.DEFAULT_RECORD_DIR or os.path.realpath(record_dir).startswith("/run/")
+    return record_dir == places.DEFAULT_RECORD_DIR or os.path.realpath(record_dir).startswith(
+        "/run/"
+    )
 
 
 def last(host: str, kind: type[Options]) -> Options | None:

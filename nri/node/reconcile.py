@@ -158,7 +158,9 @@ class Chain:
         left = [entry for entry in self.client.holding(self.request) if entry.type not in asked]
         if self.only is not None:
             return [entry for entry in left if entry.key in self.only]
-        return [entry for entry in left if self.client.invoker.acts_on(entry.type, self.request.state)]
+        return [
+            entry for entry in left if self.client.invoker.acts_on(entry.type, self.request.state)
+        ]
 
 
 class Verdict:
@@ -171,7 +173,9 @@ class Verdict:
 
     __slots__ = ("error", "is_noted", "is_refused")
 
-    def __init__(self, error: str = "", *, is_refused: bool = False, is_noted: bool = False) -> None:
+    def __init__(
+        self, error: str = "", *, is_refused: bool = False, is_noted: bool = False
+    ) -> None:
         self.error, self.is_refused, self.is_noted = error, is_refused, is_noted
 
 
@@ -200,7 +204,9 @@ def _set_up(container: Container, host: Host) -> Verdict:
     with host.lock:
         _note_failures(chain, STARTED)
         for entry in judged:
-            container.facts.add(entry.key, entry.document).states.setdefault(State.SETUP, Outcome(SKIPPED))
+            container.facts.add(entry.key, entry.document).states.setdefault(
+                State.SETUP, Outcome(SKIPPED)
+            )
         host.save(container)
     return Verdict()
 
@@ -265,12 +271,16 @@ def _release(container: Container, host: Host, client: Client, task: Due) -> Ver
     alone = Client(ConfigList(plugins=[task.entry]), client.invoker, timeout=client.timeout)
     request = container.request(State.DELETE).replace(release=True)
     replaces = {} if had is None else {task.entry.key: had}
-    return _noted(host, _run(host, Chain(alone, container, request, replaces=replaces)), LATE_RELEASE)
+    return _noted(
+        host, _run(host, Chain(alone, container, request, replaces=replaces)), LATE_RELEASE
+    )
 
 
 def _create_late(container: Container, host: Host, client: Client, tasks: Sequence[Due]) -> Verdict:
     keys = {task.entry.key for task in tasks}
-    replaces = {task.entry.key: task.had for task in tasks if task.what == REAPPLY and task.had is not None}
+    replaces = {
+        task.entry.key: task.had for task in tasks if task.what == REAPPLY and task.had is not None
+    }
     request = container.request(State.CREATE).replace(late=True)
     return _noted(host, _run(host, Chain(client, container, request, keys, replaces)), LATE_CREATE)
 
@@ -300,7 +310,9 @@ def _tell(container: Container, state: str, host: Host) -> Verdict:
         if state == State.UPDATE:
             # One that has failed is made up for late.
             facts.is_rewritten = chain.error is not None
-            facts.see(container.digest, chain.request.spec.resources if chain.request.spec else None)
+            facts.see(
+                container.digest, chain.request.spec.resources if chain.request.spec else None
+            )
         elif chain.error is None:
             _note_failures(chain, STARTED)
         host.save(container)
@@ -317,7 +329,9 @@ def missed_setup(container: Container, request: Request, client: Client) -> list
     listed = client.chain(State.SETUP)
     if not listed:
         return []
-    applying = client.holding(request)  # a contradiction in a condition is refused by the chain itself
+    applying = client.holding(
+        request
+    )  # a contradiction in a condition is refused by the chain itself
     return [
         entry
         for entry in listed
@@ -330,7 +344,9 @@ def missed_setup(container: Container, request: Request, client: Client) -> list
 def note_missed(facts: Facts, missed: Sequence[PluginEntry]) -> None:
     """Note the entries whose ``setup`` was missed."""
     for plugin in missed:
-        facts.lack(facts.add(plugin.key, plugin.document), State.SETUP, Outcome(MISSED, MISSED_SETUP))
+        facts.lack(
+            facts.add(plugin.key, plugin.document), State.SETUP, Outcome(MISSED, MISSED_SETUP)
+        )
 
 
 # What has come of a chain
@@ -345,7 +361,9 @@ def _run(host: Host, chain: Chain) -> Chain:
             return
         with host.lock:
             _note_success(chain, step)
-            if step.plugin is not chain.client.config.plugins[-1]:  # after the last one, the whole is saved
+            if (
+                step.plugin is not chain.client.config.plugins[-1]
+            ):  # after the last one, the whole is saved
                 host.save(chain.container)
 
     try:

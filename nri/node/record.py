@@ -76,7 +76,9 @@ class Rules:
             Key("states", Map(ANYTHING, text(1)), required=True),
             Key("result", text()),
         )
-        made = open_table(Key("bundle", array(text()), required=True), Key("spec", ANYTHING, required=True))
+        made = open_table(
+            Key("bundle", array(text()), required=True), Key("spec", ANYTHING, required=True)
+        )
         self.facts = {
             "name": text(),
             "life": text(),
@@ -110,7 +112,9 @@ class Outcome:
 
     __slots__ = ("binary", "extra", "outcome", "since", "why")
 
-    def __init__(self, outcome: str, why: str = "", binary: tuple[int, ...] = (), since: float | None = None) -> None:
+    def __init__(
+        self, outcome: str, why: str = "", binary: tuple[int, ...] = (), since: float | None = None
+    ) -> None:
         self.outcome, self.binary = outcome, binary
         self.why = bounded(escape(why), MAX_WHY)
         self.since = round(time.time(), 3) if since is None else since
@@ -183,7 +187,13 @@ class Entry:
     def to_value(self) -> dict[str, Any]:
         """Return the JSON value."""
         states = {state: outcome.to_value() for state, outcome in self.states.items()}
-        value = {**self.extra, "type": self.type, "hash": self.hash, "document": self.document, "states": states}
+        value = {
+            **self.extra,
+            "type": self.type,
+            "hash": self.hash,
+            "document": self.document,
+            "states": states,
+        }
         if self.result:
             value["result"] = self.result
         return value
@@ -279,7 +289,9 @@ class Facts:
     def has_judged_setup(self, type_: str) -> bool:
         """Return whether the container's ``setup`` has asked a plugin, or left it out for its condition."""
         return any(
-            entry.type == type_ and State.SETUP in entry.states and entry.states[State.SETUP].outcome != MISSED
+            entry.type == type_
+            and State.SETUP in entry.states
+            and entry.states[State.SETUP].outcome != MISSED
             for entry in self.entries
         )
 
@@ -301,7 +313,9 @@ class Facts:
         self.seen = []
         self.resources = None
         for entry in self.entries:
-            entry.states = {state: entry.states[state] for state in (State.SETUP,) if state in entry.states}
+            entry.states = {
+                state: entry.states[state] for state in (State.SETUP,) if state in entry.states
+            }
         self.entries = [entry for entry in self.entries if entry.states]
 
     # As JSON
@@ -347,7 +361,9 @@ class Facts:
             if rule.accepts(value[key]):
                 known[key] = value[key]
             else:
-                faults.append(f"{key}: found {gojson.describe(value[key])}, expected {rule.expected}")
+                faults.append(
+                    f"{key}: found {gojson.describe(value[key])}, expected {rule.expected}"
+                )
         facts = cls(known.get("name", ""), known.get("life", ""))
         facts.is_created = known.get("created", False)
         facts.is_rewritten = known.get("rewritten", False)
@@ -418,7 +434,13 @@ def _earlier_entry(
     if failed_with is not None:
         cause = IGNORED if is_ignored is True else FAILED
         outcomes[str(State.CREATE)] = {"outcome": cause, "binary": failed_with}
-    return {"type": type_, "hash": hash_, "document": document, "states": outcomes, "result": result}
+    return {
+        "type": type_,
+        "hash": hash_,
+        "document": document,
+        "states": outcomes,
+        "result": result,
+    }
 
 
 # The files

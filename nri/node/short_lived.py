@@ -51,7 +51,9 @@ class Known:
 
     digest = 0  # such a host does not look for a resize of which it was not told
 
-    def __init__(self, path: str, about: Request, note: Callable[[str], object], facts: Facts | None = None) -> None:
+    def __init__(
+        self, path: str, about: Request, note: Callable[[str], object], facts: Facts | None = None
+    ) -> None:
         self.path, self._about = path, about
         self.spec = about.spec or Spec()
         if facts is None:
@@ -93,7 +95,12 @@ class Occasion:
         changes: Changes | None = None,
         if_killed: Callable[[], object] | None = None,
     ) -> None:
-        self._host, self._deadline, self._changes, self._if_killed = host, deadline, changes, if_killed
+        self._host, self._deadline, self._changes, self._if_killed = (
+            host,
+            deadline,
+            changes,
+            if_killed,
+        )
 
     def client(self, _container: Known, _state: str) -> Client:
         """Return the client of the configuration in use."""
@@ -115,7 +122,9 @@ class Occasion:
         if is_rootless or self._host.is_fault_noted:
             return
         self._host.is_fault_noted = True
-        self.note(f"{container.path}: {reason_of(fault)}; what its plugins have done is not remembered")
+        self.note(
+            f"{container.path}: {reason_of(fault)}; what its plugins have done is not remembered"
+        )
 
     def note(self, line: str) -> None:
         """Report what does not make the wish fail."""
@@ -137,7 +146,9 @@ class Occasion:
             try:
                 watcher = watchdog.start(then=self._if_killed)  # in the caller's directory
             except OSError as error:
-                raise NRIError(f"the plugins' watchdog cannot be started: {error.strerror}") from error
+                raise NRIError(
+                    f"the plugins' watchdog cannot be started: {error.strerror}"
+                ) from error
         may_leave_processes = True
         try:
             prepare_process()

@@ -68,7 +68,9 @@ def asked(
 
 
 def _names(request: Request, keys: tuple[str, ...], scopes: tuple[str, ...]) -> list[str]:
-    return [f"{key}{suffix}" for suffix in suffixes(container_name(request), scopes) for key in keys]
+    return [
+        f"{key}{suffix}" for suffix in suffixes(container_name(request), scopes) for key in keys
+    ]
 
 
 def read(rule: Rule, text: str, where: str) -> Any:
@@ -93,7 +95,9 @@ def read(rule: Rule, text: str, where: str) -> Any:
 
 def _document(text: str, where: str) -> Any:
     if len(text) > MAX_ANNOTATION:
-        raise DecodeError(f"{where}: found {len(text)} characters, expected at most {MAX_ANNOTATION}")
+        raise DecodeError(
+            f"{where}: found {len(text)} characters, expected at most {MAX_ANNOTATION}"
+        )
     if text.lstrip()[:1] in ("{", "["):
         twice: list[str] = []
         try:
@@ -123,7 +127,9 @@ def _as_wanted(rule: Rule, value: Any, where: str) -> Any:
     if isinstance(rule, Map) and isinstance(value, dict):
         return {key: _as_wanted(rule.item, item, where) for key, item in value.items()}
     if rule.kind is list and isinstance(value, list):
-        return [_as_wanted(rule.parts[0], item, f"{where}[{index}]") for index, item in enumerate(value)]
+        return [
+            _as_wanted(rule.parts[0], item, f"{where}[{index}]") for index, item in enumerate(value)
+        ]
     if rule.kind is str and isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return value
@@ -136,5 +142,11 @@ def _with_keys_of(table: Table, value: dict[str, Any], where: str) -> dict[str, 
         name = spelling.get(fold(key), key)
         if name in members:
             raise DecodeError(f"{where}: {again(key)}")
-        members[name] = _as_wanted(table.keys[name].rule, item, f"{where}.{name}") if name in table.keys else item
-    return {name: item for name, item in members.items() if item is not None or name not in table.keys}
+        members[name] = (
+            _as_wanted(table.keys[name].rule, item, f"{where}.{name}")
+            if name in table.keys
+            else item
+        )
+    return {
+        name: item for name, item in members.items() if item is not None or name not in table.keys
+    }

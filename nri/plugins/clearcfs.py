@@ -78,7 +78,9 @@ def _is_for_another(request: Request, conf: ClearCFSConf) -> bool:
         if key in (conf.key, f"{conf.key}/pod") or key.startswith(f"{conf.key}/container.")
     ]
     pods = conf.allow.get("class", True)
-    return any(name in conf.classes for name in named) and not why_not_allowed(request, pods, "allow.class")
+    return any(name in conf.classes for name in named) and not why_not_allowed(
+        request, pods, "allow.class"
+    )
 
 
 def _clear(request: Request, conf: ClearCFSConf, metadata: dict[str, str]) -> None:
@@ -130,7 +132,9 @@ def _give_back(request: Request, conf: ClearCFSConf, metadata: dict[str, str]) -
         pod = None if _is_for_another(request, conf) and not request.release else cgroup.parent()
         for key, place in (("podQuota", pod), ("quota", cgroup)):
             quota, _, period = before.get(key, "").partition("/")
-            if place is None or not (quota.isdigit() and period.isdigit() and (key == "quota" or place.is_pod())):
+            if place is None or not (
+                quota.isdigit() and period.isdigit() and (key == "quota" or place.is_pod())
+            ):
                 continue
             if place.cpu_quota().quota_us is None:
                 place.write("cpu.max", Quota(int(quota), int(period)))
@@ -144,7 +148,9 @@ def _clear_pod(cgroup: Cgroup, metadata: dict[str, str]) -> None:
     pod = cgroup.parent()
     if pod is None or not pod.is_pod():
         # The parent may be the cgroup of all pods, whose quota must not change for one container.
-        metadata["pod"] = "none: the cgroup above the container's is not one that the kubelet made for a pod"
+        metadata["pod"] = (
+            "none: the cgroup above the container's is not one that the kubelet made for a pod"
+        )
         return
     before = pod.clear_cpu_quota()
     if before.quota_us is not None:

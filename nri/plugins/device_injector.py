@@ -42,7 +42,12 @@ _SYSCTL = _LETTERS | _DIGITS | frozenset("_-.:/*@")
 
 
 def _matching(accepts: Callable[[str], bool], expected: str, longest: int = 4095) -> Rule:
-    return Rule(str, lambda value: isinstance(value, str) and len(value) <= longest and accepts(value), expected, {})
+    return Rule(
+        str,
+        lambda value: isinstance(value, str) and len(value) <= longest and accepts(value),
+        expected,
+        {},
+    )
 
 
 def _is_path(value: str) -> bool:
@@ -52,7 +57,12 @@ def _is_path(value: str) -> bool:
 def _is_interface(value: str) -> bool:
     # dev_valid_name() of the kernel. In adjust, a '-' in front removes; for the kernel, '%d' is a number to choose.
     is_plain = not any(sign in "/:%\0" or sign.isspace() for sign in value)
-    return bool(value) and len(value.encode("utf-8", "replace")) < 16 and is_plain and value[0] not in "-."
+    return (
+        bool(value)
+        and len(value.encode("utf-8", "replace")) < 16
+        and is_plain
+        and value[0] not in "-."
+    )
 
 
 def _is_sysctl(value: str) -> bool:
@@ -69,8 +79,16 @@ DEVICES = array(
         Key("path", PATH, required=True),
         Key("type", words("c", "b", "u", "p"), required=True),
         # The kernel drops higher bits, and makes another device.
-        Key("major", number(0, 4095, whole=True, expected="an integer from 0 to 4095"), required=True),
-        Key("minor", number(0, 1048575, whole=True, expected="an integer from 0 to 1048575"), required=True),
+        Key(
+            "major",
+            number(0, 4095, whole=True, expected="an integer from 0 to 4095"),
+            required=True,
+        ),
+        Key(
+            "minor",
+            number(0, 1048575, whole=True, expected="an integer from 0 to 1048575"),
+            required=True,
+        ),
         Key("file_mode", FILE_MODE),
         Key("uid", UINT32),
         Key("gid", UINT32),
@@ -89,7 +107,10 @@ NET_DEVICES = array(Table(Key("hostIf", _INTERFACE, required=True), Key("name", 
 SYSCTL = Map(PLAIN, _matching(_is_sysctl, "the name of a sysctl", 256))
 MEMORY_POLICY = Table(
     Key("mode", MEMORY_MODE, required=True),
-    Key("nodes", _matching((_DIGITS | frozenset(",-")).issuperset, 'a list of NUMA nodes such as "0-1,3"')),
+    Key(
+        "nodes",
+        _matching((_DIGITS | frozenset(",-")).issuperset, 'a list of NUMA nodes such as "0-1,3"'),
+    ),
     Key("flags", array(MEMORY_FLAG)),
 )
 IO_PRIORITY = Table(
@@ -106,7 +127,11 @@ def _devices(value: list[dict[str, Any]], where: str) -> list[dict[str, Any]]:
     _once([_clean(device["path"]) for device in value], where, "path")
     made = []
     for device in value:
-        mode = {"fileMode": device.pop("file_mode", 0), "uid": device.pop("uid", 0), "gid": device.pop("gid", 0)}
+        mode = {
+            "fileMode": device.pop("file_mode", 0),
+            "uid": device.pop("uid", 0),
+            "gid": device.pop("gid", 0),
+        }
         # For NRI's plugin, too, 0 is no value: the runtime's default counts.
         given = {key: number for key, number in mode.items() if number}
         made.append(device | {"path": _clean(device["path"])} | given)
@@ -120,7 +145,9 @@ def _mounts(value: list[dict[str, Any]], where: str) -> dict[str, Any]:
         is_bind = mount.get("type") == "bind" or {"bind", "rbind"} & set(mount.get("options", []))
         if is_bind and not PATH.accepts(mount.get("source")):
             source = describe(mount["source"]) if "source" in mount else "none"
-            raise Refusal(f"{where}[{index}].source: found {source}, expected {PATH.expected} for a bind mount")
+            raise Refusal(
+                f"{where}[{index}].source: found {source}, expected {PATH.expected} for a bind mount"
+            )
         made[_clean(mount.pop("destination"))] = mount
     return made
 
@@ -144,7 +171,9 @@ def _once(names: list[str], where: str, key: str) -> None:
     seen = set()
     for index, name in enumerate(names):
         if name in seen:
-            raise Refusal(f"{where}[{index}].{key}: found {shorten(repr(name))} again, expected it once")
+            raise Refusal(
+                f"{where}[{index}].{key}: found {shorten(repr(name))} again, expected it once"
+            )
         seen.add(name)
 
 
@@ -186,7 +215,9 @@ INJECTIONS = (
     Injection("devices", _both("devices"), DEVICES, ("linux", "devices"), _devices),
     Injection("mounts", _both("mounts"), MOUNTS, ("mounts",), _mounts),
     Injection("cdiDevices", _both("cdi-devices"), CDI_DEVICES, ("cdiDevices",)),
-    Injection("netDevices", _both("network-devices"), NET_DEVICES, ("linux", "netDevices"), _net_devices),
+    Injection(
+        "netDevices", _both("network-devices"), NET_DEVICES, ("linux", "netDevices"), _net_devices
+    ),
     Injection("sysctl", ("sysctl.noderesource.dev",), SYSCTL, ("linux", "sysctl")),
     Injection("memoryPolicy", _both("memory-policy"), MEMORY_POLICY, ("linux", "memoryPolicy")),
     Injection("ioPriority", _both("io-priority"), IO_PRIORITY, ("linux", "ioPriority"), _or_none),
@@ -206,7 +237,9 @@ class DeviceInjector(Plugin):
 
     type = "device-injector"
     version = __version__
-    description = "Injects devices, mounts and other things that allowed pods ask for by annotation."
+    description = (
+        "Injects devices, mounts and other things that allowed pods ask for by annotation."
+    )
     resident = True
     grants = True
     acts_on = (State.SETUP,)
@@ -224,7 +257,11 @@ def _adjust(request: Request, conf: DeviceInjectorConf, metadata: dict[str, str]
     adjust: dict[str, Any] = {}
     for injection in INJECTIONS:
         annotation = annotated.asked(request, conf.allow, injection.kind, injection.keys, metadata)
-        value = None if annotation is None else annotated.read(injection.rule, annotation[1], annotation[0])
+        value = (
+            None
+            if annotation is None
+            else annotated.read(injection.rule, annotation[1], annotation[0])
+        )
         made = injection.make(value, annotation[0]) if value and annotation is not None else None
         if made:
             _put(adjust, injection.place, made)

@@ -27,7 +27,19 @@ if TYPE_CHECKING:
 
     from nri.types.v1 import Request, Result
 
-FIELDS = ("time", "state", "id", "sandboxID", "pid", "late", "changes", "labels", "spec", "results", "env")
+FIELDS = (
+    "time",
+    "state",
+    "id",
+    "sandboxID",
+    "pid",
+    "late",
+    "changes",
+    "labels",
+    "spec",
+    "results",
+    "env",
+)
 """What can be logged: ``changes`` is what plugins asked for, ``env`` the values of environment variables."""
 
 DEFAULT_FIELDS = FIELDS[:9]
@@ -45,7 +57,13 @@ class LoggerConf(Conf):
     """The plugin conf of ``logger``."""
 
     file: str | None = fields.value(
-        text(2, 4095, matches=fields.PATH.accepts, pattern=r"^/[^\u0000]*$", expected="an absolute path"),
+        text(
+            2,
+            4095,
+            matches=fields.PATH.accepts,
+            pattern=r"^/[^\u0000]*$",
+            expected="an absolute path",
+        ),
         "the log: appended to, created with mode 0600, no link; without it stderr, and so the host's log",
         default=None,
     )
@@ -82,7 +100,9 @@ class Logger(Plugin):
 
 
 def _log(request: Request, conf: LoggerConf, type_: str) -> None:
-    document = {key: value for key, value in _document(request, type_).items() if key in conf.fields}
+    document = {
+        key: value for key, value in _document(request, type_).items() if key in conf.fields
+    }
     if "env" not in conf.fields:
         document = _without_env(document)
     if conf.file is None:
@@ -109,8 +129,16 @@ def _since_last(results: tuple[Result, ...], type_: str) -> list[Result]:
 
 
 def _change(result: Result) -> dict[str, Any]:
-    asked = {key: value for key, value in result.to_value().items() if key in ("cgroupsPath", "adjust", "updates")}
-    return {"plugin": result.plugin, **asked, **({"metadata": result.metadata} if result.metadata else {})}
+    asked = {
+        key: value
+        for key, value in result.to_value().items()
+        if key in ("cgroupsPath", "adjust", "updates")
+    }
+    return {
+        "plugin": result.plugin,
+        **asked,
+        **({"metadata": result.metadata} if result.metadata else {}),
+    }
 
 
 def _without_env(value: Any) -> Any:
@@ -119,7 +147,9 @@ def _without_env(value: Any) -> Any:
         return [_without_env(item) for item in value]
     if not isinstance(value, dict):
         return value
-    return {key: _names(item) if key == "env" else _without_env(item) for key, item in value.items()}
+    return {
+        key: _names(item) if key == "env" else _without_env(item) for key, item in value.items()
+    }
 
 
 def _names(env: Any) -> Any:
@@ -153,7 +183,9 @@ def _append(path: str, data: bytes) -> None:
         reason = f"{error.strerror}; expected a file, not a link, that root can append to"
         raise NRIError(f"the log {shown} cannot be written: {reason}") from error
     if written < len(data):
-        raise NRIError(f"the log {shown} took {written} of {len(data)} bytes; expected room for all")
+        raise NRIError(
+            f"the log {shown} took {written} of {len(data)} bytes; expected room for all"
+        )
 
 
 def render(document: dict[str, Any], limit: int) -> bytes:
@@ -166,7 +198,12 @@ def render(document: dict[str, Any], limit: int) -> bytes:
     if isinstance(spec := document.get("spec"), dict):
         parts.append(dict(spec))
         shown["spec"] = parts[1]
-    sized = [(len(_line(part[key])), part, key) for part in parts for key in part if part[key] is not parts[-1]]
+    sized = [
+        (len(_line(part[key])), part, key)
+        for part in parts
+        for key in part
+        if part[key] is not parts[-1]
+    ]
     left = len(_line(shown))
     for size, part, key in sorted(sized, key=lambda entry: -entry[0]):
         if left <= limit:

@@ -27,8 +27,12 @@ _MAX_NUMBER = 40  # characters of a number; 64 bits in binary have no use here
 
 _WORDS = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
-    **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
-    **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
+    **dict.fromkeys(
+        ("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True
+    ),
+    **dict.fromkeys(
+        ("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False
+    ),
 }
 _INTEGER = re.compile(r"([-+]?)(?:0b([01]+)|0x([0-9a-fA-F]+)|0o?([0-7]+)|(0|[1-9][0-9]*))")
 _BASES = (2, 16, 8, 10)
@@ -72,10 +76,13 @@ class _Events:
 
     def _value(self, event: Any, depth: int) -> Any:
         if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
-            raise _fault(event.start_mark, "found an anchor or alias (& or *), expected the value itself")
+            raise _fault(
+                event.start_mark, "found an anchor or alias (& or *), expected the value itself"
+            )
         if event.tag is not None:
             raise _fault(
-                event.start_mark, f"found the tag {shorten(repr(event.tag))}, expected a value without a tag"
+                event.start_mark,
+                f"found the tag {shorten(repr(event.tag))}, expected a value without a tag",
             )
         if isinstance(event, yaml.ScalarEvent):
             return _resolve(event.value) if event.implicit[0] else event.value
@@ -89,7 +96,10 @@ class _Events:
             if not isinstance(key, yaml.ScalarEvent):
                 raise _fault(key.start_mark, "found a list or mapping as a key, expected a word")
             if key.value in mapping:
-                raise _fault(key.start_mark, f"found the key {shorten(repr(key.value))} again, expected it once")
+                raise _fault(
+                    key.start_mark,
+                    f"found the key {shorten(repr(key.value))} again, expected it once",
+                )
             mapping[key.value] = self._value(next(self._events), depth + 1)
         return mapping
 
@@ -108,7 +118,11 @@ def _resolve(text: str) -> Any:
         return text
     digits = text.replace("_", "")
     if match := _INTEGER.fullmatch(digits):
-        value = next(int(group, base) for group, base in zip(match.groups()[1:], _BASES, strict=True) if group)
+        value = next(
+            int(group, base)
+            for group, base in zip(match.groups()[1:], _BASES, strict=True)
+            if group
+        )
         return -value if match[1] == "-" else value
     number = float(digits) if _FLOAT.fullmatch(digits) else float("inf")
     return text if abs(number) == float("inf") else number

@@ -41,7 +41,14 @@ def _share(*of: str, most: int = 100) -> Rule:
     """
 
     def is_share(value: str) -> bool:
-        head = next((value.removesuffix(end) for end in [f"% of {whole}" for whole in of] if value.endswith(end)), "")
+        head = next(
+            (
+                value.removesuffix(end)
+                for end in [f"% of {whole}" for whole in of]
+                if value.endswith(end)
+            ),
+            "",
+        )
         return head.isascii() and head.isdigit() and 0 < int(head[:5]) <= most and head[0] != "0"
 
     pattern = rf"^([1-9][0-9]{{0,{len(str(most)) - 2}}}|{most})% of ({'|'.join(of)})(?![\s\S])"
@@ -76,7 +83,11 @@ _WRITTEN = (*_ORDER, "cpu.max", "memory.max")
 _CHANGED = ", was "
 _VARIABLE = Table(
     Key("annotation", text(1), required=True),
-    Key("items", text(1), description="keys that lead to the value in JSON, with [] for each item of an array"),
+    Key(
+        "items",
+        text(1),
+        description="keys that lead to the value in JSON, with [] for each item of an array",
+    ),
 )
 
 
@@ -93,8 +104,12 @@ class QoSConf(shared.SharedConf):
 
     key: str = fields.text("label or annotation with a container's class", default=KEYS[0])
     priority_key: str = fields.text("the same, where the first is missing", default=KEYS[1])
-    pods: dict[str, Any] = fields.mapping(_KNOBS, "for each class the knobs of a pod's own cgroup", default={})
-    containers: dict[str, Any] = fields.mapping(_KNOBS, "for each class the knobs of a container", default={})
+    pods: dict[str, Any] = fields.mapping(
+        _KNOBS, "for each class the knobs of a pod's own cgroup", default={}
+    )
+    containers: dict[str, Any] = fields.mapping(
+        _KNOBS, "for each class the knobs of a container", default={}
+    )
     lacking: str = fields.choice(
         *("ignore", "refuse"),
         default="ignore",
@@ -107,7 +122,9 @@ class QoSConf(shared.SharedConf):
         default={},
     )
     cdi_devices: dict[str, Any] = fields.value(
-        Map(_VARIABLE, _CDI_KIND), "CDI devices, VENDOR/CLASS, each with its names from an annotation", default={}
+        Map(_VARIABLE, _CDI_KIND),
+        "CDI devices, VENDOR/CLASS, each with its names from an annotation",
+        default={},
     )
     allow: dict[str, Any] = annotated.allow("class", "batch", "env", "cdiDevices")
 
@@ -156,7 +173,12 @@ class QoS(Plugin):
         class_ = _class(request, conf, metadata)
         knobs, of_pod = (table.get(class_ or "", {}) for table in (conf.containers, conf.pods))
         before = shared.previous(request)
-        if knobs or of_pod or batch is not None or any(name.removeprefix("pod.") in _WRITTEN for name in before):
+        if (
+            knobs
+            or of_pod
+            or batch is not None
+            or any(name.removeprefix("pod.") in _WRITTEN for name in before)
+        ):
             metadata |= {"class": shorten(class_)} if class_ else {}
             cgroup = shared.cgroup(request, conf)
             writer = _Writer(cgroup, conf, metadata, before)
@@ -167,14 +189,18 @@ class QoS(Plugin):
             metadata["skipped"] = f"no knobs for the class {shorten(escape(class_), 100)}"
         return request.new_result(self.type, metadata=metadata)
 
-    def _resize(self, request: Request, conf: QoSConf, batch: Batch | None, metadata: dict[str, str]) -> Result:
+    def _resize(
+        self, request: Request, conf: QoSConf, batch: Batch | None, metadata: dict[str, str]
+    ) -> Result:
         """Keep batch resources, and make way for what the runtime is about to write, or the kernel would refuse it:
         an idle cgroup takes no weight, and a quota must not be below the burst. ``update`` sets both again.
         """
         cpu = shared.cpu_resources(request) if batch is None else batch.resources["cpu"]
         before, quota = shared.previous(request), cpu.get("quota")
         quota = quota if isinstance(quota, int) and quota > 0 else 0
-        knobs = (conf.pods if request.is_sandbox else conf.containers).get(_class(request, conf, metadata) or "", {})
+        knobs = (conf.pods if request.is_sandbox else conf.containers).get(
+            _class(request, conf, metadata) or "", {}
+        )
         if quota or knobs.get("cpu.idle"):
             cgroup = shared.cgroup(request, conf)
             writer = _Writer(cgroup, conf, metadata, before)
@@ -183,9 +209,13 @@ class QoS(Plugin):
             if knobs.get("cpu.idle"):
                 writer.wake(of_pod=request.is_sandbox)
             shared.note_untold(cgroup, metadata)
-        woken = {f"{prefix}{name}" for prefix in ("", "pod.") for name in ("cpu.idle", "cpu.weight")}
+        woken = {
+            f"{prefix}{name}" for prefix in ("", "pod.") for name in ("cpu.idle", "cpu.weight")
+        }
         for name in before.keys() - metadata.keys() - (woken if knobs.get("cpu.idle") else set()):
-            if _CHANGED in before[name]:  # what was there first, for a later request that gives it back
+            if (
+                _CHANGED in before[name]
+            ):  # what was there first, for a later request that gives it back
                 metadata[name] = before[name]
         if batch is None or request.is_sandbox:
             return request.new_result(self.type, metadata=metadata)
@@ -207,14 +237,19 @@ def _class(request: Request, conf: QoSConf, metadata: dict[str, str]) -> str | N
 
 def _batch(request: Request, conf: QoSConf, metadata: dict[str, str]) -> Batch | None:
     """Return the batch resources of a container, for the sandbox those of the pod."""
-    if (annotation := annotated.asked(request, conf.allow, "batch", (SPEC,), metadata, scopes=("",))) is None:
+    if (
+        annotation := annotated.asked(request, conf.allow, "batch", (SPEC,), metadata, scopes=("",))
+    ) is None:
         return None
     return read_batch(annotation[1], None if request.is_sandbox else container_name(request) or "")
 
 
 def _without_none(resources: dict[str, dict[str, int]]) -> Any:
     """Return OCI resources without limits that are none."""
-    kept = {kind: {key: limit for key, limit in values.items() if limit > 0} for kind, values in resources.items()}
+    kept = {
+        kind: {key: limit for key, limit in values.items() if limit > 0}
+        for kind, values in resources.items()
+    }
     return {kind: values for kind, values in kept.items() if values}
 
 
@@ -242,7 +277,9 @@ def _cdi_devices(request: Request, conf: QoSConf, metadata: dict[str, str]) -> l
     for kind, where, values in _made_of(request, conf, "cdiDevices", conf.cdi_devices, metadata):
         for value in values:
             if not CDI_DEVICE.accepts(f"{kind}={value}"):
-                raise Refusal(f"{where}: found {describe(value)}, expected the name of a CDI device of {kind}")
+                raise Refusal(
+                    f"{where}: found {describe(value)}, expected the name of a CDI device of {kind}"
+                )
             devices.append(f"{kind}={value}")
     if devices:
         metadata["cdiDevices"] = shorten(", ".join(devices), 300)
@@ -257,7 +294,11 @@ def _made_of(
     for name, of in table.items():
         if entry := annotated.asked(request, conf.allow, property_, (of["annotation"],), metadata):
             items = of.get("items")
-            values = _walk(_loaded(entry[1], entry[0]), items.split("."), entry[0]) if items else [entry[1]]
+            values = (
+                _walk(_loaded(entry[1], entry[0]), items.split("."), entry[0])
+                if items
+                else [entry[1]]
+            )
             made.append((name, entry[0], values))
     return made
 
@@ -282,7 +323,11 @@ def _walk(value: object, keys: list[str], where: str) -> list[str]:
         return _walk(value[key], keys[1:], f"{where}.{key}")
     if not isinstance(value[key], list):
         raise Refusal(f"{where}.{key}: found {describe(value[key])}, expected an array")
-    return [text for number, item in enumerate(value[key]) for text in _walk(item, keys[1:], f"{where}[{number}]")]
+    return [
+        text
+        for number, item in enumerate(value[key])
+        for text in _walk(item, keys[1:], f"{where}[{number}]")
+    ]
 
 
 class _Writer:
@@ -292,7 +337,9 @@ class _Writer:
     :ivar computed: the knobs that have a value now, as the metadata names them.
     """
 
-    def __init__(self, cgroup: Cgroup, conf: QoSConf, metadata: dict[str, str], before: dict[str, str]) -> None:
+    def __init__(
+        self, cgroup: Cgroup, conf: QoSConf, metadata: dict[str, str], before: dict[str, str]
+    ) -> None:
         self._cgroup, self._conf, self._metadata, self._before = cgroup, conf, metadata, before
         self.computed: set[str] = set()
 
@@ -316,7 +363,9 @@ class _Writer:
 
         self._attempt(restore, f"{prefix}{knob}")
 
-    def apply(self, request: Request, knobs: dict[str, Any], of_pod: dict[str, Any], batch: Batch | None) -> None:
+    def apply(
+        self, request: Request, knobs: dict[str, Any], of_pod: dict[str, Any], batch: Batch | None
+    ) -> None:
         """Write the pod's knobs, then the container's."""
         if (pod := self._pod()) is not None:
             whole = batch
@@ -362,15 +411,23 @@ class _Writer:
         if cgroup is not None and self._attempt(lambda: cgroup.read("cpu.idle"), ""):
             self._attempt(lambda: cgroup.write("cpu.idle", value=False), "")
 
-    def _write_all(self, cgroup: Cgroup, prefix: str, knobs: dict[str, Any], batch: Batch | None) -> None:
+    def _write_all(
+        self, cgroup: Cgroup, prefix: str, knobs: dict[str, Any], batch: Batch | None
+    ) -> None:
         from nri.cgroups import CgroupError
 
         if batch is not None:
             try:
                 self._write_batch(cgroup, prefix, batch, is_idle=self._is_idle(cgroup, knobs))
             except CgroupError as error:
-                if getattr(error.__cause__, "errno", 0) in (errno.EINVAL, errno.EBUSY, errno.ERANGE):
-                    raise Refusal(f"{SPEC}: {error}") from error  # a value that the kernel takes of no pod
+                if getattr(error.__cause__, "errno", 0) in (
+                    errno.EINVAL,
+                    errno.EBUSY,
+                    errno.ERANGE,
+                ):
+                    raise Refusal(
+                        f"{SPEC}: {error}"
+                    ) from error  # a value that the kernel takes of no pod
                 raise
         for name in [name for name in _ORDER if name in knobs]:
             if name == "cpu.weight" and self._is_idle(cgroup, knobs):
@@ -381,7 +438,10 @@ class _Writer:
 
     def _is_idle(self, cgroup: Cgroup, knobs: dict[str, Any]) -> bool:
         """Return whether the kernel refuses a weight: it is to be idle, and this kernel has that."""
-        return bool(knobs.get("cpu.idle")) and self._attempt(lambda: cgroup.read("cpu.idle"), "") is not None
+        return (
+            bool(knobs.get("cpu.idle"))
+            and self._attempt(lambda: cgroup.read("cpu.idle"), "") is not None
+        )
 
     def _write_batch(self, cgroup: Cgroup, prefix: str, batch: Batch, *, is_idle: bool) -> None:
         from nri.cgroups import Quota
@@ -396,9 +456,13 @@ class _Writer:
         self._put(cgroup, prefix, "cpu.max", quota)
         self._put(cgroup, prefix, "memory.max", limit if limit > 0 else None)
 
-    def _value(self, cgroup: Cgroup, prefix: str, name: str, given: Any, batch: Batch | None) -> Any:
+    def _value(
+        self, cgroup: Cgroup, prefix: str, name: str, given: Any, batch: Batch | None
+    ) -> Any:
         """Return the value of a knob; None if it is a share of what there is not."""
-        quota = self._attempt(lambda: cgroup.read("cpu.max"), name) if name == "cpu.max.burst" else None
+        quota = (
+            self._attempt(lambda: cgroup.read("cpu.max"), name) if name == "cpu.max.burst" else None
+        )
         most = None if quota is None else quota.quota_us
         if not isinstance(given, str):
             return given if most is None else min(given, most)
@@ -413,14 +477,20 @@ class _Writer:
             shared.ignore(self._metadata, f"{prefix}{name}", f"{given}: there is no {of}")
             return None
         value = int(whole) * int(share) // 100
-        return value if most is None else min(value, most)  # the kernel takes no burst above the quota
+        return (
+            value if most is None else min(value, most)
+        )  # the kernel takes no burst above the quota
 
     def _put(self, cgroup: Cgroup, prefix: str, name: str, value: Any) -> None:
         self.computed.add(f"{prefix}{name}")
 
         def write() -> None:
             was = _shown(cgroup.read(name))
-            weight = _shown(cgroup.read("cpu.weight")) if name == "cpu.idle" and value and was == "0" else ""
+            weight = (
+                _shown(cgroup.read("cpu.weight"))
+                if name == "cpu.idle" and value and was == "0"
+                else ""
+            )
             cgroup.write(name, value)
             if weight:  # which the kernel forgets
                 self._metadata[f"{prefix}cpu.weight"] = f"0{_CHANGED}{weight}"
@@ -445,7 +515,9 @@ class _Writer:
             return access()
         except NoKnobError as error:
             if name and self._conf.lacking == "refuse":
-                raise Refusal(f"{error}; conf.lacking refuses a container whose class has it") from error
+                raise Refusal(
+                    f"{error}; conf.lacking refuses a container whose class has it"
+                ) from error
             if name:
                 shared.ignore(self._metadata, name, "this kernel lacks it")
                 _say_once(self._conf.run, name, str(error))
@@ -471,7 +543,11 @@ def _say_once(run: str, name: str, reason: str) -> None:
     """Write to stderr, and so to the host's log, that a knob lacks: once until the machine is booted again."""
     try:
         os.makedirs(f"{run}/nri/qos", mode=0o700, exist_ok=True)
-        os.close(os.open(f"{run}/nri/qos/{name}", os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+        os.close(
+            os.open(
+                f"{run}/nri/qos/{name}", os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600
+            )
+        )
     except FileExistsError:
         return
     except OSError:
@@ -511,7 +587,9 @@ class Batch:
 
         def total(kind: str, name: str) -> int:
             groups = [items, *[[item] for item in init]]
-            sums: list[int] = [sum([item.get(kind, {}).get(name, 0) for item in some]) for some in groups]
+            sums: list[int] = [
+                sum([item.get(kind, {}).get(name, 0) for item in some]) for some in groups
+            ]
             return max(sums)
 
         limits = [item.get("limits", {}) for item in items + init]
@@ -519,7 +597,11 @@ class Batch:
         self.request = total("requests", MEMORY)
         shares = min(max((asked or most) * 1024 // 1000, MIN_SHARES), MAX_SHARES)
         # A container without a limit leaves its pod without one; a limit of 0 is the least that the kernel takes.
-        quota = min(max(most * PERIOD // 1000, 1000), MAX_QUOTA_US) if all(CPU in limit for limit in limits) else -1
+        quota = (
+            min(max(most * PERIOD // 1000, 1000), MAX_QUOTA_US)
+            if all(CPU in limit for limit in limits)
+            else -1
+        )
         memory = min(max(memory, _LEAST_MEMORY), _MOST)
         self.resources: dict[str, Any] = {
             "cpu": {"shares": shares, "quota": quota, "period": PERIOD},
@@ -538,11 +620,17 @@ def read_batch(text: str, container: str | None) -> Batch | None:
         raise Refusal(f"{SPEC}: {error}") from error
     items: dict[str, list[dict[str, Any]]] = {"containers": [], "initContainers": []}
     for kind, batches in items.items():
-        listed = value.get(kind, {} if kind == "initContainers" else None) if isinstance(value, dict) else None
+        listed = (
+            value.get(kind, {} if kind == "initContainers" else None)
+            if isinstance(value, dict)
+            else None
+        )
         if not isinstance(listed, dict):
             raise Refusal(f"{SPEC}: found {describe(listed)} for {kind}, expected an object")
         names = listed if container is None else [name for name in listed if name == container]
-        batches += [_read_container(listed[name], f"{SPEC}: {kind}.{shorten(name)}") for name in names]
+        batches += [
+            _read_container(listed[name], f"{SPEC}: {kind}.{shorten(name)}") for name in names
+        ]
     return (
         Batch(items["containers"], items["initContainers"])
         if any([*items["containers"], *items["initContainers"]])
@@ -558,7 +646,9 @@ def _read_container(value: Any, where: str) -> dict[str, Any]:
             raise Refusal(f"{where}.{kind}: found {describe(given)}, expected an object")
         for name in (CPU, MEMORY):
             if given and name in given:
-                resources.setdefault(kind, {})[name] = quantity(given[name], f"{where}.{kind}.{name}")
+                resources.setdefault(kind, {})[name] = quantity(
+                    given[name], f"{where}.{kind}.{name}"
+                )
     return resources
 
 
@@ -576,11 +666,18 @@ def quantity(value: object, where: str) -> int:
     number = f"{whole}{part}"
     sign, exponent = unit[1:2] if unit[1:2] in ("+", "-") else "", unit[1:].lstrip("+-")
     factor = _UNITS.get(unit)
-    if unit[:1] in ("e", "E") and unit[1:] == f"{sign}{exponent}" and exponent.isascii() and exponent.isdigit():
+    if (
+        unit[:1] in ("e", "E")
+        and unit[1:] == f"{sign}{exponent}"
+        and exponent.isascii()
+        and exponent.isdigit()
+    ):
         power = 10 ** min(int(exponent), 99)
         factor = (1, power) if sign == "-" else (power, 1)
     if factor is None or not (number.isascii() and number.isdigit()):
-        raise Refusal(f"{where}: found {describe(value)}, expected a quantity such as 1500, 129e6 or 2Gi")
+        raise Refusal(
+            f"{where}: found {describe(value)}, expected a quantity such as 1500, 129e6 or 2Gi"
+        )
     amount: int = -(-int(number) * factor[0] // (factor[1] * 10 ** len(part)))
     if amount > _MOST:
         raise Refusal(f"{where}: found {describe(value)}, expected at most 2**63 - 1")

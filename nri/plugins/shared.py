@@ -21,7 +21,9 @@ class SharedConf(Conf):
     """The fields of the plugins for containers of some class."""
 
     key: str = fields.text("annotation or label with a container's class", default="qos.class")
-    mountinfo: str = fields.text("list of mounts that tells where the cgroups are", default="/proc/self/mountinfo")
+    mountinfo: str = fields.text(
+        "list of mounts that tells where the cgroups are", default="/proc/self/mountinfo"
+    )
     run: str = fields.text("the node's /run, with the sockets of systemd", default="/run")
 
 

@@ -25,7 +25,20 @@ KEYS = ("ulimits.noderesource.dev", "ulimits.nri.containerd.io")
 """The keys of the annotation, each with the scope of a container; the first one is preferred."""
 
 LIMITS = (
-    *("AS", "CORE", "CPU", "DATA", "FSIZE", "LOCKS", "MEMLOCK", "MSGQUEUE", "NICE", "NOFILE", "NPROC", "RSS"),
+    *(
+        "AS",
+        "CORE",
+        "CPU",
+        "DATA",
+        "FSIZE",
+        "LOCKS",
+        "MEMLOCK",
+        "MSGQUEUE",
+        "NICE",
+        "NOFILE",
+        "NPROC",
+        "RSS",
+    ),
     *("RTPRIO", "RTTIME", "SIGPENDING", "STACK"),
 )
 """The resources of setrlimit(2)."""
@@ -58,7 +71,9 @@ class UlimitAdjuster(Plugin):
 
     type = "ulimit-adjuster"
     version = __version__
-    description = f"Sets the resource limits that allowed pods ask for with {KEYS[0]}/container.NAME."
+    description = (
+        f"Sets the resource limits that allowed pods ask for with {KEYS[0]}/container.NAME."
+    )
     resident = True
     grants = True
     acts_on = (State.SETUP,)
@@ -68,11 +83,17 @@ class UlimitAdjuster(Plugin):
     def invoke(self, request: Request, conf: UlimitAdjusterConf) -> Result:
         """Answer with the limits that the pod asks for; the metadata names them."""
         metadata: dict[str, str] = {}
-        annotation = annotated.asked(request, conf.allow, "ulimits", KEYS, metadata, scopes=("container",))
-        limits = annotation and _limits(annotated.read(_ULIMITS, annotation[1], annotation[0]) or [], annotation[0])
+        annotation = annotated.asked(
+            request, conf.allow, "ulimits", KEYS, metadata, scopes=("container",)
+        )
+        limits = annotation and _limits(
+            annotated.read(_ULIMITS, annotation[1], annotation[0]) or [], annotation[0]
+        )
         if not limits:
             return request.new_result(self.type, metadata=metadata)
-        metadata["ulimits"] = ", ".join([f"{limit['type']}={limit['soft']}:{limit['hard']}" for limit in limits])
+        metadata["ulimits"] = ", ".join(
+            [f"{limit['type']}={limit['soft']}:{limit['hard']}" for limit in limits]
+        )
         return request.new_result(self.type, metadata=metadata, adjust={"rlimits": limits})
 
 
@@ -83,11 +104,19 @@ def _limits(value: list[dict[str, Any]], where: str) -> Any:
     """
     limits: dict[str, dict[str, Any]] = {}
     for index, limit in enumerate(value):
-        name, hard, soft = _PREFIX + _name(limit["type"]), limit.get("hard", 0), limit.get("soft", 0)
+        name, hard, soft = (
+            _PREFIX + _name(limit["type"]),
+            limit.get("hard", 0),
+            limit.get("soft", 0),
+        )
         if name in limits:
-            raise Refusal(f"{where}[{index}].type: found {shorten(repr(limit['type']))} again, expected it once")
+            raise Refusal(
+                f"{where}[{index}].type: found {shorten(repr(limit['type']))} again, expected it once"
+            )
         if soft > hard:
-            raise Refusal(f"{where}[{index}].soft: found {soft}, expected at most the hard limit, {hard}")
+            raise Refusal(
+                f"{where}[{index}].soft: found {soft}, expected at most the hard limit, {hard}"
+            )
         limits[name] = {"type": name, "hard": hard, "soft": soft}
     return list(limits.values())
 

@@ -12,14 +12,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SIGKILL = 9  # the signal's number; the signal module would import enum
-POLL_WITHOUT_PIDFD = 0.01  # seconds between looks at a process on kernels before Linux 5.3, which have no pidfd
+POLL_WITHOUT_PIDFD = (
+    0.01  # seconds between looks at a process on kernels before Linux 5.3, which have no pidfd
+)
 REAP_WITHIN = 1.0  # seconds to wait for a killed process, which in an uninterruptible system call may never end
-REAP_LATE = 0.03  # the same after the deadline: a caller such as the bridge must answer soon after it
+REAP_LATE = (
+    0.03  # the same after the deadline: a caller such as the bridge must answer soon after it
+)
 
-started: set[int] = set()  # the children that were started and are not reaped; a subreaper kills all others
-lock = allocate_lock()  # held while `started` or `coming` is changed, and from before a child is reaped
+started: set[int] = (
+    set()
+)  # the children that were started and are not reaped; a subreaper kills all others
+lock = (
+    allocate_lock()
+)  # held while `started` or `coming` is changed, and from before a child is reaped
 coming = 0  # children that are being started: until `started` has them, they look like orphans
-late: list[int] = []  # killed children that did not end in time, as in an uninterruptible system call
+late: list[
+    int
+] = []  # killed children that did not end in time, as in an uninterruptible system call
 _plugins: dict[int | str, None] = {}  # those that are listed in _list, the oldest first
 _list, _forgets = -1, False  # see list_in
 
@@ -70,7 +80,9 @@ def list_in(fd: int, *, forgets: bool = False, goes_on: bool = False) -> None:
 def listed(fd: int) -> tuple[set[int], set[str]]:
     """Return the plugins that another process has listed in ``fd``: pids, and the ``identity`` of stdins."""
     words = os.pread(fd, 1 << 20, 0).partition(b"\n")[0].decode().split()
-    return {int(word) for word in words if word.isdigit()}, {word for word in words if not word.isdigit()}
+    return {int(word) for word in words if word.isdigit()}, {
+        word for word in words if not word.isdigit()
+    }
 
 
 def identity(status: os.stat_result) -> str:

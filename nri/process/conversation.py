@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 
     Log = Callable[[str], None]
 
-MAX_LINE = 4096  # bytes of one line, and of the end of stderr that an error carries; the rest is cut
+MAX_LINE = (
+    4096  # bytes of one line, and of the end of stderr that an error carries; the rest is cut
+)
 _LINE_COST = 64  # bytes that each line adds to its own: logging a million empty lines is much work
 
 MAX_OUTPUT = 1024 * 1024
@@ -44,7 +46,9 @@ _BUSY_RETRY = 0.01  # seconds between attempts to run a file that is being writt
 
 _CHUNK = 65536
 _ENDS_SOON = 0.001  # seconds that a process has to end after its result, before its output is looked at again
-_PLAIN_READS = 4  # after the end: more than an ordinary pipe needs; then the kernel is asked how much is left
+_PLAIN_READS = (
+    4  # after the end: more than an ordinary pipe needs; then the kernel is asked how much is left
+)
 
 
 def launch(
@@ -90,7 +94,13 @@ def start(
         out = child_out if stdout is None else stdout
         while True:
             try:
-                pid = spawn(path, argv, (child_in, out, child_err), environment=environment, is_plugin=is_plugin)
+                pid = spawn(
+                    path,
+                    argv,
+                    (child_in, out, child_err),
+                    environment=environment,
+                    is_plugin=is_plugin,
+                )
                 break
             except OSError as error:
                 if error.errno != errno.ETXTBSY or time.monotonic() + _BUSY_RETRY >= deadline:
@@ -111,7 +121,9 @@ class Output:
     stdout: bytes
     stderr: str  # the end of its stderr, control characters escaped
     status: int  # the exit status; a negative number is the signal that ended it
-    stopped: str  # the reason for killing it: `deadline`, `output` or `stop`; "" when it ended by itself
+    stopped: (
+        str  # the reason for killing it: `deadline`, `output` or `stop`; "" when it ended by itself
+    )
 
     @property
     def ending(self) -> str:
@@ -243,7 +255,9 @@ class Conversation:
         try:
             try:
                 stop = self._stop
-                output.stopped = self._exchange(deadline) if stop is None else self._until_stop(stop, deadline)
+                output.stopped = (
+                    self._exchange(deadline) if stop is None else self._until_stop(stop, deadline)
+                )
             except BaseException:
                 self._asked.finish("broken off", give_up_at(deadline))
                 raise
@@ -317,7 +331,9 @@ class Conversation:
         except BlockingIOError:
             self._poll.register(self._stdin, select.POLLOUT)  # again makes no difference
             return
-        except OSError:  # the process does not read the rest; its output shows whether that is a fault
+        except (
+            OSError
+        ):  # the process does not read the rest; its output shows whether that is a fault
             self._left = self._left[:0]
         self._close(self._stdin)
 

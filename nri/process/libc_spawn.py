@@ -20,8 +20,14 @@ _SETSIGDEF, _SETSIGMASK, _SETSID = 0x04, 0x08, 0x80  # spawn.h of glibc and of m
 _SIZE = 1024  # bytes; more than any of the C library's structures
 _libc = ctypes.PyDLL(None)  # keeps the lock
 _posix_spawn = ctypes.CDLL(None).posix_spawn  # alone takes long enough to release it
-_actions_init, _add_dup2 = _libc.posix_spawn_file_actions_init, _libc.posix_spawn_file_actions_adddup2
-_actions_destroy, _add_close = _libc.posix_spawn_file_actions_destroy, _libc.posix_spawn_file_actions_addclose
+_actions_init, _add_dup2 = (
+    _libc.posix_spawn_file_actions_init,
+    _libc.posix_spawn_file_actions_adddup2,
+)
+_actions_destroy, _add_close = (
+    _libc.posix_spawn_file_actions_destroy,
+    _libc.posix_spawn_file_actions_addclose,
+)
 _add_close_from = getattr(_libc, "posix_spawn_file_actions_addclosefrom_np", None)  # glibc 2.34
 
 
@@ -42,7 +48,9 @@ def _attributes() -> ctypes.Array[ctypes.c_char]:
 _ATTRIBUTES = _attributes()
 
 
-def spawn_unlocked(path: str, argv: list[str], environment: Mapping[str, str], descriptors: Sequence[int]) -> int:
+def spawn_unlocked(
+    path: str, argv: list[str], environment: Mapping[str, str], descriptors: Sequence[int]
+) -> int:
     """Start ``path``, as ``nri.process.spawn.use`` describes it; return its pid.
 
     :raises OSError: when it cannot be started.
@@ -57,7 +65,9 @@ def spawn_unlocked(path: str, argv: list[str], environment: Mapping[str, str], d
             number = number or _add_dup2(actions, fd, target)
         if _add_close_from is not None:
             number = number or _add_close_from(actions, len(descriptors))
-        number = number or _posix_spawn(ctypes.byref(pid), os.fsencode(path), actions, _ATTRIBUTES, *strings)
+        number = number or _posix_spawn(
+            ctypes.byref(pid), os.fsencode(path), actions, _ATTRIBUTES, *strings
+        )
     finally:
         _actions_destroy(actions)
     if number:

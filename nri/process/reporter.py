@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 TIMEOUT = 1.0
 """Seconds that all writes to stderr together may wait."""
 
-_PIPE_BUF = 4096  # bytes that a pipe accepts without blocking after poll(2) has reported it writable
+_PIPE_BUF = (
+    4096  # bytes that a pipe accepts without blocking after poll(2) has reported it writable
+)
 
 
 class Reporter:
@@ -50,7 +52,9 @@ class Reporter:
             data = f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {line}\n".encode()
             if wrong := append(self.log_file, data):
                 text += "\n" if text else ""
-                text += escape(f"{self._program}: the log file {self.log_file} cannot be written: {wrong}")
+                text += escape(
+                    f"{self._program}: the log file {self.log_file} cannot be written: {wrong}"
+                )
         if text:
             self._show(text)
 
@@ -94,7 +98,10 @@ def _kind(path: str, error: OSError) -> str:
         kind = stat.S_IFMT(os.stat(path).st_mode) if error.errno == errno.ENXIO else 0
     except OSError:
         return ""  # the file was removed
-    return {stat.S_IFIFO: "it is a FIFO that no process reads", stat.S_IFSOCK: "it is a socket"}.get(kind, "")
+    return {
+        stat.S_IFIFO: "it is a FIFO that no process reads",
+        stat.S_IFSOCK: "it is a socket",
+    }.get(kind, "")
 
 
 def descriptor(file: BinaryIO | TextIO | None) -> int:

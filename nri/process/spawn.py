@@ -50,7 +50,9 @@ def spawn(
     moved = copies(descriptors) if min(descriptors) < len(descriptors) else []
     try:
         stdin = descriptors[0] if is_plugin else None
-        return children.start(lambda: _start(path, argv, environment, moved or descriptors), stdin=stdin)
+        return children.start(
+            lambda: _start(path, argv, environment, moved or descriptors), stdin=stdin
+        )
     finally:
         for fd in moved:
             os.close(fd)
@@ -66,7 +68,9 @@ def use(start: Start) -> None:
     _start = start
 
 
-def _with_os(path: str, argv: list[str], environment: Mapping[str, str], descriptors: Sequence[int]) -> int:
+def _with_os(
+    path: str, argv: list[str], environment: Mapping[str, str], descriptors: Sequence[int]
+) -> int:
     return os.posix_spawn(
         path,
         argv,

@@ -16,7 +16,9 @@ from nri.errors import escape
 from nri.process import children
 from nri.process.children import SIGKILL, pidfd_or_none
 
-ENDS_WITHIN = 0.1  # seconds to wait for all orphans; later they are reaped as other children that did not end
+ENDS_WITHIN = (
+    0.1  # seconds to wait for all orphans; later they are reaped as other children that did not end
+)
 _PR_SET_CHILD_SUBREAPER = 36
 
 log = logging.getLogger("nri.client")
@@ -29,7 +31,9 @@ class Subreaper:
         self.is_subreaper = _become_subreaper()
         """True if the kernel makes this process the parent of orphans."""
 
-    def end_orphans(self, lock: AbstractContextManager[object], is_busy: Callable[[], bool]) -> None:
+    def end_orphans(
+        self, lock: AbstractContextManager[object], is_busy: Callable[[], bool]
+    ) -> None:
         """Kill and reap all orphans.
 
         :param lock: held for each look, and not while an orphan is waited for.
@@ -51,12 +55,20 @@ class Subreaper:
         if children.started.issuperset(_children()):
             return []
         with lock, children.lock:
-            if is_busy() or children.coming:  # a child that is being started is not in `started` yet
+            if (
+                is_busy() or children.coming
+            ):  # a child that is being started is not in `started` yet
                 return []
-            orphans = [pid for pid in _children() if pid not in children.started and pid not in children.late]
+            orphans = [
+                pid
+                for pid in _children()
+                if pid not in children.started and pid not in children.late
+            ]
         for pid in orphans:
             if not children.has_exited(pid):
-                log.warning("killed a process that a plugin has left behind: %d (%s)", pid, _name(pid))
+                log.warning(
+                    "killed a process that a plugin has left behind: %d (%s)", pid, _name(pid)
+                )
                 os.kill(pid, SIGKILL)
         return orphans
 
@@ -86,6 +98,8 @@ def _become_subreaper() -> bool:
         import ctypes
 
         prctl = ctypes.CDLL(None).prctl
-        return prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0 and os.path.exists("/proc/thread-self/children")
+        return prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0 and os.path.exists(
+            "/proc/thread-self/children"
+        )
     except (ImportError, OSError, AttributeError):
         return False

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 NAME = "nri-watchdog"
 """The name of its process for the kernel; its command line is the host's."""
 
-ROUNDS = 100  # times that the watchdog looks for processes: one may fork while its siblings are killed
+ROUNDS = (
+    100  # times that the watchdog looks for processes: one may fork while its siblings are killed
+)
 SIGCONT = 18  # the signal's number
 
 _IGNORED = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP, _signal.SIGQUIT, _signal.SIGALRM)
@@ -92,7 +94,9 @@ class Watchdog:
             children.started.discard(self.pid)
 
 
-def start(*, forgets: bool = False, goes_on: bool = False, then: Callable[[], object] | None = None) -> Watchdog:
+def start(
+    *, forgets: bool = False, goes_on: bool = False, then: Callable[[], object] | None = None
+) -> Watchdog:
     """Fork the watchdog.
 
     Call it before much is loaded: the watchdog keeps a copy of the memory.
@@ -101,7 +105,9 @@ def start(*, forgets: bool = False, goes_on: bool = False, then: Callable[[], ob
     :param then: called in the watchdog's process, in the host's directory, when the host was killed; no plugin runs.
     :raises OSError: when no process can be forked.
     """
-    waits, alive = pipe()  # no other process has the writing end, so the pipe ends with this process
+    waits, alive = (
+        pipe()
+    )  # no other process has the writing end, so the pipe ends with this process
     (plugins,) = above_standard_files(os.memfd_create("nri-plugins", os.MFD_CLOEXEC))
     with children.lock:  # until it is known, it looks like an orphan of a plugin
         try:

@@ -17,7 +17,20 @@ RUNS_CHAIN = frozenset(("create", "run", "restore", "update", "pause", "resume",
 """The commands that plugins can be run for; all others are handed over at once."""
 
 COMMANDS = RUNS_CHAIN.union(
-    ("checkpoint", "events", "exec", "features", "help", "kill", "list", "mounts", "ps", "spec", "start", "state")
+    (
+        "checkpoint",
+        "events",
+        "exec",
+        "features",
+        "help",
+        "kill",
+        "list",
+        "mounts",
+        "ps",
+        "spec",
+        "start",
+        "state",
+    )
 )
 """The commands of both runtimes."""
 
@@ -44,7 +57,15 @@ _CREATE = (
     *("no-pivot", "no-new-keyring", "no-subreaper", "usage", _HELP),
 )
 RESOURCES = (
-    *("blkio-weight", "cpu-period", "cpu-quota", "cpu-share", "cpu-burst", "cpu-rt-period", "cpu-rt-runtime"),
+    *(
+        "blkio-weight",
+        "cpu-period",
+        "cpu-quota",
+        "cpu-share",
+        "cpu-burst",
+        "cpu-rt-period",
+        "cpu-rt-runtime",
+    ),
     *("cpu-idle", "cpuset-cpus", "cpuset-mems", "kernel-memory", "kernel-memory-tcp", "memory"),
     *("memory-reservation", "memory-swap", "pids-limit"),
 )
@@ -76,7 +97,9 @@ class Given:
 
     __slots__ = ("is_known", "name", "value", "words")
 
-    def __init__(self, name: str, value: str, words: Sequence[str], *, is_known: bool = True) -> None:
+    def __init__(
+        self, name: str, value: str, words: Sequence[str], *, is_known: bool = True
+    ) -> None:
         self.name, self.value, self.words, self.is_known = name, value, list(words), is_known
 
 
@@ -134,7 +157,9 @@ class CommandLine:
                 after_unknown.add(len(self.arguments))
         # The value of an option that is not known here looks like an argument. One argument is the container.
         if len(self.arguments) > 1 and after_unknown:
-            self.arguments = [word for index, word in enumerate(self.arguments) if index not in after_unknown]
+            self.arguments = [
+                word for index, word in enumerate(self.arguments) if index not in after_unknown
+            ]
 
 
 def _read_before(words: list[str]) -> tuple[list[Given], int]:
@@ -176,7 +201,9 @@ def _read_option(words: list[str], at: int, names: Names) -> tuple[list[Given], 
         first, takes_value = entry
         if equals or not takes_value:
             return [Given(first, value if equals else "true", [word])], at + 1
-        return [Given(first, words[at + 1] if at + 1 < len(words) else "", words[at : at + 2])], at + 2
+        return [
+            Given(first, words[at + 1] if at + 1 < len(words) else "", words[at : at + 2])
+        ], at + 2
     if not word.startswith("--") and word[1] in names:
         return _read_letters(words, at, names)
     return [Given(name, value, [word], is_known=False)], at + 1
@@ -190,6 +217,11 @@ def _read_letters(words: list[str], at: int, names: Names) -> tuple[list[Given],
         if takes_value:
             if rest := letters[index + 1 :]:
                 return [*options, Given(first, rest, [words[at]])], at + 1
-            return [*options, Given(first, words[at + 1] if at + 1 < len(words) else "", words[at : at + 2])], at + 2
-        options.append(Given(first, "true", [words[at]] if index == 0 else [], is_known=letter in names))
+            return [
+                *options,
+                Given(first, words[at + 1] if at + 1 < len(words) else "", words[at : at + 2]),
+            ], at + 2
+        options.append(
+            Given(first, "true", [words[at]] if index == 0 else [], is_known=letter in names)
+        )
     return options, at + 1

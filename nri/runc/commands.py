@@ -84,7 +84,9 @@ def start(call: Invocation) -> int:
     if made.is_finished:
         call.real.execute(call.line.words)
     if made.is_unfinished:
-        raise NRIError("its plugins' create has not ended; delete the container, and create it again")
+        raise NRIError(
+            "its plugins' create has not ended; delete the container, and create it again"
+        )
     chains = call.chains()
     if not id_ or not chains.wants(State.SETUP, State.CREATE):
         call.real.execute(call.line.words)
@@ -133,9 +135,13 @@ def open_config(call: Invocation, made: Made, id_: str) -> ConfigFile:
     try:
         path = os.path.abspath(path)
     except OSError as error:
-        raise NRIError(f"{escape(path)}: is relative, and the current directory is gone: {error.strerror}") from error
+        raise NRIError(
+            f"{escape(path)}: is relative, and the current directory is gone: {error.strerror}"
+        ) from error
     made.claim(path)
-    return ConfigFile(path, f"{call.options.record_dir}/.config.{crc32(os.fsencode(os.path.realpath(path))):08x}")
+    return ConfigFile(
+        path, f"{call.options.record_dir}/.config.{crc32(os.fsencode(os.path.realpath(path))):08x}"
+    )
 
 
 def put_back(call: Invocation, file: ConfigFile, config: dict[str, Any] | None = None) -> None:
@@ -159,7 +165,9 @@ def new(call: Invocation, made: Made, id_: str, file: ConfigFile) -> Known:
     return Known(made.unfinished, about, call.report.note, Facts())
 
 
-def set_up(call: Invocation, made: Made, chains: HostChains, container: Known, file: ConfigFile) -> None:
+def set_up(
+    call: Invocation, made: Made, chains: HostChains, container: Known, file: ConfigFile
+) -> None:
     """Run the chain for ``setup``, and write what the plugins have changed to the container's configuration.
 
     :raises NRIError: if a plugin refuses it, or it cannot be written; the plugins have then got a ``delete``.
@@ -211,7 +219,9 @@ def _pid(call: Invocation, id_: str) -> int:
             pass  # the state has it, too
     state = call.state(id_)
     if state is None or state.pid <= 0:
-        raise DecodeError(f"the state of {escape(id_)} has no pid, although the container was created")
+        raise DecodeError(
+            f"the state of {escape(id_)} has no pid, although the container was created"
+        )
     return state.pid
 
 
@@ -252,7 +262,9 @@ def run(call: Invocation) -> int:
         except OSError:
             pass  # a `delete` has removed what was kept
     if not is_made:
-        call.undo_unless_taken(made, chains, container)  # it is taken if the container was kept, too
+        call.undo_unless_taken(
+            made, chains, container
+        )  # it is taken if the container was kept, too
     return status
 
 
@@ -260,7 +272,9 @@ def restore(call: Invocation) -> int:
     """Become the real runtime, unless plugins are configured: none can run before the processes do."""
     if call.chains().wants(State.SETUP, State.CREATE):
         fault = "plugins are configured, and the processes run on at once, before any plugin"
-        raise NRIError(f"{fault}; expected a new container, or the real runtime, {call.real.path}, without them")
+        raise NRIError(
+            f"{fault}; expected a new container, or the real runtime, {call.real.path}, without them"
+        )
     call.real.execute(call.line.words)
 
 
@@ -272,7 +286,9 @@ def _with_hook(config: dict[str, Any], call: Invocation, made: Made, log: str) -
     listed = hooks.get("createRuntime") or []
     if not isinstance(listed, list):
         raise mismatch(listed, "hooks.createRuntime", "an array")
-    kept = [hook for hook in listed if not (isinstance(hook, dict) and MARK in (hook.get("env") or []))]
+    kept = [
+        hook for hook in listed if not (isinstance(hook, dict) and MARK in (hook.get("env") or []))
+    ]
     options = call.options
     words = ["hook", "create", "--conf-dir", options.conf_dir, "--conf-file", options.conf_file]
     words += ["--record-dir", options.record_dir, "--record", os.path.basename(made.unfinished)]
@@ -290,7 +306,9 @@ def _own_program() -> tuple[tuple[str, list[str]], list[str]]:
     if getattr(sys, "frozen", False):
         return (os.readlink("/proc/self/exe"), ["nri"]), []
     code = "from nri.cli.entry import main; main()"
-    return (sys.executable, [sys.executable, "-c", code]), [f"PYTHONPATH={os.pathsep.join(sys.path)}"]
+    return (sys.executable, [sys.executable, "-c", code]), [
+        f"PYTHONPATH={os.pathsep.join(sys.path)}"
+    ]
 
 
 def _report_hook(call: Invocation, log: int) -> None:
@@ -317,7 +335,9 @@ def update(call: Invocation) -> int:
     if not id_ or not chains.wants(State.RESIZE, State.UPDATE):
         call.real.execute(call.line.words)
     if given := [option.name for option in call.line.options if option.name in RESOURCES]:
-        raise NRIError(f"found --{given[0]}, expected --resources FILE, since plugins act on new resources")
+        raise NRIError(
+            f"found --{given[0]}, expected --resources FILE, since plugins act on new resources"
+        )
     document = _read(call.line.value("resources"))
     asked = {} if document is None else _parse(document)
     if (state := call.state(id_)) is None:
@@ -354,7 +374,9 @@ def _read(path: str) -> bytes | None:
         reason = getattr(error, "strerror", None) or error
         raise DecodeError(f"--resources {escape(path)}: cannot be read: {reason}") from error
     if len(document) > MAX_RESOURCES:
-        raise DecodeError(f"--resources {escape(path)}: found more than {MAX_RESOURCES} bytes, expected resources")
+        raise DecodeError(
+            f"--resources {escape(path)}: found more than {MAX_RESOURCES} bytes, expected resources"
+        )
     return document
 
 
@@ -370,14 +392,18 @@ def _parse(document: bytes) -> dict[str, Any]:
 
 def _update(call: Invocation, id_: str, document: bytes) -> int:
     """Run the real update with a document on its stdin, and with the options that are no part of it."""
-    others = [word for option in call.line.options if option.name != "resources" for word in option.words]
+    others = [
+        word for option in call.line.options if option.name != "resources" for word in option.words
+    ]
     before = [word for option in call.line.before for word in option.words]
     stdin = os.memfd_create("resources", os.MFD_CLOEXEC)
     try:
         with open(stdin, "wb", closefd=False) as file:
             file.write(document)
         os.lseek(stdin, 0, os.SEEK_SET)
-        return call.real.run([*before, "update", *others, "--resources", "-", *named(id_)], stdin=stdin)
+        return call.real.run(
+            [*before, "update", *others, "--resources", "-", *named(id_)], stdin=stdin
+        )
     finally:
         os.close(stdin)
 
@@ -400,7 +426,9 @@ def delete(call: Invocation) -> int:
         chains = call.chains()
         if chains.wants(State.DELETE):
             if call.line.has("regex"):
-                raise NRIError("no plugin gets a delete: found --regex, expected the id of one container")
+                raise NRIError(
+                    "no plugin gets a delete: found --regex, expected the id of one container"
+                )
             if call.line.arguments:
                 _tell(call, chains, call.container_id())
     except (NRIError, OSError) as error:
@@ -434,7 +462,9 @@ def _tell(call: Invocation, chains: HostChains, id_: str) -> None:
         try:
             container = call.known(State.DELETE, state)
         except DecodeError:  # its bundle may be gone
-            about = request(State.DELETE, id_, Spec(annotations=state.annotations), max(0, state.pid))
+            about = request(
+                State.DELETE, id_, Spec(annotations=state.annotations), max(0, state.pid)
+            )
             container = Known(call.made(id_).current, about, call.report.note, Facts())
         call.delete_chain(chains, container)
     except (NRIError, OSError) as error:

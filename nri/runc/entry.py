@@ -59,7 +59,9 @@ def main(argv: Sequence[str], options_file: str = RUNTIME_OPTIONS_FILE) -> int:
     return _run(name, line, real, options, runs_chain=runs_chain)
 
 
-def _run(name: str, line: CommandLine, real: Real, options: WrapperOptions, *, runs_chain: bool) -> int:
+def _run(
+    name: str, line: CommandLine, real: Real, options: WrapperOptions, *, runs_chain: bool
+) -> int:
     import _signal  # type: ignore[import-not-found] # the signal module would import enum
 
     from nri.runc.report import Report
@@ -67,7 +69,9 @@ def _run(name: str, line: CommandLine, real: Real, options: WrapperOptions, *, r
     report = Report(name, line, sys.stderr, is_crun=real.is_crun, log_file=options.log_file)
     try:
         if options.fault:
-            is_refused = line.command in REFUSED_IF_BROKEN or (line.command == "start" and runs_chain)
+            is_refused = line.command in REFUSED_IF_BROKEN or (
+                line.command == "start" and runs_chain
+            )
             if is_refused and not line.asks_for_help:
                 report.error(options.fault)
                 return 1
@@ -102,4 +106,6 @@ def end(status: int) -> NoReturn:
             _signal.signal(-status, _signal.SIG_DFL)
             _signal.pthread_sigmask(_signal.SIG_UNBLOCK, [-status])
         os.kill(os.getpid(), -status)
-    os._exit(status)  # all output is written; the interpreter's shutdown would take some more milliseconds
+    os._exit(
+        status
+    )  # all output is written; the interpreter's shutdown would take some more milliseconds

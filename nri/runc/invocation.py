@@ -34,7 +34,9 @@ ANSWERS_WITHIN = 30.0
 class Invocation:
     """The command line, the real runtime, the options and the outlets of one call."""
 
-    def __init__(self, line: CommandLine, real: Real, options: WrapperOptions, report: Report) -> None:
+    def __init__(
+        self, line: CommandLine, real: Real, options: WrapperOptions, report: Report
+    ) -> None:
         self.line, self.real, self.options, self.report = line, real, options, report
         self.on_late: Callable[[str], None] = report.error
         """Called with the reason before the process ends because a time is over; by default it is reported."""
@@ -57,7 +59,9 @@ class Invocation:
         """
         arguments = self.line.arguments
         if len(arguments) > 1 and not all(option.is_known for option in self.line.options):
-            raise NRIError(f"found the words {' '.join(map(escape, arguments))}, expected one container id")
+            raise NRIError(
+                f"found the words {' '.join(map(escape, arguments))}, expected one container id"
+            )
         id_ = arguments[0] if len(arguments) == 1 else ""
         if id_:
             self.report.about += f" {escape(id_)}"
@@ -79,7 +83,10 @@ class Invocation:
 
         :param oci: for ``setup``: the container's OCI configuration.
         """
-        from nri.adjust import Changes, OCIAbilities  # their tables take longer than the rest of a call
+        from nri.adjust import (
+            Changes,
+            OCIAbilities,
+        )  # their tables take longer than the rest of a call
 
         return Changes(OCIAbilities(os.path.basename(self.real.path), self._oci_version), oci)
 
@@ -115,7 +122,9 @@ class Invocation:
 
         :raises NRIError: if it cannot be run, or does not end.
         """
-        done = self.real.ask([*self.line.quiet_before, command, *words], time.monotonic() + ANSWERS_WITHIN, stdin)
+        done = self.real.ask(
+            [*self.line.quiet_before, command, *words], time.monotonic() + ANSWERS_WITHIN, stdin
+        )
         if done.stopped:
             reason = f"not done within {ANSWERS_WITHIN:g} s"
             if done.stopped == "output":
@@ -135,7 +144,9 @@ class Invocation:
             if id_ == except_for:
                 continue
             if id_.startswith("-"):
-                raise NRIError(f"updates: found {gojson.shorten(repr(id_))}, expected the id of a container")
+                raise NRIError(
+                    f"updates: found {gojson.shorten(repr(id_))}, expected the id of a container"
+                )
             document = gojson.dumps(update["resources"])
             done = self.ask("update", "--resources", "-", id_, stdin=document)
             if done.status == 0:
@@ -168,7 +179,9 @@ class Invocation:
         made = self.made(container.name)
         if not made.write(container.path, container.facts, container.spec, bundle):
             id_ = escape(container.name)
-            self.report.note(f"the new resources of {id_} cannot be kept: requests show the older ones")
+            self.report.note(
+                f"the new resources of {id_} cannot be kept: requests show the older ones"
+            )
 
     def undo_unless_taken(self, made: Made, chains: HostChains, container: Known) -> None:
         """Do as ``undo_chain``, unless the id is that of a container that lives on."""
@@ -176,7 +189,9 @@ class Invocation:
         try:
             is_taken = self.state(id_) is not None
         except (NRIError, OSError) as error:
-            self.report.note(f"no plugin gets a delete of {escape(id_)}, which may be another container: {error}")
+            self.report.note(
+                f"no plugin gets a delete of {escape(id_)}, which may be another container: {error}"
+            )
             is_taken = True
         if not is_taken:
             self.undo_chain(chains, container)
@@ -185,7 +200,9 @@ class Invocation:
         else:
             made.remove()
 
-    def undo_chain(self, chains: HostChains, container: Known, if_killed: Callable[[], object] | None = None) -> None:
+    def undo_chain(
+        self, chains: HostChains, container: Known, if_killed: Callable[[], object] | None = None
+    ) -> None:
         """Run the chain for ``delete`` of a container that is refused. What fails is noted."""
         try:
             self.delete_chain(chains, container, if_killed)
@@ -245,7 +262,10 @@ class Invocation:
             version = value.get("ociVersionMax") if isinstance(value, dict) else None
             major, minor = str(version).split(".")[:2]
             return int(major), int(minor)
-        except (NRIError, ValueError):  # a runtime from before `features`, which came with version 1.1
+        except (
+            NRIError,
+            ValueError,
+        ):  # a runtime from before `features`, which came with version 1.1
             return 1, 0
 
 
@@ -293,7 +313,10 @@ class HostChains(ShortHost):
         :raises NRIError: if the chain fails, or cannot be run.
         :raises EndedError: a signal ends this process; no plugin runs any more, and such signals are blocked.
         """
-        is_new = wish in (State.SETUP, State.CREATE)  # also what no plugin runs for may have missed something
+        is_new = wish in (
+            State.SETUP,
+            State.CREATE,
+        )  # also what no plugin runs for may have missed something
         if not is_new and not self.wants(wish, asked=container.request(wish)):
             return
         deadline = Deadline(self._call.options.deadline)

@@ -24,7 +24,9 @@ DEFAULT_DEADLINE = 30.0
 
 
 def _is_runtime(value: str) -> bool:
-    return fields.PATH.accepts(value) or (value not in ("", ".", "..") and not set(value) & {"/", "\0"})
+    return fields.PATH.accepts(value) or (
+        value not in ("", ".", "..") and not set(value) & {"/", "\0"}
+    )
 
 
 _RUNTIME = text(
@@ -47,9 +49,12 @@ class WrapperOptions(
         "By default runc for nri-runc, crun for nri-crun",
         default="",
     )
-    deadline: float = fields.value(SECONDS, "seconds for the whole chain of one state", default=DEFAULT_DEADLINE)
+    deadline: float = fields.value(
+        SECONDS, "seconds for the whole chain of one state", default=DEFAULT_DEADLINE
+    )
     log_file: str = fields.path(
-        "file that errors, and lines that plugins write to stderr, are appended to (mode 0600)", default=""
+        "file that errors, and lines that plugins write to stderr, are appended to (mode 0600)",
+        default="",
     )
     note: ClassVar[str] = ""
     """That these are the last valid options, since the file is missing; "" if they are those of the file."""
@@ -76,7 +81,9 @@ def load(path: str = RUNTIME_OPTIONS_FILE) -> WrapperOptions:
     options.__dict__["fault"] = "; ".join(faults)
     if not faults and path == RUNTIME_OPTIONS_FILE:
         try:
-            node_options.record(node_options.RUNC, files.read_regular(path, node_options.MAX_OPTIONS)[0])
+            node_options.record(
+                node_options.RUNC, files.read_regular(path, node_options.MAX_OPTIONS)[0]
+            )
         except OSError:
             pass  # it was removed a moment ago
     return options

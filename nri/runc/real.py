@@ -38,7 +38,9 @@ def find(wanted: str, argv0: str) -> str:
             if _identity(path) not in ours:
                 return path
             if path == wanted:
-                raise NRIError(f"runtime: {path} is this program itself, expected the runtime that it runs")
+                raise NRIError(
+                    f"runtime: {path} is this program itself, expected the runtime that it runs"
+                )
     where = f" in {', '.join(DIRECTORIES)}" if "/" not in wanted else ""
     raise NRIError(f"runtime: no executable {wanted}{where}; expected runc, crun or the like")
 
@@ -82,7 +84,9 @@ class Real:
         """
         import _signal  # type: ignore[import-not-found] # the signal module would import enum
 
-        _signal.signal(_SIGCHLD, _signal.SIG_DFL)  # where it is ignored, the kernel keeps no exit status
+        _signal.signal(
+            _SIGCHLD, _signal.SIG_DFL
+        )  # where it is ignored, the kernel keeps no exit status
         waited_for = FORWARDED | {_SIGCHLD}
         mask = _signal.pthread_sigmask(_signal.SIG_BLOCK, waited_for)
         try:
@@ -115,7 +119,9 @@ class Real:
             raise self._not_run(OSError(int(number), os.strerror(int(number))))
         return child
 
-    def _become(self, words: Sequence[str], stdin: int, mask: Iterable[int], failed: int) -> NoReturn:
+    def _become(
+        self, words: Sequence[str], stdin: int, mask: Iterable[int], failed: int
+    ) -> NoReturn:
         import _signal
 
         try:
@@ -144,7 +150,9 @@ class Real:
         from nri.process.conversation import Asked, Conversation, start
 
         try:
-            pid, pipes = start(self.path, [self.path, *words], deadline, self._environment, is_plugin=False)
+            pid, pipes = start(
+                self.path, [self.path, *words], deadline, self._environment, is_plugin=False
+            )
             return Conversation(Asked(pid), pipes, stdin, lambda line: None).run(deadline)
         except OSError as error:
             raise self._not_run(error) from error

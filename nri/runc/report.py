@@ -30,7 +30,13 @@ class Report:
     """
 
     def __init__(
-        self, program: str, line: CommandLine, stderr: TextIO | None, *, is_crun: bool = False, log_file: str = ""
+        self,
+        program: str,
+        line: CommandLine,
+        stderr: TextIO | None,
+        *,
+        is_crun: bool = False,
+        log_file: str = "",
     ) -> None:
         self._lines = Reporter(stderr, program=program)
         self._lines.log_file = self._log_file = log_file
@@ -51,14 +57,22 @@ class Report:
         """Report what does not make the command fail."""
         line = escape(f"{self._program}: {line}")
         wrong = self._append("warning", line)
-        self._lines.write(line, wrong if self._log or self._log_file else self._format("warning", line))
+        self._lines.write(
+            line, wrong if self._log or self._log_file else self._format("warning", line)
+        )
 
     def _append(self, level: str, message: str) -> str:
         """Write to the file of ``--log``; return the line about an error, "" for none."""
         if not self._log:
             return ""
-        wrong = append(self._log, f"{self._format(level, message)}\n".encode("utf-8", "backslashreplace"))
-        return escape(f"{self._program}: --log {self._log}: cannot be written: {wrong}") if wrong else ""
+        wrong = append(
+            self._log, f"{self._format(level, message)}\n".encode("utf-8", "backslashreplace")
+        )
+        return (
+            escape(f"{self._program}: --log {self._log}: cannot be written: {wrong}")
+            if wrong
+            else ""
+        )
 
     def _format(self, level: str, message: str) -> str:
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -22,7 +22,17 @@ from nri.skel.plugin import Plugin, Refusal
 from nri.skel.process import main, run
 from nri.skel.scopes import cgroup_of, scoped, why_not_allowed
 
-__all__ = ["Conf", "Plugin", "Refusal", "cgroup_of", "fields", "main", "run", "scoped", "why_not_allowed"]
+__all__ = [
+    "Conf",
+    "Plugin",
+    "Refusal",
+    "cgroup_of",
+    "fields",
+    "main",
+    "run",
+    "scoped",
+    "why_not_allowed",
+]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,7 +15,11 @@ def lines_of(schema: Any) -> list[str]:
     if not isinstance(properties, dict) or not properties:
         return []
     required = schema.get("required") or ()
-    return ["", "conf:", *[_line(key, subschema, key in required) for key, subschema in properties.items()]]
+    return [
+        "",
+        "conf:",
+        *[_line(key, subschema, key in required) for key, subschema in properties.items()],
+    ]
 
 
 def _line(key: str, schema: Any, is_required: bool) -> str:

@@ -31,7 +31,9 @@ def main(plugin: Plugin) -> NoReturn:
     copy of stderr's, and the result is written to a descriptor of its own.
     """
     if "logging" in sys.modules:
-        sys.modules["logging"].basicConfig(stream=sys.stderr, format="%(levelname)s: %(message)s", level="INFO")
+        sys.modules["logging"].basicConfig(
+            stream=sys.stderr, format="%(levelname)s: %(message)s", level="INFO"
+        )
     if sys.argv[1:2] == ["serve"]:
         _serve(plugin)
     try:
@@ -43,7 +45,10 @@ def main(plugin: Plugin) -> NoReturn:
         stdout = os.fdopen(os.dup(1), "wb", buffering=0)
         os.dup2(2, 1)
     except OSError as error:
-        _say(sys.stderr, f"{plugin.type}: stdout cannot be used: {error.strerror}; expected open descriptors 0, 1, 2")
+        _say(
+            sys.stderr,
+            f"{plugin.type}: stdout cannot be used: {error.strerror}; expected open descriptors 0, 1, 2",
+        )
         sys.exit(1)
     stdin = sys.stdin.buffer if sys.stdin is not None else open(os.devnull, "rb")  # noqa: SIM115
     status, _ = _answer(plugin, stdin, stdout)
@@ -58,13 +63,17 @@ def main(plugin: Plugin) -> NoReturn:
 
 def _serve(plugin: Plugin) -> NoReturn:
     """Run ``plugin`` as a resident, and exit."""
-    if reason := _why_not(plugin) or ("" if plugin.resident else f"class {type(plugin).__name__} is not resident"):
+    if reason := _why_not(plugin) or (
+        "" if plugin.resident else f"class {type(plugin).__name__} is not resident"
+    ):
         _say(sys.stderr, f"{plugin.type} serve: {reason}")
         sys.exit(2)
     try:
         from nri.skel.resident import serve
     except ImportError as error:
-        _say(sys.stderr, f"{plugin.type} serve: a module is missing in the executable: {error.name}")
+        _say(
+            sys.stderr, f"{plugin.type} serve: a module is missing in the executable: {error.name}"
+        )
         sys.exit(2)
     serve(plugin, _answer)
 
@@ -94,7 +103,12 @@ def run(plugin: Plugin, argv: Sequence[str], stdin: Any, stdout: Any, stderr: An
 
 
 def _run(
-    plugin: Plugin, argv: Sequence[str], stdin: Any, stdout: Any, stderr: Any, unexpected: list[BaseException]
+    plugin: Plugin,
+    argv: Sequence[str],
+    stdin: Any,
+    stdout: Any,
+    stderr: Any,
+    unexpected: list[BaseException],
 ) -> int:
     if len(argv) < 2:
         _say(stderr, f"usage: {plugin.type} invoke < REQUEST.json (or --help, version, schema)")
@@ -133,7 +147,12 @@ def _check(plugin: Plugin, stdin: Any, stdout: Any, stderr: Any) -> int:
     except (DecodeError, OSError) as error:
         _say(stderr, f"{plugin.type}: the conf on stdin: {error}; expected JSON")
         return 1
-    verdict = {"type": plugin.type, "checks": plugin.conf_class is not None, "faults": [], "notes": []}
+    verdict = {
+        "type": plugin.type,
+        "checks": plugin.conf_class is not None,
+        "faults": [],
+        "notes": [],
+    }
     if plugin.conf_class is not None:
         verdict |= _judged(plugin, plugin.conf_class, conf)
     return _write(plugin, gojson.dumps(verdict) + b"\n", stdout, stderr)
@@ -148,7 +167,11 @@ def _judged(plugin: Plugin, conf_class: Any, conf: Any) -> dict[str, Any]:
 
     found = [*islice(faults(conf_class.table, {} if conf is None else conf), MAX_FAULTS)]
     if found:
-        return {"faults": [{"path": path, "message": wrong, "atKey": at_key} for path, wrong, at_key in found]}
+        return {
+            "faults": [
+                {"path": path, "message": wrong, "atKey": at_key} for path, wrong, at_key in found
+            ]
+        }
     try:
         read = conf_class.from_value(conf)
         return {"faults": [*plugin.faults(read)], "notes": [*plugin.notes(read)]}
@@ -156,7 +179,9 @@ def _judged(plugin: Plugin, conf_class: Any, conf: Any) -> dict[str, Any]:
         return {"faults": [{"path": [], "message": str(error), "atKey": False}]}
 
 
-def _invoke(plugin: Plugin, request: Request, verb: str, stderr: Any, unexpected: list[BaseException]) -> Result:
+def _invoke(
+    plugin: Plugin, request: Request, verb: str, stderr: Any, unexpected: list[BaseException]
+) -> Result:
     if verb != "invoke":
         return _failure(plugin, request, f"invalid arg {verb}")
     try:
@@ -181,13 +206,21 @@ def _invoke(plugin: Plugin, request: Request, verb: str, stderr: Any, unexpected
                     _say(stderr, line)
         name, text = type(error).__name__, str(error)  # `KeyError: 'max'`, not `'max'`
         message = text if isinstance(error, NRIError) else f"{name}: {text}"
-        return _failure(plugin, request, message if text else name, refused=isinstance(error, Refusal))
+        return _failure(
+            plugin, request, message if text else name, refused=isinstance(error, Refusal)
+        )
     if not isinstance(result, Result):
         shown = gojson.describe(result)
-        return _failure(plugin, request, f"invoke returned {shown}; expected request.new_result({plugin.type!r})")
+        return _failure(
+            plugin,
+            request,
+            f"invoke returned {shown}; expected request.new_result({plugin.type!r})",
+        )
     if result.adjust and request.extensions.get("adjust", 0) < 1:
         if request.state != State.SETUP:
-            reason = f"found adjust in answer to {request.state}, expected it in answer to setup alone"
+            reason = (
+                f"found adjust in answer to {request.state}, expected it in answer to setup alone"
+            )
             return _failure(plugin, request, reason)
         names = ", ".join(map(str, result.adjust)) if isinstance(result.adjust, dict) else ""
         asked = gojson.shorten(names) or gojson.describe(result.adjust)
@@ -210,14 +243,21 @@ def answer_of(plugin: Plugin, request: Request) -> Any:
     if reason := _wrong_attribute(plugin):
         raise NRIError(reason)
     is_released = request.release and plugin.releases
-    if plugin.acts_on and request.state not in plugin.acts_on and not is_released and not _why_not(plugin):
+    if (
+        plugin.acts_on
+        and request.state not in plugin.acts_on
+        and not is_released
+        and not _why_not(plugin)
+    ):
         if request.state == CHECK and plugin.conf_class is not None:
             plugin.conf_class.from_value(request.conf)
         return request.new_result(plugin.type)
     if request.state == State.SETUP:
         for name in plugin.needs:
             if name not in request.extensions:
-                known = f"{_SHOWS_LESS if name == 'configuration' else 'expected'} a host that has it"
+                known = (
+                    f"{_SHOWS_LESS if name == 'configuration' else 'expected'} a host that has it"
+                )
                 raise NRIError(f"the request lacks the extension {gojson.shorten(name)}: {known}")
     if plugin.grants and request.undecided:
         reason = f'"when": {request.undecided}; "unknown": "run" in it would let {plugin.type} work all the same'
@@ -271,11 +311,16 @@ def _wrong_attribute(plugin: Plugin) -> str:
 
 def _failure(plugin: Plugin, request: Request, message: str, *, refused: bool = False) -> Result:
     # containerd 1.6 prints a result's error unescaped.
-    return Result(plugin=plugin.type, version=request.version, error=escape(message), refused=refused)
+    return Result(
+        plugin=plugin.type, version=request.version, error=escape(message), refused=refused
+    )
 
 
 def _help(plugin: Plugin) -> str:
-    lines = [f"{plugin.type} {plugin.version}".rstrip() + f", a plugin of the Node Resource Interface v{VERSION}"]
+    lines = [
+        f"{plugin.type} {plugin.version}".rstrip()
+        + f", a plugin of the Node Resource Interface v{VERSION}"
+    ]
     if plugin.description:
         lines += ["", plugin.description.strip()]
     lines += [
@@ -295,7 +340,12 @@ def _version(plugin: Plugin) -> str:
     from nri.types.serve import VERSION as SERVE_VERSION
     from nri.version import describe
 
-    about: dict[str, Any] = {"type": plugin.type, "version": plugin.version, "nri": VERSION, "extensions": EXTENSIONS}
+    about: dict[str, Any] = {
+        "type": plugin.type,
+        "version": plugin.version,
+        "nri": VERSION,
+        "extensions": EXTENSIONS,
+    }
     if plugin.acts_on:
         about["states"] = [str(state) for state in plugin.acts_on]
     for key, has_it in (
@@ -315,7 +365,14 @@ def _schema(plugin: Plugin) -> str:
     return gojson.dumps(schema_of(plugin)).decode() + "\n"
 
 
-ABOUT = {"-h": _help, "--help": _help, "help": _help, "version": _version, "--version": _version, "schema": _schema}
+ABOUT = {
+    "-h": _help,
+    "--help": _help,
+    "help": _help,
+    "version": _version,
+    "--version": _version,
+    "schema": _schema,
+}
 """The verbs that need no request, and the functions that make their answers."""
 
 

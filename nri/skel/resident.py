@@ -40,7 +40,18 @@ GROWTH = 1.5
 _MEMORY = "memory"
 _OF_THE_C_LIBRARY = 0b11 << 31  # signals 32 and 33, which it handles from the first thread on
 _COMPARED = (
-    *(b"Umask", b"Uid", b"Gid", b"Groups", b"Threads", b"SigBlk", b"CapInh", b"CapPrm", b"CapEff", b"CapBnd"),
+    *(
+        b"Umask",
+        b"Uid",
+        b"Gid",
+        b"Groups",
+        b"Threads",
+        b"SigBlk",
+        b"CapInh",
+        b"CapPrm",
+        b"CapEff",
+        b"CapBnd",
+    ),
     *(b"CapAmb", b"NoNewPrivs", b"Seccomp", b"VmLck"),
 )
 """The lines of /proc/self/status, proc_pid_status(5), that a request must not change, beside SigIgn and SigCgt.
@@ -76,10 +87,17 @@ def serve(plugin: Plugin, answer: Answer) -> NoReturn:
     control.send(READY)
     for _ in range(MOST):
         stdout = _receive(control)
-        status, is_clean = answer(fresh, FileIO(0, closefd=False), FileIO(stdout, "w", closefd=False))
+        status, is_clean = answer(
+            fresh, FileIO(0, closefd=False), FileIO(stdout, "w", closefd=False)
+        )
         os.close(stdout)
         _flush_files()
-        if not is_clean or sys.stderr is not stderr or os.getpid() != own or _differs(unfinished, null):
+        if (
+            not is_clean
+            or sys.stderr is not stderr
+            or os.getpid() != own
+            or _differs(unfinished, null)
+        ):
             sys.exit(status)  # the end of this process is the end of the answer
         try:
             control.send(b"%s %d" % (ENDED, status))
@@ -90,7 +108,11 @@ def serve(plugin: Plugin, answer: Answer) -> NoReturn:
         after = _state()
         grown = after.pop(_MEMORY, 0)
         memory = memory or grown * GROWTH
-        changed = [_change(name, before[name], value) for name, value in after.items() if value != before[name]]
+        changed = [
+            _change(name, before[name], value)
+            for name, value in after.items()
+            if value != before[name]
+        ]
         changed += functions.replaced()
         if changed or grown > memory:
             control.send(_message(CHANGED, changed[0] if changed else f"{_MEMORY}: {grown} KiB"))
@@ -104,7 +126,9 @@ def _change(name: str, before: Any, after: Any) -> str:
     if not isinstance(before, dict):
         return f"{name}: {before}, then {after}"
     keys = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
-    shown = keys if name == "environment" else [f"{key} {after.get(key, 'is gone')}" for key in keys]
+    shown = (
+        keys if name == "environment" else [f"{key} {after.get(key, 'is gone')}" for key in keys]
+    )
     return f"{name}: {', '.join(shown)}"
 
 
@@ -155,7 +179,9 @@ def _be_idle(null: int) -> None:
 
 def _flush_files() -> None:
     """Write the buffers of all files that are still open, without those that were open before ``gc.freeze``."""
-    new = [file for file in gc.get_objects() if issubclass(type(file), _IOBase)]  # without frozen objects
+    new = [
+        file for file in gc.get_objects() if issubclass(type(file), _IOBase)
+    ]  # without frozen objects
     for file in (*new, sys.__stdout__, sys.stderr):
         try:
             if file is not None and not file.closed and file.writable():
@@ -248,21 +274,37 @@ class _Functions:
 
         os.putenv, os.unsetenv = putenv, unsetenv
         shared = [
-            sys.modules[name] for name in sys.modules if name.startswith(("nri.skel", "nri.types", "nri.errors"))
+            sys.modules[name]
+            for name in sys.modules
+            if name.startswith(("nri.skel", "nri.types", "nri.errors"))
         ]
         namespaces = [vars(module) for module in (builtins, os, sys, time, *shared)]
-        functions = [(space, key, value) for space in namespaces for key, value in space.items() if callable(value)]
-        self._spaces, self._names = [space for space, _, _ in functions], [name for _, name, _ in functions]
+        functions = [
+            (space, key, value)
+            for space in namespaces
+            for key, value in space.items()
+            if callable(value)
+        ]
+        self._spaces, self._names = (
+            [space for space, _, _ in functions],
+            [name for _, name, _ in functions],
+        )
         self._values = [value for _, _, value in functions]
 
     def replaced(self) -> list[str]:
         """Return what a request has changed, for people."""
-        changed = [f"putenv: {key}" for key, value in self._put.items() if os.environ.get(str(key)) != value]
+        changed = [
+            f"putenv: {key}"
+            for key, value in self._put.items()
+            if os.environ.get(str(key)) != value
+        ]
         self._put.clear()
         now = list(map(dict.get, self._spaces, self._names))
         if now != self._values:
             pairs = zip(self._names, now, self._values, strict=True)
-            changed += [f"another function {name}" for name, one, other in pairs if one is not other]
+            changed += [
+                f"another function {name}" for name, one, other in pairs if one is not other
+            ]
         return changed
 
 

@@ -61,11 +61,17 @@ def why_not_allowed(request: Request, pods: bool | Collection[str], key: str = "
     listed = (pods,) if isinstance(pods, str) else pods  # a text would be searched for a part of it
     if listed and namespace and namespace in listed:
         return ""
-    reason = f"is not for the namespace {shorten(namespace)}" if namespace else "needs a namespace, and none is known"
+    reason = (
+        f"is not for the namespace {shorten(namespace)}"
+        if namespace
+        else "needs a namespace, and none is known"
+    )
     return f"{key} {reason if pods else 'is for no pod'}"
 
 
-def cgroup_of(request: Request, *, mounts: Mounts | None = None, systemd: Systemd | None = None) -> Cgroup:
+def cgroup_of(
+    request: Request, *, mounts: Mounts | None = None, systemd: Systemd | None = None
+) -> Cgroup:
     """Return the cgroup of the request's container; the parameters are those of ``nri.cgroups.find``.
 
     :raises CgroupError: when it cannot be found.
@@ -82,7 +88,11 @@ def suffixes(container: str | None, scopes: tuple[str, ...] = SCOPES) -> list[st
 
     :param container: the container's name; None for a pod, or if it is not known: then that scope is left out.
     """
-    by_scope = {"container": None if container is None else f"/container.{container}", "pod": "/pod", "": ""}
+    by_scope = {
+        "container": None if container is None else f"/container.{container}",
+        "pod": "/pod",
+        "": "",
+    }
     return [suffix for scope in scopes if (suffix := by_scope[scope]) is not None]
 
 

@@ -74,7 +74,9 @@ def unusable(path: str, error: BaseException) -> AskError:
     :param error: one of ``UNUSABLE``.
     """
     reason = escape(bounded(f"{type(error).__name__}: {error}", 200))
-    return AskError(f"{path}: the answer cannot be used ({reason}): use the nri of the bridge's version")
+    return AskError(
+        f"{path}: the answer cannot be used ({reason}): use the nri of the bridge's version"
+    )
 
 
 def ask(path: str, pod: str, timeout: float = TIMEOUT) -> dict[str, Any]:
@@ -112,7 +114,9 @@ def _connect(path: str, timeout: float) -> socket:
     try:
         at_path = os.fstat(fd)
         if at_path.st_mode & 0o170000 != 0o140000:
-            raise AskError(f"{path}: it is {describe(at_path.st_mode)}, expected the bridge's socket")
+            raise AskError(
+                f"{path}: it is {describe(at_path.st_mode)}, expected the bridge's socket"
+            )
         if wrong := trust.judge_path(path, at_path):
             raise AskError(wrong)
         # Through the descriptor: what was judged is what is asked, and a path may be longer than a socket's address.
@@ -121,14 +125,20 @@ def _connect(path: str, timeout: float) -> socket:
             _reach(connection, f"/proc/self/fd/{fd}", timeout)
             _, user = peer.credentials(connection)
             if not peer.is_trusted(user):
-                raise AskError(f"{path}: user {user} answers there, expected root or user {os.geteuid()}")
+                raise AskError(
+                    f"{path}: user {user} answers there, expected root or user {os.geteuid()}"
+                )
         except BaseException:
             connection.close()
             raise
     except ConnectionRefusedError:
-        raise NoBridgeError(f"{path}: no process listens; the bridge that made it has ended") from None
+        raise NoBridgeError(
+            f"{path}: no process listens; the bridge that made it has ended"
+        ) from None
     except BlockingIOError:
-        raise AskError(f"{path}: the bridge has not taken the connection within {timeout:g} s") from None
+        raise AskError(
+            f"{path}: the bridge has not taken the connection within {timeout:g} s"
+        ) from None
     except OSError as error:
         raise AskError(f"{path}: {_reason(error)}") from error
     else:
@@ -140,7 +150,9 @@ def _connect(path: str, timeout: float) -> socket:
 def _reach(connection: socket, path: str, timeout: float) -> None:
     # A connection that does not block is refused at once if the queue is full; one that blocks waits this long.
     microseconds = max(1, int(timeout * 1_000_000))
-    connection.setsockopt(SOL_SOCKET, SO_SNDTIMEO, struct.pack("ll", *divmod(microseconds, 1_000_000)))
+    connection.setsockopt(
+        SOL_SOCKET, SO_SNDTIMEO, struct.pack("ll", *divmod(microseconds, 1_000_000))
+    )
     connection.connect(path)
 
 
@@ -179,13 +191,17 @@ def read(answer: bytes, path: str) -> dict[str, Any]:
         value = gojson.loads(answer)
     except DecodeError:
         shown = escape(answer[:40].decode(errors="replace"))
-        raise AskError(f"{path}: the answer is not JSON, or not whole: {len(answer)} bytes, {shown!r}…") from None
+        raise AskError(
+            f"{path}: the answer is not JSON, or not whole: {len(answer)} bytes, {shown!r}…"
+        ) from None
     if not isinstance(value, dict):
         raise AskError(f"{path}: the answer is not a JSON object")
     protocol = value.get("protocol")
     if not isinstance(protocol, int) or isinstance(protocol, bool) or protocol != PROTOCOL:
         shown = bounded(escape(str(protocol)), 128)
-        raise AskError(f"{path}: found protocol {shown}, expected {PROTOCOL}: use the nri of the bridge's version")
+        raise AskError(
+            f"{path}: found protocol {shown}, expected {PROTOCOL}: use the nri of the bridge's version"
+        )
     return value
 
 

@@ -71,12 +71,21 @@ def judge(document: dict[str, Any]) -> Verdict:
     configuration = document["configuration"]
     if not configuration["valid"]:
         faults = configuration["faults"]
-        used = "the last valid one is in use" if configuration["since"] is not None else "no plugin can run"
+        used = (
+            "the last valid one is in use"
+            if configuration["since"] is not None
+            else "no plugin can run"
+        )
         others = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        reasons.append((f"the configuration is not valid, {used}", f": {faults[0]}{others}" if faults else ""))
+        reasons.append(
+            (f"the configuration is not valid, {used}", f": {faults[0]}{others}" if faults else "")
+        )
     elif configuration["missing"]:
         reasons.append(
-            ("files of the configuration are missing, and still in use", f": {configuration['missing'][0]}")
+            (
+                "files of the configuration are missing, and still in use",
+                f": {configuration['missing'][0]}",
+            )
         )
     for plugin in document["plugins"]:
         reasons += _of_plugin(plugin)
@@ -94,18 +103,33 @@ def judge(document: dict[str, Any]) -> Verdict:
     if document["record"]["fault"] is not None:
         reasons.append((document["record"]["fault"], ""))
     if document["log"]["fault"] is not None:
-        reasons.append((f"the log cannot be written to {document['log']['to']}: {document['log']['fault']}", ""))
+        reasons.append(
+            (
+                f"the log cannot be written to {document['log']['to']}: {document['log']['fault']}",
+                "",
+            )
+        )
     if reasons:
-        return Verdict(DEGRADED, [cause + details for cause, details in reasons], [cause for cause, _ in reasons])
+        return Verdict(
+            DEGRADED,
+            [cause + details for cause, details in reasons],
+            [cause for cause, _ in reasons],
+        )
     runtime, count = document["runtime"], len(document["plugins"])
     name = f"{runtime['name'] or 'a runtime'} {runtime['version'] or ''}".rstrip()
-    return Verdict(WELL, [f"connected to {name}, {count or 'no'} plugin{'s' if count != 1 else ''}"])
+    return Verdict(
+        WELL, [f"connected to {name}, {count or 'no'} plugin{'s' if count != 1 else ''}"]
+    )
 
 
 def why_it_hangs(document: dict[str, Any]) -> str:
     """Return the event in which the bridge hangs, "" if it does not."""
     now = document["inProgress"]
-    if now is not None and now["allowed"] is not None and now["seconds"] > now["allowed"] + HANGS_AFTER:
+    if (
+        now is not None
+        and now["allowed"] is not None
+        and now["seconds"] > now["allowed"] + HANGS_AFTER
+    ):
         return f"the bridge hangs: {now['event']} of {now['name']} has taken {now['seconds']:.0f} s"
     return ""
 
@@ -159,7 +183,11 @@ def probe(path: str, *, is_alive: bool) -> Verdict:
         hangs = why_it_hangs(document)
         return Verdict(DEGRADED, [hangs]) if hangs else Verdict(WELL, ["the bridge answers"])
     except client.NoBridgeError as error:
-        return Verdict(WELL, [f"no bridge, so none hangs: {error}"]) if is_alive else Verdict(NO_BRIDGE, [str(error)])
+        return (
+            Verdict(WELL, [f"no bridge, so none hangs: {error}"])
+            if is_alive
+            else Verdict(NO_BRIDGE, [str(error)])
+        )
     except client.AskError as error:
         return Verdict(NO_BRIDGE, [str(error)])
     except client.UNUSABLE as error:

@@ -105,8 +105,12 @@ class CgroupFiles:
         """The text of a mountinfo file with the mounts of this tree."""
         lines = []
         for number, (controller, point) in enumerate(self.points.items(), start=40):
-            kind = f"cgroup cgroup rw,{controller}" if controller else "cgroup2 cgroup2 rw,nsdelegate"
-            lines.append(f"{number} 31 0:{number} / {escape(point)} rw,nosuid,nodev shared:9 - {kind}\n")
+            kind = (
+                f"cgroup cgroup rw,{controller}" if controller else "cgroup2 cgroup2 rw,nsdelegate"
+            )
+            lines.append(
+                f"{number} 31 0:{number} / {escape(point)} rw,nosuid,nodev shared:9 - {kind}\n"
+            )
         return "".join(lines)
 
     def make(self, path: str, **values: str) -> None:

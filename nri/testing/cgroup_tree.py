@@ -49,9 +49,17 @@ class CgroupTree:
     """
 
     def __init__(
-        self, kind: str = "v2", *, driver: str = "cgroupfs", cpus: str = "0-7", root: str | os.PathLike[str] = ""
+        self,
+        kind: str = "v2",
+        *,
+        driver: str = "cgroupfs",
+        cpus: str = "0-7",
+        root: str | os.PathLike[str] = "",
     ) -> None:
-        for name, value, allowed in (("kind", kind, KINDS), ("driver", driver, ("cgroupfs", "systemd"))):
+        for name, value, allowed in (
+            ("kind", kind, KINDS),
+            ("driver", driver, ("cgroupfs", "systemd")),
+        ):
             if value not in allowed:
                 raise ValueError(f"{name}: found {value!r}, expected one of {', '.join(allowed)}")
         self.kind, self.driver, self.cpus = kind, driver, cpus
@@ -66,7 +74,9 @@ class CgroupTree:
         self.writes: list[tuple[str, str]] = []
         self._paths: dict[str, str] = {}  # of the cgroups that have a name
         self._pods: list[Pod] = []
-        self._mounts = sorted(self.files.points.values(), key=len, reverse=True)  # hybrid: v2 may lie inside
+        self._mounts = sorted(
+            self.files.points.values(), key=len, reverse=True
+        )  # hybrid: v2 may lie inside
         self._refusals: dict[str, int] = {}
         self._lacking: list[str] = []
         self._memberships = {"self": _OWN, "1": "/init.scope"}
@@ -78,7 +88,9 @@ class CgroupTree:
         slurp, init = knobs.slurp, units.Systemd.__init__
 
         def systemd(self_: units.Systemd, run: str = units.RUN) -> None:
-            init(self_, self.run if run == units.RUN else run)  # no test talks to the machine's systemd
+            init(
+                self_, self.run if run == units.RUN else run
+            )  # no test talks to the machine's systemd
 
         replacements = (
             (knobs, "slurp", lambda path, *options: slurp(self._locate(path), *options)),
@@ -113,7 +125,9 @@ class CgroupTree:
         if isinstance(owner, Pod) and pod.profile.has_pods:
             self._make(pod, "sandbox", pod.sandbox_cgroup, {}, pod.pid)
         for container in members:
-            self._make(pod, container.name, container.cgroup, resources_of(container), container.pid)
+            self._make(
+                pod, container.name, container.cgroup, resources_of(container), container.pid
+            )
         for name in self._lacking:
             self._drop(name)
         self._settle()
@@ -170,13 +184,17 @@ class CgroupTree:
         """Forget the writes so far."""
         self.writes.clear()
 
-    def _make(self, pod: Pod, name: str, path: str, resources: dict[str, Any], pid: int = 0) -> None:
+    def _make(
+        self, pod: Pod, name: str, path: str, resources: dict[str, Any], pid: int = 0
+    ) -> None:
         self.make(path)
         if pod not in self._pods:
             self._pods.append(pod)
         name = name if pod is self._pods[0] else f"{pod.name}/{name}"
         if self._paths.setdefault(name, path) != path:
-            raise ValueError(f"there are two cgroups {name!r} in this tree: {self._paths[name]} and {path}")
+            raise ValueError(
+                f"there are two cgroups {name!r} in this tree: {self._paths[name]} and {path}"
+            )
         for knob, text in files_of(resources, self.files.version).items():
             self.files.put(path, knob, f"{text}\n")
         if pid:
@@ -191,7 +209,9 @@ class CgroupTree:
     def _file(self, name: str) -> str:
         cgroup, slash, knob = name.rpartition("/")
         if not slash:
-            raise KeyError(f"{name!r} names no file of a cgroup: expected CGROUP/KNOB, such as 'web/cpu.max'")
+            raise KeyError(
+                f"{name!r} names no file of a cgroup: expected CGROUP/KNOB, such as 'web/cpu.max'"
+            )
         return self.files.file(self._path(cgroup), knob)
 
     def _path(self, cgroup: str) -> str:
@@ -221,7 +241,10 @@ class CgroupTree:
             hierarchies = enumerate(self.files.points, start=1)
             file = f"{self._base}/membership"
             own = self._memberships[parts[2]]
-            write(file, "".join(f"{number if name else 0}:{name}:{own}\n" for number, name in hierarchies))
+            write(
+                file,
+                "".join(f"{number if name else 0}:{name}:{own}\n" for number, name in hierarchies),
+            )
             return file
         return path
 
@@ -233,7 +256,9 @@ class CgroupTree:
             return 0  # such a write does not reach the file's parser
         directory, knob = os.path.split(path)
         below, text = directory.removeprefix(mount), data.decode("ascii")
-        name = f"{next((name for name, place in self._paths.items() if place == below), below)}/{knob}"
+        name = (
+            f"{next((name for name, place in self._paths.items() if place == below), below)}/{knob}"
+        )
         if refusal := self._refusals.get(name):
             _refuse(refusal)
         version = 2 if mount == self.files.points.get("") else 1
@@ -264,7 +289,11 @@ class CgroupTree:
         if isinstance(values, Numbers):
             there = cpulist.parse(self.cpus) if file == "cpuset.cpus" else frozenset({0})
             if not item <= there:  # one that the machine cannot have, or one that is offline
-                _refuse(errno.ERANGE if file == "cpuset.cpus" and max(item) > max(there) else errno.EINVAL)
+                _refuse(
+                    errno.ERANGE
+                    if file == "cpuset.cpus" and max(item) > max(there)
+                    else errno.EINVAL
+                )
             return cpulist.render(item)
         if not values.accepts(item):
             _refuse(errno.EINVAL)

@@ -125,7 +125,11 @@ def check(
 def _judged(holds: Outcome, judge: Judge, trial: Trial) -> Outcome:
     try:
         if trial.fault is not None:
-            raise trial.fault if holds.id == FIRST else NotJudgedError("an ordinary create is not answered")
+            raise (
+                trial.fault
+                if holds.id == FIRST
+                else NotJudgedError("an ordinary create is not answered")
+            )
         judge(trial)
     except BrokenRuleError as error:
         return holds._replace(verdict=FAILS, expected=error.expected, found=error.found)
@@ -148,15 +152,25 @@ def report(outcomes: Sequence[Outcome]) -> str:
     lines: list[str] = []
     width = max(map(len, CHECKS))
     for outcome in outcomes:
-        text = f"not judged: {escape(outcome.found)}" if outcome.verdict == NOT_JUDGED else outcome.title
+        text = (
+            f"not judged: {escape(outcome.found)}"
+            if outcome.verdict == NOT_JUDGED
+            else outcome.title
+        )
         lines.append(f"{_WORDS[outcome.verdict]:4}  {outcome.id:{width}}  {text}")
         if outcome.verdict == FAILS:
             lines.append(f"      expected {escape(outcome.expected)}")
             lines.append(f"      found    {escape(outcome.found)}")
             lines.append(f"      docs/spec.md#{outcome.section}")
     verdicts = [outcome.verdict for outcome in outcomes]
-    counts = {"hold": verdicts.count(HOLDS), "fail": verdicts.count(FAILS), "not judged": verdicts.count(NOT_JUDGED)}
-    said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count or verdict == "hold")
+    counts = {
+        "hold": verdicts.count(HOLDS),
+        "fail": verdicts.count(FAILS),
+        "not judged": verdicts.count(NOT_JUDGED),
+    }
+    said = ", ".join(
+        f"{count} {verdict}" for verdict, count in counts.items() if count or verdict == "hold"
+    )
     plural = "s" if len(outcomes) > 1 else ""
     conforms = "it does not conform" if counts["fail"] else "it conforms"
     return "\n".join([*lines, "", f"{len(outcomes)} check{plural}: {said}: {conforms}"])
@@ -165,9 +179,13 @@ def report(outcomes: Sequence[Outcome]) -> str:
 def ending(output: Output) -> str:
     """Return how a run has ended in words, with the end of its stderr."""
     if output.stopped:
-        return {"deadline": "no end before its deadline", "output": "more than 1 MiB"}[output.stopped] + ": killed"
+        return {"deadline": "no end before its deadline", "output": "more than 1 MiB"}[
+            output.stopped
+        ] + ": killed"
     how = output.ending or "exit status 0"
-    return f"{how}, and " + (f"on stderr: {shorten(output.stderr)}" if output.stderr else "nothing on stderr")
+    return f"{how}, and " + (
+        f"on stderr: {shorten(output.stderr)}" if output.stderr else "nothing on stderr"
+    )
 
 
 def result_of(output: Output) -> dict[str, Any]:
@@ -181,7 +199,9 @@ def result_of(output: Output) -> dict[str, Any]:
     try:
         value = gojson.loads(output.stdout)
     except DecodeError as error:
-        raise BrokenRuleError(expected, f"{shown!r}: {error}" if shown else "nothing on stdout") from None
+        raise BrokenRuleError(
+            expected, f"{shown!r}: {error}" if shown else "nothing on stdout"
+        ) from None
     if not isinstance(value, dict):
         raise BrokenRuleError(expected, f"{shown!r}")
     return value
@@ -231,7 +251,9 @@ class Trial:
     def new_id(self) -> str:
         """Return an id that no other request has. A given request keeps its own."""
         given = (self._given or {}).get("id")
-        return given if isinstance(given, str) and given else f"{self._prefix}-{next(self._numbers)}"
+        return (
+            given if isinstance(given, str) and given else f"{self._prefix}-{next(self._numbers)}"
+        )
 
     def request(self, state: str, container: str = "", **more: Any) -> dict[str, Any]:
         """Return a request as a host writes it, with more keys; of a new container if none is named."""
@@ -260,9 +282,13 @@ class Trial:
             self.last = _Watched(pid)
             return Conversation(self.last, pipes, stdin, lambda line: None).run(deadline)
         except BrokenOffError as error:
-            raise BrokenRuleError("a run that can be watched", f"{error.strerror}, while it ran") from None
+            raise BrokenRuleError(
+                "a run that can be watched", f"{error.strerror}, while it ran"
+            ) from None
         except OSError as error:
-            raise BrokenRuleError("an executable that can be started", explain(self.path, error)) from None
+            raise BrokenRuleError(
+                "an executable that can be started", explain(self.path, error)
+            ) from None
 
     def answer(self, value: Any) -> dict[str, Any]:
         """Return the result that a request, a JSON value or bytes, gets.
@@ -327,7 +353,9 @@ def _rule(id: str, section: str, title: str) -> Callable[[Judge], None]:
     return lambda judge: _JUDGES.update({id: judge})
 
 
-def _answered(id: str, section: str, title: str, requests: Callable[[Trial], Iterable[Any]]) -> None:
+def _answered(
+    id: str, section: str, title: str, requests: Callable[[Trial], Iterable[Any]]
+) -> None:
     """Add a rule by which each of some requests has a result."""
 
     @_rule(id, section, title)
@@ -344,29 +372,48 @@ def _exit_0(trial: Trial) -> None:
     trial.answer(trial.request(State.CREATE))
 
 
-@_rule("result-keys", "the-result", "`plugin` is the type, `version` the request's, all texts are strings")
+@_rule(
+    "result-keys",
+    "the-result",
+    "`plugin` is the type, `version` the request's, all texts are strings",
+)
 def _result_keys(trial: Trial) -> None:
     for state, result in trial.results.items():
         for key, right in (("plugin", trial.type), ("version", VERSION)):
             if result.get(key) != right:
-                raise BrokenRuleError(f'"{key}": "{right}"', f"{_at(result, key)} in answer to {state}")
+                raise BrokenRuleError(
+                    f'"{key}": "{right}"', f"{_at(result, key)} in answer to {state}"
+                )
         if not isinstance(result.get("error"), str):
-            raise BrokenRuleError('"error" with a string', f"{_at(result, 'error')} in answer to {state}")
+            raise BrokenRuleError(
+                '"error" with a string', f"{_at(result, 'error')} in answer to {state}"
+            )
         metadata = result.get("metadata") or {}
-        if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        if not isinstance(metadata, dict) or not all(
+            isinstance(value, str) for value in metadata.values()
+        ):
             shown = f"{shorten(gojson.dumps(metadata).decode())} in answer to {state}"
             raise BrokenRuleError('"metadata" with an object of strings', shown)
 
 
-@_rule("changes", "adjust", "Changes have the form that hosts demand, in answer to states that allow them")
+@_rule(
+    "changes",
+    "adjust",
+    "Changes have the form that hosts demand, in answer to states that allow them",
+)
 def _changes(trial: Trial) -> None:
     for state, result in trial.results.items():
         if not any(result.get(key) for key in ("cgroupsPath", "adjust", "updates")):
             continue
         try:
-            take_changes(Request.from_value(trial.request(state), "request"), Result.from_value(result, "result"))
+            take_changes(
+                Request.from_value(trial.request(state), "request"),
+                Result.from_value(result, "result"),
+            )
         except (AdjustError, DecodeError) as error:
-            raise BrokenRuleError("changes that a host takes", f"in answer to {state}: {error}") from None
+            raise BrokenRuleError(
+                "changes that a host takes", f"in answer to {state}: {error}"
+            ) from None
 
 
 @_rule("every-state", "states", "Every state of the contract is answered")
@@ -378,7 +425,9 @@ def _every_state(trial: Trial) -> None:
             raise BrokenRuleError(f"{error.expected}, in answer to {state}", error.found) from None
 
 
-@_rule("unknown-state", "states", "A state that means nothing to the plugin is answered without error")
+@_rule(
+    "unknown-state", "states", "A state that means nothing to the plugin is answered without error"
+)
 def _unknown_state(trial: Trial) -> None:
     for state in ("nri-conformance", ""):
         trial.answer_without_error(trial.request(state), f"the state {state!r}")
@@ -415,7 +464,9 @@ _ANY: tuple[Any, ...] = (_ODD, [], "text", 1.5)
 def _creates(**values: Iterable[Any]) -> Callable[[Trial], Iterable[Any]]:
     """Return what makes ordinary creates with each of the values for a key."""
     return lambda trial: [
-        trial.request(State.CREATE, **{key: value}) for key, allowed in values.items() for value in allowed
+        trial.request(State.CREATE, **{key: value})
+        for key, allowed in values.items()
+        for value in allowed
     ]
 
 
@@ -466,9 +517,15 @@ _answered(
 
 def _texts(trial: Trial) -> Iterable[bytes]:
     text = 'grüße 世界 \U0001f600 \u2028 "quoted" \\ \x01\x1b[31m\n\t\x7f'
-    value = _in_spec(trial, annotations={text: text, "empty": "", "": "empty"}) | {"labels": {text: text}}
+    value = _in_spec(trial, annotations={text: text, "empty": "", "": "empty"}) | {
+        "labels": {text: text}
+    }
     spaced = json.dumps(trial.request(State.CREATE), indent=2).replace("\n", "\r\n\t")
-    return gojson.dumps(value), json.dumps(value, ensure_ascii=False).encode(), f" \n{spaced}\n\n".encode()
+    return (
+        gojson.dumps(value),
+        json.dumps(value, ensure_ascii=False).encode(),
+        f" \n{spaced}\n\n".encode(),
+    )
 
 
 def _large(trial: Trial) -> dict[str, Any]:
@@ -477,11 +534,25 @@ def _large(trial: Trial) -> dict[str, Any]:
     return _in_spec(trial, annotations={"large": "x" * 384 * 1024, **many})
 
 
-_answered("text", "json", "Texts may have any characters, escaped or as UTF-8, and any white space between", _texts)
-_answered("large", "running-a-plugin", "A request of several 100 KiB is answered", lambda trial: [_large(trial)])
+_answered(
+    "text",
+    "json",
+    "Texts may have any characters, escaped or as UTF-8, and any white space between",
+    _texts,
+)
+_answered(
+    "large",
+    "running-a-plugin",
+    "A request of several 100 KiB is answered",
+    lambda trial: [_large(trial)],
+)
 
 
-@_rule("broken", "exit-status", "What is empty, no JSON, or cut off is reported on stderr, and the exit status is 1")
+@_rule(
+    "broken",
+    "exit-status",
+    "What is empty, no JSON, or cut off is reported on stderr, and the exit status is 1",
+)
 def _broken(trial: Trial) -> None:
     whole = gojson.dumps(trial.request(State.CREATE))
     large = gojson.dumps(_large(trial))
@@ -518,10 +589,14 @@ def _leaves_nothing(trial: Trial) -> None:
     for state in (State.CREATE, State.DELETE):
         trial.invoke(trial.request(state))
         if trial.last.left:
-            raise BrokenRuleError("no process", f"{', '.join(trial.last.left)}, running on after {state}")
+            raise BrokenRuleError(
+                "no process", f"{', '.join(trial.last.left)}, running on after {state}"
+            )
 
 
-@_rule("resident", "residents", "One process answers request after request as a process for each does")
+@_rule(
+    "resident", "residents", "One process answers request after request as a process for each does"
+)
 def _resident(trial: Trial) -> None:
     standing = about(trial.path, trial.type)
     if standing.state != "ready":
@@ -534,7 +609,9 @@ def _resident(trial: Trial) -> None:
             for state in STATES:
                 _compare(trial, resident, trial.request(state, container))
     except NotBegunError:
-        raise NotJudgedError("it did not begin to read a request in time; try again on a quieter machine") from None
+        raise NotJudgedError(
+            "it did not begin to read a request in time; try again on a quieter machine"
+        ) from None
     finally:
         resident.end()
 
@@ -542,7 +619,9 @@ def _resident(trial: Trial) -> None:
 def _compare(trial: Trial, resident: Resident, value: dict[str, Any]) -> None:
     """Have a resident answer a request between two processes for it alone, whose answers may differ, too."""
     before, state = trial.answer(value), value["state"]
-    answer = result_of(resident.ask(gojson.dumps(value), time.monotonic() + trial.timeout, lambda line: None))
+    answer = result_of(
+        resident.ask(gojson.dumps(value), time.monotonic() + trial.timeout, lambda line: None)
+    )
     after = trial.answer(value)
     if before == after != answer:
         expected, found = [shorten(gojson.dumps(value).decode(), 300) for value in (after, answer)]
@@ -552,7 +631,9 @@ def _compare(trial: Trial, resident: Resident, value: dict[str, Any]) -> None:
         )
     if not resident.is_ready(trial.timeout):
         if resident.is_alive:
-            raise BrokenRuleError("a resident that waits for the next request, or ends", f"neither after {state}")
+            raise BrokenRuleError(
+                "a resident that waits for the next request, or ends", f"neither after {state}"
+            )
         change = f", which changes its process: {resident.changed}" if resident.changed else ""
         raise NotJudgedError(f"it ends after {state}{change}")  # as it may
 

@@ -47,7 +47,9 @@ def invoke(plugin: skel.Plugin, request: Asked) -> Result:
     sys.stderr.write(said)
     result = _result(who, stdout.getvalue(), said, f"exit status {status}" if status else "")
     if is_without_cgroup(result.error):
-        sys.stderr.write("nri.testing: the container's cgroup is missing: nri_cgroups.add(container) makes it\n")
+        sys.stderr.write(
+            "nri.testing: the container's cgroup is missing: nri_cgroups.add(container) makes it\n"
+        )
     return _judged(who, document, result, said)
 
 
@@ -66,18 +68,28 @@ def run(executable: str | os.PathLike[str], request: Asked, *, timeout: float = 
     lines: list[str] = []
     document = _document(request)
     try:
-        output = launch(path, [name, "invoke"], document, time.monotonic() + timeout, log=lines.append)
+        output = launch(
+            path, [name, "invoke"], document, time.monotonic() + timeout, log=lines.append
+        )
     except BrokenOffError as error:
         raise AssertionError(f"{path} could not be waited for or read: {error.strerror}") from error
     except OSError as error:
-        raise AssertionError(f"{path} cannot be started: {error.strerror}; expected an executable file") from error
+        raise AssertionError(
+            f"{path} cannot be started: {error.strerror}; expected an executable file"
+        ) from error
     said = "".join(f"{line}\n" for line in lines)
     if output.stopped:
-        reason = f"no result after {timeout:g} s" if output.stopped == "deadline" else "it wrote too much to stdout"
+        reason = (
+            f"no result after {timeout:g} s"
+            if output.stopped == "deadline"
+            else "it wrote too much to stdout"
+        )
         raise AssertionError(_failed(path, f"was killed: {reason}", said))
     result = _result(path, output.stdout, said, output.ending)
     if output.ending and not result.error:
-        raise AssertionError(_failed(path, f"wrote a result without error, but: {output.ending}", said))
+        raise AssertionError(
+            _failed(path, f"wrote a result without error, but: {output.ending}", said)
+        )
     return _judged(path, document, result, said)
 
 
@@ -93,7 +105,9 @@ def _result(who: str, stdout: bytes, stderr: str, ending: str) -> Result:
         return Result.from_json(stdout)
     except DecodeError as error:
         wrote = shorten(readable(stdout[:4096].strip()), 200)
-        raise AssertionError(_failed(who, f"wrote no valid result: {error}: {wrote}{also}", stderr)) from error
+        raise AssertionError(
+            _failed(who, f"wrote no valid result: {error}: {wrote}{also}", stderr)
+        ) from error
 
 
 def _judged(who: str, document: bytes, result: Result, stderr: str) -> Result:
@@ -102,7 +116,9 @@ def _judged(who: str, document: bytes, result: Result, stderr: str) -> Result:
         try:
             take_changes(Request.from_json(document), result)
         except (AdjustError, DecodeError) as error:
-            raise AssertionError(_failed(who, f"asks for changes that a host refuses: {error}", stderr)) from error
+            raise AssertionError(
+                _failed(who, f"asks for changes that a host refuses: {error}", stderr)
+            ) from error
     return result
 
 
@@ -116,7 +132,9 @@ def take_changes(request: Request, result: Result) -> None:
 
     :raises nri.adjust.AdjustError: it refuses them; or DecodeError, if they have another form.
     """
-    Changes(Abilities(), oci_from_spec(request.spec or spec_from_oci({}))).take(result.plugin, request, result)
+    Changes(Abilities(), oci_from_spec(request.spec or spec_from_oci({}))).take(
+        result.plugin, request, result
+    )
 
 
 def _failed(who: str, ending: str, stderr: str) -> str:
@@ -140,21 +158,32 @@ def assert_idempotent(plugin: Plugin, request: Request, tree: CgroupTree | None 
     """
     state = str(request.state)
     if request.state not in (State.CREATE, State.SETUP):
-        raise ValueError(f"the request is of state {state!r}: expected 'create' or 'setup', whose repetition counts")
-    _step(plugin, request.replace(state=State.DELETE), tree, f"delete without a {state}", writes=False)
+        raise ValueError(
+            f"the request is of state {state!r}: expected 'create' or 'setup', whose repetition counts"
+        )
+    _step(
+        plugin, request.replace(state=State.DELETE), tree, f"delete without a {state}", writes=False
+    )
     first = _step(plugin, request, tree, f"the first {state}")
     second = _step(plugin, request, tree, f"the second {state}", writes=False)
     for attribute in ("adjust", "updates", "cgroups_path"):
         was, is_ = getattr(first, attribute), getattr(second, attribute)
         if was != is_:
             values = f"found {is_!r}, expected {was!r}"
-            raise AssertionError(f"{plugin.type}: the second {state} differs from the first in {attribute}: {values}")
+            raise AssertionError(
+                f"{plugin.type}: the second {state} differs from the first in {attribute}: {values}"
+            )
     _step(plugin, request.replace(state=State.UPDATE), tree, f"update after {state}", writes=False)
     _step(plugin, request.replace(state=State.DELETE), tree, f"delete after {state}", writes=None)
 
 
 def _step(
-    plugin: Plugin, request: Request, tree: CgroupTree | None, name: str, *, writes: bool | None = None
+    plugin: Plugin,
+    request: Request,
+    tree: CgroupTree | None,
+    name: str,
+    *,
+    writes: bool | None = None,
 ) -> Result:
     """Do one step; with ``writes=False`` it must write nothing."""
     before = 0 if tree is None else len(tree.writes)

@@ -58,7 +58,9 @@ class _Subject:
         :raises ValueError: the runtime sends no request of this state about it.
         """
         value = _value(self, state, dict(resources or {}))  # type: ignore[arg-type] # it is one of the two
-        return Request.from_value(value, "request").replace(conf=conf, results=tuple(results), late=late)
+        return Request.from_value(value, "request").replace(
+            conf=conf, results=tuple(results), late=late
+        )
 
 
 class Pod(_Subject):
@@ -153,7 +155,9 @@ class Pod(_Subject):
             resources = {"cpu": {"shares": 2, "quota": 0, "period": 100_000}}
         elif resources is not None and not resources:
             resources = {"cpu": {"quota": 0}, "memory": {"limit": 0}}
-        made = Container(self, name, image, dict(annotations or {}), dict(resources or {}), pid, cgroups_path)
+        made = Container(
+            self, name, image, dict(annotations or {}), dict(resources or {}), pid, cgroups_path
+        )
         made.adjustable |= {"args": [*args], "env": [*env], "mounts": [*map(dict, mounts)]}
         made.adjustable |= {"hooks": dict(hooks or {}), "linux": dict(linux or {})}
         self.containers.append(made)
@@ -227,7 +231,9 @@ def made_up(*names: str) -> str:
 
 def _check(name: str, value: object, allowed: tuple[object, ...]) -> None:
     if value not in allowed:
-        raise ValueError(f"{name}: found {value!r}, expected one of {', '.join(map(repr, allowed))}")
+        raise ValueError(
+            f"{name}: found {value!r}, expected one of {', '.join(map(repr, allowed))}"
+        )
 
 
 # Fill a recorded request with the values of a made-up pod or container, so that it has exactly the recorded keys.
@@ -252,7 +258,9 @@ def _value(owner: Pod | Container, state: str, resources: dict[str, Any]) -> dic
     spec = value["spec"]
     spec["annotations"] = _runtime_annotations(pod, container, spec.get("annotations", {}))
     if pod.profile.annotated == "all":
-        spec["annotations"] |= pod.annotations | ({} if container is None else container.annotations)
+        spec["annotations"] |= pod.annotations | (
+            {} if container is None else container.annotations
+        )
     if container is not None and pod.profile.recordings.startswith("bridge/"):
         of_pod = _value(pod, "create", {})["spec"]["annotations"]
         value["ownAnnotations"] = sorted([key for key in spec["annotations"] if key not in of_pod])
@@ -277,7 +285,9 @@ def _value(owner: Pod | Container, state: str, resources: dict[str, Any]) -> dic
 
 def default_resources(pod: Pod) -> dict[str, Any]:
     """Return the recorded ``linux.resources`` of a container of this runtime."""
-    resources: dict[str, Any] = recorded(f"{pod.profile.recordings}.container-create")["spec"]["resources"]
+    resources: dict[str, Any] = recorded(f"{pod.profile.recordings}.container-create")["spec"][
+        "resources"
+    ]
     return resources
 
 
@@ -286,7 +296,11 @@ def resources_of(owner: Pod | Container) -> dict[str, Any]:
     if isinstance(owner, Container):
         return {**default_resources(owner.pod), **owner.resources}
     share = share_of_pod(owner)
-    cpu = {"shares": share["cpu-shares"], "quota": share["cpu-quota"], "period": share["cpu-period"]}
+    cpu = {
+        "shares": share["cpu-shares"],
+        "quota": share["cpu-quota"],
+        "period": share["cpu-period"],
+    }
     return {"cpu": cpu, "memory": {"limit": share["memory"]}}
 
 
@@ -316,17 +330,28 @@ def _labels(pod: Pod, before: dict[str, str]) -> dict[str, str]:
     of_runtime = {key: item for key, item in before.items() if key not in SAMPLE_LABELS}
     if pod.runtime.startswith("cri-o"):
         of_runtime.pop("io.cri-containerd.kind", None)
-    of_kubelet = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid} if pod.kubelet else {}
-    return pod.labels | of_runtime | {f"io.kubernetes.pod.{key}": item for key, item in of_kubelet.items()}
+    of_kubelet = (
+        {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid} if pod.kubelet else {}
+    )
+    return (
+        pod.labels
+        | of_runtime
+        | {f"io.kubernetes.pod.{key}": item for key, item in of_kubelet.items()}
+    )
 
 
-def _runtime_annotations(pod: Pod, container: Container | None, before: dict[str, str]) -> dict[str, str]:
+def _runtime_annotations(
+    pod: Pod, container: Container | None, before: dict[str, str]
+) -> dict[str, str]:
     """Return the annotations that come from the runtime and the kubelet, with this pod's values."""
     annotations = {key: item for key, item in before.items() if key not in SAMPLE_ANNOTATIONS}
     if pod.kubelet and pod.profile.annotated == "all":
         kind = "sandbox" if container is None else "container"
         of_kubelet = recorded(f"{KUBERNETES}-{kind}-burst-ls")["spec"]["annotations"]
-        annotations |= {key: of_kubelet[key] for key in of_kubelet.keys() - annotations.keys() - SAMPLE_ANNOTATIONS}
+        annotations |= {
+            key: of_kubelet[key]
+            for key in of_kubelet.keys() - annotations.keys() - SAMPLE_ANNOTATIONS
+        }
         annotations |= {key: item for key, item in _share(pod).items() if key in annotations}
     values = _values(pod, container)
     annotations = {key: values.get(key, item) for key, item in annotations.items()}
@@ -410,7 +435,9 @@ def recordings(pattern: str = "*") -> list[str]:
     """
     folder, _, last = pattern.rpartition("/")
     names = [
-        name.removesuffix(".json") for name in os.listdir(os.path.join(FOLDER, folder)) if name.endswith(".json")
+        name.removesuffix(".json")
+        for name in os.listdir(os.path.join(FOLDER, folder))
+        if name.endswith(".json")
     ]
     return sorted(f"{folder}/{name}".lstrip("/") for name in names if fnmatchcase(name, last))
 
@@ -468,10 +495,18 @@ PROFILES = {
     "containerd-2.1": RequestProfile("bridge/containerd-2.1.9", states=_BRIDGE, pod_states=_ENDS),
     # Not recorded, but seen: docs/limits.md. The parts that CRI-O lacks are left out of containerd's.
     "cri-o-1.36": RequestProfile(
-        "bridge/containerd-1.7.24", states=_BRIDGE, pod_states=_ENDS, unit="crio", in_cgroupfs="crio-"
+        "bridge/containerd-1.7.24",
+        states=_BRIDGE,
+        pod_states=_ENDS,
+        unit="crio",
+        in_cgroupfs="crio-",
     ),
     "podman": RequestProfile(
-        "hook/podman", states=_ENDS, unit="libpod", in_cgroupfs="libpod-", parent=("/machine", "machine.slice")
+        "hook/podman",
+        states=_ENDS,
+        unit="libpod",
+        in_cgroupfs="libpod-",
+        parent=("/machine", "machine.slice"),
     ),
     "runc": RequestProfile("hook/runc", states=_ENDS),
     "crun": RequestProfile("hook/runc", states=_ENDS),
@@ -492,5 +527,7 @@ SAMPLE_LABELS = frozenset({"app", "tier", "set"})
 def profile(runtime: str) -> RequestProfile:
     """Return the profile of a runtime; raise ValueError for an unknown one."""
     if runtime not in PROFILES:
-        raise ValueError(f"runtime {runtime!r} is not known here: expected one of {', '.join(PROFILES)}")
+        raise ValueError(
+            f"runtime {runtime!r} is not known here: expected one of {', '.join(PROFILES)}"
+        )
     return PROFILES[runtime]

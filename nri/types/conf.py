@@ -42,11 +42,22 @@ class ConfField:
     __slots__ = ("default", "description", "key", "read", "rule")
 
     def __init__(
-        self, rule: Rule, description: str, default: Any, read: Callable[[Any], Any] | None = None, key: str = ""
+        self,
+        rule: Rule,
+        description: str,
+        default: Any,
+        read: Callable[[Any], Any] | None = None,
+        key: str = "",
     ) -> None:
         if default is not REQUIRED and default is not None and not isinstance(default, rule.kind):
             raise TypeError(f"found the default {default!r}, expected {rule.expected}")
-        self.rule, self.description, self.default, self.read, self.key = rule, description, default, read, key
+        self.rule, self.description, self.default, self.read, self.key = (
+            rule,
+            description,
+            default,
+            read,
+            key,
+        )
 
 
 class Conf:
@@ -73,7 +84,11 @@ class Conf:
         names = {field.key or _camel(name): name for name, field in own.items()}
         fields = {key: own[name] for key, name in names.items()}
         for base in cls.__bases__:
-            inherited = {key: name for key, name in getattr(base, "attributes", {}).items() if name not in own}
+            inherited = {
+                key: name
+                for key, name in getattr(base, "attributes", {}).items()
+                if name not in own
+            }
             fields |= {key: base._fields[key] for key in inherited}  # type: ignore[attr-defined] # it has attributes
             names |= inherited
         cls.attributes, cls._fields = names, fields
@@ -102,7 +117,9 @@ class Conf:
                 values[name] = field.default if is_same else field.read(field.default)  # type: ignore[misc]
         if len(values) > len(self.attributes):
             unknown = ", ".join(sorted(values.keys() - set(self.attributes.values())))
-            raise TypeError(f"{type(self).__name__}: found {unknown}, expected {', '.join(self.attributes.values())}")
+            raise TypeError(
+                f"{type(self).__name__}: found {unknown}, expected {', '.join(self.attributes.values())}"
+            )
         self.__dict__.update(values)
 
     @classmethod
@@ -137,7 +154,9 @@ class Conf:
             value = gojson.loads(text, twice) if text.strip() else {}
         except DecodeError as error:
             return cls(), [f"is not JSON: {error}"]
-        repeated = [f"{gojson.shorten(repr(key))} is given twice, expected it once" for key in twice]
+        repeated = [
+            f"{gojson.shorten(repr(key))} is given twice, expected it once" for key in twice
+        ]
         if repeated and isinstance(value, dict):
             value = {key: item for key, item in value.items() if key not in twice}
         if cls.table.accepts(value):
@@ -191,12 +210,16 @@ class Conf:
 def _check(cls: type, own: dict[str, ConfField]) -> None:
     """Raise TypeError for an attribute that the author of a class has meant for a field."""
     annotations = vars(cls).get("__annotations__") or {}
-    if getattr(cls, "__annotate__", None) is not None:  # from Python 3.14 on they are made when they are asked for
+    if (
+        getattr(cls, "__annotate__", None) is not None
+    ):  # from Python 3.14 on they are made when they are asked for
         annotations = cls.__annotations__
     for name, kind in annotations.items():
         if name not in own and name[:1] != "_" and "ClassVar" not in str(kind):
             default = f"the default {vars(cls)[name]!r}" if name in vars(cls) else "no default"
-            raise TypeError(f"{cls.__name__}.{name}: found {default}, expected a field such as fields.integer(…)")
+            raise TypeError(
+                f"{cls.__name__}.{name}: found {default}, expected a field such as fields.integer(…)"
+            )
 
 
 def _camel(name: str) -> str:

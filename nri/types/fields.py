@@ -41,7 +41,12 @@ def value(
 
 
 def text(
-    description: str = "", *, shortest: int = 1, longest: int | None = None, default: Any = REQUIRED, key: str = ""
+    description: str = "",
+    *,
+    shortest: int = 1,
+    longest: int | None = None,
+    default: Any = REQUIRED,
+    key: str = "",
 ) -> str:
     """Return a field for a string of *shortest* to *longest* characters."""
     return _field(table.text(shortest, longest), description, default, key)
@@ -58,7 +63,12 @@ def flag(description: str = "", *, default: Any = REQUIRED, key: str = "") -> bo
 
 
 def integer(
-    description: str = "", low: int | None = None, high: int | None = None, *, default: Any = REQUIRED, key: str = ""
+    description: str = "",
+    low: int | None = None,
+    high: int | None = None,
+    *,
+    default: Any = REQUIRED,
+    key: str = "",
 ) -> int:
     """Return a field for an integer from *low* to *high*."""
     rule = table.number(low, high, whole=True, expected=f"an integer{_bounds(low, high)}")
@@ -101,10 +111,18 @@ def array(
     of, read = _item(item)
     said = expected or f"an array{' of one item or more' if shortest else ''}, each {of.expected}"
     rule = table.array(of, shortest, unique=unique, expected=said)
-    return _field(rule, description, default, key, tuple if read is None else lambda value: tuple(map(read, value)))
+    return _field(
+        rule,
+        description,
+        default,
+        key,
+        tuple if read is None else lambda value: tuple(map(read, value)),
+    )
 
 
-def mapping(item: Item, description: str = "", *, default: Any = REQUIRED, key: str = "") -> dict[str, Any]:
+def mapping(
+    item: Item, description: str = "", *, default: Any = REQUIRED, key: str = ""
+) -> dict[str, Any]:
     """Return a field for an object with any keys, each with such a value."""
     of, read = _item(item)
 
@@ -119,7 +137,9 @@ def section(conf: type[C], description: str = "", *, default: Any = REQUIRED, ke
     return _field(conf.table, description, default, key, conf.of_accepted)
 
 
-def _field(rule: Rule, description: str, default: Any, key: str, read: Callable[[Any], Any] | None = None) -> Any:
+def _field(
+    rule: Rule, description: str, default: Any, key: str, read: Callable[[Any], Any] | None = None
+) -> Any:
     return ConfField(rule, description, default, read, key)
 
 
@@ -140,7 +160,9 @@ def _is_path(value: str) -> bool:
     return value.startswith("/") and "\0" not in value
 
 
-PATH = table.text(1, 4095, matches=_is_path, pattern=r"^/[^\0]*(?![\s\S])", expected="an absolute path")
+PATH = table.text(
+    1, 4095, matches=_is_path, pattern=r"^/[^\0]*(?![\s\S])", expected="an absolute path"
+)
 """The rule for an absolute path, at most as long as the kernel takes one (PATH_MAX)."""
 
 

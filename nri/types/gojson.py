@@ -35,7 +35,9 @@ def _parse_constant(name: str) -> NoReturn:
 def _parse_float(text: str) -> float:
     number = float(text)
     if number in (float("inf"), float("-inf")):
-        raise DecodeError(f"the number {shorten(text)} is out of range; expected one that fits a double")
+        raise DecodeError(
+            f"the number {shorten(text)} is out of range; expected one that fits a double"
+        )
     return number
 
 
@@ -61,7 +63,9 @@ def _make_codec() -> tuple[Callable[[_Context], Scanner], Callable[[object], str
         def encode(value: object) -> str:
             # A new encoder each time: its first argument holds the containers it is inside of, to find cycles.
             return "".join(
-                make_encoder({}, _refuse, encode_basestring_ascii, None, ":", ",", False, False, False)(value, 0)
+                make_encoder(
+                    {}, _refuse, encode_basestring_ascii, None, ":", ",", False, False, False
+                )(value, 0)
             )
 
         encode([])
@@ -71,7 +75,9 @@ def _make_codec() -> tuple[Callable[[_Context], Scanner], Callable[[object], str
 
         def make_decoder(context: _Context) -> Scanner:
             decoder = json.JSONDecoder(
-                parse_float=_parse_float, parse_constant=_parse_constant, object_pairs_hook=context.object_pairs_hook
+                parse_float=_parse_float,
+                parse_constant=_parse_constant,
+                object_pairs_hook=context.object_pairs_hook,
             )
             return decoder.scan_once  # type: ignore[attr-defined, no-any-return]
 
@@ -117,7 +123,9 @@ def loads(document: bytes | bytearray | memoryview | str, twice: list[str] | Non
         while end < len(text) and text[end] in _WHITESPACE:
             end += 1
         if end < len(text):
-            raise _error_at(text, end, f"found {_glimpse(text, end)} after the document, expected its end")
+            raise _error_at(
+                text, end, f"found {_glimpse(text, end)} after the document, expected its end"
+            )
     except DecodeError:
         raise
     except IndexError:
@@ -156,7 +164,9 @@ def dumps(value: object) -> bytes:
     except EncodeError:
         raise
     except RecursionError:
-        raise EncodeError(f"nested too deep to write; expected at most {MAX_DEPTH} levels") from None
+        raise EncodeError(
+            f"nested too deep to write; expected at most {MAX_DEPTH} levels"
+        ) from None
     except (ValueError, TypeError) as error:
         raise EncodeError(f"cannot be written as JSON: {error}") from None
 
@@ -178,7 +188,11 @@ def describe(value: object) -> str:
 
 def shorten(text: str, limit: int = 60) -> str:
     """Return ``text``, without its middle if it is longer than ``limit`` characters, for a message."""
-    return text if len(text) <= limit else f"{text[: limit - 20]}…{text[-16:]} ({len(text)} characters)"
+    return (
+        text
+        if len(text) <= limit
+        else f"{text[: limit - 20]}…{text[-16:]} ({len(text)} characters)"
+    )
 
 
 def _number(value: float) -> str:
@@ -189,7 +203,9 @@ def _number(value: float) -> str:
 
 
 def _too_deep() -> DecodeError:
-    return DecodeError(f"the document is nested too deep; expected at most {MAX_DEPTH} levels of objects and arrays")
+    return DecodeError(
+        f"the document is nested too deep; expected at most {MAX_DEPTH} levels of objects and arrays"
+    )
 
 
 def _syntax_error(text: str, error: ValueError) -> DecodeError:
@@ -217,7 +233,11 @@ def _glimpse(text: str, at: int) -> str:
 def _depth(value: object) -> int:
     depth, level = 0, [value]
     while containers := [outer for outer in level if isinstance(outer, dict | list)]:
-        level = [inner for outer in containers for inner in (outer.values() if isinstance(outer, dict) else outer)]
+        level = [
+            inner
+            for outer in containers
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
         depth += 1
     return depth
 

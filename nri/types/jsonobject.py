@@ -93,7 +93,10 @@ def string_map(value: object, where: str) -> dict[str, str]:
             raise mismatch(key, f"{where}: key", "a string")
     else:
         return value
-    return {key: string(item, f"{where}.{gojson.shorten(repr(key)[1:-1])}") for key, item in value.items()}
+    return {
+        key: string(item, f"{where}.{gojson.shorten(repr(key)[1:-1])}")
+        for key, item in value.items()
+    }
 
 
 KEEP_EMPTY = (opaque, choice)
@@ -133,7 +136,10 @@ class JSONObject:
         cls._BY_KEY = {fold(field.key): field for field in cls.FIELDS}
         cls._BY_KEY |= {field.key: field for field in cls.FIELDS}
         slots = cls.__dict__.get("__slots__", ())
-        cls._NAMES = (*cls._NAMES, *[name for name in slots if not name.startswith("_")])  # others are computed
+        cls._NAMES = (
+            *cls._NAMES,
+            *[name for name in slots if not name.startswith("_")],
+        )  # others are computed
 
     @classmethod
     def from_json(cls, document: bytes | str) -> Self:
@@ -190,12 +196,16 @@ class JSONObject:
                 item = field.kind(getattr(self, field.attribute), f"{where}.{field.key}")
             except DecodeError as error:
                 raise EncodeError(str(error)) from None
-            if field.omit_empty and (item is None or (field.kind not in KEEP_EMPTY and item in ("", 0, {}, ()))):
+            if field.omit_empty and (
+                item is None or (field.kind not in KEEP_EMPTY and item in ("", 0, {}, ()))
+            ):
                 continue
             if isinstance(item, JSONObject):
                 item = item.to_value()
             elif isinstance(item, tuple):
-                item = [inner.to_value() if isinstance(inner, JSONObject) else inner for inner in item]
+                item = [
+                    inner.to_value() if isinstance(inner, JSONObject) else inner for inner in item
+                ]
             value[field.key] = item
         return value
 
@@ -203,7 +213,9 @@ class JSONObject:
         """Return a copy with some attributes changed."""
         message = type(self).__new__(type(self))
         for name in self._NAMES:
-            object.__setattr__(message, name, changes.pop(name) if name in changes else getattr(self, name))
+            object.__setattr__(
+                message, name, changes.pop(name) if name in changes else getattr(self, name)
+            )
         if changes:
             raise TypeError(f"{type(self).__name__} has no attribute {next(iter(changes))!r}")
         return message

@@ -27,7 +27,13 @@ def _is_path(value: str) -> bool:
 PLAIN = text(matches=_is_plain, pattern=r"^[^\u0000]*$", expected="a string without NUL")
 """A string that the kernel can take: it has no NUL."""
 
-WORD = text(1, 256, matches=_is_plain, pattern=r"^[^\u0000]*$", expected="a name of 1 to 256 characters without NUL")
+WORD = text(
+    1,
+    256,
+    matches=_is_plain,
+    pattern=r"^[^\u0000]*$",
+    expected="a name of 1 to 256 characters without NUL",
+)
 
 PATH = text(
     1,
@@ -55,7 +61,9 @@ def _is_cdi_device(value: str) -> bool:
     vendor, slash, class_ = kind.partition("/")
     parts = (vendor, class_, device)
     has_ends = all(part[:1].isalnum() and part[-1:].isalnum() for part in parts)
-    return bool(equals and slash) and has_ends and all(_CDI_SIGNS.issuperset(part) for part in parts)
+    return (
+        bool(equals and slash) and has_ends and all(_CDI_SIGNS.issuperset(part) for part in parts)
+    )
 
 
 CDI_DEVICE = text(
@@ -70,7 +78,9 @@ HOOKS = ("prestart", "createRuntime", "createContainer", "startContainer", "post
 """The kinds of hooks."""
 
 
-HOOK_TIMEOUT = number(1, 2**31 - 1, whole=True, expected="a whole number of seconds, 1 to 2147483647")
+HOOK_TIMEOUT = number(
+    1, 2**31 - 1, whole=True, expected="a whole number of seconds, 1 to 2147483647"
+)
 
 
 def flags(prefix: str, *allowed: str) -> Rule:
@@ -79,7 +89,14 @@ def flags(prefix: str, *allowed: str) -> Rule:
 
 
 MEMORY_MODE = flags(
-    "MPOL_", "DEFAULT", "PREFERRED", "BIND", "INTERLEAVE", "LOCAL", "PREFERRED_MANY", "WEIGHTED_INTERLEAVE"
+    "MPOL_",
+    "DEFAULT",
+    "PREFERRED",
+    "BIND",
+    "INTERLEAVE",
+    "LOCAL",
+    "PREFERRED_MANY",
+    "WEIGHTED_INTERLEAVE",
 )
 MEMORY_FLAG = flags("MPOL_F_", "STATIC_NODES", "RELATIVE_NODES", "NUMA_BALANCING")
 
@@ -91,7 +108,15 @@ POLICIES = ("OTHER", "FIFO", "RR", "BATCH", "ISO", "IDLE", "DEADLINE")
 
 SCHEDULER_FLAG = flags(
     "SCHED_FLAG_",
-    *("RESET_ON_FORK", "RECLAIM", "DL_OVERRUN", "KEEP_POLICY", "KEEP_PARAMS", "UTIL_CLAMP_MIN", "UTIL_CLAMP_MAX"),
+    *(
+        "RESET_ON_FORK",
+        "RECLAIM",
+        "DL_OVERRUN",
+        "KEEP_POLICY",
+        "KEEP_PARAMS",
+        "UTIL_CLAMP_MIN",
+        "UTIL_CLAMP_MAX",
+    ),
 )
 NICE = number(-20, 19, whole=True, expected="an integer from -20 to 19")
 IO_PRIORITY_LEVEL = number(0, 7, whole=True, expected="an integer from 0 to 7")

@@ -50,7 +50,9 @@ class Rule:
 
 
 ANYTHING = Rule(object, lambda value: True, "a value", {})
-FLAG = Rule(bool, lambda value: value is True or value is False, "true or false", {"type": "boolean"})
+FLAG = Rule(
+    bool, lambda value: value is True or value is False, "true or false", {"type": "boolean"}
+)
 
 
 def words(*allowed: str) -> Rule:
@@ -78,10 +80,23 @@ def text(
     most = float("inf") if longest is None else longest
 
     def accepts(value: object) -> bool:
-        return isinstance(value, str) and shortest <= len(value) <= most and (matches is None or matches(value))
+        return (
+            isinstance(value, str)
+            and shortest <= len(value) <= most
+            and (matches is None or matches(value))
+        )
 
-    keywords = {"type": "string", "minLength": shortest or None, "maxLength": longest, "pattern": pattern}
-    long = f"a string of at least {shortest} characters" if shortest > 1 else "a string that is not empty"
+    keywords = {
+        "type": "string",
+        "minLength": shortest or None,
+        "maxLength": longest,
+        "pattern": pattern,
+    }
+    long = (
+        f"a string of at least {shortest} characters"
+        if shortest > 1
+        else "a string that is not empty"
+    )
     return Rule(str, accepts, expected or (long if shortest else "a string"), keywords)
 
 
@@ -113,7 +128,9 @@ def number(
     return Rule(kind, accepts, expected or ("an integer" if whole else "a number"), keywords)
 
 
-def array(item: Rule, shortest: int = 0, *, unique: bool = False, expected: str = "an array") -> Rule:
+def array(
+    item: Rule, shortest: int = 0, *, unique: bool = False, expected: str = "an array"
+) -> Rule:
     """Return a rule for an array of at least *shortest* items.
 
     :param unique: whether no item may be given twice; for items that are strings or numbers.
@@ -132,7 +149,9 @@ def array(item: Rule, shortest: int = 0, *, unique: bool = False, expected: str 
 
 def either(*rules: Rule, expected: str) -> Rule:
     """Return a rule for a value that one of several rules accepts."""
-    return Rule(object, lambda value: any(rule.accepts(value) for rule in rules), expected, {}, parts=rules)
+    return Rule(
+        object, lambda value: any(rule.accepts(value) for rule in rules), expected, {}, parts=rules
+    )
 
 
 class Map(Rule):
@@ -145,7 +164,9 @@ class Map(Rule):
     """
 
     def __init__(self, item: Rule, names: Rule, *, removable: bool = False, least: int = 0) -> None:
-        super().__init__(dict, self._accepts, "an object", {"minProperties": least or None}, parts=(item,))
+        super().__init__(
+            dict, self._accepts, "an object", {"minProperties": least or None}, parts=(item,)
+        )
         self.item, self.names, self.removable, self.least = item, names, removable, least
 
     def accepts_key(self, key: str) -> bool:
@@ -161,7 +182,9 @@ class Map(Rule):
     def _accepts(self, value: object) -> bool:
         if not isinstance(value, dict) or len(value) < self.least:
             return False
-        return all(self.accepts_key(key) and self.accepts_item(key, item) for key, item in value.items())
+        return all(
+            self.accepts_key(key) and self.accepts_item(key, item) for key, item in value.items()
+        )
 
 
 class Key:
@@ -172,8 +195,16 @@ class Key:
     :param named: for the schema: its ``title`` (a few words; part of a validator's messages) and ``description``.
     """
 
-    def __init__(self, name: str, rule: Rule, *, default: Any = None, required: bool = False, **named: str) -> None:
-        self.name, self.rule, self.default, self.required, self.named = name, rule, default, required, named
+    def __init__(
+        self, name: str, rule: Rule, *, default: Any = None, required: bool = False, **named: str
+    ) -> None:
+        self.name, self.rule, self.default, self.required, self.named = (
+            name,
+            rule,
+            default,
+            required,
+            named,
+        )
 
 
 SCHEMA_KEY = Key("$schema", text(), title="The schema of this file, for editors")
@@ -190,8 +221,12 @@ class Table(Rule):
     :ivar is_open: whether other keys are accepted, too: ``open_table``.
     """
 
-    def __init__(self, *keys: Key, notes: bool = False, nulls: bool = False, least: int = 0, **named: str) -> None:
-        super().__init__(dict, self._accepts, "an object", {**named, "minProperties": least or None})
+    def __init__(
+        self, *keys: Key, notes: bool = False, nulls: bool = False, least: int = 0, **named: str
+    ) -> None:
+        super().__init__(
+            dict, self._accepts, "an object", {**named, "minProperties": least or None}
+        )
         self.least = least
         self.is_open = False
         self.keys = {key.name: key for key in keys}
@@ -212,7 +247,10 @@ class Table(Rule):
         given: Any = {} if value is None else value
         if not self._accepts(given):
             return None
-        return {name: key.default if (item := given.get(name)) is None else item for name, key in self.keys.items()}
+        return {
+            name: key.default if (item := given.get(name)) is None else item
+            for name, key in self.keys.items()
+        }
 
     def _accepts(self, value: object) -> bool:
         if not isinstance(value, dict) or len(value) < self.least:

@@ -28,7 +28,9 @@ _NOTES = {f"^{NOTE_PREFIX}": {"title": "The operator's own notes; no program rea
 def refusal(rule: Rule, value: object, where: str, limit: int = FIRST) -> DecodeError:
     """Return the error for a value that *rule* does not accept, or ``rule.read`` of a table: its first faults."""
     findings = faults(rule, {} if value is None and isinstance(rule, Table) else value)
-    listed = [f"{where}{path_text(path, '.')}: {wrong}" for path, wrong, _ in islice(findings, limit)]
+    listed = [
+        f"{where}{path_text(path, '.')}: {wrong}" for path, wrong, _ in islice(findings, limit)
+    ]
     return DecodeError("; ".join(listed))
 
 

@@ -57,10 +57,14 @@ class State(str):
     """The container has stopped, or is about to."""
 
 
-STATES = tuple([State(name) for name in ("setup", "create", "resize", "update", "pause", "resume", "delete")])
+STATES = tuple(
+    [State(name) for name in ("setup", "create", "resize", "update", "pause", "resume", "delete")]
+)
 """The states that the contract names, in the order of a container's life."""
 
-State.SETUP, State.CREATE, State.RESIZE, State.UPDATE, State.PAUSE, State.RESUME, State.DELETE = STATES
+State.SETUP, State.CREATE, State.RESIZE, State.UPDATE, State.PAUSE, State.RESUME, State.DELETE = (
+    STATES
+)
 
 
 def _state(value: object, where: str) -> State:
@@ -76,7 +80,10 @@ def _extensions(value: object, where: str) -> dict[str, int]:
         return {}
     if not isinstance(value, dict):
         raise mismatch(value, where, "an object of integers")
-    return {string(name, f"{where}: key"): integer(item, f"{where}.{name}") for name, item in value.items()}
+    return {
+        string(name, f"{where}: key"): integer(item, f"{where}.{name}")
+        for name, item in value.items()
+    }
 
 
 def _results(value: object, where: str) -> tuple[Result, ...]:
@@ -90,7 +97,16 @@ def _result(value: object, where: str) -> Result | None:
 class Spec(JSONObject):
     """The part of a container's OCI specification that plugins receive."""
 
-    __slots__ = ("annotations", "cgroups_path", "hooks", "linux", "mounts", "namespaces", "process", "resources")
+    __slots__ = (
+        "annotations",
+        "cgroups_path",
+        "hooks",
+        "linux",
+        "mounts",
+        "namespaces",
+        "process",
+        "resources",
+    )
 
     resources: Any
     """``linux.resources`` (or ``windows.resources``) of the OCI specification, unchanged; None if it is missing."""
@@ -130,14 +146,29 @@ class Spec(JSONObject):
         linux: Any = None,
     ) -> None:
         namespaces, annotations = dict(namespaces or {}), dict(annotations or {})
-        self._set(resources=resources, namespaces=namespaces, cgroups_path=cgroups_path, annotations=annotations)
+        self._set(
+            resources=resources,
+            namespaces=namespaces,
+            cgroups_path=cgroups_path,
+            annotations=annotations,
+        )
         self._set(process=process, mounts=mounts, hooks=hooks, linux=linux)
 
 
 class Result(JSONObject):
     """The answer of a plugin."""
 
-    __slots__ = ("adjust", "cgroups_path", "error", "extra", "metadata", "plugin", "refused", "updates", "version")
+    __slots__ = (
+        "adjust",
+        "cgroups_path",
+        "error",
+        "extra",
+        "metadata",
+        "plugin",
+        "refused",
+        "updates",
+        "version",
+    )
 
     plugin: str
     """The type of the plugin."""
@@ -217,7 +248,17 @@ class Request(JSONObject):
     """The request that a plugin receives."""
 
     __slots__ = (
-        *("conf", "extensions", "id", "labels", "late", "own_annotations", "pid", "prev_result", "release"),
+        *(
+            "conf",
+            "extensions",
+            "id",
+            "labels",
+            "late",
+            "own_annotations",
+            "pid",
+            "prev_result",
+            "release",
+        ),
         *("results", "sandbox_id", "spec", "state", "undecided", "version"),
     )
 
@@ -288,8 +329,21 @@ class Request(JSONObject):
         undecided: str = "",
         own_annotations: Iterable[str] = (),
     ) -> None:
-        self._set(conf=conf, version=version, state=State(state), id=id, sandbox_id=sandbox_id, pid=pid, spec=spec)
-        self._set(labels=dict(labels or {}), results=tuple(results), late=late, extensions=dict(extensions or {}))
+        self._set(
+            conf=conf,
+            version=version,
+            state=State(state),
+            id=id,
+            sandbox_id=sandbox_id,
+            pid=pid,
+            spec=spec,
+        )
+        self._set(
+            labels=dict(labels or {}),
+            results=tuple(results),
+            late=late,
+            extensions=dict(extensions or {}),
+        )
         self._set(prev_result=prev_result, release=release, undecided=undecided)
         self._set(own_annotations=tuple(own_annotations))
 
@@ -322,7 +376,11 @@ class Request(JSONObject):
         :param adjust: docs/adjusting.md has its fields; likewise *updates*.
         """
         answer = Result(plugin=plugin, version=self.version, metadata=metadata, error=error)
-        return answer if adjust is None and updates is None else answer.replace(adjust=adjust, updates=updates)
+        return (
+            answer
+            if adjust is None and updates is None
+            else answer.replace(adjust=adjust, updates=updates)
+        )
 
 
 __all__ = [

@@ -58,7 +58,9 @@ class Bridge(stub.V2Plugin):
     :ivar status: what the status socket answers.
     """
 
-    late_events = True  # CRI-O starts a container all the same, and what has ended must be given back
+    late_events = (
+        True  # CRI-O starts a container all the same, and what has ended must be given back
+    )
     optional_events = frozenset({api.Event.UPDATE_POD_SANDBOX, api.Event.POST_UPDATE_POD_SANDBOX})
 
     def __init__(
@@ -75,7 +77,9 @@ class Bridge(stub.V2Plugin):
     ) -> None:
         self._adopt, self._launched, self._follows = adopt, launched, follows
         self._counts = Counts([events.BY_EVENT[event].rpc for event in handlers(self)])
-        self.chains = Chains(options, self._counts, subreaper, invoker, is_alone, event_log or EventLog())
+        self.chains = Chains(
+            options, self._counts, subreaper, invoker, is_alone, event_log or EventLog()
+        )
         self.status = Status(self.chains, self._counts)
         self._status_socket = StatusSocket(self.status.answer)
         self._pods = requests.Pods()
@@ -98,7 +102,9 @@ class Bridge(stub.V2Plugin):
             self.open_status()
         within = min(PLUGINS_WITHIN, (runtime.request_timeout or PLUGINS_WITHIN * 4) / 4)
         self._is_crio = runtime.name == "cri-o"
-        self.chains.configure(runtime_runs_pods=runs_pods, refuses_starts=not self._is_crio, within=within)
+        self.chains.configure(
+            runtime_runs_pods=runs_pods, refuses_starts=not self._is_crio, within=within
+        )
 
     def synchronize(
         self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]
@@ -158,10 +164,14 @@ class Bridge(stub.V2Plugin):
         """Forget the pod: no event about it follows."""
         self._pods.forget(_identified(request.pod, "pod"))
 
-    def create_container(self, request: api.CreateContainerRequest, call: Call) -> api.CreateContainerResponse | None:
+    def create_container(
+        self, request: api.CreateContainerRequest, call: Call
+    ) -> api.CreateContainerResponse | None:
         """Run ``setup``; the response has the changes that the plugins ask for."""
         pod, container = request.pod, request.container
-        changes = Changes(self._abilities, lambda: requests.config_of(self._pods.complete(pod), container))
+        changes = Changes(
+            self._abilities, lambda: requests.config_of(self._pods.complete(pod), container)
+        )
         self._run_container(pod, container, State.SETUP, call, changes)
         self._follow(changes, container.id)
         return requests.create_response(changes) if changes else None
@@ -171,7 +181,9 @@ class Bridge(stub.V2Plugin):
         self.chains.prove(request.pod.id)
         self._run_container(request.pod, request.container, State.CREATE, call)
 
-    def update_container(self, request: api.UpdateContainerRequest, call: Call) -> api.UpdateContainerResponse | None:
+    def update_container(
+        self, request: api.UpdateContainerRequest, call: Call
+    ) -> api.UpdateContainerResponse | None:
         """Run ``resize``, with the requested resources."""
         container = api.Container()
         container.CopyFrom(request.container)
@@ -185,7 +197,9 @@ class Bridge(stub.V2Plugin):
         """Run ``update``. The runtime has written the new limits, so it does not overwrite a plugin's changes."""
         self._run_container(request.pod, request.container, State.UPDATE, call)
 
-    def stop_container(self, request: api.StopContainerRequest, call: Call) -> api.StopContainerResponse | None:
+    def stop_container(
+        self, request: api.StopContainerRequest, call: Call
+    ) -> api.StopContainerResponse | None:
         """Run ``delete`` for the container."""
         changes = Changes(self._abilities)
         self._run_container(request.pod, request.container, State.DELETE, call, changes)
@@ -211,11 +225,15 @@ class Bridge(stub.V2Plugin):
 
         :param id_: the event's container, for which the runtime sends an event of its own.
         """
-        others = {other: update["resources"] for other, update in changes.updates.items() if other != id_}
+        others = {
+            other: update["resources"] for other, update in changes.updates.items() if other != id_
+        }
         if others and self._follows:
             self.chains.rewrites(others)
 
-    def _run_sandbox(self, pod: api.PodSandbox, state: State, call: Call, changes: Changes | None = None) -> None:
+    def _run_sandbox(
+        self, pod: api.PodSandbox, state: State, call: Call, changes: Changes | None = None
+    ) -> None:
         self.chains.run(requests.Subject(pod), state, call, changes)
 
     def _run_container(
@@ -227,11 +245,15 @@ class Bridge(stub.V2Plugin):
         changes: Changes | None = None,
     ) -> None:
         pod = self._pods.complete(_identified(pod, "pod"))
-        self.chains.run(requests.Subject(pod, _identified(container, "container")), state, call, changes)
+        self.chains.run(
+            requests.Subject(pod, _identified(container, "container")), state, call, changes
+        )
 
 
 def _identified(message: Identified, kind: str) -> Identified:
     if not message.id:
         log.warning("event without a %s", kind)
-        raise StatusError(Code.INVALID_ARGUMENT, f"found no {kind} in the event, expected one with an id")
+        raise StatusError(
+            Code.INVALID_ARGUMENT, f"found no {kind} in the event, expected one with an id"
+        )
     return message

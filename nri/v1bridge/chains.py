@@ -71,7 +71,9 @@ class Occasion:
     :param changes: takes what the results ask for.
     """
 
-    def __init__(self, chains: Chains, call: Call | None = None, changes: Changes | None = None) -> None:
+    def __init__(
+        self, chains: Chains, call: Call | None = None, changes: Changes | None = None
+    ) -> None:
         self._chains, self._call, self._changes = chains, call, changes
         self.lock = chains.memory.changed
         self.refuses_starts = chains.refuses_starts
@@ -84,7 +86,9 @@ class Occasion:
     def client(self, container: Row | Told, state: str) -> Client:
         """Return a client for the configuration in use."""
         is_late = state == LATE
-        return self._chains.client(container.subject, State.CREATE if is_late else state, is_late=is_late)
+        return self._chains.client(
+            container.subject, State.CREATE if is_late else state, is_late=is_late
+        )
 
     def run(self, chain: Chain, on_step: Callable[[Step], None]) -> None:
         """Run a chain within the event's time, and have it logged and counted."""
@@ -125,10 +129,16 @@ class Chains:
         self._given, self._counts, self._subreaper = invoker, counts, subreaper
         self._find_plugins(options.site)
         self.configuration = self._configuration()
-        self._used: tuple[ConfigList, BridgeOptions] | None = None  # with which the residents were chosen
-        self._sandboxes = ConfigList()  # the entries that containerd 2.x does not run itself for sandboxes
+        self._used: tuple[ConfigList, BridgeOptions] | None = (
+            None  # with which the residents were chosen
+        )
+        self._sandboxes = (
+            ConfigList()
+        )  # the entries that containerd 2.x does not run itself for sandboxes
         self._stamp, self._stamped = 0, object()
-        self._seen: dict[str, tuple[int, ...]] = {}  # the executables as they were last looked at, by type
+        self._seen: dict[
+            str, tuple[int, ...]
+        ] = {}  # the executables as they were last looked at, by type
         self._log = event_log
         self._ran: deque[Run] = deque()  # that are to be logged and counted
         self._busy = 0  # chains that run
@@ -136,14 +146,20 @@ class Chains:
         self._idle = threading.Condition(self._lock)
         self._tidying = threading.Lock()
         self._has_late = False  # an event has left work for the worker
-        self._rewriting: dict[str, Any] = {}  # the resources that the runtime writes, by id, not on record yet
+        self._rewriting: dict[
+            str, Any
+        ] = {}  # the resources that the runtime writes, by id, not on record yet
         self._followed: set[str] = set()  # the ids whose update follows
         self._rewritten_at = 0.0  # when it has written them, if no event comes before
         self.memory = Memory()
-        self.late = Worker(self.memory, self._look, self._compare, self._run_due, lambda: self.options, is_alone)
+        self.late = Worker(
+            self.memory, self._look, self._compare, self._run_due, lambda: self.options, is_alone
+        )
         self._runtime_runs_pods, self.refuses_starts = False, True
         self.own_pod = "", ""  # its id and name, if this bridge runs in a pod
-        self._in_progress: tuple[str, Call] | None = None  # the name of the pod or container, and the event
+        self._in_progress: tuple[str, Call] | None = (
+            None  # the name of the pod or container, and the event
+        )
 
     def use(self, options: BridgeOptions) -> None:
         """Replace the options."""
@@ -179,7 +195,9 @@ class Chains:
         self._seen = self._binaries(self.client())
         self.residents.prepare(within)
 
-    def client(self, subject: Subject | None = None, state: str = "", *, is_late: bool = False) -> Client:
+    def client(
+        self, subject: Subject | None = None, state: str = "", *, is_late: bool = False
+    ) -> Client:
         """Return a client for the configuration in use.
 
         :param subject: it is for a request about it, with a *state*, without the plugins that the runtime runs.
@@ -220,10 +238,14 @@ class Chains:
         self.residents.keep(kept)
         return False
 
-    def synchronize(self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]) -> None:
+    def synchronize(
+        self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]
+    ) -> None:
         """Take what exists; ``start`` begins with what is due."""
         id_ = own_pod(containers)
-        self.own_pod = next(((pod.id, f"{pod.namespace}/{pod.name}") for pod in pods if pod.id == id_), ("", ""))
+        self.own_pod = next(
+            ((pod.id, f"{pod.namespace}/{pod.name}") for pod in pods if pod.id == id_), ("", "")
+        )
         existing = {subject.id for subject in pods} | {subject.id for subject in containers}
         self.memory.synchronize(living(pods, containers), existing)
 
@@ -298,7 +320,10 @@ class Chains:
         until = time.monotonic() + timeout
         is_idle = self.late.wait_until_idle(timeout)
         with self._lock:
-            is_idle = self._idle.wait_for(lambda: self._busy == 0, max(0.0, until - time.monotonic())) and is_idle
+            is_idle = (
+                self._idle.wait_for(lambda: self._busy == 0, max(0.0, until - time.monotonic()))
+                and is_idle
+            )
         self.note_runs()
         self._log.report(is_last=True)
         return is_idle
@@ -323,7 +348,9 @@ class Chains:
             "inProgress": self._event_now(),
         }
 
-    def reapply(self, plugin: str, namespace: str, pod: str, *, is_dry: bool) -> list[dict[str, str]]:
+    def reapply(
+        self, plugin: str, namespace: str, pod: str, *, is_dry: bool
+    ) -> list[dict[str, str]]:
         """Have what is outdated reapplied or released; return what that is.
 
         :param plugin: a type, "" for all; likewise a *namespace*, and a *pod*, ``NAMESPACE/NAME``.
@@ -340,7 +367,10 @@ class Chains:
         if not is_dry:
             self.memory.ask(wanted)
             self.late.start()
-        return [{"id": row.id, "name": row.name, "plugin": due.entry.type, "what": due.what} for row, due in wanted]
+        return [
+            {"id": row.id, "name": row.name, "plugin": due.entry.type, "what": due.what}
+            for row, due in wanted
+        ]
 
     def close(self) -> None:
         """End the residents."""
@@ -348,7 +378,9 @@ class Chains:
 
     # Events
 
-    def run(self, subject: Subject, state: State, call: Call, changes: Changes | None = None) -> None:
+    def run(
+        self, subject: Subject, state: State, call: Call, changes: Changes | None = None
+    ) -> None:
         """Run the chain for an event, within the time of its call.
 
         :param changes: takes what the results ask for.
@@ -377,7 +409,9 @@ class Chains:
         row = self.memory.begin(subject, _half(call))
         if row is None:
             raise self._still_running(subject.name, State.CREATE)
-        stamp = self._stamp  # before the configuration is read: what the worker sees later is compared again
+        stamp = (
+            self._stamp
+        )  # before the configuration is read: what the worker sees later is compared again
         is_refused = host.refuses_starts or subject.container is None
         column = "is refused" if is_refused else "fails"
         try:
@@ -390,7 +424,11 @@ class Chains:
             return verdict
         except Exception as error:
             if column == "fails":
-                reason = error.message if isinstance(error, StatusError) else f"{type(error).__name__}: {error}"
+                reason = (
+                    error.message
+                    if isinstance(error, StatusError)
+                    else f"{type(error).__name__}: {error}"
+                )
                 self.memory.lack(row, f"{STARTED}: {reason}", FAILED)
             raise
         finally:
@@ -478,12 +516,16 @@ class Chains:
         finally:
             self._tidy()
         if verdict.error:
-            verdict = Verdict(f"nri v0.1: {verdict.error}", is_refused=verdict.is_refused, is_noted=True)
+            verdict = Verdict(
+                f"nri v0.1: {verdict.error}", is_refused=verdict.is_refused, is_noted=True
+            )
         return wanted, verdict
 
     # All chains
 
-    def run_chain(self, run: Run, chain: Chain, on_step: Callable[[Step], None], changes: Changes | None) -> None:
+    def run_chain(
+        self, run: Run, chain: Chain, on_step: Callable[[Step], None], changes: Changes | None
+    ) -> None:
         """Run a chain, and have it logged and counted.
 
         :raises ChainError: it has failed.
@@ -520,7 +562,11 @@ class Chains:
         finally:
             run.seconds = time.monotonic() - started
             self._ran.append(run)
-            if run.error or any(step.error is not None for step in run.steps) or len(self._ran) > MAX_WAITING:
+            if (
+                run.error
+                or any(step.error is not None for step in run.steps)
+                or len(self._ran) > MAX_WAITING
+            ):
                 self.note_runs()
             with self._lock:
                 self._busy -= 1
@@ -543,7 +589,12 @@ class Chains:
         name, call = now
         seconds = time.monotonic() - call.received
         allowed = None if call.deadline is None else round(call.deadline - call.received, 3)
-        return {"event": call.event, "name": escape(name), "seconds": round(seconds, 3), "allowed": allowed}
+        return {
+            "event": call.event,
+            "name": escape(name),
+            "seconds": round(seconds, 3),
+            "allowed": allowed,
+        }
 
     def _tidy(self) -> None:
         """Do what no event waits for."""

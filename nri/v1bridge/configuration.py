@@ -61,19 +61,31 @@ class Configuration:
             try:
                 if self.doubts:
                     faults = [
-                        Fault(file=in_use.site.conf_dir, message=f"not known: {doubt}") for doubt in self.doubts
+                        Fault(file=in_use.site.conf_dir, message=f"not known: {doubt}")
+                        for doubt in self.doubts
                     ]
                     in_use.rejected = ConfigError(faults)
                 else:
                     in_use.look()
-            except (Exception, SystemExit) as error:  # such as no memory, or a module that cannot be loaded
-                in_use.reject(f"cannot be read: {type(error).__name__}: {shorten(str(error), MAX_TEXT)}")
-            self._rejected_since = None if in_use.rejected is None else self._rejected_since or time.time()
+            except (
+                Exception,
+                SystemExit,
+            ) as error:  # such as no memory, or a module that cannot be loaded
+                in_use.reject(
+                    f"cannot be read: {type(error).__name__}: {shorten(str(error), MAX_TEXT)}"
+                )
+            self._rejected_since = (
+                None if in_use.rejected is None else self._rejected_since or time.time()
+            )
             is_new = in_use.config is not self._current and in_use.config != self._current
             self._current = in_use.config
-            if self._current is not None and (is_new or (rejected is not None and in_use.rejected is None)):
+            if self._current is not None and (
+                is_new or (rejected is not None and in_use.rejected is None)
+            ):
                 self._hash = self._current.content_hash()
-                log.info("configuration: %s", self._names(), extra={"fields": [("hash", self._hash)]})
+                log.info(
+                    "configuration: %s", self._names(), extra={"fields": [("hash", self._hash)]}
+                )
             self._report()
             return self._current or NONE
 
@@ -96,7 +108,9 @@ class Configuration:
                 "missing": [] if in_use.is_waiting else list(in_use.missing),
                 "hash": self._hash or None,
                 "valid": in_use.rejected is None and self._current is not None,
-                "faults": [str(fault) for fault in in_use.rejected.faults] if in_use.rejected is not None else [],
+                "faults": [str(fault) for fault in in_use.rejected.faults]
+                if in_use.rejected is not None
+                else [],
                 "since": in_use.since,
                 "rejectedSince": self._rejected_since,
                 "refused": None if refusal is None else refusal._asdict(),
@@ -109,13 +123,18 @@ class Configuration:
 
     def _report(self) -> None:
         """Log what the log does not have yet."""
-        rejected, missing = self._in_use.rejected, () if self._in_use.is_waiting else tuple(self._in_use.missing)
+        rejected, missing = (
+            self._in_use.rejected,
+            () if self._in_use.is_waiting else tuple(self._in_use.missing),
+        )
         news: object = missing if rejected is None else rejected.faults
         if news == self._reported:
             return
         self._reported, kept = news, self._names() if self._current is not None else ""
         if missing:
-            log.error("missing, and still in use (%s): %s", kept, shorten(", ".join(missing), MAX_TEXT))
+            log.error(
+                "missing, and still in use (%s): %s", kept, shorten(", ".join(missing), MAX_TEXT)
+            )
         without = "there has been no valid one, so no plugin runs"
         used = f"still using the last valid one ({kept})" if kept else without
         for fault in rejected.faults if rejected is not None else ():

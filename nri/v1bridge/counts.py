@@ -43,11 +43,15 @@ class Counts:
     def __init__(self, events: Iterable[str] = ()) -> None:
         self.lock = threading.Lock()
         self._events = {event: _event(event) for event in events}
-        self._plugins: dict[tuple[str, str], dict[str, Any]] = {}  # by type and file, the latest last
+        self._plugins: dict[
+            tuple[str, str], dict[str, Any]
+        ] = {}  # by type and file, the latest last
         self._tried: dict[
             tuple[str, str], tuple[PluginEntry, tuple[int, ...]]
         ] = {}  # the entry and executable that have run last
-        self._refusals: dict[tuple[str, str, str, str | None], dict[str, Any]] = {}  # the latest last
+        self._refusals: dict[
+            tuple[str, str, str, str | None], dict[str, Any]
+        ] = {}  # the latest last
 
     def answered(self, call: Call) -> None:
         """Count an event that has been answered."""
@@ -57,7 +61,9 @@ class Counts:
             counts["answered"] += 1
             counts["errors"] += call.has_failed
             counts["late"] += call.is_late
-            counts["nearDeadline"] += call.deadline is not None and seconds > (call.deadline - call.received) / 2
+            counts["nearDeadline"] += (
+                call.deadline is not None and seconds > (call.deadline - call.received) / 2
+            )
             _add(counts["seconds"], seconds)
             _add(counts["waiting"], call.begun - call.received)
 

@@ -80,7 +80,9 @@ class Worker:
     ) -> None:
         self._memory, self._look, self._compare, self._run = memory, look, compare, run
         self._options, self._is_alone = options, is_alone
-        self._is_active = self._is_ending = self._is_started = self._is_new = self._has_reported = False
+        self._is_active = self._is_ending = self._is_started = self._is_new = self._has_reported = (
+            False
+        )
         self._is_at_work = self._is_stopped = False
         self._judging = threading.Lock()
         self._begun_at = 0.0  # when the work began that goes on; 0 if none does
@@ -114,10 +116,17 @@ class Worker:
         :param for_good: the bridge ends.
         """
         with self._memory.changed:
-            self._is_active, self._is_stopped, self._is_ending = False, True, self._is_ending or for_good
+            self._is_active, self._is_stopped, self._is_ending = (
+                False,
+                True,
+                self._is_ending or for_good,
+            )
             self._memory.wake.notify_all()
         if left := self._memory.disconnect():
-            log.warning("late: dropped %d that have not begun; the next synchronization finds them again", left)
+            log.warning(
+                "late: dropped %d that have not begun; the next synchronization finds them again",
+                left,
+            )
 
     def counts(self) -> dict[str, int]:
         """Return what the status says of late work: docs/status.md."""
@@ -174,7 +183,9 @@ class Worker:
     def _judge_one(self, row: Row, stamp: int) -> bool:
         """Compare a row; return whether it has missed a ``create``."""
         comparison, options = self._compare(row), self._options()
-        self._memory.judge(row, comparison, stamp, reapplies=options.reapply, creates=options.late_create)
+        self._memory.judge(
+            row, comparison, stamp, reapplies=options.reapply, creates=options.late_create
+        )
         return any(task.what == CREATE for task in comparison.due)
 
     def _loop(self) -> None:
@@ -209,11 +220,19 @@ class Worker:
     def _log_end(self) -> None:
         """Log the end of the work, if it is over."""
         succeeded = self._ended.succeeded - self._logged.succeeded
-        failed = self._ended.failed + self._ended.refused - self._logged.failed - self._logged.refused
+        failed = (
+            self._ended.failed + self._ended.refused - self._logged.failed - self._logged.refused
+        )
         if not (succeeded or failed) or self._memory.count(DUE, RUNNING):
             return
         level, took = logging.WARNING if failed else logging.INFO, time.monotonic() - self._begun_at
-        log.log(level, "late: create succeeded for %d, failed for %d, in %.1f s", succeeded, failed, took)
+        log.log(
+            level,
+            "late: create succeeded for %d, failed for %d, in %.1f s",
+            succeeded,
+            failed,
+            took,
+        )
         self._begun_at = 0.0
         self._logged = self._ended.copy()
 
@@ -272,7 +291,11 @@ class Worker:
         is_last = attempts.count >= len(PAUSES)
         # It is not tried again when the connection is over, or a delete waits.
         is_final = is_last or not self._is_active or row.then is not None
-        state = State.DELETE if row.due and all(task.what == RELEASE for task in row.due) else State.CREATE
+        state = (
+            State.DELETE
+            if row.due and all(task.what == RELEASE for task in row.due)
+            else State.CREATE
+        )
         late_line(row.name, row.request(state).replace(late=True), verdict.error, is_final=is_final)
         if not is_final:
             return "fails"
@@ -289,7 +312,9 @@ def own_pod(containers: Sequence[api.Container]) -> str:
     It is the one whose container was started with this process, or with one that has started it. Its containers that
     start before the bridge does, such as init containers, never have a ``setup``.
     """
-    by_pid = {container.pid: container.pod_sandbox_id for container in containers if container.pid > 1}
+    by_pid = {
+        container.pid: container.pod_sandbox_id for container in containers if container.pid > 1
+    }
     pid = os.getpid()
     while pid > 1:
         if pid in by_pid:
@@ -304,7 +329,9 @@ def own_pod(containers: Sequence[api.Container]) -> str:
 _LIVES = (api.ContainerState.CONTAINER_RUNNING, api.ContainerState.CONTAINER_PAUSED)
 
 
-def living(pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]) -> list[tuple[Subject, str]]:
+def living(
+    pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]
+) -> list[tuple[Subject, str]]:
     """Return the pods and containers that live, each sandbox first, with ``found``; ``unproven`` if it may not live.
 
     Runtimes synchronize with what they know, which is more than what lives. containerd sends all sandboxes

@@ -113,7 +113,9 @@ class Log(logging.Handler):
         self._why = reason
 
     def _run(self) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # other threads handle signals
+        signal.pthread_sigmask(
+            signal.SIG_BLOCK, signal.valid_signals()
+        )  # other threads handle signals
         place: Place | None = None
         handler: logging.Handler | None = None
         record = self._queue.get()
@@ -125,13 +127,18 @@ class Log(logging.Handler):
                     handler = _opened(place, may_be_cut=bool(self.fault))
                 if (lost := self.lost) > self._reported:
                     text = f"{lost - self._reported} lines before this one are lost: {self._why}"
-                    handler.handle(logging.LogRecord("nri", logging.WARNING, "", 0, text, None, None))
+                    handler.handle(
+                        logging.LogRecord("nri", logging.WARNING, "", 0, text, None, None)
+                    )
                     self._reported = lost
                 handler.handle(record)
             except Exception as error:
                 _close(handler)
                 handler = None
-                is_of_line = not isinstance(error, OSError | NRIError) or getattr(error, "errno", 0) == errno.EMSGSIZE
+                is_of_line = (
+                    not isinstance(error, OSError | NRIError)
+                    or getattr(error, "errno", 0) == errno.EMSGSIZE
+                )
                 self.fault = "" if is_of_line else reason_of(error)
                 if self.fault and not self._is_ending.wait(AGAIN_AFTER):
                     continue
@@ -182,9 +189,13 @@ def set_up(options: BridgeOptions, *, launched: bool, is_final: bool = True) -> 
 
 def take_tracebacks() -> None:
     """Log the exceptions that end a thread, which Python would write to stderr; before any thread starts."""
-    threading.excepthook = lambda args: logging.getLogger("nri").error("unexpected error", exc_info=args[:3])  # type: ignore[arg-type]
+    threading.excepthook = _take_traceback
     # A background process of a terminal with ``tostop`` must not be stopped when it writes.
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTTOU,))
+
+
+def _take_traceback(arguments: threading.ExceptHookArgs) -> None:
+    logging.getLogger("nri").error("unexpected error", exc_info=arguments.exc_value)
 
 
 def describe() -> dict[str, Any]:
@@ -278,7 +289,9 @@ class TextFormatter(logging.Formatter):
         text = record.getMessage()
         if record.exc_info:
             text += " | " + self.formatException(record.exc_info).replace("\n", " | ")
-        pairs = "".join([f" {key}={quoted(str(value))}" for key, value in getattr(record, "fields", ())])
+        pairs = "".join(
+            [f" {key}={quoted(str(value))}" for key, value in getattr(record, "fields", ())]
+        )
         line = escape(f"{record.levelname.lower()} {text}{pairs}")
         return f"{self.formatTime(record)} {line}" if self._stamped else line
 

@@ -48,7 +48,17 @@ MAX_ROWS = 20_000
 NEW, HELD, DUE, RUNNING, DONE, FAILED = "new", "held", "due", "running", "done", "failed"
 """The states of a row."""
 
-COLUMNS = ("found", "unproven", "begins", "succeeds", "fails", "gives up", "is refused", "is due", "disconnects")
+COLUMNS = (
+    "found",
+    "unproven",
+    "begins",
+    "succeeds",
+    "fails",
+    "gives up",
+    "is refused",
+    "is due",
+    "disconnects",
+)
 MOVES = {
     NEW: (DUE, HELD, RUNNING, None, None, None, None, None, NEW),
     HELD: (DUE, HELD, RUNNING, None, None, None, None, None, NEW),
@@ -260,7 +270,9 @@ class Memory:
                 if row is None or row.subject is None:
                     continue
                 row.facts.is_rewritten = True
-                row.facts.resources = row.subject.in_force = over(row.subject.oci_resources, resources)
+                row.facts.resources = row.subject.in_force = over(
+                    row.subject.oci_resources, resources
+                )
                 self.save(row)
 
     def make_due(self, ids: Iterable[str]) -> bool:
@@ -377,7 +389,9 @@ class Memory:
         row.move("begins")
         return True
 
-    def judge(self, row: Row, comparison: Comparison, stamp: int, *, reapplies: bool, creates: bool) -> None:
+    def judge(
+        self, row: Row, comparison: Comparison, stamp: int, *, reapplies: bool, creates: bool
+    ) -> None:
         """Note what ``compare`` says of a row.
 
         :param reapplies: what is outdated is to be done, too.
@@ -395,7 +409,9 @@ class Memory:
                 due = [task for task in due if task.what != CREATE]
             row.attempts.stamp, row.due = stamp, due
             row.asked &= {task.entry.type for task in row.outdated}
-            is_changed = forget(facts, comparison.applying, {entry.type for entry in comparison.missed}, due)
+            is_changed = forget(
+                facts, comparison.applying, {entry.type for entry in comparison.missed}, due
+            )
             note_missed(facts, comparison.missed)
             if is_off:
                 _lack(facts, OFF_REASON, OFF)
@@ -407,7 +423,9 @@ class Memory:
         """Return whether the worker has something to do for a row."""
         if row.facts.is_rewritten:
             return True
-        return any(task.what == CREATE or reapplies or task.entry.type in row.asked for task in row.due)
+        return any(
+            task.what == CREATE or reapplies or task.entry.type in row.asked for task in row.due
+        )
 
     def _move_as_due(self, row: Row, is_due: bool, *, is_off: bool) -> None:
         if row.state in (DUE, FAILED) and not is_due:
@@ -441,12 +459,19 @@ class Memory:
                 pod, container = split_name(row.name)
                 about = {"id": row.id, "pod": pod, "container": container or None}
                 for lack in lacking(row.facts):
-                    of_lack = {name: getattr(lack, name) for name in ("plugin", "state", "why", "cause")}
+                    of_lack = {
+                        name: getattr(lack, name) for name in ("plugin", "state", "why", "cause")
+                    }
                     entries.append({"since": lack.since, **about, **of_lack})
         entries.sort(key=lambda entry: entry["since"])
         counts = Counter((entry["plugin"], entry["state"], entry["cause"]) for entry in entries)
-        by = [{"plugin": key[0], "state": key[1], "cause": key[2], "count": counts[key]} for key in counts]
-        of_cause = Counter(cause for _, cause in {(entry["id"], entry["cause"]) for entry in entries})
+        by = [
+            {"plugin": key[0], "state": key[1], "cause": key[2], "count": counts[key]}
+            for key in counts
+        ]
+        of_cause = Counter(
+            cause for _, cause in {(entry["id"], entry["cause"]) for entry in entries}
+        )
         about_all = {
             "containers": len({entry["id"] for entry in entries}),
             "causes": {cause: of_cause[cause] for cause in CAUSES},

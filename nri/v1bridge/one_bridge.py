@@ -58,7 +58,9 @@ class InstanceLock:
     def take_in_background(self) -> None:
         """Take the lock, now or when the other bridge ends; report another one that stays."""
         if not self._take():
-            threading.Thread(target=self._watch, args=(self._holder(),), name="instance-lock", daemon=True).start()
+            threading.Thread(
+                target=self._watch, args=(self._holder(),), name="instance-lock", daemon=True
+            ).start()
 
     def stop(self) -> None:
         """Take it no more: the bridge ends."""
@@ -94,7 +96,11 @@ class InstanceLock:
         except BlockingIOError:
             return False
         except (OSError, NRIError) as error:
-            log.info("no lock keeps a second bridge away: %s: %s", self._directory, escape(reason_of(error)))
+            log.info(
+                "no lock keeps a second bridge away: %s: %s",
+                self._directory,
+                escape(reason_of(error)),
+            )
         finally:
             if fd >= 0:
                 os.close(fd)
@@ -119,7 +125,9 @@ class InstanceLock:
             try:
                 with socket.socket(socket.AF_UNIX) as connection:
                     connection.settimeout(POLL)
-                    connection.connect(f"/proc/self/fd/{fd}")  # a path may be longer than a socket's address
+                    connection.connect(
+                        f"/proc/self/fd/{fd}"
+                    )  # a path may be longer than a socket's address
                     pid, user = peer.credentials(connection)
             finally:
                 os.close(fd)

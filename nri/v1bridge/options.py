@@ -39,7 +39,8 @@ class BridgeOptions(
     )
     resident: bool = fields.flag("keep plugins running that have opted in", default=True)
     check_owner: bool = fields.flag(
-        "use only files that no other user can write to; false is for development, and logs a warning", default=True
+        "use only files that no other user can write to; false is for development, and logs a warning",
+        default=True,
     )
     late_create: bool = fields.flag(
         "run a late create for containers that started without the bridge; false: they are logged and listed",
@@ -99,7 +100,9 @@ def _doubts(text: str, options: BridgeOptions, recorded: BridgeOptions | None) -
     is_default = options.conf_dir == DEFAULT_CONF_DIR
     if recorded is None or is_default or os.path.isdir(options.conf_dir):
         return []
-    return [f"confDir: {options.conf_dir} does not exist, expected the directory of the configuration"]
+    return [
+        f"confDir: {options.conf_dir} does not exist, expected the directory of the configuration"
+    ]
 
 
 def _still(

@@ -50,7 +50,9 @@ class Subject:
         self.id, pid = self._about.id, self._about.pid
         self.in_force: Any = None
         created = 0 if container is None else container.created_at
-        self.life = f"created:{created}" if created else f"pid:{pid}/{start_time(pid)}" if pid else ""
+        self.life = (
+            f"created:{created}" if created else f"pid:{pid}/{start_time(pid)}" if pid else ""
+        )
 
     @property
     def _about(self) -> PodSandbox | Container:
@@ -114,7 +116,9 @@ class Subject:
     def resources(self) -> int:
         """A digest of its resources."""
         resources = resources_of(self._about.linux)
-        return crc32(resources.SerializeToString(deterministic=True)) if resources is not None else 0
+        return (
+            crc32(resources.SerializeToString(deterministic=True)) if resources is not None else 0
+        )
 
 
 def start_time(pid: int) -> str:
@@ -232,7 +236,9 @@ def abilities(runtime: RuntimeInfo) -> BridgeAbilities:
 
 def create_response(changes: Changes) -> api.CreateContainerResponse:
     """Return the answer to CreateContainer with all changes."""
-    return api.CreateContainerResponse(adjust=oci.adjustment(changes.adjust), update=updates(changes))
+    return api.CreateContainerResponse(
+        adjust=oci.adjustment(changes.adjust), update=updates(changes)
+    )
 
 
 def updates(changes: Changes) -> list[api.ContainerUpdate]:

@@ -56,7 +56,9 @@ class Run:
     :ivar error: its answer, if that is an error; else "". It is fit for the runtime.
     """
 
-    def __init__(self, client: Client, request: Request, name: str, call: Call | None = None) -> None:
+    def __init__(
+        self, client: Client, request: Request, name: str, call: Call | None = None
+    ) -> None:
         self.client, self.request, self.name = client, request, name
         self.steps: list[Step] = []
         self.said: list[tuple[str, str]] = []
@@ -84,14 +86,22 @@ class EventLog:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._counts: dict[str, tuple[float, int]] = {}  # by plugin: when its minute began, and lines of stderr in it
+        self._counts: dict[
+            str, tuple[float, int]
+        ] = {}  # by plugin: when its minute began, and lines of stderr in it
 
     def begin(self, run: Run) -> None:
         """Log what is to run, for who looks closely."""
         if log.isEnabledFor(logging.DEBUG):
             client, request = run.client, run.request
-            left = [] if run.deadline is None else [("ms_left", round((run.deadline - time.monotonic()) * 1000))]
-            names = ",".join([plugin.type for plugin in client.chain(request.state, request)]) or "none"
+            left = (
+                []
+                if run.deadline is None
+                else [("ms_left", round((run.deadline - time.monotonic()) * 1000))]
+            )
+            names = (
+                ",".join([plugin.type for plugin in client.chain(request.state, request)]) or "none"
+            )
             reasons = client.skipped(request.state, request)
             skipped = [(f"skipped_{plugin.type}", reason) for plugin, reason in reasons]
             log.debug("event", extra=_about(run.name, request, ("chain", names), *left, *skipped))
@@ -114,18 +124,30 @@ class EventLog:
         pairs: list[tuple[str, object]] = [("ms", round(run.seconds * 1000, 1))]
         errors, keys = [], MAX_METADATA // (len(steps) or 1) or 1
         if steps:
-            parts = [f"{step.plugin.type} {step.outcome} {round(step.seconds * 1000, 1)}ms" for step in steps]
+            parts = [
+                f"{step.plugin.type} {step.outcome} {round(step.seconds * 1000, 1)}ms"
+                for step in steps
+            ]
             pairs.append(("plugins", ", ".join(parts)))
         for step in steps:
             name = step.plugin.type
             if step.error is not None:
-                errors.append(f"{name}: {shorten(step.error.reason, max(MAX_TEXT // failed, MAX_VALUE))}")
+                errors.append(
+                    f"{name}: {shorten(step.error.reason, max(MAX_TEXT // failed, MAX_VALUE))}"
+                )
             elif step.result is not None:
                 for key, value in [*step.result.metadata.items()][:keys]:
-                    pairs.append((f"{quoted(name)}.{quoted(shorten(key, MAX_VALUE))}", shorten(value, MAX_VALUE)))
+                    pairs.append(
+                        (
+                            f"{quoted(name)}.{quoted(shorten(key, MAX_VALUE))}",
+                            shorten(value, MAX_VALUE),
+                        )
+                    )
         if errors or error:
             pairs.append(("error", "; ".join(errors) or shorten(error, MAX_TEXT)))
-        message = "refused" if is_refused else "failed" if error else "ignored" if failed else "answered"
+        message = (
+            "refused" if is_refused else "failed" if error else "ignored" if failed else "answered"
+        )
         log.log(level, message, extra=_about(run.name, run.request, *pairs))
 
     def _say(self, run: Run) -> None:
@@ -141,7 +163,9 @@ class EventLog:
         for line in lines[: max(0, LINES - count)]:
             # Not as the message, which could imitate one of the event's lines.
             text = shorten(line, MAX_TEXT)
-            log.warning("says", extra=_about(run.name, run.request, ("plugin", plugin), ("line", text)))
+            log.warning(
+                "says", extra=_about(run.name, run.request, ("plugin", plugin), ("line", text))
+            )
 
     def report(self, *, is_last: bool = False) -> None:
         """Log how many lines were left out of each plugin whose minute is over.
@@ -152,7 +176,9 @@ class EventLog:
             return
         until = time.monotonic() - INTERVAL
         with self._lock:
-            over = [plugin for plugin, (begun, _) in self._counts.items() if is_last or begun <= until]
+            over = [
+                plugin for plugin, (begun, _) in self._counts.items() if is_last or begun <= until
+            ]
             left_out = {plugin: self._counts.pop(plugin)[1] - LINES for plugin in over}
         for plugin, lines in left_out.items():
             if lines > 0:
@@ -179,4 +205,6 @@ def _about(name: str, request: Request, *pairs: tuple[str, object]) -> dict[str,
     """Return the ``extra`` of a record about a pod or container."""
     kind = "pod" if request.is_sandbox else "container"
     late = [("late", "true")] if request.late else []
-    return {"fields": [("state", request.state), (kind, name), ("id", request.id[:12]), *late, *pairs]}
+    return {
+        "fields": [("state", request.state), (kind, name), ("id", request.id[:12]), *late, *pairs]
+    }

@@ -73,7 +73,9 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", options_file: str
         bridge_log.drain()
 
 
-def _serve(path: str, index: str, options: BridgeOptions, *, launched: bool, has_file: bool) -> None:
+def _serve(
+    path: str, index: str, options: BridgeOptions, *, launched: bool, has_file: bool
+) -> None:
     """Run the bridge.
 
     :param has_file: the options are from a file, so those of the runtime do not count.
@@ -100,7 +102,9 @@ def _serve(path: str, index: str, options: BridgeOptions, *, launched: bool, has
     def is_alone(within: float) -> bool:
         return all(lock.is_held.wait(within) for lock in locks)
 
-    bridge = Bridge(options, None if has_file else adopt, Subreaper(), launched=launched, is_alone=is_alone)
+    bridge = Bridge(
+        options, None if has_file else adopt, Subreaper(), launched=launched, is_alone=is_alone
+    )
     # A launched bridge takes its name and index from the runtime. The executable's name may be just `nri`.
     name, index = ("", index) if launched else (NAME, index or INDEX)
     runner = stub.Runner(bridge, path=path, name=name, index=index, build=describe())
@@ -115,7 +119,9 @@ def _serve(path: str, index: str, options: BridgeOptions, *, launched: bool, has
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     over = threading.Event()
-    threading.Thread(target=_end, args=(runner, bridge, locks, over), name="end", daemon=True).start()
+    threading.Thread(
+        target=_end, args=(runner, bridge, locks, over), name="end", daemon=True
+    ).start()
     if launched:
         runner.run()
     elif locks[0].stand_by():
@@ -158,7 +164,9 @@ def _limit_heaps() -> None:
     mallopt(_M_MMAP_THRESHOLD, _LARGE)
 
 
-def _end(runner: stub.Runner, bridge: Bridge, locks: Sequence[InstanceLock], over: threading.Event) -> None:
+def _end(
+    runner: stub.Runner, bridge: Bridge, locks: Sequence[InstanceLock], over: threading.Event
+) -> None:
     log.info("ending: %s", signal.Signals(signal.sigwait(ENDING)).name)
     bridge.chains.stop(for_good=True)
     for lock in locks:

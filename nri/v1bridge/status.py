@@ -62,7 +62,9 @@ class Status:
     def __init__(self, chains: Chains, counts: Counts) -> None:
         self._chains, self._counts = chains, counts
         self._started = time.time()
-        self._runtime: dict[str, Any] = dict.fromkeys(("name", "version", "nri", "since", "synchronized"))
+        self._runtime: dict[str, Any] = dict.fromkeys(
+            ("name", "version", "nri", "since", "synchronized")
+        )
         self._connections = 0
         self._state = ""
 
@@ -101,14 +103,18 @@ class Status:
         pod: Any = "",
         dryRun: Any = False,  # noqa: N803 - keys of JSON
     ) -> dict[str, Any]:
-        if not isinstance(dryRun, bool) or not all(isinstance(text, str) for text in (plugin, namespace, pod)):
+        if not isinstance(dryRun, bool) or not all(
+            isinstance(text, str) for text in (plugin, namespace, pod)
+        ):
             raise TypeError
         if self._state != CONNECTED and not dryRun:
             return {"error": "no runtime is connected; try again"}
         return {"reapply": self._chains.reapply(plugin, namespace, pod, is_dry=dryRun)}
 
     def _whole(self) -> bytes:
-        client = self._chains.client()  # as an event does it, so that a broken file is noticed without one
+        client = (
+            self._chains.client()
+        )  # as an event does it, so that a broken file is noticed without one
         configuration = self._chains.configuration
         self._chains.memory.retry()  # not with the lock, which an event takes to be counted
         self._chains.note_runs()
@@ -120,7 +126,9 @@ class Status:
                 "bridge": self._bridge(),
                 "runtime": {**self._runtime, "connections": self._connections},
                 "configuration": described,
-                "plugins": [self._plugin(plugin, client.invoker) for plugin in client.config.plugins],
+                "plugins": [
+                    self._plugin(plugin, client.invoker) for plugin in client.config.plugins
+                ],
                 "refusals": self._counts.refusals(),
                 "events": self._counts.events(),
                 **self._chains.describe(),
@@ -133,7 +141,10 @@ class Status:
         containers = self._chains.memory.of_pod(name)
         for plugin in [plugin for container in containers for plugin in container["plugins"]]:
             plugin["result"] = plugin["result"] and _shown(plugin["result"])
-        return json.dumps({"protocol": PROTOCOL, "name": name, "containers": containers}).encode() + b"\n"
+        return (
+            json.dumps({"protocol": PROTOCOL, "name": name, "containers": containers}).encode()
+            + b"\n"
+        )
 
     def _bridge(self) -> dict[str, Any]:
         build = {"version": __version__, "commit": __commit__ or None, "date": __date__ or None}
@@ -194,7 +205,11 @@ class StatusSocket:
                 log.error("no status socket: %s: %s", escape(path), escape(reason_of(error)))
                 return
             status = os.lstat(path)
-            self._path, self._identity, self._listener = path, (status.st_dev, status.st_ino), listener
+            self._path, self._identity, self._listener = (
+                path,
+                (status.st_dev, status.st_ino),
+                listener,
+            )
             if reason := in_background(functools.partial(self._serve, listener), "status"):
                 log.error("no status socket: %s", reason)
                 self._close()
@@ -244,7 +259,9 @@ class StatusSocket:
     def _converse(self, client: socket.socket) -> None:
         with client, contextlib.suppress(OSError):  # the client is gone, or too slow
             client.settimeout(SECONDS)
-            if not peer.is_trusted(peer.credentials(client)[1]) or not (request := client.recv(MAX_REQUEST)):
+            if not peer.is_trusted(peer.credentials(client)[1]) or not (
+                request := client.recv(MAX_REQUEST)
+            ):
                 return
             try:
                 answer = self._answer(request.decode("utf-8", "replace").strip())
@@ -295,5 +312,7 @@ def _shown(result: str) -> str:
 
 def _hidden(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: HIDDEN if key in ("env", "args") else _hidden(item) for key, item in value.items()}
+        return {
+            key: HIDDEN if key in ("env", "args") else _hidden(item) for key, item in value.items()
+        }
     return [_hidden(item) for item in value] if isinstance(value, list) else value

@@ -95,4 +95,6 @@ def encode(channel: int, message: bytes, limit: int | None = None) -> bytes:
         return HEADER.pack(channel, len(message)) + message if message else b""
     cuts = [0, *range(FIRST_PAYLOAD, len(message), limit or MAX_PAYLOAD), len(message)]
     pieces = [message[start:end] for start, end in itertools.pairwise(cuts)]
-    return b"".join([part for piece in pieces for part in (HEADER.pack(channel, len(piece)), piece)])
+    return b"".join(
+        [part for piece in pieces for part in (HEADER.pack(channel, len(piece)), piece)]
+    )

@@ -83,9 +83,13 @@ class Mux:
     :param idle: called in the event thread after jobs, when nothing else is to be done, as long as it is open.
     """
 
-    def __init__(self, sock: socket.socket, *, max_payload: int | None = None, idle: Job | None = None) -> None:
+    def __init__(
+        self, sock: socket.socket, *, max_payload: int | None = None, idle: Job | None = None
+    ) -> None:
         sock.setblocking(True)
-        timeout = struct.pack("ll", int(SEND_TIMEOUT), int(SEND_TIMEOUT % 1 * 1e6))  # struct timeval
+        timeout = struct.pack(
+            "ll", int(SEND_TIMEOUT), int(SEND_TIMEOUT % 1 * 1e6)
+        )  # struct timeval
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
         self._socket = sock
         self._decoder = FrameDecoder(max_payload)
@@ -96,7 +100,9 @@ class Mux:
         self._began = 0.0  # when the job began
         self._jobs: deque[Job] = deque()
         self._idle, self._idle_by = idle, 0.0  # 0 without a job since
-        self._turn = threading.Lock()  # held while a job begins or the queue is left, and while it is relieved
+        self._turn = (
+            threading.Lock()
+        )  # held while a job begins or the queue is left, and while it is relieved
         self._job = 0  # the number of the job that runs; 0 while the event thread reads
         self._count = 0
         self._sending, self._closing = threading.Lock(), threading.Lock()
@@ -122,7 +128,9 @@ class Mux:
         input_.register(self._socket, select.POLLIN)
         try:
             while self.reason is None:
-                if self._idle_by and (time.monotonic() >= self._idle_by or not input_.poll(QUIET * 1000)):
+                if self._idle_by and (
+                    time.monotonic() >= self._idle_by or not input_.poll(QUIET * 1000)
+                ):
                     self._idle_by = 0.0
                     self._jobs += [self._idle] if self._idle is not None else []
                 else:
@@ -198,14 +206,21 @@ class Mux:
         poll.register(self._socket, select.POLLIN)
         while True:
             self._busy.wait()
-            while self.reason is None and (left := self._began + RELIEVED_AFTER - time.monotonic()) > 0:
+            while (
+                self.reason is None
+                and (left := self._began + RELIEVED_AFTER - time.monotonic()) > 0
+            ):
                 time.sleep(left)
             job, ahead = self._job, 0
             while self.reason is None and job == self._job != 0:
                 try:
                     for receiver in self._receivers.values():
                         receiver.expire()
-                    due = [at for receiver in self._receivers.values() if (at := receiver.due()) is not None]
+                    due = [
+                        at
+                        for receiver in self._receivers.values()
+                        if (at := receiver.due()) is not None
+                    ]
                     left = max(0.0, min([_LOOKS_EVERY, *[at - time.monotonic() for at in due]]))
                     if len(self._jobs) >= MAX_WAITING or ahead >= MAX_AHEAD:
                         time.sleep(left)
@@ -281,5 +296,7 @@ def inherited_socket(descriptor: int) -> socket.socket:
     except OSError as error:
         if sock is not None:
             sock.detach()  # do not close a descriptor that is not ours
-        raise NRIError(f"descriptor {descriptor} is not a connected socket: {error.strerror}") from error
+        raise NRIError(
+            f"descriptor {descriptor} is not a connected socket: {error.strerror}"
+        ) from error
     return sock

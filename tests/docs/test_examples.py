@@ -64,7 +64,15 @@ BLOCK = re.compile(
     r"^(?:<!-- not run: (?P<reason>[^\n]+?) -->\n+)?```(?P<language>\w*) ?(?P<name>\S*)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
-PLUGINS: list[type[Plugin]] = [ClearCFS, Konfine, Logger, DeviceInjector, HookInjector, UlimitAdjuster, QoS]
+PLUGINS: list[type[Plugin]] = [
+    ClearCFS,
+    Konfine,
+    Logger,
+    DeviceInjector,
+    HookInjector,
+    UlimitAdjuster,
+    QoS,
+]
 NEEDED = {"other-languages.md": {"cc": "gcc", "jq": "jq", page_examples.JANSSON: "libjansson-dev"}}
 """By page: the programs and files that its commands need, and the Debian package of each."""
 END = "--- end of this command's output, status"
@@ -87,7 +95,9 @@ class Block(NamedTuple):
 def blocks(page: Path) -> Iterator[Block]:
     text = page.read_text()
     found = list(BLOCK.finditer(text))
-    assert text.count("```") == 2 * len(found), f"{page.name}: a fence that is not at the start of its line"
+    assert text.count("```") == 2 * len(found), (
+        f"{page.name}: a fence that is not at the start of its line"
+    )
     for match in found:
         line = text.count("\n", 0, match.start("language")) + 1
         yield Block(f"{page.name}:{line}", **match.groupdict())
@@ -101,7 +111,11 @@ def node(tmp_path: Path) -> Path:
         directory.mkdir(parents=True)
     # A plugin's environment is the same for all, so what it is run by must know where this tree is.
     executable(tools / "python", f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" "$@"\n')
-    places = {"--conf-dir": "etc/nri/resource.d", "--conf-file": "etc/nri/conf.json", "--bin-dir": "opt/nri/bin"}
+    places = {
+        "--conf-dir": "etc/nri/resource.d",
+        "--conf-file": "etc/nri/conf.json",
+        "--bin-dir": "opt/nri/bin",
+    }
     # The verbs that have no such options.
     others = "simulate*|bridge*|metrics*|build*|conformance*|doctor*|new*|runtime*|status*"
     cases = [
@@ -109,7 +123,9 @@ def node(tmp_path: Path) -> Path:
         for name, place in places.items()
     ]
     nri = Path(sys.executable).with_name("nri")
-    executable(tools / "nri", f'#!/bin/sh\nverb=$1; shift\n{"".join(cases)}exec "{nri}" "$verb" "$@"\n')
+    executable(
+        tools / "nri", f'#!/bin/sh\nverb=$1; shift\n{"".join(cases)}exec "{nri}" "$verb" "$@"\n'
+    )
     for plugin in PLUGINS:
         module = f"nri.plugins.{plugin.type.replace('-', '_')}"
         code = f"from {module} import main\nmain()\n"
@@ -145,7 +161,9 @@ def test_the_examples_of_a_page_are_true(page: Path, node: Path) -> None:
             run_console(block, node)
         else:
             is_source = block.language in ("python", "sh", "c", "go") and block.name
-            assert is_source or block.language == "text", f"{block.where}: {block.language!r} is not checked"
+            assert is_source or block.language == "text", (
+                f"{block.where}: {block.language!r} is not checked"
+            )
 
 
 def check_json(block: Block, file: Path) -> None:
@@ -159,7 +177,9 @@ def check_json(block: Block, file: Path) -> None:
             except (AssertionError, ValueError, ConfigError) as error:
                 pytest.fail(f"{block.where}: {error}")
             return
-    pytest.fail(f"{block.where}: no document that this project reads has the keys {', '.join(value)}")
+    pytest.fail(
+        f"{block.where}: no document that this project reads has the keys {', '.join(value)}"
+    )
 
 
 def check_host_configuration(_: Any, file: Path) -> None:
@@ -171,12 +191,16 @@ def check_host_configuration(_: Any, file: Path) -> None:
 
 def check_request(value: Any, file: Path) -> None:
     json_schemas.validator("request").validate(value)
-    assert json.loads(Request.from_json(file.read_bytes()).to_json()) == value, "it is written in another way"
+    assert json.loads(Request.from_json(file.read_bytes()).to_json()) == value, (
+        "it is written in another way"
+    )
 
 
 def check_result(value: Any, file: Path) -> None:
     json_schemas.validator("result").validate(value)
-    assert json.loads(Result.from_json(file.read_bytes()).to_json()) == value, "it is written in another way"
+    assert json.loads(Result.from_json(file.read_bytes()).to_json()) == value, (
+        "it is written in another way"
+    )
 
 
 def check_settings(_: Any, file: Path) -> None:
@@ -188,7 +212,9 @@ def check_settings(_: Any, file: Path) -> None:
 def check_hooks_file(value: Any, file: Path) -> None:
     """A hook of this project is one that is deployed; of another one, hook-injector can read the file."""
     if value["hook"]["path"].endswith("/nri"):
-        assert value in [json.loads(file.read_text()) for file in (ROOT / "deploy/hooks.d").iterdir()], "not deployed"
+        assert value in [
+            json.loads(file.read_text()) for file in (ROOT / "deploy/hooks.d").iterdir()
+        ], "not deployed"
     else:
         read_file(str(file))
 
@@ -198,17 +224,30 @@ def check_pod(block: Block) -> None:
     pod = yaml.safe_load(block.text)
     if "annotations" not in pod["metadata"]:
         (container,) = pod["spec"]["containers"]
-        assert {RESOURCE} <= container["resources"]["requests"].keys() == container["resources"]["limits"].keys()
+        assert (
+            {RESOURCE}
+            <= container["resources"]["requests"].keys()
+            == container["resources"]["limits"].keys()
+        )
         return
     name = {"io.kubernetes.cri.container-name": "web"}
     for key, value in pod["metadata"]["annotations"].items():
-        request = Request(state="setup", id="a", spec=Spec(annotations={**name, key: value}), extensions=EXTENSIONS)
+        request = Request(
+            state="setup",
+            id="a",
+            spec=Spec(annotations={**name, key: value}),
+            extensions=EXTENSIONS,
+        )
         results = []
         for plugin in (DeviceInjector, UlimitAdjuster):
             allow = schema_of(plugin())["properties"]["allow"]["properties"]
-            results.append(answer_of(plugin(), request.replace(conf={"allow": dict.fromkeys(allow, True)})))
+            results.append(
+                answer_of(plugin(), request.replace(conf={"allow": dict.fromkeys(allow, True)}))
+            )
         is_konfines = key.partition("/")[0] == EXCLUSIVE and value.isdigit()
-        assert is_konfines or any(result.adjust for result in results), f"{block.where}: {key}: no plugin knows it"
+        assert is_konfines or any(result.adjust for result in results), (
+            f"{block.where}: {key}: no plugin knows it"
+        )
 
 
 def check_runtime_options(_: Any, file: Path) -> None:
@@ -244,7 +283,9 @@ KINDS = [
 
 def test_status_pages_are_printed_for_the_documents_beside_them() -> None:
     page = list(blocks(ROOT / "docs/status.md"))
-    documents = [json.loads(block.text) for block in page if block.language == "json" and not block.name]
+    documents = [
+        json.loads(block.text) for block in page if block.language == "json" and not block.name
+    ]
     (status,) = [document for document in documents if "bridge" in document]
     (pod,) = [document for document in documents if "containers" in document]
     shown = {block.name: block.text.splitlines() for block in page if block.language == "text"}
@@ -254,12 +295,19 @@ def test_status_pages_are_printed_for_the_documents_beside_them() -> None:
 
 def environment(node: Path) -> dict[str, str]:
     path = [str(node.parent / "tools"), str(Path(sys.executable).parent), "/usr/bin", "/bin"]
-    return {"PATH": os.pathsep.join(path), "PYTHONPATH": str(ROOT), "HOME": str(node), "LANG": "C.UTF-8"}
+    return {
+        "PATH": os.pathsep.join(path),
+        "PYTHONPATH": str(ROOT),
+        "HOME": str(node),
+        "LANG": "C.UTF-8",
+    }
 
 
 def run_python(block: Block, node: Path) -> None:
     command = [sys.executable, "-W", "error", "-c", block.text]
-    done = subprocess.run(command, cwd=node, env=environment(node), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=node, env=environment(node), capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, f"{block.where}: {done.stderr}"
 
 
@@ -267,7 +315,10 @@ def run_console(block: Block, node: Path) -> None:
     """Run the commands in one shell, as somebody who types them does, and compare what each prints."""
     typed = re.findall(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", block.text, re.MULTILINE)
     assert typed and block.text.startswith("$ "), f"{block.where}: no command"
-    script = "".join(f'{command}\nstatus=$?; printf "\\n{END} $status\\n"; (exit $status)\n' for command, _ in typed)
+    script = "".join(
+        f'{command}\nstatus=$?; printf "\\n{END} $status\\n"; (exit $status)\n'
+        for command, _ in typed
+    )
     done = subprocess.run(
         ["sh", "-c", script],
         cwd=node,

@@ -15,7 +15,9 @@ from tests.support.listening import listening
 from tests.support.waiting import wait_until
 
 PAGE = Path(__file__).parent.parent.parent / "docs/containerd.md"
-POD = api.PodSandbox(id="8f7c1d20a4b3e5f6", name="web", namespace="shop", annotations={"qos.class": "ls"})
+POD = api.PodSandbox(
+    id="8f7c1d20a4b3e5f6", name="web", namespace="shop", annotations={"qos.class": "ls"}
+)
 POD.linux.cgroups_path = "/kubepods/pod0d9c/pause"
 APP = api.Container(id="3b9e77aa01c2d4e5", pod_sandbox_id=POD.id, name="app")
 APP.linux.cgroups_path = "/kubepods/pod0d9c/app"
@@ -49,9 +51,14 @@ def test_lines_of_the_log_on_the_page_are_logged_in_this_order(host: Host) -> No
     with a_bridge(host) as bridge, listening(runtime, bridge.path):
         bridge.outside()
         assert wait_until(lambda: runtime.plugins)
-        host.configure(PluginEntry(type="clearcfs", conf={"mountinfo": f"{host.root}/mountinfo"}), name="10.conf")
+        host.configure(
+            PluginEntry(type="clearcfs", conf={"mountinfo": f"{host.root}/mountinfo"}),
+            name="10.conf",
+        )
         runtime.run_pod_sandbox(POD)
-        assert wait_until(lambda: bridge.log.count(" info answered ") == 1)  # it is logged after the answer
+        assert wait_until(
+            lambda: bridge.log.count(" info answered ") == 1
+        )  # it is logged after the answer
         runtime.start_container(POD, APP)
         assert wait_until(lambda: bridge.log.count(" info answered ") == 2)
         host.configure(PluginEntry(type="quotas"), name="10.conf")
@@ -61,7 +68,11 @@ def test_lines_of_the_log_on_the_page_are_logged_in_this_order(host: Host) -> No
         runtime.start_container(POD, APP)
         host.configure_text('{"version": "0.1", "plugins": [', name="10.conf")
         runtime.start_container(POD, APP)
-        assert wait_until(lambda: "invalid configuration" in bridge.log)  # it is explained after the answer
+        assert wait_until(
+            lambda: "invalid configuration" in bridge.log
+        )  # it is explained after the answer
         logged = iter(lines_of(bridge.log.replace(str(host.root), "")))
-    (block,) = re.findall(r"^```text bridge\.log\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    (block,) = re.findall(
+        r"^```text bridge\.log\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL
+    )
     assert [line for line in lines_of(block) if line not in logged] == []  # in this order

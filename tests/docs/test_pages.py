@@ -27,7 +27,10 @@ PAGES = [
 def anchors(page: Path) -> set[str]:
     """The headings of a page, as links name them."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
-    titles = [re.sub(r"[^\w\- ]", "", title.lower()) for title in re.findall(r"^#+ (.*)$", text, re.MULTILINE)]
+    titles = [
+        re.sub(r"[^\w\- ]", "", title.lower())
+        for title in re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    ]
     return {title.replace(" ", "-") for title in titles}
 
 
@@ -57,7 +60,9 @@ def test_every_public_name_is_there_and_documented() -> None:
         module = importlib.import_module(package)
         for name in module.__all__:
             value = getattr(module, name)
-            if (inspect.isclass(value) or inspect.isfunction(value)) and not hasattr(value, "DESCRIPTOR"):
+            if (inspect.isclass(value) or inspect.isfunction(value)) and not hasattr(
+                value, "DESCRIPTOR"
+            ):
                 bare += [] if inspect.getdoc(value) else [f"{package}.{name}"]
     assert bare == []
 
@@ -69,7 +74,11 @@ def test_checks_of_the_contract_name_sections_of_the_specification() -> None:
 def test_tables_of_keys_are_made_from_the_code() -> None:
     old = [page.name for page in DOCS.glob("*.md") if filled(page.read_text()) != page.read_text()]
     assert old == [], "run tools/schemas"
-    shown = [name for page in DOCS.glob("*.md") for name in re.findall(r"<!-- keys: (.*) -->", page.read_text())]
+    shown = [
+        name
+        for page in DOCS.glob("*.md")
+        for name in re.findall(r"<!-- keys: (.*) -->", page.read_text())
+    ]
     assert sorted(shown) == sorted([*TABLES, "knobs"])
 
 
@@ -79,12 +88,23 @@ def test_adjusting_page_has_the_versions_that_apply_each_field() -> None:
 
     page = (DOCS / "adjusting.md").read_text()
     fields = set()
-    for nri, oci, *cells in re.findall(r"^\| ([\d.]+|never) \| ([\d.]+|never) \|(.*)\|(.*)\|$", page, re.MULTILINE):
+    for nri, oci, *cells in re.findall(
+        r"^\| ([\d.]+|never) \| ([\d.]+|never) \|(.*)\|(.*)\|$", page, re.MULTILINE
+    ):
         plain, (whole, _, memory) = cells[0], cells[1].partition("of `memory`: ")
-        for prefix, names in (("", plain), ("linux.resources.", whole), ("linux.resources.memory.", memory)):
-            fields |= {(prefix + name, nri, oci) for name in re.findall(r"`([\w.]+)`", names) if name != "memory"}
+        for prefix, names in (
+            ("", plain),
+            ("linux.resources.", whole),
+            ("linux.resources.memory.", memory),
+        ):
+            fields |= {
+                (prefix + name, nri, oci)
+                for name in re.findall(r"`([\w.]+)`", names)
+                if name != "memory"
+            }
     expected = {
-        (field.name.partition("hooks.")[0] or "hooks", shown(field.nri), shown(field.oci)) for field in FIELDS
+        (field.name.partition("hooks.")[0] or "hooks", shown(field.nri), shown(field.oci))
+        for field in FIELDS
     }
     assert fields == expected
     for runtime, listed in re.findall(r"^\| (containerd|cri-o) \| (.*) \|$", page, re.MULTILINE):
@@ -99,7 +119,15 @@ def test_commands_of_the_contributors_page_select_tests() -> None:
     )
     assert len(commands) > 1
     for command in commands:
-        words = [sys.executable, "-m", *command.split(), "--collect-only", "-q", "-p", "no:cacheprovider"]
+        words = [
+            sys.executable,
+            "-m",
+            *command.split(),
+            "--collect-only",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+        ]
         ran = subprocess.run(words, cwd=DOCS.parent, capture_output=True, text=True, check=False)
         assert ran.returncode == 0, f"{command}: {ran.stdout[-500:]}"
 
@@ -128,4 +156,6 @@ def test_monitoring_page_has_the_metrics_and_the_alerts() -> None:
     ]
     alerts = rows("monitoring.md", "| alert | severity | for | what to do |")
     rules = prometheus.rules()
-    assert [row[:3] for row in alerts] == [[f"`{r['alert']}`", r["labels"]["severity"], r["for"]] for r in rules]
+    assert [row[:3] for row in alerts] == [
+        [f"`{r['alert']}`", r["labels"]["severity"], r["for"]] for r in rules
+    ]

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 pytestmark = [
-    pytest.mark.skipif(not (BINARIES / "v1bridge").exists(), reason="needs dist/nri: make binaries"),
+    pytest.mark.skipif(
+        not (BINARIES / "v1bridge").exists(), reason="needs dist/nri: make binaries"
+    ),
     pytest.mark.skipif(os.geteuid() != 0, reason="the pictures are root's: others make no device"),
 ]
 
@@ -50,12 +52,16 @@ def printed(lines: Iterable[Any]) -> list[str]:
 @pytest.mark.parametrize("chapter", SAME_EVERYWHERE)
 def test_demonstration_is_as_recorded(chapter: str) -> None:
     now = plain(printed(line for page in MADE["pages"]([chapter]) for line in page))
-    assert "inside: /dev/nri-null cannot" in now or now in plain(drawn("demo.svg")), "run tools/recordings"
+    assert "inside: /dev/nri-null cannot" in now or now in plain(drawn("demo.svg")), (
+        "run tools/recordings"
+    )
 
 
 @pytest.mark.parametrize("name", ["cpus", "status"])
 def test_output_is_as_drawn(name: str) -> None:
-    assert plain(printed(MADE[f"of_{name}"]())) == plain(drawn(f"{name}.svg")), "run tools/recordings"
+    assert plain(printed(MADE[f"of_{name}"]())) == plain(drawn(f"{name}.svg")), (
+        "run tools/recordings"
+    )
 
 
 def test_picture_of_the_dashboard_has_its_panels_with_data() -> None:
@@ -64,7 +70,9 @@ def test_picture_of_the_dashboard_has_its_panels_with_data() -> None:
     rows = json.loads((ROOT / "deploy/monitoring/nri.dashboard.json").read_text())["panels"]
     titles = [panel["title"] for panel in rows]
     assert [
-        title for title in titles[: titles.index("Configuration, late creates, log")] if title not in drawn_words
+        title
+        for title in titles[: titles.index("Configuration, late creates, log")]
+        if title not in drawn_words
     ] == []
     assert ">none<" not in text
     assert text.count("<path ") > 20

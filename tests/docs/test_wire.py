@@ -76,7 +76,11 @@ CONVERSATION = {
     "synchronize": asks("runtime", 3, "Synchronize", api.SynchronizeRequest(), 2),
     "synchronized": answers("plugin", 3, api.SynchronizeResponse()),
     "state-change": asks(
-        "runtime", 5, "StateChange", api.StateChangeEvent(event=api.Event.RUN_POD_SANDBOX, pod=POD), 2
+        "runtime",
+        5,
+        "StateChange",
+        api.StateChangeEvent(event=api.Event.RUN_POD_SANDBOX, pod=POD),
+        2,
     ),
     "refused": Said("plugin", 1, 5, REFUSED),
 }
@@ -92,7 +96,9 @@ def on_the_page() -> dict[str, bytes]:
 
 def test_dumps_on_the_page_are_the_bytes_that_our_codecs_write() -> None:
     shown = {name: data.hex(" ") for name, data in on_the_page().items()}
-    assert shown == {name: CONVERSATION[name].data().hex(" ") for name in ("register", "registered")}
+    assert shown == {
+        name: CONVERSATION[name].data().hex(" ") for name in ("register", "registered")
+    }
     for part in ("10 03", "0a 0d 08 0a 12 09"):
         assert f"`{part}`" in PAGE.read_text()
     assert CONVERSATION["configured"].data().endswith(bytes.fromhex("10 03"))

@@ -65,7 +65,12 @@ class OCIRuntime:
         bundle = Bundle(id=name, path=path, cgroup=f"{self.enclosure.cgroup_parent}/{name}")
         config = {
             "ociVersion": "1.0.2",
-            "process": {"user": {"uid": 0, "gid": 0}, "args": list(command), "env": ["PATH=/bin"], "cwd": "/"},
+            "process": {
+                "user": {"uid": 0, "gid": 0},
+                "args": list(command),
+                "env": ["PATH=/bin"],
+                "cwd": "/",
+            },
             "root": {"path": "rootfs"},
             "hostname": name,
             "mounts": [
@@ -77,7 +82,9 @@ class OCIRuntime:
             "linux": {
                 "cgroupsPath": bundle.cgroup,
                 "namespaces": [{"type": kind} for kind in ("pid", "mount", "ipc", "uts")],
-                "resources": {"cpu": {key: value for key, value in cpu.items() if value is not None}},
+                "resources": {
+                    "cpu": {key: value for key, value in cpu.items() if value is not None}
+                },
             },
         }
         (path / "config.json").write_text(json.dumps(config, indent=1))
@@ -109,7 +116,9 @@ class OCIRuntime:
         return self._run("list", "--quiet").split()
 
     def _run(self, verb: str, *arguments: str | Path) -> str:
-        return self.enclosure.run(self.program, "--root", self.enclosure.root / "state", verb, *arguments)
+        return self.enclosure.run(
+            self.program, "--root", self.enclosure.root / "state", verb, *arguments
+        )
 
 
 @contextmanager

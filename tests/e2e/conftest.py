@@ -39,9 +39,13 @@ def need() -> Callable[..., None]:
         if os.geteuid() != 0:
             pytest.skip("needs root")
         if "cpu" not in cgroups.hierarchies():
-            pytest.skip("needs cgroup v1 hierarchies: these tests read their knobs, and this machine has v2 alone")
+            pytest.skip(
+                "needs cgroup v1 hierarchies: these tests read their knobs, and this machine has v2 alone"
+            )
         missing = [
-            PACKAGES[p] for p in (*programs, "/bin/busybox", "unshare") if not shutil.which(p, path=SYSTEM_PATH)
+            PACKAGES[p]
+            for p in (*programs, "/bin/busybox", "unshare")
+            if not shutil.which(p, path=SYSTEM_PATH)
         ]
         if missing:
             pytest.skip(f"needs the Debian package {', '.join(missing)}")
@@ -126,7 +130,10 @@ def shared_containerd(containerd_v2: Release, installed: Path) -> Iterator[Conta
     """The same for the tests of a module."""
     with Containerd(release=containerd_v2, prepare=prepared(installed)) as containerd:
         # Before 1.7.26 containerd does not synchronize a bridge that it launches.
-        until(lambda: connected(containerd) == 1 or containerd.release.version < (1, 7, 26), "the bridge")
+        until(
+            lambda: connected(containerd) == 1 or containerd.release.version < (1, 7, 26),
+            "the bridge",
+        )
         yield containerd
 
 

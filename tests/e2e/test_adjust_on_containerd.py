@@ -33,16 +33,24 @@ def two_started(cri: Cri) -> tuple[str, str]:
     """Start two containers in one pod; return their ids."""
     pod = cri.run_pod("web")
     container = create(cri, pod)
-    other = cri.create_container(pod, "other", image=image.NAME, command=image.FOREVER, cpu_shares=500)
+    other = cri.create_container(
+        pod, "other", image=image.NAME, command=image.FOREVER, cpu_shares=500
+    )
     for each in (container, other):
         cri.start(each)
     return container, other
 
 
-def test_a_container_has_what_plugins_ask_for(containerd: Containerd, cri: Cri, tmp_path: Path) -> None:
+def test_a_container_has_what_plugins_ask_for(
+    containerd: Containerd, cri: Cri, tmp_path: Path
+) -> None:
     linux = {"devices": [NULL], "resources": {"cpu": {"shares": 300}}}
-    first = answering(containerd, "first", "setup", adjust={"env": {"LEVEL": "1", "GONE": "1"}, "linux": linux})
-    second = answering(containerd, "second", "setup", adjust={"env": {"-LEVEL": None, "LEVEL": "2", "GONE": None}})
+    first = answering(
+        containerd, "first", "setup", adjust={"env": {"LEVEL": "1", "GONE": "1"}, "linux": linux}
+    )
+    second = answering(
+        containerd, "second", "setup", adjust={"env": {"-LEVEL": None, "LEVEL": "2", "GONE": None}}
+    )
     keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
     configure(containerd, first, second, {"type": "keeper", "states": ["setup"]})
 
@@ -53,7 +61,11 @@ def test_a_container_has_what_plugins_ask_for(containerd: Containerd, cri: Cri, 
     assert environment(process)["LEVEL"] == "2"
     assert "GONE" not in environment(process)
     device = os.stat(process / "root/dev/given")
-    assert (os.major(device.st_rdev), os.minor(device.st_rdev), device.st_mode & 0o777) == (1, 3, 0o666)
+    assert (os.major(device.st_rdev), os.minor(device.st_rdev), device.st_mode & 0o777) == (
+        1,
+        3,
+        0o666,
+    )
     assert knob(containerd, container, "cpu.shares") == "300"
     (seen,) = [request for request in keeper.requests() if request["state"] == "setup"]
     assert "LEVEL=2" in seen["spec"]["process"]["env"]
@@ -61,7 +73,9 @@ def test_a_container_has_what_plugins_ask_for(containerd: Containerd, cri: Cri, 
     assert seen["extensions"] == {"adjust": 1}
 
 
-def test_plugins_change_the_limits_of_a_resize(containerd: Containerd, cri: Cri, tmp_path: Path) -> None:
+def test_plugins_change_the_limits_of_a_resize(
+    containerd: Containerd, cri: Cri, tmp_path: Path
+) -> None:
     container, other = two_started(cri)
     updates = [
         {"id": container, "resources": {"cpu": {"quota": 33_000}}},
@@ -75,7 +89,9 @@ def test_plugins_change_the_limits_of_a_resize(containerd: Containerd, cri: Cri,
     assert knob(containerd, other, "cpu.shares") == "111"
 
 
-def test_a_container_that_stops_leaves_its_share_to_another(containerd: Containerd, cri: Cri) -> None:
+def test_a_container_that_stops_leaves_its_share_to_another(
+    containerd: Containerd, cri: Cri
+) -> None:
     container, other = two_started(cri)
     updates = [{"id": other, "resources": {"cpu": {"shares": 900}}}]
     configure(containerd, answering(containerd, "giver", "delete", updates=updates))

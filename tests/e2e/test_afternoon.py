@@ -41,10 +41,14 @@ def types(need: object, home: Path, tmp_path: Path) -> Types:
     """The author's folder is `home`, and a virtual environment has the wheel."""
     wheels.copy_sources(tmp_path / "source")
     wheel = wheels.build(tmp_path / "source", tmp_path)
-    environment = wheels.clean(home, wheels.environment(tmp_path / "venv", f"{wheel}[binaries,testing]"))
+    environment = wheels.clean(
+        home, wheels.environment(tmp_path / "venv", f"{wheel}[binaries,testing]")
+    )
 
     def run(*words: str, status: int = 0) -> str:
-        done = subprocess.run(words, cwd=home, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            words, cwd=home, env=environment, capture_output=True, text=True, check=False
+        )
         assert done.returncode == status, f"{words}: {done.stdout}{done.stderr}"
         return done.stdout
 
@@ -70,21 +74,41 @@ def test_each_kind_is_built_and_works(
     for name, options in KINDS.items():
         types("nri", "new", name, *options)
     types("nri", "build", *KINDS, "--name", "kinds")
-    entries = {name: json.loads((home / name / f"10-{name}.conf").read_text())["plugins"] for name in KINDS}
+    entries = {
+        name: json.loads((home / name / f"10-{name}.conf").read_text())["plugins"] for name in KINDS
+    }
     for name in KINDS:
-        assert types("nri", "check", "--conf-dir", name, "--bin-dir", "dist/kinds").endswith("all is well\n")
-        types("nri", "conformance", f"dist/kinds/{name}", "--conf", json.dumps(entries[name][0]["conf"]))
+        assert types("nri", "check", "--conf-dir", name, "--bin-dir", "dist/kinds").endswith(
+            "all is well\n"
+        )
+        types(
+            "nri",
+            "conformance",
+            f"dist/kinds/{name}",
+            "--conf",
+            json.dumps(entries[name][0]["conf"]),
+        )
 
     install(containerd, home / "dist/kinds", KINDS)
     keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
-    configure(containerd, *[entry for plugins in entries.values() for entry in plugins], {"type": "keeper"})
+    configure(
+        containerd,
+        *[entry for plugins in entries.values() for entry in plugins],
+        {"type": "keeper"},
+    )
     levels = {f"level.{name}.example.com": "high" for name in ("leveler", "wisher")}
     pod = cri.run_pod("web", annotations=levels, labels={"io.kubernetes.pod.namespace": "default"})
     container = create(cri, pod)
     cri.start(container)
     assert knob(containerd, container, "cpu.shares") == "421"  # of the weight 50
-    assert "GREETING=hello" in (containerd.process_of(container) / "environ").read_text().split("\0")
-    (seen,) = [request for request in keeper.requests() if (request["state"], request["id"]) == ("create", container)]
+    assert "GREETING=hello" in (containerd.process_of(container) / "environ").read_text().split(
+        "\0"
+    )
+    (seen,) = [
+        request
+        for request in keeper.requests()
+        if (request["state"], request["id"]) == ("create", container)
+    ]
     results = {result["plugin"]: result.get("metadata") for result in seen["results"]}
     assert results["greeter"] == {"greeting": f"welcome, {container[:12]}"}
     assert results["leveler"] == {"level": "high"}
@@ -100,9 +124,17 @@ def test_simulate_shows_what_a_node_does(
     words = [*sources, "--cgroups=v1", "--memory=0", "--json", "--annotation=cap.example.com=20000"]
     shown = json.loads(types("nri", "simulate", *words, status=1))  # of the plugin that is ignored
     types("nri", "build", *sources, "--name", "five")
-    assert types("nri", "check", "--conf-dir", ".", "--bin-dir", "dist/five").endswith("all is well\n")
+    assert types("nri", "check", "--conf-dir", ".", "--bin-dir", "dist/five").endswith(
+        "all is well\n"
+    )
     for entry in five.ENTRIES:
-        types("nri", "conformance", f"dist/five/{entry['type']}", "--conf", json.dumps(entry.get("conf", {})))
+        types(
+            "nri",
+            "conformance",
+            f"dist/five/{entry['type']}",
+            "--conf",
+            json.dumps(entry.get("conf", {})),
+        )
 
     install(containerd, home / "dist/five", five.SOURCES)
     keeper = StandIn(containerd.enclosure.opt_nri / "bin", "last", tmp_path / "kept")
@@ -123,13 +155,19 @@ def test_simulate_shows_what_a_node_does(
             for result in request["results"]:
                 words = [f"{key}={value}" for key, value in (result.get("metadata") or {}).items()]
                 seen[request["state"], result["plugin"]] = " ".join(words) or "ok"
-    of_container = {(row["event"], row["plugin"]): row["result"] for row in shown if row["container"]}
+    of_container = {
+        (row["event"], row["plugin"]): row["result"] for row in shown if row["container"]
+    }
     assert {key: of_container[key] for key in seen} == seen
     assert {state for state, _ in seen} == {"setup", "create", "update"}
     ignored = "guard: the request lacks the extension configuration: "
     assert ignored.partition(": ")[2] in of_container["setup", "guard"]
     assert ignored in log(containerd)
 
-    refused = create(cri, cri.run_pod("web-1", annotations={"cap.example.com": "much"}, labels=labels))
-    with pytest.raises(grpc.RpcError, match=r"cap\.example\.com: found 'much', expected microseconds"):
+    refused = create(
+        cri, cri.run_pod("web-1", annotations={"cap.example.com": "much"}, labels=labels)
+    )
+    with pytest.raises(
+        grpc.RpcError, match=r"cap\.example\.com: found 'much', expected microseconds"
+    ):
         cri.start(refused)

@@ -18,7 +18,9 @@ from tests.support.waiting import until, wait_until
 pytestmark = pytest.mark.runtime
 
 
-def test_next_event_after_a_cancelled_call_is_served(containerd: Containerd, cri: Cri, tmp_path: Path) -> None:
+def test_next_event_after_a_cancelled_call_is_served(
+    containerd: Containerd, cri: Cri, tmp_path: Path
+) -> None:
     """As when the kubelet is restarted: NRI sends the next event while the bridge is still at the first."""
     first, second = [create(cri, cri.run_pod(name)) for name in ("first", "second")]
     begun = tmp_path / "begun"
@@ -27,7 +29,9 @@ def test_next_event_after_a_cancelled_call_is_served(containerd: Containerd, cri
     configure(containerd, {"type": "slow"})
 
     def start() -> None:
-        with pytest.raises((grpc.RpcError, ValueError)):  # the latter if the channel is closed first
+        with pytest.raises(
+            (grpc.RpcError, ValueError)
+        ):  # the latter if the channel is closed first
             kubelet.start(first)
 
     with containerd.cri() as kubelet:
@@ -40,7 +44,9 @@ def test_next_event_after_a_cancelled_call_is_served(containerd: Containerd, cri
     assert "slow: killed: the runtime has abandoned the event" in log(containerd)
 
 
-def test_each_plugin_runs_once_for_each_step(containerd: Containerd, cri: Cri, tmp_path: Path) -> None:
+def test_each_plugin_runs_once_for_each_step(
+    containerd: Containerd, cri: Cri, tmp_path: Path
+) -> None:
     keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
     configure(containerd, {"type": "keeper", "states": ["setup", "update"]})
 
@@ -56,7 +62,9 @@ def test_each_plugin_runs_once_for_each_step(containerd: Containerd, cri: Cri, t
     ]
 
 
-def test_plugin_of_conf_json_runs_once_for_a_pod(fresh_containerd: Containerd, tmp_path: Path) -> None:
+def test_plugin_of_conf_json_runs_once_for_a_pod(
+    fresh_containerd: Containerd, tmp_path: Path
+) -> None:
     keeper = StandIn(fresh_containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
     conf = {"version": "0.1", "plugins": [{"type": "keeper"}]}
     (fresh_containerd.enclosure.etc_nri / "conf.json").write_text(json.dumps(conf))
@@ -72,9 +80,13 @@ def test_plugin_of_conf_json_runs_once_for_a_pod(fresh_containerd: Containerd, t
     ]
 
 
-def test_hanging_plugin_is_killed_in_time(containerd_v2: Release, installed: Path, tmp_path: Path) -> None:
+def test_hanging_plugin_is_killed_in_time(
+    containerd_v2: Release, installed: Path, tmp_path: Path
+) -> None:
     with (
-        Containerd(release=containerd_v2, prepare=prepared(installed), request_timeout=2) as containerd,
+        Containerd(
+            release=containerd_v2, prepare=prepared(installed), request_timeout=2
+        ) as containerd,
         containerd.cri() as cri,
     ):
         keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
@@ -86,13 +98,19 @@ def test_hanging_plugin_is_killed_in_time(containerd_v2: Release, installed: Pat
         assert wait_until(lambda: containerd.enclosure.left_of_hooks() == [])
         configure(containerd, {"type": "keeper"})
         other = cri.run_pod("other")
-    assert [(r["state"], r["id"]) for r in keeper.requests() if r["state"] == "create"] == [("create", other)]
+    assert [(r["state"], r["id"]) for r in keeper.requests() if r["state"] == "create"] == [
+        ("create", other)
+    ]
 
 
 def test_the_setup_state_may_move_a_containers_cgroup(containerd: Containerd, cri: Cri) -> None:
     moved = f"{containerd.enclosure.cgroup_parent}/qos-ls/app"
     answer = {"plugin": "mover", "version": "0.1", "error": "", "cgroupsPath": moved}
-    script(containerd, "mover", f"grep -q '\"state\":\"setup\"' || exec echo '{{}}'\necho '{json.dumps(answer)}'")
+    script(
+        containerd,
+        "mover",
+        f"grep -q '\"state\":\"setup\"' || exec echo '{{}}'\necho '{json.dumps(answer)}'",
+    )
     configure(containerd, {"type": "mover", "states": ["setup"]})
 
     pod = cri.run_pod("web")

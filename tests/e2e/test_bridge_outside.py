@@ -22,7 +22,9 @@ pytestmark = pytest.mark.runtime
 
 @pytest.fixture
 def containerd(containerd_v2: Release, installed: Path) -> Iterator[Containerd]:
-    with Containerd(release=containerd_v2, prepare=prepared(installed, launched=False)) as containerd:
+    with Containerd(
+        release=containerd_v2, prepare=prepared(installed, launched=False)
+    ) as containerd:
         yield containerd
         print(log(containerd))  # shown when the test fails
 
@@ -86,7 +88,9 @@ def test_missed_containers_are_served_late_once(containerd: Containerd, tmp_path
             synchronized = connected(containerd)
             containerd.stop()
             containerd.start()
-            until(lambda: connected(containerd) > synchronized, "the bridge to be synchronized again")
+            until(
+                lambda: connected(containerd) > synchronized, "the bridge to be synchronized again"
+            )
             assert second.poll() is None
         with bridge(containerd), containerd.cri() as again:
             again.stop_pod(missed)
@@ -98,7 +102,11 @@ def test_missed_containers_are_served_late_once(containerd: Containerd, tmp_path
     assert steps()[: len(expected)] == expected
     ends = [(state, id_) for state, id_, _ in steps()[len(expected) :]]
     # After its own restart containerd 2.x does not send the end of earlier sandboxes.
-    assert {app, waiting, served_app} <= {id_ for _, id_ in ends} <= {missed, app, waiting, served, served_app}
+    assert (
+        {app, waiting, served_app}
+        <= {id_ for _, id_ in ends}
+        <= {missed, app, waiting, served, served_app}
+    )
     assert {state for state, _ in ends} == {"delete"}
 
 
@@ -117,7 +125,8 @@ def test_container_with_a_missed_setup_is_refused(containerd: Containerd, tmp_pa
             with pytest.raises(grpc.RpcError) as refused:
                 cri.start(missed)
             assert (
-                "plugin keeper: its setup was missed: the container was created without it" in refused.value.details()
+                "plugin keeper: its setup was missed: the container was created without it"
+                in refused.value.details()
             )
             cri.remove(missed)
             again = cri.create_container(pod, "missed", image=image.NAME, command=image.FOREVER)
@@ -125,10 +134,14 @@ def test_container_with_a_missed_setup_is_refused(containerd: Containerd, tmp_pa
 
             def listed() -> list[tuple[str, str, str]]:
                 page = json.loads(containerd.enclosure.run("/opt/nri/lib/nri", "status", "--json"))
-                return [(each["id"], each["state"], each["plugin"]) for each in page["withoutPlugins"]]
+                return [
+                    (each["id"], each["state"], each["plugin"]) for each in page["withoutPlugins"]
+                ]
 
             # What was missed is looked at when the configuration has not changed for a second.
-            assert until(listed, "the entry of the running container") == [(running, "setup", "keeper")]
+            assert until(listed, "the entry of the running container") == [
+                (running, "setup", "keeper")
+            ]
 
 
 # containerd that is killed

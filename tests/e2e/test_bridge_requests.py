@@ -20,7 +20,9 @@ IMAGE = "docker.io/local/pause:1"
 
 
 def recorded_on(release: Release, what: str) -> dict[str, Any]:
-    name = next(name for version, name in RECORDED.items() if release.version[: len(version)] == version)
+    name = next(
+        name for version, name in RECORDED.items() if release.version[: len(version)] == version
+    )
     return recorded(f"{name}.{what}")
 
 
@@ -40,14 +42,23 @@ def without_numbers(request: dict[str, Any]) -> dict[str, Any]:
     return {**request, "pid": request.get("pid", 0) > 0, "spec": {**spec, "namespaces": paths}}
 
 
-def test_requests_equal_the_recorded_ones(containerd_v2: Release, installed: Path, tmp_path: Path) -> None:
+def test_requests_equal_the_recorded_ones(
+    containerd_v2: Release, installed: Path, tmp_path: Path
+) -> None:
     annotations, labels = {"qos.class": "ls"}, {"app": "web", "tier": "front"}
     cpu: dict[str, Any] = {"cpu_shares": 512, "cpu_quota": 50_000, "cpu_period": 100_000}
-    with Containerd(release=containerd_v2, prepare=prepared(installed)) as containerd, containerd.cri() as cri:
+    with (
+        Containerd(release=containerd_v2, prepare=prepared(installed)) as containerd,
+        containerd.cri() as cri,
+    ):
         keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
         configure(containerd, {"type": "keeper", "conf": {"a": [0, 1]}})
         pod = cri.run_pod(
-            "web", uid=UID, log_directory="/var/log/pods/default_web_0", annotations=annotations, labels=labels
+            "web",
+            uid=UID,
+            log_directory="/var/log/pods/default_web_0",
+            annotations=annotations,
+            labels=labels,
         )
         container = cri.create_container(
             pod, "app", image=image.NAME, command=image.FOREVER, annotations=annotations, **cpu
@@ -65,17 +76,28 @@ def test_requests_equal_the_recorded_ones(containerd_v2: Release, installed: Pat
     assert of_pod["id"] == theirs["sandboxID"]
     assert without_numbers(alike(pod_create, ids, parent)) == without_numbers(of_pod)
     # Better: a plugin gets its own last result.
-    assert container_delete.pop("prevResult")["plugin"] == pod_delete.pop("prevResult")["plugin"] == "keeper"
-    for mine, what in ((container_create, "container-create"), (container_delete, "container-delete")):
+    assert (
+        container_delete.pop("prevResult")["plugin"]
+        == pod_delete.pop("prevResult")["plugin"]
+        == "keeper"
+    )
+    for mine, what in (
+        (container_create, "container-create"),
+        (container_delete, "container-delete"),
+    ):
         expected = recorded_on(containerd_v2, what)
         # Better: the pod's annotations are the container's as well, and those that are its own are known.
         expected["ownAnnotations"] = sorted(
             expected["spec"]["annotations"].keys() - of_pod["spec"]["annotations"].keys()
         )
-        expected["spec"]["annotations"] = of_pod["spec"]["annotations"] | expected["spec"]["annotations"]
+        expected["spec"]["annotations"] = (
+            of_pod["spec"]["annotations"] | expected["spec"]["annotations"]
+        )
         assert without_numbers(alike(mine, ids, parent)) == without_numbers(expected), what
     # Better: a pod's end is told with all that its beginning was. The adapter had no pid, and on 1.7 next to nothing.
-    assert without_numbers(alike(pod_delete, ids, parent)) == without_numbers({**of_pod, "state": "delete"})
+    assert without_numbers(alike(pod_delete, ids, parent)) == without_numbers(
+        {**of_pod, "state": "delete"}
+    )
     assert pod_delete["pid"] == pod_create["pid"]
     their_delete = recorded_on(containerd_v2, "pod-delete")
     assert "pid" not in their_delete

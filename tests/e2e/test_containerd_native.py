@@ -32,7 +32,9 @@ class NativeNode(NamedTuple):
         return self.cri.run_pod(name, **more)
 
     def run_container(self, pod: str, **resources: Any) -> str:
-        container = self.cri.create_container(pod, "app", image=image.NAME, command=image.FOREVER, **resources)
+        container = self.cri.create_container(
+            pod, "app", image=image.NAME, command=image.FOREVER, **resources
+        )
         self.cri.start(container)
         return container
 
@@ -46,7 +48,10 @@ def node(containerd_1_6: Release, tmp_path: Path) -> Iterator[NativeNode]:
     bin_dir.mkdir()
     plugin = StandIn(bin_dir, "standin", tmp_path / "kept")
     conf = {"version": "0.1", "plugins": [{"type": "standin", "conf": {"a": [0, 1]}}]}
-    with Containerd(bin_dir=bin_dir, conf=conf, release=containerd_1_6) as containerd, containerd.cri() as cri:
+    with (
+        Containerd(bin_dir=bin_dir, conf=conf, release=containerd_1_6) as containerd,
+        containerd.cri() as cri,
+    ):
         yield NativeNode(containerd, cri, plugin)
 
 
@@ -80,7 +85,11 @@ def test_requests_have_the_keys_and_values_of_the_recorded_ones(node: NativeNode
     assert for_container["spec"]["namespaces"].keys() == NAMESPACES | {"network", "uts"}
     assert for_pod["spec"]["annotations"]["io.kubernetes.cri.container-type"] == "sandbox"
     assert for_container["spec"]["annotations"]["io.kubernetes.cri.container-type"] == "container"
-    assert for_container["spec"]["resources"]["cpu"] == {"shares": 512, "quota": 50_000, "period": 100_000}
+    assert for_container["spec"]["resources"]["cpu"] == {
+        "shares": 512,
+        "quota": 50_000,
+        "period": 100_000,
+    }
 
 
 def test_a_plugins_error_does_not_keep_a_pod_from_stopping(node: NativeNode) -> None:
@@ -114,4 +123,7 @@ def test_compiled_plugins_act_and_name_what_is_wrong_in_conf(
         configure({"type": "clearcfs", "conf": {"clases": ["ls"]}})
         with pytest.raises(grpc.RpcError) as refused:
             cri.run_pod("other")
-        assert "plugin: clearcfs: conf.clases: unknown key, did you mean classes?" in refused.value.details()
+        assert (
+            "plugin: clearcfs: conf.clases: unknown key, did you mean classes?"
+            in refused.value.details()
+        )

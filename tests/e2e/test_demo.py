@@ -27,6 +27,9 @@ def test_devices_are_seen_inside_a_real_container(containerd_2: Release) -> None
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
-    assert "    inside: crw-rw-rw- dev/nri-null, device 1:3\n    inside: open files: 77\n" in ran.stdout
+    assert (
+        "    inside: crw-rw-rw- dev/nri-null, device 1:3\n    inside: open files: 77\n"
+        in ran.stdout
+    )
     assert "    setup   device-injector " in ran.stdout
     assert [line for line in ran.stdout.splitlines() if len(line) > 80] == []

@@ -68,7 +68,10 @@ def version(release: Release) -> str:
 @pytest.fixture
 def bridged(containerd: Containerd) -> Iterator[Containerd]:
     """A containerd that has launched the bridge, with a plugin; what a test changes of its files is changed back."""
-    config, link = containerd.enclosure.root / "config.toml", containerd.enclosure.opt_nri / "plugins/10-v1bridge"
+    config, link = (
+        containerd.enclosure.root / "config.toml",
+        containerd.enclosure.opt_nri / "plugins/10-v1bridge",
+    )
     text, target = config.read_text(), os.readlink(link)
     configure(containerd, CLEARCFS)
     yield containerd
@@ -130,4 +133,6 @@ def native(containerd_1_6: Release, installed: Path) -> Iterator[Containerd]:
 def test_containerd_1_6_that_runs_plugins_itself_is_well(native: Containerd) -> None:
     found = diagnose(native)
     assert faults(found) == []
-    assert f"containerd {version(native.release)}: containerd itself, /etc/nri/conf.json" in texts(found, "way")
+    assert f"containerd {version(native.release)}: containerd itself, /etc/nri/conf.json" in texts(
+        found, "way"
+    )

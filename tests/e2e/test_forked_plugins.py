@@ -43,7 +43,14 @@ def site(binaries: Path, tmp_path: Path) -> Path:
 @contextmanager
 def running(site: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """The hook, which is killed at the end, and the pid of its plugin, which has opened the FIFO."""
-    words = ["hook", "create", "--conf-dir", str(site / "resource.d"), "--bin-dir", str(site / "bin")]
+    words = [
+        "hook",
+        "create",
+        "--conf-dir",
+        str(site / "resource.d"),
+        "--bin-dir",
+        str(site / "bin"),
+    ]
     pipe, environment = subprocess.PIPE, {"PATH": "/bin", "TZ": "UTC", "SECRET": "x"}
     with subprocess.Popen(
         [str(site / "lib/nri"), *words], stdin=pipe, stdout=pipe, stderr=pipe, env=environment
@@ -78,13 +85,28 @@ def program_of(pid: int) -> str:
 
 def facts(pid: int, hook: subprocess.Popen[bytes]) -> dict[str, Any]:
     """What can be seen of a plugin's process, and must not depend on how it was made."""
-    status = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    status = dict(
+        line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+    )
     stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    descriptors = {fd: os.readlink(f"/proc/{pid}/fd/{fd}").partition(":")[0] for fd in os.listdir(f"/proc/{pid}/fd")}
+    descriptors = {
+        fd: os.readlink(f"/proc/{pid}/fd/{fd}").partition(":")[0]
+        for fd in os.listdir(f"/proc/{pid}/fd")
+    }
     return {
         "status": {
             key: status[key]
-            for key in ("Name", "Umask", "Uid", "Gid", "Threads", "SigBlk", "SigCgt", "NoNewPrivs", "CapEff")
+            for key in (
+                "Name",
+                "Umask",
+                "Uid",
+                "Gid",
+                "Threads",
+                "SigBlk",
+                "SigCgt",
+                "NoNewPrivs",
+                "CapEff",
+            )
         },
         "ignored": int(status["SigIgn"], 16) & ~(7 << 31),  # without those that C libraries reserve
         "parent is the hook": int(stat[1]) == hook.pid,
@@ -109,11 +131,24 @@ def test_a_forked_plugin_looks_as_a_started_one(site: Path) -> None:
     with running(site) as (hook, pid):
         assert program_of(pid) == "clearcfs"
         assert own == facts(pid, hook)
-    assert own["descriptors"] == {"0": "pipe", "1": "pipe", "2": "pipe", "3": "pipe"}  # skel's copy of stdout is 3
+    assert own["descriptors"] == {
+        "0": "pipe",
+        "1": "pipe",
+        "2": "pipe",
+        "3": "pipe",
+    }  # skel's copy of stdout is 3
 
 
 def test_every_plugin_has_the_mark_of_the_build(binaries: Path) -> None:
-    plugins = ("clearcfs", "konfine", "logger", "device-injector", "hook-injector", "ulimit-adjuster", "qos")
+    plugins = (
+        "clearcfs",
+        "konfine",
+        "logger",
+        "device-injector",
+        "hook-injector",
+        "ulimit-adjuster",
+        "qos",
+    )
     marks = {
         name: build_mark.decode((DIST / name).read_bytes()[-build_mark.SIZE :])
         for name in (*plugins, "nri", "v1bridge")

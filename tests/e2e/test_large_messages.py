@@ -36,7 +36,9 @@ stub.run(Adjusting())
 """
 
 
-def test_v2_adjustments_and_errors_of_any_length_take_effect(containerd_v2: Release, tmp_path: Path) -> None:
+def test_v2_adjustments_and_errors_of_any_length_take_effect(
+    containerd_v2: Release, tmp_path: Path
+) -> None:
     plugin = tmp_path / "10-adjusting"
     with (
         Containerd(release=containerd_v2) as containerd,
@@ -50,11 +52,15 @@ def test_v2_adjustments_and_errors_of_any_length_take_effect(containerd_v2: Rele
             pod = cri.run_pod(f"adjusted-{size}", annotations={"size": str(size)})
             container = create(cri, pod)
             cri.start(container)
-            (config,) = containerd.enclosure.root.glob(f"*/io.containerd.runtime.v2.task/*/{container}/config.json")
+            (config,) = containerd.enclosure.root.glob(
+                f"*/io.containerd.runtime.v2.task/*/{container}/config.json"
+            )
             assert json.loads(config.read_text())["annotations"]["large"] == "x" * size
 
 
-def test_more_than_4_mib_of_pods_are_synchronized(containerd_v2: Release, installed: Path, tmp_path: Path) -> None:
+def test_more_than_4_mib_of_pods_are_synchronized(
+    containerd_v2: Release, installed: Path, tmp_path: Path
+) -> None:
     prepare = prepared(installed, launched=False)
     with Containerd(release=containerd_v2, prepare=prepare) as containerd, containerd.cri() as cri:
         keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
@@ -68,13 +74,18 @@ def test_more_than_4_mib_of_pods_are_synchronized(containerd_v2: Release, instal
             finally:
                 bridge.kill()
         assert "synchronized: 12 pods" in log(containerd)
-        assert [(r["state"], r["id"]) for r in keeper.requests() if not r.get("late")] == [("create", last)]
+        assert [(r["state"], r["id"]) for r in keeper.requests() if not r.get("late")] == [
+            ("create", last)
+        ]
 
 
 def test_pod_event_above_4_mib_gets_its_plugins(
     containerd_1_7: Release, installed: Path, tmp_path: Path
 ) -> None:  # later releases refuse such a pod themselves
-    with Containerd(release=containerd_1_7, prepare=prepared(installed)) as containerd, containerd.cri() as cri:
+    with (
+        Containerd(release=containerd_1_7, prepare=prepared(installed)) as containerd,
+        containerd.cri() as cri,
+    ):
         keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
         configure(containerd, {"type": "keeper"})
         large = cri.run_pod("large", annotations={"large": "x" * 4_500_000})

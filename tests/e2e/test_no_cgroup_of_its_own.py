@@ -31,7 +31,10 @@ class Caller:
             for part in self.path.strip("/").split("/"):
                 folder = folder / part
                 folder.mkdir(exist_ok=True)
-                for knob in ("cpuset.cpus", "cpuset.mems"):  # a new cpuset has nothing, and takes no process
+                for knob in (
+                    "cpuset.cpus",
+                    "cpuset.mems",
+                ):  # a new cpuset has nothing, and takes no process
                     if (folder / knob).exists():
                         (folder / knob).write_text((folder.parent / knob).read_text().strip())
         for path in (self.path, os.path.dirname(self.path)):
@@ -39,12 +42,18 @@ class Caller:
         self.before = self.knobs()
 
     def run(self, *command: str | Path) -> str:
-        enter = [f"echo $$ > {mount}{self.path}/cgroup.procs" for mount in cgroups.hierarchies().values()]
+        enter = [
+            f"echo $$ > {mount}{self.path}/cgroup.procs" for mount in cgroups.hierarchies().values()
+        ]
         return self.enclosure.run("sh", "-ec", "; ".join([*enter, 'exec "$@"']), "sh", *command)
 
     def knobs(self) -> list[str]:
         paths = (self.path, os.path.dirname(self.path))
-        return [cgroups.knob(path, knob) for path in paths for knob in ("cpu.cfs_quota_us", "cpuset.cpus")]
+        return [
+            cgroups.knob(path, knob)
+            for path in paths
+            for knob in ("cpu.cfs_quota_us", "cpuset.cpus")
+        ]
 
 
 def configure(enclosure: Enclosure, plugin: str, **entry: Any) -> None:
@@ -60,7 +69,9 @@ def crun(need: Callable[..., None], installed: Path) -> Iterator[OCIRuntime]:
 
 
 def bundle(crun: OCIRuntime, cgroups_path: str | None) -> Bundle:
-    web = crun.bundle("web", hooks=nri_hooks(crun.enclosure.root / LOG), annotations={"qos.class": "ls"})
+    web = crun.bundle(
+        "web", hooks=nri_hooks(crun.enclosure.root / LOG), annotations={"qos.class": "ls"}
+    )
     config = json.loads((web.path / "config.json").read_text())
     config["linux"] |= {"cgroupsPath": cgroups_path, "resources": {}}
     (web.path / "config.json").write_text(json.dumps(config))
@@ -68,7 +79,11 @@ def bundle(crun: OCIRuntime, cgroups_path: str | None) -> Bundle:
 
 
 @pytest.mark.parametrize(
-    ("plugin", "cgroups_path", "name"),  # the caller's cgroup is not the container's, even if it is named after it
+    (
+        "plugin",
+        "cgroups_path",
+        "name",
+    ),  # the caller's cgroup is not the container's, even if it is named after it
     [
         ("clearcfs", "/kubepods/pod1/web", "pod1/web"),
         ("konfine", "/kubepods/pod1/web", "shell"),
@@ -78,7 +93,9 @@ def bundle(crun: OCIRuntime, cgroups_path: str | None) -> Bundle:
         ("konfine", "", "pod1/web"),
     ],
 )
-def test_crun_without_cgroups(crun: OCIRuntime, plugin: str, cgroups_path: str, name: str, two_cpus: None) -> None:
+def test_crun_without_cgroups(
+    crun: OCIRuntime, plugin: str, cgroups_path: str, name: str, two_cpus: None
+) -> None:
     caller = Caller(crun.enclosure, name)
     options = ["--cgroup-manager=disabled", "--root", str(crun.enclosure.root / "state")]
     configure(crun.enclosure, plugin)
@@ -89,7 +106,11 @@ def test_crun_without_cgroups(crun: OCIRuntime, plugin: str, cgroups_path: str, 
     said = (crun.enclosure.root / LOG).read_text()
     assert f"plugin {plugin}: no {'cpu' if plugin == 'clearcfs' else 'cpuset'} cgroup for " in said
     if not cgroups_path.startswith("/"):
-        why = "which is this process's own" if name.endswith("web") else "named after the container 'web'"
+        why = (
+            "which is this process's own"
+            if name.endswith("web")
+            else "named after the container 'web'"
+        )
         assert f"is in '{caller.path}', " in said
         assert why in said
 
@@ -101,7 +122,9 @@ def test_crun_without_cgroups(crun: OCIRuntime, plugin: str, cgroups_path: str, 
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
-def test_podman_without_cgroups(need: Callable[..., None], installed: Path, plugin: str, two_cpus: None) -> None:
+def test_podman_without_cgroups(
+    need: Callable[..., None], installed: Path, plugin: str, two_cpus: None
+) -> None:
     need("podman", "crun")
     with Enclosure() as node:
         node.install(installed)
@@ -119,7 +142,14 @@ def test_podman_without_cgroups(need: Callable[..., None], installed: Path, plug
         places: list[str | Path] = ["--root", node.root / "storage", "--runroot", "/run/podman"]
         how = ["--storage-driver", "vfs", "--cgroup-manager", "cgroupfs", "--runtime", "crun"]
         how += ["--hooks-dir", str(hooks)]
-        plain = ["--network", "host", "--security-opt", "seccomp=unconfined", "--annotation", "qos.class=ls"]
+        plain = [
+            "--network",
+            "host",
+            "--security-opt",
+            "seccomp=unconfined",
+            "--annotation",
+            "qos.class=ls",
+        ]
         container = caller.run(
             "podman", *places, *how, "run", "-d", "--cgroups=disabled", *plain, "--rootfs", node.root / "rootfs",
             "/bin/sleep", "1000",

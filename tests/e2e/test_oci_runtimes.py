@@ -20,7 +20,9 @@ def runtime(request: pytest.FixtureRequest, need: Callable[..., None]) -> Iterat
         yield runtime
 
 
-def test_crun_keeps_a_hooks_stderr_where_an_annotation_says(need: Callable[..., None], tmp_path: Path) -> None:
+def test_crun_keeps_a_hooks_stderr_where_an_annotation_says(
+    need: Callable[..., None], tmp_path: Path
+) -> None:
     need("crun")
     with enclosed("crun") as crun:
         failing = {"path": "/bin/sh", "args": ["sh", "-c", "echo >&2 no, because; exit 3"]}
@@ -38,10 +40,14 @@ def with_hooks(runtime: OCIRuntime, installed: Path, log: Path) -> Bundle:
     """A bundle of the class ls, which runs the installed command when it is created and deleted."""
     runtime.enclosure.install(installed)
     hooks = nri_hooks(log)
-    return runtime.bundle("web", hooks=hooks, annotations={"qos.class": "ls"}, cpu_quota=50_000, cpu_period=100_000)
+    return runtime.bundle(
+        "web", hooks=hooks, annotations={"qos.class": "ls"}, cpu_quota=50_000, cpu_period=100_000
+    )
 
 
-def test_the_chain_is_run_for_create_and_for_delete(runtime: OCIRuntime, installed: Path, tmp_path: Path) -> None:
+def test_the_chain_is_run_for_create_and_for_delete(
+    runtime: OCIRuntime, installed: Path, tmp_path: Path
+) -> None:
     web = with_hooks(runtime, installed, tmp_path / "hook.log")
     kept = StandIn(runtime.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
     runtime.enclosure.configure({"type": "clearcfs"}, {"type": "keeper", "conf": {"a": [0, 1]}})

@@ -36,7 +36,12 @@ class Asking:
         when = {"annotations": {"^example.org/traced$": "yes"}, "commands": ["/sleep$"]}
         document = {"version": "1.0.0", "hook": program, "when": when, "stages": ["createRuntime"]}
         (hooks / "10-trace.json").write_text(json.dumps(document))
-        mount = {"source": str(folder / "data"), "destination": "/data", "type": "bind", "options": ["rbind", "ro"]}
+        mount = {
+            "source": str(folder / "data"),
+            "destination": "/data",
+            "type": "bind",
+            "options": ["rbind", "ro"],
+        }
         self.annotations = {
             "devices.noderesource.dev/container.app": DEVICE,
             "mounts.nri.io/pod": json.dumps([mount]),
@@ -45,9 +50,17 @@ class Asking:
         }
         setup: dict[str, Any] = {"states": ["setup"]}
         self.plugins = [
-            setup | {"type": "device-injector", "conf": {"allow": {"devices": ["shop"], "mounts": ["shop"]}}},
+            setup
+            | {
+                "type": "device-injector",
+                "conf": {"allow": {"devices": ["shop"], "mounts": ["shop"]}},
+            },
             setup | {"type": "ulimit-adjuster", "conf": {"allow": {"ulimits": ["shop"]}}},
-            setup | {"type": "hook-injector", "conf": {"dirs": [str(hooks)], "allow": {"annotations": ["shop"]}}},
+            setup
+            | {
+                "type": "hook-injector",
+                "conf": {"dirs": [str(hooks)], "allow": {"annotations": ["shop"]}},
+            },
             setup | {"type": "logger", "conf": {"file": str(self.log), "states": ["setup"]}},
         ]
 
@@ -72,15 +85,25 @@ def started(containerd: Containerd, cri: Cri, pod: str) -> Path:
 
 
 def open_files(process: Path) -> list[str]:
-    (line,) = [line for line in (process / "limits").read_text().splitlines() if "open files" in line]
+    (line,) = [
+        line for line in (process / "limits").read_text().splitlines() if "open files" in line
+    ]
     return line.split()[3:5]
 
 
-def test_a_pod_that_is_allowed_has_what_it_asks_for(containerd: Containerd, cri: Cri, asking: Asking) -> None:
-    process = started(containerd, cri, cri.run_pod("web", labels=SHOP, annotations=asking.annotations))
+def test_a_pod_that_is_allowed_has_what_it_asks_for(
+    containerd: Containerd, cri: Cri, asking: Asking
+) -> None:
+    process = started(
+        containerd, cri, cri.run_pod("web", labels=SHOP, annotations=asking.annotations)
+    )
 
     device = os.stat(process / "root/dev/nri-null")
-    assert (os.major(device.st_rdev), os.minor(device.st_rdev), device.st_mode & 0o777) == (1, 3, 0o640)
+    assert (os.major(device.st_rdev), os.minor(device.st_rdev), device.st_mode & 0o777) == (
+        1,
+        3,
+        0o640,
+    )
     (process / "root/dev/nri-null").write_text("gone")
     assert (process / "root/data/file").read_text() == "seen"
     assert open_files(process) == ["77", "99"]
@@ -106,7 +129,9 @@ def test_pod_not_allowed_gets_nothing(
     assert open_files(process) != ["77", "99"]
     assert not asking.trace.exists()
     assert ["ignored" in change["metadata"] for change in asking.changes()] == [True] * 3
-    assert wait_until(lambda: log(containerd).count("ignored=") >= 3)  # an event is logged after its answer
+    assert wait_until(
+        lambda: log(containerd).count("ignored=") >= 3
+    )  # an event is logged after its answer
 
 
 def test_a_cdi_device_is_resolved_by_a_runtime_that_can(containerd: Containerd, cri: Cri) -> None:
@@ -117,11 +142,20 @@ def test_a_cdi_device_is_resolved_by_a_runtime_that_can(containerd: Containerd, 
         "devices": [{"name": "one", "containerEdits": {"env": ["ONE=1"], "deviceNodes": [device]}}],
     }
     containerd.enclosure.run("mkdir", "-p", "/run/cdi")
-    containerd.enclosure.run("/bin/sh", "-c", f"echo '{json.dumps(specification)}' > /run/cdi/vendor.json")
-    configure(
-        containerd, {"type": "device-injector", "states": ["setup"], "conf": {"allow": {"cdiDevices": ["shop"]}}}
+    containerd.enclosure.run(
+        "/bin/sh", "-c", f"echo '{json.dumps(specification)}' > /run/cdi/vendor.json"
     )
-    pod = cri.run_pod("web", labels=SHOP, annotations={"cdi-devices.noderesource.dev": "- vendor.com/class=one"})
+    configure(
+        containerd,
+        {
+            "type": "device-injector",
+            "states": ["setup"],
+            "conf": {"allow": {"cdiDevices": ["shop"]}},
+        },
+    )
+    pod = cri.run_pod(
+        "web", labels=SHOP, annotations={"cdi-devices.noderesource.dev": "- vendor.com/class=one"}
+    )
     if nri_version("containerd", ".".join(map(str, containerd.release.version))) < (0, 7):
         with pytest.raises(grpc.RpcError) as refused:
             create(cri, pod)
@@ -152,8 +186,12 @@ def exclusive() -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("one_gives_out_cpus", "two_cpus")
-@pytest.mark.parametrize("states", [["setup", "update"], ["update"]], ids=["setup", "cgroups alone"])
-def test_container_runs_alone_until_it_stops(containerd: Containerd, cri: Cri, states: list[str]) -> None:
+@pytest.mark.parametrize(
+    "states", [["setup", "update"], ["update"]], ids=["setup", "cgroups alone"]
+)
+def test_container_runs_alone_until_it_stops(
+    containerd: Containerd, cri: Cri, states: list[str]
+) -> None:
     configure(containerd, {"type": "konfine", "states": states, "conf": exclusive()})
     web = start(cri, "web")
     pid = int(containerd.process_of(web).name)
@@ -166,7 +204,9 @@ def test_container_runs_alone_until_it_stops(containerd: Containerd, cri: Cri, s
     assert [knob(containerd, each, "cpuset.cpus") for each in (db, web)] == ["0", "1"]
     assert [os.sched_getaffinity(each) for each in (own, pid)] == [{0}, {1}]
 
-    cri.update_resources(web, cpu_quota=40_000, cpu_period=100_000)  # the runtime writes its own CPUs again
+    cri.update_resources(
+        web, cpu_quota=40_000, cpu_period=100_000
+    )  # the runtime writes its own CPUs again
     assert [os.sched_getaffinity(each) for each in (own, pid)] == [{0}, {1}]
 
     with pytest.raises(grpc.RpcError) as refused:
@@ -185,7 +225,9 @@ def test_container_runs_alone_until_it_stops(containerd: Containerd, cri: Cri, s
 
 
 @pytest.mark.usefixtures("one_gives_out_cpus", "two_cpus")
-def test_container_that_starts_again_in_its_pod_has_its_cpu_again(containerd: Containerd, cri: Cri) -> None:
+def test_container_that_starts_again_in_its_pod_has_its_cpu_again(
+    containerd: Containerd, cri: Cri
+) -> None:
     configure(containerd, {"type": "konfine", "states": ["setup", "update"], "conf": exclusive()})
     web = start(cri, "web")
     pod = cri.run_pod("db", labels=SHOP, annotations=ALONE)
@@ -194,7 +236,9 @@ def test_container_that_starts_again_in_its_pod_has_its_cpu_again(containerd: Co
     assert [knob(containerd, each, "cpuset.cpus") for each in (first, web)] == ["0", "1"]
     cri.stop(first)
     cri.remove(first)
-    with pytest.raises(grpc.RpcError, match="none is free, beside the 1 that must stay shared; shop/app has 0"):
+    with pytest.raises(
+        grpc.RpcError, match="none is free, beside the 1 that must stay shared; shop/app has 0"
+    ):
         start(cri, "more", ALONE)
     assert "shop/app, ended: kept for its next start" in containerd.enclosure.run(
         "/opt/nri/lib/nri", "status", "--cpus"
@@ -210,14 +254,24 @@ def test_container_that_starts_again_in_its_pod_has_its_cpu_again(containerd: Co
 
 
 @pytest.mark.usefixtures("one_gives_out_cpus", "two_cpus")
-def test_counted_container_has_its_cpu_and_a_pod_that_states_it_has_none(containerd: Containerd, cri: Cri) -> None:
-    counted = {"systemReserved": list(range(2, os.cpu_count() or 2)), "exclusive": {"counted": True}}
+def test_counted_container_has_its_cpu_and_a_pod_that_states_it_has_none(
+    containerd: Containerd, cri: Cri
+) -> None:
+    counted = {
+        "systemReserved": list(range(2, os.cpu_count() or 2)),
+        "exclusive": {"counted": True},
+    }
     configure(containerd, {"type": "konfine", "states": ["setup", "update"], "conf": counted})
-    allocated = {COUNTED: "1"}  # the kubelet puts the device plugin's answer into the container's configuration
+    allocated = {
+        COUNTED: "1"
+    }  # the kubelet puts the device plugin's answer into the container's configuration
     lying = create(cri, cri.run_pod("web", labels=SHOP, annotations=allocated), allocated)
     cri.start(lying)
     assert knob(containerd, lying, "cpuset.cpus") == "0-1"
-    until(lambda: f"{COUNTED}: it is the pod's, not the kubelet's" in log(containerd), "the line of the event")
+    until(
+        lambda: f"{COUNTED}: it is the pod's, not the kubelet's" in log(containerd),
+        "the line of the event",
+    )
 
     db = create(cri, cri.run_pod("db", labels=SHOP), allocated)
     cri.start(db)
@@ -233,7 +287,12 @@ def test_counted_container_has_its_cpu_and_a_pod_that_states_it_has_none(contain
 def test_changed_policy_is_reapplied_and_given_back(containerd: Containerd, cri: Cri) -> None:
     def policy(*plugins: dict[str, Any]) -> None:
         configure(containerd, *plugins)
-        until(lambda: json.loads(nri("status", "--json"))["configuration"]["hash"] == nri("check", "--hash").strip())
+        until(
+            lambda: (
+                json.loads(nri("status", "--json"))["configuration"]["hash"]
+                == nri("check", "--hash").strip()
+            )
+        )
 
     def nri(*words: str) -> str:
         return containerd.enclosure.run("/opt/nri/lib/nri", *words)
@@ -248,7 +307,10 @@ def test_changed_policy_is_reapplied_and_given_back(containerd: Containerd, cri:
     other = start(cri, "other", {"qos.class": "ls"})  # the last file is never removed by absence
     assert [knob(containerd, other, each) for each in knobs] == ["-1", "1"]
 
-    policy({"type": "clearcfs", "conf": {"classes": ["db"]}}, konfine | {"conf": {"systemReserved": "1"}})
+    policy(
+        {"type": "clearcfs", "conf": {"classes": ["db"]}},
+        konfine | {"conf": {"systemReserved": "1"}},
+    )
     assert [knob(containerd, web, each) for each in knobs] == ["-1", "1"]
     shown = [line.split()[:3] for line in nri("reapply", "--dry-run").splitlines()]
     assert ["konfine", "reapply", "default/web/app"] in shown
@@ -273,7 +335,10 @@ KUBE_SYSTEM = {"io.kubernetes.pod.namespace": "kube-system"}
 def samples(containerd: Containerd, installed: Path) -> None:
     """The configuration of conf/resource.d."""
     files = sorted((installed / "etc/nri/resource.d").iterdir())
-    configure(containerd, *[plugin for file in files for plugin in json.loads(file.read_text())["plugins"]])
+    configure(
+        containerd,
+        *[plugin for file in files for plugin in json.loads(file.read_text())["plugins"]],
+    )
 
 
 @pytest.mark.usefixtures("samples", "two_cpus")
@@ -289,7 +354,10 @@ def samples(containerd: Containerd, installed: Path) -> None:
 def test_wrong_annotations_leave_the_reserved_cpu(
     containerd: Containerd, cri: Cri, annotations: dict[str, str]
 ) -> None:
-    container = create(cri, cri.run_pod("web", annotations=annotations, namespace="kube-system", labels=KUBE_SYSTEM))
+    container = create(
+        cri,
+        cri.run_pod("web", annotations=annotations, namespace="kube-system", labels=KUBE_SYSTEM),
+    )
     cri.start(container)
     assert knob(containerd, container, "cpuset.cpus") == unreserved()
 
@@ -298,15 +366,23 @@ def test_wrong_annotations_leave_the_reserved_cpu(
 
     def lines() -> list[str]:
         return [
-            line for line in log(containerd).splitlines() if "info answered state=" in line and container[:12] in line
+            line
+            for line in log(containerd).splitlines()
+            if "info answered state=" in line and container[:12] in line
         ]
 
-    until(lambda: len(lines()) == 2, "the lines of create and update")  # each is logged after its answer
-    assert all(" konfine.ignored=" in line and line.isprintable() and len(line) < 1500 for line in lines())
+    until(
+        lambda: len(lines()) == 2, "the lines of create and update"
+    )  # each is logged after its answer
+    assert all(
+        " konfine.ignored=" in line and line.isprintable() and len(line) < 1500 for line in lines()
+    )
 
 
 @pytest.mark.usefixtures("samples", "two_cpus")
-def test_other_namespaces_get_no_reserved_cpu_and_no_quota(containerd: Containerd, cri: Cri) -> None:
+def test_other_namespaces_get_no_reserved_cpu_and_no_quota(
+    containerd: Containerd, cri: Cri
+) -> None:
     for said in ("system", "ls"):
         about = {"qos.class": said, CPUS: "1"}
         container = create(cri, cri.run_pod(said, annotations=about, namespace="shop", labels=SHOP))
@@ -339,7 +415,9 @@ def test_a_quota_stays_cleared_when_konfine_has_the_runtime_write_other_cpus(
     pod = cri.run_pod("db", labels=SHOP, annotations=ALONE)
     db = create(cri, pod)
     cri.start(db)
-    assert wait_until(lambda: log(containerd).count("answered state=update container=default/web/app") == 1)
+    assert wait_until(
+        lambda: log(containerd).count("answered state=update container=default/web/app") == 1
+    )
     assert wait_until(lambda: quota(containerd, web) == -1)
     assert [knob(containerd, each, "cpuset.cpus") for each in (db, web)] == ["0", "1"]
     assert knob(containerd, web, "cpu.shares") == weight
@@ -350,7 +428,9 @@ def test_a_quota_stays_cleared_when_konfine_has_the_runtime_write_other_cpus(
     assert containerd.enclosure.run("/opt/nri/lib/nri", "status", "--check").startswith("well: ")
 
 
-def test_a_conf_that_its_plugin_refuses_leaves_the_one_in_use(containerd: Containerd, cri: Cri) -> None:
+def test_a_conf_that_its_plugin_refuses_leaves_the_one_in_use(
+    containerd: Containerd, cri: Cri
+) -> None:
     configure(containerd, {"type": "clearcfs", "conf": {"classes": ["ls"]}})
     start(cri, "web", {"qos.class": "ls"})
     configure(containerd, {"type": "clearcfs", "conf": {"clases": ["db"]}})

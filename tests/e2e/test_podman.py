@@ -28,15 +28,29 @@ class Podman:
         self.node, self.runtime, self._options = node, runtime, options
 
     def __call__(self, *words: str | Path) -> str:
-        storage: list[str | Path] = ["--root", self.node.root / "storage", "--runroot", "/run/podman"]
+        storage: list[str | Path] = [
+            "--root",
+            self.node.root / "storage",
+            "--runroot",
+            "/run/podman",
+        ]
         how = ["--storage-driver", "vfs", "--cgroup-manager", "cgroupfs", "--runtime", self.runtime]
         conf = f"CONTAINERS_CONF={CONF}"
         return self.node.run("env", conf, "podman", *storage, *how, *self._options, *words)
 
     def run(self, *words: str | Path, command: tuple[str, ...] = ("/bin/sleep", "1000")) -> str:
         """Start a container with half a CPU; its id, or its output without `-d`."""
-        limits = ["--cpu-period", "100000", "--cpu-quota", "50000", "--cgroup-parent", self.node.cgroup_parent]
-        return self("run", *limits, *PLAIN, *words, "--rootfs", self.node.root / "rootfs", *command).strip()
+        limits = [
+            "--cpu-period",
+            "100000",
+            "--cpu-quota",
+            "50000",
+            "--cgroup-parent",
+            self.node.cgroup_parent,
+        ]
+        return self(
+            "run", *limits, *PLAIN, *words, "--rootfs", self.node.root / "rootfs", *command
+        ).strip()
 
     def remove(self, container: str) -> None:
         self("rm", "--force", "--time", "0", container)
@@ -47,7 +61,9 @@ both = pytest.mark.parametrize("podman", ["runc", "crun"], indirect=True)
 
 
 @pytest.fixture
-def podman(request: pytest.FixtureRequest, need: Callable[..., None], installed: Path) -> Iterator[Podman]:
+def podman(
+    request: pytest.FixtureRequest, need: Callable[..., None], installed: Path
+) -> Iterator[Podman]:
     name = getattr(request, "param", "runc")
     need("podman", name)
     with Enclosure() as enclosure:
@@ -70,12 +86,16 @@ def test_the_conf_names_the_runtimes_where_they_are_installed(installed: Path) -
         assert name in engine["runtime_supports_json"]
 
 
-def test_foreground_container_keeps_its_streams_and_exit_status(podman: Podman, plugin: StandIn) -> None:
+def test_foreground_container_keeps_its_streams_and_exit_status(
+    podman: Podman, plugin: StandIn
+) -> None:
     plugin.answer_with("setup", {"adjust": {"env": {"FROM": "plugin"}}})
     with pytest.raises(CommandFailedError) as ended:
         podman.run("--rm", command=("/bin/sh", "-c", "echo $FROM; exit 7"))
     assert (ended.value.code, ended.value.stdout) == (7, "plugin\n")
-    assert wait_until(lambda: [each["state"] for each in plugin.requests()] == ["setup", "create", "delete"])
+    assert wait_until(
+        lambda: [each["state"] for each in plugin.requests()] == ["setup", "create", "delete"]
+    )
 
 
 @both
@@ -95,7 +115,10 @@ def test_restarted_container_gets_its_plugins_again(podman: Podman, plugin: Stan
     plugin.answer_with("setup", {"adjust": {"env": {"FROM": "plugin"}}})
     container = podman.run("-d")
     podman("restart", "--time", "0", container)
-    assert podman("exec", container, "/bin/cat", "/proc/1/environ").split("\0").count("FROM=plugin") == 1
+    assert (
+        podman("exec", container, "/bin/cat", "/proc/1/environ").split("\0").count("FROM=plugin")
+        == 1
+    )
     podman.remove(container)
     assert plugin.states(container) == ["setup", "create", "delete"] * 2
 
@@ -104,8 +127,12 @@ def test_a_pod_of_podman(podman: Podman, plugin: StandIn) -> None:
     pause = podman.node.root / "pause"
     image.write_image(pause)
     podman("load", "--quiet", "--input", pause)
-    pod = podman("pod", "create", "--network", "host", "--infra-image", image.NAME, "--share", "ipc").strip()
-    container = podman("run", "-d", "--pod", pod, *PLAIN[2:], image.NAME, "/bin/sleep", "1000").strip()
+    pod = podman(
+        "pod", "create", "--network", "host", "--infra-image", image.NAME, "--share", "ipc"
+    ).strip()
+    container = podman(
+        "run", "-d", "--pod", pod, *PLAIN[2:], image.NAME, "/bin/sleep", "1000"
+    ).strip()
     infra = podman("pod", "inspect", "--format", "{{.InfraContainerID}}", pod).strip()
     podman("pod", "rm", "--force", "--time", "0", pod)
     for id_ in (infra, container):
@@ -124,7 +151,9 @@ def hooked(need: Callable[..., None], installed: Path) -> Iterator[Podman]:
         (node.etc_nri / "resource.d").mkdir()
         for file in (installed / "etc/nri/resource.d").iterdir():
             document = json.loads(file.read_text())
-            for plugin in document["plugins"]:  # as docs/podman-docker-crio.md has it: there are no namespaces here
+            for plugin in document[
+                "plugins"
+            ]:  # as docs/podman-docker-crio.md has it: there are no namespaces here
                 plugin["conf"]["allow"] = dict.fromkeys(plugin["conf"]["allow"], True)
             (node.etc_nri / "resource.d" / file.name).write_text(json.dumps(document))
         hooks = node.root / "hooks.d"
@@ -141,7 +170,9 @@ def run(podman: Podman) -> tuple[str, str]:
     return container, f"{podman.node.cgroup_parent}/libpod-{container}"
 
 
-def test_ls_container_has_no_quota_and_no_reserved_cpu(hooked: Podman, tmp_path: Path, two_cpus: None) -> None:
+def test_ls_container_has_no_quota_and_no_reserved_cpu(
+    hooked: Podman, tmp_path: Path, two_cpus: None
+) -> None:
     kept = StandIn(hooked.node.opt_nri / "bin", "keeper", tmp_path / "kept")
     document = {"version": "0.1", "plugins": [{"type": "keeper"}]}
     (hooked.node.etc_nri / "resource.d/30-keeper.conf").write_text(json.dumps(document))
@@ -149,7 +180,10 @@ def test_ls_container_has_no_quota_and_no_reserved_cpu(hooked: Podman, tmp_path:
     assert cgroups.knob(cgroup, "cpu.cfs_quota_us") == "-1"
     assert cgroups.knob(cgroup, "cpuset.cpus") == unreserved()
     hooked.remove(container)
-    assert [(each["state"], each["id"]) for each in kept.requests()] == [("create", container), ("delete", container)]
+    assert [(each["state"], each["id"]) for each in kept.requests()] == [
+        ("create", container),
+        ("delete", container),
+    ]
 
 
 def hook_of(node: Enclosure, *words: str, timeout: int = 10) -> None:
@@ -157,7 +191,11 @@ def hook_of(node: Enclosure, *words: str, timeout: int = 10) -> None:
     file = node.root / "hooks.d/10-nri-create.json"
     document = json.loads((ROOT / "deploy/hooks.d" / file.name).read_text())
     assert document["hook"]["timeout"] == 10
-    document["hook"] |= {"path": "/opt/nri/lib/nri", "args": [*document["hook"]["args"], *words], "timeout": timeout}
+    document["hook"] |= {
+        "path": "/opt/nri/lib/nri",
+        "args": [*document["hook"]["args"], *words],
+        "timeout": timeout,
+    }
     file.write_text(json.dumps(document))
 
 
@@ -173,7 +211,9 @@ def test_hook_with_a_hanging_plugin_leaves_nothing(hooked: Podman, by_the_runtim
             hook_of(hooked.node)
         with pytest.raises(CommandFailedError) as refused:
             hooked.run("-d")
-        assert ("not done within 8 s: plugin hanging: killed" in refused.value.stderr) == (not by_the_runtime)
+        assert ("not done within 8 s: plugin hanging: killed" in refused.value.stderr) == (
+            not by_the_runtime
+        )
 
     assert begun.exists()
     assert wait_until(lambda: hooked.node.left_of_hooks() == [])

@@ -25,7 +25,9 @@ both = pytest.mark.parametrize("runtime", ["runc", "crun"], indirect=True)
 
 
 @pytest.fixture
-def runtime(request: pytest.FixtureRequest, need: Callable[..., None], installed: Path) -> Iterator[OCIRuntime]:
+def runtime(
+    request: pytest.FixtureRequest, need: Callable[..., None], installed: Path
+) -> Iterator[OCIRuntime]:
     name = getattr(request, "param", "runc")
     need(name)
     with enclosed(f"/opt/nri/sbin/nri-{name}") as runtime:
@@ -95,7 +97,9 @@ def test_a_plugin_hears_of_every_step(runtime: OCIRuntime, plugin: StandIn) -> N
 
 
 @both
-def test_requests_show_what_was_made_whatever_becomes_of_the_bundle(runtime: OCIRuntime, plugin: StandIn) -> None:
+def test_requests_show_what_was_made_whatever_becomes_of_the_bundle(
+    runtime: OCIRuntime, plugin: StandIn
+) -> None:
     plugin.answer_with("setup", {"adjust": {"annotations": {"by": "setup"}}})
     web = runtime.bundle("web", annotations={"a": "b"})
     config = web.path / "config.json"
@@ -120,7 +124,9 @@ def test_without_plugins_it_is_the_real_runtime(runtime: OCIRuntime) -> None:
     assert cgroups.knob(web.cgroup, "cpu.cfs_quota_us") == "70000"
     runtime.delete(web, force=True)
     assert runtime.ids() == []
-    assert runtime.enclosure.run(runtime.program, "--version") == runtime.enclosure.run(real(runtime), "--version")
+    assert runtime.enclosure.run(runtime.program, "--version") == runtime.enclosure.run(
+        real(runtime), "--version"
+    )
 
 
 def test_a_failing_delete_deletes_the_container(runtime: OCIRuntime, plugin: StandIn) -> None:
@@ -134,7 +140,9 @@ def test_a_failing_delete_deletes_the_container(runtime: OCIRuntime, plugin: Sta
 
 
 @both
-def test_adjustments_are_in_the_container(runtime: OCIRuntime, plugin: StandIn, tmp_path: Path) -> None:
+def test_adjustments_are_in_the_container(
+    runtime: OCIRuntime, plugin: StandIn, tmp_path: Path
+) -> None:
     shared = tmp_path / "shared"
     shared.mkdir()
     (shared / "hello").write_text("from the node\n")
@@ -144,10 +152,20 @@ def test_adjustments_are_in_the_container(runtime: OCIRuntime, plugin: StandIn, 
             "adjust": {
                 "env": {"FROM": "plugin", "PATH": "/bin:/sbin"},
                 "annotations": {"note": "x"},
-                "mounts": {"/tmp": {"type": "bind", "source": str(shared), "options": ["rbind", "ro"]}},
+                "mounts": {
+                    "/tmp": {"type": "bind", "source": str(shared), "options": ["rbind", "ro"]}
+                },
                 "rlimits": [{"type": "RLIMIT_NOFILE", "hard": 77, "soft": 66}],
                 "linux": {
-                    "devices": [{"path": "/dev/mynull", "type": "c", "major": 1, "minor": 3, "fileMode": 0o666}],
+                    "devices": [
+                        {
+                            "path": "/dev/mynull",
+                            "type": "c",
+                            "major": 1,
+                            "minor": 3,
+                            "fileMode": 0o666,
+                        }
+                    ],
                     "resources": {"cpu": {"quota": 30_000}},
                 },
             }
@@ -158,21 +176,33 @@ def test_adjustments_are_in_the_container(runtime: OCIRuntime, plugin: StandIn, 
     said = tmp_path / "said"
     with said.open("w") as stdout:
         words = command(runtime, "create", "--bundle", web.path, "web")
-        subprocess.run(runtime.enclosure.command(words), stdout=stdout, check=True, env={"PATH": SYSTEM_PATH})
+        subprocess.run(
+            runtime.enclosure.command(words), stdout=stdout, check=True, env={"PATH": SYSTEM_PATH}
+        )
     runtime.start(web)
     assert wait_until(lambda: said.read_text().count("\n") == 4)
-    assert said.read_text().splitlines() == ["plugin /bin:/sbin", "from the node", "66", "/dev/mynull"]
+    assert said.read_text().splitlines() == [
+        "plugin /bin:/sbin",
+        "from the node",
+        "66",
+        "/dev/mynull",
+    ]
     assert cgroups.knob(web.cgroup, "cpu.cfs_quota_us") == "30000"
     assert runtime.state(web)["annotations"]["note"] == "x"
     assert plugin.requests()[-1]["spec"]["annotations"] == {"note": "x"}
 
 
 @both
-def test_adjustment_unknown_to_the_runtime_refuses_the_container(runtime: OCIRuntime, plugin: StandIn) -> None:
+def test_adjustment_unknown_to_the_runtime_refuses_the_container(
+    runtime: OCIRuntime, plugin: StandIn
+) -> None:
     plugin.answer_with("setup", {"adjust": {"linux": {"netDevices": {"eth7": {"name": "eth0"}}}}})
     with pytest.raises(CommandFailedError) as refused:
         runtime.create(runtime.bundle("web"))
-    assert f"adjust.linux.netDevices: {real(runtime)} implements version 1.0 of the OCI" in refused.value.stderr
+    assert (
+        f"adjust.linux.netDevices: {real(runtime)} implements version 1.0 of the OCI"
+        in refused.value.stderr
+    )
     assert runtime.ids() == []
 
 
@@ -189,7 +219,9 @@ def test_plugins_change_the_limits_of_an_update(runtime: OCIRuntime, plugin: Sta
     update(runtime, quota=70_000, period=100_000)
     assert cgroups.knob(web.cgroup, "cpu.cfs_quota_us") == "90000"
     assert cgroups.knob(other.cgroup, "cpu.cfs_quota_us") == "20000"
-    assert plugin.requests()[-1]["spec"]["resources"] == {"cpu": {"quota": 90_000, "period": 100_000}}
+    assert plugin.requests()[-1]["spec"]["resources"] == {
+        "cpu": {"quota": 90_000, "period": 100_000}
+    }
 
 
 # Refusals
@@ -219,7 +251,9 @@ def test_a_container_that_a_plugin_refuses_is_not_there(
     assert plugin.states("web") == [*(listed or ["create"]), "delete"]
 
 
-def test_an_update_that_a_plugin_refuses_changes_nothing(runtime: OCIRuntime, plugin: StandIn) -> None:
+def test_an_update_that_a_plugin_refuses_changes_nothing(
+    runtime: OCIRuntime, plugin: StandIn
+) -> None:
     web = run_web(runtime, cpu_quota=50_000)
     plugin.fail_with("nope")
     with pytest.raises(CommandFailedError, match="update web: plugin standin: nope"):
@@ -250,15 +284,29 @@ def test_a_plugin_that_hangs_is_killed_in_time(runtime: OCIRuntime) -> None:
 # Broken configurations
 
 
-def test_configuration_that_was_never_valid_refuses_creates(runtime: OCIRuntime, plugin: StandIn) -> None:
+def test_configuration_that_was_never_valid_refuses_creates(
+    runtime: OCIRuntime, plugin: StandIn
+) -> None:
     runtime.enclosure.configure({"type": "standin", "timeout": "soon"})
-    with pytest.raises(CommandFailedError, match=r"timeout: found the string 'soon', expected a number"):
+    with pytest.raises(
+        CommandFailedError, match=r"timeout: found the string 'soon', expected a number"
+    ):
         runtime.create(runtime.bundle("other"))
     assert plugin.requests() == []
 
 
-def test_in_a_user_namespace_it_refuses_with_a_sentence(runtime: OCIRuntime, plugin: StandIn) -> None:
-    user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "unshare", "--user", "--map-root-user"]
+def test_in_a_user_namespace_it_refuses_with_a_sentence(
+    runtime: OCIRuntime, plugin: StandIn
+) -> None:
+    user = [
+        "setpriv",
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        "unshare",
+        "--user",
+        "--map-root-user",
+    ]
     with pytest.raises(CommandFailedError, match=r"this is a user namespace \(rootless\)"):
         runtime.enclosure.run(*user, runtime.program, "create", "--bundle", "/", "web")
     with pytest.raises(CommandFailedError) as failed:
@@ -270,7 +318,9 @@ def test_in_a_user_namespace_it_refuses_with_a_sentence(runtime: OCIRuntime, plu
 
 
 @both
-def test_a_container_runs_in_the_foreground_with_its_plugins(runtime: OCIRuntime, plugin: StandIn) -> None:
+def test_a_container_runs_in_the_foreground_with_its_plugins(
+    runtime: OCIRuntime, plugin: StandIn
+) -> None:
     runtime.enclosure.configure({"type": "standin", "states": LISTED, "failurePolicy": "ignore"})
     plugin.answer_with("setup", {"adjust": {"env": {"FROM": "plugin"}}})
     plugin.fail_with("nope")
@@ -279,7 +329,9 @@ def test_a_container_runs_in_the_foreground_with_its_plugins(runtime: OCIRuntime
     with pytest.raises(CommandFailedError) as ended:
         runtime.run(web)
     assert (ended.value.code, ended.value.stdout) == (7, "plugin\n")
-    assert ended.value.stderr.count("failed, ignored (failurePolicy: ignore): nope") == 2  # create, delete
+    assert (
+        ended.value.stderr.count("failed, ignored (failurePolicy: ignore): nope") == 2
+    )  # create, delete
     assert plugin.states("web") == ["setup", "create", "delete"]
     assert plugin.requests()[1]["pid"] > 0
     assert (web.path / "config.json").read_text() == before

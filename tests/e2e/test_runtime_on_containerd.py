@@ -35,7 +35,9 @@ def running(
         (enclosure.etc_nri / conf).write_text(json.dumps({"version": "0.1", "plugins": [entry]}))
 
     bin_dir = tmp_path / "bin"
-    with Containerd(release=release, bin_dir=bin_dir, prepare=prepare, oci_runtime=NRI_RUNC) as containerd:
+    with Containerd(
+        release=release, bin_dir=bin_dir, prepare=prepare, oci_runtime=NRI_RUNC
+    ) as containerd:
         yield containerd
 
 
@@ -53,16 +55,23 @@ def test_each_plugin_runs_once_for_a_state(
     plugin: StandIn,
     generation: tuple[int, ...],
 ) -> None:
-    with running(find_containerd(*generation), installed, tmp_path) as containerd, containerd.cri() as cri:
+    with (
+        running(find_containerd(*generation), installed, tmp_path) as containerd,
+        containerd.cri() as cri,
+    ):
         pod, container = live(cri, create, update=True)
-    (request,) = [each for each in plugin.requests() if (each["id"], each["state"]) == (container, "create")]
+    (request,) = [
+        each for each in plugin.requests() if (each["id"], each["state"]) == (container, "create")
+    ]
     assert plugin.states(pod) == ["setup", "create", "delete"]
     assert plugin.states(container) == ["setup", "create", "resize", "update", "delete"]
     assert request["sandboxID"] == pod
     assert request["pid"] > 0
 
 
-def test_container_of_ctr(containerd_1_6: Release, installed: Path, tmp_path: Path, plugin: StandIn) -> None:
+def test_container_of_ctr(
+    containerd_1_6: Release, installed: Path, tmp_path: Path, plugin: StandIn
+) -> None:
     with running(containerd_1_6, installed, tmp_path, "conf.json") as containerd:
         program = containerd.release.programs / "ctr"
         where: list[str | Path] = ["--address", containerd.socket, "--namespace", "k8s.io"]

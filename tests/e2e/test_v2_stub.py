@@ -22,7 +22,13 @@ from tests.support.waiting import SOON, until
 
 pytestmark = pytest.mark.runtime
 LIFE = [
-    *("run_pod_sandbox", "create_container", "post_create_container", "start_container", "post_start_container"),
+    *(
+        "run_pod_sandbox",
+        "create_container",
+        "post_create_container",
+        "start_container",
+        "post_start_container",
+    ),
     *("stop_container", "stop_pod_sandbox", "remove_container", "remove_pod_sandbox"),
 ]
 
@@ -55,7 +61,9 @@ def dial(containerd: Containerd) -> socket.socket:
     """Connect to the runtime's socket, which only its mount namespace has."""
     pid = min(containerd.enclosure.processes())
     sock = socket.socket(socket.AF_UNIX)
-    sock.connect(f"/proc/{pid}/root{SOCKET.removeprefix('/var')}")  # /var/run is a link, which leads out of there
+    sock.connect(
+        f"/proc/{pid}/root{SOCKET.removeprefix('/var')}"
+    )  # /var/run is a link, which leads out of there
     return sock
 
 

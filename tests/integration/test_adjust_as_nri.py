@@ -49,8 +49,12 @@ DEVICES = st.lists(
     ),
     max_size=1,
 ).map(lambda lists: [item for each in lists for item in each])
-NAMESPACES = st.sampled_from([[], [{"type": "ipc"}], [{"type": "ipc", "remove": True}], [{"type": "uts"}]])
-RDT = st.sampled_from([{"closID": "a"}, {"remove": True}, {"remove": True, "closID": "b"}, {"schemata": ["L3:0=f"]}])
+NAMESPACES = st.sampled_from(
+    [[], [{"type": "ipc"}], [{"type": "ipc", "remove": True}], [{"type": "uts"}]]
+)
+RDT = st.sampled_from(
+    [{"closID": "a"}, {"remove": True}, {"remove": True, "closID": "b"}, {"schemata": ["L3:0=f"]}]
+)
 ADJUSTMENTS = st.fixed_dictionaries(
     {},
     optional={
@@ -97,7 +101,9 @@ def test_the_verdict_is_nris(adjustments: list[dict[str, Any]]) -> None:
             changes.take(plugin, SETUP, Result(plugin=plugin, adjust=adjust))
     except (AdjustError, DecodeError) as error:
         ours = str(error)
-    responses = [(p, api.CreateContainerResponse(adjust=oci.adjustment(adjust))) for p, adjust in named]
+    responses = [
+        (p, api.CreateContainerResponse(adjust=oci.adjustment(adjust))) for p, adjust in named
+    ]
     try:
         merge("CreateContainer", CONTAINER, responses)
     except adaptation.EventError as error:

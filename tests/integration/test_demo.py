@@ -12,15 +12,25 @@ from demo.chapters import CHAPTERS
 from harness.node import BINARIES, ROOT
 from tests.support.waiting import SOON
 
-pytestmark = pytest.mark.skipif(not (BINARIES / "v1bridge").exists(), reason="needs dist/nri: make binaries")
+pytestmark = pytest.mark.skipif(
+    not (BINARIES / "v1bridge").exists(), reason="needs dist/nri: make binaries"
+)
 
 SHOWN = {
     "events": ['    {"state": "setup", "id": "', "    setup   logger "],
-    "hooks": ["hooks=10-trace.json", "what the hook got on stdin, once:", '    {"ociVersion": "1.0.2", '],
+    "hooks": [
+        "hooks=10-trace.json",
+        "what the hook got on stdin, once:",
+        '    {"ociVersion": "1.0.2", ',
+    ],
     "devices": ["ulimits=RLIMIT_NOFILE=77:99", "    inside: "],
     "resources": [" clearcfs ", " -> ", "skipped=class=batch, not in [ls]"],
     "cpus": [
-        *("    0 r. aa aa AA", "done for 6 pods and containers", "a  1-2,9-10   kube-system/db/app"),
+        *(
+            "    0 r. aa aa AA",
+            "done for 6 pods and containers",
+            "a  1-2,9-10   kube-system/db/app",
+        ),
         *("konfine  reapply  kube-system/db/app", "    0 rr aa aa .."),
     ],
 }
@@ -28,7 +38,9 @@ SHOWN = {
 
 def demo(*words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "demo", *words]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=4 * SOON, check=False)
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=4 * SOON, check=False
+    )
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
@@ -50,12 +62,20 @@ def test_output_that_cannot_be_written_ends_it(full: bool) -> None:
     os.close(reads)
     with open("/dev/full" if full else writes, "wb") as out:
         command = [sys.executable, "-m", "demo", "events"]
-        ran = subprocess.run(command, cwd=ROOT, stdout=out, stderr=subprocess.PIPE, timeout=SOON, check=False)
+        ran = subprocess.run(
+            command, cwd=ROOT, stdout=out, stderr=subprocess.PIPE, timeout=SOON, check=False
+        )
     if full:
         os.close(writes)
-    assert (ran.returncode, ran.stderr) == (1, b"stdout: No space left on device\n" if full else b"")
+    assert (ran.returncode, ran.stderr) == (
+        1,
+        b"stdout: No space left on device\n" if full else b"",
+    )
 
 
 def test_unknown_chapter_is_named_with_those_that_there_are() -> None:
     ran = demo("device")
-    assert (ran.returncode, ran.stderr) == (1, f"found the chapter 'device', expected one of {', '.join(CHAPTERS)}\n")
+    assert (ran.returncode, ran.stderr) == (
+        1,
+        f"found the chapter 'device', expected one of {', '.join(CHAPTERS)}\n",
+    )

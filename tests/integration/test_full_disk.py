@@ -91,4 +91,7 @@ def test_a_result_of_which_only_a_part_can_be_written_is_exit_1(disk: Path) -> N
     line = f"echo '{{}}' | {sys.executable} {plugin} invoke > result"
     ran = on(disk, "sh", "-c", f"{line}; echo $?; wc -c < result")
     assert ran.stdout.split() == ["1", "65536"]
-    assert ran.stderr == "big: the result cannot be written to stdout: [Errno 28] No space left on device\n"
+    assert (
+        ran.stderr
+        == "big: the result cannot be written to stdout: [Errno 28] No space left on device\n"
+    )

@@ -39,7 +39,9 @@ PODS, WAVES, AT_ONCE = 200, 5, 8
 class Waves(GivingNode):
     """A node that starts and stops pods side by side."""
 
-    def ask(self, state: str, name: str, ask: int | None, killed_after: float | None = None) -> bool:
+    def ask(
+        self, state: str, name: str, ask: int | None, killed_after: float | None = None
+    ) -> bool:
         """Run a process; return whether it has answered without an error."""
         command = [sys.executable, str(self.root / "konfine"), "invoke"]
         with subprocess.Popen(
@@ -76,7 +78,9 @@ class Waves(GivingNode):
 def test_no_cpu_is_given_twice_to_200_pods_with_kills(tmp_path: Path) -> None:
     node = Waves(tmp_path, cores=4)
     node.asked = {}
-    node.files.make("/kubepods/burstable")  # as the kubelet, before any pod: the made-up tree is for one thread
+    node.files.make(
+        "/kubepods/burstable"
+    )  # as the kubelet, before any pod: the made-up tree is for one thread
     (tmp_path / "konfine").write_text(SCRIPT)
     for wave in range(WAVES):
         names = [f"pod{wave}-{number}" for number in range(PODS // WAVES)]

@@ -63,7 +63,10 @@ RESULT_SAYS = {
     "all of a result": plugin("noop", *RESULT, ["put", "metadata", {"a": EVIL}]),
 }
 FILE_SAYS = {
-    "a key": (json.dumps({"version": "0.1", "plugins": [{"type": "noop", EVIL: 1}]}), "10-test.conf"),
+    "a key": (
+        json.dumps({"version": "0.1", "plugins": [{"type": "noop", EVIL: 1}]}),
+        "10-test.conf",
+    ),
     "a type": (json.dumps({"version": "0.1", "plugins": [{"type": EVIL}]}), "10-test.conf"),
     "a file's name": ("[]", EVIL.replace("\0", "") + ".conf"),
 }
@@ -85,7 +88,8 @@ def configure(host: Host, says: Any) -> None:
 def host(host: Host) -> Iterator[Host]:
     directory, mask = os.getcwd(), os.umask(0o022)
     host.install("noop")
-    config = {**OCI_CONFIG, "annotations": {EVIL: EVIL}, "linux": {**OCI_CONFIG["linux"], "cgroupsPath": EVIL}}  # type: ignore[dict-item]
+    config: dict[str, Any] = {**OCI_CONFIG, "annotations": {EVIL: EVIL}}
+    config["linux"] = {**config["linux"], "cgroupsPath": EVIL}
     host.bundle(config)
     yield host
     os.chdir(directory)
@@ -125,7 +129,9 @@ def test_the_state_of_a_runtime_on_the_hooks_stdin(host: Host, key: str) -> None
 
 
 def nri(host: Host, *words: str) -> str:
-    request = json.dumps({"id": EVIL, "labels": {EVIL: EVIL}, "spec": {"annotations": {EVIL: EVIL}}})
+    request = json.dumps(
+        {"id": EVIL, "labels": {EVIL: EVIL}, "spec": {"annotations": {EVIL: EVIL}}}
+    )
     ran = inside(*words, *host.options, stdin=request.encode())
     return ran.stdout + ran.stderr
 
@@ -133,7 +139,13 @@ def nri(host: Host, *words: str) -> str:
 @ways(PLUGIN_SAYS | RESULT_SAYS | {"a key": FILE_SAYS["a key"]})
 def test_nri_invoke_prints_nothing_raw(host: Host, says: Any) -> None:
     configure(host, says)
-    for options in ((), ("--trace",), ("--trace", "--json"), ("--dry-run",), ("--dry-run", "--json")):
+    for options in (
+        (),
+        ("--trace",),
+        ("--trace", "--json"),
+        ("--dry-run",),
+        ("--dry-run", "--json"),
+    ):
         assert_fit(nri(host, "invoke", "create", "--request", "-", *options))
 
 
@@ -152,14 +164,25 @@ def test_nri_check_shows_what_a_plugin_says_of_itself(host: Host, what: str) -> 
         "version": "1",
         **{key: EVIL for key in [what] if key in ("version", "type")},
     }
-    schema = {"type": "object", "properties": {EVIL: {}}, "additionalProperties": False, "description": EVIL}
-    code = "sys.exit(sys.stderr.write(EVIL) and 3)" if what == "stderr" else f"print(json.dumps({about!r}))"
+    schema = {
+        "type": "object",
+        "properties": {EVIL: {}},
+        "additionalProperties": False,
+        "description": EVIL,
+    }
+    code = (
+        "sys.exit(sys.stderr.write(EVIL) and 3)"
+        if what == "stderr"
+        else f"print(json.dumps({about!r}))"
+    )
     host.script(
         "noop",
         f"#!{sys.executable}\nimport json, sys\nEVIL = {EVIL!r}\n"
         f"if sys.argv[1] in ('version', 'invoke'): {code}\nelse: print({json.dumps(schema)!r})\n",
     )
-    host.configure_text(json.dumps({"version": "0.1", "plugins": [{"type": "noop", "conf": {EVIL + "a": EVIL}}]}))
+    host.configure_text(
+        json.dumps({"version": "0.1", "plugins": [{"type": "noop", "conf": {EVIL + "a": EVIL}}]})
+    )
     for options in ((), ("--json",)):
         assert_fit(nri(host, "check", *options))
 
@@ -209,7 +232,9 @@ def test_pods_and_runtimes_are_called_what_they_like(host: Host) -> None:
     assert_fit(logged)
 
 
-def test_the_bridges_own_settings_are_no_way_either(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_bridges_own_settings_are_no_way_either(
+    host: Host, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = host.root / "settings.json"
     file.write_text(json.dumps({EVIL: EVIL, "logFile": EVIL}))
     ran = process("bridge", "--config", str(file))
@@ -235,16 +260,23 @@ class Evil(skel.Plugin):
 def test_a_plugin_that_fails_says_so_in_lines_of_its_own() -> None:
     for error in (ValueError(EVIL), SystemExit(EVIL), NRIError(EVIL)):
         stdout, stderr = io.BytesIO(), io.StringIO()
-        assert skel.run(Evil(error), ["evil", "invoke"], io.BytesIO(b'{"id": "a"}'), stdout, stderr) == 0
+        assert (
+            skel.run(Evil(error), ["evil", "invoke"], io.BytesIO(b'{"id": "a"}'), stdout, stderr)
+            == 0
+        )
         assert_fit(Result.from_json(stdout.getvalue()).error)
         assert_fit(stderr.getvalue(), says="")
 
 
-@pytest.mark.parametrize("stdin", [json.dumps({"id": [EVIL]}), json.dumps({"state": EVIL}), EVIL], ids=range(3))
+@pytest.mark.parametrize(
+    "stdin", [json.dumps({"id": [EVIL]}), json.dumps({"state": EVIL}), EVIL], ids=range(3)
+)
 def test_a_plugin_says_what_is_wrong_with_a_request_in_one_line(stdin: str) -> None:
     stdout, stderr = io.BytesIO(), io.StringIO()
     skel.run(Evil(ValueError("x")), ["evil", EVIL], io.BytesIO(stdin.encode()), stdout, stderr)
-    said = stderr.getvalue() + (Result.from_json(stdout.getvalue()).error if stdout.getvalue() else "")
+    said = stderr.getvalue() + (
+        Result.from_json(stdout.getvalue()).error if stdout.getvalue() else ""
+    )
     assert_fit(said, says="")
 
 
@@ -256,7 +288,9 @@ def test_a_plugin_says_what_is_wrong_with_a_request_in_one_line(stdin: str) -> N
 def test_nri_simulate_prints_nothing_raw(host: Host, says: Any) -> None:
     configure(host, says)
     for options in ((), ("--json",)):
-        ran = process("simulate", str(host.conf), "--bin-dir", str(host.bin), "--containers=0", *options)
+        ran = process(
+            "simulate", str(host.conf), "--bin-dir", str(host.bin), "--containers=0", *options
+        )
         assert_fit(ran.stdout, says="FORGED")
         assert_fit(ran.stderr, says="")
 

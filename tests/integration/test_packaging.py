@@ -37,20 +37,37 @@ def test_the_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
 
     assert (source / "nri/__init__.py").read_text() == before
     assert wheel.name.startswith("nri-7.8.9-")
-    assert run(tmp_path / "empty/bin/nri", "--version", cwd=tmp_path).startswith(f"nri 7.8.9 (commit {head}, ")
+    assert run(tmp_path / "empty/bin/nri", "--version", cwd=tmp_path).startswith(
+        f"nri 7.8.9 (commit {head}, "
+    )
     metadata = "import nri, importlib.metadata as m; print(nri.__version__, m.version('nri'))"
     assert run(python, "-c", metadata, cwd=tmp_path) == "7.8.9 7.8.9\n"
     assert run(tmp_path / "empty/bin/nri", "check", "--conf-dir", tmp_path / "empty", cwd=tmp_path)
-    refused = subprocess.run([tmp_path / "empty/bin/nri", "build"], capture_output=True, text=True, check=False)
+    refused = subprocess.run(
+        [tmp_path / "empty/bin/nri", "build"], capture_output=True, text=True, check=False
+    )
     assert refused.stderr == f"PyInstaller is not installed for {python}: {install('binaries')}\n"
-    refused = subprocess.run([tmp_path / "empty/bin/nri", "metrics"], capture_output=True, text=True, check=False)
+    refused = subprocess.run(
+        [tmp_path / "empty/bin/nri", "metrics"], capture_output=True, text=True, check=False
+    )
     assert refused.stderr == f"Error: prometheus_client is not installed: {install('metrics')}\n"
-    answer = run(python, "-c", "from nri.plugins.clearcfs import main; main()", "invoke", stdin=REQUEST, cwd=tmp_path)
+    answer = run(
+        python,
+        "-c",
+        "from nri.plugins.clearcfs import main; main()",
+        "invoke",
+        stdin=REQUEST,
+        cwd=tmp_path,
+    )
     assert json.loads(answer) == {"plugin": "clearcfs", "version": "0.1", "error": ""}
     where = "import nri, nri.types; from pathlib import Path; print(Path(nri.__file__).parent)"
     package = Path(run(python, "-c", where, cwd=tmp_path).strip())
     assert (package / "py.typed").exists()
-    for name in ("types/schemas/request", "config/schemas/host-config", "v1bridge/schemas/bridge-options"):
+    for name in (
+        "types/schemas/request",
+        "config/schemas/host-config",
+        "v1bridge/schemas/bridge-options",
+    ):
         assert (package / f"{name}.schema.json").exists()
     testing = "from nri.testing import Pod; print(Pod().container('a').request('setup').spec.process['args'])"
     assert run(python, "-c", testing, cwd=tmp_path).startswith("[")
@@ -62,7 +79,14 @@ def test_source_distribution_has_the_stamp(tmp_path: Path) -> None:
     source = tmp_path / "source"
     (source / "tools").mkdir(parents=True)
     (source / "nri").mkdir()
-    for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "constraints.txt", "tools/stamp"):
+    for name in (
+        "pyproject.toml",
+        "setup.py",
+        "MANIFEST.in",
+        "README.md",
+        "constraints.txt",
+        "tools/stamp",
+    ):
         shutil.copy(ROOT / name, source / name)
     shutil.copy(ROOT / "nri/__init__.py", source / "nri")
     head = tag(source, "v7.8.9")
@@ -71,13 +95,19 @@ def test_source_distribution_has_the_stamp(tmp_path: Path) -> None:
     unpacked = tmp_path / "nri-7.8.9"
     assert f'__commit__ = "{head}"\n' in (unpacked / "nri/__init__.py").read_text()
     assert '__commit__ = ""\n' in (source / "nri/__init__.py").read_text()
-    assert run(sys.executable, unpacked / "tools/stamp").startswith(f"version=7.8.9 commit={head} date=")
+    assert run(sys.executable, unpacked / "tools/stamp").startswith(
+        f"version=7.8.9 commit={head} date="
+    )
 
 
 def test_portable_binaries_are_made_of_the_pinned_versions() -> None:
     pinned = set((ROOT / "constraints.txt").read_text().lower().replace("_", "-").split())
-    hashed = set(re.findall(r"^[a-z-]+==[0-9.]+", (ROOT / "tools/portable.txt").read_text(), re.MULTILINE))
-    assert {each.partition("==")[0] for each in hashed - pinned} == {"setuptools"}, "run tools/portable --pin"
+    hashed = set(
+        re.findall(r"^[a-z-]+==[0-9.]+", (ROOT / "tools/portable.txt").read_text(), re.MULTILINE)
+    )
+    assert {each.partition("==")[0] for each in hashed - pinned} == {"setuptools"}, (
+        "run tools/portable --pin"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +131,9 @@ def test_installed_schemas_accept_the_samples(destination: Path) -> None:
     for file in files:
         value = json.loads(file.read_text())
         assert value["$schema"].startswith("file://")
-        schema = json.loads((destination / value["$schema"].removeprefix("file://").lstrip("/")).read_text())
+        schema = json.loads(
+            (destination / value["$schema"].removeprefix("file://").lstrip("/")).read_text()
+        )
         Draft202012Validator.check_schema(schema)
         Draft202012Validator(schema).validate(value)  # a reference to another file would fail here
 
@@ -109,7 +141,11 @@ def test_installed_schemas_accept_the_samples(destination: Path) -> None:
 def test_only_the_command_has_the_metrics(destination: Path) -> None:
     lib = (destination / "opt/nri/lib").resolve()
     programs = [path for path in lib.iterdir() if path.is_file() and os.access(path, os.X_OK)]
-    names = {path.resolve().name for path in programs if b"prometheus_client.registry" in path.read_bytes()}
+    names = {
+        path.resolve().name
+        for path in programs
+        if b"prometheus_client.registry" in path.read_bytes()
+    }
     none = destination / "none.sock"
 
     assert names == {"nri"}
@@ -120,7 +156,11 @@ def test_only_the_command_has_the_metrics(destination: Path) -> None:
 def test_every_binary_says_which_build_it_is(destination: Path) -> None:
     said = dict(pair.split("=") for pair in run("tools/stamp").split())
     commit = said["commit"].removesuffix("-dirty")
-    build = run(destination / "usr/local/bin/nri", "--version").removeprefix("nri ").partition(", Node")[0]
+    build = (
+        run(destination / "usr/local/bin/nri", "--version")
+        .removeprefix("nri ")
+        .partition(", Node")[0]
+    )
     found = re.fullmatch(r"(\S+) \(commit (\w+)(-dirty)?(?:, \S+)?\)", build)
     assert found is not None, build
     assert found[1] == said["version"]
@@ -163,20 +203,32 @@ def test_the_compiled_command_makes_the_folder_of_a_new_plugin(tmp_path: Path) -
     files = [path for path in (tmp_path / "pinner").rglob("*") if path.is_file()]
     assert "@name@" not in "".join(path.read_text() for path in files)
     refused = subprocess.run(
-        [ROOT / "dist/nri/nri", "simulate", "pinner"], cwd=tmp_path, capture_output=True, text=True, check=False
+        [ROOT / "dist/nri/nri", "simulate", "pinner"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert refused.stderr.startswith("this nri is a compiled executable, which can't load PLUGIN.py: ")
+    assert refused.stderr.startswith(
+        "this nri is a compiled executable, which can't load PLUGIN.py: "
+    )
 
 
 def test_the_compiled_command_builds_nothing_and_says_what_does() -> None:
     run("tools/binaries")
-    done = subprocess.run([ROOT / "dist/nri/nri", "build", "batch.py"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [ROOT / "dist/nri/nri", "build", "batch.py"], capture_output=True, text=True, check=False
+    )
     why = "this nri is an executable without a Python to build with: pip install 'PATH[binaries]', where"
     assert (done.returncode, done.stderr.startswith(why)) == (1, True)
-    modules = run(Path(sys.executable).with_name("pyi-archive_viewer"), "-r", "-b", "dist/nri/nri").split()
+    modules = run(
+        Path(sys.executable).with_name("pyi-archive_viewer"), "-r", "-b", "dist/nri/nri"
+    ).split()
     assert "nri.cli.build" in modules
-    assert [name for name in modules if name.startswith(("PyInstaller", "nri.authoring.building"))] == []
+    assert [
+        name for name in modules if name.startswith(("PyInstaller", "nri.authoring.building"))
+    ] == []
 
 
 def test_debian_package_works_where_it_is_unpacked(tmp_path: Path) -> None:
@@ -194,5 +246,10 @@ def test_debian_package_works_where_it_is_unpacked(tmp_path: Path) -> None:
     run(scripts / "install-lib", scripts / "dist", tmp_path / "root/opt/nri")
     said = run(tmp_path / "root/usr/bin/nri", "--version")
     assert said.startswith("nri ")
-    assert said.split()[1] == run("dpkg-deb", "--field", package, "Version").strip().replace("~", "")
-    assert json.loads(run(tmp_path / "root/opt/nri/lib/clearcfs", "invoke", stdin=REQUEST))["plugin"] == "clearcfs"
+    assert said.split()[1] == run("dpkg-deb", "--field", package, "Version").strip().replace(
+        "~", ""
+    )
+    assert (
+        json.loads(run(tmp_path / "root/opt/nri/lib/clearcfs", "invoke", stdin=REQUEST))["plugin"]
+        == "clearcfs"
+    )

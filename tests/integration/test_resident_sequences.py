@@ -26,7 +26,15 @@ from nri.testing.cgroup_files import CgroupFiles
 from nri.types.v1 import Request, Spec
 from tests.support.waiting import SOON
 
-PLUGINS = ("clearcfs", "konfine", "logger", "device-injector", "hook-injector", "ulimit-adjuster", "qos")
+PLUGINS = (
+    "clearcfs",
+    "konfine",
+    "logger",
+    "device-injector",
+    "hook-injector",
+    "ulimit-adjuster",
+    "qos",
+)
 CONTAINERS = ("/kubepods/pod1/a", "/kubepods/pod1/b", "/nowhere")
 STATES = ("create", "delete", "setup", "resize", "update")
 KEYS = (
@@ -38,11 +46,31 @@ KEYS = (
         "cpus.konfine",
         "io.kubernetes.cri.container-name",
     ),
-    *("devices.noderesource.dev/container.web", "mounts.nri.io/pod", "ulimits.nri.containerd.io/container.web"),
+    *(
+        "devices.noderesource.dev/container.web",
+        "mounts.nri.io/pod",
+        "ulimits.nri.containerd.io/container.web",
+    ),
 )
 TEXTS = (
-    *("ls", "system", "web", "2", "0-2", "7", "0-8191", "x", "", "- type: memlock\n  hard: 9\n  soft: 8\n"),
-    *('[{"source": "/home", "destination": "/h", "type": "bind"}]', "- path: /dev/n\n  type: c\n", "{", "\x1b"),
+    *(
+        "ls",
+        "system",
+        "web",
+        "2",
+        "0-2",
+        "7",
+        "0-8191",
+        "x",
+        "",
+        "- type: memlock\n  hard: 9\n  soft: 8\n",
+    ),
+    *(
+        '[{"source": "/home", "destination": "/h", "type": "bind"}]',
+        "- path: /dev/n\n  type: c\n",
+        "{",
+        "\x1b",
+    ),
 )
 
 
@@ -66,7 +94,9 @@ class World:
 
     def write_hook(self, name: str) -> None:
         hook = {"path": f"/bin/{name}"}
-        text = json.dumps({"version": "1.0.0", "hook": hook, "when": {"always": True}, "stages": ["poststop"]})
+        text = json.dumps(
+            {"version": "1.0.0", "hook": hook, "when": {"always": True}, "stages": ["poststop"]}
+        )
         (self.root / "hooks.d/10.json").write_text(text)
 
     def confs(self, plugin: str) -> list[Any]:
@@ -84,12 +114,20 @@ class World:
                     "pools": [{"name": "a", "classes": ["ls"]}],
                 },
             ],
-            "logger": [{"file": str(self.root / "log")}, {"states": ["create"]}, {"fields": ["state", "spec"]}],
+            "logger": [
+                {"file": str(self.root / "log")},
+                {"states": ["create"]},
+                {"fields": ["state", "spec"]},
+            ],
             "device-injector": [{"allow": {"devices": ["shop"], "mounts": ["shop"]}}, {}],
             "hook-injector": [{"dirs": [str(self.root / "hooks.d")]}],
             "ulimit-adjuster": [{"allow": {"ulimits": ["shop"]}}, {}],
             "qos": [
-                {"key": "qos.class", "allow": {"class": True, "batch": True}, "containers": {"ls": {"pids.max": 9}}}
+                {
+                    "key": "qos.class",
+                    "allow": {"class": True, "batch": True},
+                    "containers": {"ls": {"pids.max": 9}},
+                }
                 | {"pods": {"ls": {"cpu.weight": 200}}},
                 {},
             ],
@@ -193,12 +231,16 @@ def outcomes(invoker: Invoker, world: World, sequence: list[Step]) -> list[Any]:
 @pytest.fixture(scope="module")
 def residents(binaries: Path) -> Iterator[Residents]:
     residents = Residents([str(binaries)])
-    residents.keep([(str(name), True) for name in os.listdir(binaries) if (binaries / name).is_file()])
+    residents.keep(
+        [(str(name), True) for name in os.listdir(binaries) if (binaries / name).is_file()]
+    )
     yield residents
     residents.close()
 
 
-def test_same_answers(binaries: Path, residents: Residents, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_same_answers(
+    binaries: Path, residents: Residents, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG, "nri.client")
     world, spawned = World(tmp_path / "world"), Invoker([str(binaries)])
     residents.prepare(SOON)
@@ -209,7 +251,9 @@ def test_same_answers(binaries: Path, residents: Residents, tmp_path: Path, capl
         assert outcomes(residents, world, sequence) == outcomes(spawned, world, sequence)
 
     same()
-    answered, started = [caplog.text.count(part) for part in ("its resident answers", "starting a process")]
+    answered, started = [
+        caplog.text.count(part) for part in ("its resident answers", "starting a process")
+    ]
     assert answered > started
     for plugin in PLUGINS:
         assert residents.standing(f"{binaries}/{plugin}").state == "ready"

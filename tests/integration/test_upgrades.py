@@ -19,7 +19,11 @@ ROOT = Path(__file__).parent.parent.parent
 def upgrade(root: Path, content: str) -> Path:
     """Install what is different; returns the folder."""
     (root / "dist/_internal/content").write_text(content)
-    subprocess.run([ROOT / "tools/install-lib", root / "dist", root / "opt/nri"], check=True, capture_output=True)
+    subprocess.run(
+        [ROOT / "tools/install-lib", root / "dist", root / "opt/nri"],
+        check=True,
+        capture_output=True,
+    )
     return (root / "opt/nri/lib").resolve()
 
 
@@ -66,7 +70,12 @@ def test_faults_are_explained_after_its_folder_is_removed(node: BridgeNode, tmp_
     assert start_pod() == 3
     broken = tmp_path / "resource.d/20.conf"
     kept = b"invalid configuration; still using the last valid one (noted): "
-    contents = ("{", '{"version": 1}', "\xff", '{"version": "0.1", "plugins": [{"type": 1}, {"states": [1]}]}')
+    contents = (
+        "{",
+        '{"version": 1}',
+        "\xff",
+        '{"version": "0.1", "plugins": [{"type": 1}, {"states": [1]}]}',
+    )
     for runs, content in enumerate(contents, 4):
         before = node.log_file.stat().st_size
         broken.write_bytes(content.encode("latin-1"))

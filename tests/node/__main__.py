@@ -22,14 +22,23 @@ TIMEOUT = 2400.0  # seconds for one machine, which is 10 to 20 times slower than
 
 def main(arguments: list[str]) -> int:
     """Make what is not there, run the machines, print a line for each scenario; return the exit status."""
-    folders = sorted(path.name for path in SCENARIOS.iterdir() if path.is_dir() and path.name != "__pycache__")
+    folders = sorted(
+        path.name for path in SCENARIOS.iterdir() if path.is_dir() and path.name != "__pycache__"
+    )
     known = [CORE, *folders]
     parser = argparse.ArgumentParser(prog="python -m tests.node", description=__doc__)
     parser.add_argument(
-        "machines", nargs="*", metavar="MACHINE", help=f"of {', '.join(known)}; all but {CORE} by default"
+        "machines",
+        nargs="*",
+        metavar="MACHINE",
+        help=f"of {', '.join(known)}; all but {CORE} by default",
     )
-    parser.add_argument("-k", dest="only", default="", metavar="WORD", help="only scenarios whose name has it")
-    parser.add_argument("-j", dest="jobs", type=int, default=1, metavar="N", help="machines at a time (default 1)")
+    parser.add_argument(
+        "-k", dest="only", default="", metavar="WORD", help="only scenarios whose name has it"
+    )
+    parser.add_argument(
+        "-j", dest="jobs", type=int, default=1, metavar="N", help="machines at a time (default 1)"
+    )
     parser.add_argument(
         "--again",
         action="store_true",
@@ -58,7 +67,9 @@ def main(arguments: list[str]) -> int:
         began = time.monotonic()
         try:
             folder, words = BUILD / machine, kernel(machine)
-            emulator.run(disk, second, machine, chosen.only, folder, kernel=words, timeout=TIMEOUT, show=show)
+            emulator.run(
+                disk, second, machine, chosen.only, folder, kernel=words, timeout=TIMEOUT, show=show
+            )
         except emulator.CrashError as error:
             show(f"failed: {error}")
             return False
@@ -77,7 +88,8 @@ def main(arguments: list[str]) -> int:
         outcomes = dict(zip(machines, pool.map(run_perhaps_again, machines), strict=True))
     failed = [machine for machine, succeeded in outcomes.items() if not succeeded]
     print(
-        f"{len(outcomes) - len(failed)} passed, {len(failed)} failed" + (f": {', '.join(failed)}" if failed else "")
+        f"{len(outcomes) - len(failed)} passed, {len(failed)} failed"
+        + (f": {', '.join(failed)}" if failed else "")
     )
     return 1 if failed else 0
 

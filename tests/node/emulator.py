@@ -59,7 +59,14 @@ def run(
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         try:
-            _boot(image, payload, f"nri.machine={machine} nri.only={only} {kernel}", folder, timeout, show)
+            _boot(
+                image,
+                payload,
+                f"nri.machine={machine} nri.only={only} {kernel}",
+                folder,
+                timeout,
+                show,
+            )
         except CrashError as error:
             if attempt == ATTEMPTS:
                 raise
@@ -73,20 +80,49 @@ def run(
     return results
 
 
-def _boot(image: Image, payload: Path, words: str, folder: Path, timeout: float, show: Callable[[str], None]) -> None:
+def _boot(
+    image: Image,
+    payload: Path,
+    words: str,
+    folder: Path,
+    timeout: float,
+    show: Callable[[str], None],
+) -> None:
     results, console, lines = folder / "results.tar", folder / "console.txt", folder / "lines.txt"
     with results.open("wb") as file:
         file.truncate(RESULTS_SIZE)
     lines.touch()
     drives = [
         word
-        for path, options in ((image.disk, ",snapshot=on"), (payload, ",snapshot=on"), (results, ""))
+        for path, options in (
+            (image.disk, ",snapshot=on"),
+            (payload, ",snapshot=on"),
+            (results, ""),
+        )
         for word in ("-drive", f"file={path},format=raw,if=virtio{options}")
     ]
     kernel = f"root=/dev/vda rw console=ttyS0 panic=-1 quiet {words}"
     boot = ["-kernel", str(image.kernel), "-initrd", str(image.initrd), "-append", kernel, *drives]
-    hardware = ["-accel", "tcg,thread=multi", "-cpu", "Nehalem", "-m", str(MEMORY), "-smp", str(CPUS)]
-    serial = ["-display", "none", "-nic", "none", "-serial", f"file:{console}", "-serial", f"file:{lines}"]
+    hardware = [
+        "-accel",
+        "tcg,thread=multi",
+        "-cpu",
+        "Nehalem",
+        "-m",
+        str(MEMORY),
+        "-smp",
+        str(CPUS),
+    ]
+    serial = [
+        "-display",
+        "none",
+        "-nic",
+        "none",
+        "-serial",
+        f"file:{console}",
+        "-serial",
+        f"file:{lines}",
+    ]
     command = [*image.emulator(), *hardware, *boot, *serial]
     began = time.monotonic()
     boots_until = began + BOOTS_WITHIN

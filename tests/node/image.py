@@ -19,7 +19,15 @@ SUITE = "trixie"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 PACKAGES = (
     *("systemd", "systemd-sysv", "dbus", "dbus-user-session", "udev", "kmod", "iproute2", "procps"),
-    *("linux-image-cloud-amd64", "containerd", "runc", "crun", "podman", "catatonit", "busybox-static"),
+    *(
+        "linux-image-cloud-amd64",
+        "containerd",
+        "runc",
+        "crun",
+        "podman",
+        "catatonit",
+        "busybox-static",
+    ),
     *("uidmap", "passt", "libpam-systemd", "python3"),
 )
 BASE_SUITE = "bookworm"  # the base of the container image in deploy/kubernetes
@@ -53,7 +61,13 @@ Delegate=yes
     # A full journal of a machine that lives for minutes, in memory.
     "etc/systemd/journald.conf.d/node.conf": "[Journal]\nStorage=volatile\nRateLimitBurst=0\n",
 }
-MASKED = ("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "fstrim.timer")
+MASKED = (
+    "apt-daily.timer",
+    "apt-daily-upgrade.timer",
+    "dpkg-db-backup.timer",
+    "e2scrub_all.timer",
+    "fstrim.timer",
+)
 
 
 class Image:
@@ -61,9 +75,15 @@ class Image:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.disk, self.kernel, self.initrd = folder / "root.img", folder / "vmlinuz", folder / "initrd.img"
+        self.disk, self.kernel, self.initrd = (
+            folder / "root.img",
+            folder / "vmlinuz",
+            folder / "initrd.img",
+        )
         self.base = folder / "base.tar"  # of a container image
-        self.modules = folder / "emulator/usr/lib/x86_64-linux-gnu/qemu"  # not those of this machine's own emulator
+        self.modules = (
+            folder / "emulator/usr/lib/x86_64-linux-gnu/qemu"
+        )  # not those of this machine's own emulator
 
     def emulator(self) -> list[str | Path]:
         """Return the command that runs the emulator, without its arguments."""
@@ -71,7 +91,10 @@ class Image:
         libraries = tree / "usr/lib/x86_64-linux-gnu"
         data = [tree / "usr/share/qemu", tree / "usr/share/seabios"]
         loader: list[str | Path] = [tree / "usr/lib64/ld-linux-x86-64.so.2", "--library-path"]
-        program: list[str | Path] = [f"{libraries}:{libraries}/pulseaudio", tree / "usr/bin/qemu-system-x86_64"]
+        program: list[str | Path] = [
+            f"{libraries}:{libraries}/pulseaudio",
+            tree / "usr/bin/qemu-system-x86_64",
+        ]
         return [*loader, *program, *[word for path in data for word in ("-L", path)]]
 
 
@@ -95,7 +118,10 @@ def cached(cache: Path) -> Image:
             except debian.UnavailableError as error:
                 if pause is None:
                     raise
-                print(f"the machine's disk could not be made, next attempt in {pause} s: {error}", flush=True)
+                print(
+                    f"the machine's disk could not be made, next attempt in {pause} s: {error}",
+                    flush=True,
+                )
                 time.sleep(pause)
     return image
 
@@ -117,16 +143,32 @@ def _make(image: Image) -> None:
     for name, target in (("vmlinuz", image.kernel), ("initrd.img", image.initrd)):
         (found,) = (tree / "boot").glob(f"{name}-*")
         shutil.copy(found, target)
-    for waste in ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/man", "usr/share/locale"):
+    for waste in (
+        "var/cache/apt",
+        "var/lib/apt/lists",
+        "usr/share/doc",
+        "usr/share/man",
+        "usr/share/locale",
+    ):
         shutil.rmtree(tree / waste)
         (tree / waste).mkdir()
-    _checked("mke2fs", "mke2fs", "-q", "-t", "ext4", "-d", tree, "-O", "^has_journal", image.disk, SIZE)
+    _checked(
+        "mke2fs", "mke2fs", "-q", "-t", "ext4", "-d", tree, "-O", "^has_journal", image.disk, SIZE
+    )
     shutil.rmtree(tree)
 
 
 def _debootstrap(suite: str, tree: Path, packages: tuple[str, ...]) -> None:
     options = ["--variant=minbase", f"--keyring={KEYRING}", f"--include={','.join(packages)}"]
-    _checked(suite, "debootstrap", *options, suite, tree, debian.mirrors()[0], timeout=DEBOOTSTRAP_TIMEOUT)
+    _checked(
+        suite,
+        "debootstrap",
+        *options,
+        suite,
+        tree,
+        debian.mirrors()[0],
+        timeout=DEBOOTSTRAP_TIMEOUT,
+    )
 
 
 def _make_base(image: Image) -> None:
@@ -134,7 +176,8 @@ def _make_base(image: Image) -> None:
     tree = image.folder / "base"
     _debootstrap(BASE_SUITE, tree, BASE_PACKAGES)
     without = [
-        f"--exclude=./{place}" for place in ("var/cache", "var/lib/apt", "usr/share/doc", "usr/share/locale", "dev")
+        f"--exclude=./{place}"
+        for place in ("var/cache", "var/lib/apt", "usr/share/doc", "usr/share/locale", "dev")
     ]
     _checked("the base", "tar", "-C", tree, *without, "-cf", image.base, ".")
     shutil.rmtree(tree)
@@ -145,7 +188,15 @@ def _take_emulator(tree: Path, target: Path) -> None:
     apt: list[str | Path] = ["chroot", tree, "apt-get", "-qq"]
     _checked("the package list", *apt, "update")
     _checked("the packages", *apt, "clean")
-    _checked("the emulator", *apt, "--yes", "--no-install-recommends", "--download-only", "install", EMULATOR)
+    _checked(
+        "the emulator",
+        *apt,
+        "--yes",
+        "--no-install-recommends",
+        "--download-only",
+        "install",
+        EMULATOR,
+    )
     for package in sorted((tree / "var/cache/apt/archives").glob("*.deb")):
         _checked(package.name, "dpkg", "--extract", package, target)
     # What the machine has as well was not downloaded.

@@ -49,12 +49,18 @@ def write(disk: Path, cache: Path, base: Path) -> None:
     for file in FILES:
         shutil.copy2(ROOT / file, project / file)
     shutil.copytree(ROOT / "dist/nri", project / "dist/nri", symlinks=True)
-    subprocess.run([ROOT / "tools/install", tree / "installed"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [ROOT / "tools/install", tree / "installed"], check=True, stdout=subprocess.DEVNULL
+    )
     shutil.copytree(_packages(cache), tree / "site-packages")
     container_image.write_image(tree / "image.tar")
     shutil.copy(base, tree / "base.tar")
-    said = subprocess.run([ROOT / "tools/deb"], check=True, stdout=subprocess.PIPE, text=True).stdout
-    shutil.copy(ROOT / said.partition("built ")[2].partition(",")[0], tree / "nri.deb")  # dist may have older ones
+    said = subprocess.run(
+        [ROOT / "tools/deb"], check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
+    shutil.copy(
+        ROOT / said.partition("built ")[2].partition(",")[0], tree / "nri.deb"
+    )  # dist may have older ones
     newest = releases.find((2,), cache=ROOT / ".cache/containerd", pauses=(2, 5, 20))
     shutil.copytree(newest.programs, tree / "containerd-2/bin")
     _make_disk(disk, tree, SIZE)
@@ -64,13 +70,25 @@ def write(disk: Path, cache: Path, base: Path) -> None:
 def _packages(cache: Path) -> Path:
     """Return a folder with the packages from PyPI that the machine's Python needs."""
     constraints = (ROOT / "constraints.txt").read_bytes()
-    recipe = hashlib.sha256(constraints + " ".join((PYTHON, *REQUIREMENTS)).encode()).hexdigest()[:12]
+    recipe = hashlib.sha256(constraints + " ".join((PYTHON, *REQUIREMENTS)).encode()).hexdigest()[
+        :12
+    ]
     folder = cache / f"site-packages-{recipe}"
     if not folder.exists():
         for old in cache.glob("site-packages-*"):
             shutil.rmtree(old)
         part = folder.with_suffix(".part")
-        pip: list[str | Path] = [sys.executable, "-m", "pip", "install", "-qq", "--retries", "10", "--target", part]
+        pip: list[str | Path] = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "-qq",
+            "--retries",
+            "10",
+            "--target",
+            part,
+        ]
         only: list[str | Path] = [
             "--python-version",
             PYTHON,
@@ -85,4 +103,6 @@ def _packages(cache: Path) -> Path:
 
 def _make_disk(disk: Path, tree: Path, size: str) -> None:
     disk.unlink(missing_ok=True)
-    subprocess.run(["mke2fs", "-q", "-t", "ext4", "-d", tree, "-O", "^has_journal", disk, size], check=True)
+    subprocess.run(
+        ["mke2fs", "-q", "-t", "ext4", "-d", tree, "-O", "^has_journal", disk, size], check=True
+    )

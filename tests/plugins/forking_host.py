@@ -42,13 +42,18 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         code = compile(file.read(), job["script"], "exec")
     forking.own_plugin = lambda _path: partial(exec, code, {"__name__": "__main__"})  # type: ignore[assignment]
     deadline = time.monotonic() + job["seconds"]
-    output = forking.ForkingInvoker().run(job["script"], job["type"], job["stdin"].encode(), deadline, lines.append)
+    output = forking.ForkingInvoker().run(
+        job["script"], job["type"], job["stdin"].encode(), deadline, lines.append
+    )
     return {
         "stdout": output.stdout.decode(errors="backslashreplace"),
         "stderr": "\n".join(lines),
         "status": output.status,
         "stopped": output.stopped,
-        "host": [signal.getsignal(signal.SIGUSR2) == signal.SIG_IGN, len(signal.pthread_sigmask(0, []))],
+        "host": [
+            signal.getsignal(signal.SIGUSR2) == signal.SIG_IGN,
+            len(signal.pthread_sigmask(0, [])),
+        ],
         "children": len(children.started),
     }
 

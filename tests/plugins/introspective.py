@@ -17,7 +17,9 @@ def signals(name: str) -> str:
 
 def field(name: str) -> str:
     with open("/proc/self/status", encoding="ascii") as status:
-        return next(line.split(None, 1)[1].strip() for line in status if line.startswith(name + ":"))
+        return next(
+            line.split(None, 1)[1].strip() for line in status if line.startswith(name + ":")
+        )
 
 
 with open("/proc/self/stat", encoding="ascii") as _file:
@@ -27,7 +29,11 @@ found = {
     "argv": sys.argv,
     "environ": dict(os.environ),
     "environ of a child": sorted(os.popen("/usr/bin/env -0").read().split("\0")),
-    "signals": [(number, str(_signal.getsignal(number))) for number in range(1, 65) if number not in (32, 33)],
+    "signals": [
+        (number, str(_signal.getsignal(number)))
+        for number in range(1, 65)
+        if number not in (32, 33)
+    ],
     "kernel's signals": [signals(name) for name in ("SigBlk", "SigIgn", "SigCgt")],
     "status": [field(name) for name in ("Umask", "Threads", "NoNewPrivs")],
     "pending": field("SigPnd"),

@@ -26,7 +26,12 @@ class Answer:
         self.request = request
         self.is_due = True
         name = os.path.basename(sys.argv[0])
-        self.value: dict[str, object] = {"plugin": name, "version": "0.1", "error": "", "metadata": {}}
+        self.value: dict[str, object] = {
+            "plugin": name,
+            "version": "0.1",
+            "error": "",
+            "metadata": {},
+        }
 
     # What it answers
 
@@ -87,7 +92,11 @@ class Answer:
         self.value["echo"] = {
             "argv": argv[argv.index("-IS") + 1 :],
             "environment": environment,
-            "fds": [int(fd) for fd in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{fd}")],
+            "fds": [
+                int(fd)
+                for fd in os.listdir("/proc/self/fd")
+                if os.path.exists(f"/proc/self/fd/{fd}")
+            ],
             "cwd": os.getcwd(),
             "umask": int(status["Umask"], 8),
             "ignored": int(status["SigIgn"], 16),

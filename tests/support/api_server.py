@@ -30,7 +30,9 @@ class ApiServer:
         class Handler(BaseHTTPRequestHandler):
             def do_PATCH(self) -> None:
                 assert self.headers["Content-Type"] == "application/apply-patch+yaml"
-                server._apply(self, json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                server._apply(
+                    self, json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                )
 
             def do_DELETE(self) -> None:
                 server._apply(self, None)
@@ -47,13 +49,21 @@ class ApiServer:
         name, code, answer = path.removeprefix(PATH), 200, body
         if self.refuses is not None:
             code, said = self.refuses
-            answer = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": said, "code": code}
+            answer = {
+                "kind": "Status",
+                "apiVersion": "v1",
+                "status": "Failure",
+                "message": said,
+                "code": code,
+            }
         elif body is None:
             answer = self.objects.pop(name, None)
             code = 404 if answer is None else 200
         else:
             self.objects[name] = body
-        data = json.dumps(answer or {"kind": "Status", "message": "not found", "code": code}).encode()
+        data = json.dumps(
+            answer or {"kind": "Status", "message": "not found", "code": code}
+        ).encode()
         handler.send_response(code)
         handler.send_header("Content-Type", "application/json")
         handler.send_header("Content-Length", str(len(data)))
@@ -62,11 +72,16 @@ class ApiServer:
 
     def write_config(self, path: Path) -> None:
         """Write a kubeconfig that leads here; JSON is YAML."""
-        cluster = {"name": "here", "cluster": {"server": f"http://127.0.0.1:{self._server.server_port}"}}
+        cluster = {
+            "name": "here",
+            "cluster": {"server": f"http://127.0.0.1:{self._server.server_port}"},
+        }
         context = {"name": "here", "context": {"cluster": "here", "user": "agent"}}
         user = {"name": "agent", "user": {"token": "secret"}}
         config = {"apiVersion": "v1", "kind": "Config", "current-context": "here"}
-        path.write_text(json.dumps(config | {"clusters": [cluster], "contexts": [context], "users": [user]}))
+        path.write_text(
+            json.dumps(config | {"clusters": [cluster], "contexts": [context], "users": [user]})
+        )
 
     def close(self) -> None:
         self._server.shutdown()

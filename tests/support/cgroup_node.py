@@ -81,7 +81,9 @@ class CgroupSite(Attached):
 
     def container(self, name: str, path: str, **resources: Any) -> api.Container:
         linux = {"cgroups_path": path, "resources": resources}
-        return container(id=name, name=name, annotations={"io.kubernetes.cri.container-name": name}, linux=linux)
+        return container(
+            id=name, name=name, annotations={"io.kubernetes.cri.container-name": name}, linux=linux
+        )
 
 
 @pytest.fixture

@@ -40,19 +40,31 @@ def pytest_testnodedown(node: Any) -> None:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Print how many tests ran on which version, and how many of each file were left out; with ``-v`` which."""
-    reports = [report for outcome in ("passed", "failed") for report in terminalreporter.stats.get(outcome, [])]
+    reports = [
+        report
+        for outcome in ("passed", "failed")
+        for report in terminalreporter.stats.get(outcome, [])
+    ]
     ran = sum(report.when == "call" and "kernel_cgroups" in report.keywords for report in reports)
     left_out = config.stash.get(_LEFT_OUT, [])
     if ran:
         terminalreporter.write_line(f"the kernel's cgroups: {ran} tests ran on {_versions()}")
     if left_out:
-        names = left_out if config.get_verbosity() > 0 else [name.partition("::")[0] for name in left_out]
-        listed = ", ".join(f"{name} ({count})" if count > 1 else name for name, count in Counter(names).items())
+        names = (
+            left_out
+            if config.get_verbosity() > 0
+            else [name.partition("::")[0] for name in left_out]
+        )
+        listed = ", ".join(
+            f"{name} ({count})" if count > 1 else name for name, count in Counter(names).items()
+        )
         terminalreporter.write_line(f"{len(left_out)} left out, for other versions: {listed}")
 
 
 def _is_for_others(item: pytest.Item) -> bool:
-    wanted = [pair for marker in item.iter_markers("kernel_cgroups") for pair in marker.kwargs.items()]
+    wanted = [
+        pair for marker in item.iter_markers("kernel_cgroups") for pair in marker.kwargs.items()
+    ]
     mounts = serving() if wanted else {}
     return not isinstance(mounts, str) and any(
         mounts[controller].version != version for controller, version in wanted

@@ -19,7 +19,9 @@ SERVICE = "test.Service"
 
 def at_work() -> list[str]:
     """The names of this process's threads that read connections."""
-    return sorted(thread.name for thread in threading.enumerate() if thread.name.startswith("relief"))
+    return sorted(
+        thread.name for thread in threading.enumerate() if thread.name.startswith("relief")
+    )
 
 
 class Recorder(Receiver):
@@ -89,7 +91,13 @@ class PeerByHand:
         self._found: list[codec.MessageFrame | codec.Oversized] = []
 
     def request(
-        self, stream: int, method: str = "Echo", payload: bytes = b"", *, flags: int = 0, **rest: Any
+        self,
+        stream: int,
+        method: str = "Echo",
+        payload: bytes = b"",
+        *,
+        flags: int = 0,
+        **rest: Any,
     ) -> None:
         data = Request(service=SERVICE, method=method, payload=payload, **rest).SerializeToString()
         self.send(codec.encode(stream, codec.REQUEST, data, flags))

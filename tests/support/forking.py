@@ -22,7 +22,13 @@ def start_host(
     script: Path, *, stdin: str = "", seconds: float = SOON, watchdog: bool = False
 ) -> subprocess.Popen[bytes]:
     """The host, which forks for a script."""
-    job = {"script": str(script), "type": NAME, "stdin": stdin, "seconds": seconds, "watchdog": watchdog}
+    job = {
+        "script": str(script),
+        "type": NAME,
+        "stdin": stdin,
+        "seconds": seconds,
+        "watchdog": watchdog,
+    }
     return subprocess.Popen(
         [sys.executable, str(HOST), json.dumps(job)],
         stdin=subprocess.DEVNULL,
@@ -47,7 +53,9 @@ def started(script: Path, stdin: str = "") -> dict[str, Any]:
     """Run a script as a new interpreter; return what came of it."""
     lines: list[str] = []
     words = [sys.executable, "-I", "-S", "-X", "utf8", str(script), "invoke"]
-    output = launch(sys.executable, words, stdin.encode(), time.monotonic() + SOON, log=lines.append)
+    output = launch(
+        sys.executable, words, stdin.encode(), time.monotonic() + SOON, log=lines.append
+    )
     return {
         "stdout": output.stdout.decode(errors="backslashreplace"),
         "stderr": "\n".join(lines),

@@ -95,14 +95,20 @@ class GivingNode:
         }
         noted |= {} if ask is None else {EXCLUSIVE: str(ask)}
         spec = Spec(
-            cgroups_path=self.path(name, guaranteed=guaranteed), annotations=noted, resources={"cpu": cpu or {}}
+            cgroups_path=self.path(name, guaranteed=guaranteed),
+            annotations=noted,
+            resources={"cpu": cpu or {}},
         )
         return Request(
             state=state,
             id=f"id-{name.replace('/', '-')}",
             sandbox_id=f"id-{pod}-{pod}",
             spec=spec,
-            labels={"io.kubernetes.pod.namespace": namespace, "io.kubernetes.pod.name": pod, **(labels or {})},
+            labels={
+                "io.kubernetes.pod.namespace": namespace,
+                "io.kubernetes.pod.name": pod,
+                **(labels or {}),
+            },
             conf=self.conf | conf,
             extensions={"adjust": 1} if state == "setup" else {},
         )

@@ -50,7 +50,9 @@ class GoReader:
             if len(queue) == QUEUE:
                 raise ConnectionOverError("failed to queue payload for reading")
             queue.append(payload)
-        return [(number, message) for number, each in self._queues.items() for message in each.receive()]
+        return [
+            (number, message) for number, each in self._queues.items() for message in each.receive()
+        ]
 
 
 class _Connection:
@@ -63,7 +65,9 @@ class _Connection:
         while self._buffered or self.frames:
             length, stream, kind, flags = _HEADER.unpack(self._read_full(_HEADER.size))
             if length > MESSAGE_MAX:
-                raise ConnectionOverError(f"message length {length} exceed maximum message size of {MESSAGE_MAX}")
+                raise ConnectionOverError(
+                    f"message length {length} exceed maximum message size of {MESSAGE_MAX}"
+                )
             found.append(MessageFrame(stream, kind, flags, self._read_full(length)))
         return found
 
@@ -87,5 +91,7 @@ class _Connection:
             raise ConnectionOverError("a message is not complete: the reader waits for ever")
         payload = self.frames.popleft()
         if len(payload) > capacity:
-            raise ConnectionOverError(f"cannot allocate memory: a frame of {len(payload)} bytes, room for {capacity}")
+            raise ConnectionOverError(
+                f"cannot allocate memory: a frame of {len(payload)} bytes, room for {capacity}"
+            )
         return payload

@@ -78,7 +78,9 @@ class Host:
         """A client for these plugins."""
         dirs = bin_dirs or [str(self.bin)]
         invoker = residents or Invoker(dirs, check_owner=check_owner)
-        return HostClient(Client(ConfigList(plugins=plugins), invoker, **{"timeout": SOON, **options}), log)
+        return HostClient(
+            Client(ConfigList(plugins=plugins), invoker, **{"timeout": SOON, **options}), log
+        )
 
     def configure(self, *plugins: PluginEntry, name: str = "10-test.conf") -> None:
         """Write a configuration with these plugins."""
@@ -92,7 +94,10 @@ class Host:
     def options(self) -> list[str]:
         """The options that keep a command on this host."""
         places = {"conf-dir": self.conf, "conf-file": f"{self.root}/conf.json", "bin-dir": self.bin}
-        return [f"--{name}={place}" for name, place in {**places, "record-dir": f"{self.root}/record"}.items()]
+        return [
+            f"--{name}={place}"
+            for name, place in {**places, "record-dir": f"{self.root}/record"}.items()
+        ]
 
     # A container
 
@@ -111,7 +116,9 @@ class Host:
             "pid": 4711,
             "bundle": str(self.root / "bundle"),
         }
-        return json.dumps({key: value for key, value in (state | changes).items() if value is not None}).encode()
+        return json.dumps(
+            {key: value for key, value in (state | changes).items() if value is not None}
+        ).encode()
 
     # Processes
 
@@ -150,7 +157,16 @@ def request(**changes: Any) -> Request:
         cgroups_path="/kubepods/podabc/redis",
         annotations={"qos.class": "ls"},
     )
-    return Request(**{"state": "create", "id": "redis", "sandbox_id": "pod", "pid": 4711, "spec": spec, **changes})
+    return Request(
+        **{
+            "state": "create",
+            "id": "redis",
+            "sandbox_id": "pod",
+            "pid": 4711,
+            "spec": spec,
+            **changes,
+        }
+    )
 
 
 OCI_CONFIG = {

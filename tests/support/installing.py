@@ -13,7 +13,9 @@ BRIDGE = "opt/nri/plugins/10-v1bridge"
 
 def run(*command: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0 or not check, f"{command}: exit status {done.returncode}\n{done.stdout}{done.stderr}"
+    assert done.returncode == 0 or not check, (
+        f"{command}: exit status {done.returncode}\n{done.stdout}{done.stderr}"
+    )
     return done
 
 
@@ -34,7 +36,9 @@ def source(tmp_path: Path) -> Path:
 def build(checkout: Path, version: str, content: str = "") -> None:
     """Make other binaries in a checkout: `nri` prints this version."""
     nri = checkout / "dist/nri/nri"
-    nri.write_text(f"#!/bin/sh\n# {content}\n[ $1 = --version ] && echo 'nri {version} (Python 3)'\n")
+    nri.write_text(
+        f"#!/bin/sh\n# {content}\n[ $1 = --version ] && echo 'nri {version} (Python 3)'\n"
+    )
 
 
 def sleeper(path: Path) -> None:
@@ -59,4 +63,8 @@ def tree(root: Path) -> dict[str, str]:
 
 def links(tree: Path) -> dict[str, str]:
     """The links below a directory."""
-    return {str(path.relative_to(tree)): os.readlink(path) for path in tree.rglob("*") if path.is_symlink()}
+    return {
+        str(path.relative_to(tree)): os.readlink(path)
+        for path in tree.rglob("*")
+        if path.is_symlink()
+    }

@@ -60,7 +60,9 @@ def run(
     """
     path = f"{real.top}{CONTAINER}" if path is None else path
     spec = Spec(cgroups_path=path, annotations={"qos.class": "ls", **(annotations or {})})
-    request = Request(state=state, id=id_, sandbox_id="pod", pid=pid, spec=spec, conf=conf, labels=labels)
+    request = Request(
+        state=state, id=id_, sandbox_id="pod", pid=pid, spec=spec, conf=conf, labels=labels
+    )
     done = subprocess.run(
         [*by, sys.executable, "-c", f"from nri.plugins.{plugin} import main; main()", "invoke"],
         input=request.to_json(),

@@ -42,9 +42,13 @@ class Kubelet:
         shutil.rmtree(self.directory, ignore_errors=True)
         self.directory.mkdir(parents=True)
         register = grpc.unary_unary_rpc_method_handler(
-            self._register, request_deserializer=api.RegisterRequest.FromString, response_serializer=_serialized
+            self._register,
+            request_deserializer=api.RegisterRequest.FromString,
+            response_serializer=_serialized,
         )
-        handler = grpc.method_handlers_generic_handler("v1beta1.Registration", {"Register": register})
+        handler = grpc.method_handlers_generic_handler(
+            "v1beta1.Registration", {"Register": register}
+        )
         self._server = grpc.server(ThreadPoolExecutor(max_workers=2))
         self._server.add_generic_rpc_handlers([handler])
         self._server.add_insecure_port(f"unix://{self.directory}/kubelet.sock")
@@ -75,7 +79,10 @@ class Kubelet:
             context.abort(self.refusal, "no such plugin is wanted here")
         self.hang_up()
         self._channel = grpc.insecure_channel(f"unix://{self.directory}/{request.endpoint}")
-        assert self._call("GetDevicePluginOptions", api.Empty(), api.DevicePluginOptions).ByteSize() > 0
+        assert (
+            self._call("GetDevicePluginOptions", api.Empty(), api.DevicePluginOptions).ByteSize()
+            > 0
+        )
         watch = self._channel.unary_stream(
             "/v1beta1.DevicePlugin/ListAndWatch",
             request_serializer=_serialized,
@@ -97,7 +104,9 @@ class Kubelet:
 
     def _call(self, method: str, request: Any, answer: Any) -> Any:
         call = self._channel.unary_unary(
-            f"/v1beta1.DevicePlugin/{method}", request_serializer=_serialized, response_deserializer=answer.FromString
+            f"/v1beta1.DevicePlugin/{method}",
+            request_serializer=_serialized,
+            response_deserializer=answer.FromString,
         )
         return call(request, timeout=SOON)
 
@@ -127,7 +136,9 @@ class Kubelet:
     def allocate(self, devices: list[str]) -> dict[str, str]:
         request = api.AllocateRequest()
         request.container_requests.add(devices_ids=devices)
-        return dict(self._call("Allocate", request, api.AllocateResponse).container_responses[0].annotations)
+        return dict(
+            self._call("Allocate", request, api.AllocateResponse).container_responses[0].annotations
+        )
 
     def until_listed(self, count: int) -> None:
         """Wait until so many devices are healthy."""

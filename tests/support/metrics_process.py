@@ -43,7 +43,9 @@ class MetricsProcess:
     @property
     def address(self) -> tuple[str, int]:
         """Host and port that it serves."""
-        found = until(lambda: re.search(r"serving http://(.*):(\d+)/metrics", "\n".join(self.said)), "the URL")
+        found = until(
+            lambda: re.search(r"serving http://(.*):(\d+)/metrics", "\n".join(self.said)), "the URL"
+        )
         return found[1], int(found[2])
 
     def get(self, path: str = "/metrics") -> tuple[int, bytes]:

@@ -26,7 +26,11 @@ def call(seconds: float = SOON) -> Call:
 
 def bridge_options(host: Host, **changes: Any) -> BridgeOptions:
     """BridgeOptions that keep the bridge on this host."""
-    places = {"conf_dir": str(host.conf), "conf_file": f"{host.root}/conf.json", "bin_dirs": (str(host.bin),)}
+    places = {
+        "conf_dir": str(host.conf),
+        "conf_file": f"{host.root}/conf.json",
+        "bin_dirs": (str(host.bin),),
+    }
     places["record_dir"] = f"{host.root}/v1bridge.record"
     return BridgeOptions(**{**places, "timeout": SOON, **changes})
 
@@ -48,7 +52,11 @@ class Node:
     @property
     def kept(self) -> list[dict[str, Any]]:
         """The requests, in order."""
-        return [json.loads(line) for line in self._kept.read_text().splitlines()] if self._kept.exists() else []
+        return (
+            [json.loads(line) for line in self._kept.read_text().splitlines()]
+            if self._kept.exists()
+            else []
+        )
 
     @property
     def steps(self) -> list[tuple[str, str]]:
@@ -90,7 +98,9 @@ class Node:
         self.bridge.post_update_container(request, call(seconds))
 
     def stop(self, seconds: float = SOON, **changes: Any) -> None:
-        self.bridge.stop_container(api.StopContainerRequest(pod=pod(), container=container(**changes)), call(seconds))
+        self.bridge.stop_container(
+            api.StopContainerRequest(pod=pod(), container=container(**changes)), call(seconds)
+        )
 
     def live(self) -> None:
         """A pod's whole life, with one container."""

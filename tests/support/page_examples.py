@@ -10,14 +10,18 @@ import pytest
 
 PAGE = Path(__file__).parents[2] / "docs/other-languages.md"
 JANSSON = "/usr/include/jansson.h"
-SOURCES = dict(re.findall(r"^```(?:sh|c) (\S+)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL))
+SOURCES = dict(
+    re.findall(r"^```(?:sh|c) (\S+)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+)
 """The text of each source file on the page, by its name there."""
 
 
 def need(program: str, package: str) -> None:
     """Skip the test where a program, or the file of a path, is missing. In CI, which has all, the test has failed."""
     if shutil.which(program) is None and not os.path.exists(program):
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"needs the Debian package {package}")
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(
+            f"needs the Debian package {package}"
+        )
 
 
 def shell(folder: Path) -> Path:

@@ -19,7 +19,10 @@ POD: dict[str, Any] = {
     "pid": 4711,
     "labels": {"app": "web"},
     "annotations": {"qos.class": "ls"},
-    "linux": {"cgroups_path": "/kubepods/6efd", "namespaces": [{"type": "network", "path": "/proc/4711/ns/net"}]},
+    "linux": {
+        "cgroups_path": "/kubepods/6efd",
+        "namespaces": [{"type": "network", "path": "/proc/4711/ns/net"}],
+    },
 }
 CONTAINER: dict[str, Any] = {
     "id": "1f92",

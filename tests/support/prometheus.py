@@ -54,7 +54,8 @@ def dashboard_expressions() -> dict[str, list[str]]:
     document = json.loads((MONITORING / "nri.dashboard.json").read_text())
     return {
         panel["title"]: [
-            target["expr"].replace("$__rate_interval", "1m").replace("$instance", ".*") for target in panel["targets"]
+            target["expr"].replace("$__rate_interval", "1m").replace("$instance", ".*")
+            for target in panel["targets"]
         ]
         for panel in document["panels"]
         if panel["type"] != "row"
@@ -96,11 +97,15 @@ class PrometheusServer:
     def alerts(self, name: str, state: str = "firing") -> list[dict[str, Any]]:
         """The alerts of that name and state."""
         every = self._get("/api/v1/alerts")["alerts"]
-        return [each for each in every if each["labels"]["alertname"] == name and each["state"] == state]
+        return [
+            each for each in every if each["labels"]["alertname"] == name and each["state"] == state
+        ]
 
     def has_been_pending(self, name: str) -> bool:
         """Return whether an alert was pending before."""
-        return bool(self.query(f'count_over_time(ALERTS{{alertname="{name}", alertstate="pending"}}[10m])'))
+        return bool(
+            self.query(f'count_over_time(ALERTS{{alertname="{name}", alertstate="pending"}}[10m])')
+        )
 
 
 @contextlib.contextmanager
@@ -111,7 +116,11 @@ def scraping(place: Path, target: str) -> Iterator[PrometheusServer]:
     document["rule_files"] = [str(quick_rules(place))]
     job = document["scrape_configs"][0]
     document["scrape_configs"] = [job]
-    job |= {"scrape_interval": "500ms", "scrape_timeout": "500ms", "static_configs": [{"targets": [target]}]}
+    job |= {
+        "scrape_interval": "500ms",
+        "scrape_timeout": "500ms",
+        "static_configs": [{"targets": [target]}],
+    }
     configuration = place / "prometheus.yaml"
     configuration.write_text(yaml.safe_dump(document))
     child, port = _start(place, configuration)
@@ -125,10 +134,17 @@ def scraping(place: Path, target: str) -> Iterator[PrometheusServer]:
 def _start(place: Path, configuration: Path) -> tuple[subprocess.Popen[bytes], int]:
     for _ in range(_TRIES):
         port = _free_port()
-        words = [f"--config.file={configuration}", f"--storage.tsdb.path={place}/data", "--log.level=warn"]
+        words = [
+            f"--config.file={configuration}",
+            f"--storage.tsdb.path={place}/data",
+            "--log.level=warn",
+        ]
         with (place / "prometheus.log").open("ab") as log:
             child = subprocess.Popen(
-                ["prometheus", *words, f"--web.listen-address=127.0.0.1:{port}"], cwd=place, stdout=log, stderr=log
+                ["prometheus", *words, f"--web.listen-address=127.0.0.1:{port}"],
+                cwd=place,
+                stdout=log,
+                stderr=log,
             )
         if _comes_up(child, port):
             return child, port

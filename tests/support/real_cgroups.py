@@ -41,7 +41,9 @@ class Real:
         self.made: list[str] = []
         self.cpus = cpus
 
-    def make(self, path: str = "", cpus: str | None = None, *, controllers: tuple[str, ...] = CONTROLLERS) -> str:
+    def make(
+        self, path: str = "", cpus: str | None = None, *, controllers: tuple[str, ...] = CONTROLLERS
+    ) -> str:
         """Make a cgroup with these CPUs (by default all) below the top; return its path.
 
         :param controllers: the controllers that it gets; in v1 it has all of them anyway.
@@ -124,7 +126,9 @@ def serving() -> dict[str, Mount] | str:
     found = {}
     for controller in CONTROLLERS:
         mount = mounts.serving(controller)
-        if mount is None or (mount.version == 2 and controller not in _words(f"{mount.point}/cgroup.controllers")):
+        if mount is None or (
+            mount.version == 2 and controller not in _words(f"{mount.point}/cgroup.controllers")
+        ):
             return f"a hierarchy of {controller}, v1 or v2, and none is mounted here"
         found[controller] = mount
     return found
@@ -143,12 +147,16 @@ def real_cgroups(cpus: str = "0-1") -> Iterator[Real]:
         pytest.skip(f"needs {mounts}")
     for controller, mount in mounts.items():
         if mount.root != "/":
-            pytest.skip(f"needs the whole hierarchy of {controller}, and only {mount.root} is mounted here")
+            pytest.skip(
+                f"needs the whole hierarchy of {controller}, and only {mount.root} is mounted here"
+            )
         if not os.access(mount.point, os.W_OK):
             pytest.skip(f"needs to write to {mount.point}, which is mounted read-only here")
         control = f"{mount.point}/cgroup.subtree_control"  # systemd's, or the administrator's; not ours to change
         if mount.version == 2 and controller not in _words(control):
-            pytest.skip(f"needs {controller} in {control}: systemd enables it for a unit with Delegate=yes")
+            pytest.skip(
+                f"needs {controller} in {control}: systemd enables it for a unit with Delegate=yes"
+            )
     real = Real(mounts, cpus)
     has = real.get("", "cpuset.cpus" if real.versions["cpuset"] == 1 else "cpuset.cpus.effective")
     if not parse_cpus(cpus) <= parse_cpus(has):

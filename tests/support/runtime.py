@@ -14,14 +14,20 @@ from nri.v2.ttrpc import RPCClient, RPCServer
 from nri.v2.ttrpc.server import unary
 from tests.support.waiting import SOON
 
-NEW: dict[str, Any] = {"NRI_version": "v0.12.2", "registration_timeout": 5000, "request_timeout": 2500}
+NEW: dict[str, Any] = {
+    "NRI_version": "v0.12.2",
+    "registration_timeout": 5000,
+    "request_timeout": 2500,
+}
 """Fields that a runtime with NRI 0.12 adds to its ConfigureRequest."""
 
 
 class Runtime:
     """One connection to a plugin."""
 
-    def __init__(self, sock: socket.socket, *, refuse: Callable[[], Exception] | None = None) -> None:
+    def __init__(
+        self, sock: socket.socket, *, refuse: Callable[[], Exception] | None = None
+    ) -> None:
         self.registered = threading.Event()
         self.registration = api.RegisterPluginRequest()
         self.updates: list[api.ContainerUpdate] = []
@@ -38,13 +44,19 @@ class Runtime:
     def configure(self, config: str = "", **rest: Any) -> int:
         """Wait until the plugin has registered, and configure it; returns the mask of its events."""
         assert self.registered.wait(SOON), "the plugin did not register"
-        request = api.ConfigureRequest(config=config, runtime_name="fake", runtime_version="1.2", **rest)
+        request = api.ConfigureRequest(
+            config=config, runtime_name="fake", runtime_version="1.2", **rest
+        )
         response: api.ConfigureResponse = self.call("Configure", request, api.ConfigureResponse)
         return response.events
 
-    def synchronize(self, pods: Any = (), containers: Any = (), *, more: bool = False) -> api.SynchronizeResponse:
+    def synchronize(
+        self, pods: Any = (), containers: Any = (), *, more: bool = False
+    ) -> api.SynchronizeResponse:
         request = api.SynchronizeRequest(pods=pods, containers=containers, more=more)
-        response: api.SynchronizeResponse = self.call("Synchronize", request, api.SynchronizeResponse)
+        response: api.SynchronizeResponse = self.call(
+            "Synchronize", request, api.SynchronizeResponse
+        )
         return response
 
     def start(self, **rest: Any) -> int:
@@ -60,7 +72,9 @@ class Runtime:
 
     def state_change(self, event: Any, **parts: Any) -> api.Empty:
         """Send an event as up to NRI 0.11."""
-        response: api.Empty = self.call("StateChange", api.StateChangeEvent(event=event, **parts), api.Empty)
+        response: api.Empty = self.call(
+            "StateChange", api.StateChangeEvent(event=event, **parts), api.Empty
+        )
         return response
 
     def call(self, method: str, request: Any, response: Any, timeout: float = SOON) -> Any:
@@ -81,6 +95,10 @@ class Runtime:
         self.registered.set()
         return api.Empty()
 
-    def _update(self, request: api.UpdateContainersRequest, call: Any) -> api.UpdateContainersResponse:
+    def _update(
+        self, request: api.UpdateContainersRequest, call: Any
+    ) -> api.UpdateContainersResponse:
         self.updates += request.update
-        return api.UpdateContainersResponse(failed=[u for u in request.update if u.container_id == "gone"])
+        return api.UpdateContainersResponse(
+            failed=[u for u in request.update if u.container_id == "gone"]
+        )

@@ -73,7 +73,9 @@ class ScratchNode:
         """A program that prints a JSON document, such as ``podman info``."""
         self.write(path, f"#!/bin/sh\ncat <<'END'\n{json.dumps(document)}\nEND\n", 0o755)
 
-    def process(self, pid: int, *arguments: str, namespace: str = "mnt:[1]", name: str = "") -> None:
+    def process(
+        self, pid: int, *arguments: str, namespace: str = "mnt:[1]", name: str = ""
+    ) -> None:
         self.write(f"/proc/{pid}/comm", f"{name}\n")
         self.write(f"/proc/{pid}/cmdline", "\0".join(arguments) + "\0")
         self.link(f"/proc/{pid}/exe", arguments[0])
@@ -85,18 +87,24 @@ class ScratchNode:
         place.unlink(missing_ok=True)
         directory = os.open(place.parent, os.O_PATH)
         with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(f"/proc/self/fd/{directory}/{place.name}")  # the whole path may be too long for an address
+            listener.bind(
+                f"/proc/self/fd/{directory}/{place.name}"
+            )  # the whole path may be too long for an address
         os.close(directory)
 
     # What a node has
 
     def containerd(self, version: str = "1.7.24~ds1", config: str | None = MAINTAINED) -> None:
-        self.program("/usr/bin/containerd", f"containerd github.com/containerd/containerd {version} abc")
+        self.program(
+            "/usr/bin/containerd", f"containerd github.com/containerd/containerd {version} abc"
+        )
         self.process(700, "/usr/bin/containerd")
         if config is not None:
             self.write(CONFIG, config)
 
-    def crio(self, version: str = "1.31.2", config: str = "[crio.nri]\n# enable_nri = true\n") -> None:
+    def crio(
+        self, version: str = "1.31.2", config: str = "[crio.nri]\n# enable_nri = true\n"
+    ) -> None:
         """A CRI-O in place of containerd."""
         self.path("/proc/700/cmdline").unlink(missing_ok=True)
         self.path("/usr/bin/containerd").unlink(missing_ok=True)
@@ -107,7 +115,9 @@ class ScratchNode:
 
     def plugins(self, *types: str, path: str = PLUGINS) -> None:
         """Configure plugins, and install them."""
-        self.write(path, json.dumps({"version": "0.1", "plugins": [{"type": each} for each in types]}))
+        self.write(
+            path, json.dumps({"version": "0.1", "plugins": [{"type": each} for each in types]})
+        )
         for each in types:
             self.write(f"/opt/nri/bin/{each}", "#!/bin/sh\necho '{}'\n", 0o755)
 

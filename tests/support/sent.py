@@ -13,7 +13,9 @@ RAW = "tests/unit/v2/mux/"
 
 
 @pytest.fixture(autouse=True)
-def readable_by_go(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def readable_by_go(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
     wrong: list[str] = []
 
     def checked(channel: int, message: bytes, limit: int | None) -> bytes:

@@ -13,15 +13,23 @@ BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0
 
 def histogram(*counts: int, total: float = 0.0) -> dict[str, Any]:
     """A histogram with these first counts; the others are 0."""
-    return {"bounds": list(BOUNDS), "counts": [*counts, *[0] * (len(BOUNDS) + 1 - len(counts))], "sum": total}
+    return {
+        "bounds": list(BOUNDS),
+        "counts": [*counts, *[0] * (len(BOUNDS) + 1 - len(counts))],
+        "sum": total,
+    }
 
 
-def runs(*, ok: int = 0, error: int = 0, killed: int = 0, ignored: int = 0, refused: int = 0) -> dict[str, int]:
+def runs(
+    *, ok: int = 0, error: int = 0, killed: int = 0, ignored: int = 0, refused: int = 0
+) -> dict[str, int]:
     """The runs of a plugin in one state."""
     return {"ok": ok, "error": error, "killed": killed, "ignored": ignored, "refused": refused}
 
 
-def last(outcome: str = "ok", error: str | None = None, state: str = "create", **changes: Any) -> dict[str, Any]:
+def last(
+    outcome: str = "ok", error: str | None = None, state: str = "create", **changes: Any
+) -> dict[str, Any]:
     """The last run of a plugin in one state."""
     about = {"outcome": outcome, "since": NOW - 300, "time": NOW - 60, "state": state}
     return {**about, "pod": "default/web", "container": "app", "error": error, **changes}
@@ -30,7 +38,13 @@ def last(outcome: str = "ok", error: str | None = None, state: str = "create", *
 def refusal(**changes: Any) -> dict[str, Any]:
     """A container that a plugin has refused several times."""
     wrong = "exclusive.konfine.nri.io/pod: found 'two', expected a number of CPUs, 1 to 8191"
-    value = {"plugin": "konfine", "time": NOW - 10, "state": "create", "pod": "default/db", "container": "db"}
+    value = {
+        "plugin": "konfine",
+        "time": NOW - 10,
+        "state": "create",
+        "pod": "default/db",
+        "container": "db",
+    }
     return {**value, "since": NOW - 70, "count": 6, "error": wrong, **changes}
 
 
@@ -105,7 +119,10 @@ def healthy(**changes: Any) -> dict[str, Any]:
             "connections": 1,
         },
         "configuration": {
-            "files": ["/etc/nri/resource.d/10-clearcfs.conf", "/etc/nri/resource.d/20-konfine.conf"],
+            "files": [
+                "/etc/nri/resource.d/10-clearcfs.conf",
+                "/etc/nri/resource.d/20-konfine.conf",
+            ],
             "hash": "1f0c5a7b9d21",
             "valid": True,
             "faults": [],
@@ -114,7 +131,10 @@ def healthy(**changes: Any) -> dict[str, Any]:
             "missing": [],
             "refused": None,
         },
-        "plugins": [plugin("clearcfs"), plugin("konfine", source="/etc/nri/resource.d/20-konfine.conf")],
+        "plugins": [
+            plugin("clearcfs"),
+            plugin("konfine", source="/etc/nri/resource.d/20-konfine.conf"),
+        ],
         "events": [event("RunPodSandbox"), event("StartContainer"), event("StopPodSandbox")],
         "refusals": [],
         "lateCreates": {"waiting": 0, "running": 0, "succeeded": 0, "failed": 0, "refused": 0},
@@ -205,7 +225,15 @@ def container(name: str | None = "app", **changes: Any) -> dict[str, Any]:
             {"plugin": "konfine", "states": ["create", "update"], "failed": True, "result": None},
         ],
         "due": [{"plugin": "konfine", "what": "create"}],
-        "without": [{"plugin": "konfine", "state": "create", "since": NOW - 60, "why": "no CPU", "cause": "failed"}],
+        "without": [
+            {
+                "plugin": "konfine",
+                "state": "create",
+                "since": NOW - 60,
+                "why": "no CPU",
+                "cause": "failed",
+            }
+        ],
     }
     return {**value, **changes}
 

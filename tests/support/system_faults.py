@@ -22,7 +22,9 @@ class Failing:
     ``failed`` counts the failures; a test that expects some must see some.
     """
 
-    def __init__(self, module: ModuleType, function: str, number: int, *, nth: int = 0, times: int = 1) -> None:
+    def __init__(
+        self, module: ModuleType, function: str, number: int, *, nth: int = 0, times: int = 1
+    ) -> None:
         self._module = module
         self._number = number
         self._left = nth

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
-ALL = tuple(int(method.event) for method in events.METHODS if method.rpc != "ValidateContainerAdjustment")
+ALL = tuple(
+    int(method.event) for method in events.METHODS if method.rpc != "ValidateContainerAdjustment"
+)
 
 
 class Deadlineless(RPCServer):
@@ -61,9 +63,13 @@ class Plugin:
             "Synchronize": lambda part: api.SynchronizeResponse(more=part.more),
         }
         methods = {**handshake, **answers}
-        handlers = {(PLUGIN, method): self._answering(method, methods[method]) for method in methods}
+        handlers = {
+            (PLUGIN, method): self._answering(method, methods[method]) for method in methods
+        }
         Deadlineless(self._mux.open(PLUGIN_SERVICE), handlers)
-        self._thread = threading.Thread(target=self._mux.run, name=f"plugin-{index}-{name}", daemon=True)
+        self._thread = threading.Thread(
+            target=self._mux.run, name=f"plugin-{index}-{name}", daemon=True
+        )
 
     @property
     def events(self) -> list[str]:
@@ -93,7 +99,9 @@ class Plugin:
             registering.join()
         return self
 
-    def update(self, *updates: api.ContainerUpdate, timeout: float = 5) -> list[api.ContainerUpdate]:
+    def update(
+        self, *updates: api.ContainerUpdate, timeout: float = 5
+    ) -> list[api.ContainerUpdate]:
         request = api.UpdateContainersRequest(update=updates)
         answer = self.runtime.call(
             RUNTIME, "UpdateContainers", request, api.UpdateContainersResponse, timeout=timeout

@@ -12,8 +12,12 @@ ROOT = Path(__file__).parents[2]
 
 def run(*command: str | Path, stdin: str = "", cwd: Path = ROOT) -> str:
     """Run a command that must succeed; return what it prints."""
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, cwd=cwd, check=False)
-    assert done.returncode == 0, f"{command}: exit status {done.returncode}\n{done.stdout}{done.stderr}"
+    done = subprocess.run(
+        command, input=stdin, capture_output=True, text=True, cwd=cwd, check=False
+    )
+    assert done.returncode == 0, (
+        f"{command}: exit status {done.returncode}\n{done.stdout}{done.stderr}"
+    )
     return done.stdout
 
 
@@ -30,7 +34,14 @@ def patiently(*command: str | Path, cwd: Path) -> str:
 def copy_sources(source: Path) -> None:
     """Copy what a wheel is made of."""
     shutil.copytree(ROOT / "nri", source / "nri", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "constraints.txt"):
+    for name in (
+        "pyproject.toml",
+        "setup.py",
+        "MANIFEST.in",
+        "README.md",
+        "LICENSE",
+        "constraints.txt",
+    ):
         shutil.copy(ROOT / name, source)
     (source / "tools").mkdir()
     shutil.copy(ROOT / "tools/stamp", source / "tools")
@@ -38,7 +49,9 @@ def copy_sources(source: Path) -> None:
 
 def build(source: Path, place: Path) -> Path:
     """Build the wheel of a copy of the sources; return it."""
-    patiently(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", place, source, cwd=place)
+    patiently(
+        sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", place, source, cwd=place
+    )
     (wheel,) = place.glob("nri-*.whl")
     return wheel
 
@@ -46,7 +59,15 @@ def build(source: Path, place: Path) -> Path:
 def environment(place: Path, *packages: str | Path) -> Path:
     """Make a virtual environment with some packages; return its folder of commands."""
     run(sys.executable, "-m", "venv", place, cwd=place.parent)
-    install = (place / "bin/python", "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt")
+    install = (
+        place / "bin/python",
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "-c",
+        ROOT / "constraints.txt",
+    )
     patiently(*install, *packages, cwd=place.parent)
     return place / "bin"
 

@@ -11,7 +11,10 @@ from nri.errors import bounded, escape
 def test_bounded_text_is_utf8_within_its_limit(text: str, limit: int) -> None:
     short = bounded(text, limit)
     assert len(short.encode()) <= limit
-    assert len(text.encode("utf-8", "replace")) > limit or short == text.encode("utf-8", "replace").decode()
+    assert (
+        len(text.encode("utf-8", "replace")) > limit
+        or short == text.encode("utf-8", "replace").decode()
+    )
 
 
 @pytest.mark.parametrize("sign", ["a", "é", "€", "𝄞"])

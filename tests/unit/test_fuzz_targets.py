@@ -52,7 +52,9 @@ def test_the_invariant_holds_for_the_seeds(name: str) -> None:
 def test_hypothesis_finds_nothing_that_breaks_it(name: str) -> None:
     target = targets.load(name)
 
-    @settings(max_examples=100, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(
+        max_examples=100, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+    )
     @given(inputs(target))
     def holds(data: bytes) -> None:
         target.check(data)

@@ -50,12 +50,16 @@ def test_runs_are_counted_by_state_and_outcome_from_zero() -> None:
         "last": {"create": documents.last("error"), "delete": documents.last("refused")},
         "resident": {"state": "failed", "reason": "a thread"},
     }
-    series = of(documents.healthy(plugins=[plugin, second]))  # entries of one file share their counts
+    series = of(
+        documents.healthy(plugins=[plugin, second])
+    )  # entries of one file share their counts
     assert value(series, "plugin_runs_total", **of_it, state="create", outcome="ok") == 9
     assert value(series, "plugin_last_run_ok", **of_it) == 0
     series = of(documents.healthy(plugins=[second]))
     states = ("ready", "starting", "off", "failed")
-    resident = {state: value(series, "plugin_resident_state", **of_it, resident=state) for state in states}
+    resident = {
+        state: value(series, "plugin_resident_state", **of_it, resident=state) for state in states
+    }
     assert resident == {**dict.fromkeys(states, 0), "failed": 1}
 
 
@@ -85,7 +89,12 @@ def test_a_histogram_counts_up_to_each_bound() -> None:
 
 def test_events_are_labelled_and_their_waiting_is_added_up() -> None:
     series = of(documents.degraded())
-    for name, count in {"total": 100, "failed_total": 10, "late_total": 1, "near_deadline_total": 4}.items():
+    for name, count in {
+        "total": 100,
+        "failed_total": 10,
+        "late_total": 1,
+        "near_deadline_total": 4,
+    }.items():
         assert value(series, f"events_{name}", event="StartContainer") == count
     assert value(series, "event_duration_seconds_count", event="StartContainer") == 100
 
@@ -95,13 +104,19 @@ def test_events_are_labelled_and_their_waiting_is_added_up() -> None:
 def test_late_creates_and_lost_lines_are_there() -> None:
     series = of(documents.degraded())
 
-    pending = [value(series, "late_creates_pending", state=state) for state in ("waiting", "running")]
-    ended = [value(series, "late_creates_total", outcome=outcome) for outcome in ("succeeded", "failed")]
+    pending = [
+        value(series, "late_creates_pending", state=state) for state in ("waiting", "running")
+    ]
+    ended = [
+        value(series, "late_creates_total", outcome=outcome) for outcome in ("succeeded", "failed")
+    ]
     assert (pending, ended) == ([1, 0], [3, 2])
     assert value(series, "log_lines_lost_total") == 12
 
 
-@pytest.mark.parametrize("text", ["1.0\nnri_v1bridge_up 0", 'a"b\\', "\ud800", "x" * 5000, "\x1b[31m"], ids=range(5))
+@pytest.mark.parametrize(
+    "text", ["1.0\nnri_v1bridge_up 0", 'a"b\\', "\ud800", "x" * 5000, "\x1b[31m"], ids=range(5)
+)
 def test_texts_of_other_programs_stay_within_their_label(text: str) -> None:
     document = documents.healthy()
     document["runtime"]["version"] = document["plugins"][0]["build"] = text
@@ -109,7 +124,9 @@ def test_texts_of_other_programs_stay_within_their_label(text: str) -> None:
     series = of(document)
 
     assert value(series, "up") == 1
-    (shown,) = [dict(labels)["version"] for name, labels in series if name == "nri_v1bridge_runtime_info"]
+    (shown,) = [
+        dict(labels)["version"] for name, labels in series if name == "nri_v1bridge_runtime_info"
+    ]
     assert shown.isprintable()
     assert len(shown) <= 128
 

@@ -29,18 +29,29 @@ PLUGIN_MAY_LOAD = {
 }
 
 
-PLUGINS = ["clearcfs", "konfine", "logger", "device_injector", "hook_injector", "ulimit_adjuster", "qos"]
+PLUGINS = [
+    "clearcfs",
+    "konfine",
+    "logger",
+    "device_injector",
+    "hook_injector",
+    "ulimit_adjuster",
+    "qos",
+]
 
 
 @pytest.mark.parametrize(
-    "package", ["nri.types", "nri.types.v1", "nri.skel", *[f"nri.plugins.{name}" for name in PLUGINS]]
+    "package",
+    ["nri.types", "nri.types.v1", "nri.skel", *[f"nri.plugins.{name}" for name in PLUGINS]],
 )
 def test_modules_that_a_plugin_imports_load_little(package: str) -> None:
     code = (
         f"import sys; before = set(sys.modules); sys.path.insert(0, {ROOT!r}); import {package}\n"
         "print(sorted(set(sys.modules) - before))"
     )
-    ran = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
+    )
     loaded = set(ast.literal_eval(ran.stdout))
     assert {name for name in loaded if not name.startswith("nri")} <= PLUGIN_MAY_LOAD
     may_load = {"errors", "types", "skel"} | ({"plugins"} if ".plugins." in package else set())
@@ -48,8 +59,12 @@ def test_modules_that_a_plugin_imports_load_little(package: str) -> None:
 
 
 @pytest.mark.parametrize("plugin", ["device_injector", "ulimit_adjuster"])
-@pytest.mark.parametrize(("value", "is_loaded"), [("", False), ("[]", False), ("- x", True), ("[x]", True)])
-def test_yaml_is_loaded_only_for_annotations_that_are_not_json(plugin: str, value: str, is_loaded: bool) -> None:
+@pytest.mark.parametrize(
+    ("value", "is_loaded"), [("", False), ("[]", False), ("- x", True), ("[x]", True)]
+)
+def test_yaml_is_loaded_only_for_annotations_that_are_not_json(
+    plugin: str, value: str, is_loaded: bool
+) -> None:
     code = (
         f"import sys; sys.path.insert(0, {ROOT!r})\n"
         f"from nri.plugins import annotated, {plugin}\n"
@@ -57,5 +72,7 @@ def test_yaml_is_loaded_only_for_annotations_that_are_not_json(plugin: str, valu
         f"annotated.read(ANYTHING, {value!r}, 'a') if {value!r} else None\n"
         "print('yaml' in sys.modules)"
     )
-    ran = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True
+    )
     assert ran.stdout == f"{is_loaded}\n"

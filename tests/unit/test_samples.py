@@ -30,7 +30,9 @@ SYSTEM, OTHER = ({"io.kubernetes.pod.namespace": name} for name in ("kube-system
 
 
 def sample(plugin: type[Any]) -> PluginEntry:
-    (entry,) = [each for each in load(str(SAMPLES), "/nonexistent").plugins if each.type == plugin.type]
+    (entry,) = [
+        each for each in load(str(SAMPLES), "/nonexistent").plugins if each.type == plugin.type
+    ]
     return entry
 
 
@@ -73,9 +75,12 @@ def test_without_conf_a_plugin_that_adjusts_is_closed(plugin: type[Any]) -> None
 
 
 @pytest.mark.parametrize(
-    ("labels", "quota_stays", "cpus"), [(SYSTEM, False, "3"), (OTHER, True, "1-7"), ({}, True, "1-7")]
+    ("labels", "quota_stays", "cpus"),
+    [(SYSTEM, False, "3"), (OTHER, True, "1-7"), ({}, True, "1-7")],
 )
-def test_pods_of_other_namespaces_keep_quota_and_cpus(labels: dict[str, str], quota_stays: bool, cpus: str) -> None:
+def test_pods_of_other_namespaces_keep_quota_and_cpus(
+    labels: dict[str, str], quota_stays: bool, cpus: str
+) -> None:
     said = {"qos.class": "ls", ANNOTATION: "3"}
     clearcfs = PluginNode(ClearCFS())
     clearcfs.limit(CONTAINER, 50_000)

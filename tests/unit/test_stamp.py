@@ -20,7 +20,9 @@ ENVIRONMENT = {
 
 
 def run(cwd: Path, *words: str) -> str:
-    done = subprocess.run(words, cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        words, cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, check=True
+    )
     return done.stdout.strip()
 
 

@@ -31,7 +31,9 @@ def user(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int
 FILE, DIRECTORY = stat.S_IFREG, stat.S_IFDIR
 
 
-@pytest.mark.parametrize("mode", [FILE | 0o644, FILE | 0o600, FILE | 0o4755, FILE, FILE | 0o664, DIRECTORY | 0o2775])
+@pytest.mark.parametrize(
+    "mode", [FILE | 0o644, FILE | 0o600, FILE | 0o4755, FILE, FILE | 0o664, DIRECTORY | 0o2775]
+)
 def test_files_of_root_are_trusted_by_every_user(user: int, mode: int) -> None:
     assert trust.judge(status(mode)) == ""
 
@@ -46,11 +48,23 @@ def test_files_of_our_own_user_are_trusted(user: int) -> None:
 @pytest.mark.parametrize(
     ("found", "what", "mode"),
     [
-        (status(FILE | 0o666, EVIL), "is writable by others (mode 0666, owner 4711, group 0)", "0644"),
+        (
+            status(FILE | 0o666, EVIL),
+            "is writable by others (mode 0666, owner 4711, group 0)",
+            "0644",
+        ),
         (status(FILE | 0o666), "is writable by others (mode 0666, owner 0, group 0)", "0644"),
         (status(FILE | 0o602), "is writable by others (mode 0602, owner 0)", "0600"),
-        (status(FILE | 0o775, 0, EVIL), "is writable by others (mode 0775, owner 0, group 4711)", "0755"),
-        (status(FILE | 0o6777, EVIL), "is writable by others (mode 6777, owner 4711, group 0)", "0755"),
+        (
+            status(FILE | 0o775, 0, EVIL),
+            "is writable by others (mode 0775, owner 0, group 4711)",
+            "0755",
+        ),
+        (
+            status(FILE | 0o6777, EVIL),
+            "is writable by others (mode 6777, owner 4711, group 0)",
+            "0755",
+        ),
         (status(DIRECTORY | 0o1777), "is writable by others (mode 1777, owner 0, group 0)", "0755"),
         (status(FILE | 0o644, EVIL), "is another user's (mode 0644, owner 4711)", "0644"),
         (status(FILE | 0o400, EVIL, EVIL), "is another user's (mode 0400, owner 4711)", "0400"),
@@ -87,7 +101,9 @@ class Place:
     def find(self, *, check_owner: bool = True) -> str:
         """The error without the places; "" where it is found."""
         try:
-            Invoker([str(self.root / "first"), str(self.root / "bin")], check_owner=check_owner).find("noop")
+            Invoker(
+                [str(self.root / "first"), str(self.root / "bin")], check_owner=check_owner
+            ).find("noop")
         except PluginError as error:
             return error.reason.replace(str(self.root), "")
         return ""
@@ -128,7 +144,9 @@ def test_file_that_others_can_write_to_is_not_used(place: Place) -> None:
     assert place.find().startswith(f"not run: /bin/noop{OPEN}0757, owner ")
     assert place.find().endswith(", and mode 0755")
     (fault,) = place.load()
-    assert fault.startswith("/resource.d/10.conf:1:1: (document): is writable by others (mode 0646, owner ")
+    assert fault.startswith(
+        "/resource.d/10.conf:1:1: (document): is writable by others (mode 0646, owner "
+    )
     assert fault.endswith(", and mode 0644")
     assert "what they wrote" not in fault
 
@@ -147,7 +165,11 @@ def test_untrusted_directory_makes_all_its_files_unusable(place: Place, sticky: 
 @pytest.mark.parametrize(
     ("opened", "error", "named"),
     [
-        (("end/noop", "end/10.conf"), "/bin/noop is a link to /end/noop, which is", "/resource.d/10.conf"),
+        (
+            ("end/noop", "end/10.conf"),
+            "/bin/noop is a link to /end/noop, which is",
+            "/resource.d/10.conf",
+        ),
         (("end",), "/end is", "/end"),
         (("user",), "/user is", "/user"),  # whoever owns it decides where the chain leads
     ],
@@ -190,7 +212,12 @@ def test_all_faults_come_at_once_and_each_directory_once(place: Place) -> None:
     open_to_all(place.conf)
     open_to_all(place.root / "resource.d")
     files = [fault.partition(":")[0] for fault in place.load()]
-    assert files == ["/resource.d", "/resource.d/10.conf", "/resource.d/20.conf", "/resource.d/30.conf"]
+    assert files == [
+        "/resource.d",
+        "/resource.d/10.conf",
+        "/resource.d/20.conf",
+        "/resource.d/30.conf",
+    ]
 
 
 @pytest.mark.parametrize("linked", [False, True])
@@ -208,8 +235,13 @@ def test_check_can_be_switched_off(place: Place, linked: bool) -> None:
 def test_another_users_files_and_directories_are_not_used(place: Place) -> None:
     for path in (place.plugin, place.conf):
         os.chown(path, EVIL, EVIL)
-    assert place.find().startswith("not run: /bin/noop is another user's (mode 0755, owner 4711); expected it to be ")
-    assert "/10.conf:1:1: (document): is another user's (mode 0644, owner 4711); expected it to" in place.load()[0]
+    assert place.find().startswith(
+        "not run: /bin/noop is another user's (mode 0755, owner 4711); expected it to be "
+    )
+    assert (
+        "/10.conf:1:1: (document): is another user's (mode 0644, owner 4711); expected it to"
+        in place.load()[0]
+    )
     for path in (place.plugin, place.conf):
         os.chown(path, 0, EVIL)
         os.chown(path.parent, EVIL, 0)
@@ -232,7 +264,9 @@ def test_link_in_the_middle_is_judged_by_its_directory(place: Place) -> None:
     assert place.find().startswith(f"not run: /user{OPEN}")
     assert [fault.partition(":")[0] for fault in place.load()] == ["/user"]
     place.root.joinpath("real-resource.d/10.conf").unlink()
-    assert [fault.partition(":")[0] for fault in place.load()] == ["/user"]  # nor is it an empty configuration
+    assert [fault.partition(":")[0] for fault in place.load()] == [
+        "/user"
+    ]  # nor is it an empty configuration
 
 
 def test_a_chain_has_at_most_forty_links_as_for_the_kernel(place: Place) -> None:
@@ -241,7 +275,10 @@ def test_a_chain_has_at_most_forty_links_as_for_the_kernel(place: Place) -> None
         link = place.root / f"link{number}"
         link.symlink_to(before)
         before = link.name
-    last, one_more = place.root / f"link{trust.MAX_LINKS - 1}", place.root / f"link{trust.MAX_LINKS}"
+    last, one_more = (
+        place.root / f"link{trust.MAX_LINKS - 1}",
+        place.root / f"link{trust.MAX_LINKS}",
+    )
     last.stat()
     assert trust.follow(str(last))[0] == str(place.root / "end")
     with pytest.raises(OSError, match="Too many levels"):
@@ -253,7 +290,9 @@ def test_a_chain_has_at_most_forty_links_as_for_the_kernel(place: Place) -> None
         path.symlink_to(one_more / path.name)
     assert "/bin/noop cannot be looked at: Too many levels of symbolic links" in place.find()
     (fault,) = place.load()
-    assert fault.startswith("/resource.d/10.conf:1:1: (document): cannot be read: too many levels of symbolic links")
+    assert fault.startswith(
+        "/resource.d/10.conf:1:1: (document): cannot be read: too many levels of symbolic links"
+    )
     assert trust.at_end(str(place.plugin)) == ""
 
 
@@ -285,7 +324,9 @@ def test_a_path_is_followed_part_by_part(
     (tmp_path / "a/b/up").symlink_to("../..")
     (tmp_path / "absolute").symlink_to(tmp_path / "a/b/file")
     monkeypatch.chdir(tmp_path)
-    path, end, *named_in = (text.format(here=tmp_path.name, root=tmp_path) for text in (path, end, *named_in))
+    path, end, *named_in = (
+        text.format(here=tmp_path.name, root=tmp_path) for text in (path, end, *named_in)
+    )
     assert trust.follow(path) == (end, named_in)
     if not path.endswith("nothing"):
         assert os.path.samefile(path, end)

@@ -53,7 +53,9 @@ class HookInjector(Plugin):
         """Answer with the hooks whose conditions are met; the metadata names their files."""
         metadata: dict[str, str] = {}
         hooks: Any = {} if request.is_sandbox else _hooks(request, conf, metadata)
-        return request.new_result(self.type, metadata=metadata, adjust={"hooks": hooks} if hooks else None)
+        return request.new_result(
+            self.type, metadata=metadata, adjust={"hooks": hooks} if hooks else None
+        )
 
     def faults(self, conf: HookInjectorConf) -> list[dict[str, Any]]:
         """Return the faults of the files of hooks: one that is wrong refuses every container."""
@@ -68,7 +70,9 @@ class HookInjector(Plugin):
             try:
                 is_met(file["when"], Subject(None))
             except PatternError as error:
-                wrong.append({"message": str(error), "file": path, "path": error.path, "atKey": error.is_key})
+                wrong.append(
+                    {"message": str(error), "file": path, "path": error.path, "atKey": error.is_key}
+                )
         return wrong
 
 
@@ -90,11 +94,17 @@ def _hooks(request: Request, conf: HookInjectorConf, metadata: dict[str, str]) -
             continue
         if answer is None:
             where = f"{escape(shorten(path, 200))}: when.commands"
-            raise NRIError(f"{where}: the request has no spec.process.args; expected a container's command")
+            raise NRIError(
+                f"{where}: the request has no spec.process.args; expected a container's command"
+            )
         if not answer:
             continue
-        for stage in ["createRuntime" if stage == "prestart" else stage for stage in file["stages"]]:  # as podman
-            hooks.setdefault(stage, []).append({key: item for key, item in file["hook"].items() if item})
+        for stage in [
+            "createRuntime" if stage == "prestart" else stage for stage in file["stages"]
+        ]:  # as podman
+            hooks.setdefault(stage, []).append(
+                {key: item for key, item in file["hook"].items() if item}
+            )
         names.append(path.rpartition("/")[2])
     if names:
         metadata["hooks"] = shorten(escape(", ".join(names)), 300)

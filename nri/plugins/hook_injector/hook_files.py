@@ -48,7 +48,11 @@ def _why_no_program(path: str) -> str:
         return f"found {describe(path)}, expected an absolute path without '..'"
     try:
         status = os.stat(path)
-        wrong = "" if stat.S_ISREG(status.st_mode) else f"{path} is not a regular file; expected a program"
+        wrong = (
+            ""
+            if stat.S_ISREG(status.st_mode)
+            else f"{path} is not a regular file; expected a program"
+        )
         return wrong or trust.judge_path(path, status)
     except OSError as error:
         return f"found {describe(path)}, expected a program: {error.strerror}"
@@ -81,7 +85,9 @@ _FILE = Table(
 )
 
 
-def read_dirs(dirs: Sequence[str], optional: Sequence[str] = (), run: str = "") -> list[tuple[str, HookFile]]:
+def read_dirs(
+    dirs: Sequence[str], optional: Sequence[str] = (), run: str = ""
+) -> list[tuple[str, HookFile]]:
     """Return the hooks of some directories with the paths of their files, in the order in which they are injected.
 
     A file hides one of the same name in an earlier directory.
@@ -99,7 +105,9 @@ def read_dirs(dirs: Sequence[str], optional: Sequence[str] = (), run: str = "") 
         except OSError as error:
             if isinstance(error, FileNotFoundError) and directory in optional:
                 continue
-            raise NRIError(f"{directory}: cannot be read: {error.strerror}; expected a directory of hooks") from error
+            raise NRIError(
+                f"{directory}: cannot be read: {error.strerror}; expected a directory of hooks"
+            ) from error
         in_it = {name: f"{directory}/{name}" for name in names if name.endswith(".json")}
         paths |= in_it
         listed += in_it.values()
@@ -195,7 +203,9 @@ def read_file(path: str) -> HookFile:
     except UnfitFileError as error:
         raise NRIError(f"{shown}: {error.strerror}") from error
     except OSError as error:
-        raise NRIError(f"{shown}: cannot be read: {error.strerror}; expected a file with a hook") from error
+        raise NRIError(
+            f"{shown}: cannot be read: {error.strerror}; expected a file with a hook"
+        ) from error
     return hook_file
 
 
@@ -215,7 +225,9 @@ class Subject:
         self.annotations = spec.annotations if spec is not None else {}
         process: Any = spec.process if spec is not None else None
         args = process.get("args") if isinstance(process, dict) else None
-        self.command = args[0] if isinstance(args, list) and args and isinstance(args[0], str) else None
+        self.command = (
+            args[0] if isinstance(args, list) and args and isinstance(args[0], str) else None
+        )
         mounts: Any = spec.mounts if spec is not None else None
         self.has_bind_mounts = isinstance(mounts, list) and any(map(_is_bind, mounts))
 
@@ -224,7 +236,9 @@ def _is_bind(mount: Any) -> bool:
     if not isinstance(mount, dict):
         return False
     options = mount.get("options")
-    return mount.get("type") == "bind" or (isinstance(options, list) and ("bind" in options or "rbind" in options))
+    return mount.get("type") == "bind" or (
+        isinstance(options, list) and ("bind" in options or "rbind" in options)
+    )
 
 
 class PatternError(DecodeError):
@@ -234,10 +248,15 @@ class PatternError(DecodeError):
     :ivar is_key: whether it is the key there, and not the value.
     """
 
-    def __init__(self, pattern: str, path: tuple[str | int, ...], is_key: bool, reason: str) -> None:
+    def __init__(
+        self, pattern: str, path: tuple[str | int, ...], is_key: bool, reason: str
+    ) -> None:
         self.path, self.is_key = path, is_key
         names = "".join(
-            [f"[{part}]" if isinstance(part, int) else f".{shorten(part)}" for part in path[: -1 if is_key else None]]
+            [
+                f"[{part}]" if isinstance(part, int) else f".{shorten(part)}"
+                for part in path[: -1 if is_key else None]
+            ]
         )
         fault = f"found {shorten(repr(pattern))}, expected a regular expression"
         super().__init__(f"{names[1:]}: {fault}: {escape(shorten(reason, 200))}")
@@ -250,13 +269,22 @@ def is_met(when: dict[str, Any], container: Subject) -> bool | None:
     :raises PatternError: a pattern is not a regular expression.
     """
     keys = [
-        (_pattern(key, ("when", "annotations", key), is_key=True), _pattern(value, ("when", "annotations", key)))
+        (
+            _pattern(key, ("when", "annotations", key), is_key=True),
+            _pattern(value, ("when", "annotations", key)),
+        )
         for key, value in when.get("annotations", {}).items()
     ]
     listed = when.get("commands", ())
-    commands = [_pattern(command, ("when", "commands", index)) for index, command in enumerate(listed)]
+    commands = [
+        _pattern(command, ("when", "commands", index)) for index, command in enumerate(listed)
+    ]
     bind_mounts = when.get("hasBindMounts")
-    if when.get("always") is False or bind_mounts is False or (bind_mounts and not container.has_bind_mounts):
+    if (
+        when.get("always") is False
+        or bind_mounts is False
+        or (bind_mounts and not container.has_bind_mounts)
+    ):
         return False
     texts = container.annotations.items()
     if not all(any(key(name) and value(text) for name, text in texts) for key, value in keys):

@@ -44,7 +44,11 @@ RESOURCE = "nri.io/exclusive-cpu"
 """The resource that containers ask the scheduler for, to have CPUs alone."""
 
 _RESERVED = either(
-    array(number(0, fields.MAX_CPU, whole=True, expected=f"the number of a CPU, 0 to {fields.MAX_CPU}")),
+    array(
+        number(
+            0, fields.MAX_CPU, whole=True, expected=f"the number of a CPU, 0 to {fields.MAX_CPU}"
+        )
+    ),
     fields.CPU_LIST,
     expected='an array of CPU numbers, or a CPU list like "0-1,8"',
 )
@@ -61,10 +65,16 @@ def _cpus(value: str | list[int]) -> frozenset[int]:
 class ExclusiveConf(Conf):
     """How CPUs are given to one container alone."""
 
-    counted: bool = fields.flag(f"containers have the CPUs alone that they request as {RESOURCE}", default=False)
-    guaranteed: bool = fields.flag("guaranteed pods that request whole CPUs get theirs alone", default=False)
+    counted: bool = fields.flag(
+        f"containers have the CPUs alone that they request as {RESOURCE}", default=False
+    )
+    guaranteed: bool = fields.flag(
+        "guaranteed pods that request whole CPUs get theirs alone", default=False
+    )
     whole_cores: bool = fields.flag("only whole cores; another number is refused", default=False)
-    spread: bool = fields.flag("a set may have CPUs of several NUMA nodes, near ones first", default=False)
+    spread: bool = fields.flag(
+        "a set may have CPUs of several NUMA nodes, near ones first", default=False
+    )
     memory: bool = fields.flag(
         "also set cpuset.mems: the nodes of its CPUs, or the nearest with memory", default=False
     )
@@ -72,7 +82,9 @@ class ExclusiveConf(Conf):
     threads: int = fields.integer(
         "CPUs that it gets of each core, whose others stay idle; by default all", 1, 16, default=0
     )
-    keep: bool = fields.flag("a container that ends keeps its CPUs for its next start in the pod", default=True)
+    keep: bool = fields.flag(
+        "a container that ends keeps its CPUs for its next start in the pod", default=True
+    )
     isolated: str = fields.choice(
         *("prefer", "only", "never"),
         default="prefer",
@@ -93,27 +105,51 @@ class PoolConf(Conf):
     """A pool of CPUs for some containers; all conditions that are given must hold."""
 
     name: str = fields.value(
-        text(1, 63, matches=lambda name: "/" not in name, pattern="^[^/]*$", expected="a name without '/'"),
+        text(
+            1,
+            63,
+            matches=lambda name: "/" not in name,
+            pattern="^[^/]*$",
+            expected="a name without '/'",
+        ),
         "its name in the metadata and in the record",
     )
-    cpus: frozenset[int] | None = fields.cpus("its CPUs; without them it grows with the requests", default=None)
+    cpus: frozenset[int] | None = fields.cpus(
+        "its CPUs; without them it grows with the requests", default=None
+    )
     min: int = fields.integer("CPUs that it has at least if it grows", 1, fields.MAX_CPU, default=1)
-    max: int = fields.integer("CPUs that it has at most if it grows", 1, fields.MAX_CPU, default=fields.MAX_CPU)
+    max: int = fields.integer(
+        "CPUs that it has at most if it grows", 1, fields.MAX_CPU, default=fields.MAX_CPU
+    )
     per: str = fields.choice(
-        *("node", "namespace", "pod"), default="node", description="one for the node, each namespace, or each pod"
+        *("node", "namespace", "pod"),
+        default="node",
+        description="one for the node, each namespace, or each pod",
     )
     classes: tuple[str, ...] = shared.classes("for containers of these classes")
-    namespaces: tuple[str, ...] = fields.array(fields.text(), "for pods of these namespaces", default=[])
-    labels: dict[str, Any] = fields.mapping(fields.text(), "for pods with all of these labels", default={})
-    annotations: dict[str, Any] = fields.mapping(fields.text(), "for pods with all of these annotations", default={})
+    namespaces: tuple[str, ...] = fields.array(
+        fields.text(), "for pods of these namespaces", default=[]
+    )
+    labels: dict[str, Any] = fields.mapping(
+        fields.text(), "for pods with all of these labels", default={}
+    )
+    annotations: dict[str, Any] = fields.mapping(
+        fields.text(), "for pods with all of these annotations", default={}
+    )
 
 
 class KonfineConf(shared.SharedConf):
     """The plugin conf of ``konfine``."""
 
-    system_reserved: frozenset[int] = fields.value(_RESERVED, "CPUs kept from containers", default=[], read=_cpus)
-    system_classes: tuple[str, ...] = shared.classes("classes that may use the reserved CPUs", "system")
-    exclusive: ExclusiveConf = fields.section(ExclusiveConf, "CPUs for one container alone", default={})
+    system_reserved: frozenset[int] = fields.value(
+        _RESERVED, "CPUs kept from containers", default=[], read=_cpus
+    )
+    system_classes: tuple[str, ...] = shared.classes(
+        "classes that may use the reserved CPUs", "system"
+    )
+    exclusive: ExclusiveConf = fields.section(
+        ExclusiveConf, "CPUs for one container alone", default={}
+    )
     pools: tuple[PoolConf, ...] = fields.array(
         PoolConf, "pools of CPUs; a container is in the first one whose conditions hold", default=[]
     )
@@ -133,7 +169,9 @@ class KonfineConf(shared.SharedConf):
     def gives_out(self) -> bool:
         """True if the conf allows exclusive CPUs, or has pools."""
         exclusive = self.exclusive
-        return bool(self.pools or exclusive.counted or exclusive.guaranteed or self.allow.get("exclusive"))
+        return bool(
+            self.pools or exclusive.counted or exclusive.guaranteed or self.allow.get("exclusive")
+        )
 
     def fixed_pools(self, online: Set) -> dict[str, Set]:
         """Return the pools that name their CPUs, with those that are online."""
@@ -174,7 +212,9 @@ gives CPUs to one container alone ({EXCLUSIVE}), or to a pool."""
         if request.state in (State.CREATE, State.UPDATE):
             from nri.cgroups import render_cpus
 
-            if {"exclusive", "pool"} & shared.previous(request).keys():  # of a conf that gave CPUs out
+            if {"exclusive", "pool"} & shared.previous(
+                request
+            ).keys():  # of a conf that gave CPUs out
                 from nri.plugins.konfine.record import Record
                 from nri.plugins.konfine.sharing import Sharing
 
@@ -211,7 +251,10 @@ gives CPUs to one container alone ({EXCLUSIVE}), or to a pool."""
 
 def absent(conf: KonfineConf, online: frozenset[int]) -> frozenset[int]:
     """Return the CPUs that the conf names and the machine has not, or not now."""
-    return conf.system_reserved.union(*[pool.cpus for pool in conf.pools if pool.cpus is not None]) - online
+    return (
+        conf.system_reserved.union(*[pool.cpus for pool in conf.pools if pool.cpus is not None])
+        - online
+    )
 
 
 def note_absent(conf: KonfineConf, online: frozenset[int], metadata: dict[str, str]) -> None:
@@ -219,7 +262,9 @@ def note_absent(conf: KonfineConf, online: frozenset[int], metadata: dict[str, s
     from nri.cgroups import render_cpus
 
     if missing := absent(conf, online):
-        metadata["absent"] = shorten(f"conf names CPUs that are not online: {render_cpus(missing)}", 200)
+        metadata["absent"] = shorten(
+            f"conf names CPUs that are not online: {render_cpus(missing)}", 200
+        )
 
 
 def allowed(
@@ -245,12 +290,20 @@ def allowed(
     if (listed := requested_list(request)) is not None:
         if kept := _kubelets_reserved(request, listed, parents - unreserved):
             cpus, metadata["reserved"] = kept, "the kubelet leaves it no other CPUs"
-        elif (narrowed := narrow(unreserved, "spec.resources.cpu.cpus", listed, metadata)) != unreserved:
+        elif (
+            narrowed := narrow(unreserved, "spec.resources.cpu.cpus", listed, metadata)
+        ) != unreserved:
             cpus = narrowed
-    return cpus if noted is None else narrow(cpus, f"the annotation {shorten(noted[0])}", noted[1], metadata)
+    return (
+        cpus
+        if noted is None
+        else narrow(cpus, f"the annotation {shorten(noted[0])}", noted[1], metadata)
+    )
 
 
-def _kubelets_reserved(request: Request, listed: object, reserved: frozenset[int]) -> frozenset[int]:
+def _kubelets_reserved(
+    request: Request, listed: object, reserved: frozenset[int]
+) -> frozenset[int]:
     """Return the CPUs of the kubelet's list if they are all reserved; none if others are among them.
 
     With the static policy, its list for shared containers has all CPUs that no container has exclusively.
@@ -265,7 +318,9 @@ def _kubelets_reserved(request: Request, listed: object, reserved: frozenset[int
     return cpus if cpus <= reserved else frozenset()
 
 
-def _unreserved(request: Request, parents: frozenset[int], reserved: frozenset[int]) -> frozenset[int]:
+def _unreserved(
+    request: Request, parents: frozenset[int], reserved: frozenset[int]
+) -> frozenset[int]:
     """Return the CPUs of the parent cgroup that are not reserved.
 
     :raises CgroupError: when there are none: the configuration does not fit the node.
@@ -281,7 +336,9 @@ def _unreserved(request: Request, parents: frozenset[int], reserved: frozenset[i
     return parents - reserved
 
 
-def narrow(cpus: frozenset[int], where: str, listed: object, metadata: dict[str, str]) -> frozenset[int]:
+def narrow(
+    cpus: frozenset[int], where: str, listed: object, metadata: dict[str, str]
+) -> frozenset[int]:
     """Return the CPUs of *cpus* that a CPU list names; all of them if it is not a CPU list, or names none of them."""
     from nri.cgroups import CpuListError, parse_cpus, render_cpus
 

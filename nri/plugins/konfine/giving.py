@@ -7,7 +7,15 @@ import sys
 from nri.cgroups import CgroupError, CpuListError, parse_cpus, render_cpus
 from nri.errors import NRIError, escape
 from nri.plugins import annotated, shared
-from nri.plugins.konfine import COUNTED, EXCLUSIVE, RESOURCE, allowed, narrow, note_absent, requested_list
+from nri.plugins.konfine import (
+    COUNTED,
+    EXCLUSIVE,
+    RESOURCE,
+    allowed,
+    narrow,
+    note_absent,
+    requested_list,
+)
 from nri.plugins.konfine.record import Record, now
 from nri.plugins.konfine.sharing import Sharing, Wish, guaranteed, requested
 from nri.skel import Refusal, fields, why_not_allowed
@@ -36,7 +44,9 @@ def give_out(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> d
     with Record(conf.run, conf.sys) as record:
         sharing, cgroup = Sharing(record, conf, request), None
         if sharing.rebuilt:
-            sys.stderr.write(f"konfine: the record of CPUs was made again of the cgroups: {sharing.rebuilt}\n")
+            sys.stderr.write(
+                f"konfine: the record of CPUs was made again of the cgroups: {sharing.rebuilt}\n"
+            )
             metadata["rebuilt"] = sharing.rebuilt
         note_absent(conf, record.topology.online, metadata)
         if request.state == State.DELETE:
@@ -54,9 +64,15 @@ def give_out(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> d
         cgroup = None if is_setup else shared.cgroup(request, conf)
         within = sharing.parents(request) if cgroup is None else cgroup.parent_cpus()
         entry, wish, refusal = _wanted(request, conf, sharing, cgroup, within, metadata)
-        is_first, is_running = _is_first(request, wish.count), request.state == State.UPDATE or request.late
+        is_first, is_running = (
+            _is_first(request, wish.count),
+            request.state == State.UPDATE or request.late,
+        )
         while True:
-            refused = sharing.enter(entry, wish, within, is_first=is_first, is_running=is_running) or refusal
+            refused = (
+                sharing.enter(entry, wish, within, is_first=is_first, is_running=is_running)
+                or refusal
+            )
             if not _move(sharing, metadata, tells=is_setup):
                 break  # else another container keeps CPUs of the set: take others
         if refused is not None and not is_running:
@@ -66,11 +82,17 @@ def give_out(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> d
         if refused is not None:
             raise refused
         entry, before = record.containers[sharing.own], sharing.before
-        if cgroup is not None and before is not None and before["kind"] == "exclusive" != entry["kind"]:
+        if (
+            cgroup is not None
+            and before is not None
+            and before["kind"] == "exclusive" != entry["kind"]
+        ):
             _free_memory(cgroup, conf, metadata)
         metadata["cpus"] = render_cpus(sharing.wanted(entry))
         if entry["kind"] == "exclusive":
-            metadata["exclusive"] = f"{len(sharing.alone(entry))}{'+shared' if entry.get('plus') else ''}"
+            metadata["exclusive"] = (
+                f"{len(sharing.alone(entry))}{'+shared' if entry.get('plus') else ''}"
+            )
             if "counted" in entry:
                 metadata["counted"] = entry["counted"]
         elif entry["kind"] == "pool":
@@ -83,7 +105,10 @@ def give_out(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> d
         cpu = {"cpus": metadata["cpus"]}
         if entry["kind"] == "exclusive" and conf.exclusive.memory:
             cpu["mems"] = render_cpus(record.topology.memory_of(sharing.alone(entry)))
-        return {"adjust": {"linux": {"resources": {"cpu": cpu}}}, "updates": sharing.updates() or None}
+        return {
+            "adjust": {"linux": {"resources": {"cpu": cpu}}},
+            "updates": sharing.updates() or None,
+        }
 
 
 def _move(sharing: Sharing, metadata: dict[str, str], *, tells: bool = False) -> bool:
@@ -95,7 +120,9 @@ def _move(sharing: Sharing, metadata: dict[str, str], *, tells: bool = False) ->
     if sharing.moved:
         metadata["moved"] = f"{len(sharing.moved)} other containers"
     if sharing.held:
-        metadata["held"] = shorten(escape("; ".join([reason for _, reason in sharing.held.values()])), 500)
+        metadata["held"] = shorten(
+            escape("; ".join([reason for _, reason in sharing.held.values()])), 500
+        )
     shared.note_untold(sharing.systemd, metadata)
     return is_in_the_way
 
@@ -109,7 +136,9 @@ def give_back(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> 
         given, told = give_out(request, conf, metadata).get("had", (given, told))
     cgroup = shared.cgroup(request, conf)
     if given is not None and (own := cgroup.cpus()) and own != given:
-        metadata["skipped"] = f"it has other CPUs than {shorten(render_cpus(given))}, which konfine gave it"
+        metadata["skipped"] = (
+            f"it has other CPUs than {shorten(render_cpus(given))}, which konfine gave it"
+        )
         return
     cpus, listed = cgroup.parent_cpus(), requested_list(request)
     if listed is not None and listed not in told:
@@ -145,7 +174,9 @@ def _wanted(
     """
     names = [request.labels.get(f"io.kubernetes.pod.{key}") for key in ("namespace", "name")]
     before: Entry = sharing.before or {}
-    is_ours = requested_list(request) in before.get("told", ())  # the CPUs that the runtime has of us
+    is_ours = requested_list(request) in before.get(
+        "told", ()
+    )  # the CPUs that the runtime has of us
     within = (
         before["within"]
         if is_ours
@@ -200,24 +231,39 @@ def _wish(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> Wish
         except CpuListError as error:
             raise Refusal(f"{COUNTED}: {error}") from None
         if not listed:
-            raise Refusal(f"{COUNTED}: found an empty list, expected the CPUs that the device plugin has allocated")
+            raise Refusal(
+                f"{COUNTED}: found an empty list, expected the CPUs that the device plugin has allocated"
+            )
         return Wish(f"the resource {RESOURCE}", len(listed), listed=listed)
     if COUNTED in request.annotations:
         reason = (
-            "conf.exclusive.counted is false" if not conf.exclusive.counted else "it is the pod's, not the kubelet's"
+            "conf.exclusive.counted is false"
+            if not conf.exclusive.counted
+            else "it is the pod's, not the kubelet's"
         )
         shared.ignore(metadata, COUNTED, reason)
     annotation = annotated.asked(request, conf.allow, "exclusive", (EXCLUSIVE,), metadata)
     if annotation is None:
-        return Wish("the guaranteed pod's limit", guaranteed(request) if conf.exclusive.guaranteed else 0)
+        return Wish(
+            "the guaranteed pod's limit", guaranteed(request) if conf.exclusive.guaranteed else 0
+        )
     key, text = annotation[0], annotation[1].strip()
     count, plus, more = text.partition("+")
-    is_number = count.isascii() and count.isdigit() and 0 < int(count[:5]) <= fields.MAX_CPU and len(count) < 5
+    is_number = (
+        count.isascii()
+        and count.isdigit()
+        and 0 < int(count[:5]) <= fields.MAX_CPU
+        and len(count) < 5
+    )
     if not is_number or more != ("shared" if plus else ""):
         wrong = f"found {shorten(repr(text))}, expected a number of CPUs, 1 to {fields.MAX_CPU}"
         raise Refusal(f"{key}: {wrong}")
     path = request.spec.cgroups_path if request.spec is not None else ""
-    is_other = "shares" in shared.cpu_resources(request) and not requested(request) and "besteffort" not in path
+    is_other = (
+        "shares" in shared.cpu_resources(request)
+        and not requested(request)
+        and "besteffort" not in path
+    )
     if is_other and "/container." not in key:
         shared.ignore(metadata, key, "it is for the pod's containers that request CPUs")
         return Wish()
@@ -249,9 +295,17 @@ def _pool(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> str:
             and all(annotations.get(key) == value for key, value in pool.annotations.items())
         ):
             is_of_pod = bool(pool.labels or pool.annotations)
-            if is_of_pod and (reason := why_not_allowed(request, conf.allow.get("pools") or False, "allow.pools")):
+            if is_of_pod and (
+                reason := why_not_allowed(request, conf.allow.get("pools") or False, "allow.pools")
+            ):
                 shared.ignore(metadata, f"pool {pool.name}", reason)
                 continue
-            part = {"node": "", "namespace": namespace, "pod": request.sandbox_id or request.id}[pool.per]
-            return f"{pool.name}/{part[:80]}" if pool.per != "node" and pool.cpus is None else pool.name
+            part = {"node": "", "namespace": namespace, "pod": request.sandbox_id or request.id}[
+                pool.per
+            ]
+            return (
+                f"{pool.name}/{part[:80]}"
+                if pool.per != "node" and pool.cpus is None
+                else pool.name
+            )
     return ""

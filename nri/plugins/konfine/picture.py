@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 WIDTH = 80
 
 SHARED, RESERVED, ISOLATED, HIDDEN, MORE = ".", "r", "i", "-", "+"
-SINGLE = [sign for sign in "abcdefghijklmnopqrstuvwxyz0123456789" if sign not in (RESERVED, ISOLATED)]
+SINGLE = [
+    sign for sign in "abcdefghijklmnopqrstuvwxyz0123456789" if sign not in (RESERVED, ISOLATED)
+]
 POOL = [*"ABCDEFGHIJKLMNOPQRSTUVWXYZ"]
 """The signs of containers with CPUs alone, and of pools; further ones have ``MORE``."""
 
@@ -39,7 +41,10 @@ def draw(record: Record, style: Style = lambda text, kind: text) -> list[str]:
         if place:
             lines.append(place)
         lines += _rows(groups, signs, style)
-    lines += ["", "a word is a core, a sign a thread, from the CPU at the left; | is between caches"]
+    lines += [
+        "",
+        "a word is a core, a sign a thread, from the CPU at the left; | is between caches",
+    ]
     return lines + [line if len(line) <= WIDTH else f"{line[: WIDTH - 3]}..." for line in legend]
 
 
@@ -60,12 +65,28 @@ def _signs(record: Record) -> tuple[dict[int, tuple[str, str]], list[str]]:
         count = len([entry for entry in containers if entry.get("pool") == name])
         put(parse_cpus(text), sign, "pool", f"pool {name} ({_counted(count)})")
     single = [entry for entry in containers if entry["kind"] == "exclusive"]
-    first = frozenset[int]().union(*[parse_cpus(entry["cpus"]) for entry in single if entry["cgroup"]])
-    for entry, sign in _signed(sorted(single, key=lambda entry: min(parse_cpus(entry["cpus"]))), SINGLE):
-        others = frozenset() if entry["cgroup"] else first  # of the pod's container that runs, or comes before
+    first = frozenset[int]().union(
+        *[parse_cpus(entry["cpus"]) for entry in single if entry["cgroup"]]
+    )
+    for entry, sign in _signed(
+        sorted(single, key=lambda entry: min(parse_cpus(entry["cpus"]))), SINGLE
+    ):
+        others = (
+            frozenset() if entry["cgroup"] else first
+        )  # of the pod's container that runs, or comes before
         first |= parse_cpus(entry["cpus"])
-        put(parse_cpus(entry["cpus"]) - others, HIDDEN, "single", "idle: a thread of a core that one container has")
-        put(parse_cpus(entry.get("shown") or entry["cpus"]) - others, sign, "single", entry["name"] + _more(entry))
+        put(
+            parse_cpus(entry["cpus"]) - others,
+            HIDDEN,
+            "single",
+            "idle: a thread of a core that one container has",
+        )
+        put(
+            parse_cpus(entry.get("shown") or entry["cpus"]) - others,
+            sign,
+            "single",
+            entry["name"] + _more(entry),
+        )
     sharing = len([entry for entry in containers if entry["kind"] == "shared"])
     legend.append((SHARED, frozenset(), f"shared ({_counted(sharing)})"))
     rows: dict[tuple[str, str], str] = {}
@@ -74,15 +95,26 @@ def _signs(record: Record) -> tuple[dict[int, tuple[str, str]], list[str]]:
         if listed := left if sign in (SHARED, ISOLATED, HIDDEN) else cpus:
             rows[sign, about] = render_cpus(listed)
     width = min(max(map(len, rows.values()), default=0), WIDTH // 3)
-    return signs, [f"{sign}  {cpus:<{width}}  {escape(shorten(about, 200))}" for (sign, about), cpus in rows.items()]
+    return signs, [
+        f"{sign}  {cpus:<{width}}  {escape(shorten(about, 200))}"
+        for (sign, about), cpus in rows.items()
+    ]
 
 
 def _signed(items: list[Any], signs: list[str]) -> list[tuple[Any, str]]:
-    return [(item, signs[number] if number < len(signs) else MORE) for number, item in enumerate(items)]
+    return [
+        (item, signs[number] if number < len(signs) else MORE) for number, item in enumerate(items)
+    ]
 
 
 def _more(entry: Entry) -> str:
-    state = ", ended: kept for its next start" if entry.get("ended") else "" if entry["cgroup"] else ", not yet begun"
+    state = (
+        ", ended: kept for its next start"
+        if entry.get("ended")
+        else ""
+        if entry["cgroup"]
+        else ", not yet begun"
+    )
     way = ", counted by the scheduler" if "counted" in entry else ""
     return f"{', and the shared ones' if entry.get('plus') else ''}{way}{state}"
 
@@ -101,7 +133,10 @@ def _places(topology: Topology) -> list[tuple[str, list[list[Set]]]]:
                 groups = [[core for core in cores if core & cache] for cache in topology.caches]
                 is_one = len(topology.packages) == 1 and len(topology.nodes) == 1
                 places.append(
-                    ("" if is_one else f"package {number}, node {node}", [group for group in groups if group])
+                    (
+                        "" if is_one else f"package {number}, node {node}",
+                        [group for group in groups if group],
+                    )
                 )
     return places
 

@@ -31,7 +31,13 @@ def counted(count: int) -> str:
 
 
 def choose(
-    topology: Topology, free: Set, count: int, *, near: Set = frozenset(), whole: bool = False, spread: bool = False
+    topology: Topology,
+    free: Set,
+    count: int,
+    *,
+    near: Set = frozenset(),
+    whole: bool = False,
+    spread: bool = False,
 ) -> Set:
     """Return *count* of the free CPUs.
 
@@ -47,11 +53,19 @@ def choose(
         if count % threads:
             low = count // threads * threads
             ask = f"{low} or {low + threads}" if low else str(threads)
-            raise NotWholeError(f"expected whole cores, which have {threads} threads each: ask for {ask}")
+            raise NotWholeError(
+                f"expected whole cores, which have {threads} threads each: ask for {ask}"
+            )
     where = " on whole cores" if whole else ""
     if len(free) < count:
         raise NoRoomError(f"{counted(len(free))} free{where}")
-    levels = [topology.packages, list(topology.nodes.values()), topology.caches, _kinds(topology), topology.cores]
+    levels = [
+        topology.packages,
+        list(topology.nodes.values()),
+        topology.caches,
+        _kinds(topology),
+        topology.cores,
+    ]
     if not spread:
         on = {number: cpus & free for number, cpus in topology.nodes.items()}
         if all(len(cpus) < count for cpus in on.values()):
@@ -59,7 +73,11 @@ def choose(
             are = " and ".join([", ".join(listed[:-1]), listed[-1]] if listed[1:] else listed)
             most = "`spread` would take more than one node"
             if sum(sorted(map(len, on.values()))[-2:]) >= count:
-                most = "`spread` would take both" if len(listed) == 2 else "`spread` would take two of them"
+                most = (
+                    "`spread` would take both"
+                    if len(listed) == 2
+                    else "`spread` would take two of them"
+                )
             raise NoRoomError(f"{are} are free{where}; {most}")
         fits = [cpus for cpus in on.values() if len(cpus) >= count]
         free, levels = min(fits, key=lambda cpus: _order(topology, cpus, near)), levels[2:]
@@ -68,7 +86,12 @@ def choose(
 
 def _kinds(topology: Topology) -> list[Set]:
     """Return the CPUs of one core type within each cache: a set should not mix fast cores with slow ones."""
-    return [cache & kind for cache in topology.caches for kind in topology.kinds.values() if cache & kind]
+    return [
+        cache & kind
+        for cache in topology.caches
+        for kind in topology.kinds.values()
+        if cache & kind
+    ]
 
 
 def _order(topology: Topology, cpus: Set, near: Set) -> tuple[int, int, int, int]:
@@ -91,7 +114,10 @@ def _take(topology: Topology, levels: list[list[Set]], free: Set, count: int, ne
         if fits := [part for part in nearest if len(part[1]) >= left]:
             best = min(fits, key=lambda part: _order(topology, part[1], anchor))
         else:
-            best = min(nearest, key=lambda part: (topology.distance(part[1], anchor), -len(part[1]), min(part[1])))
+            best = min(
+                nearest,
+                key=lambda part: (topology.distance(part[1], anchor), -len(part[1]), min(part[1])),
+            )
         parts.remove(best)
         taken |= _take(topology, levels[1:], best[1], min(left, len(best[1])), anchor)
     return taken

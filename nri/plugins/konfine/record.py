@@ -22,7 +22,19 @@ from nri.cgroups.paths import is_pod, is_pods
 from nri.cgroups.topology import Topology, online_cpus
 from nri.errors import NRIError
 from nri.types import DecodeError, gojson
-from nri.types.table import ANYTHING, FLAG, Key, Map, Rule, array, either, number, open_table, text, words
+from nri.types.table import (
+    ANYTHING,
+    FLAG,
+    Key,
+    Map,
+    Rule,
+    array,
+    either,
+    number,
+    open_table,
+    text,
+    words,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,8 +127,14 @@ class Record:
         except OSError as error:
             self.__exit__()
             where = error.filename or self.directory
-            wanted = "files that it can read and write" if where != self.directory else "a directory of root's alone"
-            raise NRIError(f"{where}: {error.strerror}; konfine keeps its record of CPUs there: {wanted}") from error
+            wanted = (
+                "files that it can read and write"
+                if where != self.directory
+                else "a directory of root's alone"
+            )
+            raise NRIError(
+                f"{where}: {error.strerror}; konfine keeps its record of CPUs there: {wanted}"
+            ) from error
         except BaseException:
             self.__exit__()
             raise
@@ -139,9 +157,17 @@ class Record:
             if isinstance(value, dict) and value.get("boot") != _boot():
                 self.rebuilt = "it was of another boot"
             elif self._rules["document"].accepts(value):
-                self.containers, self.pools, self.conf = value["containers"], value["pools"], value["conf"]
+                self.containers, self.pools, self.conf = (
+                    value["containers"],
+                    value["pools"],
+                    value["conf"],
+                )
                 self.rebuilt = value.get("incomplete", "")
-                self._unknown = {key: item for key, item in value.items() if key not in self._rules["document"].keys}
+                self._unknown = {
+                    key: item
+                    for key, item in value.items()
+                    if key not in self._rules["document"].keys
+                }
             else:
                 from nri.types.table_explained import refusal
 
@@ -222,7 +248,9 @@ class Record:
                 pass  # there is none, or the cgroup is gone
         return entry
 
-    def promise(self, cpus: frozenset[int], whole: frozenset[int], usable: frozenset[int], least: int) -> None:
+    def promise(
+        self, cpus: frozenset[int], whole: frozenset[int], usable: frozenset[int], least: int
+    ) -> None:
         """Keep CPUs that the device plugin has allocated for their container, which comes soon.
 
         Those of another are left to it, and the shared ones to all others: the container's start decides then.
@@ -255,7 +283,11 @@ class Record:
         So they are the promises of a pod, and what its containers have left, or a pod that is over.
         """
         entries = self.containers.items()
-        return {key for key, entry in entries if not entry["cgroup"] and parse_cpus(entry.get("counted", "")) & cpus}
+        return {
+            key
+            for key, entry in entries
+            if not entry["cgroup"] and parse_cpus(entry.get("counted", "")) & cpus
+        }
 
     def promised(self, cpus: frozenset[int]) -> str:
         """Return the key of a promise of just these CPUs; "" if there is none."""
@@ -281,7 +313,12 @@ class Record:
 
         :raises NRIError: it cannot be written.
         """
-        value = {**self._unknown, "boot": _boot(), "topology": self.topology.to_value(), "conf": self.conf}
+        value = {
+            **self._unknown,
+            "boot": _boot(),
+            "topology": self.topology.to_value(),
+            "conf": self.conf,
+        }
         if self.rebuilt:
             value["incomplete"] = self.rebuilt
         document = gojson.dumps(value | {"containers": self.containers, "pools": self.pools})
@@ -291,7 +328,9 @@ class Record:
         try:
             files.replace(path, document)
         except OSError as error:
-            raise NRIError(f"{path}: {error.strerror}; expected to be able to replace it") from error
+            raise NRIError(
+                f"{path}: {error.strerror}; expected to be able to replace it"
+            ) from error
         self._read = document
 
 
@@ -315,7 +354,9 @@ def _rules() -> dict[str, Any]:
         return verdicts[value]
 
     cpus = Rule(str, is_cpus, "a CPU list", {})
-    some = Rule(str, lambda value: value != "" and is_cpus(value), "a CPU list that is not empty", {})
+    some = Rule(
+        str, lambda value: value != "" and is_cpus(value), "a CPU list that is not empty", {}
+    )
     cgroup = Rule(str, _is_path, "the path of a cgroup", {})
     least, count = number(0, 2**53), number(0, 2**53, whole=True)
     of_all = (("id", text()), ("name", text()), ("cgroup", cgroup))
@@ -330,25 +371,44 @@ def _rules() -> dict[str, Any]:
     of_any += [*[Key(name, FLAG) for name in ("untold", "sandbox")], Key("subgroup", text(0, 255))]
     of_single = [Key("shown", some), Key("counted", some), Key("plus", FLAG), Key("ended", FLAG)]
     entry = either(
-        open_table(Key("kind", words("shared"), required=True), Key("cpus", text(0, 0), required=True), *of_any),
         open_table(
-            Key("kind", words("exclusive"), required=True), Key("cpus", some, required=True), *of_any, *of_single
+            Key("kind", words("shared"), required=True),
+            Key("cpus", text(0, 0), required=True),
+            *of_any,
         ),
         open_table(
-            *(Key("kind", words("pool"), required=True), Key("cpus", text(0, 0), required=True), *of_any),
+            Key("kind", words("exclusive"), required=True),
+            Key("cpus", some, required=True),
+            *of_any,
+            *of_single,
+        ),
+        open_table(
+            *(
+                Key("kind", words("pool"), required=True),
+                Key("cpus", text(0, 0), required=True),
+                *of_any,
+            ),
             Key("pool", text(1), required=True),
         ),
         expected="an entry of the kind shared, exclusive or pool, with its CPUs",
     )
-    pool = either(cpus, Rule(type(None), lambda value: value is None, "null", {}), expected="the CPUs of its pool")
+    pool = either(
+        cpus,
+        Rule(type(None), lambda value: value is None, "null", {}),
+        expected="the CPUs of its pool",
+    )
     keys = [("boot", text()), ("topology", ANYTHING), ("containers", Map(entry, text(1)))]
-    of_conf = open_table(Key("reserved", cpus, required=True), Key("fixed", Map(cpus, text(1)), required=True))
+    of_conf = open_table(
+        Key("reserved", cpus, required=True), Key("fixed", Map(cpus, text(1)), required=True)
+    )
     keys += [("pools", Map(cpus, text(1))), ("conf", of_conf)]
     of_note = [("key", text(1)), ("record", text()), ("entry", entry), ("pool", pool)]
     return {
         "entry": entry,
         "cpus": cpus,
-        "document": open_table(*[Key(name, rule, required=True) for name, rule in keys], Key("incomplete", text())),
+        "document": open_table(
+            *[Key(name, rule, required=True) for name, rule in keys], Key("incomplete", text())
+        ),
         "note": open_table(*[Key(name, rule, required=True) for name, rule in of_note]),
     }
 
@@ -356,7 +416,11 @@ def _rules() -> dict[str, Any]:
 def text_of(path: str) -> str | None:
     """Return the text of a file of a cgroup, "" if it cannot be read; None if the cgroup is gone."""
     try:
-        return knobs.slurp(path, knobs.MAX_KNOB, os.O_CLOEXEC | os.O_NOFOLLOW).decode("ascii", "replace").strip()
+        return (
+            knobs.slurp(path, knobs.MAX_KNOB, os.O_CLOEXEC | os.O_NOFOLLOW)
+            .decode("ascii", "replace")
+            .strip()
+        )
     except OSError:
         return "" if os.path.isdir(os.path.dirname(path)) else None
 

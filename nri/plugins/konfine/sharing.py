@@ -12,7 +12,16 @@ from __future__ import annotations
 
 import os
 
-from nri.cgroups import CgroupError, CpuListError, GoneError, Mounts, Systemd, find, parse_cpus, render_cpus
+from nri.cgroups import (
+    CgroupError,
+    CpuListError,
+    GoneError,
+    Mounts,
+    Systemd,
+    find,
+    parse_cpus,
+    render_cpus,
+)
 from nri.cgroups.paths import expand, is_pod, is_pods
 from nri.cgroups.resolve import Place
 from nri.errors import NRIError
@@ -47,7 +56,9 @@ class Wish:
 
     __slots__ = ("asker", "count", "listed", "plus")
 
-    def __init__(self, asker: str = "", count: int = 0, plus: bool = False, listed: Set = frozenset()) -> None:
+    def __init__(
+        self, asker: str = "", count: int = 0, plus: bool = False, listed: Set = frozenset()
+    ) -> None:
         self.asker, self.count, self.plus, self.listed = asker, count, plus, listed
 
 
@@ -79,7 +90,9 @@ class Sharing:
         """Why the record was made again; "" if it was not, or nothing was found."""
         self.own = self._key(request)
         self.before: Entry | None = self.containers.get(self.own)
-        self._undo: dict[str, Entry | None] = {}  # the entries that the request has changed, as they were
+        self._undo: dict[
+            str, Entry | None
+        ] = {}  # the entries that the request has changed, as they were
         self.moved: list[str] = []
         """The keys of the other containers that have got other CPUs."""
         self.held: dict[str, tuple[Set, str]] = {}
@@ -98,7 +111,11 @@ class Sharing:
         """Compare the record with the cgroups; return why it was made again, "" if it was not."""
         if reason := self.record.rebuilt:
             # The record is complete from now on, whatever this request is about.
-            path = expand(request.spec.cgroups_path) if request.spec is not None and request.spec.cgroups_path else ""
+            path = (
+                expand(request.spec.cgroups_path)
+                if request.spec is not None and request.spec.cgroups_path
+                else ""
+            )
             parts = ((path and self._mount.below_host(path)) or "").split("/")
             depth = next((at for at, part in enumerate(parts) if is_pods(part)), 0)
             self.record.rebuild(self._mount, "/".join(parts[: depth + 1]))
@@ -160,15 +177,27 @@ class Sharing:
     def taken(self, *but: str) -> Set:
         """Return the CPUs that are not shared, without those of the containers or pools *but*."""
         pools = {name: self._cpus(cpus) for name, cpus in self.record.pools.items()} | self.fixed
-        own = [self._cpus(entry["cpus"]) for key, entry in self.containers.items() if key not in but]
+        own = [
+            self._cpus(entry["cpus"]) for key, entry in self.containers.items() if key not in but
+        ]
         return frozenset().union(*own, *[cpus for name, cpus in pools.items() if name not in but])
 
     def plan(self) -> dict[str, Set | NRIError]:
         """Return the CPUs that each container with a cgroup is to have, or why the conf leaves it none."""
-        taken, plan, done = self.taken(), dict[str, "Set | NRIError"](), dict[tuple[object, ...], "Set | NRIError"]()
+        taken, plan, done = (
+            self.taken(),
+            dict[str, "Set | NRIError"](),
+            dict[tuple[object, ...], "Set | NRIError"](),
+        )
         for key, entry in self.containers.items():
             if entry["cgroup"] or key == self.own:
-                same = (entry["kind"], entry.get("pool"), self.alone(entry), entry.get("plus"), entry["within"])
+                same = (
+                    entry["kind"],
+                    entry.get("pool"),
+                    self.alone(entry),
+                    entry.get("plus"),
+                    entry["within"],
+                )
                 if same not in done:
                     try:
                         done[same] = self._wanted(entry, taken)
@@ -194,7 +223,9 @@ class Sharing:
             cpus = self._fixed(name) or self._cpus(self.record.pools.get(name, ""))
             where = f"the pool {name}{f', which names {render_cpus(named)}' if named else ''}"
         else:
-            within = (self._cpus(entry["within"]) & online if entry["within"] else self.usable) - taken
+            within = (
+                self._cpus(entry["within"]) & online if entry["within"] else self.usable
+            ) - taken
             rest = self.usable or (online - self.topology.isolated)
             cpus = (within - self.isolated) or within or (rest - taken)
             where = f"the containers that share CPUs, beside {render_cpus(taken) or 'none'} of pools and single ones"
@@ -208,17 +239,23 @@ class Sharing:
 
     def _knows(self, pool: str) -> bool:
         """Return whether a pool is one of the conf: it may be of an earlier conf, or of another entry."""
-        return pool in self.record.pools or any(known.name == pool.partition("/")[0] for known in self.conf.pools)
+        return pool in self.record.pools or any(
+            known.name == pool.partition("/")[0] for known in self.conf.pools
+        )
 
     def _fixed(self, pool: str) -> Set:
         """Return the CPUs of a fixed pool, without those that a container had alone before; none of another pool."""
         if pool not in self.fixed:
             return frozenset()
-        return self.fixed[pool].difference(*[self._cpus(entry["cpus"]) for entry in self.containers.values()])
+        return self.fixed[pool].difference(
+            *[self._cpus(entry["cpus"]) for entry in self.containers.values()]
+        )
 
     # What the request's container asks for
 
-    def enter(self, entry: Entry, wish: Wish, within: Set, *, is_first: bool, is_running: bool) -> Refusal | None:
+    def enter(
+        self, entry: Entry, wish: Wish, within: Set, *, is_first: bool, is_running: bool
+    ) -> Refusal | None:
         """Put the request's container into the record, with the CPUs that it asks for.
 
         :param entry: its entry, as that of one that shares CPUs, or is in a pool.
@@ -229,7 +266,11 @@ class Sharing:
         """
         self._restore()
         entry, before, refusal = entry.copy(), self.before, None
-        had = self.alone(before) if before is not None and before["kind"] == "exclusive" else frozenset()
+        had = (
+            self.alone(before)
+            if before is not None and before["kind"] == "exclusive"
+            else frozenset()
+        )
         left = self._left_in_pod(entry, is_first=is_first)
         waiting = self.record.waiting(wish.listed)
         try:
@@ -240,7 +281,9 @@ class Sharing:
                 return error
             alone, refusal = had, error
         held = self.conf.exclusive.held(alone, self.topology.cores)
-        if held & self.taken(self.own, *left, *waiting):  # the conf did not give out whole cores before
+        if held & self.taken(
+            self.own, *left, *waiting
+        ):  # the conf did not give out whole cores before
             held = alone
         if alone:
             entry["kind"], entry["cpus"] = "exclusive", render_cpus(held)
@@ -258,7 +301,12 @@ class Sharing:
         is_restart = any(self.containers[key]["name"] == entry["name"] for key in left)
         for key in left:
             self._reuse(key, entry["name"], held)
-        if wish.listed and before is None and not is_restart and (key := self.record.promised(wish.listed)):
+        if (
+            wish.listed
+            and before is None
+            and not is_restart
+            and (key := self.record.promised(wish.listed))
+        ):
             self._put(key, None)
         return self.fit_pools(within, is_running=is_running) or refusal
 
@@ -276,7 +324,9 @@ class Sharing:
             return wish.listed
         if kept or not left:
             return self._choose(wish, within, kept, but) if wish.count != len(kept) else kept
-        kept = self._shown(frozenset().union(*[self._cpus(self.containers[key]["cpus"]) for key in left]))
+        kept = self._shown(
+            frozenset().union(*[self._cpus(self.containers[key]["cpus"]) for key in left])
+        )
         if not kept <= (self.usable | self.isolated) - self.taken(*but):
             kept = frozenset()  # offline, reserved or a pool's since
         if wish.count == len(kept):
@@ -301,7 +351,9 @@ class Sharing:
             is_of_pod = entry["pod"] != "" and other.get("pod") == entry["pod"]
             if other["cgroup"] or key == self.own:
                 continue
-            if other["name"] == entry["name"] and (is_of_pod or (is_of_kubernetes and not other.get("ended"))):
+            if other["name"] == entry["name"] and (
+                is_of_pod or (is_of_kubernetes and not other.get("ended"))
+            ):
                 own.append(key)
             elif is_of_pod and is_first and other.get("ended"):
                 others.append(key)
@@ -350,7 +402,9 @@ class Sharing:
         try:
             if count < len(kept):
                 return choose(self.topology, kept, count, whole=given.in_whole_cores, spread=True)
-            if given.isolated == "only" or (given.isolated == "prefer" and isolated and kept <= self.isolated):
+            if given.isolated == "only" or (
+                given.isolated == "prefer" and isolated and kept <= self.isolated
+            ):
                 try:
                     return self._pick(isolated, count, kept)
                 except NoRoomError as error:
@@ -361,7 +415,9 @@ class Sharing:
                 chosen = self._pick((usable & within) - held, count, kept)
                 if len(given.held(chosen, self.topology.cores)) <= spare:
                     return chosen
-            raise NoRoomError(f"{counted(spare)} free, beside the {given.min_shared} that must stay shared")
+            raise NoRoomError(
+                f"{counted(spare)} free, beside the {given.min_shared} that must stay shared"
+            )
         except NotWholeError as error:
             raise Refusal(f"{wish.asker}: found {count}, {error}") from None
         except NoRoomError as error:
@@ -375,12 +431,24 @@ class Sharing:
         :param within: as for ``_choose``, likewise *but*.
         """
         given, taken = self.conf.exclusive, self.taken(*but)
-        own = {"only": self.isolated, "never": self.usable}.get(given.isolated, self.usable | self.isolated)
+        own = {"only": self.isolated, "never": self.usable}.get(
+            given.isolated, self.usable | self.isolated
+        )
         free, cores = own - taken - self._kept(), self.topology.cores
         whole = given.held(listed, cores)
-        is_whole = not given.in_whole_cores or all(core <= listed for core in cores if core & listed)
-        leaves_enough = len(self.usable - self.taken(self.own) - whole) >= min(given.min_shared, len(self.usable))
-        return bool(is_whole and leaves_enough and listed <= within and listed <= self._shown(free) and whole <= free)
+        is_whole = not given.in_whole_cores or all(
+            core <= listed for core in cores if core & listed
+        )
+        leaves_enough = len(self.usable - self.taken(self.own) - whole) >= min(
+            given.min_shared, len(self.usable)
+        )
+        return bool(
+            is_whole
+            and leaves_enough
+            and listed <= within
+            and listed <= self._shown(free)
+            and whole <= free
+        )
 
     def _pick(self, free: Set, count: int, kept: Set) -> Set:
         """Return *count* of the free CPUs and of those that are kept."""
@@ -391,15 +459,21 @@ class Sharing:
         if not kept:
             return chosen
         if not spread:
-            free &= frozenset().union(*[self.topology.nodes[number] for number in self.topology.nodes_of(kept)])
-        more = choose(self.topology, free - kept, count - len(kept), near=kept, whole=whole, spread=spread)
+            free &= frozenset().union(
+                *[self.topology.nodes[number] for number in self.topology.nodes_of(kept)]
+            )
+        more = choose(
+            self.topology, free - kept, count - len(kept), near=kept, whole=whole, spread=spread
+        )
         return kept | more
 
     def _shown(self, free: Set) -> Set:
         """Return the free CPUs that containers may see: with `threads` the first ones of each core that is free."""
         if not (threads := self.conf.exclusive.threads):
             return free
-        return frozenset().union(*[sorted(core)[:threads] for core in self.topology.cores if core <= free])
+        return frozenset().union(
+            *[sorted(core)[:threads] for core in self.topology.cores if core <= free]
+        )
 
     def _kept(self) -> Set:
         """Return the CPUs of containers that keep some which are not theirs any more."""
@@ -429,7 +503,9 @@ class Sharing:
         for entry in self.containers.values():
             if entry["kind"] == "pool" and entry["pool"] not in self.fixed:
                 members.setdefault(entry["pool"], []).append(entry)
-        self.record.pools = {name: cpus for name, cpus in self.record.pools.items() if name in members}
+        self.record.pools = {
+            name: cpus for name, cpus in self.record.pools.items() if name in members
+        }
         held = self._kept()
         for name, entries in members.items():
             pool = pools.get(name.partition("/")[0])
@@ -439,7 +515,9 @@ class Sharing:
             if want < len(have):
                 have = choose(self.topology, have, want, spread=True)
             free = self.usable - self.taken(name) - have - held
-            more = min(want - len(have), len(free) - self.conf.exclusive.min_shared, len(free & within))
+            more = min(
+                want - len(have), len(free) - self.conf.exclusive.min_shared, len(free & within)
+            )
             if more > 0:
                 have |= choose(self.topology, free & within, more, near=have, spread=True)
             if have:
@@ -448,7 +526,9 @@ class Sharing:
             self.record.pools.pop(name, None)
         own = self.containers.get(self.own)
         name = "" if own is None else own.get("pool", "")
-        is_away = name in self.fixed and not self.fixed[name]  # all of its CPUs are offline: ``wanted`` says so
+        is_away = (
+            name in self.fixed and not self.fixed[name]
+        )  # all of its CPUs are offline: ``wanted`` says so
         if own is None or not name or name in self.record.pools or self._fixed(name) or is_away:
             return None
         fault = f"the pool {name} has no CPU, and none is free on the node {os.uname().nodename}"
@@ -472,7 +552,11 @@ class Sharing:
         taken = self.taken()
         has = {key: self._cpus(text) or self.topology.online for key, text in self._texts.items()}
         is_in_the_way = False
-        known = {key: cpus for key, cpus in plan.items() if not isinstance(cpus, NRIError) and key != self.own}
+        known = {
+            key: cpus
+            for key, cpus in plan.items()
+            if not isinstance(cpus, NRIError) and key != self.own
+        }
         for key in sorted(known, key=lambda key: not known[key] <= has.get(key, known[key])):
             entry, cpus = self.containers[key], known[key]
             try:
@@ -513,7 +597,9 @@ class Sharing:
         own = self.containers.get(self.own)
         if own is None:
             return frozenset()
-        return self._cpus(own["cpus"]) | self._cpus(self.record.pools.get(own.get("pool") or "", ""))
+        return self._cpus(own["cpus"]) | self._cpus(
+            self.record.pools.get(own.get("pool") or "", "")
+        )
 
     def settle(self, cgroup: Cgroup | None, *, tells: bool = False) -> bool:
         """Give the request's container its CPUs.
@@ -546,7 +632,12 @@ class Sharing:
         updates = []
         for key in self.moved:
             entry = self.containers.get(key)
-            if entry is not None and entry["id"] and not entry.get("sandbox") and ids.count(entry["id"]) == 1:
+            if (
+                entry is not None
+                and entry["id"]
+                and not entry.get("sandbox")
+                and ids.count(entry["id"]) == 1
+            ):
                 resources = {"cpu": {"cpus": render_cpus(self.wanted(entry))}}
                 updates.append({"id": entry["id"], "resources": resources, "ignoreFailure": True})
         return updates
@@ -572,7 +663,9 @@ class Sharing:
     def _cgroup(self, entry: Entry) -> Cgroup:
         """Return a container's cgroup where it was found: its path and its process may not lead there any more."""
         subgroup = entry.get("subgroup", "")
-        return find("", noted=entry["cgroup"], mounts=self._mounts, systemd=self.systemd, subgroup=subgroup)
+        return find(
+            "", noted=entry["cgroup"], mounts=self._mounts, systemd=self.systemd, subgroup=subgroup
+        )
 
     def _can_tell(self, entry: Entry) -> bool:
         """Return whether systemd answers now, of which a container's unit has not been told its CPUs."""
@@ -604,9 +697,18 @@ def guaranteed(request: Request) -> int:
     cpu = shared.cpu_resources(request)
     quota, period, shares = (cpu.get(key) for key in ("quota", "period", "shares"))
     pod = os.path.dirname(expand(request.spec.cgroups_path))
-    if not isinstance(shares, int) or shares % 1024 or any(name in pod for name in ("burstable", "besteffort")):
+    if (
+        not isinstance(shares, int)
+        or shares % 1024
+        or any(name in pod for name in ("burstable", "besteffort"))
+    ):
         return 0
-    if isinstance(quota, int) and isinstance(period, int) and quota > 0 and quota != shares // 1024 * period:
+    if (
+        isinstance(quota, int)
+        and isinstance(period, int)
+        and quota > 0
+        and quota != shares // 1024 * period
+    ):
         return 0
     return shares // 1024 if is_pod(pod) else 0
 

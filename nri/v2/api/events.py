@@ -34,10 +34,17 @@ class EventMethod:
     """The first NRI that has the event."""
 
 
-def _method(rpc: str, event: pb.Event, *, state_change: bool = False, since: Version = (0, 2)) -> EventMethod:
+def _method(
+    rpc: str, event: pb.Event, *, state_change: bool = False, since: Version = (0, 2)
+) -> EventMethod:
     request, response = getattr(pb, rpc + "Request"), getattr(pb, rpc + "Response")
     return EventMethod(
-        event=event, rpc=rpc, request=request, response=response, state_change=state_change, since=since
+        event=event,
+        rpc=rpc,
+        request=request,
+        response=response,
+        state_change=state_change,
+        since=since,
     )
 
 

@@ -48,7 +48,11 @@ def container_to_oci(container: Container, annotations: Mapping[str, str]) -> di
     :param annotations: its annotations, which may include its pod's.
     """
     linux = container.linux
-    process = {"args": list(container.args), "env": list(container.env), **_to_oci(container, "user", "rlimits")}
+    process = {
+        "args": list(container.args),
+        "env": list(container.env),
+        **_to_oci(container, "user", "rlimits"),
+    }
     config: dict[str, Any] = {
         "annotations": dict(annotations),
         "process": process | _to_oci(linux, "oom_score_adj", "io_priority", "scheduler"),
@@ -69,7 +73,9 @@ def container_from_oci(config: Mapping[str, Any]) -> Container:
     """Return the container of a configuration as ``container_to_oci`` makes it, without the annotations."""
     process, linux = config.get("process", {}), config.get("linux", {})
     parts = {key: process[key] for key in ("args", "env", "user", "rlimits") if key in process}
-    linux = linux | {key: process[key] for key in ("oomScoreAdj", "ioPriority", "scheduler") if key in process}
+    linux = linux | {
+        key: process[key] for key in ("oomScoreAdj", "ioPriority", "scheduler") if key in process
+    }
     parts |= {key: config[key] for key in ("mounts", "hooks") if key in config}
     return Container(**_from_oci(Container.DESCRIPTOR, parts | {"linux": linux}))
 
@@ -104,16 +110,23 @@ def adjustment(adjust: dict[str, Any]) -> ContainerAdjustment:
     """Return the adjustment of an ``adjust``."""
     linux = dict(adjust.get("linux", {}))
     for key, name in (("devices", "path"), ("namespaces", "type")):
-        linux[key] = [{name: MARK + item[name]} if item.get("remove") else item for item in linux.get(key, [])]
+        linux[key] = [
+            {name: MARK + item[name]} if item.get("remove") else item for item in linux.get(key, [])
+        ]
     for key, nothing in (("sysctl", ""), ("netDevices", {})):
         linux[key] = _marked(linux.get(key, {}), nothing)
     if "scheduler" in adjust:
         linux["scheduler"] = adjust["scheduler"]
     changed = {
         "annotations": _marked(adjust.get("annotations", {}), ""),
-        "env": [{"key": key, "value": value} for key, value in _marked(adjust.get("env", {}), "").items()],
+        "env": [
+            {"key": key, "value": value}
+            for key, value in _marked(adjust.get("env", {}), "").items()
+        ],
         "mounts": [
-            {"destination": MARK + path.removeprefix(MARK)} if mount is None else {"destination": path} | mount
+            {"destination": MARK + path.removeprefix(MARK)}
+            if mount is None
+            else {"destination": path} | mount
             for path, mount in adjust.get("mounts", {}).items()
         ],
         "cdiDevices": [{"name": name} for name in adjust.get("cdiDevices", [])],
@@ -133,7 +146,9 @@ def update(update: dict[str, Any]) -> ContainerUpdate:
 
 def _marked(entries: dict[str, Any], nothing: Any) -> dict[str, Any]:
     """Return entries with the mark at the keys that null removes, and *nothing* as their values; those go first."""
-    removed = {MARK + key.removeprefix(MARK): nothing for key, value in entries.items() if value is None}
+    removed = {
+        MARK + key.removeprefix(MARK): nothing for key, value in entries.items() if value is None
+    }
     return removed | {key: value for key, value in entries.items() if value is not None}
 
 
@@ -156,7 +171,9 @@ class _Field:
         if self.is_map:
             self.of = self.of.fields_by_name["value"].message_type
         self._is_optional = self.of is not None and self.of.name.startswith("Optional")
-        words = field.enum_type and {number: word.name for number, word in field.enum_type.values_by_number.items()}
+        words = field.enum_type and {
+            number: word.name for number, word in field.enum_type.values_by_number.items()
+        }
         if self._is_optional:
             self._one = _plain
         elif self.of is not None:
@@ -165,7 +182,9 @@ class _Field:
             self._one = words.__getitem__ if words else lambda item: item
         is_one = field.message_type is None and not field.is_repeated
         kind = field.containing_type.name
-        is_demanded = field.enum_type is not None or kind in _DEMANDED or f"{kind}.{self.name}" in _DEMANDED
+        is_demanded = (
+            field.enum_type is not None or kind in _DEMANDED or f"{kind}.{self.name}" in _DEMANDED
+        )
         self.is_always = is_one and is_demanded
 
     def in_message(self, item: Any) -> Any:
@@ -203,7 +222,9 @@ def _has_demanded(kind: Any) -> bool:
 def _from_oci(kind: Any, value: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a message, without those that are empty."""
     fields = {
-        field.name: field.in_message(value[field.key]) for field in _fields(kind).values() if field.key in value
+        field.name: field.in_message(value[field.key])
+        for field in _fields(kind).values()
+        if field.key in value
     }
     return {name: item for name, item in fields.items() if item not in ({}, [])}
 
@@ -215,7 +236,9 @@ def _to_oci(message: Message, *names: str) -> dict[str, Any]:
     if not names and not _has_demanded(message.DESCRIPTOR):  # this order is that of the fields, too
         return {fields[name].key: fields[name].in_oci(item) for name, item in given.items()}
     return {
-        (field := fields[name]).key: field.in_oci(given[name] if name in given else getattr(message, name))
+        (field := fields[name]).key: field.in_oci(
+            given[name] if name in given else getattr(message, name)
+        )
         for name in names or fields
         if name in given or fields[name].is_always
     }

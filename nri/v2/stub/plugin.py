@@ -46,7 +46,8 @@ from nri.v2.ttrpc import Call
 EventHandler = Callable[[Any, Call], Message | None]
 
 HANDLERS: dict[int, str] = {
-    int(method.event): re.sub(r"(?<=[a-z])(?=[A-Z])", "_", method.rpc).lower() for method in events.METHODS
+    int(method.event): re.sub(r"(?<=[a-z])(?=[A-Z])", "_", method.rpc).lower()
+    for method in events.METHODS
 }
 """The name of each event's handler."""
 
@@ -70,7 +71,9 @@ class Identity:
         return f"{self.index}-{self.name}"
 
     @classmethod
-    def find(cls, environment: Mapping[str, str], executable: str, *, name: str = "", index: str = "") -> Identity:
+    def find(
+        cls, environment: Mapping[str, str], executable: str, *, name: str = "", index: str = ""
+    ) -> Identity:
         """Return the identity from the environment; else from the arguments; else from the executable's ``NN-name``.
 
         The environment goes first: a runtime knows the plugins that it launches by the names that it gave them.
@@ -81,7 +84,9 @@ class Identity:
         name = environment.get(NAME_VARIABLE) or name or file_name
         index = environment.get(INDEX_VARIABLE) or index or file_index
         if not name or not index:
-            missing = " and ".join([part for part, value in (("name", name), ("index", index)) if not value])
+            missing = " and ".join(
+                [part for part, value in (("name", name), ("index", index)) if not value]
+            )
             raise IdentityError(
                 f"the plugin's {missing} is not known: neither given, nor in {NAME_VARIABLE} and {INDEX_VARIABLE}, "
                 f"nor told by the executable {os.path.basename(executable)!r}; expected one like 10-name"
@@ -201,7 +206,9 @@ class V2Plugin(_Handlers):
         """Take note that the connection is closed, after the last handler has ended."""
 
 
-_METHODS = tuple(name for name, value in vars(V2Plugin).items() if callable(value) and not name.startswith("_"))
+_METHODS = tuple(
+    name for name, value in vars(V2Plugin).items() if callable(value) and not name.startswith("_")
+)
 
 
 def handlers(plugin: V2Plugin) -> dict[int, EventHandler]:
@@ -210,16 +217,27 @@ def handlers(plugin: V2Plugin) -> dict[int, EventHandler]:
     :raises NRIError: when it defines no handler: such a plugin would be subscribed to all. Or when a method has
         nearly the name of a handler, and would never be called.
     """
-    own = {name for class_ in type(plugin).__mro__ for name, value in vars(class_).items() if callable(value)}
+    own = {
+        name
+        for class_ in type(plugin).__mro__
+        for name, value in vars(class_).items()
+        if callable(value)
+    }
     known = {name.replace("_", ""): name for name in (*HANDLERS.values(), *_METHODS)}
     for name in sorted(name for name in own - {*known.values()} if not name.startswith("_")):
-        if near := difflib.get_close_matches(name.replace("_", "").lower(), known, n=1, cutoff=0.85):
+        if near := difflib.get_close_matches(
+            name.replace("_", "").lower(), known, n=1, cutoff=0.85
+        ):
             expected = f"expected {known[near[0]]}, or a name that is less like it"
-            raise NRIError(f"{type(plugin).__name__}.{name}: found a method for no event, {expected}")
+            raise NRIError(
+                f"{type(plugin).__name__}.{name}: found a method for no event, {expected}"
+            )
     by_event: dict[int, EventHandler] = {
         event: getattr(plugin, name) for event, name in HANDLERS.items() if hasattr(plugin, name)
     }
     if not by_event:
         expected = ", ".join(HANDLERS.values())
-        raise NRIError(f"{type(plugin).__name__} handles no event; expected at least one method of {expected}")
+        raise NRIError(
+            f"{type(plugin).__name__} handles no event; expected at least one method of {expected}"
+        )
     return by_event

@@ -56,7 +56,9 @@ class Runner:
         build: str = "",
     ) -> None:
         handlers(plugin)  # raises early
-        self.identity = Identity.find(environment, executable or sys.argv[0], name=name, index=index)
+        self.identity = Identity.find(
+            environment, executable or sys.argv[0], name=name, index=index
+        )
         self._plugin, self._path, self._build = plugin, path, build
         self._registration_timeout = registration_timeout
         self._connected = _inherited(environment) if sock is None else _given(sock)
@@ -94,7 +96,9 @@ class Runner:
                 failure = "" if session.synchronized else f"not accepted at {self._path}: {reason}"
             if not failure:
                 pause = FIRST_PAUSE
-            elif failure != reported and not self._stopped.is_set():  # a runtime may be away for hours
+            elif (
+                failure != reported and not self._stopped.is_set()
+            ):  # a runtime may be away for hours
                 log.warning("%s; retrying until a runtime accepts the connection", failure)
             reported = failure
             wait = pause * random.uniform(0.5, 1.0)  # noqa: S311 - not a secret
@@ -158,7 +162,14 @@ def run(
     if sys.argv[1:2] in (["--help"], ["-h"]):
         print(_help(plugin, path))
         return
-    Runner(plugin, name=name, index=index, path=path, sock=sock, registration_timeout=registration_timeout).run()
+    Runner(
+        plugin,
+        name=name,
+        index=index,
+        path=path,
+        sock=sock,
+        registration_timeout=registration_timeout,
+    ).run()
 
 
 def _help(plugin: V2Plugin, path: str) -> str:
@@ -196,7 +207,9 @@ def _given(sock: Any) -> socket.socket:
 def _connect(path: str) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        sock.setblocking(False)  # a local connect() succeeds at once or, when the backlog is full, fails at once
+        sock.setblocking(
+            False
+        )  # a local connect() succeeds at once or, when the backlog is full, fails at once
         sock.connect(path)
     except BaseException:
         sock.close()

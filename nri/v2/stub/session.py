@@ -65,7 +65,9 @@ class Session:
 
     def run(self) -> ClosedError:
         """Register, and serve until the connection is closed; returns the reason."""
-        registering = threading.Thread(target=self._register, name=f"register-{self._identity}", daemon=True)
+        registering = threading.Thread(
+            target=self._register, name=f"register-{self._identity}", daemon=True
+        )
         try:
             registering.start()
         except RuntimeError as error:  # the limit of threads is reached
@@ -94,14 +96,25 @@ class Session:
 
         :raises NRIError: when the runtime refuses, or the connection is closed.
         """
-        request, response = api.UpdateContainersRequest(update=updates), api.UpdateContainersResponse
-        return list(self._client.call(RUNTIME, "UpdateContainers", request, response, timeout=timeout).failed)
+        request, response = (
+            api.UpdateContainersRequest(update=updates),
+            api.UpdateContainersResponse,
+        )
+        return list(
+            self._client.call(
+                RUNTIME, "UpdateContainers", request, response, timeout=timeout
+            ).failed
+        )
 
     def _register(self) -> None:
         name, index = self._identity.name, self._identity.index
-        request = api.RegisterPluginRequest(plugin_name=name, plugin_idx=index, NRI_version=NRI_VERSION)
+        request = api.RegisterPluginRequest(
+            plugin_name=name, plugin_idx=index, NRI_version=NRI_VERSION
+        )
         try:
-            self._client.call(RUNTIME, "RegisterPlugin", request, api.Empty, timeout=self.registration_timeout)
+            self._client.call(
+                RUNTIME, "RegisterPlugin", request, api.Empty, timeout=self.registration_timeout
+            )
         except NRIError as error:
             self.close(f"the runtime did not register {self._identity}: {error}")
             return
@@ -124,7 +137,9 @@ class Session:
         try:
             return self._configured(request)
         except NRIError as error:
-            log.error("the plugin can't be configured: %s", error)  # the runtime only closes the connection
+            log.error(
+                "the plugin can't be configured: %s", error
+            )  # the runtime only closes the connection
             raise
 
     def _configured(self, request: api.ConfigureRequest) -> api.ConfigureResponse:
@@ -138,7 +153,11 @@ class Session:
         answer = self._plugin.configure(request.config, runtime)
         wanted = events.mask(_chosen_events(answer, self._handlers))
         mask = wanted & runtime.knows
-        missing = [event for event in events.in_mask(wanted & ~mask) if event not in self._plugin.optional_events]
+        missing = [
+            event
+            for event in events.in_mask(wanted & ~mask)
+            if event not in self._plugin.optional_events
+        ]
         if missing:
             names = ", ".join(events.BY_EVENT[event].rpc for event in missing)
             log.warning("%s %s can't deliver %s", runtime.name, runtime.version, names)
@@ -173,7 +192,10 @@ class Session:
     def _state_change(self, change: api.StateChangeEvent, call: Call) -> api.Empty:
         handler, method = self._handlers.get(change.event), events.BY_EVENT.get(change.event)
         if handler is None or method is None or not method.state_change:
-            log.info("ignored a StateChange with event %d, which the plugin does not handle", change.event)
+            log.info(
+                "ignored a StateChange with event %d, which the plugin does not handle",
+                change.event,
+            )
             return api.Empty()
         request = method.request()
         for part in ("pod", "container"):
@@ -183,7 +205,9 @@ class Session:
         return api.Empty()
 
 
-def _checked(method: events.EventMethod, handler: EventHandler) -> Callable[[Message, Call], Message]:
+def _checked(
+    method: events.EventMethod, handler: EventHandler
+) -> Callable[[Message, Call], Message]:
     """Return ``handler`` with its result checked, and None replaced by an empty response."""
 
     def answer(request: Message, call: Call) -> Message:
@@ -207,7 +231,9 @@ def _chosen_events(answer: object, handled: Collection[int]) -> frozenset[int]:
         return frozenset(handled)
     if isinstance(answer, str | bytes) or not isinstance(answer, Iterable):
         shown = escape(f"{answer!r:.80}")
-        raise NRIError(f"configure returned {shown}, expected a collection of events such as ['CreateContainer']")
+        raise NRIError(
+            f"configure returned {shown}, expected a collection of events such as ['CreateContainer']"
+        )
     try:
         methods = [events.find(event) for event in answer]
     except ValueError as error:
@@ -215,5 +241,7 @@ def _chosen_events(answer: object, handled: Collection[int]) -> frozenset[int]:
     unhandled = [method.rpc for method in methods if method.event not in handled]
     if unhandled:
         names = ", ".join(method.rpc for method in events.METHODS if method.event in handled)
-        raise NRIError(f"configure chose {', '.join(unhandled)}, but the plugin handles only {names}")
+        raise NRIError(
+            f"configure chose {', '.join(unhandled)}, but the plugin handles only {names}"
+        )
     return frozenset(int(method.event) for method in methods) or frozenset(handled)

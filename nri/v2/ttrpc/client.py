@@ -102,7 +102,9 @@ class RPCClient(Receiver):
             self._next_stream += 2
             with self._lock:
                 if self._closed is not None:
-                    raise self._closed.with_traceback(None)  # the traceback would grow with every call
+                    raise self._closed.with_traceback(
+                        None
+                    )  # the traceback would grow with every call
                 self._pending[stream] = pending
             try:
                 self._channel.send(codec.encode(stream, codec.REQUEST, data))

@@ -157,13 +157,20 @@ class RPCServer(Receiver):
     def due(self) -> float | None:
         """Return the time at which the server must answer for the next handler."""
         with self._changed:
-            return min([call.answer_by for call in self._calls.values() if call.answer_by is not None], default=None)
+            return min(
+                [call.answer_by for call in self._calls.values() if call.answer_by is not None],
+                default=None,
+            )
 
     def expire(self) -> None:
         """Answer for the handlers whose time is over."""
         now = time.monotonic()
         with self._changed:
-            late = [call for call in self._calls.values() if call.answer_by is not None and call.answer_by <= now]
+            late = [
+                call
+                for call in self._calls.values()
+                if call.answer_by is not None and call.answer_by <= now
+            ]
         for call in late:
             if self._take(call):
                 call.is_late = call.has_failed = True
@@ -181,7 +188,9 @@ class RPCServer(Receiver):
             fault = f"a request of {message.length} bytes, at most {self._max_request} are taken"
             raise StatusError(Code.RESOURCE_EXHAUSTED, fault)
         if stream % 2 == 0 or stream <= self._last_stream:
-            fault = f"a request on stream {stream}, expected an odd number above {self._last_stream}"
+            fault = (
+                f"a request on stream {stream}, expected an odd number above {self._last_stream}"
+            )
             raise StatusError(Code.INVALID_ARGUMENT, fault)
         self._last_stream = stream
         try:
@@ -190,9 +199,13 @@ class RPCServer(Receiver):
             raise StatusError(Code.INVALID_ARGUMENT, "the request is not a ttrpc.Request") from None
         handler = self._handlers.get((request.service, request.method))
         if handler is None:
-            raise StatusError(Code.UNIMPLEMENTED, f"/{request.service}/{request.method} is not implemented")
+            raise StatusError(
+                Code.UNIMPLEMENTED, f"/{request.service}/{request.method} is not implemented"
+            )
         if message.flags & codec.FLAG_REMOTE_OPEN:
-            raise StatusError(Code.UNIMPLEMENTED, f"/{request.service}/{request.method} is no streaming call")
+            raise StatusError(
+                Code.UNIMPLEMENTED, f"/{request.service}/{request.method} is no streaming call"
+            )
         call = Call(stream, request, self._early)
         with self._changed:
             if self._closed:  # by another thread meanwhile
@@ -229,7 +242,9 @@ class RPCServer(Receiver):
             return _failure(Code.UNKNOWN, escape(str(error)))
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # also sys.exit(), which would end the thread without an answer
+        except (
+            BaseException
+        ) as error:  # also sys.exit(), which would end the thread without an answer
             log.exception("%s failed", call.method)
             return _failure(Code.UNKNOWN, escape(str(error)) or type(error).__name__)
 
@@ -267,5 +282,7 @@ def _failure(code: int, message: str) -> Response:
     response = Response()
     # OK would make it a success, and a code beyond int32 can't be sent.
     response.status.code = code if 0 < code < 2**31 else Code.UNKNOWN
-    response.status.message = bounded(message, MAX_MESSAGE)  # a peer logs it, and may show it to its user
+    response.status.message = bounded(
+        message, MAX_MESSAGE
+    )  # a peer logs it, and may show it to its user
     return response

@@ -47,7 +47,10 @@ def test_a_runtime_can_be_closed_while_plugins_come() -> None:
     runtime = Runtime()
     runtime.start()
     pairs = [socket.socketpair() for _ in range(8)]
-    plugins = [Plugin(sock=theirs, index=f"{number:02}").start() for number, (_, theirs) in enumerate(pairs)]
+    plugins = [
+        Plugin(sock=theirs, index=f"{number:02}").start()
+        for number, (_, theirs) in enumerate(pairs)
+    ]
     threads = [threading.Thread(target=attach, args=[runtime, ours]) for ours, _ in pairs]
     threads += [threading.Thread(target=register, args=[plugin]) for plugin in plugins]
     for thread in threads:
@@ -103,7 +106,9 @@ def test_up_to_nri_0_6_everything_comes_in_one_message() -> None:
         def run_pod_sandbox(self, request: object, call: object) -> None:
             pass
 
-        def synchronize(self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]) -> None:
+        def synchronize(
+            self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]
+        ) -> None:
             taken.extend([len(pods), len(containers)])
 
     exchanges: list[Exchange] = []
@@ -142,7 +147,8 @@ def test_eight_objects_that_are_longer_than_a_message_fail_as_in_nri(count: int,
         for number in range(count):
             runtime.store.containers[str(number)] = container(str(number), args=["x" * size])
         with pytest.raises(
-            AdaptationError, match=r"10-test could not be synchronized: \d pods and containers are \d+"
+            AdaptationError,
+            match=r"10-test could not be synchronized: \d pods and containers are \d+",
         ):
             Plugin().connect(runtime)
         assert runtime.plugins == []

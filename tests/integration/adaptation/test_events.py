@@ -22,7 +22,13 @@ from tests.support.waiting import SOON, wait_until
 RPCS: dict[str, Any] = {method.rpc: method.response() for method in events.METHODS}
 STATE_CHANGES = {method.rpc for method in events.METHODS if method.state_change}
 OWN_CALLS = {rpc: answer for rpc, answer in RPCS.items() if rpc not in STATE_CHANGES}
-FAILING = {"RunPodSandbox", "CreateContainer", "StartContainer", "UpdateContainer", "UpdatePodSandbox"}
+FAILING = {
+    "RunPodSandbox",
+    "CreateContainer",
+    "StartContainer",
+    "UpdateContainer",
+    "UpdatePodSandbox",
+}
 LIFE = [events.BY_EVENT[item.event].rpc for item in lives()]
 
 
@@ -39,7 +45,11 @@ def test_a_life_is_a_call_for_each_event_from_nri_0_12_on() -> None:
     assert plugin.events == LIFE
     request = plugin.requests("Configure")[0]
     assert (request.runtime_name, request.runtime_version) == ("nri-simulator", "v0.1.0")
-    assert (request.NRI_version, request.request_timeout, request.registration_timeout) == ("v0.12.0", 1500, 7000)
+    assert (request.NRI_version, request.request_timeout, request.registration_timeout) == (
+        "v0.12.0",
+        1500,
+        7000,
+    )
 
 
 def test_a_life_is_mostly_state_changes_up_to_nri_0_11() -> None:
@@ -90,7 +100,9 @@ def test_a_plugin_gets_only_the_events_that_it_wants() -> None:
 
 def test_an_event_that_the_runtime_does_not_know_ends_the_plugin() -> None:
     with Runtime(nri_version=(0, 8)) as runtime:
-        with pytest.raises(AdaptationError, match=r"10-test wants events that NRI 0.8 does not have: 0x1800"):
+        with pytest.raises(
+            AdaptationError, match=r"10-test wants events that NRI 0.8 does not have: 0x1800"
+        ):
             Plugin(wants=ALL).connect(runtime)
         assert runtime.plugins == []
 
@@ -218,10 +230,18 @@ def test_a_refused_pod_is_stopped_and_removed(refused: str, undone: list[str]) -
 
 def test_a_later_plugin_sees_what_an_earlier_one_has_adjusted() -> None:
     with Runtime() as runtime:
-        one = adjusts(annotations={"a": "1"}, env=[{"key": "A", "value": "new"}], linux={"cgroups_path": "/moved"})
+        one = adjusts(
+            annotations={"a": "1"},
+            env=[{"key": "A", "value": "new"}],
+            linux={"cgroups_path": "/moved"},
+        )
         Plugin("10", CreateContainer=one).connect(runtime)
-        later = Plugin("20", CreateContainer=adjusts(annotations={"b": "2"}, **quota(5))).connect(runtime)
-        outcome = runtime.create_container(pod(), container(env=["A=old", "B=kept"], annotations={"c": "3"}))
+        later = Plugin("20", CreateContainer=adjusts(annotations={"b": "2"}, **quota(5))).connect(
+            runtime
+        )
+        outcome = runtime.create_container(
+            pod(), container(env=["A=old", "B=kept"], annotations={"c": "3"})
+        )
     seen = later.requests("CreateContainer")[0].container
     assert (dict(seen.annotations), list(seen.env)) == ({"a": "1", "c": "3"}, ["B=kept", "A=new"])
     assert seen.linux.cgroups_path == "/moved"
@@ -233,11 +253,15 @@ def test_a_later_plugin_sees_what_an_earlier_one_has_adjusted() -> None:
 
 def test_adjustments_stay_for_the_rest_of_the_life() -> None:
     with Runtime() as runtime:
-        plugin = Plugin(**{**RPCS, "CreateContainer": adjusts(annotations={"a": "1"}, **quota(7))}).connect(runtime)
+        plugin = Plugin(
+            **{**RPCS, "CreateContainer": adjusts(annotations={"a": "1"}, **quota(7))}
+        ).connect(runtime)
         replay(runtime)
     assert plugin.requests("StartContainer")[0].container.annotations["a"] == "1"
     assert plugin.requests("StartContainer")[0].container.linux.resources.cpu.quota.value == 7
-    assert plugin.requests("StopContainer")[0].container.linux.resources.cpu.quota.value == 100000  # the update's
+    assert (
+        plugin.requests("StopContainer")[0].container.linux.resources.cpu.quota.value == 100000
+    )  # the update's
 
 
 def test_an_update_can_be_changed_and_a_later_plugin_sees_it() -> None:
@@ -259,9 +283,13 @@ def test_an_update_can_be_changed_and_a_later_plugin_sees_it() -> None:
 def test_a_validator_sees_it_all_and_can_reject_it() -> None:
     reject = api.ValidateContainerAdjustmentResponse(reject=True, reason="too much")
     with Runtime() as runtime:
-        Plugin("10", "setter", CreateContainer=adjusts(annotations={"a": "1"}, **quota(1))).connect(runtime)
+        Plugin("10", "setter", CreateContainer=adjusts(annotations={"a": "1"}, **quota(1))).connect(
+            runtime
+        )
         wants = (Event.VALIDATE_CONTAINER_ADJUSTMENT,)
-        validator = Plugin("20", "validator", wants=wants, ValidateContainerAdjustment=reject).connect(runtime)
+        validator = Plugin(
+            "20", "validator", wants=wants, ValidateContainerAdjustment=reject
+        ).connect(runtime)
         with pytest.raises(EventError, match="20-validator: too much"):
             runtime.create_container(pod(), container())
     request = validator.requests("ValidateContainerAdjustment")[0]
@@ -270,7 +298,10 @@ def test_a_validator_sees_it_all_and_can_reject_it() -> None:
     owners = request.owners.owners["app"]
     assert owners.simple[api.Field.CPUQuota] == "10-setter"
     assert dict(owners.compound[api.Field.Annotations].owners) == {"a": "10-setter"}
-    assert [(plugin.index, plugin.name) for plugin in request.plugins] == [("10", "setter"), ("20", "validator")]
+    assert [(plugin.index, plugin.name) for plugin in request.plugins] == [
+        ("10", "setter"),
+        ("20", "validator"),
+    ]
 
 
 VALIDATES = (Event.CREATE_CONTAINER, Event.VALIDATE_CONTAINER_ADJUSTMENT)
@@ -278,26 +309,36 @@ VALIDATES = (Event.CREATE_CONTAINER, Event.VALIDATE_CONTAINER_ADJUSTMENT)
 
 @pytest.mark.parametrize("has_others", [False, True])
 @pytest.mark.parametrize("leaves_at", ["CreateContainer", "ValidateContainerAdjustment", "before"])
-def test_nothing_is_created_when_a_validator_gives_no_answer(leaves_at: str, has_others: bool) -> None:
+def test_nothing_is_created_when_a_validator_gives_no_answer(
+    leaves_at: str, has_others: bool
+) -> None:
     def leave(request: object) -> Message:
         leaver.hang_up()
         return api.CreateContainerResponse()
 
     consent = api.ValidateContainerAdjustmentResponse()
     answers: dict[str, Any] = {"CreateContainer": api.CreateContainerResponse()}
-    answers |= {"ValidateContainerAdjustment": consent} | ({leaves_at: leave} if leaves_at != "before" else {})
+    answers |= {"ValidateContainerAdjustment": consent} | (
+        {leaves_at: leave} if leaves_at != "before" else {}
+    )
     with Runtime() as runtime:
         if has_others:
             for index in ("05", "30"):
-                Plugin(index, "fine", wants=VALIDATES[1:], ValidateContainerAdjustment=consent).connect(runtime)
+                Plugin(
+                    index, "fine", wants=VALIDATES[1:], ValidateContainerAdjustment=consent
+                ).connect(runtime)
         leaver = Plugin("10", "leaver", wants=VALIDATES, **answers).connect(runtime)
         if leaves_at == "before":
             leaver.hang_up()
             assert wait_until(lambda: "10-leaver" not in runtime.plugins)
-        with pytest.raises(EventError, match="ValidateContainerAdjustment: plugin 10-leaver: gave no answer"):
+        with pytest.raises(
+            EventError, match="ValidateContainerAdjustment: plugin 10-leaver: gave no answer"
+        ):
             runtime.create_container(pod(), container())
         assert runtime.store.containers == {}
-        assert runtime.create_container(pod(), container()).error is None  # it is not connected any more
+        assert (
+            runtime.create_container(pod(), container()).error is None
+        )  # it is not connected any more
 
 
 def test_validators_are_asked_side_by_side_and_all_of_them() -> None:
@@ -310,12 +351,16 @@ def test_validators_are_asked_side_by_side_and_all_of_them() -> None:
 
     with Runtime() as runtime:
         validators = [
-            Plugin(index, "judge", wants=VALIDATES[1:], ValidateContainerAdjustment=judge).connect(runtime)
+            Plugin(index, "judge", wants=VALIDATES[1:], ValidateContainerAdjustment=judge).connect(
+                runtime
+            )
             for index in ("10", "20", "30")
         ]
         with pytest.raises(EventError, match="10-judge: too much"):
             runtime.create_container(pod(), container())
-        assert [validator.events for validator in validators] == [["ValidateContainerAdjustment"]] * 3
+        assert [validator.events for validator in validators] == [
+            ["ValidateContainerAdjustment"]
+        ] * 3
 
 
 def test_runtime_sends_the_patch_level_of_its_nri() -> None:
@@ -334,7 +379,9 @@ def test_conflicting_updates_at_a_stop_are_dropped(caplog: pytest.LogCaptureFixt
         outcome = runtime.stop_container(pod(), container())
         assert not runtime.store.containers["other"].linux.resources.cpu.HasField("quota")
     assert outcome.updates == ()
-    assert 'StopContainer: plugins "20-test" and "10-test" both tried to set CPUQuota' in caplog.text
+    assert (
+        'StopContainer: plugins "20-test" and "10-test" both tried to set CPUQuota' in caplog.text
+    )
 
 
 # What there is

@@ -37,7 +37,11 @@ def test_launched_plugin_gets_what_a_real_runtime_gives(tmp_path: Path) -> None:
     assert [fds[fd] for fd in "012"] == ["/dev/null"] * 3
     assert fds["3"].startswith("socket:")
     assert [fd for fd in more if fd > 4] == [], "more than the file that the report reads"
-    assert sorted(environ) == ["NRI_PLUGIN_IDX=07", "NRI_PLUGIN_NAME=look.er", "NRI_PLUGIN_SOCKET=3"]
+    assert sorted(environ) == [
+        "NRI_PLUGIN_IDX=07",
+        "NRI_PLUGIN_NAME=look.er",
+        "NRI_PLUGIN_SOCKET=3",
+    ]
     assert (directory, argv, blocked) == (os.getcwd(), [str(path)], ["0" * 16])
 
 
@@ -76,10 +80,16 @@ def test_plugins_that_do_not_start_are_left_out(tmp_path: Path) -> None:
     install(folder, "10-ends", "#!/bin/true\n")
     install(folder, "11-no-interpreter", "#!/nowhere/python\n")
     install(folder, "12-no-program", "no program\n")
-    install(folder, "13-refuses", STUB.replace('print("config"', 'raise ValueError("no, thanks")\n#') + SERVE)
+    install(
+        folder,
+        "13-refuses",
+        STUB.replace('print("config"', 'raise ValueError("no, thanks")\n#') + SERVE,
+    )
     install(folder, "20-good", STUB + SERVE)
     exchanges: list[Exchange] = []
-    with Runtime(plugin_dir=str(folder), on_exchange=exchanges.append, registration_timeout=60) as runtime:
+    with Runtime(
+        plugin_dir=str(folder), on_exchange=exchanges.append, registration_timeout=60
+    ) as runtime:
         failed = {exchange.plugin: str(exchange.error) for exchange in exchanges if exchange.error}
         assert "did not register: the peer closed the connection" in failed.pop("10-ends")
         assert "can't be started: No such file or directory" in failed.pop("11-no-interpreter")
@@ -93,27 +103,39 @@ def test_plugin_that_does_not_register_in_time_is_left_out(tmp_path: Path) -> No
     path = install(tmp_path, "10-sleeps", "#!/bin/sh\nexec /bin/sleep 60\n")
     exchanges: list[Exchange] = []
     plugins = [("10", "sleeps", str(path))]
-    with Runtime(plugins=plugins, on_exchange=exchanges.append, registration_timeout=0.3) as runtime:
+    with Runtime(
+        plugins=plugins, on_exchange=exchanges.append, registration_timeout=0.3
+    ) as runtime:
         (exchange,) = exchanges
         assert (exchange.event, exchange.plugin) == ("RegisterPlugin", "10-sleeps")
         assert "did not register within 0.3 s" in str(exchange.error)
         assert runtime.plugins == []
 
 
-def test_launched_processes_end_with_the_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_launched_processes_end_with_the_runtime(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(launched, "GRACE", 0.1)
-    stays = STUB.replace("import os, sys", "import os, signal, sys, time") + SERVE + "time.sleep(60)\n"
+    stays = (
+        STUB.replace("import os, sys", "import os, signal, sys, time") + SERVE + "time.sleep(60)\n"
+    )
     folder = tmp_path / "plugins"
     # The stub answers for a handler that hangs, but not in a process that is stopped.
     stops = "os.getpid(), flush=True); os.kill(os.getpid(), 19); time.sleep(60)"
     install(folder, "10-hangs", stays.replace("os.getpid(), flush=True)", stops))
     install(folder, "20-stays", stays)
-    install(folder, "30-deaf", stays.replace("\n\nclass", "\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n\nclass"))
+    install(
+        folder,
+        "30-deaf",
+        stays.replace("\n\nclass", "\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n\nclass"),
+    )
     pids: dict[str, int] = {}
     with Runtime(
         plugin_dir=str(folder),
         request_timeout=1.0,
-        on_output=lambda plugin, line: pids.update({plugin: int(line.split()[2])} if "pod" in line else {}),
+        on_output=lambda plugin, line: pids.update(
+            {plugin: int(line.split()[2])} if "pod" in line else {}
+        ),
     ) as runtime:
         runtime.run_pod_sandbox(pod())
         assert runtime.plugins == ["20-stays", "30-deaf"]

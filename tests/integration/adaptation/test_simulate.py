@@ -11,7 +11,10 @@ import pytest
 from tests.integration.adaptation.starting import SERVE, STUB, install
 from tests.integration.cli.running import Ran, inside
 
-LOGGER = STUB + "    def create_container(self, request, call):\n        print(request.container.env, flush=True)\n"
+LOGGER = (
+    STUB
+    + "    def create_container(self, request, call):\n        print(request.container.env, flush=True)\n"
+)
 SETTER = (
     STUB
     + "    def create_container(self, request, call):\n"
@@ -29,7 +32,9 @@ def timeline(ran: Ran) -> list[dict[str, Any]]:
     for row in rows:
         seconds = row.pop("seconds")
         assert seconds is None or seconds >= 0
-        row["output"] = [line for line in row["output"] if not line.startswith("pod ")]  # has a process number
+        row["output"] = [
+            line for line in row["output"] if not line.startswith("pod ")
+        ]  # has a process number
     return rows
 
 
@@ -39,7 +44,9 @@ def logger(tmp_path: Path) -> Path:
 
 
 def test_event_that_no_plugin_wants_is_shown(tmp_path: Path) -> None:
-    plugin = install(tmp_path / "plugins", "10-stopped", STUB.replace("run_pod", "stop_pod") + SERVE)
+    plugin = install(
+        tmp_path / "plugins", "10-stopped", STUB.replace("run_pod", "stop_pod") + SERVE
+    )
     ran = simulate(plugin, "--containers", 0, "--json")
     shown = [(row["event"], row["result"]) for row in timeline(ran)]
     nothing = "no plugin wants it"
@@ -50,7 +57,10 @@ def test_event_that_no_plugin_wants_is_shown(tmp_path: Path) -> None:
 
 
 def test_runtimes_of_either_style_have_the_same_timeline(logger: Path) -> None:
-    new, old = (simulate(logger, "--runtime", runtime, "--json") for runtime in ("cri-o:1.35.0", "containerd:1.7.0"))
+    new, old = (
+        simulate(logger, "--runtime", runtime, "--json")
+        for runtime in ("cri-o:1.35.0", "containerd:1.7.0")
+    )
     assert timeline(new) == timeline(old)
 
 
@@ -59,7 +69,9 @@ def test_a_conflict_of_the_plugins_of_a_folder_is_shown(tmp_path: Path) -> None:
         install(tmp_path / "plugins", name, SETTER + SERVE)
     ran = simulate(tmp_path / "plugins")
     assert ran.status == 1
-    conflict = 'CreateContainer fails: plugins "20-two" and "10-one" both tried to set Annotations a'
+    conflict = (
+        'CreateContainer fails: plugins "20-two" and "10-one" both tried to set Annotations a'
+    )
     assert conflict in " ".join(ran.stdout.split())
 
 
@@ -80,9 +92,16 @@ def test_a_plugin_that_does_not_start_is_exit_status_1(tmp_path: Path) -> None:
 
 
 def test_a_plugin_whose_file_has_no_index_gets_its_place(tmp_path: Path) -> None:
-    files = [install(tmp_path, name, STUB + SERVE, 0o755 if name == "c" else 0o644) for name in ("b.py", "a.py", "c")]
+    files = [
+        install(tmp_path, name, STUB + SERVE, 0o755 if name == "c" else 0o644)
+        for name in ("b.py", "a.py", "c")
+    ]
     ran = simulate(*files, "--v2", "--pods", 0, "--json")
-    assert [row["plugin"] for row in ran.json if row["event"] == "Configure"] == ["00-b", "01-a", "02-c"]
+    assert [row["plugin"] for row in ran.json if row["event"] == "Configure"] == [
+        "00-b",
+        "01-a",
+        "02-c",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -119,13 +138,18 @@ def test_json_has_a_row_for_each_exchange(logger: Path) -> None:
 
 
 def test_the_timeline_has_80_columns_with_any_name(tmp_path: Path) -> None:
-    printing = "    def stop_pod_sandbox(self, request, call):\n        print('o' * 300, flush=True)\n"
+    printing = (
+        "    def stop_pod_sandbox(self, request, call):\n        print('o' * 300, flush=True)\n"
+    )
     plugin = install(tmp_path / "plugins", f"10-{'p' * 60}", SETTER + printing + SERVE)
     ran = simulate(plugin)
     assert ran.status == 0
     lines = ran.stdout.splitlines()
     assert max(map(len, lines)) <= 80
-    assert lines[0] == "EVENT                 POD          PLUGIN        RESULT                     TIME"
+    assert (
+        lines[0]
+        == "EVENT                 POD          PLUGIN        RESULT                     TIME"
+    )
     assert "  wants RunPodSandbox, StopPodSandbox, CreateContainer" in lines
     assert "web-0/app-0  10-pp…pppppp" in ran.stdout
     assert "".join("".join(lines).split()).count("o" * 300) == 1

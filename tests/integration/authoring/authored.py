@@ -30,7 +30,9 @@ if __name__ == "__main__":
     skel.main(Authored())
 """
 
-REQUEST = json.dumps({"version": "0.1", "state": "create", "id": "web", "sandboxID": "pod", "conf": {"cpus": "2-3"}})
+REQUEST = json.dumps(
+    {"version": "0.1", "state": "create", "id": "web", "sandboxID": "pod", "conf": {"cpus": "2-3"}}
+)
 
 
 def plugin(type_: str, *, top: str = "", more: str = "", invoke: str = "pass") -> str:
@@ -40,13 +42,21 @@ def plugin(type_: str, *, top: str = "", more: str = "", invoke: str = "pass") -
 
 def build(folder: Path, *words: str, path: str = "") -> Ran:
     """Run ``nri build`` in this folder; *path* is a folder with packages."""
-    return process("build", *words, cwd=folder, PYTHONPATH=os.pathsep.join([SOURCE, *filter(None, [path])]))
+    return process(
+        "build", *words, cwd=folder, PYTHONPATH=os.pathsep.join([SOURCE, *filter(None, [path])])
+    )
 
 
 def answer(executable: Path, verb: str = "invoke") -> Any:
     """What an executable answers in an empty environment, far from where it was built."""
     done = subprocess.run(
-        [executable, verb], input=REQUEST.encode(), capture_output=True, check=True, env={}, cwd="/", timeout=60
+        [executable, verb],
+        input=REQUEST.encode(),
+        capture_output=True,
+        check=True,
+        env={},
+        cwd="/",
+        timeout=60,
     )
     return json.loads(done.stdout)
 

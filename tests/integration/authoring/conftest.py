@@ -17,9 +17,13 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
         "def value():\n    from .late import VALUE\n    return VALUE\n"
     )
     (folder / "packages/third/late.py").write_text("VALUE = 'of a package'\n")
-    (folder / "beside.py").write_text("def mean():\n    import statistics\n    return str(statistics.mean([1, 3]))\n")
+    (folder / "beside.py").write_text(
+        "def mean():\n    import statistics\n    return str(statistics.mean([1, 3]))\n"
+    )
     late = "from beside import mean; import third; result.metadata.update(mean=mean(), third=third.value())"
-    (folder / "alpha.py").write_text(plugin("alpha", more="version = '1.2'; resident = True", invoke=late))
+    (folder / "alpha.py").write_text(
+        plugin("alpha", more="version = '1.2'; resident = True", invoke=late)
+    )
     (folder / "beta").mkdir()
     (folder / "beta/beta.py").write_text(
         plugin("beta", more="resident = True", invoke="raise ValueError(request.conf)")
@@ -29,7 +33,17 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
         "from nri.v2 import stub\n\nclass Gamma(stub.V2Plugin):\n    def run_pod_sandbox(self, request, call):\n"
         "        print(request.pod.name, flush=True)\n\nstub.run(Gamma())\n"
     )
-    words = ["alpha.py", "beta", "20-gamma.py", "--name", "pair", "--output", "out", "--conf", '{"cpus": "2-3"}']
+    words = [
+        "alpha.py",
+        "beta",
+        "20-gamma.py",
+        "--name",
+        "pair",
+        "--output",
+        "out",
+        "--conf",
+        '{"cpus": "2-3"}',
+    ]
     ran = build(folder, *words, path=str(folder / "packages"))
     assert ran.status == 0, ran.stderr
     return Built(folder, ran)

@@ -23,13 +23,17 @@ from tests.support.host import Host
 
 
 def test_several_plugins_share_one_folder(built: Built) -> None:
-    assert built.ran.stdout == "".join(f"built out/pair/{name}\n" for name in ("alpha", "beta", "20-gamma"))
+    assert built.ran.stdout == "".join(
+        f"built out/pair/{name}\n" for name in ("alpha", "beta", "20-gamma")
+    )
     assert os.listdir(built.folder / "out") == ["pair"]
     assert sorted(os.listdir(built.result)) == ["20-gamma", "_internal", "alpha", "beta"]
     assert len(list(built.result.rglob("libpython*"))) == 1
 
 
-def test_works_moved_in_an_empty_environment_with_late_imports(built: Built, tmp_path: Path) -> None:
+def test_works_moved_in_an_empty_environment_with_late_imports(
+    built: Built, tmp_path: Path
+) -> None:
     shutil.copytree(built.result, tmp_path / "moved")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/alpha").symlink_to("../moved/alpha")
@@ -39,12 +43,19 @@ def test_works_moved_in_an_empty_environment_with_late_imports(built: Built, tmp
     assert about(str(built.result / "alpha"), "alpha").state == "ready"
 
 
-@pytest.mark.skipif("_socket" in sys.builtin_module_names, reason="needs a Python whose _socket is a library")
-def test_executable_that_lacks_a_module_of_residents_is_started(built: Built, tmp_path: Path) -> None:
+@pytest.mark.skipif(
+    "_socket" in sys.builtin_module_names, reason="needs a Python whose _socket is a library"
+)
+def test_executable_that_lacks_a_module_of_residents_is_started(
+    built: Built, tmp_path: Path
+) -> None:
     shutil.copytree(built.result, tmp_path / "pair")
     (library,) = tmp_path.rglob("_socket.*.so")
     library.unlink()
-    assert try_resident(str(tmp_path / "pair/alpha"), "alpha") == "a module is missing in the executable: _socket"
+    assert (
+        try_resident(str(tmp_path / "pair/alpha"), "alpha")
+        == "a module is missing in the executable: _socket"
+    )
     assert answer(tmp_path / "pair/alpha")["plugin"] == "alpha"
 
 
@@ -54,7 +65,9 @@ def test_an_error_about_the_made_up_container_is_a_note(built: Built) -> None:
 
 
 def test_simulate_asks_residents_as_a_bridge_does(built: Built) -> None:
-    ran = inside("simulate", "--cgroups", "node", "--conf", '{"cpus": "2-3"}', str(built.result / "alpha"))
+    ran = inside(
+        "simulate", "--cgroups", "node", "--conf", '{"cpus": "2-3"}', str(built.result / "alpha")
+    )
     assert ran.status == 0
     words = ["simulate", "--cgroups", "node", str(built.result / "beta")]
     shown = subprocess.run(
@@ -66,7 +79,10 @@ def test_simulate_asks_residents_as_a_bridge_does(built: Built) -> None:
 def test_a_v2_plugin_is_started_as_a_runtime_does(built: Built, tmp_path: Path) -> None:
     (tmp_path / "gamma").symlink_to(built.result / "20-gamma")
     (words,) = [kind.check.split()[1:-1] for kind in KINDS if kind.template == "v2"]
-    for executable, options in ((built.result / "20-gamma", ["simulate"]), (tmp_path / "gamma", words)):
+    for executable, options in (
+        (built.result / "20-gamma", ["simulate"]),
+        (tmp_path / "gamma", words),
+    ):
         ran = inside(*options, str(executable), "--json")
         assert [row["output"] for row in ran.json if row["event"] == "RunPodSandbox"] == [["web-0"]]
 
@@ -89,5 +105,7 @@ def test_hosts_know_it_by_its_mark_and_ask_what_it_says_of_its_conf(built: Built
 
 def test_no_library_is_looked_up_outside_of_the_folder(built: Built) -> None:
     for path in elf_files(str(built.result)):
-        text = subprocess.run(["objdump", "-p", path], capture_output=True, text=True, check=True).stdout
+        text = subprocess.run(
+            ["objdump", "-p", path], capture_output=True, text=True, check=True
+        ).stdout
         assert re.findall(r"^ +(?:RPATH|RUNPATH) +(?!\$ORIGIN)(\S+)", text, re.MULTILINE) == []

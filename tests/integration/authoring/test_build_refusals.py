@@ -22,8 +22,18 @@ SCHEMA = 'conf_schema = {"properties": {"cpus": {"type": "string"}}}'
 @pytest.mark.parametrize(
     ("text", "words", "status", "why"),
     [
-        ("import nowhere", (), 1, "exit status 1 (ModuleNotFoundError: No module named 'nowhere', File "),
-        (plugin("a", more=SCHEMA), ("--conf", '{"cpus": 2}'), 1, "the conf of a: conf.cpus: found the number 2"),
+        (
+            "import nowhere",
+            (),
+            1,
+            "exit status 1 (ModuleNotFoundError: No module named 'nowhere', File ",
+        ),
+        (
+            plugin("a", more=SCHEMA),
+            ("--conf", '{"cpus": 2}'),
+            1,
+            "the conf of a: conf.cpus: found the number 2",
+        ),
         (
             plugin("a", more='conf_schema = "{}"'),
             (),
@@ -31,13 +41,35 @@ SCHEMA = 'conf_schema = {"properties": {"cpus": {"type": "string"}}}'
             "cannot be checked against the plugin's schema: it is no JSON",
         ),
         (plugin("a"), ("--conf", "{"), 2, "Invalid value for '--conf': it is not JSON: "),
-        (plugin("a"), ("--name", "../x"), 1, "--name: found '../x', expected a name such as 'batch'"),
-        (plugin("a"), ("plugin.py",), 1, "{file}: its type 'a' is that of another plugin of this build"),
-        (plugin("plugin"), ("--output", "."), 1, "plugin exists and is no result of nri build; move it away"),
-        (plugin("a"), ("--output", "/proc/nri"), 1, "/proc/nri: No such file or directory; expected a folder in"),
+        (
+            plugin("a"),
+            ("--name", "../x"),
+            1,
+            "--name: found '../x', expected a name such as 'batch'",
+        ),
+        (
+            plugin("a"),
+            ("plugin.py",),
+            1,
+            "{file}: its type 'a' is that of another plugin of this build",
+        ),
+        (
+            plugin("plugin"),
+            ("--output", "."),
+            1,
+            "plugin exists and is no result of nri build; move it away",
+        ),
+        (
+            plugin("a"),
+            ("--output", "/proc/nri"),
+            1,
+            "/proc/nri: No such file or directory; expected a folder in",
+        ),
     ],
 )
-def test_refused_with_one_sentence(folder: Path, text: str, words: tuple[str, ...], status: int, why: str) -> None:
+def test_refused_with_one_sentence(
+    folder: Path, text: str, words: tuple[str, ...], status: int, why: str
+) -> None:
     (folder / "plugin.py").write_text(text)
     (folder / "plugin").mkdir()
     ran = inside("build", "plugin.py", *words, cwd=folder, PYTHONPATH=SOURCE)
@@ -53,7 +85,9 @@ def test_refused_with_one_sentence(folder: Path, text: str, words: tuple[str, ..
         ("PyInstaller", f"PyInstaller is not installed for {sys.executable}"),
     ],
 )
-def test_without_pyinstaller_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, module: str, why: str) -> None:
+def test_without_pyinstaller_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, module: str, why: str
+) -> None:
     if module == "frozen":
         monkeypatch.setattr(sys, "frozen", True, raising=False)
     monkeypatch.setitem(sys.modules, module, None)
@@ -74,7 +108,11 @@ def test_without_pyinstaller_it_says_what_to_install(monkeypatch: pytest.MonkeyP
             "a: its source answers, the executable does not: FileNotFoundError: ",
         ),
         (
-            plugin("a", top="import sys\nif 'serve' in sys.argv: sys.exit('no licence')", more="resident = True"),
+            plugin(
+                "a",
+                top="import sys\nif 'serve' in sys.argv: sys.exit('no licence')",
+                more="resident = True",
+            ),
             "a serve: found it ends while it is loaded: no licence, expected a resident that becomes ready; keep",
         ),
         (
@@ -92,7 +130,9 @@ def test_without_pyinstaller_it_says_what_to_install(monkeypatch: pytest.MonkeyP
     ],
     ids=["none", "missing module", "missing file", "resident", "state", "v2"],
 )
-def test_earlier_result_is_replaced_unless_the_trial_fails(folder: Path, text: str, why: str) -> None:
+def test_earlier_result_is_replaced_unless_the_trial_fails(
+    folder: Path, text: str, why: str
+) -> None:
     (folder / "a.py").write_text(text)
     (folder / "dist/a/_internal").mkdir(parents=True)
     (folder / "dist/a/_internal/base_library.zip").touch()
@@ -109,9 +149,14 @@ def test_an_interrupted_build_leaves_no_file_and_no_process(folder: Path) -> Non
         [*COMMAND, "build", "plugin.py"], cwd=folder, env=environment, stderr=subprocess.PIPE
     ) as building:
         works = "dist/.nri-build-*/work"
-        until(lambda: any(any(each.iterdir()) for each in folder.glob(works)), "PyInstaller at work")
+        until(
+            lambda: any(any(each.iterdir()) for each in folder.glob(works)), "PyInstaller at work"
+        )
         building.send_signal(signal.SIGTERM)
         _, stderr = building.communicate(timeout=SOON)
     assert (building.returncode, b"Traceback" in stderr) == (128 + signal.SIGTERM, False)
     assert os.listdir(folder / "dist") == []
-    until(lambda: not [line for _, line in command_lines() if str(folder).encode() in line], "their end")
+    until(
+        lambda: not [line for _, line in command_lines() if str(folder).encode() in line],
+        "their end",
+    )

@@ -67,8 +67,12 @@ def test_runtime_starts_the_v2_plugin_with_its_configuration(tmp_path: Path) -> 
     words = ("simulate", str(plugin), "--config-dir", "conf.d", "--annotation", annotation)
     shown = run_module(tmp_path, "nri.cli.entry", *words)
     changed = "env -LEVEL, env LEVEL, linux.resources.cpu.shares"
-    assert re.search(r"^Configure .*\n  wants CreateContainer, StopContainer$", shown, re.MULTILINE), shown
-    assert re.search(rf"^CreateContainer .*\n  sets {re.escape(changed)}$", shown, re.MULTILINE), shown
+    assert re.search(
+        r"^Configure .*\n  wants CreateContainer, StopContainer$", shown, re.MULTILINE
+    ), shown
+    assert re.search(rf"^CreateContainer .*\n  sets {re.escape(changed)}$", shown, re.MULTILINE), (
+        shown
+    )
     assert "web-0/app-0 stops" in shown
 
 
@@ -90,7 +94,9 @@ if __name__ == "__main__":
 
 def until_it_waits(output: IO[str]) -> list[str]:
     """Return the lines before the one that says so."""
-    lines = itertools.takewhile(lambda line: not line.startswith("-- exit status 0; waiting"), output)
+    lines = itertools.takewhile(
+        lambda line: not line.startswith("-- exit status 0; waiting"), output
+    )
     return [line.strip() for line in lines]
 
 

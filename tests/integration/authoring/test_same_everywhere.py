@@ -39,8 +39,14 @@ PODS: dict[str, tuple[int, dict[str, str]]] = {
     "capped": (3, {"cap.example.com": "20000"}),
     "refused": (3, {"cap.example.com": "much"}),
 }
-LIMITS = {"cpu": {"shares": 512, "quota": 50_000, "period": 100_000}, "memory": {"limit": 256 << 20}}
-UPDATED = {"cpu": {"shares": 1024, "quota": 100_000, "period": 100_000}, "memory": {"limit": 512 << 20}}
+LIMITS = {
+    "cpu": {"shares": 512, "quota": 50_000, "period": 100_000},
+    "memory": {"limit": 256 << 20},
+}
+UPDATED = {
+    "cpu": {"shares": 1024, "quota": 100_000, "period": 100_000},
+    "memory": {"limit": 512 << 20},
+}
 QUOTA_FILES = ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")
 
 Asked = tuple[str, str, str, str]
@@ -73,7 +79,9 @@ def with_a_bridge(
         before = quota_files(asked)
         output = run(self, path, plugin, request, *more)
         written = dict(quota_files(asked).items() - before.items())
-        answers.append(((asked["state"], plugin, *names[asked["id"]]), json.loads(output.stdout), written))
+        answers.append(
+            ((asked["state"], plugin, *names[asked["id"]]), json.loads(output.stdout), written)
+        )
         return output
 
     monkeypatch.setattr(Residents, "run", noting)
@@ -85,14 +93,22 @@ def with_a_bridge(
         record_dir=str(place / "record"),
         check_owner=False,
     )
-    with Cgroups("node", str(place)) as made, Runtime("containerd", "2.1.9", request_timeout=60) as runtime:
+    with (
+        Cgroups("node", str(place)) as made,
+        Runtime("containerd", "2.1.9", request_timeout=60) as runtime,
+    ):
         count, about = PODS[kind]
-        pods = [made.pod(f"web-{number}", 1, 0.5, 256 << 20, annotations=about) for number in range(count)]
+        pods = [
+            made.pod(f"web-{number}", 1, 0.5, 256 << 20, annotations=about)
+            for number in range(count)
+        ]
         names = {each.id: (pod.name, each.name) for pod in pods for each in pod.containers}
         names |= {pod.id: (pod.name, "") for pod in pods}
         ours, theirs = socket.socketpair()
         bridge = Bridge(options)
-        serving = threading.Thread(target=stub.Runner(bridge, name="v1bridge", index="10", sock=theirs).run)
+        serving = threading.Thread(
+            target=stub.Runner(bridge, name="v1bridge", index="10", sock=theirs).run
+        )
         serving.start()
         runtime.attach(ours)
 
@@ -125,7 +141,15 @@ def simulated(folder: Path, kind: str, version: int) -> tuple[list[Answer], list
     count, annotations = PODS[kind]
     words = [f"--annotation={key}={value}" for key, value in annotations.items()]
     sources = [f"{name}.py" for name in five.SOURCES]
-    ran = process("simulate", *sources, f"--pods={count}", f"--cgroups=v{version}", *words, "--json", cwd=folder)
+    ran = process(
+        "simulate",
+        *sources,
+        f"--pods={count}",
+        f"--cgroups=v{version}",
+        *words,
+        "--json",
+        cwd=folder,
+    )
     answers = []
     for row in ran.json:
         if row["plugin"] is None:
@@ -138,7 +162,9 @@ def simulated(folder: Path, kind: str, version: int) -> tuple[list[Answer], list
                 written[key.removeprefix("wrote ")] = value
             else:
                 result[key] = json.loads(value)
-        answers.append(((row["event"], row["plugin"], row["pod"], row["container"] or ""), result, written))
+        answers.append(
+            ((row["event"], row["plugin"], row["pod"], row["container"] or ""), result, written)
+        )
     failures = [row["result"].partition(" fails: ")[2] for row in ran.json if row["plugin"] is None]
     return answers, failures, ran.stderr.splitlines()
 
@@ -150,15 +176,24 @@ def as_shown(answer: Answer) -> Answer:
     words = " ".join([f"{key}={value}" for key, value in (result.get("metadata") or {}).items()])
     how = "refused" if result.get("refused") else "error"
     shown = {"metadata": f"{how}: {error}" if error else words or "ok", "error": error}
-    return asked, shown | {key: result[key] for key in ("adjust", "updates") if result.get(key)}, written
+    return (
+        asked,
+        shown | {key: result[key] for key in ("adjust", "updates") if result.get(key)},
+        written,
+    )
 
 
 def in_tests(folder: Path, kind: str, version: int, asked: list[Asked]) -> list[Answer]:
     """The answers in nri.testing to the same requests, in this process."""
-    plugins = {name: runpy.run_path(str(folder / f"{name}.py"))[name.capitalize()]() for name in five.SOURCES}
+    plugins = {
+        name: runpy.run_path(str(folder / f"{name}.py"))[name.capitalize()]()
+        for name in five.SOURCES
+    }
     confs = {entry["type"]: entry.get("conf") for entry in five.ENTRIES}
     count, annotations = PODS[kind]
-    pods = {f"web-{number}": Pod(f"web-{number}", annotations=annotations) for number in range(count)}
+    pods = {
+        f"web-{number}": Pod(f"web-{number}", annotations=annotations) for number in range(count)
+    }
     for pod in pods.values():
         pod.container("app-0", resources=LIMITS)
     last: dict[tuple[str, ...], Result] = {}
@@ -196,10 +231,14 @@ def test_results_files_and_reports_are_the_same(
     (tmp_path / "request").write_bytes(Pod("web").request("create").to_json())
     left_out = [f"# {name} does not run: it does not act on create" for name in ("guard", "giver")]
     assert (
-        inside("invoke", "create", "--request", str(tmp_path / "request"), *places).stdout.splitlines()[:2]
+        inside(
+            "invoke", "create", "--request", str(tmp_path / "request"), *places
+        ).stdout.splitlines()[:2]
         == left_out
     )
     said = "cap.example.com: found 'much', expected microseconds"
-    assert [failure.partition(": ")[2] for failure in failures] == [f"plugin capper: {said}"] * len(refusals)
+    assert [failure.partition(": ")[2] for failure in failures] == [f"plugin capper: {said}"] * len(
+        refusals
+    )
     assert refusals == ([said] * 3 if kind == "refused" else [])
     assert sum([bool(written) for _, _, written in answers]) == (6 if kind == "capped" else 0)

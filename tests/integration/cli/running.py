@@ -54,7 +54,9 @@ def command(host: Host, *words: str, stdin: bytes = b"") -> Ran:
     return inside(*words, *host.options, stdin=stdin)
 
 
-def process(*words: str, stdin: bytes | None = b"", cwd: Path | None = None, **environment: str) -> Ran:
+def process(
+    *words: str, stdin: bytes | None = b"", cwd: Path | None = None, **environment: str
+) -> Ran:
     """Run it as a process; without stdin that is closed."""
     closed = ["sh", "-c", 'exec "$@" <&-', "sh"] if stdin is None else []
     done = subprocess.run(

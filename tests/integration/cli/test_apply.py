@@ -79,12 +79,20 @@ def test_the_copy_before_stays_and_older_ones_go(host: Host, new: Path) -> None:
     ("files", "why"),
     [
         ({"10.conf": "{"}, "new/10.conf:1:2: (document): expecting"),
-        ({"10.conf": ONE.replace("type", "tpye")}, "new/10.conf:1:33: plugins[0].tpye: unknown key"),
-        ({"10.conf": ONE, "20.conf": ONE.replace('"a"', '"gone"')}, "new/20.conf:1:41: plugins[0].type: gone: "),
+        (
+            {"10.conf": ONE.replace("type", "tpye")},
+            "new/10.conf:1:33: plugins[0].tpye: unknown key",
+        ),
+        (
+            {"10.conf": ONE, "20.conf": ONE.replace('"a"', '"gone"')},
+            "new/20.conf:1:41: plugins[0].type: gone: ",
+        ),
         ({}, ' has no *.conf; for no plugins, write one with "plugins": []'),
     ],
 )
-def test_nothing_changes_if_there_is_a_fault(host: Host, new: Path, files: dict[str, str], why: str) -> None:
+def test_nothing_changes_if_there_is_a_fault(
+    host: Host, new: Path, files: dict[str, str], why: str
+) -> None:
     apply(host, new)
     before = os.readlink(host.conf)
     (new / "10.conf").unlink()
@@ -100,16 +108,22 @@ def test_nothing_changes_if_there_is_a_fault(host: Host, new: Path, files: dict[
 def test_the_directory_that_was_there_is_kept_once(host: Host, new: Path) -> None:
     host.configure_text(TWO, name="05.conf")
     done = apply(host, new)
-    assert done.stdout.startswith(f"moved {host.conf} to {host.root}/before/resource.d\nnow in use: 10.conf")
+    assert done.stdout.startswith(
+        f"moved {host.conf} to {host.root}/before/resource.d\nnow in use: 10.conf"
+    )
     assert (host.root / "before/resource.d/05.conf").read_text() == TWO
     host.conf.unlink()
     host.configure_text(TWO, name="06.conf")
     done = apply(host, new)
     assert (done.status, plugins(host)) == (1, ["b"])
-    assert done.stderr.endswith(f"and an earlier one, {host.root}/before/resource.d; remove one of them\n")
+    assert done.stderr.endswith(
+        f"and an earlier one, {host.root}/before/resource.d; remove one of them\n"
+    )
 
 
-def test_a_link_that_was_there_leads_to_the_same_directory_afterwards(host: Host, new: Path) -> None:
+def test_a_link_that_was_there_leads_to_the_same_directory_afterwards(
+    host: Host, new: Path
+) -> None:
     host.configure_text(TWO, name="05.conf")
     host.conf.rename(host.root / "mine")
     host.conf.symlink_to("mine")
@@ -143,11 +157,20 @@ def test_config_map_exchanged_during_the_copy(
 @pytest.mark.parametrize(
     ("make", "fault"),
     [
-        (lambda path: path.symlink_to("/nonexistent"), "found a symlink to '/nonexistent', which does not exist"),
+        (
+            lambda path: path.symlink_to("/nonexistent"),
+            "found a symlink to '/nonexistent', which does not exist",
+        ),
         (os.mkfifo, "found a FIFO, expected a regular file"),
         (os.mkdir, "found a directory, expected a regular file"),
-        (lambda path: path.symlink_to("/dev/zero"), "found a character device, expected a regular file"),
-        (lambda path: path.write_bytes(bytes(65537)), "found more than 65536 bytes, expected fewer"),
+        (
+            lambda path: path.symlink_to("/dev/zero"),
+            "found a character device, expected a regular file",
+        ),
+        (
+            lambda path: path.write_bytes(bytes(65537)),
+            "found more than 65536 bytes, expected fewer",
+        ),
     ],
 )
 def test_other_files_are_named_and_not_copied(
@@ -236,7 +259,9 @@ def test_refused_set_is_kept_until_a_directory_is_accepted(host: Host, new: Path
     assert (first.source, first.faults[0]) == (str(new), done.stderr.splitlines()[0])
     assert apply(host, new).status == 1
     assert refused.read(str(host.conf)) == first  # since the first time
-    assert f"note: what `nri apply {new}` was to bring in was refused" in command(host, "check").stderr
+    assert (
+        f"note: what `nri apply {new}` was to bring in was refused" in command(host, "check").stderr
+    )
     (new / "10.conf").unlink()
     assert apply(host, new).status == 1
     second = refused.read(str(host.conf))
@@ -247,7 +272,9 @@ def test_refused_set_is_kept_until_a_directory_is_accepted(host: Host, new: Path
     assert refused.read(str(host.conf)) is None
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"since": "x", "source": "", "faults": []}', '{"since": 1}'])
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"since": "x", "source": "", "faults": []}', '{"since": 1}']
+)
 def test_file_of_a_refusal_is_not_trusted(tmp_path: Path, content: str) -> None:
     directory = str(tmp_path / "resource.d")
     Path(refused.path_of(directory)).write_text(content)
@@ -264,7 +291,9 @@ def test_file_of_a_refusal_is_not_trusted(tmp_path: Path, content: str) -> None:
 def test_another_apply_waits_until_this_one_has_ended(host: Host, new: Path) -> None:
     said = host.root / "said"
     check = f'flock -n "{host.root}/sets" true && echo free >>"{said}" || echo held >>"{said}"'
-    host.script("a", f'#!/bin/sh\n{check}\n[ "$1" = invoke ] || exit 3\ncat >/dev/null\necho "{{}}"\n')
+    host.script(
+        "a", f'#!/bin/sh\n{check}\n[ "$1" = invoke ] || exit 3\ncat >/dev/null\necho "{{}}"\n'
+    )
     assert apply(host, new).status == 0
     assert {*said.read_text().split()} == {"held"}
     subprocess.run(["flock", "-n", host.root / "sets", "true"], check=True)

@@ -95,17 +95,27 @@ def test_a_host_where_all_is_well(host: Host) -> None:
         (["create", "resize", "update", "delete"], ["update"], "resize"),
         (["setup", "resize", "update"], ["setup"], "resize and update"),
         (["create", "update"], ["update"], ""),
-        (["setup", "create", "resize", "update", "pause", "resume", "delete"], None, ""),  # a logger: as it is asked
+        (
+            ["setup", "create", "resize", "update", "pause", "resume", "delete"],
+            None,
+            "",
+        ),  # a logger: as it is asked
     ],
 )
 def test_states_that_a_plugin_acts_on_and_its_entry_does_not_list_are_a_note(
     host: Host, acts_on: list[str], states: list[str] | None, missed: str
 ) -> None:
-    answering(host, "a", json.dumps({"type": "a", "nri": "0.1", "states": acts_on}).join(["echo '", "'"]))
+    answering(
+        host, "a", json.dumps({"type": "a", "nri": "0.1", "states": acts_on}).join(["echo '", "'"])
+    )
     host.configure(PluginEntry(type="a", states=states or []))
     ran = command(host, "check")
     note = f'note: a acts on {missed}, which its entry\'s "states" do not list: it is not asked\n'
-    assert (note in ran.stderr, "do not list" in ran.stderr, ran.status) == (bool(missed), bool(missed), 0)
+    assert (note in ran.stderr, "do not list" in ran.stderr, ran.status) == (
+        bool(missed),
+        bool(missed),
+        0,
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,7 +133,10 @@ def test_type_that_is_configured_twice_is_a_note(
     answering(host, "a")
     host.configure(*[PluginEntry(type="a", when=when or None) for when in conditions])
     ran = command(host, "check")
-    assert (ran.status, "note: a is configured twice, and runs twice: " in ran.stderr) == (0, is_note)
+    assert (ran.status, "note: a is configured twice, and runs twice: " in ran.stderr) == (
+        0,
+        is_note,
+    )
 
 
 def test_a_host_without_configuration_is_well(host: Host) -> None:
@@ -132,11 +145,18 @@ def test_a_host_without_configuration_is_well(host: Host) -> None:
     assert ran.stdout.startswith(
         f"no plugins: {host.conf} holds no *.conf with plugins, and there is no {host.root}/"
     )
-    assert command(host, "check", "--json").json == {"ok": True, "faults": [], "notes": [], "plugins": []}
+    assert command(host, "check", "--json").json == {
+        "ok": True,
+        "faults": [],
+        "notes": [],
+        "plugins": [],
+    }
 
 
 def test_all_faults_of_all_plugins_are_listed_with_their_count(host: Host) -> None:
-    answering(host, "picky", schema="""echo '{"properties":{"a":{"type":"string"}},"required":["b"]}'""")
+    answering(
+        host, "picky", schema="""echo '{"properties":{"a":{"type":"string"}},"required":["b"]}'"""
+    )
     host.configure(PluginEntry(type="missing"), PluginEntry(type="picky", conf={"a": 1}))
     host.configure(PluginEntry(type="also-missing"), name="20-more.conf")
     messages = faults(host)
@@ -144,7 +164,11 @@ def test_all_faults_of_all_plugins_are_listed_with_their_count(host: Host) -> No
     assert messages[0] == f"missing: not found: no such executable in {host.bin}"
     assert messages[3].startswith("also-missing: not found: ")
     ran = command(host, "check")
-    assert (ran.status, len(ran.stderr.splitlines()), ran.stderr.splitlines()[-1]) == (1, 5, "4 faults")
+    assert (ran.status, len(ran.stderr.splitlines()), ran.stderr.splitlines()[-1]) == (
+        1,
+        5,
+        "4 faults",
+    )
     (host.conf / "10-test.conf").unlink()
     assert command(host, "check").stderr.splitlines()[-1] == "1 fault"
 
@@ -180,7 +204,9 @@ def test_setting_open_to_every_pod_is_a_note(host: Host) -> None:
     host.configure(
         PluginEntry(type="konfine", states=["update"]),
         PluginEntry(type="clearcfs", states=["update"], conf={"allow": {"class": []}}),
-        PluginEntry(type="konfine", states=["update"], conf={"allow": {"class": True, "cpus": ["team-a"]}}),
+        PluginEntry(
+            type="konfine", states=["update"], conf={"allow": {"class": True, "cpus": ["team-a"]}}
+        ),
     )
     wrong = PluginEntry(type="konfine", states=["update"], conf={"allow": {"class": 1}})
     host.configure(wrong, name="20-wrong.conf")
@@ -195,17 +221,23 @@ def test_setting_open_to_every_pod_is_a_note(host: Host) -> None:
     (host.conf / "20-wrong.conf").unlink()
     ran = command(host, "check")
     assert ran.status == 0
-    twice = f"konfine is configured twice, and runs twice: {file}: plugins[0] and {file}: plugins[2]"
+    twice = (
+        f"konfine is configured twice, and runs twice: {file}: plugins[0] and {file}: plugins[2]"
+    )
     assert ran.stderr.splitlines() == [f"note: {note}" for note in [twice, *notes] if note]
     assert ran.stdout.endswith("all is well\n")
 
 
 def test_conditions_have_notes_and_faults(host: Host) -> None:
     answering(host, "a")
-    host.configure(PluginEntry(type="a", when={"annotations": {"b": {"present": False, "equals": "c"}}}))
+    host.configure(
+        PluginEntry(type="a", when={"annotations": {"b": {"present": False, "equals": "c"}}})
+    )
     ran = command(host, "check")
     assert ran.status == 0
-    assert [line.partition("plugins[0].when")[2] for line in ran.stderr.splitlines() if "when" in line] == [
+    assert [
+        line.partition("plugins[0].when")[2] for line in ran.stderr.splitlines() if "when" in line
+    ] == [
         ": depends on annotations alone, so the author of a pod decides whether the plugin runs",
     ]
     host.configure_text('{"version":"0.1","plugins":[{"type":"a","when":{"namespaces":[]}}]}')
@@ -217,7 +249,10 @@ def test_a_condition_in_the_file_that_containerd_reads_is_noted(host: Host) -> N
     text = '{"version":"0.1","plugins":[{"type":"a","when":{"sandbox":true}}]}'
     (host.root / "conf.json").write_text(text)
     ran = command(host, "check")
-    assert f"note: {host.root}/conf.json: plugins[0].when: containerd runs the plugins of this file" in ran.stderr
+    assert (
+        f"note: {host.root}/conf.json: plugins[0].when: containerd runs the plugins of this file"
+        in ran.stderr
+    )
 
 
 # What a plugin says about itself
@@ -245,7 +280,9 @@ FAILURE = RESULT.replace('""', '"no such cgroup"')
         "writes the same to any question",
     ],
 )
-def test_plugin_not_built_with_skel_answers_a_request(host: Host, text: str, note: str | None) -> None:
+def test_plugin_not_built_with_skel_answers_a_request(
+    host: Host, text: str, note: str | None
+) -> None:
     host.script("old", text)
     host.configure(PluginEntry(type="old", conf=[]))
     ran = command(host, "check", "--json")
@@ -266,7 +303,9 @@ def test_a_plugin_that_takes_any_conf(host: Host) -> None:
 def test_a_plugin_by_another_name_is_a_fault(host: Host) -> None:
     answering(host, "konfine", """echo '{"type":"clearcfs","nri":"0.1"}'""")
     host.configure(PluginEntry(type="konfine"))
-    assert faults(host) == [f"{host.bin}/konfine version: type: found the string 'clearcfs', expected 'konfine'"]
+    assert faults(host) == [
+        f"{host.bin}/konfine version: type: found the string 'clearcfs', expected 'konfine'"
+    ]
     assert "(none)" in command(host, "check").stdout
 
 
@@ -275,7 +314,10 @@ def test_entry_without_a_state_of_the_plugin_is_a_fault(host: Host) -> None:
     host.configure(PluginEntry(type="a"), PluginEntry(type="a", states=["setup"]))
     (fault,) = command(host, "check", "--json").json["faults"]
     assert fault["path"] == "plugins[0].type"
-    assert fault["message"] == 'it acts on setup alone, expected one of these states in its entry\'s "states"'
+    assert (
+        fault["message"]
+        == 'it acts on setup alone, expected one of these states in its entry\'s "states"'
+    )
 
 
 @pytest.mark.parametrize("schema", ["echo '{'", "exit 1", """echo '{"$ref": "http://x/"}'"""])
@@ -286,7 +328,9 @@ def test_an_answer_that_is_no_schema_is_a_fault(host: Host, schema: str) -> None
     assert message.startswith("cannot be checked against the plugin's schema: ")
 
 
-def test_a_plugin_that_does_not_answer_is_killed(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plugin_that_does_not_answer_is_killed(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(checking, "ANSWER_WITHIN", 0.3)
     answering(host, "slow", "exec sleep 1000")
     host.configure(PluginEntry(type="slow"))
@@ -304,12 +348,18 @@ def test_a_plugin_that_never_stops_talking_is_killed(host: Host) -> None:
 
 CANNOT_RUN = {
     "syntax error": (skel_plugin("    def invoke(self, request)\n"), "SyntaxError: "),
-    "exits when it is loaded": (skel_plugin(begin="sys.exit(0)"), "does not answer a request (exit status 0)"),
+    "exits when it is loaded": (
+        skel_plugin(begin="sys.exit(0)"),
+        "does not answer a request (exit status 0)",
+    ),
     "prints when it is loaded": (
         skel_plugin(begin="print('loading', flush=True)"),
         """it wrote 'loading\\n{"plugin":"mine",""",
     ),
-    "not of skel, missing import": (f"#!{sys.executable}\nimport not_there\n", "ModuleNotFoundError: "),
+    "not of skel, missing import": (
+        f"#!{sys.executable}\nimport not_there\n",
+        "ModuleNotFoundError: ",
+    ),
     "silence": ("#!/bin/sh\n", "does not answer a request (exit status 0)"),
     "another text": ("#!/bin/sh\necho '<html>'\n", "it wrote '<html>\\n'"),
     "windows line ends": ("#!/usr/bin/env sh\r\necho\r\n", "it has Windows line ends (CRLF)"),
@@ -337,12 +387,17 @@ def test_a_plugin_that_cannot_run_is_a_fault(host: Host, case: str) -> None:
 OPTS_IN = "    resident = True\n"
 RESIDENTS = {
     "fit": ("", ""),
-    "ends": ("if 'serve' in sys.argv: sys.exit('no licence')", "it ends while it is loaded: no licence"),
+    "ends": (
+        "if 'serve' in sys.argv: sys.exit('no licence')",
+        "it ends while it is loaded: no licence",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", RESIDENTS)
-def test_reason_for_no_resident_is_a_note(host: Host, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reason_for_no_resident_is_a_note(
+    host: Host, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(standing, "is_built", scripts.is_plugin)
     begin, reason = RESIDENTS[name]
     path = host.script("mine", skel_plugin(OPTS_IN + INVOKE, begin=begin))
@@ -350,13 +405,17 @@ def test_reason_for_no_resident_is_a_note(host: Host, name: str, monkeypatch: py
     ran = command(host, "check", "--json")
     assert (ran.status, ran.json["ok"]) == (0, True)
     (entry,) = ran.json["plugins"]
-    assert entry["note"].startswith(f"{path} is started for each request: {reason}" if reason else "")
+    assert entry["note"].startswith(
+        f"{path} is started for each request: {reason}" if reason else ""
+    )
     assert bool(entry["note"]) == bool(reason)
     assert entry["version"] is not None
     assert wait_until(lambda: not host.processes())
 
 
-def test_a_plugin_that_must_not_be_a_resident_is_not_tried(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plugin_that_must_not_be_a_resident_is_not_tried(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(standing, "is_built", scripts.is_plugin)
     tried = host.root / "tried"
     begin = f"if 'serve' in sys.argv: open({str(tried)!r}, 'w').close()"
@@ -402,10 +461,14 @@ def test_check_notes_that_a_plugin_with_ignore_can_be_left_out(host: Host) -> No
     answering(host, "a")
     host.configure(PluginEntry(type="a", failure_policy="ignore"))
     (entry,) = command(host, "check", "--json").json["plugins"]
-    assert entry["note"].startswith("a has the failurePolicy ignore: a container runs without it if it fails")
+    assert entry["note"].startswith(
+        "a has the failurePolicy ignore: a container runs without it if it fails"
+    )
 
 
-def test_check_notes_a_state_that_hooks_never_send(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_notes_a_state_that_hooks_never_send(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
     answering(host, "a")
     host.configure(PluginEntry(type="a", states=["setup"]))
     hooks = host.folder("hooks.d")
@@ -422,7 +485,11 @@ def test_check_notes_a_state_that_hooks_never_send(host: Host, monkeypatch: pyte
 def test_cpus_that_the_machine_lacks_are_named(host: Host) -> None:
     install_own(host, "konfine")
     pools = [{"name": "far", "cpus": "8190"}]
-    host.configure_text(json.dumps({"version": "0.1", "plugins": [{"type": "konfine", "conf": {"pools": pools}}]}))
+    host.configure_text(
+        json.dumps({"version": "0.1", "plugins": [{"type": "konfine", "conf": {"pools": pools}}]})
+    )
     ran = command(host, "check")
     assert ran.status == 0
-    assert "note: konfine: conf names CPUs 8190, which are not online: this machine has " in ran.stderr
+    assert (
+        "note: konfine: conf names CPUs 8190, which are not online: this machine has " in ran.stderr
+    )

@@ -60,7 +60,9 @@ def test_an_output_that_cannot_be_written_is_a_line(words: list[str]) -> None:
     assert (done.returncode, done.stderr) == (1, b"nri: No space left on device\n")
 
 
-@pytest.mark.parametrize(("line", "offered"), [("nri ", list(COMMANDS)), ("nri hook ", ["create", "delete"])])
+@pytest.mark.parametrize(
+    ("line", "offered"), [("nri ", list(COMMANDS)), ("nri hook ", ["create", "delete"])]
+)
 def test_bash_completes_commands_and_states(line: str, offered: list[str]) -> None:
     ran = inside(_NRI_COMPLETE="bash_source")
     subprocess.run(["bash", "-n"], input=ran.stdout, text=True, check=True)
@@ -78,7 +80,9 @@ def test_bash_completes_commands_and_states(line: str, offered: list[str]) -> No
     ],
     ids=str,
 )
-def test_colors_only_where_wanted(tmp_path: Path, environment: dict[str, str], has_color: bool) -> None:
+def test_colors_only_where_wanted(
+    tmp_path: Path, environment: dict[str, str], has_color: bool
+) -> None:
     (tmp_path / "10.conf").write_text('{"version": "0.1", "plugins": [{"type": "missing"}]}')
     ours, terminal = os.openpty()
     done = subprocess.run(

@@ -63,17 +63,22 @@ def test_json_has_every_check(web: Path) -> None:
 
 def test_requests_have_an_annotation_and_are_made_of_a_file(host: Host) -> None:
     web = host.script(
-        "web", "#!/bin/sh\nrequest=$(cat)\ncase $request in *batch*) exit 4 ;; esac\n" + f"echo '{ANSWER}'\n"
+        "web",
+        f"#!/bin/sh\nrequest=$(cat)\ncase $request in *batch*) exit 4 ;; esac\necho '{ANSWER}'\n",
     )
     request = host.root / "request.json"
-    request.write_text('{"version":"0.1","state":"create","id":"a","spec":{"annotations":{"class":"batch"}}}')
+    request.write_text(
+        '{"version":"0.1","state":"create","id":"a","spec":{"annotations":{"class":"batch"}}}'
+    )
     assert answers_create(run(web))
     for words in (["--annotation", "class=batch"], ["--request", request.name]):
         assert not answers_create(run(web, *words, cwd=host.root))
 
 
 def test_a_conf_is_json_or_a_file(host: Host) -> None:
-    picky = host.script("web", LAX.replace("cat >/dev/null", """grep -q '"classes":"ls"' || exit 4"""))
+    picky = host.script(
+        "web", LAX.replace("cat >/dev/null", """grep -q '"classes":"ls"' || exit 4""")
+    )
     conf = host.root / "conf.json"
     conf.write_text('{"classes": "ls"}')
     for value in (conf, conf.read_text()):
@@ -86,7 +91,10 @@ def test_a_conf_is_json_or_a_file(host: Host) -> None:
     [
         (["./nothing"], "found no file ./nothing, expected a plugin's executable"),
         (["./text"], "./text is not executable: chmod +x"),
-        (["./web", "--conf", "nothing.json"], "nothing.json cannot be read: No such file or directory; expected a"),
+        (
+            ["./web", "--conf", "nothing.json"],
+            "nothing.json cannot be read: No such file or directory; expected a",
+        ),
         (["./web", "--conf", "a\0b"], "cannot be read: embedded null byte"),
         (["./web", "--conf", "{"], "it is not JSON: line 1 column 2"),
         (["./web", "--conf", "./web"], "./web is not JSON: line 1 column 1"),

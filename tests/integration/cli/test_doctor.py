@@ -13,12 +13,19 @@ def found(*levels: str) -> Findings:
     findings = Findings()
     findings.subject = "bridge"
     for level in levels:
-        findings.add(level, f"code-{level}", f"{level} \x1b[31m{'x' * 200}", "fix it" if level == FAULT else "")
+        findings.add(
+            level,
+            f"code-{level}",
+            f"{level} \x1b[31m{'x' * 200}",
+            "fix it" if level == FAULT else "",
+        )
     return findings
 
 
 @pytest.mark.parametrize(("levels", "status"), [((OK, NOTE), 0), ((OK, FAULT), 1)])
-def test_page_json_and_status_agree(monkeypatch: pytest.MonkeyPatch, levels: tuple[str, ...], status: int) -> None:
+def test_page_json_and_status_agree(
+    monkeypatch: pytest.MonkeyPatch, levels: tuple[str, ...], status: int
+) -> None:
     monkeypatch.setattr(doctor, "examine", lambda *_, **__: (found(*levels), ["a line of the log"]))
     page = inside("doctor")
     assert (page.status, page.stderr) == (status, "")

@@ -50,7 +50,9 @@ def test_request_comes_from_a_file_or_stdin(host: Host) -> None:
     expected = json.loads(request().to_json())
     assert sent(invoke(host, *from_request(host), "--json")) == expected
     assert sent(invoke(host, "--request", "-", "--json", stdin=request().to_json())) == expected
-    assert sent(command(host, "invoke", "update", *from_request(host), "--json"))["state"] == "update"
+    assert (
+        sent(command(host, "invoke", "update", *from_request(host), "--json"))["state"] == "update"
+    )
 
 
 def test_a_request_is_made_from_a_spec(host: Host) -> None:
@@ -102,7 +104,12 @@ def test_a_trace_shows_what_was_sent_and_what_came(host: Host) -> None:
     )
     ran = command(host, "invoke", "delete", *from_request(host), "--trace")
     assert ran.status == 1
-    for part in (f"noop  {host.bin}/noop  ", " ms\n", '  request: {\n    "conf"', '"metadata": {\n      "a": "b"'):
+    for part in (
+        f"noop  {host.bin}/noop  ",
+        " ms\n",
+        '  request: {\n    "conf"',
+        '"metadata": {\n      "a": "b"',
+    ):
         assert part in ran.stdout
     assert "  stdout: \\x1b[2J?\n  error: no valid result: " in ran.stdout
     assert "x  not found  " in ran.stdout
@@ -116,13 +123,22 @@ def test_a_trace_for_programs_has_every_exchange(host: Host) -> None:
     first, second, third = ran.json
     assert (first["plugin"], first["binary"]) == ("noop", f"{host.bin}/noop")
     assert (first["result"], first["error"]) == (None, "no")
-    assert (second["binary"], second["error"]) == (None, f"not found: no such executable in {host.bin}")
-    assert (third["error"], third["result"]["plugin"], third["request"]["state"]) == (None, "noop", "delete")
+    assert (second["binary"], second["error"]) == (
+        None,
+        f"not found: no such executable in {host.bin}",
+    )
+    assert (third["error"], third["result"]["plugin"], third["request"]["state"]) == (
+        None,
+        "noop",
+        "delete",
+    )
     assert third["seconds"] > 0
 
 
 def test_failing_plugin_is_status_1_with_its_message(host: Host) -> None:
-    host.configure(plugin("noop"), plugin("noop", ["stderr", "hm\x1b[2J\n"], ["error", "no \x1b[2J"]))
+    host.configure(
+        plugin("noop"), plugin("noop", ["stderr", "hm\x1b[2J\n"], ["error", "no \x1b[2J"])
+    )
     for words in ([], ["--json"]):
         ran = invoke(host, *from_request(host), *words)
         assert (ran.status, ran.stderr) == (1, "noop: hm\\x1b[2J\nplugin noop: no \\x1b[2J\n")
@@ -172,7 +188,11 @@ def test_hostile_files_are_named(host: Host, text: str) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_named(host: Host) -> None:
-    for words in (["--request", "/nowhere"], ["--request", "/dev/zero"], ["--id", "x", "--spec", "/dev/zero"]):
+    for words in (
+        ["--request", "/nowhere"],
+        ["--request", "/dev/zero"],
+        ["--id", "x", "--spec", "/dev/zero"],
+    ):
         ran = invoke(host, *words)
         assert ran.status == 1
         assert ran.stderr.startswith(f"{words[-1]}: ")
@@ -187,18 +207,30 @@ def test_a_pid_that_no_kernel_has_is_reported(host: Host) -> None:
 def test_directories_may_be_relative(host: Host) -> None:
     places = ["--conf-dir", "resource.d", "--bin-dir", "bin", "--conf-file", "c"]
     assert (
-        sent(inside("invoke", "create", *places, "--request", "request.json", "--json", cwd=host.root))["id"]
+        sent(
+            inside(
+                "invoke", "create", *places, "--request", "request.json", "--json", cwd=host.root
+            )
+        )["id"]
         == "redis"
     )
 
 
 def test_ignored_sigchld_does_not_hide_the_exit_status(host: Host) -> None:
     host.configure(plugin("noop", ["answer"], ["exit", 3]))
-    code = (
-        "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
-    )
+    code = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN)"
+    code += "; os.execv(sys.argv[1], sys.argv[1:])"
     done = subprocess.run(
-        [sys.executable, "-c", code, *COMMAND, "invoke", "create", *host.options, *from_request(host)],
+        [
+            sys.executable,
+            "-c",
+            code,
+            *COMMAND,
+            "invoke",
+            "create",
+            *host.options,
+            *from_request(host),
+        ],
         env={"PYTHONPATH": SOURCE},
         capture_output=True,
         text=True,
@@ -219,7 +251,9 @@ def test_without_a_stdin_it_says_so(host: Host) -> None:
 
 def lines(host: Host, state: str, *words: str) -> list[str]:
     """The lines about plugins that do not run, and about those that would."""
-    (host.root / "request.json").write_text(json.dumps(recorded("bridge/containerd-1.7.24.container-create")))
+    (host.root / "request.json").write_text(
+        json.dumps(recorded("bridge/containerd-1.7.24.container-create"))
+    )
     ran = command(host, "invoke", state, *from_request(host), *words)
     assert (ran.status, ran.stderr) == (0, "")
     return [line for line in ran.stdout.splitlines() if line.startswith(("#", "no "))]
@@ -254,7 +288,11 @@ def test_each_entry_of_a_plugin_that_does_not_run_is_named(host: Host) -> None:
 def changing(host: Host, **result: Any) -> None:
     """The plugin asks for this in answer to setup; it runs for resize, too."""
     host.configure(
-        plugin("noop", *[["put", key, value] for key, value in result.items()], states=["setup", "resize"])
+        plugin(
+            "noop",
+            *[["put", key, value] for key, value in result.items()],
+            states=["setup", "resize"],
+        )
     )
 
 
@@ -268,10 +306,16 @@ def test_the_changes_of_a_setup_are_shown_and_the_file_stays(host: Host) -> None
 
 
 def test_changes_that_a_host_refuses_are_an_error(host: Host) -> None:
-    changing(host, adjust={"linux": {"devices": [{"path": "/dev/x", "type": "c", "major": "x", "minor": 1}]}})
+    changing(
+        host,
+        adjust={"linux": {"devices": [{"path": "/dev/x", "type": "c", "major": "x", "minor": 1}]}},
+    )
     ran = command(host, "invoke", "setup", *from_spec(host))
     assert ran.status == 1
-    assert ran.stderr == "plugin noop: adjust.linux.devices[0].major: found the string 'x', expected an integer\n"
+    assert (
+        ran.stderr
+        == "plugin noop: adjust.linux.devices[0].major: found the string 'x', expected an integer\n"
+    )
 
 
 def test_updates_are_shown(host: Host) -> None:

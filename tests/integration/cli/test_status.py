@@ -23,10 +23,25 @@ def path(tmp_path: Path) -> Path:
 def test_the_status_of_a_check_does_not_depend_on_its_stdout(path: Path, stdout: str) -> None:
     name = "\u2026\u0416"
     shell = {"closed": ">&-", "full": "> /dev/full", "latin-1": ""}[stdout]
-    environment = {"PYTHONPATH": SOURCE, "PATH": os.environ["PATH"], "PYTHONIOENCODING": "latin-1", **MEASURED}
+    environment = {
+        "PYTHONPATH": SOURCE,
+        "PATH": os.environ["PATH"],
+        "PYTHONIOENCODING": "latin-1",
+        **MEASURED,
+    }
     with serving(path, documents.healthy(plugins=[documents.plugin(name, problem="not found")])):
         ran = subprocess.run(
-            ["sh", "-c", f'exec "$@" {shell}', "sh", *COMMAND, "status", "--check", "--socket", str(path)],
+            [
+                "sh",
+                "-c",
+                f'exec "$@" {shell}',
+                "sh",
+                *COMMAND,
+                "status",
+                "--check",
+                "--socket",
+                str(path),
+            ],
             env=environment,
             capture_output=True,
             check=False,
@@ -38,7 +53,12 @@ def test_a_page_needs_no_unicode(path: Path) -> None:
     with serving(path, documents.healthy(plugins=[documents.plugin("caf\u00e9-\u0416")])):
         ran = subprocess.run(
             [*COMMAND, "status", "--socket", str(path)],
-            env={"PYTHONPATH": SOURCE, "PATH": os.environ["PATH"], "PYTHONIOENCODING": "latin-1", **MEASURED},
+            env={
+                "PYTHONPATH": SOURCE,
+                "PATH": os.environ["PATH"],
+                "PYTHONIOENCODING": "latin-1",
+                **MEASURED,
+            },
             capture_output=True,
             check=False,
         )
@@ -61,7 +81,9 @@ def test_a_pod_is_a_namespace_and_a_name(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["--check", "--pod", "a/b"], ["--check", "--alive"], ["--check", "--json"]], ids=" ".join
+    "words",
+    [["--check", "--pod", "a/b"], ["--check", "--alive"], ["--check", "--json"]],
+    ids=" ".join,
 )
 def test_options_that_exclude_each_other(words: list[str]) -> None:
     ran = inside("status", *words)

@@ -22,7 +22,10 @@ def test_plugins_that_others_can_write_to_are_not_run(host: Host, words: list[st
     host.configure(plugin("noop"))
     (host.bin / "noop").chmod(0o777)
     ran = run()
-    assert f"not run: {host.bin}/noop is writable by others (mode 0777, owner " in ran.stdout + ran.stderr
+    assert (
+        f"not run: {host.bin}/noop is writable by others (mode 0777, owner "
+        in ran.stdout + ran.stderr
+    )
     assert ran.status == 1
     host.conf.chmod(0o1777)
     ran = run()

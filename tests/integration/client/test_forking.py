@@ -36,7 +36,10 @@ def test_forked_process_finds_what_a_new_one_finds(script: Path) -> None:
     script.write_text(INTROSPECTIVE.read_text())
     own = json.loads(forked(script, stdin="a text", watchdog=True)["stdout"])
     new = json.loads(started(script, "a text")["stdout"])
-    assert new["found"].pop("argv") == [str(script), "invoke"]  # of an interpreter; a plugin's is its type
+    assert new["found"].pop("argv") == [
+        str(script),
+        "invoke",
+    ]  # of an interpreter; a plugin's is its type
     assert own["found"].pop("argv") == [NAME, "invoke"]
     assert new["found"].pop("name").startswith("python")
     assert own["found"].pop("name") == NAME[:15]
@@ -59,14 +62,18 @@ def test_forked_process_ends_as_a_new_one(script: Path, end: str) -> None:
     script.write_text(ENDS[end] + "\n")
     own, new = forked(script, stdin="a"), started(script, "a")
     for outcome in (own, new):
-        outcome["stderr"] = outcome["stderr"].splitlines()[-1:]  # a traceback has the host's functions, too
+        outcome["stderr"] = outcome["stderr"].splitlines()[
+            -1:
+        ]  # a traceback has the host's functions, too
     assert {key: own[key] for key in new} == new
 
 
 @pytest.mark.parametrize("watchdog", [False, True], ids=["alone", "with a watchdog"])
 def test_signal_runs_no_handler_of_the_host_in_it(script: Path, watchdog: bool) -> None:
     pid_file = script.with_suffix(".pid")
-    script.write_text(f"import os, time\nopen({str(pid_file)!r}, 'w').write(str(os.getpid()))\ntime.sleep(1000)\n")
+    script.write_text(
+        f"import os, time\nopen({str(pid_file)!r}, 'w').write(str(os.getpid()))\ntime.sleep(1000)\n"
+    )
     with start_host(script, watchdog=watchdog) as process:
         assert process.stdout is not None
         assert wait_until(lambda: pid_file.exists() and pid_file.read_text() != "")
@@ -119,7 +126,15 @@ def test_failing_system_call_leaves_nothing(monkeypatch: pytest.MonkeyPatch, cal
 
 # The project's plugins: their output is that of new processes, byte for byte
 
-PLUGINS = ["clearcfs", "konfine", "logger", "device_injector", "hook_injector", "ulimit_adjuster", "qos"]
+PLUGINS = [
+    "clearcfs",
+    "konfine",
+    "logger",
+    "device_injector",
+    "hook_injector",
+    "ulimit_adjuster",
+    "qos",
+]
 CONF = {plugin: {"mountinfo": "/dev/null"} for plugin in ("clearcfs", "konfine")}
 """Confs of the plugins that look for a cgroup: it must not be looked for on this machine."""
 

@@ -65,7 +65,9 @@ def test_type_is_a_plain_file_name(host: Host) -> None:
     ids=lambda name: ascii(name[:20]),
 )
 def test_other_names_are_refused(host: Host, name: str) -> None:
-    with pytest.raises(PluginError, match="is not the name of a plugin; expected letters, digits and") as caught:
+    with pytest.raises(
+        PluginError, match="is not the name of a plugin; expected letters, digits and"
+    ) as caught:
         Invoker([str(host.bin)]).find(name)
     assert len(str(caught.value)) < 300
 
@@ -76,7 +78,9 @@ def test_other_names_are_refused(host: Host, name: str) -> None:
 def missing_loader(path: Path) -> None:
     program = Path("/bin/true").read_bytes()
     assert b"/lib64/ld-linux" in program or b"/lib/ld-" in program
-    path.write_bytes(program.replace(b"/lib64/ld-linux", b"/lib64/xx-linux").replace(b"/lib/ld-", b"/lib/xx-"))
+    path.write_bytes(
+        program.replace(b"/lib64/ld-linux", b"/lib64/xx-linux").replace(b"/lib/ld-", b"/lib/xx-")
+    )
     path.chmod(0o755)
 
 
@@ -89,7 +93,10 @@ def script(first_line: str, mode: int = 0o755) -> Callable[[Path], None]:
 
 
 FILES: dict[str, tuple[Callable[[Path], None], str]] = {
-    "mode": (script("#!/bin/sh", 0o640), "not run: {path} is not executable (mode 0640); expected one like 0755"),
+    "mode": (
+        script("#!/bin/sh", 0o640),
+        "not run: {path} is not executable (mode 0640); expected one like 0755",
+    ),
     "FIFO": (
         lambda path: os.mkfifo(path, 0o755),  # a file that is opened would block
         "not run: {path} is a FIFO; expected an executable file",
@@ -113,7 +120,10 @@ FILES: dict[str, tuple[Callable[[Path], None], str]] = {
         script("#! \t/nowhere/python\t-I"),
         "cannot be started: {path}: its interpreter '/nowhere/python' does not exist",
     ),
-    "interpreter that cannot be run": (script("#!/"), "cannot be started: {path}: Permission denied"),
+    "interpreter that cannot be run": (
+        script("#!/"),
+        "cannot be started: {path}: Permission denied",
+    ),
     "missing loader": (
         missing_loader,
         (
@@ -152,7 +162,9 @@ def test_windows_line_ends_of_an_env_script_are_reported(host: Host) -> None:
     assert "Windows" not in failure(host)
 
 
-def test_file_system_that_forbids_programs_is_reported(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_system_that_forbids_programs_is_reported(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = host.script("noop", "#!/bin/sh\n")
     monkeypatch.setattr(os, "access", lambda _path, _mode: False)
     monkeypatch.setattr(os, "statvfs", lambda _path: SimpleNamespace(f_flag=os.ST_NOEXEC))
@@ -171,7 +183,9 @@ class Busy:
         self.file = open(host.bin / "noop", "ab")  # noqa: SIM115
         self.attempts = attempts
         self.now = 0.0
-        monkeypatch.setattr(conversation, "time", SimpleNamespace(sleep=self.sleep, monotonic=lambda: self.now))
+        monkeypatch.setattr(
+            conversation, "time", SimpleNamespace(sleep=self.sleep, monotonic=lambda: self.now)
+        )
         try:
             os.posix_spawn(host.bin / "noop", ["noop"], {})
         except OSError as error:
@@ -179,7 +193,9 @@ class Busy:
         else:
             os.wait()
             self.file.close()
-            pytest.skip("needs a kernel that does not run what is being written (not Linux 6.11 and 6.12)")
+            pytest.skip(
+                "needs a kernel that does not run what is being written (not Linux 6.11 and 6.12)"
+            )
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -188,7 +204,9 @@ class Busy:
             self.file.close()
 
 
-def test_busy_file_is_tried_again_until_the_deadline(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_busy_file_is_tried_again_until_the_deadline(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
     busy = Busy(host, monkeypatch, attempts=3)
     assert host.client(plugin("noop")).invoke(request(), "create")[0].error == ""
     assert busy.attempts == 0

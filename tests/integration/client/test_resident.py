@@ -95,14 +95,22 @@ class ResidentNode:
         self.residents = Residents([str(host.bin)], check_owner=False)
         self.lines: list[str] = []
 
-    def text(self, type_: str = "noop", *, loads: str = "", attributes: str = "pass", version: str = "1") -> str:
+    def text(
+        self, type_: str = "noop", *, loads: str = "", attributes: str = "pass", version: str = "1"
+    ) -> str:
         """Return the plugin's text.
 
         :param loads: what it does when it is loaded.
         :param attributes: more attributes of its class.
         """
-        text = PLUGIN.replace("PYTHON", sys.executable).replace("SOURCE", repr(SOURCE)).replace("TYPE", type_)
-        text = text.replace("ATTRIBUTES", attributes).replace('VERSION = "1"', f"VERSION = {version!r}")
+        text = (
+            PLUGIN.replace("PYTHON", sys.executable)
+            .replace("SOURCE", repr(SOURCE))
+            .replace("TYPE", type_)
+        )
+        text = text.replace("ATTRIBUTES", attributes).replace(
+            'VERSION = "1"', f"VERSION = {version!r}"
+        )
         return text.replace("COUNT = 0", f"COUNT = 0\n{loads}", 1)
 
     def install(self, type_: str = "noop", **changes: str) -> Path:
@@ -131,12 +139,16 @@ class ResidentNode:
         self.lines.clear()
         return int(self.run(type_=type_).extra["id"]["pid"])
 
-    def run(self, do: str = "", type_: str = "noop", *, spawned: bool = False, **options: Any) -> Any:
+    def run(
+        self, do: str = "", type_: str = "noop", *, spawned: bool = False, **options: Any
+    ) -> Any:
         """Send a request, and return the result."""
         labels, on_step = options.pop("labels", {}), options.pop("on_step", None)
         options.setdefault("log", lambda name, line: self.lines.append(f"{name}: {line}"))
         residents = None if spawned else self.residents
-        client = self.host.client(PluginEntry(type=type_, conf={"do": do}), residents=residents, **options)
+        client = self.host.client(
+            PluginEntry(type=type_, conf={"do": do}), residents=residents, **options
+        )
         (result,) = client.invoke(request(labels=labels), "create", on_step=on_step)
         return result
 
@@ -157,7 +169,9 @@ def node(host: Host, monkeypatch: pytest.MonkeyPatch) -> Iterator[ResidentNode]:
     node.keep("noop")
     yield node
     node.residents.close()
-    assert wait_until(lambda: not any(thread.name == "resident" for thread in threading.enumerate()))
+    assert wait_until(
+        lambda: not any(thread.name == "resident" for thread in threading.enumerate())
+    )
     node.residents.close()
     assert wait_until(lambda: not host.processes())
     assert wait_until(lambda: not has_zombie())
@@ -219,7 +233,9 @@ def outcome(node: ResidentNode, do: str, *, spawned: bool) -> dict[str, Any]:
         found["stdout"] = document
     except ValueError:
         found["stdout"] = re.sub(rb'"id":{[^}]*}', b"", step.stdout)
-    found["lines"] = [line for line in node.lines if not line.startswith("noop:   ")]  # a traceback's places
+    found["lines"] = [
+        line for line in node.lines if not line.startswith("noop:   ")
+    ]  # a traceback's places
     return json.loads(re.sub(r"0x[0-9a-f]+", "0x", json.dumps(found, default=repr)))  # type: ignore[no-any-return]
 
 
@@ -279,7 +295,9 @@ def test_process_that_a_request_has_changed_answers_no_other(node: ResidentNode,
     assert node.make_ready() != before
 
 
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU: a process cannot be kept from another")
+@pytest.mark.skipif(
+    len(os.sched_getaffinity(0)) < 2, reason="one CPU: a process cannot be kept from another"
+)
 def test_cpus_that_another_program_changes_end_no_resident(node: ResidentNode) -> None:
     """konfine moves the container of its own bridge."""
     pid = node.make_ready()
@@ -289,13 +307,18 @@ def test_cpus_that_another_program_changes_end_no_resident(node: ResidentNode) -
         assert node.make_ready() == pid
 
 
-def test_reason_of_a_change_is_logged_once(node: ResidentNode, caplog: pytest.LogCaptureFixture) -> None:
+def test_reason_of_a_change_is_logged_once(
+    node: ResidentNode, caplog: pytest.LogCaptureFixture
+) -> None:
     for _ in range(3):
         node.make_ready()
         node.run("os.umask(0o77)")
     node.residents.tidy()
     (line,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert line == "noop is started for each request: a request changes its process: Umask: 0022, then 0077"
+    assert (
+        line
+        == "noop is started for each request: a request changes its process: Umask: 0022, then 0077"
+    )
 
 
 LATE = """
@@ -368,12 +391,16 @@ def test_flood_is_bounded(node: ResidentNode) -> None:
     node.make_ready()
     assert "1048576" in node.failure("result.extra['x'] = 'y' * 5_000_000")
     node.make_ready()
-    assert "no result after" in node.failure("while True: os.write(2, b'x' * 4095 + b'\\n')", timeout=0.5)
+    assert "no result after" in node.failure(
+        "while True: os.write(2, b'x' * 4095 + b'\\n')", timeout=0.5
+    )
     assert sum(map(len, node.lines)) < 2_000_000
     assert node.run().metadata == {"version": "1"}
 
 
-def test_one_that_talks_to_its_host_without_end_is_killed_at_its_deadline(node: ResidentNode) -> None:
+def test_one_that_talks_to_its_host_without_end_is_killed_at_its_deadline(
+    node: ResidentNode,
+) -> None:
     node.make_ready()
     flood = """
 controls = [int(fd) for fd in os.listdir("/proc/self/fd") if fd > "2"]
@@ -407,12 +434,17 @@ def test_status_that_no_process_has_is_a_protocol_error(node: ResidentNode, stat
     assert wait_until(lambda: not is_running(pid))
 
 
-def test_reason_of_a_resident_has_no_control_characters(node: ResidentNode, caplog: pytest.LogCaptureFixture) -> None:
+def test_reason_of_a_resident_has_no_control_characters(
+    node: ResidentNode, caplog: pytest.LogCaptureFixture
+) -> None:
     node.make_ready()
     node.failure(SAY.replace("WORDS", repr(b"changed by \x1b[2J and \xff")), timeout=0.5)
     node.residents.tidy()
     (line,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert line == "noop is started for each request: a request changes its process: by \\x1b[2J and \\xff"
+    assert (
+        line
+        == "noop is started for each request: a request changes its process: by \\x1b[2J and \\xff"
+    )
 
 
 def test_request_of_a_megabyte_arrives(node: ResidentNode) -> None:
@@ -485,7 +517,10 @@ def test_foreign_plugins_and_scripts_are_only_ever_asked_to_invoke(
     node: ResidentNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notes = node.host.root / "notes"
-    node.host.script("shell", f'#!/bin/sh\necho shell $1 >> {notes}\necho \'{{"plugin": "x", "version": "0.1"}}\'\n')
+    node.host.script(
+        "shell",
+        f'#!/bin/sh\necho shell $1 >> {notes}\necho \'{{"plugin": "x", "version": "0.1"}}\'\n',
+    )
     node.keep("shell")
     for _ in range(3):
         node.run(type_="shell")
@@ -511,19 +546,27 @@ def test_plugins_that_do_not_opt_in_or_answer_are_no_residents(node: ResidentNod
 
 
 UNFIT = {
-    "ends": ("if 'serve' in sys.argv: sys.exit('no licence')", "it ends while it is loaded: no licence"),
+    "ends": (
+        "if 'serve' in sys.argv: sys.exit('no licence')",
+        "it ends while it is loaded: no licence",
+    ),
     "hangs": ("import time\nif 'serve' in sys.argv: time.sleep(1000)", "it does not become ready"),
     "talks": (
         "import os\nif 'serve' in sys.argv:\n    os.fork(), os.fork()\n    while True: os.write(0, b'word')",
         "it does not become ready",
     ),
-    "no module": ("import nri.skel\nnri.skel.Plugin.uses = ('nothing.of.it',)", "ModuleNotFoundError: No module"),
+    "no module": (
+        "import nri.skel\nnri.skel.Plugin.uses = ('nothing.of.it',)",
+        "ModuleNotFoundError: No module",
+    ),
     "no copy": ("import nri.skel, threading\nnri.skel.Plugin.lock = None", ""),
 }
 
 
 @pytest.mark.parametrize(("loads", "reason"), UNFIT.values(), ids=UNFIT)
-def test_no_resident_if_unfit(node: ResidentNode, monkeypatch: pytest.MonkeyPatch, loads: str, reason: str) -> None:
+def test_no_resident_if_unfit(
+    node: ResidentNode, monkeypatch: pytest.MonkeyPatch, loads: str, reason: str
+) -> None:
     monkeypatch.setattr(resident, "ANSWER_WITHIN", 2.0 if reason.endswith("ready") else SOON)
     monkeypatch.setattr(standing, "ANSWER_WITHIN", 2.0 if reason.endswith("ready") else SOON)
     node.install(loads=loads)
@@ -536,11 +579,15 @@ def test_no_resident_if_unfit(node: ResidentNode, monkeypatch: pytest.MonkeyPatc
 
 def test_serve_on_a_terminal_says_what_it_is_for(node: ResidentNode) -> None:
     path = node.install()
-    ran = subprocess.run([path, "serve"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    ran = subprocess.run(
+        [path, "serve"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
     assert ran.returncode == 2
     assert ran.stderr.startswith("noop serve: stdin is no connected socket: ")
     path = node.install(attributes="resident = False")
-    ran = subprocess.run([path, "serve"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    ran = subprocess.run(
+        [path, "serve"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
     assert (ran.returncode, ran.stderr) == (2, "noop serve: class Scripted is not resident\n")
 
 
@@ -555,7 +602,12 @@ def test_call_that_fails_is_an_error_that_names_it(
     with monkeypatch.context() as patch:
         patch.setattr(conversation, "os", Failing(os, call, 5))
         error = node.failure("")
-    assert "Input/output error" in error or "no valid result" in error or "no request" in error or "EOF" in error
+    assert (
+        "Input/output error" in error
+        or "no valid result" in error
+        or "no request" in error
+        or "EOF" in error
+    )
     assert node.run().metadata == {"version": "1"}
 
 
@@ -577,6 +629,8 @@ def test_many_threads_at_once_are_all_answered(node: ResidentNode) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(answers) == sorted((f"{n}-{t}", ("noop", "other")[t % 2]) for n in range(4) for t in range(10))
+    assert sorted(answers) == sorted(
+        (f"{n}-{t}", ("noop", "other")[t % 2]) for n in range(4) for t in range(10)
+    )
     node.residents.tidy()
     assert wait_until(lambda: len(open_fds()) <= len(before))

@@ -29,7 +29,13 @@ BROKEN_OFF = r"plugin noop: killed: it could not be waited for or read: {error}"
 NO_REQUEST = r"plugin noop: no valid result: .*; exit status 3; the end of its stderr: no request"
 FAULTS = [
     # the module that sees it, the call, which one, the errno, the error ("" for none: there is another way)
-    (invoker, "stat", 0, errno.EIO, r"plugin noop: not run: {bin}/noop cannot be looked at: {error}"),
+    (
+        invoker,
+        "stat",
+        0,
+        errno.EIO,
+        r"plugin noop: not run: {bin}/noop cannot be looked at: {error}",
+    ),
     (spawn, "pipe2", 0, errno.EMFILE, NOT_STARTED),
     (spawn, "pipe2", 2, errno.ENOMEM, NOT_STARTED),
     (spawn, "set_blocking", 1, errno.EIO, NOT_STARTED),
@@ -82,7 +88,13 @@ def nothing_is_left(host: Host) -> Iterator[None]:
     ids=[f"{call}-{nth}-{errno.errorcode[number]}" for _, call, nth, number, _ in FAULTS],
 )
 def test_failing_call_is_named(
-    host: Host, monkeypatch: pytest.MonkeyPatch, where: ModuleType, call: str, nth: int, number: int, message: str
+    host: Host,
+    monkeypatch: pytest.MonkeyPatch,
+    where: ModuleType,
+    call: str,
+    nth: int,
+    number: int,
+    message: str,
 ) -> None:
     seen = Failing(os, call, number, nth=nth)
     with monkeypatch.context() as patch:
@@ -141,7 +153,10 @@ print(*sorted(said), sep="\\n")
     assert f"plugin noop: cannot be started: {host.bin}/noop: Too many open files" in said
     assert "served" in said
     # In between it is the plugin, which has the same limit, that cannot do its work, and whose words these are.
-    assert all(re.match("served$|plugin noop: (cannot be started: |no valid result: )", line) for line in said)
+    assert all(
+        re.match("served$|plugin noop: (cannot be started: |no valid result: )", line)
+        for line in said
+    )
 
 
 def test_signals_that_interrupt_every_call_change_nothing() -> None:

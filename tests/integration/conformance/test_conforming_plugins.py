@@ -15,7 +15,15 @@ from tests.support.cgroup_node import install_own
 from tests.support.host import Host
 
 ROOT = Path(__file__).parents[3]
-PLUGINS = ("clearcfs", "konfine", "logger", "device-injector", "hook-injector", "ulimit-adjuster", "qos")
+PLUGINS = (
+    "clearcfs",
+    "konfine",
+    "logger",
+    "device-injector",
+    "hook-injector",
+    "ulimit-adjuster",
+    "qos",
+)
 
 
 def keeps_all(path: Path, *, but: tuple[str, ...] = ()) -> None:
@@ -37,8 +45,12 @@ def test_a_compiled_sample_plugin_keeps_every_rule(binaries: Path, plugin: str) 
 
 
 def test_the_sample_plugins_are_all_there_are(binaries: Path) -> None:
-    compiled = {path.name for path in binaries.iterdir() if path.is_file() and os.access(path, os.X_OK)}
-    assert set(PLUGINS) == {name for name in compiled if not name.startswith("nri") and name != "v1bridge"}
+    compiled = {
+        path.name for path in binaries.iterdir() if path.is_file() and os.access(path, os.X_OK)
+    }
+    assert set(PLUGINS) == {
+        name for name in compiled if not name.startswith("nri") and name != "v1bridge"
+    }
 
 
 def test_the_compiled_command_has_the_checks(binaries: Path) -> None:
@@ -60,7 +72,9 @@ def test_the_example_in_shell_pleases_shellcheck(tmp_path: Path) -> None:
     program = shutil.which("shellcheck")
     if program is None:
         pytest.skip("shellcheck is not installed")
-    done = subprocess.run([program, page_examples.shell(tmp_path)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [program, page_examples.shell(tmp_path)], capture_output=True, text=True, check=False
+    )
     assert done.stdout == ""
 
 

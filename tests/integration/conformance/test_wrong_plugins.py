@@ -38,13 +38,17 @@ def wrong(folder: Path, script: str) -> Path:
 
 
 def test_every_check_has_a_plugin_that_it_catches() -> None:
-    by_build = {"resident"}  # a compiled plugin that keeps state: tests/integration/authoring/test_build_refusals.py
+    by_build = {
+        "resident"
+    }  # a compiled plugin that keeps state: tests/integration/authoring/test_build_refusals.py
     assert {name.partition(":")[0] for name in WRONG} == set(CHECKS) - by_build
 
 
 def test_the_plugin_that_the_wrong_ones_are_made_of_is_right(folder: Path) -> None:
     outcomes = check(wrong(folder, 'right "$@"'), conf=CONF)
-    assert [outcome.id for outcome in outcomes if outcome.verdict != HOLDS] == ["resident"], report(outcomes)
+    assert [outcome.id for outcome in outcomes if outcome.verdict != HOLDS] == ["resident"], report(
+        outcomes
+    )
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -86,7 +90,10 @@ def test_fault_of_one_branch_shows_with_its_annotation(folder: Path) -> None:
     plugin = wrong(folder, WORKING)
     annotations = {"class.example.com": "batch"}
     assert_conforms(plugin)
-    for options in ({"annotations": annotations}, {"request": {"spec": {"annotations": annotations}}}):
+    for options in (
+        {"annotations": annotations},
+        {"request": {"spec": {"annotations": annotations}}},
+    ):
         with pytest.raises(AssertionError, match="exit status 4"):
             assert_conforms(plugin, **options)
 
@@ -113,11 +120,15 @@ def failing(path: Path, timeout: float = 10) -> dict[str, str]:
 
 
 def test_a_plugin_that_never_ends_is_killed(folder: Path) -> None:
-    assert failing(wrong(folder, "sleep 1000"), timeout=0.2) == {"exit-0": "no end before its deadline: killed"}
+    assert failing(wrong(folder, "sleep 1000"), timeout=0.2) == {
+        "exit-0": "no end before its deadline: killed"
+    }
 
 
 def test_one_that_hangs_only_for_bad_requests_is_killed_for_each(folder: Path) -> None:
-    plugin = wrong(folder, 'request=$(cat)\n[ -n "$request" ] || sleep 1000\nprintf %s "$request" | right "$@"')
+    plugin = wrong(
+        folder, 'request=$(cat)\n[ -n "$request" ] || sleep 1000\nprintf %s "$request" | right "$@"'
+    )
     found = failing(plugin, timeout=1)
     assert "killed" in found["broken"]
 
@@ -129,7 +140,11 @@ def test_a_plugin_whose_results_have_a_time_conforms(folder: Path) -> None:
 def test_a_file_that_cannot_be_started_is_named_with_the_reason(tmp_path: Path) -> None:
     for name, text, why in (
         ("nothing", "", "expected a program for this machine"),
-        ("no-interpreter", "#!/nonexistent/sh\n", "its interpreter '/nonexistent/sh' does not exist"),
+        (
+            "no-interpreter",
+            "#!/nonexistent/sh\n",
+            "its interpreter '/nonexistent/sh' does not exist",
+        ),
     ):
         path = tmp_path / name
         path.write_text(text)
@@ -138,5 +153,7 @@ def test_a_file_that_cannot_be_started_is_named_with_the_reason(tmp_path: Path) 
 
 
 def test_its_output_cannot_control_a_terminal(folder: Path) -> None:
-    plugin = wrong(folder, r"""printf '\033[2J%s' "$(right "$@")"; printf '\033[31mred\n' >&2; exit 3""")
+    plugin = wrong(
+        folder, r"""printf '\033[2J%s' "$(right "$@")"; printf '\033[31mred\n' >&2; exit 3"""
+    )
     assert "\x1b" not in report(check(plugin))

@@ -78,6 +78,8 @@ status=$?
 sleep 1000 >/dev/null 2>&1 </dev/null &
 exit $status""",
     "changes: elsewhere": edits('/metadata/s/}$/,"adjust":{"args":["x"]}}/'),
-    "changes: form": edits_for("""*'"state":"setup"'*extensions*""", 's/}$/,"adjust":{"nonsense":1}}/'),
+    "changes: form": edits_for(
+        """*'"state":"setup"'*extensions*""", 's/}$/,"adjust":{"nonsense":1}}/'
+    ),
 }
 """By the id of the check that catches it, and the fault: the rest of the plugin's script."""

@@ -21,7 +21,13 @@ class Ran:
     """One run of the hook in this process."""
 
     def __init__(
-        self, host: Host, state: bytes | None = None, verb: str = "create", *, stdin: Any = None, **arguments: Any
+        self,
+        host: Host,
+        state: bytes | None = None,
+        verb: str = "create",
+        *,
+        stdin: Any = None,
+        **arguments: Any,
     ) -> None:
         places: dict[str, Any] = {"conf_dir": str(host.conf), "conf_file": f"{host.root}/conf.json"}
         places |= {"bin_dirs": [str(host.bin)], "record_dir": f"{host.root}/record"}

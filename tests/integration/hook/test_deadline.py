@@ -28,14 +28,19 @@ def host(host: Host, monkeypatch: pytest.MonkeyPatch) -> Host:
 def test_plugin_is_killed_at_the_deadline_and_none_started_after(host: Host) -> None:
     host.script("hanging", "#!/bin/sh\nexec sleep 1000\n")
     found = failure(host, deadline=1.0)
-    assert found.startswith("nri hook create redis: not done within 1 s: plugin hanging: killed: no result after ")
+    assert found.startswith(
+        "nri hook create redis: not done within 1 s: plugin hanging: killed: no result after "
+    )
     host.configure(plugin("hanging", failure_policy="ignore"), plugin("hanging"))
     ran = Ran(host, deadline=1.0)
     ignored, last = ran.stderr.splitlines()
     assert ignored.startswith(
         "nri: hanging: create of redis failed, ignored (failurePolicy: ignore): killed: no result after "
     )
-    assert last == "nri hook create redis: not done within 1 s: plugin hanging: not started: no time is left"
+    assert (
+        last
+        == "nri hook create redis: not done within 1 s: plugin hanging: not started: no time is left"
+    )
     assert ran.status == 1
 
 
@@ -43,7 +48,12 @@ def test_time_that_loading_the_hook_takes_counts(host: Host) -> None:
     late = "import sys, time; from nri import hook; hook.main(hook.parse(sys.argv[1:]), time.monotonic() - 1000)"
     command = [sys.executable, "-c", late, "create", *host.options, "--deadline=500"]
     done = subprocess.run(
-        command, env={"PYTHONPATH": SOURCE}, input=host.state(), capture_output=True, check=False, timeout=4 * SOON
+        command,
+        env={"PYTHONPATH": SOURCE},
+        input=host.state(),
+        capture_output=True,
+        check=False,
+        timeout=4 * SOON,
     )
     assert b"not done within 500 s: " in done.stderr
 
@@ -56,7 +66,10 @@ def test_incomplete_state_is_waited_for_until_the_deadline(host: Host) -> None:
     os.write(writes, b'{"id": "redis", ')
     with open(reads, "rb") as stdin, open(writes, "wb"):
         what = "the container's state on stdin is incomplete after 16 bytes; expected what an OCI runtime writes"
-        assert failure(host, stdin=stdin, deadline=0.7) == f"nri hook create: not done within 0.7 s: {what}"
+        assert (
+            failure(host, stdin=stdin, deadline=0.7)
+            == f"nri hook create: not done within 0.7 s: {what}"
+        )
         assert os.get_blocking(reads)  # another process may share it
 
 
@@ -125,9 +138,16 @@ def test_process_whose_report_blocks_is_killed(host: Host) -> None:
     os.mkfifo(host.root / "fifo")
     code = STUCK.format(fifo=str(host.root / "fifo"))
     done = subprocess.run(
-        [sys.executable, "-c", code], env={"PYTHONPATH": SOURCE}, capture_output=True, timeout=4 * SOON, check=False
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": SOURCE},
+        capture_output=True,
+        timeout=4 * SOON,
+        check=False,
     )
-    assert (done.returncode, done.stderr) == (-signal.SIGALRM, b"not done within 0.1 s: it was opening a FIFO\n")
+    assert (done.returncode, done.stderr) == (
+        -signal.SIGALRM,
+        b"not done within 0.1 s: it was opening a FIFO\n",
+    )
 
 
 def test_hook_that_is_blocked_reports_what_it_was_doing(host: Host) -> None:
@@ -137,7 +157,11 @@ def test_hook_that_is_blocked_reports_what_it_was_doing(host: Host) -> None:
         f"words = {['create', *host.options, '--deadline=0.1']!r}; hook.main(hook.parse(words), time.monotonic())"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], env={"PYTHONPATH": SOURCE}, capture_output=True, timeout=4 * SOON, check=False
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": SOURCE},
+        capture_output=True,
+        timeout=4 * SOON,
+        check=False,
     )
     doing = f"it was reading the configuration, {host.conf} or {host.root}/conf.json"
     expected = f"nri hook create: not done within 0.1 s: {doing}\n"

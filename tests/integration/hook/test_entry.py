@@ -33,7 +33,9 @@ def host(host: Host) -> Iterator[Host]:
     resource.setrlimit(resource.RLIMIT_CORE, limits)
 
 
-def seen(host: Host, state: bytes | None = None, verb: str = "create", **arguments: Any) -> dict[str, Any]:
+def seen(
+    host: Host, state: bytes | None = None, verb: str = "create", **arguments: Any
+) -> dict[str, Any]:
     """What the plugin was sent, when all went well."""
     answer = host.root / "request"
     host.script("noop", f"#!/bin/sh\ncat > {answer}\necho '{{}}'\n")
@@ -68,7 +70,10 @@ def test_annotations_of_the_state_override_the_bundles(host: Host) -> None:
 
 
 def test_sandbox_is_the_one_that_containerd_or_cri_o_names(host: Host) -> None:
-    assert seen(host, host.state(annotations={"io.kubernetes.cri.sandbox-id": "pod-1"}))["sandboxID"] == "pod-1"
+    assert (
+        seen(host, host.state(annotations={"io.kubernetes.cri.sandbox-id": "pod-1"}))["sandboxID"]
+        == "pod-1"
+    )
     host.bundle({**OCI_CONFIG, "annotations": {"io.kubernetes.cri-o.SandboxID": "pod-2"}})
     assert seen(host)["sandboxID"] == "pod-2"
 
@@ -95,7 +100,10 @@ def test_bundle_is_not_read_without_plugins_for_the_state(host: Host) -> None:
     ran = Ran(host, state, conf_dir="", conf_file="/nowhere/conf.json")
     assert (ran.status, ran.stderr) == (0, "")
     ran = Ran(host, state, conf_dir="/nowhere", conf_file="/nowhere/conf.json")
-    assert (ran.status, "/nowhere:1:1: (document): does not exist; expected a directory" in ran.stderr) == (1, True)
+    assert (
+        ran.status,
+        "/nowhere:1:1: (document): does not exist; expected a directory" in ran.stderr,
+    ) == (1, True)
 
 
 # Conditions
@@ -112,9 +120,19 @@ OTHER_NAMESPACE = {"namespaces": ["other"]}
 @pytest.mark.parametrize(
     ("annotations", "of_state", "run", "skipped"),
     [
-        (OF_CONTAINERD, {}, [{"namespaces": ["shop"]}, TEAM_X, {"runtimeHandler": ["kata"]}], [OTHER_NAMESPACE]),
+        (
+            OF_CONTAINERD,
+            {},
+            [{"namespaces": ["shop"]}, TEAM_X, {"runtimeHandler": ["kata"]}],
+            [OTHER_NAMESPACE],
+        ),
         (OF_CONTAINERD, {}, [{"sandbox": False}], [{"sandbox": True}]),
-        ({}, {}, [OTHER_NAMESPACE, {"labels": {"app": {"equals": "x"}}}], [TEAM_X, {"sandbox": True}]),
+        (
+            {},
+            {},
+            [OTHER_NAMESPACE, {"labels": {"app": {"equals": "x"}}}],
+            [TEAM_X, {"sandbox": True}],
+        ),
         ({"team": "y"}, {"team": "x"}, [TEAM_X], []),
     ],
 )
@@ -148,8 +166,14 @@ def test_runs_unless_known_facts_fail(
         (b"{}", "id: found nothing, expected the container's"),
         (b'{"id": "x"}', "bundle: found nothing, expected the container's"),
         (b'{"id": "x", "bundle": "b"}', "bundle: found 'b', expected an absolute path"),
-        (b'{"id": "x", "bundle": "/b", "pid": "1"}', "pid: found the string '1', expected an integer"),
-        (b'{"id": "x", "bundle": "/b", "annotations": {"a": 1}}', "annotations.a: found the number 1"),
+        (
+            b'{"id": "x", "bundle": "/b", "pid": "1"}',
+            "pid: found the string '1', expected an integer",
+        ),
+        (
+            b'{"id": "x", "bundle": "/b", "annotations": {"a": 1}}',
+            "annotations.a: found the number 1",
+        ),
         (b'{"id": "' + b"x" * 1_100_000 + b'"}', "found more than 1048576 bytes"),
     ],
     ids=lambda value: repr(value)[:40],
@@ -165,7 +189,10 @@ def test_invalid_state_is_reported(host: Host, state: bytes, message: str) -> No
     ("error", "why"),
     [
         (OSError(errno.EIO, "Input/output error"), "Input/output error"),
-        (None, "Resource temporarily unavailable"),  # nothing has come yet, and it is not to be waited for
+        (
+            None,
+            "Resource temporarily unavailable",
+        ),  # nothing has come yet, and it is not to be waited for
     ],
 )
 def test_stdin_that_cannot_be_read_is_named(host: Host, error: OSError | None, why: str) -> None:
@@ -176,7 +203,10 @@ def test_stdin_that_cannot_be_read_is_named(host: Host, error: OSError | None, w
 
     found = failure(host, stdin=Broken())
     expected = "expected what an OCI runtime writes"
-    assert found == f"nri hook create: the container's state on stdin: cannot be read: {why}; {expected}"
+    assert (
+        found
+        == f"nri hook create: the container's state on stdin: cannot be read: {why}; {expected}"
+    )
 
 
 def test_relative_path_in_a_missing_directory_is_one_error(host: Host) -> None:
@@ -190,16 +220,24 @@ def test_relative_path_in_a_missing_directory_is_one_error(host: Host) -> None:
 
 
 def test_failing_plugin_stops_create_and_not_delete(host: Host) -> None:
-    host.configure(plugin("noop", ["stderr", "one\n"], ["error", "no CPU"]), plugin("noop", ["error", "two"]))
+    host.configure(
+        plugin("noop", ["stderr", "one\n"], ["error", "no CPU"]), plugin("noop", ["error", "two"])
+    )
     ran = Ran(host)
-    assert (ran.status, ran.stderr) == (1, "nri: noop: one\nnri hook create redis: plugin noop: no CPU\n")
+    assert (ran.status, ran.stderr) == (
+        1,
+        "nri: noop: one\nnri hook create redis: plugin noop: no CPU\n",
+    )
     last = Ran(host, verb="delete").stderr.splitlines()[-1]
     assert last == "nri hook delete redis: plugin noop: no CPU; plugin noop: two"
 
 
 def test_timeout_and_failure_policy_of_the_command_line(host: Host) -> None:
     host.configure(plugin("noop", ["hang"]))
-    assert failure(host, timeout=0.2) == "nri hook create redis: plugin noop: killed: no result after 0.2 s"
+    assert (
+        failure(host, timeout=0.2)
+        == "nri hook create redis: plugin noop: killed: no result after 0.2 s"
+    )
     ran = Ran(host, timeout=0.2, failure_policy="ignore")
     ignored = "nri: noop: create of redis failed, ignored (failurePolicy: ignore): killed: no result after 0.2 s\n"
     assert (ran.status, ran.stderr) == (0, ignored)
@@ -217,9 +255,9 @@ def test_lines_of_stderr_are_appended_to_the_log(host: Host) -> None:
         ran = Ran(host, log_file=str(log))
     lines = log.read_text("utf-8").splitlines()
     assert len(lines) == 4
-    assert [re.sub(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4} ", "", line) for line in lines[2:]] == (
-        ran.stderr.splitlines()
-    )
+    assert [
+        re.sub(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4} ", "", line) for line in lines[2:]
+    ] == (ran.stderr.splitlines())
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
 
 
@@ -232,7 +270,9 @@ def test_log_has_all_lines_without_stdin_and_stderr(host: Host, stderr: str) -> 
     places["record_dir"] = f"{host.root}/record"
     arguments = Arguments("create", log_file=f"{host.root}/log", **places)
     assert run(arguments, None, stream) == 1
-    assert "the container's state on stdin: the document is empty" in (host.root / "log").read_text()
+    assert (
+        "the container's state on stdin: the document is empty" in (host.root / "log").read_text()
+    )
     arguments.log_file = str(host.root)
     assert run(arguments, io.BytesIO(b""), stream) == 1
 
@@ -242,18 +282,25 @@ def test_log_has_all_lines_without_stdin_and_stderr(host: Host, stderr: str) -> 
 
 def test_plugin_and_configuration_writable_by_others_are_refused(host: Host) -> None:
     (host.bin / "noop").chmod(0o777)
-    assert f"plugin noop: not run: {host.bin}/noop is writable by others (mode 0777, owner " in failure(host)
+    assert (
+        f"plugin noop: not run: {host.bin}/noop is writable by others (mode 0777, owner "
+        in failure(host)
+    )
     host.configure(plugin("noop", failure_policy="ignore"))
     ran = Ran(host)
     assert ran.status == 0
-    assert "nri: noop: create of redis failed, ignored (failurePolicy: ignore): not run: " in ran.stderr
+    assert (
+        "nri: noop: create of redis failed, ignored (failurePolicy: ignore): not run: "
+        in ran.stderr
+    )
     (host.conf / "10-test.conf").chmod(0o666)
     ran = Ran(host)
-    said = (
-        f"still using the last valid one: {host.conf}/10-test.conf:1:1: (document): is writable by others (mode 0666"
-    )
+    place = f"{host.conf}/10-test.conf:1:1: (document)"
+    said = f"still using the last valid one: {place}: is writable by others (mode 0666"
     assert (ran.status, said in ran.stderr) == (0, True)
-    assert f"{host.conf}/10-test.conf:1:1: (document): is writable by" in failure(host, record_dir=f"{host.root}/new")
+    assert f"{host.conf}/10-test.conf:1:1: (document): is writable by" in failure(
+        host, record_dir=f"{host.root}/new"
+    )
 
 
 def test_unchecked_owners_are_a_warning_each_time(host: Host) -> None:
@@ -261,7 +308,9 @@ def test_unchecked_owners_are_a_warning_each_time(host: Host) -> None:
         path.chmod(0o777)
     ran = Ran(host, check_owner=False)
     assert ran.status == 0
-    assert ran.stderr.startswith("nri: warning: owners and modes of plugins and configuration are not checked; ")
+    assert ran.stderr.startswith(
+        "nri: warning: owners and modes of plugins and configuration are not checked; "
+    )
     assert ran.stderr.endswith(" (--no-check-owner)\n")
 
 
@@ -271,7 +320,9 @@ def test_unchecked_owners_are_a_warning_each_time(host: Host) -> None:
 def test_plugins_get_their_last_result_and_nothing_is_kept_after_the_delete(host: Host) -> None:
     requests = host.root / "requests"
     states = ["update", "pause"]
-    host.configure(plugin("noop", ["keep", str(requests)], ["put", "metadata", {"mark": "1"}], states=states))
+    host.configure(
+        plugin("noop", ["keep", str(requests)], ["put", "metadata", {"mark": "1"}], states=states)
+    )
     for verb in ("create", "update", "pause", "delete", "create"):
         assert Ran(host, verb=verb).status == 0
     sent = [json.loads(line) for line in requests.read_text().splitlines()]

@@ -27,13 +27,16 @@ def hook(host: Host, state: str = "create") -> str:
 
 
 @pytest.mark.parametrize(
-    ("unknown", "quota"), [({}, "50000"), ({"unknown": "skip"}, "50000"), ({"unknown": "run"}, "max")]
+    ("unknown", "quota"),
+    [({}, "50000"), ({"unknown": "skip"}, "50000"), ({"unknown": "run"}, "max")],
 )
 def test_unknown_namespace_lifts_no_limit(host: Host, unknown: dict[str, Any], quota: str) -> None:
     node = CgroupNode(host)
     when = {"namespaces": ["kube-system"]} | unknown
     node.configure({"type": "clearcfs", "when": when, "conf": node.places})
-    host.bundle(OCI_CONFIG | {"annotations": {"qos.class": "ls"}, "linux": {"cgroupsPath": CONTAINER}})
+    host.bundle(
+        OCI_CONFIG | {"annotations": {"qos.class": "ls"}, "linux": {"cgroupsPath": CONTAINER}}
+    )
     hook(host)
     assert node.quota() == quota
 
@@ -50,9 +53,13 @@ BOTH = {"namespaces": ["a"], "labels": {"b": {"present": True}}}
         ("delete", BOTH, ""),
     ],
 )
-def test_plugin_gets_the_names_of_unknown_facts(host: Host, state: str, when: dict[str, Any], undecided: str) -> None:
+def test_plugin_gets_the_names_of_unknown_facts(
+    host: Host, state: str, when: dict[str, Any], undecided: str
+) -> None:
     host.script("seeing", f"#!/bin/sh\ncat >{host.root}/seen\necho '{{}}'\n")
-    host.configure_text(json.dumps({"version": "0.1", "plugins": [{"type": "seeing", "when": when}]}))
+    host.configure_text(
+        json.dumps({"version": "0.1", "plugins": [{"type": "seeing", "when": when}]})
+    )
     host.bundle(OCI_CONFIG)
     hook(host, state)
     assert json.loads((host.root / "seen").read_text()).get("undecided", "") == undecided
@@ -60,7 +67,11 @@ def test_plugin_gets_the_names_of_unknown_facts(host: Host, state: str, when: di
 
 def test_create_reports_that_setup_is_never_sent(host: Host) -> None:
     install_own(host, "device-injector")
-    entry = {"type": "device-injector", "states": ["setup"], "conf": {"allow": {"devices": ["shop"]}}}
+    entry = {
+        "type": "device-injector",
+        "states": ["setup"],
+        "conf": {"allow": {"devices": ["shop"]}},
+    }
     host.configure_text(json.dumps({"version": "0.1", "plugins": [entry]}))
     host.bundle(OCI_CONFIG)
     assert "nri: device-injector wants setup, which the bridge and nri-runc send" in hook(host)
@@ -85,7 +96,9 @@ def test_silent_systemd_is_not_asked_at_its_second_socket(host: Host) -> None:
     with tempfile.TemporaryDirectory(prefix="nri-") as run:
         (Path(run) / "systemd/system").mkdir(parents=True)
         (Path(run) / "dbus").mkdir()
-        for listener, name in zip(listeners, ("systemd/private", "dbus/system_bus_socket"), strict=True):
+        for listener, name in zip(
+            listeners, ("systemd/private", "dbus/system_bus_socket"), strict=True
+        ):
             listener.bind(f"{run}/{name}")
             listener.listen()
         conf = node.places | {"run": run}

@@ -32,7 +32,9 @@ def host(host: Host) -> Host:
     ("group", "number"),
     [(BY_A_RUNTIME, signal.SIGTERM), (BY_A_RUNTIME, signal.SIGKILL), (IN_A_SHELL, signal.SIGKILL)],
 )
-def test_hook_ended_by_a_signal_leaves_no_plugin(host: Host, group: int | None, number: int) -> None:
+def test_hook_ended_by_a_signal_leaves_no_plugin(
+    host: Host, group: int | None, number: int
+) -> None:
     bystanders = [subprocess.Popen(["sleep", "1000"], process_group=other) for other in (None, 0)]
     process = start(host, process_group=group)
     give(process, host.state())
@@ -63,7 +65,10 @@ def test_watchdog_holds_nothing_that_a_runtime_waits_for(host: Host) -> None:
     give(process, host.state())
     pids = hanging(host)
     watchdog = watchdog_of(process)
-    held = {int(fd): os.readlink(f"/proc/{watchdog}/fd/{fd}") for fd in os.listdir(f"/proc/{watchdog}/fd")}
+    held = {
+        int(fd): os.readlink(f"/proc/{watchdog}/fd/{fd}")
+        for fd in os.listdir(f"/proc/{watchdog}/fd")
+    }
     assert [held.pop(number) for number in (0, 1, 2)] == ["/dev/null"] * 3
     # It knows by the pipe that the hook is there, and by the file what it runs.
     assert sorted(each.partition(":")[0] for each in held.values()) == ["/memfd", "pipe"]
@@ -85,7 +90,9 @@ def subreaper() -> Iterator[None]:
     assert prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) == 0
 
 
-@pytest.mark.parametrize(("group", "does"), [(BY_A_RUNTIME, ["put", "a", "b"]), (IN_A_SHELL, ["error", "no"])])
+@pytest.mark.parametrize(
+    ("group", "does"), [(BY_A_RUNTIME, ["put", "a", "b"]), (IN_A_SHELL, ["error", "no"])]
+)
 def test_hook_leaves_no_watchdog_and_no_zombie(
     host: Host, subreaper: None, group: int | None, does: list[str]
 ) -> None:

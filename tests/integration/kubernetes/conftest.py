@@ -37,9 +37,15 @@ class Counting(GivingNode):
 
     def new_agent(self, node: str = "", kubelet: str = "") -> Agent:
         in_use = InUse(
-            Site(conf_dir=str(self.root / "resource.d"), conf_file=str(self.root / "conf.json"), record_dir="")
+            Site(
+                conf_dir=str(self.root / "resource.d"),
+                conf_file=str(self.root / "conf.json"),
+                record_dir="",
+            )
         )
-        return Agent(in_use, kubelet or str(self.root / "kubelet"), node, self.said.append, lambda: self.now)
+        return Agent(
+            in_use, kubelet or str(self.root / "kubelet"), node, self.said.append, lambda: self.now
+        )
 
     def configure(self, **changes: Any) -> None:
         """Write the host configuration."""

@@ -38,8 +38,20 @@ def test_life_beside_a_kubelet(node: Counting, api_server: ApiServer) -> None:
     said = node.root / "stderr"
     node.start("db/main", ask=2)
     api_server.refuses = 403, "forbidden"
-    command = [sys.executable, "-m", "nri.cli.entry", "device-plugin", "--node=worker-1", "--listen=:0"]
-    places = {"kubelet-dir": "kubelet", "conf-dir": "resource.d", "conf-file": "conf.json", "record-dir": "record"}
+    command = [
+        sys.executable,
+        "-m",
+        "nri.cli.entry",
+        "device-plugin",
+        "--node=worker-1",
+        "--listen=:0",
+    ]
+    places = {
+        "kubelet-dir": "kubelet",
+        "conf-dir": "resource.d",
+        "conf-file": "conf.json",
+        "record-dir": "record",
+    }
     command += [f"--{option}={node.root / place}" for option, place in places.items()]
     with (
         said.open("wb") as stderr,
@@ -47,7 +59,9 @@ def test_life_beside_a_kubelet(node: Counting, api_server: ApiServer) -> None:
     ):
         try:
             node.kubelet.until_listed(5)
-            address = until(lambda: re.search(r"serving (http://.*)/metrics", said.read_text()), "the address")[1]
+            address = until(
+                lambda: re.search(r"serving (http://.*)/metrics", said.read_text()), "the address"
+            )[1]
             until(lambda: get(f"{address}/healthz")[0] == 503, "the fault")
             assert get(f"{address}/healthz")[1].startswith(
                 "topology: NodeResourceTopology worker-1 cannot be written"
@@ -55,7 +69,10 @@ def test_life_beside_a_kubelet(node: Counting, api_server: ApiServer) -> None:
             api_server.refuses = None
             until(lambda: get(f"{address}/healthz") == (200, "ok\n"), "health")
             node.kubelet.admit(2)
-            until(lambda: 'state="allocated"} 2' in get(f"{address}/metrics")[1], "the promise in the series")
+            until(
+                lambda: 'state="allocated"} 2' in get(f"{address}/metrics")[1],
+                "the promise in the series",
+            )
             series = exposition.parse(get(f"{address}/metrics")[1].encode())
         finally:
             child.send_signal(signal.SIGTERM)
@@ -63,7 +80,9 @@ def test_life_beside_a_kubelet(node: Counting, api_server: ApiServer) -> None:
     assert api_server.objects == {}
     assert not node.agent.problems()
     page = (Path(SOURCE) / "docs/counted-cpus.md").read_text()
-    assert {name for name, _ in series} == {*re.findall(r"^\| `(nri_device_plugin_\w+)`", page, re.MULTILINE)}
+    assert {name for name, _ in series} == {
+        *re.findall(r"^\| `(nri_device_plugin_\w+)`", page, re.MULTILINE)
+    }
     assert said.read_text().count("\n") == 3  # where it serves, the refusal, its end
 
 
@@ -71,7 +90,10 @@ def test_compiled_nri_says_which_one_has_it(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     monkeypatch.setitem(sys.modules, "nri.cli.device_plugin", None)
     ran = inside("device-plugin")
-    assert (ran.status, "a compiled executable, which does not contain device-plugin; install" in ran.stderr) == (
+    assert (
+        ran.status,
+        "a compiled executable, which does not contain device-plugin; install" in ran.stderr,
+    ) == (
         1,
         True,
     )

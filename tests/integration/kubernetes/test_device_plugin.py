@@ -26,7 +26,9 @@ def test_container_that_was_counted_has_its_cpus(node: Counting) -> None:
     assert {name: nodes for name, (_, nodes) in node.kubelet.devices.items()} == {
         f"cpu{cpu}": [0 if cpu in (0, 1, 4, 5) else 1] for cpu in range(1, 8)
     }
-    answer = node.kubelet.admit(4)  # the kubelet has no topology manager here: the preference is one NUMA node
+    answer = node.kubelet.admit(
+        4
+    )  # the kubelet has no topology manager here: the preference is one NUMA node
     assert answer == {COUNTED: "2-3,6-7"}
     pod = Pod("db", namespace="shop")
     request = pod.container("main", annotations=answer).request("create", conf=node.conf)
@@ -42,7 +44,9 @@ def test_cpus_given_by_annotation_are_not_counted(node: Counting) -> None:
     node.kubelet.until_listed(4)
     assert len(node.kubelet.devices) == 7
     node.kubelet.admit(2)
-    assert "asks for 3 CPUs alone" in node.refusal("more", ask=3)  # 5 are left: two are promised, one stays shared
+    assert "asks for 3 CPUs alone" in node.refusal(
+        "more", ask=3
+    )  # 5 are left: two are promised, one stays shared
     node.start("more", ask=2)
     node.look()
     node.kubelet.until_listed(2)
@@ -127,10 +131,14 @@ def test_missing_directory_is_named(node: Counting) -> None:
     missing = str(node.root / "none")
     node.agent = node.new_agent(kubelet=missing)
     node.look()
-    assert node.said[-1].startswith(f"kubelet: {missing} is no directory: expected the kubelet's directory")
+    assert node.said[-1].startswith(
+        f"kubelet: {missing} is no directory: expected the kubelet's directory"
+    )
 
 
-def test_socket_that_no_kubelet_serves_and_one_that_cannot_be_made_are_named(node: Counting) -> None:
+def test_socket_that_no_kubelet_serves_and_one_that_cannot_be_made_are_named(
+    node: Counting,
+) -> None:
     node.kubelet.stop()
     with socket.socket(socket.AF_UNIX) as left:
         path = node.root / "kubelet/kubelet.sock"
@@ -155,7 +163,9 @@ def test_another_process_at_the_endpoint_keeps_it(node: Counting) -> None:
         other.bind(path)
         other.listen()
         node.look()
-        assert node.said == [f"kubelet: {path}: another process listens there; expected to be the only device plugin"]
+        assert node.said == [
+            f"kubelet: {path}: another process listens there; expected to be the only device plugin"
+        ]
     node.look(after=60)  # what it has left is no obstacle
     node.kubelet.until_listed(7)
 
@@ -196,7 +206,9 @@ def test_preference_is_konfines_and_has_what_it_must(node: Counting) -> None:
     assert node.kubelet.prefer(every, 2) in (["cpu1", "cpu5"], ["cpu2", "cpu6"], ["cpu3", "cpu7"])
     assert node.kubelet.prefer(every, 2, ("cpu6",)) == ["cpu2", "cpu6"]
     assert node.kubelet.prefer(every, 0) == []
-    assert len(node.kubelet.prefer(every, 6)) == 6  # of no single node: near each other all the same
+    assert (
+        len(node.kubelet.prefer(every, 6)) == 6
+    )  # of no single node: near each other all the same
 
 
 @pytest.mark.parametrize(
@@ -214,7 +226,11 @@ def test_preference_is_of_isolated_cpus_if_these_do(
 ) -> None:
     (node.root / "sys/devices/system/cpu/isolated").write_text(f"{isolated}\n")
     node.look()
-    every = [f"cpu{cpu}" for cpu in range(1, 7)] if isolated == "2-3" else [f"cpu{cpu}" for cpu in range(1, 8)]
+    every = (
+        [f"cpu{cpu}" for cpu in range(1, 7)]
+        if isolated == "2-3"
+        else [f"cpu{cpu}" for cpu in range(1, 8)]
+    )
     until(lambda: {*every} <= {*node.kubelet.devices}, "the devices")
     assert node.kubelet.prefer(every, count, must) in answer
 
@@ -227,7 +243,9 @@ def test_record_that_cannot_be_kept_refuses_the_pod(node: Counting) -> None:
         node.kubelet.allocate(["cpu1"])
 
 
-def test_relative_directory_is_the_kubelets(node: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_directory_is_the_kubelets(
+    node: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(node.root)
     node.agent = node.new_agent(kubelet="kubelet")
     node.look()

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from tests.integration.kubernetes.conftest import Counting
     from tests.support.api_server import ApiServer
 
-MANY = {"exclusive": {"counted": True}, "pools": [{"name": "batch", "namespaces": ["batch"], "max": 2}]}
+MANY = {
+    "exclusive": {"counted": True},
+    "pools": [{"name": "batch", "namespaces": ["batch"], "max": 2}],
+}
 
 
 @pytest.fixture
@@ -22,25 +25,42 @@ def exporter(node: Counting, api_server: ApiServer) -> Counting:
 
 
 def counts(zone: dict[str, Any]) -> dict[str, tuple[str, str, str]]:
-    return {item["name"]: (item["capacity"], item["allocatable"], item["available"]) for item in zone["resources"]}
+    return {
+        item["name"]: (item["capacity"], item["allocatable"], item["available"])
+        for item in zone["resources"]
+    }
 
 
-def test_object_has_zones_for_numa_nodes_and_pools(exporter: Counting, api_server: ApiServer) -> None:
+def test_object_has_zones_for_numa_nodes_and_pools(
+    exporter: Counting, api_server: ApiServer
+) -> None:
     exporter.conf |= MANY | {"systemReserved": [0]}
     exporter.configure()
     exporter.start("db/main", ask=2)
     exporter.start("b", namespace="batch", cpu={"shares": 1536})
     exporter.look()
     made = api_server.objects["worker-1"]
-    assert (made["apiVersion"], made["kind"]) == ("topology.node.k8s.io/v1alpha2", "NodeResourceTopology")
-    assert made["metadata"] == {"name": "worker-1", "labels": {"app.kubernetes.io/managed-by": "nri-device-plugin"}}
+    assert (made["apiVersion"], made["kind"]) == (
+        "topology.node.k8s.io/v1alpha2",
+        "NodeResourceTopology",
+    )
+    assert made["metadata"] == {
+        "name": "worker-1",
+        "labels": {"app.kubernetes.io/managed-by": "nri-device-plugin"},
+    }
     zones = {zone["name"]: zone for zone in made["zones"]}
     assert [(zone["name"], zone["type"], zone.get("parent")) for zone in made["zones"]] == [
         *(("node-0", "Node", None), ("node-1", "Node", None), ("pool-batch", "Pool", "node-1")),
     ]
-    assert zones["node-0"]["costs"] == [{"name": "node-0", "value": 10}, {"name": "node-1", "value": 32}]
+    assert zones["node-0"]["costs"] == [
+        {"name": "node-0", "value": 10},
+        {"name": "node-1", "value": 32},
+    ]
     assert counts(zones["node-0"]) == {"cpu": ("4", "3", "1"), RESOURCE: ("3", "1", "1")}
-    assert counts(zones["node-1"]) == {"cpu": ("4", "4", "2"), RESOURCE: ("3", "1", "1")}  # one stays shared
+    assert counts(zones["node-1"]) == {
+        "cpu": ("4", "4", "2"),
+        RESOURCE: ("3", "1", "1"),
+    }  # one stays shared
     assert counts(zones["pool-batch"]) == {"cpu": ("2", "2", "500m")}
     assert {"name": "konfine.nri.io/policy", "value": "konfine"} in made["attributes"]
     assert api_server.requests[0][:2] == ("PATCH", "fieldManager=nri-device-plugin")
@@ -67,13 +87,21 @@ def test_written_at_a_change_at_most_every_5_s_and_every_5_minutes_anyway(
 @pytest.mark.parametrize(
     ("code", "said", "fix"),
     [
-        (403, "forbidden", "the service account to be allowed create, patch and delete of noderesourcetopologies"),
+        (
+            403,
+            "forbidden",
+            "the service account to be allowed create, patch and delete of noderesourcetopologies",
+        ),
         (
             404,
             "the server could not find the requested resource",
             "the CustomResourceDefinition of topology.node.k8s.io",
         ),
-        (409, "conflict with nfd-topology-updater: .zones", "no other exporter of this node's topology"),
+        (
+            409,
+            "conflict with nfd-topology-updater: .zones",
+            "no other exporter of this node's topology",
+        ),
         (500, "etcd is away", ""),
     ],
 )
@@ -83,7 +111,9 @@ def test_refusal_is_one_line_that_says_what_to_do(
     api_server.refuses = code, said
     exporter.look()
     (line,) = exporter.said
-    assert line.startswith(f"topology: NodeResourceTopology worker-1 cannot be written: {code}: {said}")
+    assert line.startswith(
+        f"topology: NodeResourceTopology worker-1 cannot be written: {code}: {said}"
+    )
     assert (f"; expected {fix}" in line) == bool(fix)
     api_server.refuses = None
     exporter.look(after=60)
@@ -114,7 +144,9 @@ def test_object_goes_with_the_agent(exporter: Counting, api_server: ApiServer) -
     assert exporter.said == []
 
 
-def test_topology_alone_needs_nothing_that_is_counted(exporter: Counting, api_server: ApiServer) -> None:
+def test_topology_alone_needs_nothing_that_is_counted(
+    exporter: Counting, api_server: ApiServer
+) -> None:
     exporter.configure(exclusive={"guaranteed": True})
     exporter.look()
     assert counts(api_server.objects["worker-1"]["zones"][0]) == {"cpu": ("4", "4", "4")}

@@ -77,7 +77,9 @@ def test_each_scrape_asks_the_bridge_once_and_follows_it(tmp_path: Path, bridge:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_server_also_during_a_scrape(tmp_path: Path, bridge: Path, number: int) -> None:
+def test_a_signal_ends_the_server_also_during_a_scrape(
+    tmp_path: Path, bridge: Path, number: int
+) -> None:
     asked, over = threading.Event(), threading.Event()
 
     def never(_: socket.socket, __: bytes) -> None:
@@ -92,7 +94,9 @@ def test_a_signal_ends_the_server_also_during_a_scrape(tmp_path: Path, bridge: P
         over.set()
 
 
-def test_a_bridge_that_never_answers_is_down_and_not_waited_for(tmp_path: Path, bridge: Path) -> None:
+def test_a_bridge_that_never_answers_is_down_and_not_waited_for(
+    tmp_path: Path, bridge: Path
+) -> None:
     over = threading.Event()
 
     def never(_: socket.socket, __: bytes) -> None:
@@ -107,17 +111,23 @@ def test_a_bridge_that_never_answers_is_down_and_not_waited_for(tmp_path: Path, 
         assert f"nri metrics: {bridge}: the bridge has not answered within 5 s" in metrics.said
 
 
-def test_many_peers_that_ask_for_nothing_or_slowly_keep_no_other_from_asking(tmp_path: Path, bridge: Path) -> None:
+def test_many_peers_that_ask_for_nothing_or_slowly_keep_no_other_from_asking(
+    tmp_path: Path, bridge: Path
+) -> None:
     with ExitStack() as stack:
         stack.enter_context(serving(bridge, status_documents.healthy()))
         metrics = stack.enter_context(running(tmp_path, bridge, "--listen", ANY))
-        silent = [stack.enter_context(socket.create_connection(metrics.address)) for _ in range(2 * MANY)]
+        silent = [
+            stack.enter_context(socket.create_connection(metrics.address)) for _ in range(2 * MANY)
+        ]
         for slow in silent[-MANY:]:
             slow.sendall(b"GET /metrics HTTP/1.1\r\n")
         assert value(metrics.series(), "up") == 1
 
 
-def test_socket_that_may_not_be_read_is_no_bridge(bridge: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_socket_that_may_not_be_read_is_no_bridge(
+    bridge: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bridge.parent.mkdir(exist_ok=True)
     bridge.touch()
     monkeypatch.setattr(os, "access", lambda *_args, **_options: False)
@@ -127,17 +137,31 @@ def test_socket_that_may_not_be_read_is_no_bridge(bridge: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize(
     ("address", "status"),
-    [("[::1]", 2), ("*:80", 2), ("foo", 2), (f":{'1' * 5000}", 2), ("http://a:80", 1), (f"{'a' * 70}:80", 1)],
+    [
+        ("[::1]", 2),
+        ("*:80", 2),
+        ("foo", 2),
+        (f":{'1' * 5000}", 2),
+        ("http://a:80", 1),
+        (f"{'a' * 70}:80", 1),
+    ],
 )
 def test_an_address_that_is_none_is_one_line(bridge: Path, address: str, status: int) -> None:
     done = process("metrics", "--socket", str(bridge), "--listen", address)
-    assert (done.status, done.stdout, done.stderr.count("\n")) == (status, "", 1 if status == 1 else 4)
+    assert (done.status, done.stdout, done.stderr.count("\n")) == (
+        status,
+        "",
+        1 if status == 1 else 4,
+    )
     assert "expected" in done.stderr
     assert len(done.stderr) < 500
 
 
 def test_a_peer_that_disconnects_affects_no_other_peer(tmp_path: Path, bridge: Path) -> None:
-    with serving(bridge, status_documents.healthy()), running(tmp_path, bridge, "--listen", ANY) as metrics:
+    with (
+        serving(bridge, status_documents.healthy()),
+        running(tmp_path, bridge, "--listen", ANY) as metrics,
+    ):
         for sent in (b"", b"GET /metrics HTTP/1.1\r\n\r\n", b"\x00" * 100000):
             for _ in range(MANY):
                 with socket.create_connection(metrics.address) as peer:
@@ -151,4 +175,6 @@ def test_an_address_that_is_in_use_is_one_line(bridge: Path) -> None:
         done = process("metrics", "--listen", f":{port}", "--socket", str(bridge))
 
     assert done.status == 1
-    assert done.stderr.startswith(f"cannot listen on 127.0.0.1 port {port}: Address already in use; expected ")
+    assert done.stderr.startswith(
+        f"cannot listen on 127.0.0.1 port {port}: Address already in use; expected "
+    )

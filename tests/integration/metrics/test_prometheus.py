@@ -83,13 +83,20 @@ def test_alerts_fire_and_clear(host: Host, bridge: BridgeProcess, tmp_path: Path
     with contextlib.ExitStack() as stack:
         runtime = bridge.accept()
         runtime.start()
-        metrics = stack.enter_context(running(tmp_path, host.root / "v1bridge.sock", "--listen", "127.0.0.1:0"))
-        server = stack.enter_context(prometheus.scraping(tmp_path, "{}:{}".format(*metrics.address)))
+        metrics = stack.enter_context(
+            running(tmp_path, host.root / "v1bridge.sock", "--listen", "127.0.0.1:0")
+        )
+        server = stack.enter_context(
+            prometheus.scraping(tmp_path, "{}:{}".format(*metrics.address))
+        )
         with load(runtime):
             failing = until_fired(server, "NRIPluginFailing")
             assert (failing["plugin"], failing["source"]) == ("broken", "20-broken.conf")
             assert failing["instance"] == "node1.example.com"
-            assert "broken, configured in 20-broken.conf, has failed on node1.example.com" in failing["description"]
+            assert (
+                "broken, configured in 20-broken.conf, has failed on node1.example.com"
+                in failing["description"]
+            )
             assert until_fired(server, "NRIPluginFailingOften")["plugin"] == "broken"
             host.script("broken", WORKING)
             until_cleared(server, "NRIPluginFailing")
@@ -110,7 +117,9 @@ def test_alerts_fire_and_clear(host: Host, bridge: BridgeProcess, tmp_path: Path
             until_cleared(server, "NRIConfigurationRefused")
 
             host.configure_text('{"version": "0.1", "plugins": [{}]}', "30-wrong.conf")
-            assert "node1.example.com" in until_fired(server, "NRIConfigurationBroken")["description"]
+            assert (
+                "node1.example.com" in until_fired(server, "NRIConfigurationBroken")["description"]
+            )
             check_expressions(server)
             prometheus.promtool("check", "metrics", stdin=metrics.get()[1])
             (host.conf / "30-wrong.conf").unlink()
@@ -118,7 +127,9 @@ def test_alerts_fire_and_clear(host: Host, bridge: BridgeProcess, tmp_path: Path
         bridge.signal(9)
         bridge.output()
         assert until_fired(server, "NRIBridgeGone")["severity"] == "critical"
-        until_cleared(server, "NRIMetricsGone")  # which a scrape that took too long may have set off
+        until_cleared(
+            server, "NRIMetricsGone"
+        )  # which a scrape that took too long may have set off
         bridge.outside()
         bridge.accept().start()
         until_cleared(server, "NRIBridgeGone")
@@ -133,12 +144,16 @@ def check_expressions(server: PrometheusServer) -> None:
         *(rule["expr"] for rule in prometheus.rules()),
         *(each for panel in shown.values() for each in panel),
     ]
-    selectors = {found[0] for expression in expressions for found in prometheus.SELECTOR.finditer(expression)}
+    selectors = {
+        found[0] for expression in expressions for found in prometheus.SELECTOR.finditer(expression)
+    }
     for selector in sorted(selectors):
         until(lambda: server.query(f"last_over_time({selector}[10m])"), selector)  # noqa: B023
     for expression in expressions:
         server.query(expression)
-    conditional = {title for title, panel in shown.items() if any(" > 0" in expression for expression in panel)}
+    conditional = {
+        title for title, panel in shown.items() if any(" > 0" in expression for expression in panel)
+    }
     for title in shown.keys() - conditional:
         for expression in shown[title]:
             until(lambda: server.query(expression), f"{title}: {expression}")  # noqa: B023

@@ -19,7 +19,12 @@ from tests.support.waiting import SOON
 BLOCKED = 3.0
 """Seconds for which the exec blocks."""
 
-_CLASS_CONTENT, _CLOEXEC, _MARK_ADD, _AT_FDCWD = 0x4, 0x1, 0x1, -100  # fanotify_init(2), fanotify_mark(2)
+_CLASS_CONTENT, _CLOEXEC, _MARK_ADD, _AT_FDCWD = (
+    0x4,
+    0x1,
+    0x1,
+    -100,
+)  # fanotify_init(2), fanotify_mark(2)
 _OPEN_EXEC_PERM, _ALLOW = 0x40000, 0x1
 
 
@@ -31,7 +36,9 @@ def test_other_threads_go_on_while_an_exec_blocks(tmp_path: Path) -> None:
     if agent < 0 or libc.fanotify_mark(agent, _MARK_ADD, mask, _AT_FDCWD, os.fsencode(program)) < 0:
         pytest.skip(f"needs fanotify(7) with permission events: {os.strerror(ctypes.get_errno())}")
     pids: list[int] = []
-    starting = threading.Thread(target=lambda: pids.append(spawn_unlocked(program, ["true"], {}, (0, 1, 2))))
+    starting = threading.Thread(
+        target=lambda: pids.append(spawn_unlocked(program, ["true"], {}, (0, 1, 2)))
+    )
     starting.start()
     # The kernel asks the agent; with os.posix_spawn this thread would never come here.
     *_, event, _ = struct.unpack_from("=IBBHQii", os.read(agent, 4096))

@@ -22,7 +22,9 @@ GOOD = '{"plugin":"noop","version":"0.1","error":"","metadata":{}}'
 class Run:
     """One run of a plugin: the name in its result, or its failure, and the lines that were logged."""
 
-    def __init__(self, host: Host, *do: list[Any], unread: bool = False, script: str = "", **options: Any) -> None:
+    def __init__(
+        self, host: Host, *do: list[Any], unread: bool = False, script: str = "", **options: Any
+    ) -> None:
         """Run the plugin; with ``unread`` the host reads nothing from the first line of stderr until its end.
 
         :param script: of a shell, instead of ``do``.
@@ -95,7 +97,12 @@ RESULT = '{"plugin":"noop"}'
 def filled(fd: int, last: str) -> list[list[Any]]:
     """The steps that fill an enlarged pipe, with ``last`` at its end."""
     verb = "write" if fd == 1 else "stderr"
-    return [["stderr", "start\n"], ["enlarge", fd, PIPE], [verb, " " * 65535 + "\n", PIPE // 65536 - 1], [verb, last]]
+    return [
+        ["stderr", "start\n"],
+        ["enlarge", fd, PIPE],
+        [verb, " " * 65535 + "\n", PIPE // 65536 - 1],
+        [verb, last],
+    ]
 
 
 def test_end_of_an_enlarged_pipe_is_read(host: Host) -> None:
@@ -113,17 +120,26 @@ def test_limit_holds_for_an_enlarged_pipe(host: Host, monkeypatch: pytest.Monkey
     monkeypatch.setattr(conversation, "MAX_OUTPUT", length - 1)
     run = Run(host, *result_first, unread=True)
     assert run.failure.startswith("plugin noop: killed: it wrote more than ")
-    assert run.failure.endswith(" bytes to stdout, expected one result; the end of its stderr: start")
+    assert run.failure.endswith(
+        " bytes to stdout, expected one result; the end of its stderr: start"
+    )
 
 
 def test_result_in_a_pipe_of_packets_is_read(host: Host) -> None:
-    blanks: list[list[Any]] = [["stderr", "start\n"], ["enlarge", 1, PIPE], ["packets", 1], ["write", " ", 200]]
+    blanks: list[list[Any]] = [
+        ["stderr", "start\n"],
+        ["enlarge", 1, PIPE],
+        ["packets", 1],
+        ["write", " ", 200],
+    ]
     run = Run(host, *blanks, ["write", RESULT], ["nothing"], unread=True)
     assert run.failure == ""
 
 
 @pytest.mark.parametrize("fd", [1, 2])
-def test_pipe_that_is_refilled_all_the_time_is_not_read_for_ever(monkeypatch: pytest.MonkeyPatch, fd: int) -> None:
+def test_pipe_that_is_refilled_all_the_time_is_not_read_for_ever(
+    monkeypatch: pytest.MonkeyPatch, fd: int
+) -> None:
     deadline = time.monotonic() + 10 * SOON
     pid, pipes = conversation.start("/bin/sh", ["sh", "-c", "echo first; echo first >&2"], deadline)
     assert wait_until(lambda: has_exited(pid))
@@ -141,7 +157,9 @@ def test_pipe_that_is_refilled_all_the_time_is_not_read_for_ever(monkeypatch: py
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "read", read)
-        output = conversation.Conversation(conversation.Asked(pid), pipes, b"", lambda _line: None).run(deadline)
+        output = conversation.Conversation(
+            conversation.Asked(pid), pipes, b"", lambda _line: None
+        ).run(deadline)
     os.close(writer)
     assert len(reads) > 1
     assert output.stdout.startswith(b"first\n")
@@ -155,7 +173,10 @@ def test_pipe_that_is_refilled_all_the_time_is_not_read_for_ever(monkeypatch: py
 def test_line_is_logged_when_it_arrives(host: Host) -> None:
     run = Run(host, script="echo before >&2; printf half >&2; exec sleep 1000", timeout=0.7)
     assert run.lines == ["before", "half"]
-    assert run.failure == "plugin noop: killed: no result after 0.7 s; the end of its stderr: before | half"
+    assert (
+        run.failure
+        == "plugin noop: killed: no result after 0.7 s; the end of its stderr: before | half"
+    )
 
 
 def test_flood_of_stderr_does_not_keep_a_plugin_alive(host: Host) -> None:

@@ -56,15 +56,22 @@ def test_plugin_is_run_by_its_path_without_a_shell(host: Host) -> None:
     odd = host.folder("bin; touch hacked; $(touch hacked) `touch hacked` | ' \" & *")
     host.install("noop", into=odd)
     found = echo(host, bin_dirs=[str(odd)])
-    assert found["argv"] == [f"{odd}/noop", "invoke"]  # the kernel replaces the first argument of a script
+    assert found["argv"] == [
+        f"{odd}/noop",
+        "invoke",
+    ]  # the kernel replaces the first argument of a script
     assert found["parent"] == os.getpid()
     assert found["leads its group"] is True
     assert found["request"] == json.loads(request(conf={"do": [["echo"]]}).to_json())
-    output = launch("/bin/sh", ["noop", "-c", "tr '\\0' '|' < /proc/$$/cmdline"], b"", soon(), log=ignore)
+    output = launch(
+        "/bin/sh", ["noop", "-c", "tr '\\0' '|' < /proc/$$/cmdline"], b"", soon(), log=ignore
+    )
     assert output.stdout.startswith(b"noop|-c|")
 
 
-@pytest.mark.parametrize("do", [[], [["close", 0], ["stderr", "x\n", 2000]]], ids=["open", "closed"])
+@pytest.mark.parametrize(
+    "do", [[], [["close", 0], ["stderr", "x\n", 2000]]], ids=["open", "closed"]
+)
 def test_request_that_is_not_read_is_no_fault(host: Host, do: list[Any]) -> None:
     host.install("noop", do=do)
     big = request(labels={"text": "x" * 1_000_000})  # more than a pipe holds
@@ -100,9 +107,19 @@ found += [os.readlink(f"/proc/self/fd/{{fd}}") for fd in closed]
 with open({str(answer)!r}, "w") as file:
     print(found, file=file)
 """
-    done = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": SOURCE}, timeout=10 * SOON, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONPATH": SOURCE}, timeout=10 * SOON, check=False
+    )
     assert done.returncode == 0
-    found = [True, False, [], [0, 1, 2], [("noop", "said")], [], *["/dev/null" for _ in closed.split()]]
+    found = [
+        True,
+        False,
+        [],
+        [0, 1, 2],
+        [("noop", "said")],
+        [],
+        *["/dev/null" for _ in closed.split()],
+    ]
     assert answer.read_text() == f"{found}\n"
 
 
@@ -116,7 +133,9 @@ def test_hanging_plugin_is_killed_at_its_deadline(host: Host) -> None:
         [["close", 1], ["close", 2], ["hang"]],
     ]
     done = steps(host, *kinds, timeout=0.3)
-    assert [step.error and step.error.reason for step in done] == ["killed: no result after 0.3 s"] * 3
+    assert [step.error and step.error.reason for step in done] == [
+        "killed: no result after 0.3 s"
+    ] * 3
     assert done[1].stdout.startswith(b"{")
     assert wait_until(lambda: len(host.processes()) <= 1)  # only a child that is in another group
     for pid in host.processes():
@@ -142,7 +161,9 @@ def test_kernel_without_pidfd_is_served(host: Host, monkeypatch: pytest.MonkeyPa
     assert str(hanging.error) == "noop: killed: no result after 0.2 s"
 
 
-def test_caller_that_ignores_the_end_of_its_children_is_served(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_caller_that_ignores_the_end_of_its_children_is_served(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
         assert echo(host)["argv"][1] == "invoke"
@@ -152,7 +173,9 @@ def test_caller_that_ignores_the_end_of_its_children_is_served(host: Host, monke
         signal.signal(signal.SIGCHLD, before)
 
 
-@pytest.mark.parametrize("end", [["answer"], ["exit", 1], ["flood", 1]], ids=["succeeds", "fails", "is killed"])
+@pytest.mark.parametrize(
+    "end", [["answer"], ["exit", 1], ["flood", 1]], ids=["succeeds", "fails", "is killed"]
+)
 def test_children_of_a_plugin_end_with_it(host: Host, end: list[Any]) -> None:
     pid_file = host.root / "pid"
     (step,) = steps(host, [["child", str(pid_file)], end])
@@ -174,15 +197,21 @@ def test_nothing_is_left_when_the_log_fails(host: Host) -> None:
 
     host.install("noop")
     with pytest.raises(KeyboardInterrupt):
-        host.client(plugin("noop", ["stderr", "x\n"], ["hang"]), log=log).invoke(request(), "create")
+        host.client(plugin("noop", ["stderr", "x\n"], ["hang"]), log=log).invoke(
+            request(), "create"
+        )
     assert wait_until(lambda: not host.processes())
     assert all_reaped()
 
 
-def test_process_that_ends_late_is_reaped_by_the_next_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_that_ends_late_is_reaped_by_the_next_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     before = set(children.started)
     with monkeypatch.context() as patch:
-        patch.setattr(conversation, "kill_group", lambda _pid: None)  # as in an uninterruptible system call
+        patch.setattr(
+            conversation, "kill_group", lambda _pid: None
+        )  # as in an uninterruptible system call
         output = launch("/bin/sleep", ["sleep", "1000"], b"", time.monotonic() + 0.1, log=ignore)
     assert (output.stopped, output.status) == ("deadline", -signal.SIGKILL)
     (late,) = children.started - before

@@ -47,12 +47,19 @@ def test_orphan_is_kept(
     search = subreaper.Subreaper()
     try:
         with monkeypatch.context() as patch:
-            patch.setattr(os, "kill", lambda pid, number: None)  # as in an uninterruptible system call
+            patch.setattr(
+                os, "kill", lambda pid, number: None
+            )  # as in an uninterruptible system call
             for _ in range(20):
                 end(search)
         assert children.late == [process.pid]
         assert is_running(process.pid)
-        assert caplog.text.count(f"killed a process that a plugin has left behind: {process.pid} (sleep)") == 1
+        assert (
+            caplog.text.count(
+                f"killed a process that a plugin has left behind: {process.pid} (sleep)"
+            )
+            == 1
+        )
         process.kill()
         assert wait_until(lambda: children.has_exited(process.pid))
         children.reap_late()
@@ -67,7 +74,9 @@ def test_orphan_that_ends_is_reaped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subreaper, "ENDS_WITHIN", SOON)
     process = sleeping()
     monkeypatch.setattr(
-        subreaper, "_children", lambda: [process.pid] if os.path.exists(f"/proc/{process.pid}") else []
+        subreaper,
+        "_children",
+        lambda: [process.pid] if os.path.exists(f"/proc/{process.pid}") else [],
     )
     search = subreaper.Subreaper()
     end(search, is_busy=True)
@@ -78,7 +87,9 @@ def test_orphan_that_ends_is_reaped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("orphans")
-def test_orphans_that_make_others_for_ever_are_left_for_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_orphans_that_make_others_for_ever_are_left_for_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(subreaper, "ENDS_WITHIN", 0)
     made: list[subprocess.Popen[bytes]] = []
 
@@ -115,7 +126,9 @@ def test_plugin_that_is_being_started_is_no_orphan(monkeypatch: pytest.MonkeyPat
     """The search begins when the plugin is a child already, and its number is not registered yet."""
     monkeypatch.setattr(subreaper, "_become_subreaper", lambda: True)
     before, real_children = set(subreaper._children()), subreaper._children
-    monkeypatch.setattr(subreaper, "_children", lambda: [pid for pid in real_children() if pid not in before])
+    monkeypatch.setattr(
+        subreaper, "_children", lambda: [pid for pid in real_children() if pid not in before]
+    )
     lock = Lock()
     monkeypatch.setattr(children, "lock", lock)
     search = threading.Thread(target=end, args=(subreaper.Subreaper(),))

@@ -53,14 +53,20 @@ class NriRunc:
 
     def __init__(self, host: Host) -> None:
         self.host = host
-        self.real = host.script("real", REAL.format(python=sys.executable), into=host.folder("sbin"))
+        self.real = host.script(
+            "real", REAL.format(python=sys.executable), into=host.folder("sbin")
+        )
         self.options = host.root / "runtime.json"
         self.set_options()
         self.bundle = host.bundle(OCI_CONFIG)
 
     def set_options(self, **more: Any) -> None:
         root = self.host.root
-        places = {"confDir": str(self.host.conf), "confFile": f"{root}/conf.json", "recordDir": f"{root}/record"}
+        places = {
+            "confDir": str(self.host.conf),
+            "confFile": f"{root}/conf.json",
+            "recordDir": f"{root}/record",
+        }
         options = {"runtime": str(self.real), **places, "binDirs": [str(self.host.bin)], **more}
         self.options.write_text(json.dumps(options))
 
@@ -85,10 +91,17 @@ class NriRunc:
         return {"PYTHONPATH": ":".join([SOURCE, *sys.path]), "HELLO": "there", **MEASURED}
 
     def run(self, *words: str, code: str = "", **more: Any) -> subprocess.CompletedProcess[str]:
-        options: dict[str, Any] = {"env": self.environment, "capture_output": True, "text": True, "input": ""}
+        options: dict[str, Any] = {
+            "env": self.environment,
+            "capture_output": True,
+            "text": True,
+            "input": "",
+        }
         if "stdin" in more:
             del options["input"]
-        return subprocess.run(self.command(*words, code=code), check=False, timeout=60, **options | more)
+        return subprocess.run(
+            self.command(*words, code=code), check=False, timeout=60, **options | more
+        )
 
     @contextmanager
     def begun(self, *words: str) -> Iterator[subprocess.Popen[bytes]]:

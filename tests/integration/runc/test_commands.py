@@ -72,22 +72,46 @@ def test_a_missing_argument_is_the_real_runtimes_to_report(runtime: NriRunc) -> 
     for words in (["create"], ["create", "a", "b"], ["run"], ["update"], ["pause"], ["delete"]):
         assert runtime.run(*words, cwd=runtime.host.root).returncode == 0
     assert runtime.states() == []
-    assert [words[0] for words in runtime.words()] == ["create", "create", "run", "update", "pause", "delete"]
+    assert [words[0] for words in runtime.words()] == [
+        "create",
+        "create",
+        "run",
+        "update",
+        "pause",
+        "delete",
+    ]
 
 
 def test_updates_are_passed_with_the_rest_of_the_command_line(runtime: NriRunc) -> None:
     runtime.exists()
-    updates = [{"id": "web", "resources": {"cpu": {"quota": 9}}}, {"id": "db", "resources": {"cpu": {"quota": 8}}}]
+    updates = [
+        {"id": "web", "resources": {"cpu": {"quota": 9}}},
+        {"id": "db", "resources": {"cpu": {"quota": 8}}},
+    ]
     runtime.keep(["put", "updates", updates], states=["resize"])
     runtime.script("with open(here + '/stdin', 'a') as f: f.write(sys.stdin.read() + '\\n')")
-    words = ["--root", "/r", "--log", "/dev/null", "update", "--l3-cache-schema", "x", "--resources", "-", "web"]
+    words = [
+        "--root",
+        "/r",
+        "--log",
+        "/dev/null",
+        "update",
+        "--l3-cache-schema",
+        "x",
+        "--resources",
+        "-",
+        "web",
+    ]
     assert runtime.run(*words, input='{"cpu": {"period": 7}}').returncode == 0
     ours, of_other, real = runtime.words()
     assert ours == ["--root", "/r", "state", "web"]
     assert of_other == ["--root", "/r", "update", "--resources", "-", "db"]
     assert real == words
     stdin = (runtime.real.parent / "stdin").read_text().splitlines()
-    assert [json.loads(line) for line in stdin] == [{"cpu": {"quota": 8}}, {"cpu": {"period": 7, "quota": 9}}]
+    assert [json.loads(line) for line in stdin] == [
+        {"cpu": {"quota": 8}},
+        {"cpu": {"period": 7, "quota": 9}},
+    ]
 
 
 def test_an_update_of_some_resources_leaves_the_others_in_the_request(runtime: NriRunc) -> None:
@@ -99,7 +123,10 @@ def test_an_update_of_some_resources_leaves_the_others_in_the_request(runtime: N
     assert runtime.run("update", "--resources", "-", "web", input=document).returncode == 0
     resize, update = runtime.requests()
     assert resize["spec"]["resources"] == json.loads(document)
-    assert update["spec"]["resources"] == {"cpu": {"cpus": "1", "shares": 512}, "memory": {"limit": 9}}
+    assert update["spec"]["resources"] == {
+        "cpu": {"cpus": "1", "shares": 512},
+        "memory": {"limit": 9},
+    }
 
 
 def test_an_update_whose_plugins_change_nothing_keeps_its_words(runtime: NriRunc) -> None:
@@ -116,7 +143,10 @@ def test_options_for_single_values_are_refused(runtime: NriRunc) -> None:
     runtime.keep()
     done = runtime.run("update", "--memory=512M", "web")
     assert done.returncode == 1
-    assert "update web: found --memory, expected --resources FILE, since plugins act on new resources" in done.stderr
+    assert (
+        "update web: found --memory, expected --resources FILE, since plugins act on new resources"
+        in done.stderr
+    )
     assert (runtime.states(), runtime.words()) == ([], [])
 
 
@@ -129,7 +159,9 @@ def test_options_for_single_values_are_refused(runtime: NriRunc) -> None:
     ],
     ids=["half", "array", "long"],
 )
-def test_resources_that_cannot_be_read_are_refused(runtime: NriRunc, document: str, wrong: str) -> None:
+def test_resources_that_cannot_be_read_are_refused(
+    runtime: NriRunc, document: str, wrong: str
+) -> None:
     runtime.exists()
     runtime.keep()
     done = runtime.run("update", "--resources", "-", "web", input=document)
@@ -140,8 +172,15 @@ def test_resources_that_cannot_be_read_are_refused(runtime: NriRunc, document: s
 def test_delete_by_a_pattern_goes_on_without_plugins(runtime: NriRunc) -> None:
     runtime.keep()
     done = runtime.run("delete", "--regex", "^web")
-    assert (done.returncode, runtime.words(), runtime.states()) == (0, [["delete", "--regex", "^web"]], [])
-    assert "delete: no plugin gets a delete: found --regex, expected the id of one container" in done.stderr
+    assert (done.returncode, runtime.words(), runtime.states()) == (
+        0,
+        [["delete", "--regex", "^web"]],
+        [],
+    )
+    assert (
+        "delete: no plugin gets a delete: found --regex, expected the id of one container"
+        in done.stderr
+    )
 
 
 def test_delete_is_reported_only_if_the_container_is_deleted(runtime: NriRunc) -> None:
@@ -177,7 +216,11 @@ def test_restore_is_refused_where_plugins_are_configured(runtime: NriRunc) -> No
     assert runtime.run(*words, cwd=runtime.host.root).returncode == 0
     runtime.keep()
     done = runtime.run(*words, cwd=runtime.host.root)
-    assert (done.returncode, "restore: plugins are configured" in done.stderr, runtime.words()) == (1, True, [words])
+    assert (done.returncode, "restore: plugins are configured" in done.stderr, runtime.words()) == (
+        1,
+        True,
+        [words],
+    )
 
 
 # Faults
@@ -237,7 +280,9 @@ def test_a_bundle_that_cannot_be_replaced_is_refused(runtime: NriRunc) -> None:
     assert runtime.states() == ["setup", "delete"]
 
 
-HANGS = "import time, nri.client.chain as chain\nchain.Client.invoke = lambda *_, **__: time.sleep(60)"
+HANGS = (
+    "import time, nri.client.chain as chain\nchain.Client.invoke = lambda *_, **__: time.sleep(60)"
+)
 
 
 def test_a_delete_that_is_stuck_goes_on(runtime: NriRunc) -> None:
@@ -256,7 +301,9 @@ def test_a_create_that_is_stuck_takes_the_container_back(runtime: NriRunc) -> No
     runtime.keep(states=[])
     done = runtime.run(*CREATE, code=HANGS, cwd=runtime.host.root)
     assert done.returncode == 1
-    assert wait_until(lambda: runtime.words()[-1] == ["delete", "--force", "web"])  # by the watchdog
+    assert wait_until(
+        lambda: runtime.words()[-1] == ["delete", "--force", "web"]
+    )  # by the watchdog
     assert "nri-real create web: not done within 0.2 s: it was running noop" in done.stderr
 
 
@@ -287,7 +334,9 @@ def test_command_runs_plugins_whose_condition_holds(
 
 
 @pytest.mark.parametrize("annotations", [{"qos.class": "ls"}, {"qos.class": "batch"}])
-def test_a_delete_without_a_bundle_is_judged_by_the_state(runtime: NriRunc, annotations: dict[str, str]) -> None:
+def test_a_delete_without_a_bundle_is_judged_by_the_state(
+    runtime: NriRunc, annotations: dict[str, str]
+) -> None:
     runtime.keep(when=HELD)
     runtime.exists(status="stopped", bundle="/gone", annotations=annotations)
     assert runtime.run("delete", "web", cwd=runtime.host.root).returncode == 0

@@ -16,8 +16,29 @@ from tests.integration.runc.conftest import NriRunc
 from tests.support.waiting import SOON, wait_until
 
 HEAVY = (
-    *("click", "jsonschema", "yaml", "google", "json", "re", "subprocess", "logging", "typing", "asyncio", "signal"),
-    *("enum", "dataclasses", "pathlib", "contextlib", "socket", "threading", "importlib.metadata", "traceback"),
+    *(
+        "click",
+        "jsonschema",
+        "yaml",
+        "google",
+        "json",
+        "re",
+        "subprocess",
+        "logging",
+        "typing",
+        "asyncio",
+        "signal",
+    ),
+    *(
+        "enum",
+        "dataclasses",
+        "pathlib",
+        "contextlib",
+        "socket",
+        "threading",
+        "importlib.metadata",
+        "traceback",
+    ),
 )
 PRINT_MODULES = """
 import os
@@ -34,7 +55,11 @@ def test_command_without_plugins_is_handed_over_in_its_process(runtime: NriRunc)
     runtime.script("print('out'); print('err', file=sys.stderr); sys.exit(7)")
     words = ["--root", "/r", "exec", "--tty", "web", "sh", "-c", "create é"]
     with subprocess.Popen(
-        runtime.command(*words), env=runtime.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        runtime.command(*words),
+        env=runtime.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.communicate() == ("out\n", "err\n")
     (call,) = runtime.calls()
@@ -54,7 +79,9 @@ def ignored_here() -> int:
 
 
 @pytest.mark.parametrize("command", [("exec", "web", "true"), CREATE], ids=["exec", "create"])
-def test_the_real_runtime_finds_the_surroundings_of_the_caller(runtime: NriRunc, command: tuple[str, ...]) -> None:
+def test_the_real_runtime_finds_the_surroundings_of_the_caller(
+    runtime: NriRunc, command: tuple[str, ...]
+) -> None:
     runtime.keep()
     runtime.exists(status="created")
     runtime.script("if words[0] == 'create': os.unlink(here + '/state')")
@@ -95,8 +122,20 @@ def test_without_options_next_to_nothing_is_imported(runtime: NriRunc) -> None:
     runtime.options.unlink()
     code = f"{PRINT_MODULES}\nimport nri.runc.real as real\nreal.DIRECTORIES = ({str(runtime.real.parent)!r},)"
     done = runtime.run("state", "web", code=code)
-    loaded = {name.removeprefix("nri.") for name in eval(done.stderr.splitlines()[0]) if name.startswith("nri.")}
-    assert loaded == {"errors", "places", "runc", "runc.commandline", "runc.entry", "runc.made", "runc.real"}
+    loaded = {
+        name.removeprefix("nri.")
+        for name in eval(done.stderr.splitlines()[0])
+        if name.startswith("nri.")
+    }
+    assert loaded == {
+        "errors",
+        "places",
+        "runc",
+        "runc.commandline",
+        "runc.entry",
+        "runc.made",
+        "runc.real",
+    }
 
 
 def test_the_command_goes_to_the_runtime_by_its_name_behind_a_link(runtime: NriRunc) -> None:
@@ -153,10 +192,14 @@ def test_the_exit_status_is_the_real_ones(runtime: NriRunc) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_signal_that_ends_the_real_runtime_ends_nri_runc(runtime: NriRunc, number: signal.Signals) -> None:
+def test_signal_that_ends_the_real_runtime_ends_nri_runc(
+    runtime: NriRunc, number: signal.Signals
+) -> None:
     runtime.keep()
     runtime.script(f"os.kill(os.getpid(), {int(number)})")
-    assert runtime.run("run", "--bundle", "bundle", "web", cwd=runtime.host.root).returncode == -number
+    assert (
+        runtime.run("run", "--bundle", "bundle", "web", cwd=runtime.host.root).returncode == -number
+    )
 
 
 def test_signals_are_forwarded(runtime: NriRunc) -> None:

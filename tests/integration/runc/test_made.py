@@ -27,7 +27,9 @@ def adjust(runtime: NriRunc) -> None:
     """Configure a plugin that changes an annotation, and one that keeps its requests."""
     runtime.host.script("adjuster", ADJUSTER)
     runtime.keep()
-    keeper = plugin("noop", ["keep", str(runtime.host.root / "requests")], states=["setup", "resize", "update"])
+    keeper = plugin(
+        "noop", ["keep", str(runtime.host.root / "requests")], states=["setup", "resize", "update"]
+    )
     runtime.host.configure(plugin("adjuster", states=["setup"]), keeper)
 
 
@@ -43,7 +45,9 @@ def kill_while_it_is_made(runtime: NriRunc) -> None:
     with runtime.begun(*CREATE) as process:
         process.kill()
         process.wait(SOON)
-    subprocess.run(["pkill", "-f", str(runtime.real)], check=False)  # the real runtime, which the kill has left
+    subprocess.run(
+        ["pkill", "-f", str(runtime.real)], check=False
+    )  # the real runtime, which the kill has left
     runtime.script("")
     runtime.exists(status="created")
 
@@ -101,7 +105,10 @@ def test_container_whose_plugins_have_not_ended_is_not_started(runtime: NriRunc)
     before = len(runtime.words())
     started = runtime.run("start", "web")
     assert (started.returncode, len(runtime.words())) == (1, before)
-    assert "its plugins' create has not ended; delete the container, and create it again" in started.stderr
+    assert (
+        "its plugins' create has not ended; delete the container, and create it again"
+        in started.stderr
+    )
     assert runtime.run("start", "other").returncode == 0
     assert runtime.run("delete", "web").returncode == 0
     (runtime.real.parent / "state").unlink()
@@ -119,7 +126,9 @@ def test_container_made_without_plugins_starts_after_one_that_was_killed(runtime
 REFUSES = 'if "{}" in words:\n    sys.exit("refused")\n'
 
 
-def test_what_a_killed_create_has_left_stays_until_the_container_is_deleted(runtime: NriRunc) -> None:
+def test_what_a_killed_create_has_left_stays_until_the_container_is_deleted(
+    runtime: NriRunc,
+) -> None:
     kill_while_it_is_made(runtime)
     configured = (runtime.host.conf / "10-test.conf").read_text()
     state = (runtime.real.parent / "state").read_text()
@@ -134,7 +143,9 @@ def test_what_a_killed_create_has_left_stays_until_the_container_is_deleted(runt
     (runtime.real.parent / "state").unlink()
     assert runtime.run(*CREATE, cwd=runtime.host.root).returncode == 1
     assert is_refused()
-    runtime.script(f'if "create" in words:\n    open(here + "/state", "w").write({state!r})\n    sys.exit(1)\n')
+    runtime.script(
+        f'if "create" in words:\n    open(here + "/state", "w").write({state!r})\n    sys.exit(1)\n'
+    )
     assert runtime.run(*CREATE, cwd=runtime.host.root).returncode == 1
     assert is_refused()
     runtime.host.configure_text('{"version": "0.1", "plugins": []}')
@@ -156,7 +167,12 @@ def test_a_root_is_one_whatever_its_path(runtime: NriRunc) -> None:
     adjust(runtime)
     runtime.exists(status="created")
     for root, command, count in (("link", CREATE, 1), ("containers", ("delete", "web"), 0)):
-        assert runtime.run("--root", str(runtime.host.root / root), *command, cwd=runtime.host.root).returncode == 0
+        assert (
+            runtime.run(
+                "--root", str(runtime.host.root / root), *command, cwd=runtime.host.root
+            ).returncode
+            == 0
+        )
         assert len(kept(runtime)) == count
 
 
@@ -166,7 +182,9 @@ def test_delete_that_is_tried_again_shows_what_was_made(runtime: NriRunc) -> Non
     assert runtime.run("delete", "web").returncode == 1
     runtime.script("")
     assert runtime.run("delete", "web").returncode == 0
-    assert [request["spec"]["annotations"]["by"] for request in runtime.requests()[-2:]] == ["setup"] * 2
+    assert [request["spec"]["annotations"]["by"] for request in runtime.requests()[-2:]] == [
+        "setup"
+    ] * 2
 
 
 @pytest.mark.parametrize("why", ["plugin fails", "no plugins", "is gone"])
@@ -207,7 +225,12 @@ def test_real_runtime_that_cannot_run_leaves_nothing(runtime: NriRunc, command: 
 def test_changes_of_a_detached_container_stay_without_its_hook(runtime: NriRunc) -> None:
     runtime.set_options(recordDir="/proc/1/record")
     adjust(runtime)
-    assert runtime.run("run", "--detach", "--bundle", "bundle", "web", cwd=runtime.host.root).returncode == 0
+    assert (
+        runtime.run(
+            "run", "--detach", "--bundle", "bundle", "web", cwd=runtime.host.root
+        ).returncode
+        == 0
+    )
     text = (runtime.bundle / "config.json").read_text()
     assert ('"by"' in text, "createRuntime" in text) == (True, False)
 
@@ -224,11 +247,19 @@ def test_a_signal_before_the_plugins_run_takes_the_container_back(runtime: NriRu
 @pytest.mark.parametrize(
     ("others", "wrong"),
     [
-        (("--bundle", "bundle", "second"), "bundle/config.json: another nri-runc makes or runs a container of it"),
-        (("--bundle", "other", "first"), "the id first: another nri-runc makes or runs a container of it"),
+        (
+            ("--bundle", "bundle", "second"),
+            "bundle/config.json: another nri-runc makes or runs a container of it",
+        ),
+        (
+            ("--bundle", "other", "first"),
+            "the id first: another nri-runc makes or runs a container of it",
+        ),
     ],
 )
-def test_two_calls_do_not_use_one_bundle_or_id(runtime: NriRunc, others: tuple[str, ...], wrong: str) -> None:
+def test_two_calls_do_not_use_one_bundle_or_id(
+    runtime: NriRunc, others: tuple[str, ...], wrong: str
+) -> None:
     runtime.host.bundle(OCI_CONFIG, name="other")
     runtime.keep()
     runtime.script(HANGS.format("run"))
@@ -256,7 +287,10 @@ def test_a_container_without_a_record_gets_its_plugins_at_its_start_or_is_refuse
     asked = [request["state"] for request in runtime.requests()[before:]]
     if "setup" in states:
         assert (started.returncode, asked) == (1, [])
-        assert "its setup was missed: the container was created without it; create the container" in started.stderr
+        assert (
+            "its setup was missed: the container was created without it; create the container"
+            in started.stderr
+        )
     else:
         assert (started.returncode, asked) == (0, ["create"])
         assert runtime.words()[-1] == ["start", "web"]
@@ -293,7 +327,10 @@ def test_plugins_get_their_last_result(runtime: NriRunc) -> None:
     assert runtime.run(*CREATE, cwd=runtime.host.root).returncode == 0
     assert runtime.run("update", "--resources", "-", "web", input="{}").returncode == 0
     assert runtime.run("delete", "web").returncode == 0
-    marks = [(request["state"], request.get("prevResult", {}).get("metadata")) for request in runtime.requests()]
+    marks = [
+        (request["state"], request.get("prevResult", {}).get("metadata"))
+        for request in runtime.requests()
+    ]
     assert marks == [
         ("setup", None),
         ("create", None),
@@ -302,7 +339,9 @@ def test_plugins_get_their_last_result(runtime: NriRunc) -> None:
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_the_next_delete_removes_what_a_killed_one_has_left(runtime: NriRunc, is_there: bool) -> None:
+def test_the_next_delete_removes_what_a_killed_one_has_left(
+    runtime: NriRunc, is_there: bool
+) -> None:
     root = runtime.host.root / "root"
     root.mkdir()
     adjust(runtime)
@@ -321,7 +360,9 @@ def test_the_next_delete_removes_what_a_killed_one_has_left(runtime: NriRunc, is
 def test_an_id_that_is_no_name_of_a_file_has_a_record_all_the_same(runtime: NriRunc) -> None:
     adjust(runtime)
     runtime.exists(id="we b", status="created")
-    assert runtime.run("create", "--bundle", "bundle", "we b", cwd=runtime.host.root).returncode == 0
+    assert (
+        runtime.run("create", "--bundle", "bundle", "we b", cwd=runtime.host.root).returncode == 0
+    )
     (path,) = kept(runtime)
     assert path.name.endswith("~.json")
     assert runtime.run("start", "we b").returncode == 0

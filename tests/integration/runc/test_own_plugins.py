@@ -12,7 +12,11 @@ from tests.integration.runc.conftest import NriRunc
 from tests.support.cgroup_node import CONTAINER, CgroupNode, install_own
 from tests.support.host import OCI_CONFIG
 
-CRIO = {"io.kubernetes.pod.namespace": "default", "io.kubernetes.container.name": "redis", "qos.class": "ls"}
+CRIO = {
+    "io.kubernetes.pod.namespace": "default",
+    "io.kubernetes.container.name": "redis",
+    "qos.class": "ls",
+}
 """Annotations that CRI-O writes for a container of the namespace ``default``, and the pod's class."""
 
 FORGED = {
@@ -24,7 +28,9 @@ FORGED = {
 
 @pytest.mark.parametrize("by", ["the hook", "nri-runc"])
 @pytest.mark.parametrize(("when", "forged"), FORGED.values(), ids=FORGED)
-def test_contradicting_annotations_are_refused(runtime: NriRunc, when: Any, forged: dict[str, str], by: str) -> None:
+def test_contradicting_annotations_are_refused(
+    runtime: NriRunc, when: Any, forged: dict[str, str], by: str
+) -> None:
     host = runtime.host
     node = CgroupNode(host)
     node.configure({"type": "clearcfs", "when": when, "conf": node.places})
@@ -42,13 +48,22 @@ def test_long_annotation_keeps_no_hook_away(runtime: NriRunc) -> None:
     """The plugin has ten seconds, and needs a fraction of one; a matching that is not stopped takes longer."""
     host = runtime.host
     hooks, program = host.folder("hooks.d"), str(host.script("hook", "#!/bin/sh\n"))
-    for name, when in {"always": {"always": True}, "gpu": {"annotations": {"^note$": ".*gpu.*"}}}.items():
+    for name, when in {
+        "always": {"always": True},
+        "gpu": {"annotations": {"^note$": ".*gpu.*"}},
+    }.items():
         hook = {"path": program, "args": [name]}
         document = {"version": "1.0.0", "hook": hook, "when": when, "stages": ["poststop"]}
         (hooks / f"{name}.json").write_text(json.dumps(document))
     install_own(host, "hook-injector")
     conf = {"dirs": [str(hooks)]}
-    entry = {"type": "hook-injector", "states": ["setup"], "timeout": 10, "failurePolicy": "ignore", "conf": conf}
+    entry = {
+        "type": "hook-injector",
+        "states": ["setup"],
+        "timeout": 10,
+        "failurePolicy": "ignore",
+        "conf": conf,
+    }
     host.configure_text(json.dumps({"version": "0.1", "plugins": [entry]}))
     host.bundle(OCI_CONFIG | {"annotations": {"note": "x" * 8_000_000}})
     runtime.exists(status="created")

@@ -70,7 +70,9 @@ def test_second_signal_does_not_stop_the_deletion(runtime: NriRunc, number: sign
 
 
 def test_container_below_a_relative_root_is_deleted(runtime: NriRunc) -> None:
-    with hanging_in_a_plugin(runtime, "--root", "state", "create", "--bundle", "bundle", "web") as process:
+    with hanging_in_a_plugin(
+        runtime, "--root", "state", "create", "--bundle", "bundle", "web"
+    ) as process:
         process.terminate()
         process.wait(SOON)
 
@@ -83,7 +85,9 @@ def test_container_below_a_relative_root_is_deleted(runtime: NriRunc) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_container_is_deleted_before_a_signal_ends_nri_runc(runtime: NriRunc, number: signal.Signals) -> None:
+def test_container_is_deleted_before_a_signal_ends_nri_runc(
+    runtime: NriRunc, number: signal.Signals
+) -> None:
     """Its caller may look at once, or remove the bundle."""
     runtime.script(DELETE)
     with hanging_in_a_plugin(runtime, *CREATE) as process:
@@ -98,7 +102,9 @@ def test_container_is_deleted_before_a_signal_ends_nri_runc(runtime: NriRunc, nu
 
 
 @pytest.mark.parametrize("state", ["setup", "create"])
-def test_plugin_that_has_run_gets_a_delete_before_a_signal_ends_nri_runc(runtime: NriRunc, state: str) -> None:
+def test_plugin_that_has_run_gets_a_delete_before_a_signal_ends_nri_runc(
+    runtime: NriRunc, state: str
+) -> None:
     host = runtime.host
     hangs = f"case $(cat) in *delete*) echo '{{}}'; exit ;; esac\n: >{host.root}/begun\nexec sleep 1000\n"
     host.script("hanging", f"#!/bin/sh\n{hangs}")
@@ -116,7 +122,9 @@ def test_plugin_that_has_run_gets_a_delete_before_a_signal_ends_nri_runc(runtime
 
 
 @pytest.mark.parametrize("words", [CREATE, ("run", "--bundle", "bundle", "web")])
-def test_container_that_has_the_id_already_is_left_alone(runtime: NriRunc, words: tuple[str, ...]) -> None:
+def test_container_that_has_the_id_already_is_left_alone(
+    runtime: NriRunc, words: tuple[str, ...]
+) -> None:
     (runtime.host.root / "kept/web").mkdir(parents=True)
     runtime.exists()
     runtime.keep()
@@ -130,7 +138,10 @@ def test_container_that_has_the_id_already_is_left_alone(runtime: NriRunc, words
 def test_id_that_looks_like_an_option_is_one(runtime: NriRunc) -> None:
     runtime.exists(id="-x")
     runtime.configure(["put", "error", "no"], states=[])
-    assert runtime.run("create", "--bundle", "bundle", "--", "-x", cwd=runtime.host.root).returncode == 1
+    assert (
+        runtime.run("create", "--bundle", "bundle", "--", "-x", cwd=runtime.host.root).returncode
+        == 1
+    )
     assert runtime.words()[1:] == [["state", "--", "-x"], ["delete", "--force", "--", "-x"]]
 
 

@@ -65,7 +65,11 @@ class BridgeProcess:
 
     def settings(self, **changes: Any) -> str:
         host = self.host
-        places = {"confDir": str(host.conf), "confFile": f"{host.root}/conf.json", "binDirs": [str(host.bin)]}
+        places = {
+            "confDir": str(host.conf),
+            "confFile": f"{host.root}/conf.json",
+            "binDirs": [str(host.bin)],
+        }
         files = {"logFile": str(self.log_file), "recordDir": str(host.root / "v1bridge.record")}
         return json.dumps({**places, **files, "pluginTimeout": SOON, **changes})
 
@@ -87,7 +91,12 @@ class BridgeProcess:
         )
 
     def launch(
-        self, name: str = "v1bridge", index: str = "10", *, command: Sequence[str] = tuple(COMMAND), **options: Any
+        self,
+        name: str = "v1bridge",
+        index: str = "10",
+        *,
+        command: Sequence[str] = tuple(COMMAND),
+        **options: Any,
     ) -> Runtime:
         """As a runtime does."""
         ours, theirs = socket.socketpair()

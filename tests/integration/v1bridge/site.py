@@ -79,7 +79,12 @@ say(b'{{"plugin": "rude", "version": "0.1", "error": ""}}')
 def install(host: Host, way: str, *, reads: bool = True) -> Path:
     """Install the plugin ``rude`` that is started this way."""
     text = SKEL if way in ("cold", "warm") else FOREIGN
-    values = {"python": sys.executable, "source": SOURCE, "noting": NOTING, "notes": f"{host.root}/notes"}
+    values = {
+        "python": sys.executable,
+        "source": SOURCE,
+        "noting": NOTING,
+        "notes": f"{host.root}/notes",
+    }
     return host.script("rude", text.format(**values, reads=reads))
 
 
@@ -128,7 +133,9 @@ class Attached:
     def close(self) -> None:
         self.end()
         assert wait_until(lambda: not at_work())
-        assert wait_until(lambda: not [each for each in threading.enumerate() if each.name == "resident"])
+        assert wait_until(
+            lambda: not [each for each in threading.enumerate() if each.name == "resident"]
+        )
         assert wait_until(lambda: not self.host.processes())
 
     def end(self) -> None:

@@ -166,7 +166,10 @@ def test_hook_refuses_at_its_deadline_and_goes_on_when_the_file_counts_as_lost(h
     assert Ran(host).status == 0
     (host.conf / "10-test.conf").unlink()
     ran = Ran(host, deadline=0.3)
-    assert (ran.status, "10-test.conf:1:1: (document): was in use, and is missing for a moment" in ran.stderr) == (
+    assert (
+        ran.status,
+        "10-test.conf:1:1: (document): was in use, and is missing for a moment" in ran.stderr,
+    ) == (
         1,
         True,
     )
@@ -174,7 +177,10 @@ def test_hook_refuses_at_its_deadline_and_goes_on_when_the_file_counts_as_lost(h
     assert (ran.status, ran.stderr.startswith("nri: missing, and still in use: ")) == (0, True)
     (host.conf / "10-test.conf").write_text("{")
     ran = Ran(host)
-    assert (ran.status, "invalid configuration; still using the last valid one: " in ran.stderr) == (0, True)
+    assert (
+        ran.status,
+        "invalid configuration; still using the last valid one: " in ran.stderr,
+    ) == (0, True)
     assert len(kept.read_text().splitlines()) == 3
     host.configure()
     assert (Ran(host).status, Ran(host).stderr) == (0, "")
@@ -229,7 +235,9 @@ def end(bridge: BridgeProcess, runtime: Runtime) -> None:
 
 
 @pytest.mark.parametrize("wrong", WRONG_OPTIONS)
-def test_wrong_options_leave_the_last_valid_ones_in_use(host: Host, bridge: BridgeProcess, wrong: str) -> None:
+def test_wrong_options_leave_the_last_valid_ones_in_use(
+    host: Host, bridge: BridgeProcess, wrong: str
+) -> None:
     options = bridge.settings()
     end(bridge, launched(bridge, options))
     runtime = launched(bridge, WRONG_OPTIONS[wrong](options))
@@ -253,7 +261,9 @@ def test_options_of_a_trial_are_not_the_nodes(host: Host, bridge: BridgeProcess)
 
 
 @pytest.mark.parametrize("wrong", [wrong for wrong in WRONG_OPTIONS if wrong != "empty"])
-def test_wrong_options_without_valid_ones_are_no_configuration(host: Host, bridge: BridgeProcess, wrong: str) -> None:
+def test_wrong_options_without_valid_ones_are_no_configuration(
+    host: Host, bridge: BridgeProcess, wrong: str
+) -> None:
     options = bridge.settings()
     runtime = launched(bridge, WRONG_OPTIONS[wrong](options))
     start(runtime, "one")
@@ -261,7 +271,9 @@ def test_wrong_options_without_valid_ones_are_no_configuration(host: Host, bridg
     assert wait_until(lambda: status(sock)["without"]["containers"] == 2)
     verdict = judge(status(sock))
     is_valid = wrong == "misspelt directory"
-    why = "resource.f:1:1: (document): does not exist" if is_valid else "the options of the bridge: "
+    why = (
+        "resource.f:1:1: (document): does not exist" if is_valid else "the options of the bridge: "
+    )
     assert (verdict.code, why in verdict.line) == (1, True)
     assert created(bridge) == set()
     end(bridge, runtime)
@@ -284,7 +296,10 @@ def test_an_empty_file_of_options_is_no_answer_at_the_very_first_start(
     sock = str(host.root / "v1bridge.sock")
     assert wait_until(lambda: status(sock)["without"]["containers"] == 2)
     verdict = judge(status(sock))
-    assert (verdict.code, "the options of the bridge: the file is empty" in verdict.line) == (1, True)
+    assert (verdict.code, "the options of the bridge: the file is empty" in verdict.line) == (
+        1,
+        True,
+    )
     end(bridge, runtime)
 
 

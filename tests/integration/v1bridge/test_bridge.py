@@ -19,7 +19,9 @@ from tests.support.pods import container, pod
 def test_stop_of_a_container_has_its_pods_annotations(host: Host, node: Node) -> None:
     host.configure(node.keeper())
     node.run_pod()
-    request = api.StopContainerRequest(pod=api.PodSandbox(id="6efd"), container=container(annotations={"a": "b"}))
+    request = api.StopContainerRequest(
+        pod=api.PodSandbox(id="6efd"), container=container(annotations={"a": "b"})
+    )
     node.bridge.stop_container(request, call())
     assert node.kept[-1]["spec"]["annotations"] == {"qos.class": "ls", "a": "b"}
 
@@ -28,14 +30,19 @@ def test_stop_of_a_container_has_its_pods_annotations(host: Host, node: Node) ->
 
 
 @pytest.mark.parametrize("event", ["create", "stop"])
-def test_failing_plugin_fails_the_event_with_its_message(host: Host, node: Node, event: str) -> None:
+def test_failing_plugin_fails_the_event_with_its_message(
+    host: Host, node: Node, event: str
+) -> None:
     host.configure(
         node.keeper("a", ["error", "no CPU\nis left"], states=["setup", "update"]),
         node.keeper("b", states=["setup", "update"]),
     )
     with pytest.raises(StatusError) as refused:
         getattr(node, event)()
-    assert (refused.value.code, refused.value.message) == (Code.ABORTED, r"nri v0.1: plugin a: no CPU\nis left")
+    assert (refused.value.code, refused.value.message) == (
+        Code.ABORTED,
+        r"nri v0.1: plugin a: no CPU\nis left",
+    )
     assert len(node.kept) == (2 if event.startswith("stop") else 1)
 
 
@@ -111,7 +118,9 @@ def test_invalid_path_is_refused(
 
 
 def test_errors_name_the_plugin_as_the_configuration_does(host: Host, node: Node) -> None:
-    host.install("mover", do=[["write", '{"plugin": "somebody else", "cgroupsPath": ".."}'], ["nothing"]])
+    host.install(
+        "mover", do=[["write", '{"plugin": "somebody else", "cgroupsPath": ".."}'], ["nothing"]]
+    )
     host.configure(plugin("mover", states=["setup"]))
     with pytest.raises(StatusError, match=r"nri v0\.1: plugin mover: "):
         node.create()
@@ -141,12 +150,22 @@ def test_update_of_a_sandbox_has_its_new_resources(host: Host, node: Node) -> No
     resize(node, None)
     node.stop_pod()
     kept = [request for request in node.kept if request["state"] != "create"]
-    assert [(each["state"], each["id"], each["sandboxID"]) for each in kept[:2]] == 2 * [("update", "6efd", "6efd")]
-    assert [each["spec"]["resources"] for each in kept] == [{"memory": {}, "cpu": {"shares": 512}}, None, None, None]
+    assert [(each["state"], each["id"], each["sandboxID"]) for each in kept[:2]] == 2 * [
+        ("update", "6efd", "6efd")
+    ]
+    assert [each["spec"]["resources"] for each in kept] == [
+        {"memory": {}, "cpu": {"shares": 512}},
+        None,
+        None,
+        None,
+    ]
 
 
 def test_twenty_events_at_once_get_their_own_answers(host: Host, node: Node) -> None:
-    host.script("mirror", '#!/bin/sh\nread -r r\nid=${r#*\\"id\\":\\"}\necho "{\\"error\\": \\"${id%%\\"*}\\"}"\n')
+    host.script(
+        "mirror",
+        '#!/bin/sh\nread -r r\nid=${r#*\\"id\\":\\"}\necho "{\\"error\\": \\"${id%%\\"*}\\"}"\n',
+    )
     host.configure(plugin("mirror"))
 
     def answer(id_: str) -> str:

@@ -39,14 +39,18 @@ def document(bridge: BridgeProcess) -> dict[str, Any]:
 
 
 def outdated(bridge: BridgeProcess) -> list[tuple[str, int, int]]:
-    return [(each["plugin"], each["reapply"], each["release"]) for each in document(bridge)["outdated"]]
+    return [
+        (each["plugin"], each["reapply"], each["release"]) for each in document(bridge)["outdated"]
+    ]
 
 
 def reapply(bridge: BridgeProcess, *words: str) -> Ran:
     return inside("reapply", "--socket", str(bridge.host.root / "v1bridge.sock"), *words)
 
 
-def test_changed_conf_is_counted_and_reapplied_when_asked_for(host: Host, bridge: BridgeProcess) -> None:
+def test_changed_conf_is_counted_and_reapplied_when_asked_for(
+    host: Host, bridge: BridgeProcess
+) -> None:
     host.configure(keeper(bridge, "one", 1), keeper(bridge, "two", 1))
     start_container(bridge.connect())
     assert wait_until(lambda: document(bridge)["lateCreates"]["succeeded"] == 1)  # the sandbox
@@ -65,7 +69,10 @@ def test_changed_conf_is_counted_and_reapplied_when_asked_for(host: Host, bridge
     assert reapply(bridge, "--plugin", "none").stdout == "nothing is due\n"
     assert reapply(bridge, "--namespace", "other").stdout == "nothing is due\n"
     assert reapply(bridge, "--pod", "default/we").stdout == "nothing is due\n"
-    assert reapply(bridge, "--plugin", "one", "--pod", "default/web").stdout == "done for 2 pods and containers\n"
+    assert (
+        reapply(bridge, "--plugin", "one", "--pod", "default/web").stdout
+        == "done for 2 pods and containers\n"
+    )
     assert wait_until(lambda: outdated(bridge) == [("two", 0, 2)])
     for request in bridge.node.kept[before:]:
         assert (request["state"], request["late"], request["conf"]["mark"]) == ("create", True, 2)
@@ -74,7 +81,11 @@ def test_changed_conf_is_counted_and_reapplied_when_asked_for(host: Host, bridge
     assert reapply(bridge).stdout == "done for 2 pods and containers\n"
     assert wait_until(lambda: outdated(bridge) == [])
     for request in bridge.node.kept[before:]:
-        assert (request["state"], request["release"], request["conf"]["mark"]) == ("delete", True, 1)
+        assert (request["state"], request["release"], request["conf"]["mark"]) == (
+            "delete",
+            True,
+            1,
+        )
         assert request["prevResult"]["metadata"] == {"mark": "1"}
     assert reapply(bridge).stdout == "nothing is due\n"
 
@@ -84,7 +95,11 @@ def test_option_reapplies_each_change(host: Host, bridge: BridgeProcess) -> None
     host.configure(keeper(bridge, "one", 1))
     start_container(bridge.connect())
     host.configure(keeper(bridge, "one", 2))
-    assert wait_until(lambda: [kept["conf"]["mark"] for kept in bridge.node.kept if kept["id"] == "1f92"] == [1, 2])
+    assert wait_until(
+        lambda: (
+            [kept["conf"]["mark"] for kept in bridge.node.kept if kept["id"] == "1f92"] == [1, 2]
+        )
+    )
     host.configure()
     assert wait_until(lambda: bridge.node.kept[-1].get("release") is True)
 
@@ -97,9 +112,14 @@ def test_reapply_that_fails_is_told_and_stays_due(host: Host, bridge: BridgeProc
     host.configure(broken)
     assert wait_until(lambda: outdated(bridge) == [("one", 2, 0)])
     ran = reapply(bridge, "--pod", "default/web")
-    assert (ran.status, ran.stderr) == (1, "2 of 2 pods and containers have failed: nri status lists them\n")
+    assert (ran.status, ran.stderr) == (
+        1,
+        "2 of 2 pods and containers have failed: nri status lists them\n",
+    )
     assert outdated(bridge) == [("one", 2, 0)]
-    assert {entry["why"] for entry in document(bridge)["withoutPlugins"]} == {"the late create has failed: no"}
+    assert {entry["why"] for entry in document(bridge)["withoutPlugins"]} == {
+        "the late create has failed: no"
+    }
 
 
 @pytest.mark.parametrize("policy", ["fail", "ignore"])
@@ -115,20 +135,28 @@ def test_release_that_fails_is_reported_and_keeps_no_plugin_away(
     assert wait_until(lambda: [kept["conf"]["mark"] for kept in bridge.node.kept].count(7) == 2)
     assert outdated(bridge) == [("one", 0, 2)]
     line = "degraded: pods and containers that one has not given back: 2"
-    assert wait_until(lambda: judge(document(bridge)).line == line)  # the last one is entered after its run
+    assert wait_until(
+        lambda: judge(document(bridge)).line == line
+    )  # the last one is entered after its run
 
 
-@pytest.mark.parametrize("value", [["--pod", "web"], ["--pod", "default/web/app"], ["--namespace", "default/web"]])
+@pytest.mark.parametrize(
+    "value", [["--pod", "web"], ["--pod", "default/web/app"], ["--namespace", "default/web"]]
+)
 def test_value_that_names_nothing_is_refused(host: Host, value: list[str]) -> None:
     ran = inside("reapply", "--socket", str(host.root / "none.sock"), *value)
     assert (ran.status, ran.stderr.count("expected ")) == (2, 1)
 
 
-def test_plugins_behind_the_one_that_has_failed_are_listed(host: Host, bridge: BridgeProcess) -> None:
+def test_plugins_behind_the_one_that_has_failed_are_listed(
+    host: Host, bridge: BridgeProcess
+) -> None:
     host.configure(bridge.node.keeper("one", ["error", "no"]), keeper(bridge, "two", 1))
     bridge.connect(container(state=RUNNING))
     assert wait_until(lambda: document(bridge)["lateCreates"]["failed"] == 2)
-    listed = {(entry["plugin"], entry["id"], entry["why"]) for entry in document(bridge)["withoutPlugins"]}
+    listed = {
+        (entry["plugin"], entry["id"], entry["why"]) for entry in document(bridge)["withoutPlugins"]
+    }
     assert listed == {
         (plugin, id_, f"the late create has failed{why}")
         for plugin, why in (("one", ": no"), ("two", ", of a plugin before it"))
@@ -136,7 +164,9 @@ def test_plugins_behind_the_one_that_has_failed_are_listed(host: Host, bridge: B
     }
 
 
-def test_plugin_behind_a_new_one_that_fails_is_not_listed_if_it_has_run(host: Host, bridge: BridgeProcess) -> None:
+def test_plugin_behind_a_new_one_that_fails_is_not_listed_if_it_has_run(
+    host: Host, bridge: BridgeProcess
+) -> None:
     host.configure(keeper(bridge, "two", 1))
     start_container(bridge.connect())
     assert wait_until(lambda: document(bridge)["lateCreates"]["succeeded"] == 1)
@@ -153,7 +183,9 @@ def test_without_a_bridge_there_is_nothing_to_ask(host: Host) -> None:
 @pytest.mark.parametrize(
     "line", ['{"reapply"', '{"other": {}}', '{"reapply": {"plugin": 1}}', '{"reapply": {"x": ""}}']
 )
-def test_wrong_question_is_answered_with_what_is_right(host: Host, bridge: BridgeProcess, line: str) -> None:
+def test_wrong_question_is_answered_with_what_is_right(
+    host: Host, bridge: BridgeProcess, line: str
+) -> None:
     from nri.status import ask
 
     host.configure()
@@ -165,7 +197,9 @@ def test_wrong_question_is_answered_with_what_is_right(host: Host, bridge: Bridg
 # Failures that are over
 
 
-def test_executable_that_is_replaced_while_it_fails_is_another_one(host: Host, bridge: BridgeProcess) -> None:
+def test_executable_that_is_replaced_while_it_fails_is_another_one(
+    host: Host, bridge: BridgeProcess
+) -> None:
     host.script("new", '#!/bin/sh\ncat >/dev/null\necho \'{"plugin": "one", "version": "0.1"}\'\n')
     host.script("one", f"#!/bin/sh\nmv {host.bin}/new {host.bin}/one\nexit 3\n")
     host.configure(plugin("one", failure_policy="ignore"))
@@ -175,7 +209,9 @@ def test_executable_that_is_replaced_while_it_fails_is_another_one(host: Host, b
 
 
 @pytest.mark.parametrize("mends", ["by itself", "with another conf"])
-def test_start_that_cri_o_makes_all_the_same_is_tried_late(host: Host, node: Node, mends: str) -> None:
+def test_start_that_cri_o_makes_all_the_same_is_tried_late(
+    host: Host, node: Node, mends: str
+) -> None:
     counter = host.root / "counter"
     fails = 2 if mends == "by itself" else 4
     fails_at_first = f"echo x >> {counter}\n[ $(wc -l < {counter}) -gt {fails} ] || exit 3\n"
@@ -222,7 +258,9 @@ def test_all_containers_without_setup_are_counted(host: Host, node: Node) -> Non
     host.configure(node.keeper(states=["setup"]))
     node.runtime()
     chains = node.bridge.chains
-    containers = [container(id=f"c{number}", name=f"c{number}", state=RUNNING) for number in range(1300)]
+    containers = [
+        container(id=f"c{number}", name=f"c{number}", state=RUNNING) for number in range(1300)
+    ]
     for each in containers:  # which have had their create, and no setup
         from nri.v1bridge.requests import Subject
 
@@ -235,7 +273,9 @@ def test_all_containers_without_setup_are_counted(host: Host, node: Node) -> Non
     chains.late.judge()
     described = chains.describe()
     assert described["without"]["containers"] == 1300
-    assert {"plugin": "keeper", "state": "setup", "cause": "missed", "count": 1300} in described["without"]["by"]
+    assert {"plugin": "keeper", "state": "setup", "cause": "missed", "count": 1300} in described[
+        "without"
+    ]["by"]
     assert len(described["withoutPlugins"]) == 1000
 
 
@@ -243,7 +283,9 @@ def test_all_containers_without_setup_are_counted(host: Host, node: Node) -> Non
 
 
 def test_events_bring_the_last_result(host: Host, node: Node) -> None:
-    host.configure(node.keeper("one", ["put", "metadata", {"mark": "1"}], states=["setup", "resize", "update"]))
+    host.configure(
+        node.keeper("one", ["put", "metadata", {"mark": "1"}], states=["setup", "resize", "update"])
+    )
     node.runtime()
     node.create()
     node.start()
@@ -257,7 +299,9 @@ def test_events_bring_the_last_result(host: Host, node: Node) -> None:
 # Resources that a runtime remembers
 
 
-def test_a_runtime_that_remembers_the_creation_alone_has_resized_nothing(host: Host, node: Node) -> None:
+def test_a_runtime_that_remembers_the_creation_alone_has_resized_nothing(
+    host: Host, node: Node
+) -> None:
     """As CRI-O, which writes a container's configuration once: its restart brings that."""
 
     def of(shares: int) -> dict[str, Any]:

@@ -22,7 +22,9 @@ def node(host: Host) -> Node:
     return node
 
 
-def asking(host: Host, name: str, state: str, *, key: str = "adjust", value: Any, **options: Any) -> Any:
+def asking(
+    host: Host, name: str, state: str, *, key: str = "adjust", value: Any, **options: Any
+) -> Any:
     """Install a plugin that asks for something in answer to a state."""
     host.install(name)
     return plugin(name, ["put", key, value], states=[state], **options)
@@ -35,7 +37,9 @@ def create(node: Node, **changes: Any) -> api.CreateContainerResponse | None:
 
 
 def update(node: Node, **resources: Any) -> api.UpdateContainerResponse | None:
-    request = api.UpdateContainerRequest(pod=pod(), container=container(), linux_resources=resources)
+    request = api.UpdateContainerRequest(
+        pod=pod(), container=container(), linux_resources=resources
+    )
     return node.bridge.update_container(request, call())
 
 
@@ -46,7 +50,11 @@ def test_the_answer_has_the_changes_of_all_plugins(host: Host, node: Node) -> No
     )
     response = create(node)
     assert response is not None
-    assert [(each.key, each.value) for each in response.adjust.env] == [("-C", ""), ("A", "1"), ("B", "2")]
+    assert [(each.key, each.value) for each in response.adjust.env] == [
+        ("-C", ""),
+        ("A", "1"),
+        ("B", "2"),
+    ]
     assert response.adjust.linux.oom_score_adj.value == 3
 
 
@@ -58,9 +66,12 @@ def test_without_changes_the_answer_is_empty(host: Host, node: Node) -> None:
 
 def test_plugin_sees_the_changes_of_those_before_it(host: Host, node: Node) -> None:
     host.configure(
-        asking(host, "a", "setup", value={"env": {"A": "1"}, "args": ["new"]}), node.keeper("b", states=["setup"])
+        asking(host, "a", "setup", value={"env": {"A": "1"}, "args": ["new"]}),
+        node.keeper("b", states=["setup"]),
     )
-    create(node, env=["A=0", "B=0"], args=["old"], mounts=[{"destination": "/proc", "type": "proc"}])
+    create(
+        node, env=["A=0", "B=0"], args=["old"], mounts=[{"destination": "/proc", "type": "proc"}]
+    )
     (seen,) = node.kept
     assert seen["spec"]["process"] == {"args": ["new"], "env": ["A=1", "B=0"]}
     assert seen["spec"]["mounts"] == [{"destination": "/proc", "type": "proc"}]
@@ -72,19 +83,32 @@ def test_a_resize_shows_the_new_limits_and_can_change_them(host: Host, node: Nod
         {"id": "1f92", "resources": {"cpu": {"quota": 5}}},
         {"id": "other", "resources": {"cpu": {"shares": 2}}, "ignoreFailure": True},
     ]
-    host.configure(asking(host, "a", "resize", key="updates", value=updates), node.keeper("b", states=["resize"]))
+    host.configure(
+        asking(host, "a", "resize", key="updates", value=updates),
+        node.keeper("b", states=["resize"]),
+    )
     response = update(node, cpu={"quota": {"value": 9}, "period": {"value": 10}})
     (seen,) = node.kept
     assert seen["spec"]["resources"] == {"memory": {}, "cpu": {"quota": 5, "period": 10}}
     assert response is not None
     own, other = response.update
-    assert (own.container_id, own.linux.resources.cpu.quota.value, own.ignore_failure) == ("1f92", 5, False)
-    assert (other.container_id, other.linux.resources.cpu.shares.value, other.ignore_failure) == ("other", 2, True)
+    assert (own.container_id, own.linux.resources.cpu.quota.value, own.ignore_failure) == (
+        "1f92",
+        5,
+        False,
+    )
+    assert (other.container_id, other.linux.resources.cpu.shares.value, other.ignore_failure) == (
+        "other",
+        2,
+        True,
+    )
 
 
 def test_resize_of_a_sandbox_has_its_new_resources(host: Host, node: Node) -> None:
     host.configure(node.keeper("a", states=["resize"]))
-    request = api.UpdatePodSandboxRequest(pod=pod(), linux_resources={"cpu": {"shares": {"value": 7}}})
+    request = api.UpdatePodSandboxRequest(
+        pod=pod(), linux_resources={"cpu": {"shares": {"value": 7}}}
+    )
     node.bridge.update_pod_sandbox(request, call())
     (seen,) = node.kept
     assert (seen["state"], seen["id"], seen["sandboxID"]) == ("resize", "6efd", "6efd")
@@ -92,13 +116,17 @@ def test_resize_of_a_sandbox_has_its_new_resources(host: Host, node: Node) -> No
 
     updates = [{"id": "6efd", "resources": {"cpu": {"shares": 2}}}]
     host.configure(asking(host, "b", "resize", key="updates", value=updates))
-    with pytest.raises(StatusError, match="updates: NRI v2 has no updates in answer to an event of a sandbox"):
+    with pytest.raises(
+        StatusError, match="updates: NRI v2 has no updates in answer to an event of a sandbox"
+    ):
         node.bridge.update_pod_sandbox(request, call())
 
 
 def test_a_container_that_stops_can_leave_its_share_to_others(host: Host, node: Node) -> None:
     host.install("a")
-    host.configure(plugin("a", ["put", "updates", [{"id": "other", "resources": {"cpu": {"shares": 2}}}]]))
+    host.configure(
+        plugin("a", ["put", "updates", [{"id": "other", "resources": {"cpu": {"shares": 2}}}]])
+    )
     request = api.StopContainerRequest(pod=pod(), container=container())
     response = node.bridge.stop_container(request, call())
     assert response is not None
@@ -111,12 +139,16 @@ def test_cdi_devices_need_a_runtime_that_resolves_them(host: Host, node: Node) -
     assert response is not None
     assert [each.name for each in response.adjust.CDI_devices] == ["vendor.com/class=one"]
     node.runtime("containerd", "1.7.24")
-    with pytest.raises(StatusError, match=r"adjust\.cdiDevices: containerd 1\.7\.24 has NRI 0\.6, which does not"):
+    with pytest.raises(
+        StatusError, match=r"adjust\.cdiDevices: containerd 1\.7\.24 has NRI 0\.6, which does not"
+    ):
         create(node)
 
 
 @pytest.mark.parametrize("args", [["", "sleep", "1"], [""]])
-def test_empty_first_word_of_a_command_reaches_the_runtime(host: Host, node: Node, args: list[str]) -> None:
+def test_empty_first_word_of_a_command_reaches_the_runtime(
+    host: Host, node: Node, args: list[str]
+) -> None:
     """It takes over the command line of plugins that the runtime has asked before the bridge, too."""
     host.configure(asking(host, "a", "setup", value={"args": args}))
     response = create(node, args=["old"])
@@ -175,7 +207,9 @@ def test_an_update_that_was_asked_for_is_followed_by_the_containers_update(
     assert [lack["plugin"] for lack in lacks if lack["state"] == "update"] == []
 
 
-def test_an_update_that_a_killed_bridge_did_not_run_is_run_by_the_next_one(host: Host, two: Node) -> None:
+def test_an_update_that_a_killed_bridge_did_not_run_is_run_by_the_next_one(
+    host: Host, two: Node
+) -> None:
     assert create(two, id="new") is not None
     two.bridge.chains.stop(for_good=True)  # as far as the next one can tell: killed
     two.bridge.idle()

@@ -53,17 +53,26 @@ class FollowedNode:
             host.script(name, f'#!/bin/sh\n[ "$1" = invoke ] || exit 3\n{note}')
         self.volume = ConfigMapVolume(host.root / "mount")
         code = "from nri.cli.entry import main; main()"
-        self.nri = host.script("nri", f'#!/bin/sh\nexec "{sys.executable}" -c "{code}" "$@"\n', into=host.root)
+        self.nri = host.script(
+            "nri", f'#!/bin/sh\nexec "{sys.executable}" -c "{code}" "$@"\n', into=host.root
+        )
         self.follower: subprocess.Popen[str] | None = None
         self.log = host.root / "follower.log"
 
     def environment(self) -> dict[str, str]:
-        asked = {"NRI": str(self.nri), "PYTHONPATH": str(ROOT), "FOLLOW_PERIOD": "0.05", "FOLLOW_ROUNDS": "5"}
+        asked = {
+            "NRI": str(self.nri),
+            "PYTHONPATH": str(ROOT),
+            "FOLLOW_PERIOD": "0.05",
+            "FOLLOW_ROUNDS": "5",
+        }
         return {**os.environ, **asked}
 
     def run(self, mode: str) -> subprocess.CompletedProcess[str]:
         command: list[str | Path] = [FOLLOW, mode, self.volume.path, self.root]
-        return subprocess.run(command, env=self.environment(), capture_output=True, text=True, check=False)
+        return subprocess.run(
+            command, env=self.environment(), capture_output=True, text=True, check=False
+        )
 
     def uninstall(self) -> subprocess.CompletedProcess[str]:
         command: list[str | Path] = [UNINSTALL, "uninstall", self.root, self.root]
@@ -72,7 +81,9 @@ class FollowedNode:
     def follow(self) -> None:
         command: list[str | Path] = [FOLLOW, "follow", self.volume.path, self.root]
         with self.log.open("w") as log:
-            self.follower = subprocess.Popen(command, env=self.environment(), stdout=log, stderr=log, text=True)
+            self.follower = subprocess.Popen(
+                command, env=self.environment(), stdout=log, stderr=log, text=True
+            )
 
     def is_ready(self) -> bool:
         """Return whether the configuration directory has the ConfigMap's files, and none was refused."""
@@ -90,7 +101,9 @@ class FollowedNode:
 
     def plugins(self) -> list[str]:
         """What a bridge of this node would run; all owners and modes are right."""
-        return [plugin.type for plugin in config.load(str(self.host.conf), f"{self.root}/none").plugins]
+        return [
+            plugin.type for plugin in config.load(str(self.host.conf), f"{self.root}/none").plugins
+        ]
 
     def noted(self) -> list[str]:
         """What plugins have noted since the last time."""
@@ -111,7 +124,9 @@ def test_config_map_becomes_the_configuration_and_is_trusted(node: FollowedNode)
     assert not node.is_ready()
     done = node.run("once")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[-1].startswith("follow-configuration: now in use: 10.conf 20.conf, hash ")
+    assert done.stdout.splitlines()[-1].startswith(
+        "follow-configuration: now in use: 10.conf 20.conf, hash "
+    )
     assert node.plugins() == ["a", "a"]
     assert node.host.conf.is_symlink()
     assert node.is_ready()
@@ -121,7 +136,9 @@ def test_config_map_becomes_the_configuration_and_is_trusted(node: FollowedNode)
     node.volume.write(naming("a"))  # the same again
     assert node.run("once").stdout == ""
     assert os.readlink(node.host.conf) == before
-    assert [folder.name for folder in (node.etc / "kubernetes/sets").iterdir()] == [os.path.basename(before)]
+    assert [folder.name for folder in (node.etc / "kubernetes/sets").iterdir()] == [
+        os.path.basename(before)
+    ]
 
 
 def test_invalid_content_is_refused_and_the_node_says_why(node: FollowedNode) -> None:
@@ -146,7 +163,9 @@ def test_a_node_without_any_valid_configuration_starts_no_bridge(node: FollowedN
     done = node.run("once")
     assert done.returncode == 1
     fault, changed, none = done.stderr.splitlines()
-    assert fault.startswith("the ConfigMap: 10.conf:1:2: ")  # what `kubectl describe pod` shows begins with the fault
+    assert fault.startswith(
+        "the ConfigMap: 10.conf:1:2: "
+    )  # what `kubectl describe pod` shows begins with the fault
     assert (changed, none) == (
         "nothing has changed",
         "follow-configuration: found no valid configuration on this node",
@@ -154,7 +173,9 @@ def test_a_node_without_any_valid_configuration_starts_no_bridge(node: FollowedN
     assert not os.path.lexists(node.host.conf)
 
 
-def test_no_bridge_starts_while_another_container_looks_for_the_first_configuration(node: FollowedNode) -> None:
+def test_no_bridge_starts_while_another_container_looks_for_the_first_configuration(
+    node: FollowedNode,
+) -> None:
     node.volume.write(naming("a"))
     lock = node.etc / "kubernetes/lock"
     lock.parent.mkdir()
@@ -172,7 +193,9 @@ def test_follower_takes_each_exchange_and_reports_a_fault_once(node: FollowedNod
     assert wait_until(node.is_ready)
     (node.host.conf / "10.conf").write_text("{")  # what somebody changes on the node is replaced
     (node.host.conf / "30.conf").write_text("{")
-    assert wait_until(lambda: sorted(file.name for file in node.host.conf.iterdir()) == ["10.conf", "20.conf"])
+    assert wait_until(
+        lambda: sorted(file.name for file in node.host.conf.iterdir()) == ["10.conf", "20.conf"]
+    )
     assert node.plugins() == ["a", "a"]
     node.volume.write(naming("b", "a"))
     assert wait_until(lambda: node.plugins() == ["b", "a"] * 2)
@@ -222,7 +245,9 @@ def test_an_uninstallation_leaves_the_node_as_it_was(node: FollowedNode, what: s
         node.host.conf.symlink_to(own)
     shutil.rmtree(node.host.bin)
     node.volume.write({"10.conf": '{"version": "0.1", "plugins": []}'})
-    moved = "follow-configuration: moved /etc/nri/resource.d to /etc/nri/kubernetes/before/resource.d\n"
+    moved = (
+        "follow-configuration: moved /etc/nri/resource.d to /etc/nri/kubernetes/before/resource.d\n"
+    )
     assert moved in node.run("once").stdout
     run, logs = node.root / "run/nri", node.root / "var/log/nri"
     for folder in (run, logs):

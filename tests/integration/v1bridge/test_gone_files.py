@@ -120,8 +120,14 @@ def test_plugins_may_fail_in_every_way_and_pods_may_say_anything(host: Host, way
             (host.root / "child").unlink(missing_ok=True)
             error = start_error(runtime, annotations={"é": "\U0001f600\u2028\x85\x00"})
             assert bool(error) == bool(case.error), name
-        said = json.dumps({"plugin": "rude", "version": "0.1", "metadata": {"x": "\U0001f600"}}).encode()
-        do = f"say({said!r}); os._exit(0)" if way == "foreign" else "result.metadata['x'] = '\U0001f600'"
+        said = json.dumps(
+            {"plugin": "rude", "version": "0.1", "metadata": {"x": "\U0001f600"}}
+        ).encode()
+        do = (
+            f"say({said!r}); os._exit(0)"
+            if way == "foreign"
+            else "result.metadata['x'] = '\U0001f600'"
+        )
         host.configure(entry(way, do))
         assert start_error(runtime) == ""
         host.configure(entry(way))
@@ -130,7 +136,9 @@ def test_plugins_may_fail_in_every_way_and_pods_may_say_anything(host: Host, way
 
 def test_pods_live_their_whole_lives(host: Host) -> None:
     with without_files(host, "warm") as runtime:
-        say = "result = result.replace(cgroups_path='/there') if request.state == 'setup' else result"
+        say = (
+            "result = result.replace(cgroups_path='/there') if request.state == 'setup' else result"
+        )
         host.configure(entry("warm", say, states=("setup", "update")))
         player = Replayer(runtime)
         player.replay(lives(2, 2, annotations={"é": "\U0001f600"}))
@@ -143,7 +151,9 @@ def test_one_from_outside_finds_another_runtime_and_ends(host: Host) -> None:
     command = str(host.script("bridge", program(host)))
     with a_bridge(host) as bridge:
         (host.root / "settings.json").write_text(bridge.settings())
-        bridge.start(command, "--socket", bridge.path, "--config", "settings.json", stderr=subprocess.PIPE)
+        bridge.start(
+            command, "--socket", bridge.path, "--config", "settings.json", stderr=subprocess.PIPE
+        )
         for _ in range(2):
             with listening(adaptation.Runtime(request_timeout=SOON), bridge.path) as runtime:
                 assert wait_until(lambda: runtime.plugins)

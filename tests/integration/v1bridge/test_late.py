@@ -66,7 +66,9 @@ def end(bridge: BridgeProcess, runtime: Runtime) -> None:
 
 
 def stop_pod(runtime: Runtime) -> None:
-    runtime.event(api.Event.STOP_POD_SANDBOX, api.StopPodSandboxRequest(pod=api.PodSandbox(id="6efd")))
+    runtime.event(
+        api.Event.STOP_POD_SANDBOX, api.StopPodSandboxRequest(pod=api.PodSandbox(id="6efd"))
+    )
 
 
 def recorded(host: Host, id_: str) -> bool:
@@ -98,9 +100,13 @@ def test_missed_pod_and_container_are_served_late_once(bridge: BridgeProcess) ->
     assert says(bridge, "late: create succeeded for 2, failed for 0, in ")
     began = "late: 2 pods and containers have had no create; running create for them"
     assert f"warning {began}\n" in bridge.log
-    line = "info late: it has had no create state=create container=default/web/app id=1f92 late=true"
+    line = (
+        "info late: it has had no create state=create container=default/web/app id=1f92 late=true"
+    )
     assert f"{line}\n" in bridge.log
-    assert says(bridge, "info answered state=create container=default/web/app id=1f92 late=true ms=")
+    assert says(
+        bridge, "info answered state=create container=default/web/app id=1f92 late=true ms="
+    )
 
     runtime.close()
     runtime = connected(bridge, pod(), **there)  # the runtime has restarted
@@ -134,7 +140,9 @@ def test_create_that_a_kill_cut_off_is_served_late(host: Host, bridge: BridgePro
     assert bridge.node.kept[0]["late"] is True
 
 
-def test_failed_late_create_is_tried_again_and_then_listed(host: Host, bridge: BridgeProcess) -> None:
+def test_failed_late_create_is_tried_again_and_then_listed(
+    host: Host, bridge: BridgeProcess
+) -> None:
     host.configure(bridge.node.keeper("keeper", ["error", "no such device"]))
     runtime = connected(bridge, pod(), containers=[RUNNING])
     assert says(bridge, "warning late: create succeeded for 0, failed for 2, in ")
@@ -158,8 +166,12 @@ def test_failed_late_create_is_tried_again_and_then_listed(host: Host, bridge: B
     assert wait_until(lambda: listed(bridge) == [])
 
 
-def test_ignored_failure_is_listed_also_by_the_next_bridge(host: Host, bridge: BridgeProcess) -> None:
-    host.configure(bridge.node.keeper("keeper", ["error", "no such device"], failure_policy="ignore"))
+def test_ignored_failure_is_listed_also_by_the_next_bridge(
+    host: Host, bridge: BridgeProcess
+) -> None:
+    host.configure(
+        bridge.node.keeper("keeper", ["error", "no such device"], failure_policy="ignore")
+    )
     start_container(connected(bridge))
     expected = [("1f92", "create", "keeper", "its failure is ignored: no such device")]
     assert listed(bridge) == expected
@@ -206,7 +218,9 @@ def test_delete_runs_after_a_late_create(host: Host, bridge: BridgeProcess) -> N
 
 
 @pytest.mark.parametrize("ends", ["the connection", "the bridge"])
-def test_late_create_that_has_not_begun_is_found_again(host: Host, bridge: BridgeProcess, ends: str) -> None:
+def test_late_create_that_has_not_begun_is_found_again(
+    host: Host, bridge: BridgeProcess, ends: str
+) -> None:
     host.configure(slow(host), bridge.node.keeper())
     runtime = connected(bridge, pod(), containers=[RUNNING])
     assert wait_until((host.root / "begun").exists)
@@ -227,7 +241,9 @@ def test_late_create_that_has_not_begun_is_found_again(host: Host, bridge: Bridg
 # Without late creates, plugins, or a valid configuration
 
 
-def test_late_creates_that_are_off_run_nothing_and_are_counted(host: Host, bridge: BridgeProcess) -> None:
+def test_late_creates_that_are_off_run_nothing_and_are_counted(
+    host: Host, bridge: BridgeProcess
+) -> None:
     bridge.changes["lateCreate"] = False
     runtime = connected(bridge, pod(), containers=[RUNNING])
     why = 'no plugin runs for them ("lateCreate": false)'
@@ -246,7 +262,9 @@ def test_containers_wait_for_a_valid_configuration(host: Host, bridge: BridgePro
     assert wait_until(lambda: [id_ for id_, *_ in listed(bridge)] == ["6efd", "1f92"])
     for id_ in ("c2", "ended"):
         started = container(id=id_, name=id_, pod_sandbox_id="idle")
-        runtime.event(api.Event.START_CONTAINER, api.StartContainerRequest(pod=idle, container=started))
+        runtime.event(
+            api.Event.START_CONTAINER, api.StartContainerRequest(pod=idle, container=started)
+        )
     runtime.event(api.Event.STOP_CONTAINER, api.StopContainerRequest(pod=idle, container=started))
     assert wait_until(lambda: {id_ for id_, *_ in listed(bridge)} == {"6efd", "1f92", "idle", "c2"})
     counts = status(str(host.root / "v1bridge.sock"))["lateCreates"]
@@ -270,7 +288,9 @@ def test_late_creates_wait_for_the_end_of_an_edit(host: Host, bridge: BridgeProc
     assert [step for step in bridge.node.steps if step[0] == "create"] == [OF_POD]
 
 
-def test_edit_that_outlasts_a_connection_keeps_late_creates(host: Host, bridge: BridgeProcess) -> None:
+def test_edit_that_outlasts_a_connection_keeps_late_creates(
+    host: Host, bridge: BridgeProcess
+) -> None:
     file = host.conf / "10-test.conf"
     bridge.outside()
     runtime = bridge.accept()
@@ -347,7 +367,9 @@ def test_ignored_missed_setup_is_listed(bridge: BridgeProcess) -> None:
     assert listed(bridge) == []
 
 
-def test_late_creates_keep_to_conditions(host: Host, node: Node, caplog: pytest.LogCaptureFixture) -> None:
+def test_late_creates_keep_to_conditions(
+    host: Host, node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO, "nri.v1bridge")
     host.configure(node.keeper(when={"namespaces": ["default"], "sandbox": False}))
     node.runtime()
@@ -373,7 +395,9 @@ def test_a_launched_bridge_waits_for_the_late_creates_of_the_one_before(
 ) -> None:
     """containerd is restarted while they run: two for one container at a time are against the contract."""
     runs = host.root / "runs"
-    script = f"#!/bin/sh\ncat >/dev/null\necho begin >>{runs}\nsleep 1\necho end >>{runs}\necho '{{}}'\n"
+    script = (
+        f"#!/bin/sh\ncat >/dev/null\necho begin >>{runs}\nsleep 1\necho end >>{runs}\necho '{{}}'\n"
+    )
     host.script("slow", script)
     host.configure(plugin("slow"))
     for child in (bridge, second):
@@ -412,7 +436,9 @@ def test_a_late_create_that_fails_before_its_first_plugin_is_listed(
     node.bridge.idle()
 
     def reasons() -> list[tuple[str, str]]:
-        return [(each["id"], each["why"]) for each in node.bridge.chains.describe()["withoutPlugins"]]
+        return [
+            (each["id"], each["why"]) for each in node.bridge.chains.describe()["withoutPlugins"]
+        ]
 
     why = "the late create has failed: MemoryError: "
     assert wait_until(lambda: reasons() == [("6efd", why), ("1f92", why)])
@@ -444,11 +470,15 @@ def test_a_start_that_cri_o_has_given_up_gets_a_late_create(host: Host, is_on: b
     node.bridge.idle()
     if is_on:
         assert wait_until(lambda: not node.bridge.chains.describe()["withoutPlugins"])
-    assert [(kept["state"], kept.get("late")) for kept in node.kept] == ([("create", True)] if is_on else [])
+    assert [(kept["state"], kept.get("late")) for kept in node.kept] == (
+        [("create", True)] if is_on else []
+    )
 
 
 @pytest.mark.parametrize("fault", ["fails", "is missing", "takes too long"])
-def test_failed_delete_of_a_sandbox_lets_cri_o_stop_the_pod(host: Host, node: Node, fault: str) -> None:
+def test_failed_delete_of_a_sandbox_lets_cri_o_stop_the_pod(
+    host: Host, node: Node, fault: str
+) -> None:
     """CRI-O returns the error before it marks the pod as stopped, at every try; containerd only logs it."""
     step = {"fails": ["error", "no"], "takes too long": ["hang"]}.get(fault, ["nothing"])
     host.configure(node.keeper("keeper", step, timeout=0.2))
@@ -473,7 +503,9 @@ def test_container_without_a_label_has_the_name_of_cri_os_metadata(host: Host, n
     assert name_of(pod(), container(name="", annotations=annotations)).endswith("/app")
 
 
-def test_an_end_that_the_runtime_has_given_up_still_reaches_the_plugins(host: Host, node: Node) -> None:
+def test_an_end_that_the_runtime_has_given_up_still_reaches_the_plugins(
+    host: Host, node: Node
+) -> None:
     host.configure(node.keeper())
     node.runtime()
     late = call(SOON)
@@ -487,7 +519,9 @@ def test_own_pod_of_the_bridge_has_not_missed_its_setup(host: Host) -> None:
     node = Node(host)
     host.configure(node.keeper(states=["setup"]))
     node.runtime()
-    others = [container(id="other", pod_sandbox_id="p2", state=api.ContainerState.CONTAINER_RUNNING)]
+    others = [
+        container(id="other", pod_sandbox_id="p2", state=api.ContainerState.CONTAINER_RUNNING)
+    ]
     own = [
         container(id="init", pid=0, state=CREATED),
         container(id="bridge", pid=os.getppid(), state=api.ContainerState.CONTAINER_RUNNING),
@@ -499,13 +533,17 @@ def test_own_pod_of_the_bridge_has_not_missed_its_setup(host: Host) -> None:
         node.bridge.chains.late.judge()
     described = node.bridge.chains.describe()
     assert described["ownPod"] == "default/web"
-    assert [entry["id"] for entry in described["withoutPlugins"] if entry["cause"] == "missed"] == ["other"]
+    assert [entry["id"] for entry in described["withoutPlugins"] if entry["cause"] == "missed"] == [
+        "other"
+    ]
     node.start(id="init")  # it was created before the bridge was there
     with pytest.raises(StatusError, match=MISSED):
         node.start(id="p3", pod_sandbox_id="p2")
 
 
-def test_container_that_crio_starts_in_spite_of_a_refusal_is_listed_and_no_fault(host: Host) -> None:
+def test_container_that_crio_starts_in_spite_of_a_refusal_is_listed_and_no_fault(
+    host: Host,
+) -> None:
     node = Node(host)
     refusal = '{"error": "no CPU is free", "refused": true}'
     host.script("asking", f"#!/bin/sh\ncat >/dev/null\necho '{refusal}'\n")
@@ -519,7 +557,10 @@ def test_container_that_crio_starts_in_spite_of_a_refusal_is_listed_and_no_fault
     assert wait_until(lambda: chains.describe()["lateCreates"]["refused"] == 1)
     described = chains.describe()
     lacking = {(entry["plugin"], entry["cause"]) for entry in described["withoutPlugins"]}
-    assert (lacking, described["lateCreates"]["failed"]) == ({("asking", "refused"), ("keeper", "refused")}, 0)
+    assert (lacking, described["lateCreates"]["failed"]) == (
+        {("asking", "refused"), ("keeper", "refused")},
+        0,
+    )
     host.script("asking", "#!/bin/sh\necho '{}'\n")  # another executable: it is tried again
     assert wait_until(lambda: chains.describe()["without"]["containers"] == 0)
     assert node.steps == [("create", "1f92")]

@@ -125,7 +125,9 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mux_module, "SEND_TIMEOUT", 1)
 
 
-def test_runtime_that_stops_reading_stops_no_chain(host: Host, impatient: None, connected: Connected) -> None:
+def test_runtime_that_stops_reading_stops_no_chain(
+    host: Host, impatient: None, connected: Connected
+) -> None:
     """12 answers with 4 kB each are more than its socket holds."""
     events = 12
     connected.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
@@ -150,7 +152,8 @@ def test_runtime_that_stops_reading_stops_no_chain(host: Host, impatient: None, 
     try:
         for number in range(1, events + 1):  # each abandons the one before
             answers.append(threads.submit(ask, connected, 3 * AMPLE))
-            assert wait_until(lambda: is_over() or begun.read_text().count("\n") >= number, 2 * AMPLE)  # noqa: B023
+            begins = lambda least=number: is_over() or begun.read_text().count("\n") >= least  # noqa: E731
+            assert wait_until(begins, 2 * AMPLE)
         (host.root / "go").touch()
         assert connected.bridge.chains.wait_until_idle(SOON)
         assert wait_until(is_over)

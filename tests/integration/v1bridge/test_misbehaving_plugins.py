@@ -61,17 +61,27 @@ CASES = {
         KILLED,
     ),
     "is stopped": Case("os.kill(os.getpid(), signal.SIGSTOP)", ("warm",), KILLED),
-    "closes all that is open and hangs": Case("os.closerange(0, 1000)\ntime.sleep(1000)", ("warm",), KILLED),
-    "hangs in a thread when it is done": Case(
-        "import threading\nthreading.Thread(target=time.sleep, args=(1000,)).start()", ("cold",), KILLED
+    "closes all that is open and hangs": Case(
+        "os.closerange(0, 1000)\ntime.sleep(1000)", ("warm",), KILLED
     ),
-    "hangs at its exit": Case("import atexit\natexit.register(time.sleep, 1000)", ("warm",), KILLED),
+    "hangs in a thread when it is done": Case(
+        "import threading\nthreading.Thread(target=time.sleep, args=(1000,)).start()",
+        ("cold",),
+        KILLED,
+    ),
+    "hangs at its exit": Case(
+        "import atexit\natexit.register(time.sleep, 1000)", ("warm",), KILLED
+    ),
     "writes its result and hangs": Case(f"say({CLEAN!r}); time.sleep(1000)", ("foreign",), KILLED),
     # It ends.
-    "closes all that is open and exits": Case("os.closerange(0, 1000)\nos._exit(0)", ("foreign",), NOTHING),
+    "closes all that is open and exits": Case(
+        "os.closerange(0, 1000)\nos._exit(0)", ("foreign",), NOTHING
+    ),
     "exits without a result": Case("os._exit(3)", ("warm",), f"{NOTHING}; exit status 3"),
     "is clean and exits with 3": Case(
-        f"say({CLEAN!r}); os._exit(3)", ("foreign",), "exit status 3, although it wrote a result without error"
+        f"say({CLEAN!r}); os._exit(3)",
+        ("foreign",),
+        "exit status 3, although it wrote a result without error",
     ),
     "raises": Case("raise RuntimeError('no such device')", ("warm", "foreign"), ".*no such device"),
     "eats memory": Case(
@@ -82,16 +92,26 @@ CASES = {
     # It writes too much, or the wrong thing.
     "writes 8 MB of a result": Case("result.metadata['x'] = 'x' * (8 << 20)", ("warm",), TOO_LONG),
     "writes 100 MB": Case("for _ in range(1600): say(b'x' * 65536)", ("foreign",), TOO_LONG),
-    "floods stderr": Case("for _ in range(100): os.write(2, b'x' * 65536 + b'\\n')", ("warm", "foreign"), ""),
+    "floods stderr": Case(
+        "for _ in range(100): os.write(2, b'x' * 65536 + b'\\n')", ("warm", "foreign"), ""
+    ),
     "says that it is another": Case("result = result.replace(plugin='konfine')", ("cold",), ""),
     "writes half a result": Case(
-        f"say({CLEAN!r}[:-9]); os._exit(0)", ("foreign",), "no valid result: line 1 column 38: unterminated string"
+        f"say({CLEAN!r}[:-9]); os._exit(0)",
+        ("foreign",),
+        "no valid result: line 1 column 38: unterminated string",
     ),
-    "writes no UTF-8": Case(r"say(b'\xff\xfe{}'); os._exit(0)", ("foreign",), r"no valid result: .*"),
+    "writes no UTF-8": Case(
+        r"say(b'\xff\xfe{}'); os._exit(0)", ("foreign",), r"no valid result: .*"
+    ),
     "writes no UTF-8 in a string": Case(
-        r"""say(b'{"plugin": "rude", "version": "0.1", "metadata": {"x": "\xff"}}'); os._exit(0)""", ("foreign",), ""
+        r"""say(b'{"plugin": "rude", "version": "0.1", "metadata": {"x": "\xff"}}'); os._exit(0)""",
+        ("foreign",),
+        "",
     ),
-    "writes something before its result": Case("say(b'ready!')", ("foreign",), "no valid result: .*: ready!{"),
+    "writes something before its result": Case(
+        "say(b'ready!')", ("foreign",), "no valid result: .*: ready!{"
+    ),
     "writes something after its result": Case(
         f"say({CLEAN!r} + b'bye'); os._exit(0)", ("foreign",), r"no valid result: .*bye"
     ),
@@ -155,8 +175,12 @@ def asked(site: Site, do: str, seconds: float = AMPLE, **options: Any) -> tuple[
     pytest.fail("no process that waited has ever been asked")
 
 
-@pytest.mark.parametrize(("name", "way"), [(name, way) for name, case in CASES.items() for way in case.ways])
-def test_fault_leaves_nothing_and_spares_the_next_request(sites: Sites, name: str, way: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "way"), [(name, way) for name, case in CASES.items() for way in case.ways]
+)
+def test_fault_leaves_nothing_and_spares_the_next_request(
+    sites: Sites, name: str, way: str
+) -> None:
     site, case = sites(way), CASES[name]
     child = site.host.root / "child"
     do = case.do.replace("{root}", str(site.host.root))
@@ -189,7 +213,9 @@ def test_margin_of_the_bridge_is_enough_to_reap_a_killed_plugin() -> None:
 
 
 @pytest.mark.parametrize("way", ["cold", "warm"])
-def test_unkillable_plugin_delays_no_answer(sites: Sites, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unkillable_plugin_delays_no_answer(
+    sites: Sites, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As one in an uninterruptible system call: here it is not killed at all."""
     site = sites(way)
     with monkeypatch.context() as patched:
@@ -215,8 +241,16 @@ def make_directory(path: Path) -> None:
 
 SPOILT: dict[str, tuple[Callable[[Path], object], tuple[str, ...], str]] = {
     "removed": (Path.unlink, ANY, "not found: no such executable in"),
-    "directory": (make_directory, ("cold",), "not run: .* is a directory; expected an executable file"),
-    "mode": (lambda path: path.chmod(0o644), ("warm",), r"not run: .* is not executable \(mode 0644\); expected one"),
+    "directory": (
+        make_directory,
+        ("cold",),
+        "not run: .* is a directory; expected an executable file",
+    ),
+    "mode": (
+        lambda path: path.chmod(0o644),
+        ("warm",),
+        r"not run: .* is not executable \(mode 0644\); expected one",
+    ),
     "empty": (
         lambda path: path.write_bytes(b""),
         ("foreign",),
@@ -225,7 +259,9 @@ SPOILT: dict[str, tuple[Callable[[Path], object], tuple[str, ...], str]] = {
 }
 
 
-@pytest.mark.parametrize(("name", "way"), [(name, way) for name, (_, ways, _) in SPOILT.items() for way in ways])
+@pytest.mark.parametrize(
+    ("name", "way"), [(name, way) for name, (_, ways, _) in SPOILT.items() for way in ways]
+)
 def test_spoilt_file_is_named_at_once(sites: Sites, name: str, way: str) -> None:
     spoil, _, error = SPOILT[name]
     site = sites(way)

@@ -20,7 +20,9 @@ IMPATIENT = [
 """The executable, which reports another bridge soon."""
 
 
-@pytest.mark.parametrize(("number", "lock_is_removed"), [(signal.SIGTERM, False), (signal.SIGKILL, True)])
+@pytest.mark.parametrize(
+    ("number", "lock_is_removed"), [(signal.SIGTERM, False), (signal.SIGKILL, True)]
+)
 def test_second_bridge_stands_by_until_the_first_one_ends(
     host: Host, bridge: BridgeProcess, second: BridgeProcess, number: int, lock_is_removed: bool
 ) -> None:
@@ -46,7 +48,9 @@ def test_second_bridge_stands_by_until_the_first_one_ends(
     assert second.log.count("standing by") == 1
 
 
-def test_a_bridge_that_stands_by_ends_at_sigterm(bridge: BridgeProcess, second: BridgeProcess) -> None:
+def test_a_bridge_that_stands_by_ends_at_sigterm(
+    bridge: BridgeProcess, second: BridgeProcess
+) -> None:
     bridge.serve()
     second.outside()
     assert wait_until(lambda: "standing by" in second.log)
@@ -55,10 +59,14 @@ def test_a_bridge_that_stands_by_ends_at_sigterm(bridge: BridgeProcess, second: 
     assert "connected as" not in second.log
 
 
-def test_a_launched_one_serves_and_says_that_there_is_another(bridge: BridgeProcess, second: BridgeProcess) -> None:
+def test_a_launched_one_serves_and_says_that_there_is_another(
+    bridge: BridgeProcess, second: BridgeProcess
+) -> None:
     bridge.serve()
     launched = second.launch(command=IMPATIENT)
-    launched.start(config=second.settings())  # it is registered, configured and synchronized meanwhile
+    launched.start(
+        config=second.settings()
+    )  # it is registered, configured and synchronized meanwhile
     start_container(launched)
     said = f"error the bridge with pid {bridge.pid} runs on this node, beside this one, which the runtime has"
     assert wait_until(lambda: said in second.log)

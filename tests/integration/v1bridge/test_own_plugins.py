@@ -8,9 +8,22 @@ from typing import Any
 
 import pytest
 
-from tests.integration.v1bridge.bridge_process import BridgeProcess, create_container, start_container, stop_container
+from tests.integration.v1bridge.bridge_process import (
+    BridgeProcess,
+    create_container,
+    start_container,
+    stop_container,
+)
 from tests.integration.v1bridge.site import Attached
-from tests.support.cgroup_node import CONTAINER, OTHER, POD, CgroupNode, CgroupSite, install_own, site
+from tests.support.cgroup_node import (
+    CONTAINER,
+    OTHER,
+    POD,
+    CgroupNode,
+    CgroupSite,
+    install_own,
+    site,
+)
 from tests.support.host import Host
 from tests.support.pods import container, pod
 from tests.support.status_asking import status_of
@@ -29,13 +42,19 @@ SAID: dict[str, dict[str, str]] = {
     "CPUs that there are not": {f"{CPUS}/pod": "4000-4001", CPUS: "0"},
     "a list of a megabyte": {CPUS: "0," * 500_000},
     "the costliest list": {CPUS: ",".join(["0-8191"] * 9362)},
-    "signs of control": {f"{CPUS}/container.\x1b[2J": "\0\n", "io.kubernetes.cri.container-name": "\x1b[2J"},
+    "signs of control": {
+        f"{CPUS}/container.\x1b[2J": "\0\n",
+        "io.kubernetes.cri.container-name": "\x1b[2J",
+    },
     "one of four megabytes": {"note": "x" * LARGE},
     "signs that JSON escapes": {"note": "\x01" * LARGE},
     "a hundred thousand": {f"example.com/{number:x}": "" for number in range(100_000)},
     "a class of four megabytes": {"qos.class": "system" * (LARGE // 6)},
     "a class that it may not say": {"qos.class": "system", "qos.class/pod": "system"},
-    "the namespace of others": {"qos.class": "system", "io.kubernetes.pod.namespace": "kube-system"},
+    "the namespace of others": {
+        "qos.class": "system",
+        "io.kubernetes.pod.namespace": "kube-system",
+    },
 }
 
 
@@ -45,7 +64,9 @@ class Reserving(Attached):
     def __init__(self, host: Host, *, resident: bool) -> None:
         self.node = CgroupNode(host)
         conf = {"systemReserved": [0, 1], "allow": {"class": ["kube-system"]}, **self.node.places}
-        self.node.configure({"type": "konfine", "states": ["update"], "failurePolicy": "ignore", "conf": conf})
+        self.node.configure(
+            {"type": "konfine", "states": ["update"], "failurePolicy": "ignore", "conf": conf}
+        )
         super().__init__(host, resident=resident)
 
     def cpus_after(self, event: Any, *about: Any) -> str:
@@ -60,7 +81,9 @@ class Reserving(Attached):
     [(False, [*SAID]), (True, ["reserved CPUs", "the costliest list", "a hundred thousand"])],
     ids=["for each request", "resident"],
 )
-def test_no_annotation_gives_a_pod_reserved_cpus(host: Host, resident: bool, names: list[str]) -> None:
+def test_no_annotation_gives_a_pod_reserved_cpus(
+    host: Host, resident: bool, names: list[str]
+) -> None:
     app = container(linux={"cgroups_path": CONTAINER})
     with Reserving(host, resident=resident) as site:
         for said in names:
@@ -77,7 +100,9 @@ UPDATES: list[Callable[[CgroupSite], Any]] = [
 
 
 @pytest.mark.parametrize("update", UPDATES, ids=["of a container", "of the sandbox"])
-def test_clearcfs_keeps_the_quota_of_a_pod_cleared(site: CgroupSite, update: Callable[[CgroupSite], Any]) -> None:
+def test_clearcfs_keeps_the_quota_of_a_pod_cleared(
+    site: CgroupSite, update: Callable[[CgroupSite], Any]
+) -> None:
     """It was cleared for one of the pod's two containers."""
     node = site.node
     node.configure({"type": "clearcfs", "states": ["update"], "conf": node.places | {"pod": True}})
@@ -90,9 +115,15 @@ def test_clearcfs_keeps_the_quota_of_a_pod_cleared(site: CgroupSite, update: Cal
     assert node.quota(POD) == "max"
 
 
-def test_compiled_plugin_runs_only_for_states_that_it_publishes(host: Host, bridge: BridgeProcess) -> None:
+def test_compiled_plugin_runs_only_for_states_that_it_publishes(
+    host: Host, bridge: BridgeProcess
+) -> None:
     install_own(host, "device-injector")  # acts on setup alone
-    entry = {"type": "device-injector", "states": ["setup"], "conf": {"allow": {"devices": ["shop"]}}}
+    entry = {
+        "type": "device-injector",
+        "states": ["setup"],
+        "conf": {"allow": {"devices": ["shop"]}},
+    }
     host.configure_text(json.dumps({"version": "0.1", "plugins": [entry]}))
     runtime = bridge.serve()
 

@@ -26,7 +26,9 @@ from tests.support.waiting import SOON, wait_until
 
 def has_line(bridge: BridgeProcess, *parts: str) -> bool:
     """Wait for a line of the log with all these parts."""
-    return wait_until(lambda: [line for line in bridge.log.splitlines() if all(part in line for part in parts)])
+    return wait_until(
+        lambda: [line for line in bridge.log.splitlines() if all(part in line for part in parts)]
+    )
 
 
 # Launched by a runtime
@@ -66,7 +68,9 @@ def test_launched_bridge_serves_without_wrong_settings_and_ends_with_the_runtime
     assert has_line(bridge, "info disconnected: ")
 
 
-def test_launched_and_not_configured_it_logs_to_that_file(host: Host, bridge: BridgeProcess) -> None:
+def test_launched_and_not_configured_it_logs_to_that_file(
+    host: Host, bridge: BridgeProcess
+) -> None:
     runtime = bridge.launch("first", "01")
     assert runtime.registered.wait(SOON)
     assert (runtime.registration.plugin_idx, runtime.registration.plugin_name) == ("01", "first")
@@ -76,7 +80,9 @@ def test_launched_and_not_configured_it_logs_to_that_file(host: Host, bridge: Br
     assert f" info v1bridge {describe()}\n" in (host.root / "var-log/v1bridge.log").read_text()
 
 
-def test_plugins_inherit_nothing_and_there_are_no_core_dumps(host: Host, bridge: BridgeProcess) -> None:
+def test_plugins_inherit_nothing_and_there_are_no_core_dumps(
+    host: Host, bridge: BridgeProcess
+) -> None:
     """A core dump of the bridge would have the pods' annotations in it."""
     host.install("a")
     host.configure(plugin("a", ["echo"]), bridge.node.keeper())
@@ -94,7 +100,9 @@ def test_plugins_inherit_nothing_and_there_are_no_core_dumps(host: Host, bridge:
     assert (echo["cwd"], echo["umask"], echo["core"]) == ("/", 0o022, "0")
     assert echo["blocked"] == 0
     limits = Path(f"/proc/{bridge.pid}/limits").read_text()
-    assert [line.split()[4] for line in limits.splitlines() if line.startswith("Max core file size")] == ["0"]
+    assert [
+        line.split()[4] for line in limits.splitlines() if line.startswith("Max core file size")
+    ] == ["0"]
 
 
 def test_no_settings_prevent_the_registration(bridge: BridgeProcess) -> None:
@@ -118,12 +126,16 @@ def test_files_that_others_can_write_to_are_not_used_unless_owners_are_unchecked
     runtime.start(config=bridge.settings(checkOwner=False))
     start_container(runtime)
     assert bridge.node.steps == [("create", "1f92")]
-    warning = "warning owners and modes of plugins and configuration are not checked; whoever can write"
+    warning = (
+        "warning owners and modes of plugins and configuration are not checked; whoever can write"
+    )
     assert wait_until(lambda: bridge.log.count(warning) == 1)
     runtime.configure(bridge.settings(checkOwner=False))
     assert wait_until(lambda: bridge.log.count(warning) == 2)
     runtime.configure(bridge.settings())
-    with pytest.raises(StatusError, match=r"plugin keeper: not run: .*/keeper is writable by others \(mode 0777, "):
+    with pytest.raises(
+        StatusError, match=r"plugin keeper: not run: .*/keeper is writable by others \(mode 0777, "
+    ):
         start_container(runtime)
     assert has_line(bridge, "invalid configuration; still using the last valid one (keeper): ")
     runtime.configure(bridge.settings(failurePolicy="ignore"))
@@ -133,7 +145,11 @@ def test_files_that_others_can_write_to_are_not_used_unless_owners_are_unchecked
 
 
 def test_invalid_socket_is_one_line(bridge: BridgeProcess) -> None:
-    environment = {"NRI_PLUGIN_NAME": "v1bridge", "NRI_PLUGIN_IDX": "10", "NRI_PLUGIN_SOCKET": "999"}
+    environment = {
+        "NRI_PLUGIN_NAME": "v1bridge",
+        "NRI_PLUGIN_IDX": "10",
+        "NRI_PLUGIN_SOCKET": "999",
+    }
     why = "descriptor 999 is not a connected socket: Bad file descriptor"
     assert why in bridge.refusal(environment=environment)
 
@@ -177,11 +193,15 @@ def test_priority_that_may_not_be_raised_is_one_debug_line(
 # From outside
 
 
-def test_connects_to_a_runtime_that_comes_goes_and_comes_back(host: Host, bridge: BridgeProcess) -> None:
+def test_connects_to_a_runtime_that_comes_goes_and_comes_back(
+    host: Host, bridge: BridgeProcess
+) -> None:
     assert runner.LONGEST_PAUSE < 1.0, "a runtime that is back has its bridge within a second"
     bridge.changes["lateCreate"] = False
     bridge.outside("--idx", "99")
-    assert has_line(bridge, f"warning no runtime at {bridge.path}: No such file or directory; retrying")
+    assert has_line(
+        bridge, f"warning no runtime at {bridge.path}: No such file or directory; retrying"
+    )
     bridge.listen()
     first = bridge.accept()
     first.start()
@@ -194,10 +214,14 @@ def test_connects_to_a_runtime_that_comes_goes_and_comes_back(host: Host, bridge
     second = bridge.accept()
     second.configure()
     second.synchronize([pod()])
-    second.event(api.Event.STOP_POD_SANDBOX, api.StopPodSandboxRequest(pod=api.PodSandbox(id="6efd")))
+    second.event(
+        api.Event.STOP_POD_SANDBOX, api.StopPodSandboxRequest(pod=api.PodSandbox(id="6efd"))
+    )
     assert bridge.node.steps == [("create", "1f92"), ("delete", "6efd")]
     assert bridge.node.kept[-1]["pid"] == 4711
-    assert wait_until(lambda: bridge.log.count(f"info connected as 99-v1bridge {describe()}\n") == 2)
+    assert wait_until(
+        lambda: bridge.log.count(f"info connected as 99-v1bridge {describe()}\n") == 2
+    )
     assert wait_until(lambda: bridge.log.count(f"info v1bridge {describe()}\n") == 1)
     bridge.signal(signal.SIGINT)
     assert bridge.wait() == 0
@@ -205,7 +229,9 @@ def test_connects_to_a_runtime_that_comes_goes_and_comes_back(host: Host, bridge
     assert bridge.log.count("no runtime at ") == 1
 
 
-def test_settings_of_the_runtime_count_and_the_log_is_stderr(host: Host, bridge: BridgeProcess) -> None:
+def test_settings_of_the_runtime_count_and_the_log_is_stderr(
+    host: Host, bridge: BridgeProcess
+) -> None:
     bridge.listen()
     bridge.start(*COMMAND, "--socket", bridge.path, stderr=subprocess.PIPE)
     runtime = bridge.accept()
@@ -223,7 +249,9 @@ def test_settings_of_the_runtime_count_and_the_log_is_stderr(host: Host, bridge:
 
 
 @pytest.mark.parametrize("last", ["keeper", "missing"])
-def test_event_that_runs_at_sigterm_is_answered(host: Host, bridge: BridgeProcess, last: str) -> None:
+def test_event_that_runs_at_sigterm_is_answered(
+    host: Host, bridge: BridgeProcess, last: str
+) -> None:
     host.configure(slow(host), bridge.node.keeper() if last == "keeper" else plugin(last))
     runtime = bridge.serve()
     with ThreadPoolExecutor(1) as threads:
@@ -236,7 +264,9 @@ def test_event_that_runs_at_sigterm_is_answered(host: Host, bridge: BridgeProces
         assert bridge.child.poll() is None
         (host.root / "go").touch()
     error = getattr(answer.exception(), "message", "")
-    assert error.partition(" no such")[0] == ("" if last == "keeper" else "nri v0.1: plugin missing: not found:")
+    assert error.partition(" no such")[0] == (
+        "" if last == "keeper" else "nri v0.1: plugin missing: not found:"
+    )
     assert bridge.wait() == 0
     assert bridge.node.steps == ([("create", "1f92")] if last == "keeper" else [])
 
@@ -245,7 +275,9 @@ def test_event_that_runs_at_sigterm_is_answered(host: Host, bridge: BridgeProces
 
 
 @pytest.mark.parametrize("what", ["settings.json", "."])
-def test_settings_that_others_can_write_to_are_refused(host: Host, bridge: BridgeProcess, what: str) -> None:
+def test_settings_that_others_can_write_to_are_refused(
+    host: Host, bridge: BridgeProcess, what: str
+) -> None:
     file = host.root / "settings.json"
     file.write_text(bridge.settings(checkOwner=False))
     (host.root / what).chmod(0o777)
@@ -266,7 +298,9 @@ def test_settings_that_others_can_write_to_are_refused(host: Host, bridge: Bridg
     ],
     ids=range(3),
 )
-def test_invalid_settings_are_one_line(host: Host, bridge: BridgeProcess, content: bytes | None, why: str) -> None:
+def test_invalid_settings_are_one_line(
+    host: Host, bridge: BridgeProcess, content: bytes | None, why: str
+) -> None:
     if content is not None:
         (host.root / "settings.json").write_bytes(content)
     assert why in bridge.refusal("--config", "settings.json")

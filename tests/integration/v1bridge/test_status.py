@@ -40,7 +40,9 @@ def keeping(host: Host, bridge: BridgeProcess, **options: Any) -> None:
 
 
 def counted(path: Path, event: str) -> dict[str, Any]:
-    return next((each for each in status_of(path)["events"] if each["event"] == event), {"answered": 0})
+    return next(
+        (each for each in status_of(path)["events"] if each["event"] == event), {"answered": 0}
+    )
 
 
 def had(path: Path, name: str = "default/web") -> list[dict[str, Any]]:
@@ -68,14 +70,20 @@ def becomes(bridge: BridgeProcess, code: int, line: str) -> bool:
 # What it is, and for whom
 
 
-def test_states_from_no_bridge_to_a_killed_one(host: Host, bridge: BridgeProcess, path: Path) -> None:
+def test_states_from_no_bridge_to_a_killed_one(
+    host: Host, bridge: BridgeProcess, path: Path
+) -> None:
     assert check(bridge) == (2, f"no bridge: {path} does not exist")
     keeping(host, bridge)
     bridge.listen()
     bridge.outside()
     assert becomes(bridge, 1, "degraded: the bridge looks for its runtime")
     document = status_of(path)
-    assert {each["event"] for each in document["events"]} > {"RunPodSandbox", "StartContainer", "StopContainer"}
+    assert {each["event"] for each in document["events"]} > {
+        "RunPodSandbox",
+        "StartContainer",
+        "StopContainer",
+    }
     assert {each["answered"] for each in document["events"]} == {0}
     assert document["bridge"]["state"] == "connecting"
     nothing = dict.fromkeys(("name", "version", "nri", "since", "synchronized"))
@@ -86,11 +94,20 @@ def test_states_from_no_bridge_to_a_killed_one(host: Host, bridge: BridgeProcess
     assert document["bridge"]["state"] == "connected"
     assert document["bridge"]["pid"] == bridge.pid
     assert document["bridge"]["started"] <= document["runtime"].pop("since") <= document["time"]
-    expected = {"name": "fake", "version": "1.2", "nri": "0.9", "synchronized": True, "connections": 1}
+    expected = {
+        "name": "fake",
+        "version": "1.2",
+        "nri": "0.9",
+        "synchronized": True,
+        "connections": 1,
+    }
     assert document["runtime"] == expected
     assert document["bridge"]["options"]["confDir"] == str(host.conf)
     bridge.kill()
-    assert check(bridge) == (2, f"no bridge: {path}: no process listens; the bridge that made it has ended")
+    assert check(bridge) == (
+        2,
+        f"no bridge: {path}: no process listens; the bridge that made it has ended",
+    )
 
 
 def test_launched_bridge_answers_when_it_is_configured(bridge: BridgeProcess, path: Path) -> None:
@@ -108,14 +125,20 @@ def test_launched_bridge_answers_when_it_is_configured(bridge: BridgeProcess, pa
 # What is counted
 
 
-def test_events_and_runs_are_counted(host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path) -> None:
+def test_events_and_runs_are_counted(
+    host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path
+) -> None:
     host.configure(bridge.node.keeper(), plugin("missing", failure_policy="ignore"))
     for _ in range(3):
         start_container(runtime)
     assert wait_until(lambda: counted(path, "StartContainer")["answered"] == 3)
     keeper, missing = status_of(path)["plugins"]
-    assert keeper["runs"] == {"create": {"ok": 3, "error": 0, "killed": 0, "ignored": 0, "refused": 0}}
-    assert missing["runs"] == {"create": {"ok": 0, "error": 0, "killed": 0, "ignored": 3, "refused": 0}}
+    assert keeper["runs"] == {
+        "create": {"ok": 3, "error": 0, "killed": 0, "ignored": 0, "refused": 0}
+    }
+    assert missing["runs"] == {
+        "create": {"ok": 0, "error": 0, "killed": 0, "ignored": 3, "refused": 0}
+    }
     assert keeper["binary"] == str(host.bin / "keeper")
     assert (missing["binary"], missing["problem"].partition(":")[0]) == (None, "not found")
     assert missing["lastError"]["pod"] == "default/web"
@@ -127,7 +150,11 @@ def test_events_and_runs_are_counted(host: Host, bridge: BridgeProcess, runtime:
     (container,) = had(path)
     assert (container["id"], container["container"], container["state"]) == ("1f92", "app", "done")
     part, ignored = container["plugins"]
-    assert (part["states"], part["failed"], json.loads(part["result"])["plugin"]) == (["create"], False, "keeper")
+    assert (part["states"], part["failed"], json.loads(part["result"])["plugin"]) == (
+        ["create"],
+        False,
+        "keeper",
+    )
     assert (ignored["plugin"], ignored["failed"], ignored["result"]) == ("missing", True, None)
     assert [each["cause"] for each in container["without"]] == ["ignored"]
     assert had(path, "default/other") == []
@@ -139,10 +166,14 @@ def test_events_and_runs_are_counted(host: Host, bridge: BridgeProcess, runtime:
     shown = status(bridge, "--pod", "default/web").stdout
     assert "default/web/app: done\n  id 1f92\n  keeper: create\n" in shown
     assert status(bridge, "--pod", "default/web", "--json").json["containers"] == [container]
-    assert status(bridge, "--pod", "default/other").stdout == "default/other: nothing is known of it\n"
+    assert (
+        status(bridge, "--pod", "default/other").stdout == "default/other: nothing is known of it\n"
+    )
 
 
-def test_late_creates_are_counted_and_nothing_waits_for_them(host: Host, bridge: BridgeProcess, path: Path) -> None:
+def test_late_creates_are_counted_and_nothing_waits_for_them(
+    host: Host, bridge: BridgeProcess, path: Path
+) -> None:
     keeping(host, bridge)
     bridge.listen()
     bridge.outside()
@@ -162,7 +193,9 @@ def test_late_creates_are_counted_and_nothing_waits_for_them(host: Host, bridge:
     assert bridge.wait() == 0
 
 
-def test_event_in_progress_and_hash_shown(host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path) -> None:
+def test_event_in_progress_and_hash_shown(
+    host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path
+) -> None:
     host.configure(slow(host))
     with ThreadPoolExecutor(1) as threads:
         threads.submit(start_container, runtime)
@@ -173,17 +206,25 @@ def test_event_in_progress_and_hash_shown(host: Host, bridge: BridgeProcess, run
         assert now["seconds"] > 0 < now["allowed"]  # liveness compares them
         (host.root / "go").touch()
     assert wait_until(lambda: status_of(path)["inProgress"] is None)
-    assert wait_until(lambda: f" info configuration: slow hash={document['configuration']['hash']}\n" in bridge.log)
+    assert wait_until(
+        lambda: (
+            f" info configuration: slow hash={document['configuration']['hash']}\n" in bridge.log
+        )
+    )
 
 
 # What degrades it
 
 
-def test_broken_file_degrades_until_it_is_fixed(host: Host, bridge: BridgeProcess, runtime: Runtime) -> None:
+def test_broken_file_degrades_until_it_is_fixed(
+    host: Host, bridge: BridgeProcess, runtime: Runtime
+) -> None:
     keeping(host, bridge)
     assert becomes(bridge, 0, "well: connected to fake 1.2, 1 plugin")
     (host.conf / "20.conf").write_text('{"version": "0.1", "plugins": [{}]}')
-    assert becomes(bridge, 1, "degraded: the configuration is not valid, the last valid one is in use: /")
+    assert becomes(
+        bridge, 1, "degraded: the configuration is not valid, the last valid one is in use: /"
+    )
     assert wait_until(lambda: "20.conf:1:" in check(bridge)[1])
     assert "configuration  NOT VALID since 20" in status(bridge).stdout
     document = status(bridge, "--json").json
@@ -194,7 +235,9 @@ def test_broken_file_degrades_until_it_is_fixed(host: Host, bridge: BridgeProces
     assert status(bridge, "--json").json["configuration"]["faults"] == []
 
 
-@pytest.mark.parametrize(("state", "event"), [("setup", create_container), ("create", start_container)])
+@pytest.mark.parametrize(
+    ("state", "event"), [("setup", create_container), ("create", start_container)]
+)
 def test_failing_plugin_degrades_until_it_succeeds(
     host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path, state: str, event: Any
 ) -> None:
@@ -206,7 +249,9 @@ def test_failing_plugin_degrades_until_it_succeeds(
     refused = {"setup": "CreateContainer", "create": "StartContainer"}[state]
     assert wait_until(lambda: counted(path, refused).get("errors") == 1)
     stop_container(runtime)  # which the runtime sends after a refusal
-    assert wait_until(lambda: "delete" in status_of(path)["plugins"][0]["runs"]), "the plugin got its delete"
+    assert wait_until(lambda: "delete" in status_of(path)["plugins"][0]["runs"]), (
+        "the plugin got its delete"
+    )
     assert becomes(bridge, 1, f"degraded: refusing: {state} has failed since ")
     assert f"refusing: {state} of default/web/app:" in status(bridge).stdout
     (host.root / "fixed").touch()
@@ -214,21 +259,32 @@ def test_failing_plugin_degrades_until_it_succeeds(
     assert becomes(bridge, 0, "well: ")
 
 
-def test_refusal_is_told_to_its_pod_alone(host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path) -> None:
-    refusal, room = '{"error": "size: found 9, expected at most 3", "refused": true}', host.root / "room"
+def test_refusal_is_told_to_its_pod_alone(
+    host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path
+) -> None:
+    refusal, room = (
+        '{"error": "size: found 9, expected at most 3", "refused": true}',
+        host.root / "room",
+    )
     host.script(
-        "asking", f"#!/bin/sh\ncat >/dev/null\nif [ -e {room} ]; then echo '{{}}'; else echo '{refusal}'; fi\n"
+        "asking",
+        f"#!/bin/sh\ncat >/dev/null\nif [ -e {room} ]; then echo '{{}}'; else echo '{refusal}'; fi\n",
     )
     host.configure(plugin("asking"))
     for _ in range(2):
-        with pytest.raises(StatusError, match=r"nri v0.1: plugin asking: size: found 9, expected at most 3$"):
+        with pytest.raises(
+            StatusError, match=r"nri v0.1: plugin asking: size: found 9, expected at most 3$"
+        ):
             start_container(runtime)
     assert becomes(bridge, 0, "well: ")
     document = status_of(path)
     (refused,) = document["refusals"]
     assert (refused["pod"], refused["container"], refused["count"]) == ("default/web", "app", 2)
     assert (document["withoutPlugins"], document["plugins"][0]["lastError"]) == ([], None)
-    assert "- size: found 9" not in (page := status(bridge).stdout) and "size: found 9, expected at most 3" in page
+    assert (
+        "- size: found 9" not in (page := status(bridge).stdout)
+        and "size: found 9, expected at most 3" in page
+    )
     assert "asking refused " in bridge.log
     (host.root / "room").touch()
     start_container(runtime)
@@ -238,13 +294,23 @@ def test_refusal_is_told_to_its_pod_alone(host: Host, bridge: BridgeProcess, run
 def test_a_check_heals_nothing_and_a_run_that_succeeds_does(
     host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path
 ) -> None:
-    fails = f'case $(cat) in *nri-check*) ;; *) [ -e {host.root}/fixed ] || exit 3 ;; esac\necho "{{}}"'
+    fails = (
+        f'case $(cat) in *nri-check*) ;; *) [ -e {host.root}/fixed ] || exit 3 ;; esac\necho "{{}}"'
+    )
     host.script("failing", f'#!/bin/sh\n[ "$1" = invoke ] || exit 3\n{fails}\n')
     host.configure(plugin("failing"))
     with pytest.raises(StatusError, match="exit status 3"):
         start_container(runtime)
     assert becomes(bridge, 1, "degraded: failing: create has failed since ")
-    words = ["check", "--conf-dir", str(host.conf), "--conf-file", f"{host.root}/none", "--bin-dir", str(host.bin)]
+    words = [
+        "check",
+        "--conf-dir",
+        str(host.conf),
+        "--conf-file",
+        f"{host.root}/none",
+        "--bin-dir",
+        str(host.bin),
+    ]
     (host.bin / "failing").rename(host.root / "away")
     assert inside(*words, "--record-dir", str(host.root / "v1bridge.record")).status == 1
     (host.root / "away").rename(host.bin / "failing")
@@ -276,11 +342,15 @@ def keys_of(value: Any, *free: str, at: str = "") -> set[str]:
         return keys_of(value[0], *free, at=f"{at}[]") if value else set()
     if not isinstance(value, dict) or at in free:
         return set()
-    below = [keys_of(each, *free, at=f"{at}.{key}") | {f"{at}.{key}"} for key, each in value.items()]
+    below = [
+        keys_of(each, *free, at=f"{at}.{key}") | {f"{at}.{key}"} for key, each in value.items()
+    ]
     return set[str]().union(*below)
 
 
-def test_documents_have_the_documented_keys(host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path) -> None:
+def test_documents_have_the_documented_keys(
+    host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path
+) -> None:
     host.script("refusing", """#!/bin/sh\necho '{"error": "no", "refused": true}'\n""")
     ignored: dict[str, Any] = {"failure_policy": "ignore"}
     host.configure(plugin("missing", **ignored), plugin("refusing", **ignored))
@@ -293,18 +363,32 @@ def test_documents_have_the_documented_keys(host: Host, bridge: BridgeProcess, r
 # Secrets
 
 
-def test_arguments_and_environment_are_neither_kept_nor_shown(host: Host, bridge: BridgeProcess) -> None:
+def test_arguments_and_environment_are_neither_kept_nor_shown(
+    host: Host, bridge: BridgeProcess
+) -> None:
     host.script("failing", "#!/bin/sh\ncat >/dev/null\nexit 3\n")
     host.configure(plugin("failing", states=["setup"], failure_policy="ignore"))
     create_container(bridge.serve(), args=["sh", SECRETS[0]], env=[f"TOKEN={SECRETS[1]}"])
     assert wait_until(lambda: "setup" in status(bridge, "--pod", "default/web").stdout)
-    commands: tuple[list[str], ...] = ([], ["--pod", "default/web"], ["--pod", "default/web", "--json"])
+    commands: tuple[list[str], ...] = (
+        [],
+        ["--pod", "default/web"],
+        ["--pod", "default/web", "--json"],
+    )
     texts = {" ".join(words): status(bridge, *words).stdout for words in commands}
-    texts |= {path.name: path.read_text(errors="replace") for path in host.root.iterdir() if path.is_file()}
+    texts |= {
+        path.name: path.read_text(errors="replace")
+        for path in host.root.iterdir()
+        if path.is_file()
+    }
     assert "bridge.log" in texts
-    assert [place for place, text in texts.items() if any(secret in text for secret in SECRETS)] == []
+    assert [
+        place for place, text in texts.items() if any(secret in text for secret in SECRETS)
+    ] == []
 
 
 def test_pgrep_finds_a_bridge_from_outside(bridge: BridgeProcess, runtime: Runtime) -> None:
-    found = subprocess.run(["pgrep", "v1bridge"], capture_output=True, text=True, check=False).stdout.split()
+    found = subprocess.run(
+        ["pgrep", "v1bridge"], capture_output=True, text=True, check=False
+    ).stdout.split()
     assert str(bridge.pid) in found

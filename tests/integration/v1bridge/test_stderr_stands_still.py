@@ -40,7 +40,9 @@ def outside(host: Host, command: list[str], stderr: Ends) -> Iterator[adaptation
     runtime = adaptation.Runtime(request_timeout=SOON)
     with a_bridge(host) as bridge, listening(runtime, bridge.path):
         (host.root / "settings.json").write_text(bridge.settings(logFile=None))
-        bridge.start(*command, "--socket", bridge.path, "--config", "settings.json", stderr=stderr.fd)
+        bridge.start(
+            *command, "--socket", bridge.path, "--config", "settings.json", stderr=stderr.fd
+        )
         assert wait_until(lambda: runtime.plugins)
         chatty(host)
         assert start_error(runtime) == ""
@@ -67,8 +69,12 @@ def says(stderr: Ends, *texts: str) -> str:
     return "".join(said)
 
 
-@pytest.mark.parametrize(("kind", "command"), [*[(kind, "from source") for kind in KINDS], ("a pipe", "compiled")])
-def test_pods_start_and_it_ends_in_time(request: pytest.FixtureRequest, host: Host, kind: str, command: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "command"), [*[(kind, "from source") for kind in KINDS], ("a pipe", "compiled")]
+)
+def test_pods_start_and_it_ends_in_time(
+    request: pytest.FixtureRequest, host: Host, kind: str, command: str
+) -> None:
     if command == "compiled":
         request.getfixturevalue("binaries")
     with ends(kind) as stderr, outside(host, COMMANDS[command], stderr) as runtime:

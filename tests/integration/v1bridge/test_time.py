@@ -29,7 +29,9 @@ MARGIN = 59.5
 
 @pytest.fixture(autouse=True)
 def wide_margin(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert module.MARGIN > ANSWER_EARLY  # else the session would answer first, and know nothing of policies
+    assert (
+        module.MARGIN > ANSWER_EARLY
+    )  # else the session would answer first, and know nothing of policies
     monkeypatch.setattr(module, "MARGIN", MARGIN)
 
 
@@ -74,7 +76,9 @@ def test_runtime_gets_an_answer_in_time(host: Host, connected: Connected) -> Non
     assert {*connected.steps} == {("create", "1f92")}  # the worker may have been first
 
 
-def test_an_older_runtimes_state_changes_are_the_same_events(host: Host, connected: Connected) -> None:
+def test_an_older_runtimes_state_changes_are_the_same_events(
+    host: Host, connected: Connected
+) -> None:
     host.configure(connected.keeper(states=["update"]))
     of_container = {"pod": pod(), "container": container()}
     connected.fake.state_change(api.Event.RUN_POD_SANDBOX, pod=pod())
@@ -82,12 +86,19 @@ def test_an_older_runtimes_state_changes_are_the_same_events(host: Host, connect
     connected.fake.state_change(api.Event.POST_UPDATE_CONTAINER, **of_container)
     connected.fake.state_change(api.Event.STOP_POD_SANDBOX, pod=api.PodSandbox(id="6efd"))
     connected.fake.state_change(api.Event.REMOVE_POD_SANDBOX, pod=api.PodSandbox(id="6efd"))
-    assert connected.steps == [("create", "6efd"), ("create", "1f92"), ("update", "1f92"), ("delete", "6efd")]
+    assert connected.steps == [
+        ("create", "6efd"),
+        ("create", "1f92"),
+        ("update", "1f92"),
+        ("delete", "6efd"),
+    ]
     assert connected.kept[-1]["pid"] == 4711
     assert len(connected.bridge._pods._pods) == 0
 
 
-def test_a_chain_goes_on_to_its_end_when_the_runtime_is_gone(host: Host, connected: Connected) -> None:
+def test_a_chain_goes_on_to_its_end_when_the_runtime_is_gone(
+    host: Host, connected: Connected
+) -> None:
     host.configure(slow(host), connected.keeper())
 
     with ThreadPoolExecutor(1) as threads:

@@ -44,7 +44,11 @@ OTHERS_NAMESPACE = {"io.kubernetes.pod.namespace": "kube-system"}
 CASES: list[tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]] = [
     # a pod's word for its namespace counts for nothing
     ({"namespaces": ["kube-*"]}, dict.fromkeys(["annotations", "labels"], OTHERS_NAMESPACE), []),
-    ({"sandbox": True}, {"annotations": {"io.kubernetes.cri.container-type": "container"}}, OF_SANDBOX),
+    (
+        {"sandbox": True},
+        {"annotations": {"io.kubernetes.cri.container-type": "container"}},
+        OF_SANDBOX,
+    ),
     ({"sandbox": False}, {}, OF_CONTAINER),
     ({"runtimeHandler": ["kata*"]}, {"runtime_handler": "kata-qemu"}, ALL),
     ({"labels": {"app": {"equals": "web"}}}, {"labels": {}}, []),
@@ -73,7 +77,9 @@ def test_a_pod_of_which_a_runtime_says_nothing_gets_every_plugin(host: Host, nod
 
 def test_delete_without_annotations_follows_its_create(host: Host, node: Node) -> None:
     # containerd 1.7 leaves out what its own annotations and the OCI configuration said
-    host.configure(node.keeper(when={"annotations": {"io.kubernetes.cri.sandbox-name": {"present": True}}}))
+    host.configure(
+        node.keeper(when={"annotations": {"io.kubernetes.cri.sandbox-name": {"present": True}}})
+    )
     node.run_pod(annotations={"io.kubernetes.cri.sandbox-name": "web"})
     said = api.PodSandbox(id="6efd", name="web", namespace="default")
     node.bridge.stop_pod_sandbox(api.StopPodSandboxRequest(pod=said), call())
@@ -144,7 +150,9 @@ def shared(host: Host, node: Node, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_containerd_2_runs_its_plugins_for_create_and_delete_alone(shared: Path, node: Node) -> None:
+def test_containerd_2_runs_its_plugins_for_create_and_delete_alone(
+    shared: Path, node: Node
+) -> None:
     shared.write_text(shared.read_text().replace('"setup"', '"resize"'))
     node.runtime("containerd", "2.3.4")
     node.run_pod()
@@ -155,15 +163,27 @@ def test_containerd_2_runs_its_plugins_for_create_and_delete_alone(shared: Path,
 
 
 @pytest.mark.parametrize("version", ["2.0.0~rc.1", "v10.0.0"])
-def test_containerd_2_runs_plugins_of_its_file_for_pods(shared: Path, node: Node, version: str) -> None:
+def test_containerd_2_runs_plugins_of_its_file_for_pods(
+    shared: Path, node: Node, version: str
+) -> None:
     node.runtime("containerd", version)
     node.live()
-    assert node.steps == [("setup", "1f92"), ("create", "1f92"), ("update", "1f92"), ("delete", "1f92")]
+    assert node.steps == [
+        ("setup", "1f92"),
+        ("create", "1f92"),
+        ("update", "1f92"),
+        ("delete", "1f92"),
+    ]
 
 
 @pytest.mark.parametrize(
     ("name", "version"),
-    [("containerd", "1.7.24"), ("containerd", "2"), ("containerd", "9" * 5000 + ".0"), ("Containerd", "2.1.9")],
+    [
+        ("containerd", "1.7.24"),
+        ("containerd", "2"),
+        ("containerd", "9" * 5000 + ".0"),
+        ("Containerd", "2.1.9"),
+    ],
     ids=range(4),
 )
 def test_bridge_runs_them_otherwise(shared: Path, node: Node, name: str, version: str) -> None:
@@ -173,7 +193,9 @@ def test_bridge_runs_them_otherwise(shared: Path, node: Node, name: str, version
     assert node.steps == [("create", "6efd"), ("delete", "6efd")]
 
 
-def test_plugins_of_other_files_run_for_pods_on_containerd_2_too(shared: Path, host: Host, node: Node) -> None:
+def test_plugins_of_other_files_run_for_pods_on_containerd_2_too(
+    shared: Path, host: Host, node: Node
+) -> None:
     host.configure(node.keeper("other"))
     node.runtime("containerd", "2.1.9")
     node.run_pod()
@@ -199,7 +221,9 @@ def test_plugins_of_containerd_2_are_skipped_for_late_sandboxes(shared: Path, no
 # BridgeOptions that a runtime hands over
 
 
-def test_settings_of_the_command_line_win(host: Host, node: Node, caplog: pytest.LogCaptureFixture) -> None:
+def test_settings_of_the_command_line_win(
+    host: Host, node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
     host.configure(node.keeper())
     node.bridge.configure('{"confDir": "/nowhere"}', RuntimeInfo(name="fake", version="1"))
     assert "ignoring the options that the runtime hands over" in caplog.text

@@ -66,7 +66,16 @@ def main(machine: str, only: str) -> int:
 
 
 def _run(name: str, places: list[Path], only: str, *options_of_machine: str) -> int:
-    options = ["-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:terminalreporter", "--timeout=900", "--tb=short"]
+    options = [
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "-p",
+        "no:terminalreporter",
+        "--timeout=900",
+        "--tb=short",
+    ]
     options += options_of_machine
     options += ["-o", "python_files=*.py", f"--junitxml={RESULTS}/{name}.xml"]
     options += ["-o", "junit_family=xunit1"]  # has what a scenario records

@@ -25,7 +25,15 @@ def build_images() -> None:
     """Build the image with podman, without a network; and one of another build, for an upgrade."""
     run("podman", "import", "/payload/base.tar", BASE)
     build = ["podman", "build", "--network=none"]
-    run(*build, f"--build-arg=BASE={BASE}", "--tag", IMAGE, "--file", KUBERNETES / "Dockerfile", PROJECT)
+    run(
+        *build,
+        f"--build-arg=BASE={BASE}",
+        "--tag",
+        IMAGE,
+        "--file",
+        KUBERNETES / "Dockerfile",
+        PROJECT,
+    )
     after = Path("/var/tmp/next/Dockerfile")
     after.parent.mkdir(exist_ok=True)
     after.write_text(f"FROM {IMAGE}\nRUN echo x >/opt/nri/lib/_internal/of-another-build\n")
@@ -69,14 +77,21 @@ class DaemonSet:
         """Return whether the readiness probe succeeds."""
         (container,) = self.spec["containers"]
         command = container["readinessProbe"]["exec"]["command"]
-        said = run("podman", "exec", name, "sh", "-c", f"{' '.join(command)}; echo status=$?", status=None)
+        said = run(
+            "podman", "exec", name, "sh", "-c", f"{' '.join(command)}; echo status=$?", status=None
+        )
         return said.rstrip().endswith("status=0")
 
     def _options(self, container: dict[str, Any]) -> list[str]:
         security = container["securityContext"]
         assert security["readOnlyRootFilesystem"] is True
         assert security["allowPrivilegeEscalation"] is False
-        options = ["--network=host", "--read-only", "--read-only-tmpfs=false", "--security-opt=no-new-privileges"]
+        options = [
+            "--network=host",
+            "--read-only",
+            "--read-only-tmpfs=false",
+            "--security-opt=no-new-privileges",
+        ]
         options += ["--cap-drop=all", f"--user={security['runAsUser']}"]
         options += [f"--cap-add={name}" for name in security["capabilities"].get("add", [])]
         if self.spec.get("hostPID"):
@@ -84,7 +99,9 @@ class DaemonSet:
         volumes = {volume["name"]: volume for volume in self.spec["volumes"]}
         for mount in container.get("volumeMounts", []):
             source = self._source(volumes[mount["name"]], mount.get("subPath", ""))
-            options.append(f"--volume={source}:{mount['mountPath']}:{'ro' if mount.get('readOnly') else 'rw'}")
+            options.append(
+                f"--volume={source}:{mount['mountPath']}:{'ro' if mount.get('readOnly') else 'rw'}"
+            )
         entrypoint, *arguments = container["command"]
         return [*options, f"--entrypoint={entrypoint}", self._image, *arguments]
 

@@ -10,7 +10,11 @@ from uuid import uuid4
 
 from tests.node.guest.shell import run
 
-MANAGER = ("org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager")
+MANAGER = (
+    "org.freedesktop.systemd1",
+    "/org/freedesktop/systemd1",
+    "org.freedesktop.systemd1.Manager",
+)
 INFINITY = str(2**64 - 1)
 
 
@@ -24,10 +28,33 @@ class PodSlice:
         self.uid = str(uuid4())
         self.name = f"kubepods-burstable-pod{self.uid.replace('-', '_')}.slice"
         self.path = f"/kubepods.slice/kubepods-burstable.slice/{self.name}"
-        properties = ["Wants", "as", "1", "kubepods-burstable.slice", "DefaultDependencies", "b", "false"]
-        properties += [word for name in ("CPU", "Memory", "Tasks") for word in (f"{name}Accounting", "b", "true")]
+        properties = [
+            "Wants",
+            "as",
+            "1",
+            "kubepods-burstable.slice",
+            "DefaultDependencies",
+            "b",
+            "false",
+        ]
+        properties += [
+            word
+            for name in ("CPU", "Memory", "Tasks")
+            for word in (f"{name}Accounting", "b", "true")
+        ]
         signature = "ssa(sv)a(sa(sv))"
-        run("busctl", "call", *MANAGER, "StartTransientUnit", signature, self.name, "replace", "5", *properties, "0")
+        run(
+            "busctl",
+            "call",
+            *MANAGER,
+            "StartTransientUnit",
+            signature,
+            self.name,
+            "replace",
+            "5",
+            *properties,
+            "0",
+        )
         self.set(CPUWeight=weight, CPUQuotaPerSecUSec=INFINITY if quota_us is None else quota_us)
 
     def set(self, **properties: int | str) -> None:
@@ -41,7 +68,17 @@ class PodSlice:
 def set_properties(unit: str, **properties: int | str) -> None:
     """Set a unit's properties of type ``t`` until it ends."""
     words = [word for name, value in properties.items() for word in (name, "t", str(value))]
-    run("busctl", "call", *MANAGER, "SetUnitProperties", "sba(sv)", unit, "true", str(len(properties)), *words)
+    run(
+        "busctl",
+        "call",
+        *MANAGER,
+        "SetUnitProperties",
+        "sba(sv)",
+        unit,
+        "true",
+        str(len(properties)),
+        *words,
+    )
 
 
 def scope(container: str) -> str:

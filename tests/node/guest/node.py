@@ -26,7 +26,11 @@ DROP_IN = Path("/etc/systemd/system/containerd.service.d/node.conf")
 UNIT = Path("/etc/systemd/system/nri-v1bridge.service")
 PROJECT = Path("/payload/project")
 
-CLEARCFS: dict[str, Any] = {"type": "clearcfs", "states": ["update"], "conf": {"classes": ["ls"], "pod": True}}
+CLEARCFS: dict[str, Any] = {
+    "type": "clearcfs",
+    "states": ["update"],
+    "conf": {"classes": ["ls"], "pod": True},
+}
 KONFINE: dict[str, Any] = {"type": "konfine", "states": ["update"], "conf": {"systemReserved": [0]}}
 LS = {"qos.class": "ls"}
 
@@ -99,11 +103,22 @@ def use_containerd(generation: int) -> None:
         if not programs.exists():
             shutil.copytree("/payload/containerd-2/bin", programs)
         path = f"{programs}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-        DROP_IN.write_text(f"[Service]\nExecStart=\nExecStart={programs}/containerd\nEnvironment=PATH={path}\n")
+        DROP_IN.write_text(
+            f"[Service]\nExecStart=\nExecStart={programs}/containerd\nEnvironment=PATH={path}\n"
+        )
     run("systemctl", "daemon-reload")
     run("systemctl", "restart", "containerd")
     wait_for_containerd()
-    run(programs / "ctr", "-n", "k8s.io", "images", "import", "--snapshotter", "native", "/payload/image.tar")
+    run(
+        programs / "ctr",
+        "-n",
+        "k8s.io",
+        "images",
+        "import",
+        "--snapshotter",
+        "native",
+        "/payload/image.tar",
+    )
     with Cri(SOCKET) as cri:
         wait_until("containerd knows the image", lambda: cri.has_image(image.NAME))
 
@@ -148,12 +163,16 @@ class Pod:
     :param annotations: the pod's; by default its class is latency-sensitive.
     """
 
-    def __init__(self, cri: Cri, name: str, *, annotations: dict[str, str] | None = None, cpus: str = "") -> None:
+    def __init__(
+        self, cri: Cri, name: str, *, annotations: dict[str, str] | None = None, cpus: str = ""
+    ) -> None:
         self.cri, self.name = cri, name
         self.slice = PodSlice(quota_us=500_000)
         annotations = LS if annotations is None else annotations
         self.id = retried(
-            lambda: cri.run_pod(name, uid=self.slice.uid, annotations=annotations, cgroup_parent=self.slice.name)
+            lambda: cri.run_pod(
+                name, uid=self.slice.uid, annotations=annotations, cgroup_parent=self.slice.name
+            )
         )
         self.container = cri.create_container(
             self.id,

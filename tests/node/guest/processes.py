@@ -12,12 +12,20 @@ from tests.support import processes
 
 def command_lines() -> dict[int, str]:
     """Return the command line of each process that runs, by its pid; a zombie and a kernel thread have none."""
-    return {pid: line.replace(b"\0", b" ").decode().strip() for pid, line in processes.command_lines() if line}
+    return {
+        pid: line.replace(b"\0", b" ").decode().strip()
+        for pid, line in processes.command_lines()
+        if line
+    }
 
 
 def bridges() -> list[int]:
     """Return the processes of a bridge, registered or a unit, without the watchdog that each has as a child."""
-    found = [pid for pid, line in command_lines().items() if _executable(pid) == "v1bridge" or _is_unit(pid, line)]
+    found = [
+        pid
+        for pid, line in command_lines().items()
+        if _executable(pid) == "v1bridge" or _is_unit(pid, line)
+    ]
     return [pid for pid in found if parent_of(pid) not in found]
 
 

@@ -31,7 +31,9 @@ def run(*command: str | Path, status: int | None = 0) -> str:
     )
     if status is not None and done.returncode != status:
         words = " ".join(map(str, command))
-        raise FailedError(f"{words}: exit status {done.returncode}, expected {status}:\n{done.stdout}")
+        raise FailedError(
+            f"{words}: exit status {done.returncode}, expected {status}:\n{done.stdout}"
+        )
     return done.stdout
 
 

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FOLDERS = ("tests/unit/cgroups", "tests/unit/plugins", "tests/unit/skel", "tests/unit/testing/test_as_the_kernel.py")
+FOLDERS = (
+    "tests/unit/cgroups",
+    "tests/unit/plugins",
+    "tests/unit/skel",
+    "tests/unit/testing/test_as_the_kernel.py",
+)
 
 
 def must_pass(versions: str, record_property: Callable[[str, object], None], *options: str) -> None:

@@ -13,13 +13,18 @@ def test_executables_are_found_by_index_and_other_files_are_no_plugins(tmp_path:
         (tmp_path / name).write_text("")
         (tmp_path / name).chmod(mode)
     (tmp_path / "30-folder").mkdir()
-    assert discover(str(tmp_path)) == [("10", "a", f"{tmp_path}/10-a"), ("20", "b", f"{tmp_path}/20-b")]
+    assert discover(str(tmp_path)) == [
+        ("10", "a", f"{tmp_path}/10-a"),
+        ("20", "b", f"{tmp_path}/20-b"),
+    ]
     assert discover(f"{tmp_path}/gone") == discover(None) == []
 
 
 def test_executable_with_another_name_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "logger").touch(0o755)
-    with pytest.raises(AdaptationError, match=r"^found 'logger', expected a plugin's name such as 10-logger$"):
+    with pytest.raises(
+        AdaptationError, match=r"^found 'logger', expected a plugin's name such as 10-logger$"
+    ):
         discover(str(tmp_path))
 
 
@@ -30,9 +35,12 @@ def test_a_file_in_the_place_of_the_directory_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "why"), [(b"a\xff", "is not UTF-8 at byte 1"), (None, "can't be read: Is a directory")]
+    ("content", "why"),
+    [(b"a\xff", "is not UTF-8 at byte 1"), (None, "can't be read: Is a directory")],
 )
-def test_a_drop_in_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | None, why: str) -> None:
+def test_a_drop_in_file_that_cannot_be_read_is_named(
+    tmp_path: Path, content: bytes | None, why: str
+) -> None:
     file = tmp_path / "10-a.conf"
     if content is None:
         file.mkdir()

@@ -107,7 +107,9 @@ def test_field_that_one_plugin_sets_is_as_it_set_it_and_shown_to_later_ones() ->
         if path.startswith("linux"):
             expected.linux.rdt.SetInParent()
         assert merger.adjustment == expected
-        assert owners(merger, path) == ({"key": "00-p"} if FIELDS[path].kind in BY_ENTRIES else "00-p")
+        assert owners(merger, path) == (
+            {"key": "00-p"} if FIELDS[path].kind in BY_ENTRIES else "00-p"
+        )
         is_hidden = "rdt." in path or path in ("CDI_devices", "linux.memory_policy")
         assert (merger.container == merged().container) == is_hidden
 
@@ -117,7 +119,10 @@ def test_field_that_is_set_twice_is_a_conflict_that_names_it_and_both_plugins() 
         key = "key" if FIELDS[path].kind in BY_ENTRIES else ""
         with pytest.raises(ConflictError) as caught:
             add(add(merged(), message(path, 1), "00-p"), message(path, 2), second)
-        assert (caught.value.field, caught.value.plugins) == (f"{path} {key}".rstrip(), ("00-p", second))
+        assert (caught.value.field, caught.value.plugins) == (
+            f"{path} {key}".rstrip(),
+            ("00-p", second),
+        )
 
 
 def test_hooks_and_device_rules_of_several_plugins_are_added_up() -> None:
@@ -144,14 +149,20 @@ def test_only_the_first_minus_of_a_key_removes() -> None:
 
 def test_entries_that_are_set_replace_the_containers_and_go_to_the_end() -> None:
     container = api.Container(
-        id="app", env=["A=1", "B=2", "C"], mounts=[{"destination": "/a", "source": "/1"}, {"destination": "/b"}]
+        id="app",
+        env=["A=1", "B=2", "C"],
+        mounts=[{"destination": "/a", "source": "/1"}, {"destination": "/b"}],
     )
     adjustment = api.ContainerAdjustment(
-        env=[{"key": "A", "value": "new=1"}, {"key": "-C"}], mounts=[{"destination": "/a", "source": "/2"}]
+        env=[{"key": "A", "value": "new=1"}, {"key": "-C"}],
+        mounts=[{"destination": "/a", "source": "/2"}],
     )
     merger = merged(adjustment, container=container)
     assert list(merger.container.env) == ["B=2", "A=new=1"]
-    assert [(each.destination, each.source) for each in merger.container.mounts] == [("/b", ""), ("/a", "/2")]
+    assert [(each.destination, each.source) for each in merger.container.mounts] == [
+        ("/b", ""),
+        ("/a", "/2"),
+    ]
     assert list(container.env) == ["A=1", "B=2", "C"], "the caller's is not changed"
 
 
@@ -194,7 +205,9 @@ RESOURCES = "linux.resources."
 UPDATABLE = [path for path in SETTABLE if path.startswith(RESOURCES) and path != f"{RESOURCES}pids"]
 
 
-def update(path: str, number: int, id_: str = "other", *, ignore_failure: bool = False) -> api.ContainerUpdate:
+def update(
+    path: str, number: int, id_: str = "other", *, ignore_failure: bool = False
+) -> api.ContainerUpdate:
     made: api.ContainerUpdate = message(path, number, api.ContainerUpdate)
     made.container_id, made.ignore_failure = id_, ignore_failure
     return made
@@ -202,7 +215,9 @@ def update(path: str, number: int, id_: str = "other", *, ignore_failure: bool =
 
 def merged_updates(*updates: Any, event: str = "StopContainer") -> list[api.ContainerUpdate]:
     """The updates, each of another plugin, as merged."""
-    responses = [(f"{number}0-p", {"update": [as_dict(each)]}) for number, each in enumerate(updates)]
+    responses = [
+        (f"{number}0-p", {"update": [as_dict(each)]}) for number, each in enumerate(updates)
+    ]
     return list(merge(event, {"id": "app"}, responses).update)
 
 
@@ -216,13 +231,19 @@ def test_updates_of_a_container_are_put_together_and_conflict_likewise(event: st
         first, third = merged_updates(update(path, 1), update(path, 2, "third"), event=event)
         assert (first.container_id, third.container_id) == ("other", "third")
         assert changed_fields(first) == changed_fields(update(path, 1))
-        with pytest.raises(ConflictError, match=f"both tried to set {api.Field.Name(FIELDS[path].owner)}"):
+        with pytest.raises(
+            ConflictError, match=f"both tried to set {api.Field.Name(FIELDS[path].owner)}"
+        ):
             merged_updates(update(path, 1), update(path, 3), event=event)
 
 
 def test_an_update_that_changes_nothing_is_in_the_list() -> None:
     pages = [{"page_size": "2MB", "limit": 1}] * 2
-    twice = {"container_id": "other", "linux": {"resources": {"hugepage_limits": pages}}, "ignore_failure": True}
+    twice = {
+        "container_id": "other",
+        "linux": {"resources": {"hugepage_limits": pages}},
+        "ignore_failure": True,
+    }
     for empty in (twice, {"container_id": "other"}):
         (found,) = merged_updates(empty)
         assert (found.container_id, changed_fields(found)) == ("other", [])

@@ -22,7 +22,9 @@ FAILS_OR_VALIDATES = {
     "StopContainer errs",
     "validator rejects",
 }  # the runtime's, not the merging's
-SCENARIOS = [scenario for scenario in RECORD["scenarios"] if scenario["name"] not in FAILS_OR_VALIDATES]
+SCENARIOS = [
+    scenario for scenario in RECORD["scenarios"] if scenario["name"] not in FAILS_OR_VALIDATES
+]
 
 EMPTY: dict[str, Any] = {"resources": {"memory": {}, "cpu": {}}, "rdt": {}}
 DIFFERENT: dict[str, dict[str, Any]] = {
@@ -49,7 +51,9 @@ def as_go(scenario: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario["name"])
-def test_verdict_result_and_words_are_those_of_nris_own_adaptation(scenario: dict[str, Any]) -> None:
+def test_verdict_result_and_words_are_those_of_nris_own_adaptation(
+    scenario: dict[str, Any],
+) -> None:
     go = as_go(scenario)
     if (adjust := DIFFERENT.get(scenario["name"])) is not None:
         assert go != {**go, "adjust": adjust}, "it does not differ any more"

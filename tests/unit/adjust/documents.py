@@ -46,7 +46,10 @@ RESOURCES: dict[str, Any] = {
     "network": {"classID": 1048577, "priorities": [{"name": "eth0", "priority": 500}]},
     "rdma": {"mlx5_1": {"hcaHandles": 3, "hcaObjects": 10000}},
     "unified": {"cpu.idle": "1", "memory.high": "max"},
-    "devices": [{"allow": False}, {"allow": True, "type": "c", "major": 10, "minor": 0, "access": "rw"}],
+    "devices": [
+        {"allow": False},
+        {"allow": True, "type": "c", "major": 10, "minor": 0, "access": "rw"},
+    ],
     "blockioClass": "",
     "rdtClass": "gold",
 }
@@ -81,7 +84,15 @@ ADJUST: dict[str, Any] = {
     },
     "linux": {
         "devices": [
-            {"path": "/dev/fuse", "type": "c", "major": 10, "minor": 229, "fileMode": 0, "uid": 0, "gid": 5},
+            {
+                "path": "/dev/fuse",
+                "type": "c",
+                "major": 10,
+                "minor": 229,
+                "fileMode": 0,
+                "uid": 0,
+                "gid": 5,
+            },
             {"path": "/dev/pipe", "type": "p"},
             {"path": "/dev/old", "remove": True},
         ],
@@ -89,7 +100,10 @@ ADJUST: dict[str, Any] = {
         "cgroupsPath": "/demo/web",
         "oomScoreAdj": -1000,
         "sysctl": {"net.ipv4.ip_forward": "1", "kernel.shm_rmid_forced": None, "-kernel.old": None},
-        "namespaces": [{"type": "network", "path": "/run/netns/a"}, {"type": "user", "remove": True}],
+        "namespaces": [
+            {"type": "network", "path": "/run/netns/a"},
+            {"type": "user", "remove": True},
+        ],
         "seccomp": {
             "defaultAction": "SCMP_ACT_ERRNO",
             "defaultErrnoRet": 0,
@@ -119,7 +133,10 @@ ADJUST: dict[str, Any] = {
         "memoryPolicy": {"mode": "MPOL_BIND", "nodes": "0-1", "flags": ["MPOL_F_STATIC_NODES"]},
     },
 }
-UPDATES = [{"id": "other", "resources": RESOURCES, "ignoreFailure": True}, {"id": "third", "resources": {}}]
+UPDATES = [
+    {"id": "other", "resources": RESOURCES, "ignoreFailure": True},
+    {"id": "third", "resources": {}},
+]
 
 
 def merged(*documents: dict[str, Any], by: str = ascii_lowercase) -> dict[str, Any]:

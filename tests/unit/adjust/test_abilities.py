@@ -58,8 +58,13 @@ def test_refused_field_has_a_reason() -> None:
 
 def test_refused_update_has_a_reason() -> None:
     rdma = field("linux.resources.rdma")
-    assert CONTAINERD.why_no_updated_field(rdma) == "no NRI v2 runtime applies it to a container that exists"
-    assert RUNC.why_no_updated_field(rdma) == "OCI runtimes do not apply it to a container that exists"
+    assert (
+        CONTAINERD.why_no_updated_field(rdma)
+        == "no NRI v2 runtime applies it to a container that exists"
+    )
+    assert (
+        RUNC.why_no_updated_field(rdma) == "OCI runtimes do not apply it to a container that exists"
+    )
     assert CONTAINERD.why_no_update(is_sandbox=False) == RUNC.why_no_update(is_sandbox=True) == ""
     sandbox = "NRI v2 has no updates in answer to an event of a sandbox"
     assert CONTAINERD.why_no_update(is_sandbox=True) == sandbox

@@ -22,7 +22,10 @@ CONFIG: dict[str, Any] = {
     "process": {
         "args": ["init"],
         "env": ["KEPT=0", "OLD=0", "A=0", "NOTHING"],
-        "rlimits": [{"type": "RLIMIT_CORE", "hard": 0, "soft": 0}, {"type": "RLIMIT_NOFILE", "hard": 1, "soft": 1}],
+        "rlimits": [
+            {"type": "RLIMIT_CORE", "hard": 0, "soft": 0},
+            {"type": "RLIMIT_NOFILE", "hard": 1, "soft": 1},
+        ],
         "user": {"uid": 0, "gid": 0, "additionalGids": [7]},
         "oomScoreAdj": 0,
     },
@@ -36,7 +39,10 @@ CONFIG: dict[str, Any] = {
     "linux": {
         "cgroupsPath": "/old",
         "sysctl": {"kept": "0", "kernel.shm_rmid_forced": "0"},
-        "devices": [{"path": "/dev/old", "type": "c", "major": 1, "minor": 1}, {"path": "/dev/kept", "type": "p"}],
+        "devices": [
+            {"path": "/dev/old", "type": "c", "major": 1, "minor": 1},
+            {"path": "/dev/kept", "type": "p"},
+        ],
         "namespaces": [{"type": "user"}, {"type": "network"}, {"type": "pid"}],
         "netDevices": {"eth3": {}, "kept": {"name": "x"}},
         "intelRdt": {"closID": "old"},
@@ -84,21 +90,45 @@ KEPT = {"path": "/dev/kept", "type": "p"}
 RDT = "linux.intelRdt"
 
 CASES: list[tuple[list[dict[str, Any]], str, Any]] = [
-    ([{"annotations": {"a": "1", "new": "2", "old": None}}], "annotations", {"kept": "0", "a": "1", "new": "2"}),
+    (
+        [{"annotations": {"a": "1", "new": "2", "old": None}}],
+        "annotations",
+        {"kept": "0", "a": "1", "new": "2"},
+    ),
     ([{"annotations": {"-old": None, "-no": None}}], "annotations", {"kept": "0", "a": "0"}),
-    ([{"env": {"A": "1", "OLD": None, "NEW": "x=y"}}], "process.env", ["KEPT=0", "A=1", "NOTHING", "NEW=x=y"]),
+    (
+        [{"env": {"A": "1", "OLD": None, "NEW": "x=y"}}],
+        "process.env",
+        ["KEPT=0", "A=1", "NOTHING", "NEW=x=y"],
+    ),
     ([{"env": {"NOTHING": ""}}], "process.env", ["KEPT=0", "OLD=0", "A=0", "NOTHING="]),
-    ([{"env": {"A": "1"}}, {"env": {"-A": None, "A": "2"}}], "process.env", ["KEPT=0", "OLD=0", "A=2", "NOTHING"]),
+    (
+        [{"env": {"A": "1"}}, {"env": {"-A": None, "A": "2"}}],
+        "process.env",
+        ["KEPT=0", "OLD=0", "A=2", "NOTHING"],
+    ),
     ([{"args": ["", "sh"]}], "process.args", ["sh"]),
     ([{"args": [""]}], "process.args", ["init"]),
-    ([{"hooks": {"prestart": [{"path": "/a"}]}}], "hooks.prestart", [{"path": "/bin/first"}, {"path": "/a"}]),
+    (
+        [{"hooks": {"prestart": [{"path": "/a"}]}}],
+        "hooks.prestart",
+        [{"path": "/bin/first"}, {"path": "/a"}],
+    ),
     (
         [{"rlimits": [rlimit("RLIMIT_NOFILE", 9), rlimit("RLIMIT_NPROC", 1)]}],
         "process.rlimits",
         [rlimit("RLIMIT_CORE", 0), rlimit("RLIMIT_NOFILE", 9), rlimit("RLIMIT_NPROC", 1)],
     ),
-    ([linux(sysctl={"a": "1", "kernel.shm_rmid_forced": None})], "linux.sysctl", {"kept": "0", "a": "1"}),
-    ([linux(netDevices={"eth3": None, "a": {}})], "linux.netDevices", {"kept": {"name": "x"}, "a": {}}),
+    (
+        [linux(sysctl={"a": "1", "kernel.shm_rmid_forced": None})],
+        "linux.sysctl",
+        {"kept": "0", "a": "1"},
+    ),
+    (
+        [linux(netDevices={"eth3": None, "a": {}})],
+        "linux.netDevices",
+        {"kept": {"name": "x"}, "a": {}},
+    ),
     (
         [linux(namespaces=[{"type": "user", "remove": True}, {"type": "network", "path": "/x"}])],
         "linux.namespaces",
@@ -109,10 +139,18 @@ CASES: list[tuple[list[dict[str, Any]], str, Any]] = [
     (
         [linux(devices=[BLOCK])],
         "linux.resources.devices",
-        [{"allow": False, "access": "rwm"}, {"allow": True, "type": "b", "major": 8, "minor": 0, "access": "rwm"}],
+        [
+            {"allow": False, "access": "rwm"},
+            {"allow": True, "type": "b", "major": 8, "minor": 0, "access": "rwm"},
+        ],
     ),
     (
-        [linux(devices=[BLOCK | {"type": "u"}, PIPE], resources={"devices": [{"allow": False, "type": "c"}]})],
+        [
+            linux(
+                devices=[BLOCK | {"type": "u"}, PIPE],
+                resources={"devices": [{"allow": False, "type": "c"}]},
+            )
+        ],
         "linux.resources.devices",
         [
             {"allow": False, "access": "rwm"},
@@ -123,7 +161,11 @@ CASES: list[tuple[list[dict[str, Any]], str, Any]] = [
     ([linux(intelRdt={"schemata": ["a"]})], RDT, {"closID": "old", "schemata": ["a"]}),
     ([linux(intelRdt={"remove": True})], RDT, "missing"),
     ([resources(memory={"limit": 9})], "linux.resources.memory", {"limit": 9}),
-    ([resources(cpu={"shares": 9, "mems": "0"})], "linux.resources.cpu", {"shares": 9, "cpus": "7", "mems": "0"}),
+    (
+        [resources(cpu={"shares": 9, "mems": "0"})],
+        "linux.resources.cpu",
+        {"shares": 9, "cpus": "7", "mems": "0"},
+    ),
     (
         [resources(unified={"memory.high": "1", "-x": "2"}), resources(unified={"x": "3"})],
         "linux.resources.unified",
@@ -138,7 +180,9 @@ CASES: list[tuple[list[dict[str, Any]], str, Any]] = [
 
 
 @pytest.mark.parametrize(("documents", "path", "expected"), CASES)
-def test_field_is_set_replaced_and_removed(documents: list[dict[str, Any]], path: str, expected: Any) -> None:
+def test_field_is_set_replaced_and_removed(
+    documents: list[dict[str, Any]], path: str, expected: Any
+) -> None:
     documents = [read_adjust(document) for document in documents]
     together = merged(*documents, by="a" * len(documents))
     assert at(applied(CONFIG, together), path) == expected
@@ -149,7 +193,10 @@ WHOLE: dict[str, tuple[dict[str, Any], Any]] = {
     "process.args": ({"args": ["sh"]}, ["sh"]),
     "process.scheduler": ({"scheduler": {"policy": "SCHED_RR"}}, {"policy": "SCHED_RR"}),
     "process.oomScoreAdj": (linux(oomScoreAdj=-5), -5),
-    "process.ioPriority": (linux(ioPriority={"class": "IOPRIO_CLASS_BE"}), {"class": "IOPRIO_CLASS_BE"}),
+    "process.ioPriority": (
+        linux(ioPriority={"class": "IOPRIO_CLASS_BE"}),
+        {"class": "IOPRIO_CLASS_BE"},
+    ),
     "hooks.poststop": ({"hooks": {"poststop": [{"path": "/a"}]}}, [{"path": "/a"}]),
     "linux.cgroupsPath": (linux(cgroupsPath="/new"), "/new"),
     "linux.seccomp": (linux(seccomp={"defaultAction": "A"}), {"defaultAction": "A"}),
@@ -163,8 +210,12 @@ WHOLE: dict[str, tuple[dict[str, Any], Any]] = {
 
 def test_fields_that_are_set_as_a_whole() -> None:
     for config in (CONFIG, {}):
-        together = applied(config, merged(*[read_adjust(document) for document, _ in WHOLE.values()]))
-        assert {path: at(together, path) for path in WHOLE} == {path: value for path, (_, value) in WHOLE.items()}
+        together = applied(
+            config, merged(*[read_adjust(document) for document, _ in WHOLE.values()])
+        )
+        assert {path: at(together, path) for path in WHOLE} == {
+            path: value for path, (_, value) in WHOLE.items()
+        }
     assert applied({}, {}) == {}
 
 
@@ -181,7 +232,9 @@ def test_mounts_are_ordered_by_the_depth_of_their_destinations() -> None:
 def test_mount_replaces_the_one_at_any_spelling_of_its_path(spelling: str) -> None:
     config = {"mounts": [{"destination": spelling, "source": "/old"}]}
     document = {"mounts": {"/data": {"type": "bind", "source": "/new"}}}
-    assert applied(config, document)["mounts"] == [{"destination": "/data", "type": "bind", "source": "/new"}]
+    assert applied(config, document)["mounts"] == [
+        {"destination": "/data", "type": "bind", "source": "/new"}
+    ]
     assert applied(config, {"mounts": {"/data": None}})["mounts"] == []
 
 
@@ -196,7 +249,9 @@ def test_mount_replaces_the_one_at_any_spelling_of_its_path(spelling: str) -> No
         (["rprivate"], None, None),
     ],
 )
-def test_shared_or_slave_mount_changes_the_roots_propagation(options: Any, before: Any, after: Any) -> None:
+def test_shared_or_slave_mount_changes_the_roots_propagation(
+    options: Any, before: Any, after: Any
+) -> None:
     config: dict[str, Any] = {"linux": {"rootfsPropagation": before}} if before else {}
     changed = applied(config, {"mounts": {"/a": {"source": "/a", "options": options}}})
     assert changed.get("linux", {}).get("rootfsPropagation") == after
@@ -212,7 +267,9 @@ def test_shared_or_slave_mount_changes_the_roots_propagation(options: Any, befor
         ({"limit": 1, "swap": 2}, {"reservation": 1}, 2),
     ],
 )
-def test_memory_limit_is_also_the_limit_of_memory_and_swap(memory: Any, wanted: Any, swap: Any) -> None:
+def test_memory_limit_is_also_the_limit_of_memory_and_swap(
+    memory: Any, wanted: Any, swap: Any
+) -> None:
     found = {"memory": memory}
     apply_resources(found, {"memory": wanted})
     assert found["memory"].get("swap") == swap
@@ -232,7 +289,9 @@ MALFORMED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("config", "document", "message"), MALFORMED)
-def test_malformed_configuration_is_an_error_with_its_place(config: Any, document: Any, message: str) -> None:
+def test_malformed_configuration_is_an_error_with_its_place(
+    config: Any, document: Any, message: str
+) -> None:
     with pytest.raises(DecodeError) as caught:
         apply(copy.deepcopy(config), document)
     assert str(caught.value) == message
@@ -247,7 +306,8 @@ def test_no_plugin_can_set_what_is_already_set() -> None:
         put(one, field, ["sh"] if field.kind == COMMAND else value)
         for by in ("ab", "aa") if field.kind not in (ADDED, REMOVAL) else ():
             with pytest.raises(
-                AdjustError, match=rf"^adjust\.{field.name}.*: already set by the plugin a; expected one"
+                AdjustError,
+                match=rf"^adjust\.{field.name}.*: already set by the plugin a; expected one",
             ):
                 merged(one, one, by=by)
 
@@ -255,15 +315,26 @@ def test_no_plugin_can_set_what_is_already_set() -> None:
 def test_removal_hands_a_thing_over_to_the_plugin_that_removes() -> None:
     a, removed = {"env": {"A": "1"}}, {"env": {"A": None}}
     assert merged(a, removed, {"env": {"B": "1"}}) == {"env": {"A": None, "B": "1"}}
-    with pytest.raises(AdjustError, match=r"^adjust\.env A: already removed by the plugin b; expected one plugin"):
+    with pytest.raises(
+        AdjustError, match=r"^adjust\.env A: already removed by the plugin b; expected one plugin"
+    ):
         merged(a, removed, a)
     rdt = linux(intelRdt={"closID": "a"})
-    with pytest.raises(AdjustError, match=r"^adjust\.linux\.intelRdt\.closID: already removed by the plugin b"):
+    with pytest.raises(
+        AdjustError, match=r"^adjust\.linux\.intelRdt\.closID: already removed by the plugin b"
+    ):
         merged(rdt, linux(intelRdt={"remove": True}), rdt)
-    with pytest.raises(AdjustError, match=r"^adjust\.linux\.intelRdt\.closID: already set by the plugin a"):
+    with pytest.raises(
+        AdjustError, match=r"^adjust\.linux\.intelRdt\.closID: already set by the plugin a"
+    ):
         merged(rdt, linux(intelRdt={"remove": False, "closID": "b"}))
-    with pytest.raises(AdjustError, match=r"^adjust\.linux\.namespaces user: already set by the plugin a"):
-        merged(linux(namespaces=[{"type": "user", "remove": True}]), linux(namespaces=[{"type": "user"}]))
+    with pytest.raises(
+        AdjustError, match=r"^adjust\.linux\.namespaces user: already set by the plugin a"
+    ):
+        merged(
+            linux(namespaces=[{"type": "user", "remove": True}]),
+            linux(namespaces=[{"type": "user"}]),
+        )
 
 
 def parts(random: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -278,7 +349,10 @@ def parts(random: Any) -> tuple[dict[str, Any], dict[str, Any]]:
             ]
         elif field.kind in BY_ENTRIES:
             owners = {name_of(item, field): random.randrange(3) for item in value}
-            pieces = [[item for item in value if owners[name_of(item, field)] == which] for which in (0, 1)]
+            pieces = [
+                [item for item in value if owners[name_of(item, field)] == which]
+                for which in (0, 1)
+            ]
         elif field.kind == ADDED:
             pieces = [random.sample(value, random.randrange(len(value) + 1)) for _ in (0, 1)]
         else:

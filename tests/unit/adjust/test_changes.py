@@ -43,7 +43,10 @@ def test_plugin_sees_what_the_ones_before_it_have_set() -> None:
     take(changes, "b", adjust={"env": {"C": "3"}, "linux": {"oomScoreAdj": 1}})
     assert changes
     assert config == CONFIG
-    assert changes.config == {"process": {"env": ["A=1", "C=3"], "oomScoreAdj": 1}, "linux": {"cgroupsPath": "/old"}}
+    assert changes.config == {
+        "process": {"env": ["A=1", "C=3"], "oomScoreAdj": 1},
+        "linux": {"cgroupsPath": "/old"},
+    }
     assert changes.adjust == {"env": {"A": "1", "B": None, "C": "3"}, "linux": {"oomScoreAdj": 1}}
 
 
@@ -74,10 +77,19 @@ def test_configuration_is_made_once_and_only_if_it_is_needed() -> None:
 
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"adjust": {"en": 1}}, "adjust.en: unknown key, did you mean env?"),
-    ({"adjust": {"env": {"OWN": "2"}}}, "adjust.env OWN: already set by the plugin first; expected one plugin alone"),
-    ({"adjust": {"linux": {"resources": {"rdma": {}}}}}, "adjust.linux.resources.rdma: no NRI v2 runtime applies it"),
+    (
+        {"adjust": {"env": {"OWN": "2"}}},
+        "adjust.env OWN: already set by the plugin first; expected one plugin alone",
+    ),
+    (
+        {"adjust": {"linux": {"resources": {"rdma": {}}}}},
+        "adjust.linux.resources.rdma: no NRI v2 runtime applies it",
+    ),
     ({"updates": [{"id": "other"}]}, "updates[0].resources: missing, expected an object"),
-    ({"updates": [{"id": "self", "resources": {}}]}, "updates[0].id: found the container of the setup itself"),
+    (
+        {"updates": [{"id": "self", "resources": {}}]},
+        "updates[0].id: found the container of the setup itself",
+    ),
     (
         {"updates": [{"id": "new", "resources": CPU}, *OTHER]},
         "updates[1] of other.linux.resources.cpu.shares: already set by the plugin first; expected one plugin",
@@ -94,7 +106,10 @@ BAD: list[tuple[dict[str, Any], str]] = [
 def test_nothing_of_a_wrong_result_is_taken(values: dict[str, Any], message: str) -> None:
     changes = Changes(NRI, CONFIG)
     take(changes, "first", adjust={"env": {"OWN": "1"}}, updates=OTHER)
-    good: dict[str, Any] = {"adjust": {"env": {"NEW": "1"}}, "updates": [{"id": "new", "resources": CPU}]}
+    good: dict[str, Any] = {
+        "adjust": {"env": {"NEW": "1"}},
+        "updates": [{"id": "new", "resources": CPU}],
+    }
     assert wrong(changes, "second", **values).startswith(message)
     assert wrong(changes, "second", **{"cgroups_path": "/p"} | good | values).startswith(message)
     take(changes, "third", **good)
@@ -106,7 +121,9 @@ def test_nothing_of_a_wrong_result_is_taken(values: dict[str, Any], message: str
 def test_unchangeable_configuration_is_an_error() -> None:
     changes = Changes(NRI, {"process": {"env": 1}})
     adjust = {"annotations": {"a": "1"}, "env": {"A": "1"}}
-    assert wrong(changes, "a", adjust=adjust) == "process.env: found the number 1, expected an array"
+    assert (
+        wrong(changes, "a", adjust=adjust) == "process.env: found the number 1, expected an array"
+    )
     take(changes, "b", adjust={"annotations": {"a": "2"}})
 
 
@@ -164,7 +181,9 @@ def test_updates_are_for_setup_resize_and_delete() -> None:
         changes = Changes(NRI)
         take(changes, "a", state, updates=OTHER)
         assert changes
-        assert changes.updates == {"other": {"id": "other", "resources": CPU, "ignoreFailure": False}}
+        assert changes.updates == {
+            "other": {"id": "other", "resources": CPU, "ignoreFailure": False}
+        }
     for state in set(STATES) - {"setup", "resize", "delete"}:
         message = f"updates: found them in answer to {state}, expected setup, resize, delete"
         assert wrong(Changes(NRI), "a", state, updates=OTHER) == message
@@ -183,9 +202,24 @@ def test_own_container_is_updated_in_answer_to_resize_alone() -> None:
 
 def test_updates_are_merged_in_the_order_of_their_containers() -> None:
     changes = Changes(NRI)
-    take(changes, "a", updates=[{"id": "y", "resources": CPU}, {"id": "x", "resources": {}, "ignoreFailure": True}])
-    take(changes, "b", updates=[{"id": "x", "resources": {"cpu": {"cpus": "1"}}, "ignoreFailure": True}])
-    take(changes, "c", updates=[{"id": "y", "resources": {"cpu": {"cpus": "2"}}, "ignoreFailure": True}])
+    take(
+        changes,
+        "a",
+        updates=[
+            {"id": "y", "resources": CPU},
+            {"id": "x", "resources": {}, "ignoreFailure": True},
+        ],
+    )
+    take(
+        changes,
+        "b",
+        updates=[{"id": "x", "resources": {"cpu": {"cpus": "1"}}, "ignoreFailure": True}],
+    )
+    take(
+        changes,
+        "c",
+        updates=[{"id": "y", "resources": {"cpu": {"cpus": "2"}}, "ignoreFailure": True}],
+    )
     assert [*changes.updates.values()] == [
         {"id": "y", "resources": {"cpu": {"shares": 2, "cpus": "2"}}, "ignoreFailure": False},
         {"id": "x", "resources": {"cpu": {"cpus": "1"}}, "ignoreFailure": True},
@@ -195,19 +229,27 @@ def test_updates_are_merged_in_the_order_of_their_containers() -> None:
 def test_conflicting_update_with_ignored_failure_is_dropped() -> None:
     changes = Changes(NRI)
     take(changes, "a", updates=[{"id": "x", "resources": CPU}])
-    conflict: dict[str, Any] = {"id": "x", "resources": {"cpu": {"cpus": "1", "shares": 9}}, "ignoreFailure": True}
+    conflict: dict[str, Any] = {
+        "id": "x",
+        "resources": {"cpu": {"cpus": "1", "shares": 9}},
+        "ignoreFailure": True,
+    }
     take(changes, "b", updates=[conflict, {"id": "y", "resources": CPU}])
     assert changes.updates["x"]["resources"] == CPU
     assert changes.updates["y"]["resources"] == CPU
     (line,) = changes.ignored
-    assert line.startswith("updates[0] of x.linux.resources.cpu.shares: already set by the plugin a; ")
+    assert line.startswith(
+        "updates[0] of x.linux.resources.cpu.shares: already set by the plugin a; "
+    )
     assert line.endswith("; dropped (ignoreFailure)")
     take(changes, "c", updates=[{"id": "x", "resources": {"cpu": {"cpus": "2"}}}])
 
 
 def test_runtime_that_cannot_update_refuses() -> None:
     sandbox = Request(state="delete", id="self", sandbox_id="self")
-    with pytest.raises(AdjustError, match=r"^updates: NRI v2 has no updates in answer to an event of a sandbox$"):
+    with pytest.raises(
+        AdjustError, match=r"^updates: NRI v2 has no updates in answer to an event of a sandbox$"
+    ):
         Changes(NRI).take("a", sandbox, Result(plugin="a", updates=OTHER))
 
 
@@ -218,7 +260,10 @@ def test_next_plugin_of_a_resize_sees_earlier_updates() -> None:
     assert changes.resources("self", asked) is asked
     own = {"id": "self", "resources": {"cpu": {"shares": 2}, "memory": {"limit": 8}}}
     take(changes, "a", "resize", updates=[own])
-    assert changes.resources("self", asked) == {"cpu": {"shares": 2, "quota": 5}, "memory": {"limit": 8, "swap": 8}}
+    assert changes.resources("self", asked) == {
+        "cpu": {"shares": 2, "quota": 5},
+        "memory": {"limit": 8, "swap": 8},
+    }
     assert changes.resources("self", None) == {"cpu": {"shares": 2}, "memory": {"limit": 8}}
     assert changes.resources("other", asked) is asked
     assert asked == before

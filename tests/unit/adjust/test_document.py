@@ -41,7 +41,10 @@ def in_resources(**keys: Any) -> dict[str, Any]:
 
 
 WRONG: list[tuple[Any, str]] = [
-    ({"annotations": {"": "1"}}, ".annotations: found the key '', expected a string that is not empty"),
+    (
+        {"annotations": {"": "1"}},
+        ".annotations: found the key '', expected a string that is not empty",
+    ),
     (
         {"annotations": {"-a": "1"}},
         ".annotations.-a: found the string '1', expected null: a key that begins with '-' removes",
@@ -50,28 +53,49 @@ WRONG: list[tuple[Any, str]] = [
     ({"args": ["", ""]}, ".args[1]: found the string '' again, expected the command"),
     ({"mounts": {"/data/": {}}}, ".mounts: found the key '/data/', expected '/data'"),
     ({"mounts": {"-//data": None}}, ".mounts: found the key '//data', expected '/data'"),
-    ({"mounts": {"/d\x1b": {"type": "bind"}}}, f".mounts./d\\x1b.source: found the string '', {BIND}"),
+    (
+        {"mounts": {"/d\x1b": {"type": "bind"}}},
+        f".mounts./d\\x1b.source: found the string '', {BIND}",
+    ),
     (
         {"mounts": {"/d": {"source": "../x", "options": ["rbind"]}}},
         f".mounts./d.source: found the string '../x', {BIND}",
     ),
-    ({"rlimits": [CORE, CORE]}, ".rlimits[1].type: found the string 'RLIMIT_CORE' again, expected it once"),
-    ({"cdiDevices": ["a.b/c=d", "a.b/c=d"]}, ".cdiDevices[1]: found the string 'a.b/c=d' again, expected it once"),
+    (
+        {"rlimits": [CORE, CORE]},
+        ".rlimits[1].type: found the string 'RLIMIT_CORE' again, expected it once",
+    ),
+    (
+        {"cdiDevices": ["a.b/c=d", "a.b/c=d"]},
+        ".cdiDevices[1]: found the string 'a.b/c=d' again, expected it once",
+    ),
     (in_linux(devices=[{"path": "/dev/x"}]), f".linux.devices[0].type: {NEEDED}"),
-    (in_linux(devices=[{"path": "/dev/x", "type": "b", "minor": 1}]), f".linux.devices[0].major: {NEEDED}"),
-    (in_linux(devices=[{"path": "/dev/x", "type": "b", "major": 1}]), f".linux.devices[0].minor: {NEEDED}"),
+    (
+        in_linux(devices=[{"path": "/dev/x", "type": "b", "minor": 1}]),
+        f".linux.devices[0].major: {NEEDED}",
+    ),
+    (
+        in_linux(devices=[{"path": "/dev/x", "type": "b", "major": 1}]),
+        f".linux.devices[0].minor: {NEEDED}",
+    ),
     (
         in_linux(devices=[DEVICE | {"path": "/dev//x"}]),
         ".linux.devices[0].path: found the string '/dev//x', expected '/dev/x'",
     ),
-    (in_linux(devices=[DEVICE, DEVICE]), ".linux.devices[1].path: found the string '/dev/x' again, expected it once"),
+    (
+        in_linux(devices=[DEVICE, DEVICE]),
+        ".linux.devices[1].path: found the string '/dev/x' again, expected it once",
+    ),
     (
         in_linux(namespaces=[{"type": "pid", "remove": True}, {"type": "pid"}]),
         ".linux.namespaces[1].type: found the string 'pid' again, expected it once",
     ),
     ({"mounts": {"/d": {"options": ["bind"]}}}, f".mounts./d.source: found the string '', {BIND}"),
     (in_linux(oomScoreAdj=1.0), ".linux.oomScoreAdj: found the number 1.0, expected an integer"),
-    (in_resources(cpu={"shares": True}), ".linux.resources.cpu.shares: found the boolean true, expected an integer"),
+    (
+        in_resources(cpu={"shares": True}),
+        ".linux.resources.cpu.shares: found the boolean true, expected an integer",
+    ),
     (
         in_resources(unified={"../x": "1"}),
         ".linux.resources.unified: found the key '../x', expected the name of a file in the cgroup's directory",
@@ -141,7 +165,12 @@ def test_full_documents_are_accepted_and_read_as_copies() -> None:
 def has_a_whole_number_with_a_point(value: Any) -> bool:
     """Return whether a value holds 1.0, which is an integer for a schema, but not for the table."""
     if isinstance(value, dict | list):
-        return any(map(has_a_whole_number_with_a_point, value.values() if isinstance(value, dict) else value))
+        return any(
+            map(
+                has_a_whole_number_with_a_point,
+                value.values() if isinstance(value, dict) else value,
+            )
+        )
     return isinstance(value, float) and value.is_integer()
 
 
@@ -186,7 +215,21 @@ def test_table_and_schema_agree_on_any_value_of_any_key(path: tuple[str, ...], v
     agree("adjust", placed(path, value))
 
 
-NAMES = ["", "-", "-a", "/a", "/a/../b", "/..", "a=b", "a\n", "a\0", "/" * 4095, "/" * 4096, "a" * 256, "a" * 257]
+NAMES = [
+    "",
+    "-",
+    "-a",
+    "/a",
+    "/a/../b",
+    "/..",
+    "a=b",
+    "a\n",
+    "a\0",
+    "/" * 4095,
+    "/" * 4096,
+    "a" * 256,
+    "a" * 257,
+]
 
 
 def test_table_and_schema_agree_on_any_name_of_an_entry() -> None:

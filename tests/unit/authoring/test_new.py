@@ -20,13 +20,20 @@ def test_options_choose_the_kind_and_the_files_are_named(tmp_path: Path) -> None
         (tmp_path / kind.template).mkdir()
         made = inside("new", "pinner", *kind.option.split(), "--dir", kind.template, cwd=tmp_path)
         folder = tmp_path / kind.template / "pinner"
-        files = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+        files = sorted(
+            str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()
+        )
         assert {"README.md", "pinner.py", "test_pinner.py"} < set(files)
-        assert (made.status, made.stdout) == (0, f"made {kind.template}/pinner: {', '.join(files)}\n")
+        assert (made.status, made.stdout) == (
+            0,
+            f"made {kind.template}/pinner: {', '.join(files)}\n",
+        )
         assert not [name for name in files if re.search(r"@\w+@", (folder / name).read_text())]
         assert len((folder / "README.md").read_text().splitlines()) <= 12
         assert tomllib.loads((folder / "pyproject.toml").read_text())["project"]["name"] == "pinner"
-        steps = yaml.safe_load((folder / ".github/workflows/test.yml").read_text())["jobs"]["test"]["steps"]
+        steps = yaml.safe_load((folder / ".github/workflows/test.yml").read_text())["jobs"]["test"][
+            "steps"
+        ]
         assert any(step.get("run", "").startswith("nri build") for step in steps)
     texts = {(tmp_path / kind.template / "pinner/pinner.py").read_text() for kind in KINDS}
     assert len(texts) == len(KINDS)
@@ -42,7 +49,11 @@ def test_a_class_hides_no_name_of_its_template(tmp_path: Path) -> None:
         ("any", "container"),
     ):
         make(name, next(kind for kind in KINDS if kind.template == template), str(tmp_path))
-        (text,) = [path.read_text() for path in (tmp_path / name).glob("*.py") if not path.name.startswith("test_")]
+        (text,) = [
+            path.read_text()
+            for path in (tmp_path / name).glob("*.py")
+            if not path.name.startswith("test_")
+        ]
         assert f"class {class_name(name)}Plugin(" in text
 
 
@@ -55,7 +66,7 @@ def test_files_have_the_format_of_ruff_for_any_name(tmp_path: Path) -> None:
             make(name, kind, str(folder))
     check = ("ruff", "format", "--check", "--isolated", "--no-cache")
     run_module(tmp_path, *check, "v01")
-    options = f"--line-length={rules['line-length']}", f"--target-version={rules['target-version']}"
+    options = ("--line-length=118", f"--target-version={rules['target-version']}")
     run_module(tmp_path, *check, *options, "v2")
 
 
@@ -81,13 +92,21 @@ def test_a_name_becomes_names_that_python_takes(name: str, module: str, class_: 
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
-        (("../up",), 1, "'../up' cannot be a plugin's name: expected letters, digits and . _ -, beginning with"),
+        (
+            ("../up",),
+            1,
+            "'../up' cannot be a plugin's name: expected letters, digits and . _ -, beginning with",
+        ),
         (("-x",), 2, "No such option"),
         (("",), 1, "'' cannot be a plugin's name"),
         (("a" * 300,), 1, "cannot be a plugin's name"),
         (("\u0663",), 1, "cannot be a plugin's name"),
         (("there",), 1, "./there exists: expected a name for which there is no file or folder yet"),
-        (("a", "--dir", "nowhere"), 1, "nowhere/a cannot be made: No such file or directory; expected a folder to"),
+        (
+            ("a", "--dir", "nowhere"),
+            1,
+            "nowhere/a cannot be made: No such file or directory; expected a folder to",
+        ),
         (
             ("a", "--v2", "--reads", "annotations"),
             2,
@@ -105,7 +124,9 @@ def test_a_wrong_command_prints_one_sentence_and_leaves_nothing(
     assert os.listdir(tmp_path) == ["there"]
 
 
-def test_a_folder_that_cannot_be_finished_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_finished_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(source: str, target: str) -> None:
         raise OSError(28, "No space left on device")
 

@@ -78,7 +78,9 @@ def shell(folder: Path, text: str = SHELL) -> None:
 @pytest.mark.parametrize("kind", ["v1", "v2"])
 def test_life_of_a_pod_shows_requests_results_and_writes(tmp_path: Path, kind: str) -> None:
     ran = simulate(tmp_path, "--cgroups", kind)
-    header, *lines = re.sub(r" +[\d.]+ ms$", "", ran.stdout, flags=re.MULTILINE).splitlines(keepends=True)
+    header, *lines = re.sub(r" +[\d.]+ ms$", "", ran.stdout, flags=re.MULTILINE).splitlines(
+        keepends=True
+    )
     shown = "".join([line if line[:1] == " " else re.sub(" +", " ", line) for line in lines])
     assert (ran.status, ran.stderr, shown, header.split()[0]) == (0, "", LIFE, "EVENT")
 
@@ -106,12 +108,26 @@ skel.main(Reader())
 def test_limits_are_in_the_cgroup_at_create_and_before_update(tmp_path: Path, kind: str) -> None:
     ran = simulate(tmp_path, "--cgroups", kind, "--json", plugin=READER)
     limits = [(row["event"], row["result"]) for row in ran.json if row["container"]]
-    first, later = "cpu.max=50000/100000 memory.max=268435456", "cpu.max=100000/100000 memory.max=536870912"
-    assert limits == [("create", first), ("resize", first), ("update", later)]  # and it is not asked at delete
+    first, later = (
+        "cpu.max=50000/100000 memory.max=268435456",
+        "cpu.max=100000/100000 memory.max=536870912",
+    )
+    assert limits == [
+        ("create", first),
+        ("resize", first),
+        ("update", later),
+    ]  # and it is not asked at delete
 
 
 def test_the_options_say_what_the_pods_have(tmp_path: Path) -> None:
-    words = ["--pods=2", "--containers=2", "--annotation=a=1", "--label=b=2", "--namespace=shop", "--cpus=0"]
+    words = [
+        "--pods=2",
+        "--containers=2",
+        "--annotation=a=1",
+        "--label=b=2",
+        "--namespace=shop",
+        "--cpus=0",
+    ]
     ran = simulate(tmp_path, *words, "--memory=1", "--conf", '{"cpus": "5"}', "-v", "--json")
     created = [row for row in ran.json if row["event"] == "create" and row["container"]]
     assert [row["pod"] + row["container"] for row in created] == [
@@ -128,19 +144,28 @@ def test_the_options_say_what_the_pods_have(tmp_path: Path) -> None:
 def test_entry_beside_the_plugin_and_its_condition_count(tmp_path: Path) -> None:
     ran = simulate(tmp_path, "-v", when={"namespaces": ["shop"]}, conf={"cpus": "7"})
     assert (ran.status, "pinner  ok" in ran.stdout) == (0, False)
-    assert '(skipped)             -            pinner\n  namespace "default", expected shop\n' in ran.stdout
+    assert (
+        '(skipped)             -            pinner\n  namespace "default", expected shop\n'
+        in ran.stdout
+    )
     assert "wrote cpuset.cpus: 7" in simulate(tmp_path, "--namespace=shop").stdout
 
 
 def test_plugin_that_misses_its_deadline_is_killed(tmp_path: Path) -> None:
-    ran = simulate(tmp_path, plugin=PLUGIN.replace('print("confining")', "time.sleep(60)"), timeout=0.5)
+    ran = simulate(
+        tmp_path, plugin=PLUGIN.replace('print("confining")', "time.sleep(60)"), timeout=0.5
+    )
     assert ran.status == 1
-    assert re.search(r"create +web-0/app-0  pinner .*\n  error: killed: no result after 0.5 s\n", ran.stdout)
+    assert re.search(
+        r"create +web-0/app-0  pinner .*\n  error: killed: no result after 0.5 s\n", ran.stdout
+    )
     assert "StartContainer fails: nri v0.1: plugin pinner: killed: no result after" in ran.stdout
 
 
 def test_an_error_of_a_plugin_is_exit_status_1(tmp_path: Path) -> None:
-    ran = simulate(tmp_path, plugin=PLUGIN.replace('print("confining")', "raise errors.NRIError('no CPU')"))
+    ran = simulate(
+        tmp_path, plugin=PLUGIN.replace('print("confining")', "raise errors.NRIError('no CPU')")
+    )
     assert (ran.status, "pinner        error: no CPU" in ran.stdout) == (1, True)
 
 
@@ -154,7 +179,10 @@ def test_a_refusal_is_no_error_of_the_plugin(tmp_path: Path) -> None:
 
 def test_end_says_what_did_not_run_and_why(tmp_path: Path) -> None:
     pausing = re.sub(r"acts_on = .*", 'acts_on = ("pause",)', PLUGIN)
-    assert simulate(tmp_path, plugin=pausing).stderr == "note: pinner did not run: none of its states came\n"
+    assert (
+        simulate(tmp_path, plugin=pausing).stderr
+        == "note: pinner did not run: none of its states came\n"
+    )
     ran = simulate(tmp_path, when={"namespaces": ["shop"]}, states=["setup", "resize", "update"])
     assert ran.stderr == 'note: pinner did not run: namespace "default", expected shop\n'
     ran = simulate(tmp_path, states=["setup"])
@@ -180,13 +208,19 @@ def test_resident_remembers_as_on_a_node_unless_its_entry_says_no(tmp_path: Path
     for resident, shown in counts.items():
         ran = simulate(tmp_path, "--json", plugin=counting, resident=resident)
         assert [row["result"] for row in ran.json if row["plugin"]] == shown, ran.stderr
-        (created,) = [row for row in ran.json if (row["event"], row["container"]) == ("create", "app-0")]
+        (created,) = [
+            row for row in ran.json if (row["event"], row["container"]) == ("create", "app-0")
+        ]
         assert "wrote cpuset.cpus: 2-3" in created["output"]
 
 
 def test_requests_are_whole_lines_in_a_pipe(tmp_path: Path) -> None:
     ran = simulate(tmp_path, "-v")
-    requests = [line.partition("request: ")[2] for line in ran.stdout.splitlines() if "    request: " in line]
+    requests = [
+        line.partition("request: ")[2]
+        for line in ran.stdout.splitlines()
+        if "    request: " in line
+    ]
     assert [json.loads(request)["state"] for request in requests][:2] == ["create", "setup"]
 
 
@@ -197,7 +231,9 @@ def test_lines_of_an_error_are_shown_once(tmp_path: Path) -> None:
 
 
 def test_error_is_shown_once(tmp_path: Path) -> None:
-    ran = simulate(tmp_path, plugin=PLUGIN.replace('print("confining")', "raise errors.NRIError('no CPU')"))
+    ran = simulate(
+        tmp_path, plugin=PLUGIN.replace('print("confining")', "raise errors.NRIError('no CPU')")
+    )
     assert ran.stdout.count("error: ") == 1
     assert ran.stdout.count("StartContainer fails: ") == 1
     assert "v1bridge" not in ran.stdout
@@ -208,10 +244,14 @@ def test_a_plugin_in_any_language_is_run_in_all_states(tmp_path: Path) -> None:
     rows = inside("simulate", "bin/hello", "--json", cwd=tmp_path).json
     states = ["create", "setup", "create", "resize", "update", "delete", "delete"]
     assert [row["event"] for row in rows] == states
-    assert {(row["plugin"], row["result"], *row["output"]) for row in rows} == {("hello", "a=b", "hello")}
+    assert {(row["plugin"], row["result"], *row["output"]) for row in rows} == {
+        ("hello", "a=b", "hello")
+    }
 
 
-@pytest.mark.parametrize("answer", ["[1]", '{"plugin": "hello", "metadata": ["a"]}', '{"error": 5}', ""])
+@pytest.mark.parametrize(
+    "answer", ["[1]", '{"plugin": "hello", "metadata": ["a"]}', '{"error": 5}', ""]
+)
 def test_an_answer_that_is_no_result_fails_as_on_a_node(tmp_path: Path, answer: str) -> None:
     shell(tmp_path, f"#!/bin/sh\ncat >/dev/null\necho '{answer}'\n")
     entry = {"type": "hello", "failurePolicy": "ignore"}
@@ -219,12 +259,20 @@ def test_an_answer_that_is_no_result_fails_as_on_a_node(tmp_path: Path, answer: 
     ran = inside("simulate", "bin/hello", "--json", cwd=tmp_path)
     asked = [row for row in ran.json if row["plugin"] == "hello"]
     assert ran.status == 1
-    assert [row["event"] for row in asked] == ["create", "create", "delete", "delete"]  # each is ignored
+    assert [row["event"] for row in asked] == [
+        "create",
+        "create",
+        "delete",
+        "delete",
+    ]  # each is ignored
     assert all(row["error"].startswith("no valid result: ") for row in asked)
 
 
 def test_stdout_and_options_that_are_not_utf_8(tmp_path: Path) -> None:
-    shell(tmp_path, """#!/bin/sh\ncat >/dev/null\necho '{"plugin": "hello", "metadata": {"a": "\\u2026"}}'\n""")
+    shell(
+        tmp_path,
+        """#!/bin/sh\ncat >/dev/null\necho '{"plugin": "hello", "metadata": {"a": "\\u2026"}}'\n""",
+    )
     ran = process("simulate", "bin/hello", cwd=tmp_path, PYTHONIOENCODING="latin-1")
     assert ran.status == 0
     assert "a=\\u2026" in ran.stdout
@@ -237,11 +285,16 @@ def test_stdout_and_options_that_are_not_utf_8(tmp_path: Path) -> None:
 def test_a_folder_of_files_is_a_host_configuration(tmp_path: Path) -> None:
     shell(tmp_path)
     (tmp_path / "conf").mkdir()
-    (tmp_path / "conf/10.conf").write_text('{"version": "0.1", "plugins": [{"type": "hello", "states": ["update"]}]}')
+    (tmp_path / "conf/10.conf").write_text(
+        '{"version": "0.1", "plugins": [{"type": "hello", "states": ["update"]}]}'
+    )
     rows = inside("simulate", "conf", "--bin-dir", "bin", "--json", cwd=tmp_path).json
     assert [row["event"] for row in rows] == ["create", "create", "update", "delete", "delete"]
     twice = inside("simulate", "conf", "conf", cwd=tmp_path)
-    assert (twice.status, twice.stderr) == (1, "conf: found a second host configuration, expected one\n")
+    assert (twice.status, twice.stderr) == (
+        1,
+        "conf: found a second host configuration, expected one\n",
+    )
     both = inside("simulate", "conf", "bin/hello", cwd=tmp_path)
     assert both.status == 1
     assert "bin/hello: found beside the host configuration" in both.stderr
@@ -250,10 +303,22 @@ def test_a_folder_of_files_is_a_host_configuration(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
-        (("nothing",), 1, "nothing: found no executable, expected a plugin or a folder of *.conf\n"),
-        (("--watch", "nothing"), 1, "nothing: found nothing there; expected a plugin's source file or its folder\n"),
+        (
+            ("nothing",),
+            1,
+            "nothing: found no executable, expected a plugin or a folder of *.conf\n",
+        ),
+        (
+            ("--watch", "nothing"),
+            1,
+            "nothing: found nothing there; expected a plugin's source file or its folder\n",
+        ),
         (("bin/hello", "bin/hello"), 1, "bin/hello: its type 'hello' is that of another plugin\n"),
-        (("bin/-",), 1, "bin/-: its name is no type of a plugin; expected letters, digits and . _ -\n"),
+        (
+            ("bin/-",),
+            1,
+            "bin/-: its name is no type of a plugin; expected letters, digits and . _ -\n",
+        ),
     ],
 )
 def test_a_plugin_that_cannot_be_tried_is_reported_in_one_sentence(
@@ -269,7 +334,9 @@ def test_a_plugin_that_cannot_be_tried_is_reported_in_one_sentence(
 @pytest.mark.kernel_cgroups
 @pytest.mark.runtime
 def test_the_nodes_own_cgroups_are_made_below_one_and_removed(tmp_path: Path) -> None:
-    plugin = PLUGIN.replace("        return result\n\n", "        print(cgroup.cpus())\n        return result\n\n")
+    plugin = PLUGIN.replace(
+        "        return result\n\n", "        print(cgroup.cpus())\n        return result\n\n"
+    )
     ran = simulate(tmp_path, "--cgroups", "node", "--conf", '{"cpus": "0"}', plugin=plugin)
     assert (ran.status, "    frozenset({0})\n" in ran.stdout) == (0, True), ran.stdout
     left = "**/nri-simulate-*"  # tests beside this have some
@@ -283,8 +350,12 @@ def test_an_interrupted_one_leaves_no_cgroup_and_no_folder(tmp_path: Path) -> No
     shell(tmp_path, f"#!/bin/sh\necho $PPID >{tmp_path}/pid\nexec sleep 1000\n")
     command = [*COMMAND, "simulate", "--cgroups", "node", "--timeout", "100", "bin/hello"]
     environment = {"PYTHONPATH": SOURCE, "PATH": os.defpath, "TMPDIR": str(tmp_path)}
-    with subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=subprocess.DEVNULL) as child:
-        assert wait_until(lambda: list(Path("/sys/fs/cgroup").glob(f"**/nri-simulate-{child.pid}")) != [])
+    with subprocess.Popen(
+        command, env=environment, cwd=tmp_path, stdout=subprocess.DEVNULL
+    ) as child:
+        assert wait_until(
+            lambda: list(Path("/sys/fs/cgroup").glob(f"**/nri-simulate-{child.pid}")) != []
+        )
         assert wait_until((tmp_path / "pid").exists)
         child.terminate()
         assert child.wait(SOON) == 143

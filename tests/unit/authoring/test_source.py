@@ -9,20 +9,38 @@ from nri.authoring.new import KINDS, make, module_name
 from nri.authoring.source import SourceError, about, entry_beside, find, is_v2_source
 from nri.config import ConfigError
 
-PLUGIN = (
-    "from nri import skel\nclass P(skel.Plugin):\n    type = %r\n    def invoke(self, request): pass\nskel.main(P())"
-)
+PLUGIN = """from nri import skel
+class P(skel.Plugin):
+    type = %r
+    def invoke(self, request): pass
+skel.main(P())"""
 
 
 @pytest.mark.parametrize(
     ("path", "files", "why"),
     [
         ("nowhere.py", {}, "nowhere.py: can't be read: No such file or directory"),
-        ("/dev/zero", {}, "/dev/zero: found no regular file, expected a plugin's source file or its folder"),
-        ("a.py", {"a.py": " " * (source.MAX_FILE + 1)}, f"a.py: found more than {source.MAX_FILE} bytes"),
+        (
+            "/dev/zero",
+            {},
+            "/dev/zero: found no regular file, expected a plugin's source file or its folder",
+        ),
+        (
+            "a.py",
+            {"a.py": " " * (source.MAX_FILE + 1)},
+            f"a.py: found more than {source.MAX_FILE} bytes",
+        ),
         (".", {}, "found no module, expected one module that calls skel.main"),
-        (".", {"a.py": "import nri", "test_a.py": PLUGIN}, "found a.py, expected one module that calls"),
-        (".", {"a.py": PLUGIN, "b.py": PLUGIN}, r"found 2 plugins \(a.py, b.py\), expected one; name the file"),
+        (
+            ".",
+            {"a.py": "import nri", "test_a.py": PLUGIN},
+            "found a.py, expected one module that calls",
+        ),
+        (
+            ".",
+            {"a.py": PLUGIN, "b.py": PLUGIN},
+            r"found 2 plugins \(a.py, b.py\), expected one; name the file",
+        ),
     ],
 )
 def test_a_path_without_one_plugin_is_refused(
@@ -43,7 +61,10 @@ def test_a_path_without_one_plugin_is_refused(
             "import nowhere",
             r"exit status 1 \(ModuleNotFoundError: No module named 'nowhere', File .*a.py\", line 1, in",
         ),
-        ("import nri.skel", r"a.py version: found no JSON, expected what skel.main\(\) prints: is it called\?"),
+        (
+            "import nri.skel",
+            r"a.py version: found no JSON, expected what skel.main\(\) prints: is it called\?",
+        ),
         ("print('{}')", "a.py version: found an object, expected what nri.skel answers"),
         (
             PLUGIN.replace("P())", "P)") % "a",
@@ -82,7 +103,9 @@ def test_plugin_of_a_folder_and_its_first_entry_are_found(tmp_path: Path) -> Non
     beside = entry_beside(script, type_)
     assert (type_, beside and beside.conf) == ("pinner", 1)
     assert entry_beside(script, "another") is None
-    (tmp_path / "09.conf").write_text('{"version": "0.1", "plugins": [{"type": "pinner", "cnf": 1}]}')
+    (tmp_path / "09.conf").write_text(
+        '{"version": "0.1", "plugins": [{"type": "pinner", "cnf": 1}]}'
+    )
     with pytest.raises(ConfigError, match="cnf"):
         entry_beside(script, "pinner")
 

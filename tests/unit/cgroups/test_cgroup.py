@@ -29,7 +29,9 @@ def test_controller_that_is_unknown_or_not_mounted_is_named(v1: Tree) -> None:
         with pytest.raises(CgroupError, match="controller cpu is mounted"):
             use(find(PATH, mounts=Mounts.parse("")))
     del v1.points["blkio"]
-    with pytest.raises(CgroupError, match="no cgroup hierarchy with the controller blkio is mounted"):
+    with pytest.raises(
+        CgroupError, match="no cgroup hierarchy with the controller blkio is mounted"
+    ):
         v1.cgroup().read("io.weight")
     known = "cpu, cpuset, memory, io, pids, hugetlb"
     with pytest.raises(CgroupError, match=f"'freezer' is not known here: expected one of {known}"):
@@ -70,7 +72,9 @@ def test_parent_that_is_a_hierarchys_root_is_never_changed(tmp_path: Path) -> No
 
 
 def loaded_by(code: str) -> list[str]:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
 
 
 def test_package_imports_only_what_python_has_loaded_anyway() -> None:

@@ -5,7 +5,15 @@ import pytest
 from nri.cgroups import CpuListError, parse_cpus, render_cpus
 from nri.cgroups.cpulist import MAX_CPU, MAX_TEXT
 
-GOOD = {"": set(), "\n": set(), "0\n": {0}, "5-5": {5}, "007": {7}, "8191": {8191}, "3,1,1-2": {1, 2, 3}}
+GOOD = {
+    "": set(),
+    "\n": set(),
+    "0\n": {0},
+    "5-5": {5},
+    "007": {7},
+    "8191": {8191},
+    "3,1,1-2": {1, 2, 3},
+}
 GOOD |= {"0-3,8": {0, 1, 2, 3, 8}, " 0-1 , 3\n": {0, 1, 3}}
 NO_RANGE = ["-1", "1-", "-", "1--2", ",", "a", "0x1", "1 2", "+1", "1_0", "all", "²", "\0", "٣"]
 BAD = {
@@ -22,7 +30,9 @@ BAD = {
 
 def test_list_of_cpus_is_parsed() -> None:
     assert {text: parse_cpus(text) for text in GOOD} == GOOD
-    assert len(parse_cpus(",".join(["0-8191"] * (MAX_TEXT // 7)))) == MAX_CPU + 1  # each range counts once
+    assert (
+        len(parse_cpus(",".join(["0-8191"] * (MAX_TEXT // 7)))) == MAX_CPU + 1
+    )  # each range counts once
 
 
 @pytest.mark.parametrize(("text", "message"), BAD.items(), ids=range(len(BAD)))
@@ -40,7 +50,12 @@ def test_a_text_that_is_too_long_is_refused_unread() -> None:
 
 
 def test_a_set_is_rendered_canonically() -> None:
-    for cpus, text in (([], ""), ([8, 0, 1, 2, 3], "0-3,8"), ([1, 1, 2], "1-2"), ([0, 2, 4], "0,2,4")):
+    for cpus, text in (
+        ([], ""),
+        ([8, 0, 1, 2, 3], "0-3,8"),
+        ([1, 1, 2], "1-2"),
+        ([0, 2, 4], "0,2,4"),
+    ):
         assert render_cpus(cpus) == text
     for cpu in (-1, MAX_CPU + 1):
         with pytest.raises(CpuListError, match=f"{cpu} is outside of 0-8191"):

@@ -37,7 +37,9 @@ def test_empty_set_and_garbage_are_errors(tree: Tree) -> None:
     with pytest.raises(CpuListError, match="at least one"):
         tree.cgroup().set_cpus(frozenset())
     tree.put(PATH, "cpuset.cpus", "0-x")
-    with pytest.raises(CgroupError, match=r"cpuset.cpus holds '0-x': expected a CPU list") as caught:
+    with pytest.raises(
+        CgroupError, match=r"cpuset.cpus holds '0-x': expected a CPU list"
+    ) as caught:
         tree.cgroup().cpus()
     assert not isinstance(caught.value, ValueError)
 
@@ -58,7 +60,9 @@ def test_v2_without_the_cpuset_controller_is_explained(v2: Tree) -> None:
     assert cgroup.effective_cpus() == cgroup.parent_cpus()
     cgroup.confine(cgroup.parent_cpus())  # it has them already
     for action in (cgroup.set_cpus, cgroup.confine):
-        with pytest.raises(CgroupError, match=r"subtree_control of the parent lacks cpuset; '\+cpuset'") as caught:
+        with pytest.raises(
+            CgroupError, match=r"subtree_control of the parent lacks cpuset; '\+cpuset'"
+        ) as caught:
             action(frozenset({0}))
         assert not isinstance(caught.value, GoneError)
     assert not os.path.exists(v2.file(PATH, "cpuset.cpus"))

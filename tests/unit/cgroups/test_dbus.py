@@ -65,14 +65,24 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-@given(st.one_of([st.tuples(st.just(kind), value) for kind, value in VALUES.items()]), st.sampled_from(Endianness))
-def test_values_of_another_writer_are_read(value: tuple[str, str | int | bytes], endianness: Endianness) -> None:
+@given(
+    st.one_of([st.tuples(st.just(kind), value) for kind, value in VALUES.items()]),
+    st.sampled_from(Endianness),
+)
+def test_values_of_another_writer_are_read(
+    value: tuple[str, str | int | bytes], endianness: Endianness
+) -> None:
     reply = new_method_return(CALL, "v", (value,))
     reply.header.endianness = endianness
     data = reply.serialise(3)
     assert dbus.size(data) == len(data)
     message = dbus.read(data)
-    assert (message.type, message.reply_to, message.error, message.value) == (dbus.REPLY, 7, "", value[1])
+    assert (message.type, message.reply_to, message.error, message.value) == (
+        dbus.REPLY,
+        7,
+        "",
+        value[1],
+    )
 
 
 def test_errors_signals_and_empty_replies_are_read() -> None:

@@ -35,7 +35,10 @@ CPU_ACTIONS: dict[str, Callable[[Cgroup], object]] = {
 ACTIONS: dict[str, Callable[[Cgroup], object]] = {
     **CPU_ACTIONS,
     **{f"read {name}": partial(Cgroup.read, name=name) for name in VALUES},
-    **{f"write {name}": partial(Cgroup.write, name=name, value=value) for name, value in VALUES.items()},
+    **{
+        f"write {name}": partial(Cgroup.write, name=name, value=value)
+        for name, value in VALUES.items()
+    },
 }
 
 
@@ -52,7 +55,9 @@ def with_values(tree: Tree) -> Tree:
 
 
 @pytest.mark.parametrize(
-    ("call", "number"), [("open", errno.EMFILE), ("read", errno.EIO), ("stat", errno.ENOMEM)], ids=name_of
+    ("call", "number"),
+    [("open", errno.EMFILE), ("read", errno.EIO), ("stat", errno.ENOMEM)],
+    ids=name_of,
 )
 def test_a_failed_read_is_named_and_changes_nothing(
     scoped: Tree, monkeypatch: pytest.MonkeyPatch, call: str, number: int
@@ -69,7 +74,9 @@ def test_a_failed_read_is_named_and_changes_nothing(
         assert failing.failed == 1, name
         assert not isinstance(caught.value, GoneError)
         reason = re.escape(f"{os.strerror(number)} ({errno.errorcode[number]})")
-        assert re.fullmatch(rf"cannot {doing} {re.escape(scoped.root)}/.*: {reason}", str(caught.value)), name
+        assert re.fullmatch(
+            rf"cannot {doing} {re.escape(scoped.root)}/.*: {reason}", str(caught.value)
+        ), name
         assert open_fds() == before
         assert scoped.state() == state
     for name, action in ACTIONS.items():
@@ -121,9 +128,14 @@ def test_refused_write_names_the_file_and_earlier_writes(
 def test_a_refused_step_of_three_names_the_earlier_ones(
     scoped: Tree, monkeypatch: pytest.MonkeyPatch, nth: int, done: str | None, left: dict[str, str]
 ) -> None:
-    cgroup, failing = with_values(scoped).cgroup(SCOPED), Failing(os, "write", errno.ENOSPC, nth=nth)
+    cgroup, failing = (
+        with_values(scoped).cgroup(SCOPED),
+        Failing(os, "write", errno.ENOSPC, nth=nth),
+    )
     monkeypatch.setattr(knobs, "os", failing)
-    with pytest.raises(CgroupError, match=r"\(ENOSPC\): processes in the cgroup would be left without") as caught:
+    with pytest.raises(
+        CgroupError, match=r"\(ENOSPC\): processes in the cgroup would be left without"
+    ) as caught:
         cgroup.set_cpus(parse_cpus("1-2"))
     assert failing.failed == 1
     if done is None:
@@ -134,7 +146,9 @@ def test_a_refused_step_of_three_names_the_earlier_ones(
     assert {path: scoped.get(path, "cpuset.cpus") for path in left} == left
 
 
-def test_short_write_is_an_error_that_names_earlier_writes(scoped: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_write_is_an_error_that_names_earlier_writes(
+    scoped: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The first write is taken whole, and one byte of the second."""
     cgroup, short = with_values(scoped).cgroup(SCOPED), Failing(os, "write", 0)
     taken: list[int] = []
@@ -146,7 +160,8 @@ def test_short_write_is_an_error_that_names_earlier_writes(scoped: Tree, monkeyp
     setattr(short, "write", write)  # noqa: B010
     monkeypatch.setattr(knobs, "os", short)
     with pytest.raises(
-        CgroupError, match=r"took only 1 of \d+ bytes; cpu.max of .* was written before that, it was 50000/100000"
+        CgroupError,
+        match=r"took only 1 of \d+ bytes; cpu.max of .* was written before that, it was 50000/100000",
     ):
         cgroup.clear_cpu_quota()
     assert taken[1:] == [1]

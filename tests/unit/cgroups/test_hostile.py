@@ -11,7 +11,12 @@ from nri.cgroups.paths import MAX_PATH
 from nri.testing.cgroup_files import write
 from tests.unit.cgroups.trees import PATH, POD, SCOPE, SCOPED, Tree, make_process
 
-KNOBS = {"cpu.max": "100000 100000\n", "cpu.cfs_quota_us": "1\n", "cpuset.cpus": "1\n", "pids.max": "1\n"}
+KNOBS = {
+    "cpu.max": "100000 100000\n",
+    "cpu.cfs_quota_us": "1\n",
+    "cpuset.cpus": "1\n",
+    "pids.max": "1\n",
+}
 
 
 class Outside:
@@ -55,23 +60,33 @@ def link(tree: Tree, path: str, target: Path) -> None:
 
 
 @pytest.mark.parametrize("linked", [PATH, POD, "/kubepods", "/evil"])
-def test_a_link_in_the_tree_is_not_followed(tree: Tree, outside: Outside, tmp_path: Path, linked: str) -> None:
+def test_a_link_in_the_tree_is_not_followed(
+    tree: Tree, outside: Outside, tmp_path: Path, linked: str
+) -> None:
     link(tree, linked, outside.path)
     path = f"{linked}/abc" if linked != PATH else linked
     make_process(tmp_path / "proc", 7, f"3:cpuset:{path}\n2:cpu:{path}\n0::{path}\n")
     for given_path in (path, ""):
-        with pytest.raises(CgroupError, match="is a link: expected a cgroup, and among cgroups there are none"):
+        with pytest.raises(
+            CgroupError, match="is a link: expected a cgroup, and among cgroups there are none"
+        ):
             use(tree.cgroup(given_path, 7, proc=tmp_path / "proc"))
     assert outside.state() == outside.before
 
 
 @pytest.mark.parametrize("knob", ["cpu.max", "cpuset.cpus", "pids.max"])
-def test_a_file_that_is_a_link_is_neither_read_nor_written(tree: Tree, outside: Outside, knob: str) -> None:
+def test_a_file_that_is_a_link_is_neither_read_nor_written(
+    tree: Tree, outside: Outside, knob: str
+) -> None:
     name = knob if knob != "cpu.max" else tree.v1_or_v2("cpu.cfs_quota_us", knob)
     file = tree.file(PATH, name)
     os.unlink(file)
     os.symlink(outside.path / name, file)
-    for action in (use, lambda cgroup: cgroup.read(knob), lambda cgroup: cgroup.write(knob, cgroup.read(knob))):
+    for action in (
+        use,
+        lambda cgroup: cgroup.read(knob),
+        lambda cgroup: cgroup.write(knob, cgroup.read(knob)),
+    ):
         with pytest.raises(CgroupError, match=r"cannot read .*\(ELOOP\)"):
             action(tree.cgroup())
     assert outside.state() == outside.before
@@ -101,17 +116,39 @@ HOSTILE = {
     "parents": ["..", "/../etc", "/kubepods/../../etc", f"{PATH}/..", "kubepods/..", "/a/./../b"],
     "the root": ["/", "/./.", "./", ""],
     "no names": ["/kubepods\0", "/kubepods\n/pod", "/a\x85b", "/\x1b[2J", "/a\ud800"],
-    "too long": ["/" + "é" * 128, "/a" * 2049, "a:" * 2000, "-".join("a" * 124) + ".slice:a:" + "b" * 200],
+    "too long": [
+        "/" + "é" * 128,
+        "/a" * 2049,
+        "a:" * 2000,
+        "-".join("a" * 124) + ".slice:a:" + "b" * 200,
+    ],
     "slashes and parents in systemd's style": [
-        *("../x.slice:a:b", "/x.slice:../a:b", "x.slice:a/b:c", "x.slice:..:../..", "x.slice:a:b/c"),
+        *(
+            "../x.slice:a:b",
+            "/x.slice:../a:b",
+            "x.slice:a/b:c",
+            "x.slice:..:../..",
+            "x.slice:a:b/c",
+        ),
         *("x.slice:a:/etc/y.slice", "x.slice:a:../y.slice", "x.slice:a:\0.slice", "x.slice:a\n:b"),
     ],
-    "no slices": ["x:a:b", ":::", "a:b", "::", "::.slice", "::-.slice", "a--b.slice:c:d", "-a.slice:c:d"],
+    "no slices": [
+        "x:a:b",
+        ":::",
+        "a:b",
+        "::",
+        "::.slice",
+        "::-.slice",
+        "a--b.slice:c:d",
+        "-a.slice:c:d",
+    ],
 }
 
 
 @pytest.mark.parametrize("attack", HOSTILE)
-def test_a_hostile_path_is_refused_or_names_nothing(tree: Tree, outside: Outside, attack: str) -> None:
+def test_a_hostile_path_is_refused_or_names_nothing(
+    tree: Tree, outside: Outside, attack: str
+) -> None:
     before = tree.state()
     for path in HOSTILE[attack]:
         with pytest.raises(CgroupError) as caught:
@@ -132,9 +169,19 @@ def test_only_a_number_that_a_process_can_have_is_looked_up(tree: Tree, tmp_path
 
 
 @pytest.mark.parametrize(
-    "printed", ["/..", "/../../outside/abc", "/a/../../outside/abc", "//outside/abc", "../outside/abc", "/\0/abc"]
+    "printed",
+    [
+        "/..",
+        "/../../outside/abc",
+        "/a/../../outside/abc",
+        "//outside/abc",
+        "../outside/abc",
+        "/\0/abc",
+    ],
 )
-def test_a_processs_path_never_leaves_the_mount(tree: Tree, outside: Outside, tmp_path: Path, printed: str) -> None:
+def test_a_processs_path_never_leaves_the_mount(
+    tree: Tree, outside: Outside, tmp_path: Path, printed: str
+) -> None:
     make_process(tmp_path / "proc", 7, f"3:cpuset:{printed}\n2:cpu:{printed}\n0::{printed}\n")
     with pytest.raises(CgroupError):
         use(tree.cgroup("", 7, proc=tmp_path / "proc"))

@@ -17,11 +17,23 @@ GIB = 1 << 30
 # name, the value at first, a value to write, what is then in the file of v1 and of v2
 CASES: list[tuple[str, Any, Any, tuple[str, str] | None, tuple[str, str] | None]] = [
     ("cpu.weight", 100, 39, ("cpu.shares", "305"), ("cpu.weight", "39")),
-    ("cpu.max", Quota(None, 100000), Quota(5000, 100000), ("cpu.cfs_quota_us", "5000"), ("cpu.max", "5000 100000")),
+    (
+        "cpu.max",
+        Quota(None, 100000),
+        Quota(5000, 100000),
+        ("cpu.cfs_quota_us", "5000"),
+        ("cpu.max", "5000 100000"),
+    ),
     ("cpu.max.burst", 0, 700, ("cpu.cfs_burst_us", "700"), ("cpu.max.burst", "700")),
     ("cpu.idle", False, True, ("cpu.idle", "1"), ("cpu.idle", "1")),
     ("cpu.bvt_warp_ns", 0, -1, ("cpu.bvt_warp_ns", "-1"), ("cpu.bvt_warp_ns", "-1")),
-    ("cpuset.cpus", frozenset(), frozenset({0, 1, 2}), ("cpuset.cpus", "0-2"), ("cpuset.cpus", "0-2")),
+    (
+        "cpuset.cpus",
+        frozenset(),
+        frozenset({0, 1, 2}),
+        ("cpuset.cpus", "0-2"),
+        ("cpuset.cpus", "0-2"),
+    ),
     ("cpuset.mems", frozenset(), frozenset({0}), ("cpuset.mems", "0"), ("cpuset.mems", "0")),
     ("memory.min", 0, GIB, None, ("memory.min", str(GIB))),
     ("memory.low", 0, GIB, None, ("memory.low", str(GIB))),
@@ -35,10 +47,14 @@ CASES: list[tuple[str, Any, Any, tuple[str, str] | None, tuple[str, str] | None]
 
 def test_every_knob_has_a_case() -> None:
     of_its_own = {"io.weight"}  # test_knob_weights.py
-    assert {case[0] for case in CASES} | of_its_own == {knob.name for knob in TABLE.values() if knob.can_be_written}
+    assert {case[0] for case in CASES} | of_its_own == {
+        knob.name for knob in TABLE.values() if knob.can_be_written
+    }
 
 
-@pytest.mark.parametrize(("name", "first", "value", "v1", "v2"), CASES, ids=[case[0] for case in CASES])
+@pytest.mark.parametrize(
+    ("name", "first", "value", "v1", "v2"), CASES, ids=[case[0] for case in CASES]
+)
 def test_knob_is_read_written_left_alone_and_restored(
     tree: Tree, written: list[str], name: str, first: object, value: object, v1: Any, v2: Any
 ) -> None:
@@ -46,7 +62,9 @@ def test_knob_is_read_written_left_alone_and_restored(
     if expected is None:
         if name != "memory.swap.max":
             for call in (partial(cgroup.read, name), partial(cgroup.write, name, value)):
-                with pytest.raises(CgroupError, match=rf"has no {name}: cgroup v1 has nothing that does the same"):
+                with pytest.raises(
+                    CgroupError, match=rf"has no {name}: cgroup v1 has nothing that does the same"
+                ):
                     call()
         return
     assert cgroup.read(name) == first
@@ -63,9 +81,13 @@ def test_knob_is_read_written_left_alone_and_restored(
 
 
 def test_read_only_knobs_and_wrong_values_are_refused(tree: Tree) -> None:
-    with pytest.raises(KnobValueError, match=r"^cpuset.cpus.effective can only be read: found 1 to write to it$"):
+    with pytest.raises(
+        KnobValueError, match=r"^cpuset.cpus.effective can only be read: found 1 to write to it$"
+    ):
         tree.cgroup().write("cpuset.cpus.effective", 1)
-    with pytest.raises(KnobValueError, match=r"^memory.max: found '1G', expected a number of bytes from 0 to"):
+    with pytest.raises(
+        KnobValueError, match=r"^memory.max: found '1G', expected a number of bytes from 0 to"
+    ):
         tree.cgroup("/nowhere").write("memory.max", "1G")
 
 
@@ -74,17 +96,23 @@ def test_any_file_is_read_and_written_as_text(tree: Tree, written: list[str]) ->
     assert cgroup.read_text("memory.stat") == tree.get(PATH, "memory.stat")
     cgroup.write_text("pids.max", "7 of any kind")
     assert written == ["abc/pids.max 7 of any kind"]
-    with pytest.raises(CgroupError, match=r"pids.none does not exist: the kernel lacks it, its controller is not"):
+    with pytest.raises(
+        CgroupError, match=r"pids.none does not exist: the kernel lacks it, its controller is not"
+    ):
         cgroup.read_text("pids.none")
     with pytest.raises(
-        CgroupError, match=r"to .*pids.none: No such file or directory \(ENOENT\): the kernel lacks it"
+        CgroupError,
+        match=r"to .*pids.none: No such file or directory \(ENOENT\): the kernel lacks it",
     ):
         cgroup.write_text("pids.none", "1")
     with pytest.raises(KnobValueError, match=r"^pids.max: found '1٣', expected ASCII$"):
         cgroup.write_text("pids.max", "1٣")
     for name in ("", "pids", ".max", "pids.", "../pids.max", "a/pids.max", "pids.max\0"):
         for call in (partial(cgroup.read_text, name), partial(cgroup.write_text, name, "1")):
-            with pytest.raises(KnobValueError, match=r"is no file of a cgroup: expected a name such as memory.stat$"):
+            with pytest.raises(
+                KnobValueError,
+                match=r"is no file of a cgroup: expected a name such as memory.stat$",
+            ):
                 call()
 
 
@@ -126,7 +154,9 @@ def test_tighter_quota_goes_to_the_child_first(scoped: Tree, written: list[str])
     assert levels == ["container", "crun-abc.scope", "crun-abc.scope", "container"]
     written.clear()
     cgroup.write("cpu.weight", 7)
-    assert [line.partition("/")[0] for line in written] == ["crun-abc.scope"]  # a weight is the scope's alone
+    assert [line.partition("/")[0] for line in written] == [
+        "crun-abc.scope"
+    ]  # a weight is the scope's alone
     file = scoped.v1_or_v2("cpuset.effective_cpus", "cpuset.cpus.effective")
     scoped.put(SCOPE, file, "0-3\n")
     scoped.put(INNER, file, "2\n")
@@ -142,12 +172,18 @@ def test_a_protection_is_given_to_both_and_the_lesser_counts(tmp_path: Path) -> 
     assert [tree.get(path, "memory.low") for path in (SCOPE, INNER)] == ["4096", "4096"]
 
 
-def test_memory_nodes_of_a_child_are_a_subset_at_every_step(tmp_path: Path, written: list[str]) -> None:
+def test_memory_nodes_of_a_child_are_a_subset_at_every_step(
+    tmp_path: Path, written: list[str]
+) -> None:
     tree = Tree(tmp_path, "v1", SCOPE, INNER)
     for path in (SCOPE, INNER):
         tree.put(path, "cpuset.mems", "0\n")
     assert tree.cgroup(SCOPE).write("cpuset.mems", frozenset({1})) == frozenset({0})
-    assert written == ["crun-abc.scope/cpuset.mems 0-1", "container/cpuset.mems 1", "crun-abc.scope/cpuset.mems 1"]
+    assert written == [
+        "crun-abc.scope/cpuset.mems 0-1",
+        "container/cpuset.mems 1",
+        "crun-abc.scope/cpuset.mems 1",
+    ]
 
 
 # v1's own rules
@@ -155,7 +191,9 @@ def test_memory_nodes_of_a_child_are_a_subset_at_every_step(tmp_path: Path, writ
 
 def test_swap_is_what_v1_allows_beyond_memory(v1: Tree, written: list[str]) -> None:
     cgroup = v1.cgroup()
-    with pytest.raises(CgroupError, match=r"unlimited; expected memory.max to be set before memory.swap.max"):
+    with pytest.raises(
+        CgroupError, match=r"unlimited; expected memory.max to be set before memory.swap.max"
+    ):
         cgroup.write("memory.swap.max", 4096)
     cgroup.write("memory.max", 8192)
     written.clear()
@@ -182,7 +220,10 @@ def test_v1_without_swap_accounting_has_a_memory_limit_alone(v1: Tree) -> None:
     assert v1.get(PATH, "cpu.shares") == "1020"  # has the weight already
     os.unlink(v1.file(PATH, "memory.memsw.limit_in_bytes"))
     assert v1.cgroup().write("memory.max", 8192) is None
-    with pytest.raises(CgroupError, match=r"memsw.limit_in_bytes does not exist: the kernel lacks it.*swapaccount=1"):
+    with pytest.raises(
+        CgroupError,
+        match=r"memsw.limit_in_bytes does not exist: the kernel lacks it.*swapaccount=1",
+    ):
         v1.cgroup().read("memory.swap.max")
 
 
@@ -216,7 +257,9 @@ def test_a_knob_that_is_not_there_is_never_made(tree: Tree) -> None:
         os.unlink(tree.file(PATH, file[0]))
         before = tree.state()
         for call in (partial(tree.cgroup().read, name), partial(tree.cgroup().write, name, value)):
-            with pytest.raises(CgroupError, match=r"does not exist: .*the kernel lacks it, which needs ") as caught:
+            with pytest.raises(
+                CgroupError, match=r"does not exist: .*the kernel lacks it, which needs "
+            ) as caught:
                 call()
             assert not isinstance(caught.value, KnobValueError | GoneError)
         assert tree.state() == before
@@ -235,7 +278,9 @@ def test_missing_controller_and_missing_feature_have_different_errors(v2: Tree) 
 
 
 @pytest.mark.parametrize(
-    "text", ["", "x", "1 2 3 4", "-", "max max", "default", "8:0", "8:0 rbps", "9" * 30, "\x00"], ids=ascii
+    "text",
+    ["", "x", "1 2 3 4", "-", "max max", "default", "8:0", "8:0 rbps", "9" * 30, "\x00"],
+    ids=ascii,
 )
 def test_garbage_in_a_file_is_an_error_with_the_file(v2: Tree, text: str) -> None:
     for name in TABLE:

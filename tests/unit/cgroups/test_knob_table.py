@@ -23,12 +23,25 @@ def examples(values: Values) -> tuple[list[Any], list[Any]]:
     if isinstance(values, Flag):
         return [True, False], [0, 1, None]
     if isinstance(values, Quotas):
-        return [Quota(1000, 1000), Quota(None, 1_000_000), Quota(2**44 - 1, 1000)], [None, 50000, "max", *QUOTAS]
+        return [Quota(1000, 1000), Quota(None, 1_000_000), Quota(2**44 - 1, 1000)], [
+            None,
+            50000,
+            "max",
+            *QUOTAS,
+        ]
     if isinstance(values, Numbers):
         sets = [frozenset({-1}), frozenset({high + 1}), frozenset({"0"}), frozenset({True})]
         return [frozenset(), frozenset({0, high})], [{0}, [0], "0", None, *sets]
     limits: list[Any] = [None] if none else []
-    return [low, high, *limits], [low - 1, high + 1, True, "100", 1.0, {"default": 100}, *([] if none else [None])]
+    return [low, high, *limits], [
+        low - 1,
+        high + 1,
+        True,
+        "100",
+        1.0,
+        {"default": 100},
+        *([] if none else [None]),
+    ]
 
 
 @pytest.mark.parametrize("name", [knob.name for knob in TABLE.values() if knob.can_be_written])
@@ -39,11 +52,22 @@ def test_only_values_within_the_kernels_bounds_are_accepted(name: str) -> None:
     for value in wrong:
         with pytest.raises(KnobValueError) as caught:
             check(find(name), value)
-        assert str(caught.value) == f"{name}: found {value!r}, expected {find(name).values.expected}"
+        assert (
+            str(caught.value) == f"{name}: found {value!r}, expected {find(name).values.expected}"
+        )
 
 
 def test_other_names_are_no_knobs() -> None:
-    for name in ("../cpu.max", "cpu.max/", "cpu.max\n", "", "\x1b[2J", "cpu.pressure", "memory.stat", "cgroup.procs"):
+    for name in (
+        "../cpu.max",
+        "cpu.max/",
+        "cpu.max\n",
+        "",
+        "\x1b[2J",
+        "cpu.pressure",
+        "memory.stat",
+        "cgroup.procs",
+    ):
         with pytest.raises(KnobValueError, match="there is no knob") as caught:
             find(name)
         assert str(caught.value).isprintable()
@@ -57,7 +81,9 @@ def test_a_name_of_v1_is_answered_with_the_one_of_v2() -> None:
         "blkio.bfq.weight": "io.weight",
         "memory.limit_in_bytes": "memory.max",
     }.items():
-        with pytest.raises(KnobValueError, match=f"^{name} is a file of cgroup v1: expected .* here, {instead}$"):
+        with pytest.raises(
+            KnobValueError, match=f"^{name} is a file of cgroup v1: expected .* here, {instead}$"
+        ):
             find(name)
 
 
@@ -93,6 +119,9 @@ def test_a_text_that_is_no_value_is_refused() -> None:
             with pytest.raises(ValueError) as caught:
                 values.parse(text)
             assert caught.value.args == (text,)
-    for greatest, step in ((9223372036854771712, 4096), (9223372036854710272, 65536)):  # no limit in v1
+    for greatest, step in (
+        (9223372036854771712, 4096),
+        (9223372036854710272, 65536),
+    ):  # no limit in v1
         assert of_bytes(1, step).parse(str(greatest)) is None
         assert of_bytes(1, step).parse(str(greatest - step)) is not None

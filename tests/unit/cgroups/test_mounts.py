@@ -29,7 +29,13 @@ def serving(mounts: Mounts, controller: str) -> Mount:
 
 @pytest.mark.parametrize(
     ("text", "version"),
-    [(V1, "v1"), (V2, "v2"), (V1 + UNIFIED, "hybrid"), ("", "none"), (V1.splitlines()[-1] + "\n" + V2, "v2")],
+    [
+        (V1, "v1"),
+        (V2, "v2"),
+        (V1 + UNIFIED, "hybrid"),
+        ("", "none"),
+        (V1.splitlines()[-1] + "\n" + V2, "v2"),
+    ],
 )
 def test_the_version_is_what_is_mounted(text: str, version: str) -> None:
     assert Mounts.parse(text).version == version
@@ -37,7 +43,11 @@ def test_the_version_is_what_is_mounted(text: str, version: str) -> None:
 
 def test_controller_is_served_by_v1_or_else_v2() -> None:
     mounts = Mounts.parse(V1)
-    assert serving(mounts, "cpu").point == serving(mounts, "cpuacct").point == "/sys/fs/cgroup/cpu,cpuacct"
+    assert (
+        serving(mounts, "cpu").point
+        == serving(mounts, "cpuacct").point
+        == "/sys/fs/cgroup/cpu,cpuacct"
+    )
     assert serving(mounts, "cpuset").version == 1
     assert mounts.serving("memory") is None
     mounts = Mounts.parse(V1 + UNIFIED)
@@ -47,12 +57,17 @@ def test_controller_is_served_by_v1_or_else_v2() -> None:
 
 def test_escapes_are_decoded() -> None:
     assert serving(Mounts.parse(line("/mnt/a b\\c\td#")), "cpu").point == "/mnt/a b\\c\td#"
-    assert serving(Mounts.parse("1 1 0:1 / /a\\x\\04 rw - cgroup2 c rw"), "cpu").point == "/a\\x\\04"
+    assert (
+        serving(Mounts.parse("1 1 0:1 / /a\\x\\04 rw - cgroup2 c rw"), "cpu").point == "/a\\x\\04"
+    )
 
 
 def test_of_two_mounts_on_one_point_the_last_is_seen() -> None:
     mounts = Mounts.parse(V1 + line("/sys/fs/cgroup/cpuset", "/part", "cgroup", "rw,cpuset"))
-    assert repr(serving(mounts, "cpuset")) == "Mount(point='/sys/fs/cgroup/cpuset', root='/part', version=1)"
+    assert (
+        repr(serving(mounts, "cpuset"))
+        == "Mount(point='/sys/fs/cgroup/cpuset', root='/part', version=1)"
+    )
     hidden = Mounts.parse(V2 + line("/sys/fs/cgroup", kind="tmpfs"))
     assert hidden.version == "none"
 
@@ -82,7 +97,9 @@ def test_a_mount_of_the_whole_hierarchy_is_preferred() -> None:
         ("/../..", "/a", None),
     ],
 )
-def test_a_mounts_root_is_stripped_from_what_the_kernel_prints(root: str, path: str, below: str | None) -> None:
+def test_a_mounts_root_is_stripped_from_what_the_kernel_prints(
+    root: str, path: str, below: str | None
+) -> None:
     assert Mount("/mnt", root, 2).below(path) == below
 
 

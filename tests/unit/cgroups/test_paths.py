@@ -28,7 +28,9 @@ BAD = {
     **dict.fromkeys(["..", "/a/../b", "/a/.."], "holds '..'"),
     **dict.fromkeys(["/a\0b", "/a\nb", "/a\x7f", "/a\x9bb"], "control character"),
     "/a\ud800": "cannot be a file name",
-    **dict.fromkeys(["/" + "a" * 256, "/" + "ä" * 128, "a.slice:p:" + "n" * 255], "longer than 255 bytes"),
+    **dict.fromkeys(
+        ["/" + "a" * 256, "/" + "ä" * 128, "a.slice:p:" + "n" * 255], "longer than 255 bytes"
+    ),
     "/a" * 2049: "longer than 4096 bytes",
     "a:b": "has 1 colons",
     "a.slice:b:c:d": "has 3 colons",

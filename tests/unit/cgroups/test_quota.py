@@ -33,7 +33,11 @@ def test_cruns_child_is_cleared_with_its_scope(scoped: Tree, scopes: int | None)
     if scopes:
         scoped.limit(SCOPE, scopes)
     scoped.limit(INNER, 50000)
-    assert scoped.cgroup(SCOPED).cpu_quota() == scoped.cgroup(SCOPED).clear_cpu_quota() == Quota(50000, 100000)
+    assert (
+        scoped.cgroup(SCOPED).cpu_quota()
+        == scoped.cgroup(SCOPED).clear_cpu_quota()
+        == Quota(50000, 100000)
+    )
     assert [scoped.quota(path) for path in (SCOPE, INNER)] == ["none", "none"]
 
 
@@ -63,7 +67,13 @@ def test_cruns_child_has_the_name_of_its_annotation_or_cruns_own(scoped: Tree) -
 
 
 def test_garbage_in_a_quota_is_reported_with_the_file(v1: Tree, v2: Tree) -> None:
-    for text, bad in (("", "''"), ("max", "'max'"), ("1 2 3", "'1 2 3'"), ("-1 100000", "'-1'"), ("max 0", "'0'")):
+    for text, bad in (
+        ("", "''"),
+        ("max", "'max'"),
+        ("1 2 3", "'1 2 3'"),
+        ("-1 100000", "'-1'"),
+        ("max 0", "'0'"),
+    ):
         v2.put(PATH, "cpu.max", text)
         with pytest.raises(CgroupError, match=rf"cpu.max holds .*{bad}.*: expected"):
             v2.cgroup().cpu_quota()

@@ -48,7 +48,10 @@ def test_our_own_cgroup_is_never_a_containers(real: Real) -> None:
         text=True,
         check=True,
     )
-    assert f"is in '{path}', which is this process's own, expected one of container 'abc' alone" in done.stdout
+    assert (
+        f"is in '{path}', which is this process's own, expected one of container 'abc' alone"
+        in done.stdout
+    )
     assert real.quota(path) == "50000/100000"
 
 
@@ -77,13 +80,20 @@ def test_cruns_scope_and_child_move_together(real: Real, before: str, after: set
         (("0", "0", "0"), {1}, ("1", "1", "1")),
         (("0", "0", ""), {1}, ("1", "1", "")),
         (("0-1", "0", "0"), {0}, ("0", "0", "0")),
-        (("0", "0", "0"), {0, 1}, ("0-1", "0", "0")),  # what is below is not widened: it may be narrower on purpose
+        (
+            ("0", "0", "0"),
+            {0, 1},
+            ("0-1", "0", "0"),
+        ),  # what is below is not widened: it may be narrower on purpose
     ],
 )
 def test_cpusets_that_a_container_has_made_are_narrowed_with_it_on_v1(
     real: Real, before: tuple[str, ...], new: set[int], after: tuple[str, ...]
 ) -> None:
-    paths = [real.make(path, cpus) for path, cpus in zip(("/abc", "/abc/d", "/abc/d/e"), before, strict=True)]
+    paths = [
+        real.make(path, cpus)
+        for path, cpus in zip(("/abc", "/abc/d", "/abc/d/e"), before, strict=True)
+    ]
     find(paths[0]).set_cpus(frozenset(new))
     assert tuple(real.get(path, "cpuset.cpus") for path in paths) == after
 
@@ -96,7 +106,9 @@ def test_too_many_cpusets_below_a_container_are_named_as_the_cause(
     for name in "de":
         real.make(f"/abc/{name}", "1")
     monkeypatch.setattr(cpuset, "MAX_NESTED", 1)
-    with pytest.raises(CgroupError, match=rf"{path} has more than 1 cgroups below it, which would have"):
+    with pytest.raises(
+        CgroupError, match=rf"{path} has more than 1 cgroups below it, which would have"
+    ):
         find(path).set_cpus(frozenset({0}))
     assert real.get(path, "cpuset.cpus") == "0-1"
 
@@ -105,18 +117,24 @@ def test_too_many_cpusets_below_a_container_are_named_as_the_cause(
 def test_cpus_that_the_parent_lacks_are_named_as_the_cause_on_v1(real: Real) -> None:
     real.make("/pod", "0")
     path = real.make("/pod/abc", "0")
-    with pytest.raises(CgroupError, match=r"Permission denied \(EACCES\): the parent cgroup lacks some"):
+    with pytest.raises(
+        CgroupError, match=r"Permission denied \(EACCES\): the parent cgroup lacks some"
+    ):
         find(path).set_cpus(frozenset({0, 1}))
 
 
 @pytest.mark.parametrize("cpu", [8191, first_missing_cpu()])
 def test_cpus_that_the_machine_lacks_are_named_as_the_cause(real: Real, cpu: int) -> None:
-    with pytest.raises(CgroupError, match=r"\((ERANGE|EINVAL|EACCES)\): (there are|this machine|the parent)"):
+    with pytest.raises(
+        CgroupError, match=r"\((ERANGE|EINVAL|EACCES)\): (there are|this machine|the parent)"
+    ):
         find(real.top).set_cpus(frozenset({cpu}))
     assert real.get(real.top, "cpuset.cpus") == real.cpus
 
 
-def test_a_cgroup_that_is_removed_under_an_open_file_is_gone(real: Real, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cgroup_that_is_removed_under_an_open_file_is_gone(
+    real: Real, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reader, writer = find(real.make("/r")), find(real.make("/w"))
     directories = [reader.directory("cpuset"), writer.directory("cpuset")]
     system_open = os.open

@@ -31,7 +31,11 @@ def made(*controllers: str) -> Iterator[tuple[Cgroup, list[Path]]]:
     mounts, path, directories = Mounts.read(), f"/nri-test-{uuid.uuid4().hex[:12]}", []
     unified: list[tuple[Path, str]] = []
     for controller in controllers:
-        mount = mounts.v2 if controller == "v2" else mounts.serving("blkio" if controller == "io" else controller)
+        mount = (
+            mounts.v2
+            if controller == "v2"
+            else mounts.serving("blkio" if controller == "io" else controller)
+        )
         if mount is None or mount.root != "/" or not os.access(mount.point, os.W_OK):
             pytest.skip(f"needs a hierarchy of {controller} that can be written to")
         control = Path(mount.point, "cgroup.subtree_control")
@@ -55,7 +59,11 @@ SCALARS: list[tuple[str, Any, Any]] = [
     ("cpu.max", Quota(None, 100000), Quota(300000, 200000)),
     *(("pids.max", None, value) for value in (0, 4194304)),
     *(("cpu.max.burst", 0, 1000), ("cpu.idle", False, True), ("memory.max", None, 16 * MIB)),
-    *(("memory.min", 0, 4 * MIB), ("memory.low", 0, 4 * MIB), ("memory.high", None, 4 * MIB)),  # these are v2's alone
+    *(
+        ("memory.min", 0, 4 * MIB),
+        ("memory.low", 0, 4 * MIB),
+        ("memory.high", None, 4 * MIB),
+    ),  # these are v2's alone
     *(("memory.oom.group", False, True),),
 ]
 
@@ -77,7 +85,9 @@ def test_the_kernel_takes_a_value_and_shows_it(name: str, first: object, value: 
 def test_bytes_are_rounded_down_to_pages_and_then_left_alone(written: list[str]) -> None:
     with made("memory") as (cgroup, _):
         cgroup.write("memory.max", 10_000_000)
-        assert cgroup.read("memory.max") == 10_000_000 // os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PAGE_SIZE")
+        assert cgroup.read("memory.max") == 10_000_000 // os.sysconf("SC_PAGE_SIZE") * os.sysconf(
+            "SC_PAGE_SIZE"
+        )
         written.clear()
         cgroup.write("memory.max", 10_000_000)
         assert written == []
@@ -146,16 +156,23 @@ def test_the_default_weight_of_io_is_set() -> None:
         ("cpu.idle", True, False, "cpu.weight", 50),
     ],
 )
-def test_a_refusal_of_the_kernel_has_a_reason(name: str, value: Any, none: Any, other: str, refused: Any) -> None:
+def test_a_refusal_of_the_kernel_has_a_reason(
+    name: str, value: Any, none: Any, other: str, refused: Any
+) -> None:
     with made("cpu") as (cgroup, _):
         cgroup.write(name, value)
-        with pytest.raises(CgroupError, match=r"Invalid argument \(EINVAL\): .*cpu.(max.burst|idle is set)"):
+        with pytest.raises(
+            CgroupError, match=r"Invalid argument \(EINVAL\): .*cpu.(max.burst|idle is set)"
+        ):
             cgroup.write(other, refused)
         cgroup.write(name, none)
 
 
 def test_the_use_of_a_process_is_counted() -> None:
-    with made("pids", "memory") as (cgroup, directories), subprocess.Popen(["sleep", "60"]) as process:
+    with (
+        made("pids", "memory") as (cgroup, directories),
+        subprocess.Popen(["sleep", "60"]) as process,
+    ):
         try:
             for directory in directories:
                 (directory / "cgroup.procs").write_text(str(process.pid))
@@ -170,7 +187,9 @@ def test_the_use_of_a_process_is_counted() -> None:
 def test_the_pressure_of_v2_is_read_beside_v1_too() -> None:
     with made("v2") as (cgroup, directories):
         if not (directories[0] / "cpu.pressure").exists():
-            with pytest.raises(CgroupError, match=r"cpu.pressure does not exist: the kernel lacks it"):
+            with pytest.raises(
+                CgroupError, match=r"cpu.pressure does not exist: the kernel lacks it"
+            ):
                 cgroup.read_text("cpu.pressure")
             return
         assert cgroup.read_text("cpu.pressure").startswith("some avg10=")

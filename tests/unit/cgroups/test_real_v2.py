@@ -33,7 +33,9 @@ BOTH = {0, 1}
 )
 def test_v2_cgroup_without_the_controller_is_explained(real: Real, has: str, lacks: str) -> None:
     cgroup = find(real.make("/abc", controllers=(has,)))
-    with pytest.raises(CgroupError, match=rf"the cgroup.subtree_control of the parent lacks {lacks}; '\+{lacks}'"):
+    with pytest.raises(
+        CgroupError, match=rf"the cgroup.subtree_control of the parent lacks {lacks}; '\+{lacks}'"
+    ):
         _change(lacks, cgroup)
     if has:
         _change(has, cgroup)
@@ -51,7 +53,9 @@ def test_a_v2_cgroup_that_was_given_no_cpus_follows_its_parent(real: Real) -> No
             find(real.top).set_cpus(frozenset(cpus))
             cgroup = find(path)
             assert cgroup.cpus() == frozenset()
-            assert cgroup.effective_cpus() == cgroup.parent_cpus() == os.sched_getaffinity(pid) == cpus
+            assert (
+                cgroup.effective_cpus() == cgroup.parent_cpus() == os.sched_getaffinity(pid) == cpus
+            )
 
 
 def test_v2_cpus_that_the_parent_lacks_have_no_effect(real: Real) -> None:
@@ -102,19 +106,25 @@ def test_a_v2_scope_limits_cruns_child(real: Real, controllers: tuple[str, ...])
 
 @pytest.mark.parametrize("before", ["0", "1", "0-1"])
 @pytest.mark.parametrize("after", [{0}, {1}, BOTH], ids=str)
-def test_v2_child_of_crun_with_own_cpus_moves_with_its_scope(real: Real, before: str, after: set[int]) -> None:
+def test_v2_child_of_crun_with_own_cpus_moves_with_its_scope(
+    real: Real, before: str, after: set[int]
+) -> None:
     scope = real.make("/crun-abc.scope", before)
     inner = real.make("/crun-abc.scope/container", "0")
     with real.process(inner) as pid:
         find(scope).set_cpus(frozenset(after))
-        assert find(scope).cpus() == find(scope).effective_cpus() == os.sched_getaffinity(pid) == after
+        assert (
+            find(scope).cpus() == find(scope).effective_cpus() == os.sched_getaffinity(pid) == after
+        )
 
 
 # Threads: cpu and cpuset work in threaded cgroups too
 
 
 @pytest.mark.parametrize(("threaded", "kind"), [("abc", "threaded"), ("other", "domain invalid")])
-def test_a_v2_cgroup_that_is_no_domain_is_changed_as_any_other(real: Real, threaded: str, kind: str) -> None:
+def test_a_v2_cgroup_that_is_no_domain_is_changed_as_any_other(
+    real: Real, threaded: str, kind: str
+) -> None:
     path = real.make("/abc")
     real.make("/other")
     real.put(f"{real.top}/{threaded}", "cgroup.type", "threaded")

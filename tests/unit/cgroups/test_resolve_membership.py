@@ -15,8 +15,23 @@ from tests.support.system_faults import Failing, name_of
 from tests.unit.cgroups.trees import make_process
 
 ID = "1f0c"
-OWN = [f"/{ID}", f"/machine/libpod-{ID}", f"/system.slice/crun-{ID}.scope", f"/a/{ID}.scope", f"/x/my-engine-{ID}"]
-STRANGERS = ["/other", f"/x{ID}", f"/{ID}x", f"/libpod-{ID}x", f"/{ID}/inner", f"/a.{ID}", f"/{ID}.slice", f"/_{ID}"]
+OWN = [
+    f"/{ID}",
+    f"/machine/libpod-{ID}",
+    f"/system.slice/crun-{ID}.scope",
+    f"/a/{ID}.scope",
+    f"/x/my-engine-{ID}",
+]
+STRANGERS = [
+    "/other",
+    f"/x{ID}",
+    f"/{ID}x",
+    f"/libpod-{ID}x",
+    f"/{ID}/inner",
+    f"/a.{ID}",
+    f"/{ID}.slice",
+    f"/_{ID}",
+]
 
 
 class Machine:
@@ -36,7 +51,9 @@ class Machine:
         make_process(self.proc, process, lines)  # type: ignore[arg-type]
 
     def find(self, path: str = "", container_id: str = ID) -> Cgroup:
-        return find(path, 7, container_id, mounts=Mounts.parse(self.tree.mountinfo), proc=str(self.proc))
+        return find(
+            path, 7, container_id, mounts=Mounts.parse(self.tree.mountinfo), proc=str(self.proc)
+        )
 
     def refused(self, path: str = "", container_id: str = ID, controller: str = "cpu") -> str:
         with pytest.raises(GoneError) as caught:
@@ -62,11 +79,15 @@ def test_a_cgroup_with_another_name_does_not_count(machine: Machine, path: str) 
     machine.put(7, path)
     for given_path in ("", "elsewhere/x"):
         error = machine.refused(given_path)
-        assert error.endswith(f"is in '{path}', expected a cgroup that is named after the container '{ID}'")
+        assert error.endswith(
+            f"is in '{path}', expected a cgroup that is named after the container '{ID}'"
+        )
 
 
 def test_a_path_that_names_a_cgroup_is_final(machine: Machine) -> None:
-    machine.put(7, f"/machine/{ID}")  # even if the process is in one that looks like the container's
+    machine.put(
+        7, f"/machine/{ID}"
+    )  # even if the process is in one that looks like the container's
     for given_path in (f"/kubepods/{ID}", f"system.slice:runc:{ID}"):
         assert machine.refused(given_path).endswith(" does not exist")
 
@@ -74,12 +95,22 @@ def test_a_path_that_names_a_cgroup_is_final(machine: Machine) -> None:
 @pytest.mark.parametrize("given", [f"/kubepods/pod1/{ID}", f"kubepods-pod1.slice:cri:{ID}"])
 def test_process_counts_by_name_if_the_path_is_not_visible(tmp_path: Path, given: str) -> None:
     # A runtime in a container without a cgroup namespace: a part of the tree is mounted, and paths count from there.
-    mounts, proc = Mounts.parse(f"1 1 0:1 /docker/d1 {tmp_path} rw - cgroup2 c rw\n"), str(tmp_path / "proc")
-    paths = {7: f"/docker/d1/kubepods/pod1/{ID}", 8: "/docker/d1/kubepods/pod1/other", 9: f"/kubepods/pod1/{ID}"}
+    mounts, proc = (
+        Mounts.parse(f"1 1 0:1 /docker/d1 {tmp_path} rw - cgroup2 c rw\n"),
+        str(tmp_path / "proc"),
+    )
+    paths = {
+        7: f"/docker/d1/kubepods/pod1/{ID}",
+        8: "/docker/d1/kubepods/pod1/other",
+        9: f"/kubepods/pod1/{ID}",
+    }
     for pid, path in paths.items():
         (tmp_path / path.removeprefix("/docker/d1/").strip("/")).mkdir(parents=True, exist_ok=True)
         make_process(proc, pid, f"0::{path}\n")
-    assert find(given, 7, ID, mounts=mounts, proc=proc).directory("cpu") == f"{tmp_path}/kubepods/pod1/{ID}"
+    assert (
+        find(given, 7, ID, mounts=mounts, proc=proc).directory("cpu")
+        == f"{tmp_path}/kubepods/pod1/{ID}"
+    )
     for pid, reason in ((8, "expected a cgroup that is named after"), (9, "is not below")):
         with pytest.raises(GoneError, match=reason):
             find(given, pid, ID, mounts=mounts, proc=proc).directory("cpu")
@@ -97,8 +128,9 @@ def test_cruns_child_counts_when_its_scope_does(machine: Machine) -> None:
     scope = f"/system.slice/crun-{ID}.scope"
     machine.put(7, f"{scope}/container")
     assert machine.find().directory("cpu").endswith(scope)
-    assert f"is in '{scope}', expected a cgroup that is named after the container 'x'" in machine.refused(
-        container_id="x"
+    assert (
+        f"is in '{scope}', expected a cgroup that is named after the container 'x'"
+        in machine.refused(container_id="x")
     )
     assert "is named after the container 'container'" in machine.refused(container_id="container")
 
@@ -124,8 +156,12 @@ def test_own_scope_never_counts_by_cruns_child_either(machine: Machine) -> None:
 def test_init_scope_never_counts_for_any_id(machine: Machine) -> None:
     machine.put(7, "/init.scope")
     for name in ("init", "init.scope"):
-        assert f"which is the host's, expected one of container '{name}' alone" in machine.refused(container_id=name)
-    assert "and no container id was given to compare its name with" in machine.refused(container_id="")
+        assert f"which is the host's, expected one of container '{name}' alone" in machine.refused(
+            container_id=name
+        )
+    assert "and no container id was given to compare its name with" in machine.refused(
+        container_id=""
+    )
 
 
 @pytest.mark.parametrize(
@@ -133,11 +169,17 @@ def test_init_scope_never_counts_for_any_id(machine: Machine) -> None:
     [
         (None, "process 7 has exited"),
         ("3:cpuset:/\n2:cpu:/\n0::/\n", "process 7 is in the root cgroup"),
-        ("2:cpu:/../pod9/1f0c\n0::/../pod9/1f0c\n", "'/../pod9/1f0c' is outside of this process's cgroup namespace"),
+        (
+            "2:cpu:/../pod9/1f0c\n0::/../pod9/1f0c\n",
+            "'/../pod9/1f0c' is outside of this process's cgroup namespace",
+        ),
         ("2:cpu:/a/../../1f0c\n0::/a/../../1f0c\n", "is outside of"),
         ("2:cpu://1f0c\n0:://1f0c\n", "'//1f0c' is not below"),
         ("2:cpu:/gone/1f0c\n0::/gone/1f0c\n", "/gone/1f0c does not exist"),
-        ("2:cpu:/1f0c (deleted)\n0::/1f0c (deleted)\n", "'/1f0c (deleted)', expected a cgroup that is named after"),
+        (
+            "2:cpu:/1f0c (deleted)\n0::/1f0c (deleted)\n",
+            "'/1f0c (deleted)', expected a cgroup that is named after",
+        ),
         ("", "proc/7/cgroup does not tell"),
     ],
 )
@@ -174,14 +216,18 @@ def test_the_process_is_looked_up_once(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("elsewhere", ["/web/abcd", "/web", "/"])
-def test_relative_path_counts_unless_the_process_is_elsewhere(machine: Machine, elsewhere: str) -> None:
+def test_relative_path_counts_unless_the_process_is_elsewhere(
+    machine: Machine, elsewhere: str
+) -> None:
     machine.tree.make("/web/abc")
     assert machine.find("web/abc").directory("cpu").endswith("/web/abc")
     machine.put(7, elsewhere)
     assert "/web/abc, and process 7 is in " in (refused := machine.refused("web/abc"))
     assert "process 7 is not in /" in refused
     assert refused.count(f"'{elsewhere}'") <= 1
-    (machine.proc / "7/cgroup").write_text("3:cpuset:/web/abc/in\n2:cpu,cpuacct:/web/abc/in\n0::/web/abc/in\n")
+    (machine.proc / "7/cgroup").write_text(
+        "3:cpuset:/web/abc/in\n2:cpu,cpuacct:/web/abc/in\n0::/web/abc/in\n"
+    )
     assert machine.find("web/abc").directory("cpu").endswith("/web/abc")
 
 
@@ -206,8 +252,12 @@ def test_a_proc_that_cannot_be_read_is_an_error_and_no_cgroup(
     assert not isinstance(caught.value, GoneError)
 
 
-@pytest.mark.parametrize("number", [errno.ENOENT, errno.ESRCH, errno.EACCES, errno.EPERM], ids=name_of)
-def test_if_proc_hides_init_the_name_decides(machine: Machine, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+@pytest.mark.parametrize(
+    "number", [errno.ENOENT, errno.ESRCH, errno.EACCES, errno.EPERM], ids=name_of
+)
+def test_if_proc_hides_init_the_name_decides(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
     """The option hidepid of proc, for a user who is not root."""
     machine.put(7, f"/machine/{ID}")
     slurp = knobs.slurp

@@ -35,9 +35,15 @@ def test_domains_of_machines(
 
 def test_core_types_of_a_laptop_and_of_arm64(tmp_path: Path) -> None:
     laptop = topology(tmp_path, "laptop")
-    assert {kind: render_cpus(cpus) for kind, cpus in laptop.kinds.items()} == {"core": "0-11", "atom": "12-19"}
+    assert {kind: render_cpus(cpus) for kind, cpus in laptop.kinds.items()} == {
+        "core": "0-11",
+        "atom": "12-19",
+    }
     arm = Topology.read(make(tmp_path / "arm", cores=4, capacities=[446, 446, 1024, 1024]))
-    assert [(kind, render_cpus(cpus)) for kind, cpus in arm.kinds.items()] == [("1024", "2-3"), ("446", "0-1")]
+    assert [(kind, render_cpus(cpus)) for kind, cpus in arm.kinds.items()] == [
+        ("1024", "2-3"),
+        ("446", "0-1"),
+    ]
     alike = Topology.read(make(tmp_path / "alike", cores=2, capacities=[1024, 1024]))
     assert {kind: render_cpus(cpus) for kind, cpus in alike.kinds.items()} == {"": "0-1"}
 
@@ -56,19 +62,30 @@ FREQUENCY, PERFORMANCE = "cpufreq/cpuinfo_max_freq", "acpi_cppc/highest_perf"
 
 def test_core_types_are_ordered_by_speed_whatever_tells_them_apart(tmp_path: Path) -> None:
     """Two low-power cores have a PMU since Linux 6.13; before that they are among the small ones."""
-    speeds = {f"cpu{cpu}": 5_100_000 for cpu in range(4)} | {f"cpu{cpu}": 3_800_000 for cpu in range(4, 8)}
+    speeds = {f"cpu{cpu}": 5_100_000 for cpu in range(4)} | {
+        f"cpu{cpu}": 3_800_000 for cpu in range(4, 8)
+    }
     speeds |= {"cpu8": 2_500_000, "cpu9": 2_500_000}
-    old, new, bare = (Path(make(tmp_path / name, cores=2, threads=2, atoms=6)) for name in ("old", "new", "bare"))
+    old, new, bare = (
+        Path(make(tmp_path / name, cores=2, threads=2, atoms=6)) for name in ("old", "new", "bare")
+    )
     for sys in (new, bare):
         (sys / "devices/cpu_atom/cpus").write_text("4-7\n")
         (sys / "devices/cpu_lowpower").mkdir()
         (sys / "devices/cpu_lowpower/cpus").write_text("8-9\n")
-    assert with_speeds(old, FREQUENCY, **speeds) == with_speeds(new, FREQUENCY, **speeds) == ["0-3", "4-7", "8-9"]
+    assert (
+        with_speeds(old, FREQUENCY, **speeds)
+        == with_speeds(new, FREQUENCY, **speeds)
+        == ["0-3", "4-7", "8-9"]
+    )
     assert with_speeds(bare, FREQUENCY) == ["0-3", "4-7", "8-9"]
     without = Path(make(tmp_path / "amd", cores=10))  # AMD's have no PMU of a kind
     assert with_speeds(without, FREQUENCY, **speeds) == ["0-3", "4-7", "8-9"]
     reverse = {f"cpu{cpu}": 132 if cpu < 4 else 196 for cpu in range(10)}
-    assert with_speeds(Path(make(tmp_path / "perf", cores=10)), PERFORMANCE, **reverse) == ["4-9", "0-3"]
+    assert with_speeds(Path(make(tmp_path / "perf", cores=10)), PERFORMANCE, **reverse) == [
+        "4-9",
+        "0-3",
+    ]
 
 
 @pytest.mark.parametrize("file", [FREQUENCY, PERFORMANCE])
@@ -78,24 +95,35 @@ def test_favoured_cores_are_no_type_of_their_own(tmp_path: Path, file: str) -> N
 
 
 def test_speed_that_some_cores_do_not_tell_counts_for_none(tmp_path: Path) -> None:
-    assert with_speeds(Path(make(tmp_path, cores=4)), FREQUENCY, cpu0=5000, cpu1=1000, cpu2=0) == ["0-3"]
+    assert with_speeds(Path(make(tmp_path, cores=4)), FREQUENCY, cpu0=5000, cpu1=1000, cpu2=0) == [
+        "0-3"
+    ]
 
 
 def test_node_with_movable_memory_alone_counts_as_without(tmp_path: Path) -> None:
     sys = make(tmp_path, packages=2, nodes=2, cores=2, without_memory=[3])
     (tmp_path / "devices/system/node/has_normal_memory").write_text("0,2\n")
-    assert [sorted(Topology.read(sys).memory_of({cpu})) for cpu in (0, 2, 4, 6)] == [[0], [0], [2], [2]]
+    assert [sorted(Topology.read(sys).memory_of({cpu})) for cpu in (0, 2, 4, 6)] == [
+        [0],
+        [0],
+        [2],
+        [2],
+    ]
 
 
 def test_cpus_that_are_offline_are_in_no_domain(tmp_path: Path) -> None:
-    found = Topology.read(make(tmp_path, caches=2, cores=2, threads=2, offline=[1, 4], isolated="3,7"))
+    found = Topology.read(
+        make(tmp_path, caches=2, cores=2, threads=2, offline=[1, 4], isolated="3,7")
+    )
     assert (render_cpus(found.online), render_cpus(found.isolated)) == ("0,2-3,5-7", "3,7")
     assert [render_cpus(core) for core in found.cores] == ["0", "2,6", "3,7", "5"]
     assert [render_cpus(cache) for cache in found.caches] == ["0,5", "2-3,6-7"]
 
 
 def test_memory_of_a_node_without_memory_is_that_of_the_nearest(tmp_path: Path) -> None:
-    found = Topology.read(make(tmp_path, packages=2, nodes=2, cores=2, without_memory=[1], bare_nodes=1))
+    found = Topology.read(
+        make(tmp_path, packages=2, nodes=2, cores=2, without_memory=[1], bare_nodes=1)
+    )
     assert [len(cpus) for cpus in found.nodes.values()] == [2, 2, 2, 2, 0]
     assert [sorted(found.memory_of({cpu})) for cpu in (0, 2, 4)] == [[0], [0], [2]]
     assert found.memory_of({0, 4}) == {0, 2}
@@ -108,16 +136,28 @@ def test_machine_without_numa_and_caches_is_one_node(tmp_path: Path) -> None:
     (cpu / "online").write_text("0-1\n")
     found = Topology.read(str(tmp_path))
     value = found.to_value()
-    assert [value[key] for key in ("nodes", "memory", "distances")] == [{"0": "0-1"}, "0", {"0": {"0": 10}}]
-    assert [value[key] for key in ("cores", "caches", "packages")] == [["0", "1"], ["0", "1"], ["0-1"]]
+    assert [value[key] for key in ("nodes", "memory", "distances")] == [
+        {"0": "0-1"},
+        "0",
+        {"0": {"0": 10}},
+    ]
+    assert [value[key] for key in ("cores", "caches", "packages")] == [
+        ["0", "1"],
+        ["0", "1"],
+        ["0-1"],
+    ]
 
 
 def test_missing_or_wrong_files_are_errors_with_their_path(tmp_path: Path) -> None:
-    with pytest.raises(CgroupError, match=r"cpu/online names no CPU: expected those that are online; is sysfs"):
+    with pytest.raises(
+        CgroupError, match=r"cpu/online names no CPU: expected those that are online; is sysfs"
+    ):
         Topology.read(str(tmp_path))
     make(tmp_path)
     (tmp_path / "devices/system/cpu/cpu2/topology/core_cpus_list").write_text("x")
-    with pytest.raises(CgroupError, match=r"core_cpus_list holds 'x': expected a list such as '0-3,8'"):
+    with pytest.raises(
+        CgroupError, match=r"core_cpus_list holds 'x': expected a list such as '0-3,8'"
+    ):
         Topology.read(str(tmp_path))
 
 

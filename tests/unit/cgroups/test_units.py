@@ -54,12 +54,18 @@ def cgroup(tree: Tree, systemd: FakeSystemd) -> Cgroup:
     return look(tree, systemd.run)
 
 
-def test_a_quota_is_cleared_in_the_unit_and_in_the_file(tree: Tree, systemd: FakeSystemd, cgroup: Cgroup) -> None:
+def test_a_quota_is_cleared_in_the_unit_and_in_the_file(
+    tree: Tree, systemd: FakeSystemd, cgroup: Cgroup
+) -> None:
     unit = systemd.properties[SCOPE]
     unit["CPUQuotaPerSecUSec"] = 500_000
     tree.limit(CONTAINER, 50000)
     assert cgroup.clear_cpu_quota() == Quota(50_000, 100_000)
-    assert (unit["CPUQuotaPerSecUSec"], tree.get(CONTAINER, "cpu.max"), cgroup.untold) == (INFINITY, "max 100000", "")
+    assert (unit["CPUQuotaPerSecUSec"], tree.get(CONTAINER, "cpu.max"), cgroup.untold) == (
+        INFINITY,
+        "max 100000",
+        "",
+    )
     assert systemd.calls == ["GetUnitByControlGroup", "Get", "SetProperties"]
     unit["CPUQuotaPerSecUSec"] = 200_000  # of the unit only
     tree.put(CONTAINER, "cpu.max", "max 100000\n")
@@ -96,7 +102,10 @@ def test_systemd_enables_a_controller_that_is_missing(
 ) -> None:
     for knob in ("cpuset.cpus", "cpuset.cpus.effective", "pids.max"):
         Path(tree.file(CONTAINER, knob)).unlink()
-    with monkeypatch.context() as patch, pytest.raises(CgroupError, match=r"pids.max does not exist: .*lacks pids"):
+    with (
+        monkeypatch.context() as patch,
+        pytest.raises(CgroupError, match=r"pids.max does not exist: .*lacks pids"),
+    ):
         patch.setattr(knobs, "APPEARS", 0.05)
         cgroup.write("pids.max", 9)
     realize = systemd.set_properties
@@ -132,7 +141,10 @@ def test_v1_has_quotas_in_systemd_and_no_cpus(tree_v1: Tree, systemd: FakeSystem
 
 @pytest.mark.parametrize(
     ("path", "calls"),
-    [("/kubepods/burstable/pod0a1b/abc", []), (f"{POD}/other.scope", ["GetUnitByControlGroup"])],  # the slice's
+    [
+        ("/kubepods/burstable/pod0a1b/abc", []),
+        (f"{POD}/other.scope", ["GetUnitByControlGroup"]),
+    ],  # the slice's
 )
 def test_a_cgroup_that_is_no_unit_is_only_written(
     tree: Tree, systemd: FakeSystemd, path: str, calls: list[str]
@@ -147,10 +159,20 @@ def test_a_cgroup_that_is_no_unit_is_only_written(
 def test_a_unit_is_a_scope_or_a_slice_below_slices() -> None:
     for path in (CONTAINER, POD, "/system.slice", "/system.slice/run-1.scope", "/a.scope"):
         assert looks_like_unit(path), path
-    for path in (f"{CONTAINER}/container", f"{CONTAINER}/a.scope", "/kubepods/pod1/abc.scope", "/", ""):
+    for path in (
+        f"{CONTAINER}/container",
+        f"{CONTAINER}/a.scope",
+        "/kubepods/pod1/abc.scope",
+        "/",
+        "",
+    ):
         assert not looks_like_unit(path), path
     assert not looks_like_unit("/system.slice/docker.service")
-    escaped = {"a.scope": "a_2escope", "-.slice": "_2d_2eslice", "1a_é.slice": "_31a_5f_c3_a9_2eslice"}
+    escaped = {
+        "a.scope": "a_2escope",
+        "-.slice": "_2d_2eslice",
+        "1a_é.slice": "_31a_5f_c3_a9_2eslice",
+    }
     assert {unit: systemd_bus.object_path(unit).rpartition("/")[2] for unit in escaped} == escaped
 
 
@@ -166,7 +188,12 @@ FAULTS = {
 
 @pytest.mark.parametrize(("fault", "reason"), FAULTS.items())
 def test_a_systemd_that_does_not_answer_leaves_the_files(
-    tree: Tree, systemd: FakeSystemd, cgroup: Cgroup, monkeypatch: pytest.MonkeyPatch, fault: str, reason: str
+    tree: Tree,
+    systemd: FakeSystemd,
+    cgroup: Cgroup,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: str,
+    reason: str,
 ) -> None:
     if fault == "silent":
         monkeypatch.setattr(systemd_bus, "TIMEOUT", 0.2)
@@ -194,7 +221,9 @@ def test_system_bus_is_asked_if_there_is_no_private_socket(tree: Tree, tmp_path:
         assert systemd.properties[SCOPE]["CPUQuotaPerSecUSec"] == INFINITY
 
 
-def test_without_systemd_files_are_written_and_the_metadata_has_the_reason(tree: Tree, tmp_path: Path) -> None:
+def test_without_systemd_files_are_written_and_the_metadata_has_the_reason(
+    tree: Tree, tmp_path: Path
+) -> None:
     for made, reason in (
         ("", "systemd does not run here: there is no"),
         ("systemd/system", "systemd cannot be asked"),
@@ -213,11 +242,17 @@ def test_a_value_that_does_not_stay_is_an_error(
     tree.limit(CONTAINER, 50000)
     tree.put(CONTAINER, "cpuset.cpus", "0-3\n")
     monkeypatch.setattr(knobs, "write", lambda *_: None)
-    with pytest.raises(CgroupError, match=r"cpu.max has 50000/100000 right after it was given max/100000"):
+    with pytest.raises(
+        CgroupError, match=r"cpu.max has 50000/100000 right after it was given max/100000"
+    ):
         cgroup.clear_cpu_quota()
-    with pytest.raises(CgroupError, match=r"cpuset.cpus has 0-3 right after it was given 1: expected"):
+    with pytest.raises(
+        CgroupError, match=r"cpuset.cpus has 0-3 right after it was given 1: expected"
+    ):
         cgroup.set_cpus(frozenset({1}))
-    with pytest.raises(CgroupError, match=r"high has None right after it was given 4096: expected that it stays"):
+    with pytest.raises(
+        CgroupError, match=r"high has None right after it was given 4096: expected that it stays"
+    ):
         cgroup.write("memory.high", 4096)
 
 
@@ -251,7 +286,14 @@ V1: list[tuple[str, str, Any, Any, Any]] = [
     ids=str,
 )
 def test_a_knob_is_a_property_and_a_file(
-    tmp_path: Path, systemd: FakeSystemd, kind: str, name: str, wanted: str, first: Any, value: Any, told: Any
+    tmp_path: Path,
+    systemd: FakeSystemd,
+    kind: str,
+    name: str,
+    wanted: str,
+    first: Any,
+    value: Any,
+    told: Any,
 ) -> None:
     tree = Tree(tmp_path / "tree", kind, CONTAINER)
     systemd.properties[SCOPE][wanted] = first
@@ -277,13 +319,21 @@ def test_other_period_is_a_property_too(
     unit = Systemd(str(systemd.run)).tell(CONTAINER, lambda unit: unit)
     assert unit is not None
     file = TABLE["cpu.max"].files[2]
-    assert [file.tell(unit, Quota(quota, 30000)) for quota in (10000, 20000, 20000)] == [False, True, False]
+    assert [file.tell(unit, Quota(quota, 30000)) for quota in (10000, 20000, 20000)] == [
+        False,
+        True,
+        False,
+    ]
     cgroup.write("cpu.max", Quota(10000, 30000))
     cgroup.write("cpu.max", Quota(None, 30000))
     assert systemd.properties[SCOPE]["CPUQuotaPerSecUSec"] == INFINITY
     real = knobs.write
-    monkeypatch.setattr(knobs, "write", lambda path, value, *rest: real(path, "33334 100000", *rest))
-    cgroup.write("cpu.max", Quota(10000, 30000))  # the same share of another period, as systemd writes it
+    monkeypatch.setattr(
+        knobs, "write", lambda path, value, *rest: real(path, "33334 100000", *rest)
+    )
+    cgroup.write(
+        "cpu.max", Quota(10000, 30000)
+    )  # the same share of another period, as systemd writes it
 
 
 def test_refused_value_names_the_property_of_systemd(
@@ -294,11 +344,15 @@ def test_refused_value_names_the_property_of_systemd(
         raise CgroupError(f"cannot write {value!r} to {path}")
 
     monkeypatch.setattr(knobs, "write", refuse)
-    with pytest.raises(CgroupError, match=r"cannot write '4096' to .*; systemd was told of MemoryMax before that$"):
+    with pytest.raises(
+        CgroupError, match=r"cannot write '4096' to .*; systemd was told of MemoryMax before that$"
+    ):
         cgroup.write("memory.max", 4096)
 
 
-def test_knob_is_written_if_systemd_refuses_it(tree: Tree, systemd: FakeSystemd, cgroup: Cgroup) -> None:
+def test_knob_is_written_if_systemd_refuses_it(
+    tree: Tree, systemd: FakeSystemd, cgroup: Cgroup
+) -> None:
     systemd.fault = "org.freedesktop.DBus.Error.UnknownProperty"
     assert (cgroup.write("memory.high", 4096), cgroup.write("pids.max", 5)) == (None, None)
     assert (tree.get(CONTAINER, "memory.high"), cgroup.untold != "") == ("4096", True)

@@ -33,7 +33,9 @@ class Tree(CgroupFiles):
 
     knobs = {
         controller: {
-            name: text for name, text in ({**KNOBS[controller], **more}).items() if not name.startswith("cgroup.")
+            name: text
+            for name, text in ({**KNOBS[controller], **more}).items()
+            if not name.startswith("cgroup.")
         }
         for controller, more in MORE.items()
     }

@@ -39,7 +39,9 @@ class FakeInvoker(Invoker):
     :param answers: by plugin type; a plugin without one writes a result with its name.
     """
 
-    def __init__(self, answers: dict[str, Answer] | None = None, missing: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, answers: dict[str, Answer] | None = None, missing: tuple[str, ...] = ()
+    ) -> None:
         self._answers = answers or {}
         self._missing = missing
         self.ran: list[str] = []

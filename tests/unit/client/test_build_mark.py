@@ -51,8 +51,13 @@ def marks(folder: Path, **programs: bytes) -> dict[str, tuple[str, str]]:
     for name, program in programs.items():
         (folder / name).write_bytes(program)
     mark_build(str(folder), {"a": "nri.a", "b": "nri.b"})
-    assert all((folder / name).read_bytes().startswith(program) for name, program in programs.items())
-    return {name: build_mark.decode((folder / name).read_bytes()[-build_mark.SIZE :]) for name in programs}
+    assert all(
+        (folder / name).read_bytes().startswith(program) for name, program in programs.items()
+    )
+    return {
+        name: build_mark.decode((folder / name).read_bytes()[-build_mark.SIZE :])
+        for name in programs
+    }
 
 
 def test_executables_of_one_build_share_its_mark(tmp_path: Path) -> None:

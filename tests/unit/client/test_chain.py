@@ -33,11 +33,17 @@ def failed(chain: Client, state: str = "create", **options: Any) -> ChainError:
 
 
 @pytest.mark.parametrize(
-    ("state", "expected"), [("create", "abc"), ("delete", "abc"), ("setup", "bc"), ("update", "b"), ("pause", "")]
+    ("state", "expected"),
+    [("create", "abc"), ("delete", "abc"), ("setup", "bc"), ("update", "b"), ("pause", "")],
 )
 def test_other_states_run_only_plugins_that_list_them(state: str, expected: str) -> None:
     invoker = FakeInvoker()
-    chain = client(invoker, *entries("a"), *entries("b", states=["setup", "update"]), *entries("c", states=["setup"]))
+    chain = client(
+        invoker,
+        *entries("a"),
+        *entries("b", states=["setup", "update"]),
+        *entries("c", states=["setup"]),
+    )
     assert len(chain.invoke(request(), state)) == len(expected)
     assert invoker.ran == [plugin.type for plugin in chain.chain(state)] == list(expected)
 
@@ -59,10 +65,14 @@ def test_plugin_with_a_false_condition_is_not_looked_for() -> None:
     assert [plugin.type for plugin in chain.chain("update")] == ["c"]
 
 
-@pytest.mark.parametrize(("labels", "runs"), [({}, ["a", "b"]), ({"app": "web"}, ["b"])], ids=["hook", "labels"])
+@pytest.mark.parametrize(
+    ("labels", "runs"), [({}, ["a", "b"]), ({"app": "web"}, ["b"])], ids=["hook", "labels"]
+)
 def test_conditions_see_the_labels_of_the_sandbox(labels: dict[str, str], runs: list[str]) -> None:
     invoker = FakeInvoker()
-    chain = client(invoker, *entries("a", when={"labels": {"app": {"equals": "db"}}}), *entries("b"))
+    chain = client(
+        invoker, *entries("a", when={"labels": {"app": {"equals": "db"}}}), *entries("b")
+    )
     chain.invoke(request(sandbox_id="pod", labels=labels, spec=Spec()), "create")
     assert invoker.ran == runs
 
@@ -72,8 +82,14 @@ def test_conditions_see_the_labels_of_the_sandbox(labels: dict[str, str], runs: 
 
 def test_plugins_get_their_conf_and_the_chains_state() -> None:
     invoker = FakeInvoker()
-    plugins = [PluginEntry(type="a", conf={"x": [1, None]}), PluginEntry(type="b"), PluginEntry(type="c", conf=0)]
-    client(invoker, *plugins).invoke(request(version="9.9", state="delete", conf="another's"), "create")
+    plugins = [
+        PluginEntry(type="a", conf={"x": [1, None]}),
+        PluginEntry(type="b"),
+        PluginEntry(type="c", conf=0),
+    ]
+    client(invoker, *plugins).invoke(
+        request(version="9.9", state="delete", conf="another's"), "create"
+    )
     assert [sent.get("conf", "none") for sent in invoker.requests] == [{"x": [1, None]}, "none", 0]
     assert {(sent["version"], sent["state"]) for sent in invoker.requests} == {("0.1", "create")}
 
@@ -98,15 +114,28 @@ def test_step_has_the_request_the_output_and_the_outcome() -> None:
     assert 0.01 <= a.seconds <= time.monotonic() - started
     assert [json.loads(step.request)["id"] for step in (a, b, c)] == ["redis"] * 3
     assert [step.binary for step in (a, b, c)] == ["/bin/a", "/bin/b", ""]
-    assert (json.loads(a.stdout), a.error, a.result) == ({"plugin": "a"}, None, Result(plugin="a", version=""))
-    assert (b.stdout, b.result, b.error and b.error.reason[:17]) == (b"?", None, "no valid result: ")
+    assert (json.loads(a.stdout), a.error, a.result) == (
+        {"plugin": "a"},
+        None,
+        Result(plugin="a", version=""),
+    )
+    assert (b.stdout, b.result, b.error and b.error.reason[:17]) == (
+        b"?",
+        None,
+        "no valid result: ",
+    )
     assert (c.stdout, c.result, str(c.error)) == (b"", None, "c: not found: nowhere")
 
 
 def test_outcome_of_a_step_is_ok_error_killed_or_ignored() -> None:
     invoker = FakeInvoker({"b": NO, "c": output(stopped="deadline"), "d": NO})
     chain = client(invoker, *entries("a", "b", "c"), *entries("d", failure_policy="ignore"))
-    assert [step.outcome for step in failed(chain, "delete").steps] == ["ok", "error", "killed", "ignored"]
+    assert [step.outcome for step in failed(chain, "delete").steps] == [
+        "ok",
+        "error",
+        "killed",
+        "ignored",
+    ]
 
 
 def test_observer_sees_each_step_when_its_plugin_ends() -> None:
@@ -118,7 +147,11 @@ def test_observer_sees_each_step_when_its_plugin_ends() -> None:
 
     chain = client(invoker, failure_policy="ignore")
     chain.invoke(request(), "create", on_step=on_step, log=lambda _plugin, line: story.append(line))
-    assert story == ["a is ok after 1", "b is ignored after 2", "c is ok after 3"]  # and no line says it again
+    assert story == [
+        "a is ok after 1",
+        "b is ignored after 2",
+        "c is ok after 3",
+    ]  # and no line says it again
 
 
 # The effect of an error
@@ -130,18 +163,26 @@ def test_delete_runs_every_plugin_and_reports_all_errors() -> None:
     assert invoker.ran == ["d", "a", "d"]
     assert [result["plugin"] for result in invoker.requests[2]["results"]] == ["d"]
     assert str(error) == "plugin c: not found: nowhere; plugin a: no"
-    assert [(each.plugin, each.reason) for each in error.errors] == [("c", "not found: nowhere"), ("a", "no")]
+    assert [(each.plugin, each.reason) for each in error.errors] == [
+        ("c", "not found: nowhere"),
+        ("a", "no"),
+    ]
     assert [step.plugin.type for step in error.steps] == ["d", "c", "a", "d"]
     assert [result.plugin for result in results_of(error.steps)] == ["d", "d"]
 
 
 @pytest.mark.parametrize(
-    ("default", "own", "is_ignored"), [("fail", "ignore", True), ("ignore", "", True), ("ignore", "fail", False)]
+    ("default", "own", "is_ignored"),
+    [("fail", "ignore", True), ("ignore", "", True), ("ignore", "fail", False)],
 )
-def test_failure_policy_of_the_entry_overrides_the_clients(default: str, own: str, is_ignored: bool) -> None:
+def test_failure_policy_of_the_entry_overrides_the_clients(
+    default: str, own: str, is_ignored: bool
+) -> None:
     invoker = FakeInvoker({"a": NO})
     lines: list[tuple[str, str]] = []
-    chain = client(invoker, *entries("a", failure_policy=own), *entries("b"), failure_policy=default)
+    chain = client(
+        invoker, *entries("a", failure_policy=own), *entries("b"), failure_policy=default
+    )
     if is_ignored:
         steps = chain.invoke(request(), "create", log=lambda *line: lines.append(line))
         assert [step.error is None for step in steps] == [False, True]
@@ -170,8 +211,14 @@ FAILURES: dict[str, tuple[Output | OSError, str]] = {
         output(stopped="output", stderr="x"),
         "killed: it wrote more than 1048576 bytes to stdout, expected one result; the end of its stderr: x",
     ),
-    "too late": (output(stopped="deadline", stderr="x"), "killed: no result after 10 s; the end of its stderr: x"),
-    "not started": (OSError(errno.EACCES, "Permission denied"), "cannot be started: /bin/a: Permission denied"),
+    "too late": (
+        output(stopped="deadline", stderr="x"),
+        "killed: no result after 10 s; the end of its stderr: x",
+    ),
+    "not started": (
+        OSError(errno.EACCES, "Permission denied"),
+        "cannot be started: /bin/a: Permission denied",
+    ),
     "broken off": (
         BrokenOffError(errno.EIO, os.strerror(errno.EIO)),
         "killed: it could not be waited for or read: Input/output error",
@@ -261,7 +308,10 @@ def test_refusal_stops_the_chain_as_an_error_does_and_is_told_apart(policy: str)
             output({"error": "", "refused": True}),
             "no valid result: found refused without an error, expected its reason",
         ),
-        (output({"error": "no", "refused": "yes"}), "no valid result: result.refused: found the string 'yes', "),
+        (
+            output({"error": "no", "refused": "yes"}),
+            "no valid result: result.refused: found the string 'yes', ",
+        ),
     ],
 )
 def test_failure_is_no_refusal(answer: Output, reason: str) -> None:
@@ -277,6 +327,10 @@ def test_contradiction_in_a_condition_is_a_refusal_of_its_plugin() -> None:
     labels = {"io.kubernetes.pod.namespace": ""}
     forged = {"io.kubernetes.cri.sandbox-namespace": "other", "io.kubernetes.pod.namespace": "shop"}
     steps: list[Step] = []
-    with pytest.raises(ChainError, match=r"^plugin b: when: found .* and .*; expected a container whose"):
-        chain.invoke(request(spec=Spec(annotations=forged), labels=labels), "create", on_step=steps.append)
+    with pytest.raises(
+        ChainError, match=r"^plugin b: when: found .* and .*; expected a container whose"
+    ):
+        chain.invoke(
+            request(spec=Spec(annotations=forged), labels=labels), "create", on_step=steps.append
+        )
     assert [(step.plugin.type, step.outcome) for step in steps] == [("b", "refused")]

@@ -16,7 +16,12 @@ OCI: dict[str, Any] = {
     "annotations": {"k": "v"},
     "mounts": [{"destination": "/proc"}],
     "hooks": {"prestart": []},
-    "linux": {"cgroupsPath": "/x", "resources": {}, "namespaces": [{"type": "pid"}], "sysctl": {"a": "0"}},
+    "linux": {
+        "cgroupsPath": "/x",
+        "resources": {},
+        "namespaces": [{"type": "pid"}],
+        "sysctl": {"a": "0"},
+    },
 }
 ENV = {"adjust": {"env": {"A": "1"}}}
 SHARES = {"cpu": {"shares": 2}}
@@ -31,7 +36,9 @@ def client(invoker: FakeInvoker, *policies: str) -> Client:
 
 
 def answers(**results: dict[str, Any]) -> FakeInvoker:
-    return FakeInvoker({plugin: output({"plugin": plugin} | result) for plugin, result in results.items()})
+    return FakeInvoker(
+        {plugin: output({"plugin": plugin} | result) for plugin, result in results.items()}
+    )
 
 
 def request(state: str = "setup") -> Request:
@@ -51,8 +58,14 @@ def test_plugins_of_a_setup_see_all_earlier_changes() -> None:
     assert [spec["cgroupsPath"] for spec in seen] == ["/x", "/x", "/y"]
     assert seen[0]["mounts"] == OCI["mounts"]
     assert seen[0]["linux"] == {"sysctl": {"a": "0"}}
-    assert invoker.requests[1]["results"] == [Result(plugin="a", version="", adjust=ENV["adjust"]).to_value()]
-    assert [result.adjust for result in results_of(steps)] == [ENV["adjust"], {"env": {"B": "2"}}, None]
+    assert invoker.requests[1]["results"] == [
+        Result(plugin="a", version="", adjust=ENV["adjust"]).to_value()
+    ]
+    assert [result.adjust for result in results_of(steps)] == [
+        ENV["adjust"],
+        {"env": {"B": "2"}},
+        None,
+    ]
     assert asked.adjust == {"env": {"A": "1", "B": "2"}, "linux": {"cgroupsPath": "/y"}}
 
 
@@ -73,7 +86,10 @@ def test_conflict_is_a_failure_of_the_second_plugin() -> None:
 
 
 def test_ignored_conflict_drops_the_whole_result() -> None:
-    second = {"adjust": {"env": {"A": "2"}, "annotations": {"b": "1"}}, "updates": [{"id": "x", "resources": SHARES}]}
+    second = {
+        "adjust": {"env": {"A": "2"}, "annotations": {"b": "1"}},
+        "updates": [{"id": "x", "resources": SHARES}],
+    }
     invoker = answers(a=ENV, b=second, c={"adjust": {"annotations": {"b": "2"}}})
     asked, lines = changes(), list[tuple[str, str]]()
     steps = client(invoker, "", "ignore", "").invoke(
@@ -94,7 +110,11 @@ def test_host_without_changes_refuses_a_result_with_some(state: str, key: str) -
         client(answers(a=asked), "").invoke(request(state), state)
     message = f"plugin a: {key}: found it in answer to {state}, which this host cannot apply"
     assert str(caught.value) == message
-    nothing: list[dict[str, Any]] = [{"adjust": {}, "updates": []}, {"adjust": None}, {"cgroupsPath": "/y"}]
+    nothing: list[dict[str, Any]] = [
+        {"adjust": {}, "updates": []},
+        {"adjust": None},
+        {"cgroupsPath": "/y"},
+    ]
     for empty in nothing:
         (step,) = client(answers(a=empty), "").invoke(request(), "setup")
         assert step.error is None
@@ -103,11 +123,19 @@ def test_host_without_changes_refuses_a_result_with_some(state: str, key: str) -
 def test_create_shows_no_adjustable_parts_and_accepts_no_changes() -> None:
     invoker = answers()
     client(invoker, "").invoke(
-        Request(state="create", id="self", pid=1, spec=spec_from_oci(OCI)), "create", changes=changes()
+        Request(state="create", id="self", pid=1, spec=spec_from_oci(OCI)),
+        "create",
+        changes=changes(),
     )
-    assert set(invoker.requests[0]["spec"]) == {"resources", "namespaces", "cgroupsPath", "annotations"}
+    assert set(invoker.requests[0]["spec"]) == {
+        "resources",
+        "namespaces",
+        "cgroupsPath",
+        "annotations",
+    }
     with pytest.raises(
-        ChainError, match=r"^plugin a: adjust: found it in answer to create, expected it in answer to"
+        ChainError,
+        match=r"^plugin a: adjust: found it in answer to create, expected it in answer to",
     ):
         client(answers(a=ENV), "").invoke(request("create"), "create", changes=changes())
 
@@ -122,4 +150,6 @@ def test_dropped_update_is_logged() -> None:
     assert [step.error for step in steps] == [None, None]
     ((plugin, line),) = lines
     assert plugin == "b"
-    assert line.startswith("updates[0] of x.linux.resources.cpu.shares: already set by the plugin a; ")
+    assert line.startswith(
+        "updates[0] of x.linux.resources.cpu.shares: already set by the plugin a; "
+    )

@@ -54,16 +54,28 @@ def test_recorded_requests(
     assert found.runtime_handler is None
 
 
-@pytest.mark.parametrize(("own", "others"), [(CONTAINERD, CRIO), (CRIO, CONTAINERD)], ids=["containerd", "cri-o"])
-def test_namespace_is_unknown_if_a_pod_forges_annotations(own: dict[str, str], others: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("own", "others"), [(CONTAINERD, CRIO), (CRIO, CONTAINERD)], ids=["containerd", "cri-o"]
+)
+def test_namespace_is_unknown_if_a_pod_forges_annotations(
+    own: dict[str, str], others: dict[str, str]
+) -> None:
     found = facts(own)
-    assert (found.namespace, found.is_sandbox, found.labels, found.runtime_handler) == ("shop", False, None, None)
+    assert (found.namespace, found.is_sandbox, found.labels, found.runtime_handler) == (
+        "shop",
+        False,
+        None,
+        None,
+    )
     forged = {key: "kube-system" if value == "shop" else value for key, value in others.items()}
     assert facts(forged | own).namespace is None
 
 
 SANDBOXES = {
-    "containerd": {"io.kubernetes.cri.container-type": "sandbox", "io.kubernetes.cri.sandbox-id": "pod"},
+    "containerd": {
+        "io.kubernetes.cri.container-type": "sandbox",
+        "io.kubernetes.cri.sandbox-id": "pod",
+    },
     "cri-o": {"io.kubernetes.container.name": "POD", "io.kubernetes.cri-o.SandboxID": "pod"},
 }
 OF_A_CONTAINER = {
@@ -94,8 +106,12 @@ def test_facts_depend_on_the_runtime_and_the_kubelets_label() -> None:
 
 def test_a_host_that_knows_more_judges_by_what_it_knows() -> None:
     entry = PluginEntry(type="keeper", when={"runtimeHandler": ["kata"]})
-    request = Request(state="create", id="a", labels={"app": "web"}, spec=Spec(annotations=CONTAINERD))
-    client = Client(ConfigList(plugins=[entry]), Invoker(), facts=lambda asked: Facts(runtime_handler=asked.id))
+    request = Request(
+        state="create", id="a", labels={"app": "web"}, spec=Spec(annotations=CONTAINERD)
+    )
+    client = Client(
+        ConfigList(plugins=[entry]), Invoker(), facts=lambda asked: Facts(runtime_handler=asked.id)
+    )
     assert (client.chain("create", request), client.holding(request)) == ([], [])
     assert client.skipped("create", request) != []
     request = request.replace(id="kata")
@@ -104,19 +120,35 @@ def test_a_host_that_knows_more_judges_by_what_it_knows() -> None:
 
 
 @pytest.mark.parametrize("unknown", [{}, {"unknown": "run"}, {"unknown": "skip"}], ids=str)
-def test_a_contradiction_is_refused_whatever_is_done_with_unknown_facts(unknown: dict[str, str]) -> None:
+def test_a_contradiction_is_refused_whatever_is_done_with_unknown_facts(
+    unknown: dict[str, str],
+) -> None:
     entry = PluginEntry(type="keeper", states=["setup"], when={"namespaces": ["shop"], **unknown})
     client = Client(ConfigList(plugins=[entry]), Invoker())
     forged = {**CRIO, "io.kubernetes.cri.sandbox-namespace": "other"}
     for state in ("setup", "create"):
         with pytest.raises(ChainError, match="expected a container whose annotations agree"):
-            client.chain(state, Request(state=state, id="app", sandbox_id="pod", spec=Spec(annotations=forged)))
+            client.chain(
+                state,
+                Request(state=state, id="app", sandbox_id="pod", spec=Spec(annotations=forged)),
+            )
     entry = PluginEntry(type="keeper", when={"namespaces": ["shop"], "sandbox": True, **unknown})
     client = Client(ConfigList(plugins=[entry]), Invoker())
-    assert client.chain("create", Request(state="create", id="app", spec=Spec(annotations=forged))) == []
+    assert (
+        client.chain("create", Request(state="create", id="app", spec=Spec(annotations=forged)))
+        == []
+    )
 
 
 def test_a_pod_names_no_sandbox_but_its_own() -> None:
-    assert sandbox_id_in(CONTAINERD) == sandbox_id_in(CRIO) == sandbox_id_in(CONTAINERD | CRIO) == "pod"
-    for own, forged in ((CRIO, "io.kubernetes.cri.sandbox-id"), (CONTAINERD, "io.kubernetes.cri-o.SandboxID")):
+    assert (
+        sandbox_id_in(CONTAINERD)
+        == sandbox_id_in(CRIO)
+        == sandbox_id_in(CONTAINERD | CRIO)
+        == "pod"
+    )
+    for own, forged in (
+        (CRIO, "io.kubernetes.cri.sandbox-id"),
+        (CONTAINERD, "io.kubernetes.cri-o.SandboxID"),
+    ):
         assert sandbox_id_in({**own, forged: "another's"}) == ""

@@ -56,7 +56,9 @@ def test_file_without_a_mark_is_started(folder: Path, tmp_path: Path) -> None:
     assert found(script) is None
 
 
-def test_host_without_a_mark_or_not_compiled_starts_all(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_host_without_a_mark_or_not_compiled_starts_all(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plugin = executable(folder / "clearcfs")
     with monkeypatch.context() as patch:
         patch.delattr(sys, "frozen")
@@ -80,7 +82,9 @@ def test_foreign_and_setuid_executables_are_started(folder: Path, options: dict[
     assert found(executable(folder / "clearcfs", **options)) is None
 
 
-def test_host_with_state_that_a_fork_shares_starts_all(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_host_with_state_that_a_fork_shares_starts_all(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(forking, "_STATEFUL", ("threading",))
     import threading  # noqa: F401
 

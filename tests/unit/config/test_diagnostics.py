@@ -105,7 +105,9 @@ FAULTS: list[tuple[str | bytes, list[Any]]] = [
 
 
 @pytest.mark.parametrize(("document", "expected"), FAULTS, ids=lambda case: repr(case)[:50])
-def test_fault_names_place_what_is_wrong_and_what_is_expected(document: str | bytes, expected: list[Any]) -> None:
+def test_fault_names_place_what_is_wrong_and_what_is_expected(
+    document: str | bytes, expected: list[Any]
+) -> None:
     found = lines(document)
     assert len(found) == len(expected)
     for line, texts in zip(found, expected, strict=True):
@@ -193,7 +195,9 @@ def test_at_the_place_of_a_value_stands_the_value(value: Any) -> None:
             for part in path:
                 inner = inner[part]
             line, column = SourcePositions(text).value(path)
-            read, _ = json.JSONDecoder().raw_decode("\n".join(text.split("\n")[line - 1 :])[column - 1 :])
+            read, _ = json.JSONDecoder().raw_decode(
+                "\n".join(text.split("\n")[line - 1 :])[column - 1 :]
+            )
             assert repr(read) == repr(inner)
 
 

@@ -56,7 +56,9 @@ class EtcNri:
 
 
 def config(*types: str) -> str:
-    return '{"version":"0.1","plugins":[' + ",".join(f'{{"type":"{name}"}}' for name in types) + "]}"
+    return (
+        '{"version":"0.1","plugins":[' + ",".join(f'{{"type":"{name}"}}' for name in types) + "]}"
+    )
 
 
 @pytest.fixture
@@ -89,13 +91,28 @@ def test_all_keys_of_an_entry_are_read(host: EtcNri) -> None:
     }"""
     path = host.write_text("a.conf", text)
     entry = PluginEntry(
-        type="a", conf={"b": [1]}, states=["setup"], failure_policy="ignore", timeout=0.5, source=path, source_index=0
+        type="a",
+        conf={"b": [1]},
+        states=["setup"],
+        failure_policy="ignore",
+        timeout=0.5,
+        source=path,
+        source_index=0,
     )
     assert host.load() == ConfigList(plugins=[entry])
 
 
 def test_only_conf_files_are_read(host: EtcNri) -> None:
-    for name in ("a.conf~", "a.conf.bak", ".a.conf", "a.json", "#a.conf#", "a.CONF", "conf", "README"):
+    for name in (
+        "a.conf~",
+        "a.conf.bak",
+        ".a.conf",
+        "a.json",
+        "#a.conf#",
+        "a.CONF",
+        "conf",
+        "README",
+    ):
         host.write_text(name, "not JSON")
     assert host.types() == []
 
@@ -103,7 +120,9 @@ def test_only_conf_files_are_read(host: EtcNri) -> None:
 def test_single_file_is_read_alone_or_if_the_directory_has_no_conf(host: EtcNri) -> None:
     host.write("../conf.json", "single")
     host.write_text("a.conf.bak", "not JSON")
-    assert [(plugin.type, plugin.source) for plugin in host.load().plugins] == [("single", host.conf_file)]
+    assert [(plugin.type, plugin.source) for plugin in host.load().plugins] == [
+        ("single", host.conf_file)
+    ]
     host.write("empty.conf")
     assert [*read_set(host.conf_dir, host.conf_file).documents] == [host.path("empty.conf")]
     assert [*read_set("", host.conf_file).documents] == [host.conf_file]
@@ -113,7 +132,10 @@ def test_single_file_is_read_alone_or_if_the_directory_has_no_conf(host: EtcNri)
     os.unlink(host.path("a.conf.bak"))
     assert host.load() == ConfigList()
     os.rmdir(host.conf_dir)
-    assert host.fault().message == "does not exist; expected a directory, since it is not the default one"
+    assert (
+        host.fault().message
+        == "does not exist; expected a directory, since it is not the default one"
+    )
 
 
 # Files that cannot be read
@@ -132,8 +154,14 @@ NO_FILES = [
     (os.mkdir, "found a directory, expected a regular file"),
     (os.mkfifo, "found a FIFO, expected a regular file"),
     (make_socket, "found a socket, expected a regular file"),
-    (lambda path: os.symlink("/dev/null", path), "found a character device, expected a regular file"),
-    (lambda path: os.symlink("nowhere", path), "found a symlink to 'nowhere', which does not exist"),
+    (
+        lambda path: os.symlink("/dev/null", path),
+        "found a character device, expected a regular file",
+    ),
+    (
+        lambda path: os.symlink("nowhere", path),
+        "found a symlink to 'nowhere', which does not exist",
+    ),
     (lambda path: os.symlink(path, path), "cannot be read: too many levels of symbolic links"),
 ]
 
@@ -148,7 +176,9 @@ def test_anything_but_a_file_is_a_fault_and_does_not_block(
     assert str(host.fault()).startswith(f"{host.path('x.conf')}:1:1: (document): {message}")
 
 
-def test_file_that_became_a_fifo_does_not_block(host: EtcNri, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_that_became_a_fifo_does_not_block(
+    host: EtcNri, monkeypatch: pytest.MonkeyPatch
+) -> None:
     host.write("a.conf", "a")
     looked_at = os.stat(host.path("a.conf"))
     os.unlink(host.path("a.conf"))
@@ -157,7 +187,9 @@ def test_file_that_became_a_fifo_does_not_block(host: EtcNri, monkeypatch: pytes
     assert host.fault().message == "found a FIFO, expected a regular file"
 
 
-def test_file_removed_after_the_listing_is_skipped(host: EtcNri, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_removed_after_the_listing_is_skipped(
+    host: EtcNri, monkeypatch: pytest.MonkeyPatch
+) -> None:
     host.write("b.conf", "b")
     monkeypatch.setattr(os, "listdir", lambda path: ["a.conf", "b.conf"])
     assert host.types() == ["b"]
@@ -174,10 +206,15 @@ def test_a_conf_dir_that_is_no_directory_is_a_fault(host: EtcNri) -> None:
     host.write("../conf.json", "single")
     os.rmdir(host.conf_dir)
     os.symlink("nowhere", host.conf_dir)
-    assert host.fault().message == "found a symlink to 'nowhere', which does not exist, expected a directory"
+    assert (
+        host.fault().message
+        == "found a symlink to 'nowhere', which does not exist, expected a directory"
+    )
     os.unlink(host.conf_dir)
     Path(host.conf_dir).touch()
-    assert host.fault().message.startswith("cannot be read: not a directory, expected a directory of *.conf files")
+    assert host.fault().message.startswith(
+        "cannot be read: not a directory, expected a directory of *.conf files"
+    )
 
 
 def test_all_faults_of_all_files_come_at_once_in_order(host: EtcNri) -> None:
@@ -187,7 +224,13 @@ def test_all_faults_of_all_files_come_at_once_in_order(host: EtcNri) -> None:
     os.mkdir(host.path("d.conf"))
     host.write("e.conf", "good")
     faults = host.faults()
-    assert [os.path.basename(fault.file) for fault in faults] == ["a.conf", "b.conf", "c.conf", "c.conf", "d.conf"]
+    assert [os.path.basename(fault.file) for fault in faults] == [
+        "a.conf",
+        "b.conf",
+        "c.conf",
+        "c.conf",
+        "d.conf",
+    ]
 
 
 def test_an_error_is_one_line_for_each_fault(host: EtcNri) -> None:
@@ -206,7 +249,10 @@ def test_a_hundred_faults_are_listed(host: EtcNri) -> None:
         host.write_text(f"{number:02}.conf", '{"version": "0.1", "plugins": [{}, {"type": 1}]}')
     *faults, last = host.faults()
     assert len(faults) == 100
-    assert str(last) == f"{host.path('50.conf')}:1:1: (document): there are more faults; 100 are listed"
+    assert (
+        str(last)
+        == f"{host.path('50.conf')}:1:1: (document): there are more faults; 100 are listed"
+    )
 
 
 # System calls that fail
@@ -231,12 +277,17 @@ def test_a_call_that_fails_is_a_fault_that_names_the_file(
             read_set(host.conf_dir, host.conf_file).parsed()
     assert failing.failed == 1
     where = host.path(path).rstrip("/")
-    assert str(raised.value) == f"{where}:1:1: (document): cannot be read: too many open files, expected {expected}"
+    assert (
+        str(raised.value)
+        == f"{where}:1:1: (document): cannot be read: too many open files, expected {expected}"
+    )
     assert open_fds() == before
     assert host.types() == ["a"]
 
 
-def test_directory_that_disappears_has_no_files(host: EtcNri, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_directory_that_disappears_has_no_files(
+    host: EtcNri, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Gone(Failing):
         """Between the listing, which says that there is none, and the look at why."""
 

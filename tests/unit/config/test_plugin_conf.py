@@ -24,7 +24,12 @@ SCHEMA = {
         "share": {"type": "number", "minimum": 0, "exclusiveMaximum": 1},
         "nodes": {"type": "array", "items": {"type": "integer"}},
         "size": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
-        "sets": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "integer", "minimum": 0}}]},
+        "sets": {
+            "anyOf": [
+                {"type": "string"},
+                {"type": "array", "items": {"type": "integer", "minimum": 0}},
+            ]
+        },
         "who": {"anyOf": [{"type": ["boolean", "null"]}, {"type": "array"}]},
     },
 }
@@ -57,7 +62,9 @@ def test_a_wrong_value_is_reported_with_its_path(conf: Any, messages: list[str])
     assert validate_conf(SCHEMA, conf) == messages
 
 
-@pytest.mark.parametrize(("schema", "conf"), [(True, [1]), ({"type": "null"}, None), ({"type": "object"}, None)])
+@pytest.mark.parametrize(
+    ("schema", "conf"), [(True, [1]), ({"type": "null"}, None), ({"type": "object"}, None)]
+)
 def test_missing_conf_counts_as_null_or_empty(schema: Any, conf: Any) -> None:
     assert validate_conf(schema, conf) == []
 
@@ -73,7 +80,10 @@ for _ in range(3000):
         (5, "it is no JSON Schema: (document): found the number 5, expected"),
         ({"type": "strin"}, "it is no JSON Schema: type:"),
         ({"pattern": "("}, "it is no JSON Schema: pattern:"),
-        ({"$ref": "https://example.org/schema.json"}, "it refers to 'https://example.org/schema.json', which is not"),
+        (
+            {"$ref": "https://example.org/schema.json"},
+            "it refers to 'https://example.org/schema.json', which is not",
+        ),
         ({"$ref": "file:///etc/passwd"}, "it refers to 'file:///etc/passwd'"),
         ({"$ref": "#/$defs/gone"}, "it refers to '/$defs/gone', which is not in it"),
         ({"$ref": "#"}, "refers to itself without end"),
@@ -107,7 +117,9 @@ def test_faults_have_their_places_in_their_own_files(tmp_path: Path) -> None:
         f"{file}:3:21: plugins[1].conf.share: found the number 2, expected exclusiveMaximum 1",
         f"{file}:4:4: plugins[1].conf.modes: unknown key, did you mean mode?",
     ]
-    assert [str(fault) for fault in check_conf(plugins[1], SCHEMA)] == [f"{file}:1:32: plugins[0].conf: missing cpus"]
+    assert [str(fault) for fault in check_conf(plugins[1], SCHEMA)] == [
+        f"{file}:1:32: plugins[0].conf: missing cpus"
+    ]
     assert check_conf(plugins[1], True) == ()
 
 
@@ -150,13 +162,23 @@ def test_an_allow_that_is_missing_null_or_true_is_open(conf: Any, found: tuple[s
     ],
 )
 def test_setting_closed_by_default_is_open_only_if_true(allow: Any, found: tuple[str, ...]) -> None:
-    schema = {"properties": {"allow": {"properties": {"devices": {"default": False}, "mounts": {"default": []}}}}}
+    schema = {
+        "properties": {
+            "allow": {"properties": {"devices": {"default": False}, "mounts": {"default": []}}}
+        }
+    }
     assert open_to_every_pod(schema, {"allow": allow}) == found
 
 
 @pytest.mark.parametrize(
     "schema",
-    [True, {}, {"properties": []}, {"properties": {"allow": True}}, {"properties": {"allow": {"properties": []}}}],
+    [
+        True,
+        {},
+        {"properties": []},
+        {"properties": {"allow": True}},
+        {"properties": {"allow": {"properties": []}}},
+    ],
 )
 def test_a_plugin_that_declares_no_allow_leaves_nothing_open(schema: Any) -> None:
     assert open_to_every_pod(schema, {"allow": {"class": True}}) == ()

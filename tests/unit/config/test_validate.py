@@ -37,7 +37,10 @@ FULL: dict[str, Any] = {
             "when": {
                 "namespaces": ["kube-*", "shop"],
                 "labels": {"app": {"equals": "web"}, "a/b": {"present": False}},
-                "annotations": {"team": {"equals": ["x", "y"], "pattern": "x*"}, "d": {"pattern": ["*", "a*b"]}},
+                "annotations": {
+                    "team": {"equals": ["x", "y"], "pattern": "x*"},
+                    "d": {"pattern": ["*", "a*b"]},
+                },
                 "sandbox": "both",
                 "runtimeHandler": ["", "kata*"],
             },
@@ -58,7 +61,10 @@ def test_the_table_and_the_schema_agree_on_any_value_of_a_key(value: Any, key: s
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.text(st.sampled_from("aZ09._-/\n é\u0660²"), max_size=6) | st.sampled_from(["a" * 255, "a" * 256]))
+@given(
+    st.text(st.sampled_from("aZ09._-/\n é\u0660²"), max_size=6)
+    | st.sampled_from(["a" * 255, "a" * 256])
+)
 def test_a_type_name_is_what_the_schema_says(name: str) -> None:
     assert is_type_name(name) == VALIDATOR.is_valid(entry(type=name))
 
@@ -81,8 +87,25 @@ def test_a_valid_configuration_is_read_without_slow_modules(tmp_path: Path) -> N
     )
     root = os.path.dirname(os.path.dirname(nri.__file__))
     ran = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", code, root, tmp_path], capture_output=True, text=True, check=True
+        [sys.executable, "-I", "-S", "-c", code, root, tmp_path],
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    standard = {"re", "json", "typing", "dataclasses", "enum", "pathlib", "logging", "collections", "difflib"}
+    standard = {
+        "re",
+        "json",
+        "typing",
+        "dataclasses",
+        "enum",
+        "pathlib",
+        "logging",
+        "collections",
+        "difflib",
+    }
     assert not {*ran.stdout.split()} & {*standard, "jsonschema"}
-    assert not [name for name in ran.stdout.split() if name.startswith(("nri.config.diag", "nri.config.find"))]
+    assert not [
+        name
+        for name in ran.stdout.split()
+        if name.startswith(("nri.config.diag", "nri.config.find"))
+    ]

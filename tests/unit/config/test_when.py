@@ -63,7 +63,9 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], bool, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("when", "changes", "runs", "reason"), CASES, ids=lambda case: str(case)[:60])
+@pytest.mark.parametrize(
+    ("when", "changes", "runs", "reason"), CASES, ids=lambda case: str(case)[:60]
+)
 def test_a_condition_is_judged_and_explained(
     when: dict[str, Any], changes: dict[str, Any], runs: bool, reason: str
 ) -> None:
@@ -102,7 +104,9 @@ def test_text_that_makes_regular_expressions_hang_is_matched() -> None:
 
 def test_ten_thousand_namespaces_are_judged() -> None:
     condition = Condition({"namespaces": [f"ns-{number}" for number in range(10_000)] + ["team-*"]})
-    assert condition.undecided(Facts(namespace="ns-9999")) == condition.undecided(Facts(namespace="team-a"))
+    assert condition.undecided(Facts(namespace="ns-9999")) == condition.undecided(
+        Facts(namespace="team-a")
+    )
     facts = Facts(namespace="ns-10000")
     assert condition.undecided(facts) is None
     assert len(condition.explain(facts)) < 300
@@ -132,7 +136,10 @@ NOTES: list[tuple[dict[str, Any], list[str]]] = [
     ({"namespaces": ["a"], "annotations": {"b": {"pattern": "web-*"}}}, []),
     (
         {"labels": {"b": {"equals": "c"}}, "annotations": {"b": {"present": True}}},
-        ["depends on labels and annotations alone", "nri hook and nri-runc do not know labels; what is"],
+        [
+            "depends on labels and annotations alone",
+            "nri hook and nri-runc do not know labels; what is",
+        ],
     ),
     (
         {"namespaces": ["a"], "runtimeHandler": ["x"]},

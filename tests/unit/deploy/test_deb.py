@@ -17,7 +17,11 @@ if shutil.which("dpkg-deb") is None or shutil.which("objdump") is None:
     pytest.skip("dpkg-deb or objdump is not installed", allow_module_level=True)
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="dpkg installs as root only")
-CONFFILES = ["/etc/nri/resource.d/10-konfine.conf", "/etc/nri/resource.d/20-clearcfs.conf", "/etc/nri/v1bridge.json"]
+CONFFILES = [
+    "/etc/nri/resource.d/10-konfine.conf",
+    "/etc/nri/resource.d/20-clearcfs.conf",
+    "/etc/nri/v1bridge.json",
+]
 LIBC = "Package: libc6\nStatus: install ok installed\nArchitecture: {}\nVersion: {}\nMaintainer: m\nDescription: d\n"
 
 
@@ -73,7 +77,11 @@ class Packages:
 
     def left(self) -> dict[str, str]:
         """Files in the root beside dpkg's own."""
-        return {name: text for name, text in tree(self.root).items() if not name.startswith("var/lib/dpkg/")}
+        return {
+            name: text
+            for name, text in tree(self.root).items()
+            if not name.startswith("var/lib/dpkg/")
+        }
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +106,9 @@ def packages(checkout: Path, tmp_path: Path) -> Packages:
 
 
 def opened(package: Path) -> tarfile.TarFile:
-    data = subprocess.run(["dpkg-deb", "--fsys-tarfile", package], check=True, capture_output=True).stdout
+    data = subprocess.run(
+        ["dpkg-deb", "--fsys-tarfile", package], check=True, capture_output=True
+    ).stdout
     return tarfile.open(fileobj=BytesIO(data))
 
 
@@ -122,26 +132,47 @@ def test_package_has_right_places_modes_and_checksums(packages: Packages) -> Non
         if file is not None:
             checksums[member.name.removeprefix("./")] = hashlib.md5(file.read()).hexdigest()
 
-    others = {name for name in files if not name.startswith(("./etc/nri/", "./usr/lib/nri/", "./usr/share/doc/nri/"))}
+    others = {
+        name
+        for name in files
+        if not name.startswith(("./etc/nri/", "./usr/lib/nri/", "./usr/share/doc/nri/"))
+    }
     units = {f"./usr/lib/systemd/system/{name}.service" for name in ("nri-v1bridge", "nri-metrics")}
     assert others == {"./usr/bin/nri", *units}
     own = {name for name in directories if name.startswith("./opt")}
     assert own == {"./opt", "./opt/nri", "./opt/nri/bin", "./opt/nri/plugins"}  # dpkg removes them
-    listed = [line.split("  ", 1) for line in run("dpkg-deb", "--info", package, "md5sums").stdout.splitlines()]
+    listed = [
+        line.split("  ", 1)
+        for line in run("dpkg-deb", "--info", package, "md5sums").stdout.splitlines()
+    ]
     assert {name: checksum for checksum, name in listed} == checksums
 
 
-def test_control_files_name_the_libc_and_scripts_are_valid(packages: Packages, tmp_path: Path) -> None:
+def test_control_files_name_the_libc_and_scripts_are_valid(
+    packages: Packages, tmp_path: Path
+) -> None:
     package = packages.build()
-    needs = run(packages.checkout / "tools/needed-libc", packages.checkout / "dist/nri").stdout.strip()
-    fields = run("dpkg-deb", "--field", package, "Depends", "Architecture", "Version").stdout.splitlines()
-    expected = [f"Depends: libc6 (>= {needs})", f"Architecture: {packages.architecture}", "Version: 1.2.3"]
+    needs = run(
+        packages.checkout / "tools/needed-libc", packages.checkout / "dist/nri"
+    ).stdout.strip()
+    fields = run(
+        "dpkg-deb", "--field", package, "Depends", "Architecture", "Version"
+    ).stdout.splitlines()
+    expected = [
+        f"Depends: libc6 (>= {needs})",
+        f"Architecture: {packages.architecture}",
+        "Version: 1.2.3",
+    ]
     assert sorted(fields) == sorted(expected)
     assert "@" not in run("dpkg-deb", "--field", package).stdout.replace("nri@localhost", "")
     assert run("dpkg-deb", "--info", package, "conffiles").stdout.split() == CONFFILES
     run("dpkg-deb", "--control", package, tmp_path / "control")
     scripts = {"postinst", "prerm", "postrm"}
-    assert {path.name for path in (tmp_path / "control").iterdir()} == {"control", "conffiles", "md5sums"} | scripts
+    assert {path.name for path in (tmp_path / "control").iterdir()} == {
+        "control",
+        "conffiles",
+        "md5sums",
+    } | scripts
     for script in scripts:
         path = tmp_path / "control" / script
         run("sh", "-n", path)
@@ -212,19 +243,26 @@ def test_upgrade_keeps_previous_version_and_configuration(packages: Packages) ->
 
 @needs_root
 def test_running_bridge_keeps_its_folder_and_is_named(
-    packages: Packages, start: Callable[..., subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+    packages: Packages,
+    start: Callable[..., subprocess.Popen[bytes]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     packages.install("1.2.3")
     bridge = start(packages.folder / "v1bridge", "1000")
     first = packages.folder
     said = packages.install("1.2.4")
-    running = f"/opt/nri/{first.name}/v1bridge (process {bridge.pid}), which the runtime has launched"
+    running = (
+        f"/opt/nri/{first.name}/v1bridge (process {bridge.pid}), which the runtime has launched"
+    )
     assert f"running   {running}: restart the runtime\n" in said
     assert f"running   {running}" in packages.dpkg("--remove", "nri", check=False)
     assert (packages.folder / "clearcfs").exists()
     monkeypatch.setenv("NRI_FORCE", "1")
     said = packages.dpkg("--remove", "nri")
-    assert f"kept      /opt/nri/{first.name}, which a process runs from; when it has ended, purge the package" in said
+    assert (
+        f"kept      /opt/nri/{first.name}, which a process runs from; when it has ended, purge the package"
+        in said
+    )
     assert f"running   {running}: restart the runtime\n" in said
     assert {path.name for path in packages.nri.iterdir()} == {first.name}
     bridge.kill()
@@ -242,7 +280,9 @@ def test_removal_leaves_the_conffiles_and_purge_nothing(packages: Packages) -> N
     (wants / "nri-v1bridge.service").symlink_to("/usr/lib/systemd/system/nri-v1bridge.service")
     packages.dpkg("--remove", "nri")
     left = packages.left()
-    assert sorted(f"/{name}" for name in left) == sorted([*CONFFILES, f"/{wants.relative_to(packages.root)}"])
+    assert sorted(f"/{name}" for name in left) == sorted(
+        [*CONFFILES, f"/{wants.relative_to(packages.root)}"]
+    )
     shutil.rmtree(packages.root / "etc/systemd")
     packages.dpkg("--purge", "nri")
     assert packages.left() == {}
@@ -299,7 +339,10 @@ def test_older_libc_and_a_directory_as_link_are_refused(packages: Packages) -> N
     packages.libc("9.99")
     (packages.nri / "lib").mkdir(parents=True)
     said = packages.dpkg("--install", package, check=False)
-    assert "install-lib: found a directory at /opt/nri/lib, expected a link or nothing; move it away" in said
+    assert (
+        "install-lib: found a directory at /opt/nri/lib, expected a link or nothing; move it away"
+        in said
+    )
     (packages.nri / "lib").rmdir()
     packages.dpkg("--configure", "nri")
     assert (packages.root / "usr/bin/nri").exists()

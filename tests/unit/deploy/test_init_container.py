@@ -14,7 +14,9 @@ KUBERNETES = DEPLOY / "kubernetes"
 OPTIONS = "etc/nri/conf.d/10-v1bridge.conf"
 
 
-def install_node(mode: str, node: Path, image: Path, *, check: bool = True) -> subprocess.CompletedProcess[str]:
+def install_node(
+    mode: str, node: Path, image: Path, *, check: bool = True
+) -> subprocess.CompletedProcess[str]:
     return run(KUBERNETES / "install-node", mode, node, image, check=check)
 
 
@@ -48,7 +50,10 @@ def test_registered_node_is_as_after_make_install(node: Path, image: Path) -> No
 def test_node_with_the_bridge_outside_has_no_bridge_to_launch(node: Path, image: Path) -> None:
     done = install_node("remove", node, image, check=False)
     expected = "expected register, outside, rollback or uninstall"
-    assert (done.returncode, done.stderr) == (2, f"install-node: found the mode 'remove', {expected}\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        f"install-node: found the mode 'remove', {expected}\n",
+    )
     install_node("outside", node, image)
     links_ = links(image / "opt/nri")
     del links_["plugins/10-v1bridge"]
@@ -81,7 +86,11 @@ def test_uninstallation_removes_only_what_was_installed(node: Path, image: Path)
     install_node("register", node, image)
     (image / "opt/nri/lib/clearcfs").write_text("#!/bin/sh\n# another\n")
     install_node("register", node, image)
-    own = {"opt/nri/bin/mine": "#!/bin/sh\n", "opt/nri/plugins/20-logger": "", "etc/nri/resource.d/10.conf": "{}"}
+    own = {
+        "opt/nri/bin/mine": "#!/bin/sh\n",
+        "opt/nri/plugins/20-logger": "",
+        "etc/nri/resource.d/10.conf": "{}",
+    }
     for name, text in own.items():
         (node / name).parent.mkdir(parents=True, exist_ok=True)
         (node / name).write_text(text)
@@ -118,7 +127,9 @@ def test_uninstallation_waits_for_the_bridge(
     before = links(node / "opt/nri")
     del before["plugins/10-v1bridge"]
     wrong = "a bridge runs on this node, and needs its plugins; this container is started again when it has ended"
-    running = f"/v1bridge (process {process.pid}), which the runtime has launched: restart the runtime"
+    running = (
+        f"/v1bridge (process {process.pid}), which the runtime has launched: restart the runtime"
+    )
     done = install_node("uninstall", node, image, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith(f"install-node: {wrong}\n")

@@ -16,11 +16,16 @@ from harness.containerd import toml
 from tests.support.installing import DEPLOY, ROOT, build, links, run, source, tree
 
 SCRIPTS = [
-    *(ROOT / "tools" / name for name in ("layout", "install", "install-lib", "uninstall", "rollback", "deb")),
+    *(
+        ROOT / "tools" / name
+        for name in ("layout", "install", "install-lib", "uninstall", "rollback", "deb")
+    ),
     DEPLOY / "kubernetes/install-node",
     DEPLOY / "kubernetes/follow-configuration",
 ]
-NOBODY: dict[str, Any] = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+NOBODY: dict[str, Any] = (
+    {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+)
 
 
 @pytest.mark.parametrize("target", ["install", "uninstall", "rollback"])
@@ -39,8 +44,13 @@ def test_without_rights_nothing_is_changed_and_one_line_says_why(target: str) ->
             shut = node / "opt/nri"
         before = tree(node)
         shut.chmod(0o555)
-        for command in ([f"tools/{target}", str(node)], ["make", "--silent", target, f"DESTDIR={node}"]):
-            done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False, **NOBODY)
+        for command in (
+            [f"tools/{target}", str(node)],
+            ["make", "--silent", target, f"DESTDIR={node}"],
+        ):
+            done = subprocess.run(
+                command, cwd=checkout, capture_output=True, text=True, check=False, **NOBODY
+            )
             assert (done.returncode != 0, done.stdout) == (True, "")
             (said,) = [line for line in done.stderr.splitlines() if not line.startswith("make")]
             who = pwd.getpwuid(NOBODY.get("user", os.geteuid())).pw_name
@@ -59,9 +69,15 @@ def test_other_files_in_place_of_links_are_kept_and_named(tmp_path: Path) -> Non
     said = run(checkout / "tools/install", node).stdout.splitlines()
 
     for place in ("opt/nri/bin/clearcfs", "opt/nri/bin/konfine", "usr/local/bin/nri"):
-        why = f"not installed by this; to use {os.path.basename(place)}, remove it and install again"
+        why = (
+            f"not installed by this; to use {os.path.basename(place)}, remove it and install again"
+        )
         assert f"kept      {node}/{place} ({why})" in said
-    assert (node / "opt/nri/bin/clearcfs").read_text() == (node / "usr/local/bin/nri").read_text() == "another's"
+    assert (
+        (node / "opt/nri/bin/clearcfs").read_text()
+        == (node / "usr/local/bin/nri").read_text()
+        == "another's"
+    )
     assert os.readlink(node / "opt/nri/bin/konfine") == "/srv/konfine"
 
 
@@ -71,7 +87,9 @@ def test_every_plugin_of_the_folder_has_its_link(tmp_path: Path) -> None:
     (checkout / "dist/nri/_internal").mkdir()
     (checkout / "dist/nri/README").write_text("not an executable")
     run(checkout / "tools/install", node)
-    assert links(node / "opt/nri/bin") == {name: f"../lib/{name}" for name in ("clearcfs", "konfine", "third")}
+    assert links(node / "opt/nri/bin") == {
+        name: f"../lib/{name}" for name in ("clearcfs", "konfine", "third")
+    }
 
 
 def test_busybox_has_all_that_the_scripts_need(tmp_path: Path) -> None:
@@ -87,7 +105,9 @@ def test_busybox_has_all_that_the_scripts_need(tmp_path: Path) -> None:
 
     def tool(name: str) -> str:
         command = [applets / "sh", checkout / "tools" / name, node]
-        done = subprocess.run(command, env={"PATH": str(applets)}, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, env={"PATH": str(applets)}, capture_output=True, text=True, check=False
+        )
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout
 
@@ -134,10 +154,17 @@ def test_oci_hooks_run_what_is_installed(installed: Path) -> None:
         ("config-2.toml", (2, 1), "io.containerd.cri.v1.runtime"),
     ],
 )
-def test_containerd_is_configured_as_in_the_tests_that_run_it(name: str, version: tuple[int, ...], cri: str) -> None:
+def test_containerd_is_configured_as_in_the_tests_that_run_it(
+    name: str, version: tuple[int, ...], cri: str
+) -> None:
     sample = tomllib.loads((DEPLOY / "containerd" / name).read_text())
     tested = tomllib.loads(
-        toml.config(version, root=Path("/r"), socket=Path("/s"), oci_runtime="/opt/nri/sbin/nri-runc")
+        toml.config(
+            version, root=Path("/r"), socket=Path("/s"), oci_runtime="/opt/nri/sbin/nri-runc"
+        )
     )
     assert sample["version"] == tested["version"]
-    assert sample["plugins"][cri]["containerd"]["runtimes"] == tested["plugins"][cri]["containerd"]["runtimes"]
+    assert (
+        sample["plugins"][cri]["containerd"]["runtimes"]
+        == tested["plugins"][cri]["containerd"]["runtimes"]
+    )

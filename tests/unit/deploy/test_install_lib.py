@@ -32,7 +32,9 @@ class Upgrades:
         self.build("1.2.3", "one")
 
     def build(self, version: str, content: str = "") -> None:
-        (self.dist / "nri").write_text(f"#!/bin/sh\n[ $1 = --version ] && echo 'nri {version} (Python 3)'\n")
+        (self.dist / "nri").write_text(
+            f"#!/bin/sh\n[ $1 = --version ] && echo 'nri {version} (Python 3)'\n"
+        )
         (self.dist / "nri").chmod(0o755)
         (self.dist / "_internal/a file").write_text(content)
 
@@ -186,16 +188,17 @@ def test_killed_upgrade_is_cleaned_up_later(upgrades: Upgrades) -> None:
     assert left not in upgrades.folders
 
 
-def test_of_two_upgrades_at_once_each_keeps_its_folder(upgrades: Upgrades, tmp_path: Path, start: Start) -> None:
+def test_of_two_upgrades_at_once_each_keeps_its_folder(
+    upgrades: Upgrades, tmp_path: Path, start: Start
+) -> None:
     """One that has made its folder, and not yet the link to it, may not lose it to another."""
     upgrades.install()
     slow = tmp_path / "slow"
     shutil.copytree(upgrades.dist, slow)
     (slow / "_internal/a file").write_text("slow")
     # It waits where its folder is there and the link is not.
-    waiting = (
-        f'mv() {{ command mv "$@"; touch {tmp_path}/made; while [ ! -e {tmp_path}/go ]; do sleep 0.01; done; }}\n'
-    )
+    until_told = f"while [ ! -e {tmp_path}/go ]; do sleep 0.01; done"
+    waiting = f'mv() {{ command mv "$@"; touch {tmp_path}/made; {until_told}; }}\n'
     script = waiting + (TOOLS / "install-lib").read_text()
     first = start("sh", "-c", script, TOOLS / "install-lib", slow, upgrades.nri)
     assert wait_until((tmp_path / "made").exists)
@@ -261,7 +264,10 @@ def test_rollback_without_a_previous_version_is_an_error(upgrades: Upgrades) -> 
     assert refused().startswith(f"rollback: no previous version in {upgrades.nri}: ")
     upgrades.install()
     expected = "expected lib.previous, a link to another folder lib.VERSION-HASH than that of lib"
-    assert refused() == f"rollback: no previous version in {upgrades.nri}: {expected} ({upgrades.current})\n"
+    assert (
+        refused()
+        == f"rollback: no previous version in {upgrades.nri}: {expected} ({upgrades.current})\n"
+    )
     second = upgrades.upgrade("two")
     shutil.rmtree(upgrades.nri / upgrades.previous)
     assert "no previous version" in refused()
@@ -279,7 +285,9 @@ def test_rollback_names_plugins_that_only_the_newer_version_has(upgrades: Upgrad
     (upgrades.dist / "older").rename(upgrades.dist / "newer")
     upgrades.install()
     named = [line for line in upgrades.rollback() if line.startswith("missing")]
-    missing = f"{upgrades.nri}/bin/newer: {first} does not have it; what is configured and missing fails"
+    missing = (
+        f"{upgrades.nri}/bin/newer: {first} does not have it; what is configured and missing fails"
+    )
     assert named == [f"missing   {missing}"]
     named = [line for line in upgrades.rollback() if line.startswith("missing")]
     assert [line.split(":")[0] for line in named] == [f"missing   {upgrades.nri}/bin/older"]
@@ -294,4 +302,6 @@ def test_rollback_names_a_bridge_of_the_newer_version(upgrades: Upgrades, start:
     bridge = start("bash", "-c", f"exec -a 'nri bridge' {upgrades.lib}/nri 1000")
     assert wait_until(lambda: os.path.samefile(f"/proc/{bridge.pid}/exe", upgrades.lib / "nri"))
     running = [line for line in upgrades.rollback() if line.startswith("running")]
-    assert running == [f"running   {second}/nri bridge (process {bridge.pid}): restart what runs it"]
+    assert running == [
+        f"running   {second}/nri bridge (process {bridge.pid}): restart what runs it"
+    ]

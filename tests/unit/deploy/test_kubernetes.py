@@ -33,7 +33,9 @@ def without_hash(name: str) -> str:
 @functools.cache
 def daemonset(folder: str) -> Any:
     """The specification of a kustomization's DaemonSet."""
-    (built,) = [each for each in kustomize.build(KUBERNETES / folder) if each["kind"] == "DaemonSet"]
+    (built,) = [
+        each for each in kustomize.build(KUBERNETES / folder) if each["kind"] == "DaemonSet"
+    ]
     return built["spec"]
 
 
@@ -44,7 +46,9 @@ def pod(overlay: str) -> Any:
 
 def containers(overlay: str) -> dict[str, Any]:
     """All containers by name; `install` and `configure` are init containers."""
-    return {each["name"]: each for each in pod(overlay)["initContainers"] + pod(overlay)["containers"]}
+    return {
+        each["name"]: each for each in pod(overlay)["initContainers"] + pod(overlay)["containers"]
+    }
 
 
 def mounts(overlay: str, name: str) -> dict[str, tuple[str, bool]]:
@@ -64,8 +68,12 @@ def mounts(overlay: str, name: str) -> dict[str, tuple[str, bool]]:
 
 
 @pytest.mark.parametrize("overlay", WITH_BRIDGE)
-def test_metrics_are_a_container_without_rights_beside_the_bridge(overlay: str, tmp_path: Path) -> None:
-    parts: dict[str, Any] = {"resources": [os.path.relpath(KUBERNETES / "overlays" / overlay, tmp_path)]}
+def test_metrics_are_a_container_without_rights_beside_the_bridge(
+    overlay: str, tmp_path: Path
+) -> None:
+    parts: dict[str, Any] = {
+        "resources": [os.path.relpath(KUBERNETES / "overlays" / overlay, tmp_path)]
+    }
     parts["components"] = [os.path.relpath(KUBERNETES / "components/metrics", tmp_path)]
     parts["images"] = [{"name": "registry.example.com/nri", "newName": "my/nri", "newTag": "9"}]
     (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(parts))
@@ -75,7 +83,9 @@ def test_metrics_are_a_container_without_rights_beside_the_bridge(overlay: str, 
     assert len(spec["containers"]) > 1
     assert metrics["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     assert {each["image"] for each in spec["initContainers"] + spec["containers"]} == {"my/nri:9"}
-    assert {mount["name"] for mount in metrics["volumeMounts"]} <= {volume["name"] for volume in spec["volumes"]}
+    assert {mount["name"] for mount in metrics["volumeMounts"]} <= {
+        volume["name"] for volume in spec["volumes"]
+    }
 
 
 @pytest.mark.parametrize("overlay", WITH_BRIDGE)
@@ -83,20 +93,34 @@ def test_metrics_are_a_container_without_rights_beside_the_bridge(overlay: str, 
 def test_device_plugin_has_the_kubelets_directory_and_only_with_topology_a_token(
     overlay: str, suffix: str, tmp_path: Path
 ) -> None:
-    parts: dict[str, Any] = {"resources": [os.path.relpath(KUBERNETES / "overlays" / overlay, tmp_path)]}
-    parts |= {"nameSuffix": suffix, "images": [{"name": "registry.example.com/nri-device-plugin", "newTag": "9"}]}
+    parts: dict[str, Any] = {
+        "resources": [os.path.relpath(KUBERNETES / "overlays" / overlay, tmp_path)]
+    }
+    parts |= {
+        "nameSuffix": suffix,
+        "images": [{"name": "registry.example.com/nri-device-plugin", "newTag": "9"}],
+    }
     built = {}
     for added in (["cpus"], ["cpus", "topology"]):
-        parts["components"] = [os.path.relpath(KUBERNETES / f"components/{name}", tmp_path) for name in added]
+        parts["components"] = [
+            os.path.relpath(KUBERNETES / f"components/{name}", tmp_path) for name in added
+        ]
         (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(parts))
         built = {each["kind"]: each for each in kustomize.build(tmp_path)}
         spec = built["DaemonSet"]["spec"]["template"]["spec"]
         (cpus,) = [each for each in spec["containers"] if each["name"] == "cpus"]
-        paths = {volume["name"]: volume.get("hostPath", {}).get("path") for volume in spec["volumes"]}
-        mounted = {
-            mount["mountPath"]: (paths[mount["name"]], mount.get("readOnly", False)) for mount in cpus["volumeMounts"]
+        paths = {
+            volume["name"]: volume.get("hostPath", {}).get("path") for volume in spec["volumes"]
         }
-        token = {"/var/run/secrets/kubernetes.io/serviceaccount": (None, True)} if "topology" in added else {}
+        mounted = {
+            mount["mountPath"]: (paths[mount["name"]], mount.get("readOnly", False))
+            for mount in cpus["volumeMounts"]
+        }
+        token = (
+            {"/var/run/secrets/kubernetes.io/serviceaccount": (None, True)}
+            if "topology" in added
+            else {}
+        )
         assert mounted == token | {
             KUBELET_DIR: (KUBELET_DIR, False),
             "/etc/nri": ("/etc/nri", True),
@@ -107,23 +131,36 @@ def test_device_plugin_has_the_kubelets_directory_and_only_with_topology_a_token
             0,
             {"drop": ["ALL"]},
         )
-        assert cpus["readinessProbe"]["httpGet"] == {"path": HEALTH, "port": cpus["ports"][0]["name"]}
+        assert cpus["readinessProbe"]["httpGet"] == {
+            "path": HEALTH,
+            "port": cpus["ports"][0]["name"],
+        }
         assert ["--node" in " ".join(cpus["args"])] == ["topology" in added]
-        assert device_plugin.make_context("device-plugin", list(cpus["args"])).params["listen"] == "$(NODE_IP):10754"
+        assert (
+            device_plugin.make_context("device-plugin", list(cpus["args"])).params["listen"]
+            == "$(NODE_IP):10754"
+        )
         assert not spec["automountServiceAccountToken"]
-    account, role, binding = (built[kind] for kind in ("ServiceAccount", "ClusterRole", "ClusterRoleBinding"))
+    account, role, binding = (
+        built[kind] for kind in ("ServiceAccount", "ClusterRole", "ClusterRoleBinding")
+    )
     assert spec["serviceAccountName"] == account["metadata"]["name"] == f"nri-device-plugin{suffix}"
     assert binding["subjects"][0] | account["metadata"] == binding["subjects"][0]
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
     (rule,) = role["rules"]
     assert rule["verbs"] == ["create", "patch", "delete"]
-    assert (rule["apiGroups"], rule["resources"]) == (["topology.node.k8s.io"], ["noderesourcetopologies"])
+    assert (rule["apiGroups"], rule["resources"]) == (
+        ["topology.node.k8s.io"],
+        ["noderesourcetopologies"],
+    )
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_overlays_have_their_volumes_and_replace_each_other(overlay: str) -> None:
     all_containers = containers(overlay).values()
-    used = {mount["name"] for container in all_containers for mount in container.get("volumeMounts", [])}
+    used = {
+        mount["name"] for container in all_containers for mount in container.get("volumeMounts", [])
+    }
     assert used == {volume["name"] for volume in pod(overlay)["volumes"]}
     assert not any("ports" in container for container in all_containers)
     # One name in one namespace.
@@ -131,11 +168,15 @@ def test_overlays_have_their_volumes_and_replace_each_other(overlay: str) -> Non
         yaml.safe_load((KUBERNETES / "overlays" / overlay / f"{name}.yaml").read_text())
         for name in ("daemonset", "kustomization")
     )
-    assert (patch["metadata"], kustomization["namespace"]) == ({"name": "nri-v1bridge"}, "kube-system")
+    assert (patch["metadata"], kustomization["namespace"]) == (
+        {"name": "nri-v1bridge"},
+        "kube-system",
+    )
 
 
 @pytest.mark.parametrize(
-    ("overlay", "mode"), [("outside", "outside"), ("pre-registered", "register"), ("uninstall", "uninstall")]
+    ("overlay", "mode"),
+    [("outside", "outside"), ("pre-registered", "register"), ("uninstall", "uninstall")],
 )
 def test_init_container_has_the_rights_it_needs(overlay: str, mode: str) -> None:
     install = containers(overlay)["install"]
@@ -150,7 +191,9 @@ def test_init_container_has_the_rights_it_needs(overlay: str, mode: str) -> None
         expected["/node/etc/nri"] = "/etc/nri"
     if overlay == "uninstall":
         expected |= {"/node/run/nri": "/var/run/nri", "/node/var/log": "/var/log"}
-    assert {place: of for place, (of, can_write) in mounts(overlay, "install").items() if can_write} == expected
+    assert {
+        place: of for place, (of, can_write) in mounts(overlay, "install").items() if can_write
+    } == expected
 
 
 @pytest.mark.parametrize("overlay", WITH_BRIDGE)
@@ -171,7 +214,10 @@ def test_settings_are_valid_and_mounted(overlay: str) -> None:
 def test_one_node_after_the_other_gets_a_new_bridge(overlay: str) -> None:
     bridge, spec = containers(overlay)["bridge"], daemonset(f"overlays/{overlay}")
     # Root alone may connect to its socket.
-    assert (bridge["securityContext"]["runAsUser"], bridge["securityContext"]["runAsNonRoot"]) == (0, False)
+    assert (bridge["securityContext"]["runAsUser"], bridge["securityContext"]["runAsNonRoot"]) == (
+        0,
+        False,
+    )
     assert mounts(overlay, "bridge")["/var/run/nri"][0] == "/var/run/nri"
     assert spec["updateStrategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
     probe = bridge["readinessProbe"]
@@ -225,14 +271,21 @@ def test_configurations_are_valid_and_defaults_are_the_samples() -> None:
     for folder in ("components/configuration", "groups/canary", "groups/rest"):
         assert config.load(str(KUBERNETES / folder / "resource.d"), check_owner=False).plugins
         if folder != "groups/rest":
-            assert {p.name: p.read_text() for p in (KUBERNETES / folder / "resource.d").iterdir()} == samples
+            assert {
+                p.name: p.read_text() for p in (KUBERNETES / folder / "resource.d").iterdir()
+            } == samples
 
 
 def test_each_node_is_in_exactly_one_group() -> None:
     canary, rest = daemonset("groups/canary"), daemonset("groups/rest")
     assert canary["selector"] != rest["selector"]
-    (chosen,) = canary["template"]["spec"]["nodeSelector"].items() - rest["template"]["spec"]["nodeSelector"].items()
-    affinity = rest["template"]["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    (chosen,) = (
+        canary["template"]["spec"]["nodeSelector"].items()
+        - rest["template"]["spec"]["nodeSelector"].items()
+    )
+    affinity = rest["template"]["spec"]["affinity"]["nodeAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ]
     expected = {"key": chosen[0], "operator": "NotIn", "values": [chosen[1]]}
     assert affinity == {"nodeSelectorTerms": [{"matchExpressions": [expected]}]}
 
@@ -243,5 +296,8 @@ def test_dockerfile_copies_what_the_scripts_need() -> None:
     let_in = (KUBERNETES / "Dockerfile.dockerignore").read_text().split()
     assert sorted(f"!{path}" for path in sources) == sorted(let_in[1:])
     assert [path for path in sources if path != "dist/nri" and not (ROOT / path).exists()] == []
-    needed = {*re.findall(r'"\$tools/([\w-]+)"', (KUBERNETES / "install-node").read_text()), "layout"}
+    needed = {
+        *re.findall(r'"\$tools/([\w-]+)"', (KUBERNETES / "install-node").read_text()),
+        "layout",
+    }
     assert needed <= set(re.findall(r"/src/tools/([\w-]+)\n", text))

@@ -14,21 +14,29 @@ from tests.support.prometheus import MONITORING, promtool
 
 RULES = prometheus.rules()
 PANELS = [
-    panel for panel in json.loads((MONITORING / "nri.dashboard.json").read_text())["panels"] if panel["type"] != "row"
+    panel
+    for panel in json.loads((MONITORING / "nri.dashboard.json").read_text())["panels"]
+    if panel["type"] != "row"
 ]
-SHOWN = [expression for panel in prometheus.dashboard_expressions().values() for expression in panel]
+SHOWN = [
+    expression for panel in prometheus.dashboard_expressions().values() for expression in panel
+]
 EXPRESSIONS = [*(rule["expr"] for rule in RULES), *SHOWN]
 PARTS = ("_bucket", "_sum", "_count")
 ALL = {exposition.name(metric): {*exposition.labels(metric)} for metric in exposition.metrics()}
 HISTOGRAMS = [metric.name for metric in exposition.metrics() if metric.type == "histogram"]
-LABELS: dict[str, set[str]] = {UP: set()} | {name: labels for name, labels in ALL.items() if name not in HISTOGRAMS}
+LABELS: dict[str, set[str]] = {UP: set()} | {
+    name: labels for name, labels in ALL.items() if name not in HISTOGRAMS
+}
 LABELS |= {name + part: {*ALL[name], "le"} for name in HISTOGRAMS for part in PARTS}
 OTHER_LABELS = {"instance", "job", "file"}
 OTHER_COMMANDS = {"systemctl status nri-metrics", "journalctl -t nri-v1bridge -n 100"}
 
 
 def used(*expressions: str) -> set[str]:
-    return {name for expression in expressions for name in re.findall(r"nri_v1bridge_\w+", expression)}
+    return {
+        name for expression in expressions for name in re.findall(r"nri_v1bridge_\w+", expression)
+    }
 
 
 def test_every_metric_is_used_and_every_used_one_exists() -> None:
@@ -52,13 +60,17 @@ def test_each_rule_has_a_command_of_nri_and_a_test() -> None:
     for rule in RULES:
         command = rule["annotations"]["description"].rpartition("Run there: ")[2]
         verb = re.fullmatch(r"nri (\w+)(?: --check)?", command)
-        assert command in OTHER_COMMANDS or (verb is not None and verb[1] in COMMANDS), rule["alert"]
+        assert command in OTHER_COMMANDS or (verb is not None and verb[1] in COMMANDS), rule[
+            "alert"
+        ]
         assert f'alertname="{rule["alert"]}"' in tests
 
 
 def test_dashboard_expressions_follow_the_choice_of_nodes() -> None:
     for expression in [target["expr"] for panel in PANELS for target in panel["targets"]]:
-        assert expression.count("nri_v1bridge_") == expression.count('instance=~"$instance"'), expression
+        assert expression.count("nri_v1bridge_") == expression.count('instance=~"$instance"'), (
+            expression
+        )
 
 
 @pytest.mark.prometheus

@@ -30,7 +30,9 @@ END
 """
 
 
-def said(folder: Path, version: str = "", library: str = "libc.so.6") -> subprocess.CompletedProcess[str]:
+def said(
+    folder: Path, version: str = "", library: str = "libc.so.6"
+) -> subprocess.CompletedProcess[str]:
     """Run the tool; with a version, on binaries that import it by what objdump prints."""
     path = os.environ["PATH"]
     if version:
@@ -58,7 +60,9 @@ def test_highest_imported_version_decides(folder: Path) -> None:
     shutil.rmtree(folder / "dist")
     done = said(folder, "GLIBC_2.4")
     assert done.returncode == 1
-    assert done.stderr.startswith(f"tools/needed-libc: no executable or library in {folder}/dist, expected those of ")
+    assert done.stderr.startswith(
+        f"tools/needed-libc: no executable or library in {folder}/dist, expected those of "
+    )
 
 
 def test_library_that_is_not_in_the_folder_is_an_error(folder: Path) -> None:

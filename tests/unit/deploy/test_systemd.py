@@ -16,7 +16,9 @@ METRICS = DEPLOY / "monitoring/nri-metrics.service"
 
 def read_unit(path: Path, *, strict: bool = True) -> configparser.ConfigParser:
     """Return the sections of a unit; without *strict* a key may be there again, and the last one counts."""
-    parser = configparser.ConfigParser(interpolation=None, delimiters="=", comment_prefixes="#", strict=strict)
+    parser = configparser.ConfigParser(
+        interpolation=None, delimiters="=", comment_prefixes="#", strict=strict
+    )
     parser.optionxform = str  # type: ignore[assignment,method-assign]
     parser.read_string(path.read_text(), str(path))
     return parser
@@ -41,9 +43,15 @@ def test_unit_allows_cgroups_and_lets_running_chains_end(unit: configparser.Conf
     assert service["ProtectControlGroups"] == service["ProtectKernelTunables"] == "no"
     assert (service["ProtectProc"], service["ProcSubset"]) == ("default", "all")
     assert service["CapabilityBoundingSet"] == ""  # the plugins need no capability
-    assert (service["NoNewPrivileges"], service["RestrictNamespaces"], service["LimitCORE"]) == ("yes", "yes", "0")
+    assert (service["NoNewPrivileges"], service["RestrictNamespaces"], service["LimitCORE"]) == (
+        "yes",
+        "yes",
+        "0",
+    )
     assert "AF_UNIX" in service["RestrictAddressFamilies"].split()
-    assert not {"User", "DynamicUser", "ReadOnlyPaths", "InaccessiblePaths", "RootDirectory"} & set(service)
+    assert not {"User", "DynamicUser", "ReadOnlyPaths", "InaccessiblePaths", "RootDirectory"} & set(
+        service
+    )
     assert service["KillMode"] == "mixed"
     assert int(service["TimeoutStopSec"]) > LAST_CALLS
 
@@ -69,19 +77,35 @@ def test_metrics_are_served_on_loopback_without_capabilities(installed: Path) ->
 
 # Tenths of systemd's scale, in which 100 is no protection. Most of what is left to the bridge is root, the network
 # and the cgroups.
-@pytest.mark.parametrize(("path", "exposure"), [(UNIT, 50), (METRICS, 20)], ids=["bridge", "metrics"])
+@pytest.mark.parametrize(
+    ("path", "exposure"), [(UNIT, 50), (METRICS, 20)], ids=["bridge", "metrics"]
+)
 def test_systemd_accepts_the_units(tmp_path: Path, path: Path, exposure: int) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not installed (Debian's package systemd)")
     copy = tmp_path / path.name
-    copy.write_text(path.read_text().replace("/opt/nri/lib/nri ", "/bin/true "))  # it must exist, here
+    copy.write_text(
+        path.read_text().replace("/opt/nri/lib/nri ", "/bin/true ")
+    )  # it must exist, here
     done = run("systemd-analyze", "verify", "--man=no", copy, check=False)
     if "Failed to" in done.stderr and "manager" in done.stderr:
         pytest.skip(f"systemd-analyze does not work here: {done.stderr.strip()}")
-    assert (done.returncode, [line for line in done.stderr.splitlines() if path.stem in line]) == (0, [])
-    done = run("systemd-analyze", "security", "--offline=true", f"--threshold={exposure}", copy, check=False)
+    assert (done.returncode, [line for line in done.stderr.splitlines() if path.stem in line]) == (
+        0,
+        [],
+    )
+    done = run(
+        "systemd-analyze",
+        "security",
+        "--offline=true",
+        f"--threshold={exposure}",
+        copy,
+        check=False,
+    )
     if "unrecognized option" in done.stderr or "Failed to" in done.stderr:
-        pytest.skip(f"systemd-analyze security --offline does not work here (systemd 250): {done.stderr.strip()}")
+        pytest.skip(
+            f"systemd-analyze security --offline does not work here (systemd 250): {done.stderr.strip()}"
+        )
     assert done.returncode == 0, done.stdout[-200:]
 
 

@@ -69,7 +69,9 @@ def test_copies_of_nri_apply_are_kept_and_named(node: Installed) -> None:
     (etc / "resource.d").symlink_to("sets/a")
     lines = node.uninstall()
     kept = ["etc/nri/resource.d", "etc/nri/sets", "etc/nri/before"]
-    assert [line for line in lines if "apply" in line] == [f"kept      {place} (made by nri apply)" for place in kept]
+    assert [line for line in lines if "apply" in line] == [
+        f"kept      {place} (made by nri apply)" for place in kept
+    ]
     assert (etc / "resource.d/10-konfine.conf").exists()
 
 
@@ -104,7 +106,10 @@ def test_everything_installed_is_removed_and_named(node: Installed) -> None:
 def test_files_of_others_and_changed_files_stay_and_are_named(node: Installed) -> None:
     node.install()
     konfine = (node.root / "etc/nri/resource.d/10-konfine.conf").read_text()
-    unit, hook = "etc/systemd/system/nri-v1bridge.service", "etc/containers/oci/hooks.d/10-nri-create.json"
+    unit, hook = (
+        "etc/systemd/system/nri-v1bridge.service",
+        "etc/containers/oci/hooks.d/10-nri-create.json",
+    )
     others = {
         "opt/nri/bin/mine": "a plugin",
         "opt/nri/bin/clearcfs": "another's in the place of a link",
@@ -131,19 +136,38 @@ def test_files_of_others_and_changed_files_stay_and_are_named(node: Installed) -
 
     said = node.uninstall("--force")
 
-    others = {place: text for place, text in others.items() if not place.startswith("run/nri/")} | {"run": "(empty)"}
+    others = {place: text for place, text in others.items() if not place.startswith("run/nri/")} | {
+        "run": "(empty)"
+    }
     assert tree(node.root) == others | {"usr/local/bin/nri": "-> /srv/nri", BRIDGE: "-> /srv/nri"}
-    for place in ("usr/local/bin/nri", BRIDGE, "opt/nri/bin/mine", "opt/nri/bin/clearcfs", "opt/nri/lib.mine"):
+    for place in (
+        "usr/local/bin/nri",
+        BRIDGE,
+        "opt/nri/bin/mine",
+        "opt/nri/bin/clearcfs",
+        "opt/nri/lib.mine",
+    ):
         assert f"kept      {place} (not installed by this)" in said
     assert "kept      etc/nri/resource.d/10-konfine.conf (it was changed)" in said
     # Files that still run what was removed are named with what to do.
-    assert "kept      etc/nri/conf.json (not installed by this): containerd runs the plugins that it names" in said
-    assert f"kept      {unit} (not installed by this): systemctl disable --now nri-v1bridge, then remove it" in said
-    assert f"kept      {hook} (not installed by this): remove it, no container starts with it now" in said
+    assert (
+        "kept      etc/nri/conf.json (not installed by this): containerd runs the plugins that it names"
+        in said
+    )
+    assert (
+        f"kept      {unit} (not installed by this): systemctl disable --now nri-v1bridge, then remove it"
+        in said
+    )
+    assert (
+        f"kept      {hook} (not installed by this): remove it, no container starts with it now"
+        in said
+    )
     for options in ("v1bridge", "runtime"):
         assert f"kept      etc/nri/{options}.json (options, not installed by this)" in said
     for name in ("v1bridge.record", "konfine"):
-        assert f"removed   {node.root}/run/nri/{name}" in said or f"removed   run/nri/{name}" in said
+        assert (
+            f"removed   {node.root}/run/nri/{name}" in said or f"removed   run/nri/{name}" in said
+        )
     assert not (node.root / "run/nri").exists()
     assert "kept      var/log/nri (the bridge's log)" in said
 
@@ -185,7 +209,8 @@ def test_only_a_running_bridge_is_named(node: Installed, start: Start) -> None:
     folder = node.install()
     sleeper(folder / "nri")
     bridge, check = (
-        start("bash", "-c", f"exec -a '{name}' {folder}/nri 1000") for name in ("nri bridge", "nri check")
+        start("bash", "-c", f"exec -a '{name}' {folder}/nri 1000")
+        for name in ("nri bridge", "nri check")
     )
     for process in (bridge, check):
         exe = f"/proc/{process.pid}/exe"

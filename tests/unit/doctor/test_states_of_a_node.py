@@ -18,14 +18,31 @@ from nri.doctor.examination import SELECTOR
 from nri.doctor.node import MAX_FILE, Node, reason, without_secrets
 from nri.node.in_use import InUse
 from tests.support import status_documents as documents
-from tests.support.scratch_node import CONFIG, LAUNCHED, MAINTAINED, NRI, PLUGINS, SERVICE, SOCKET, ScratchNode
+from tests.support.scratch_node import (
+    CONFIG,
+    LAUNCHED,
+    MAINTAINED,
+    NRI,
+    PLUGINS,
+    SERVICE,
+    SOCKET,
+    ScratchNode,
+)
 
-HOOK = '{"version": "1.0.0", "hook": {"path": "/opt/nri/lib/nri", "args": ["nri", "hook", "create"]}}'
+HOOK = (
+    '{"version": "1.0.0", "hook": {"path": "/opt/nri/lib/nri", "args": ["nri", "hook", "create"]}}'
+)
 HOOKS = "/usr/share/containers/oci/hooks.d/10-nri-create.json"
 RUNTIMES = '[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc'
 OURS = f'{RUNTIMES}]\n{RUNTIMES}.options]\n  BinaryName = "/opt/nri/sbin/nri-runc"\n'
-PODMAN = {"version": {"Version": "5.4.2"}, "host": {"ociRuntime": {"path": "/opt/nri/sbin/nri-crun"}}}
-DOCKER = {"DefaultRuntime": "nri-runc", "Runtimes": {"nri-runc": {"path": "/opt/nri/sbin/nri-runc"}}}
+PODMAN = {
+    "version": {"Version": "5.4.2"},
+    "host": {"ociRuntime": {"path": "/opt/nri/sbin/nri-crun"}},
+}
+DOCKER = {
+    "DefaultRuntime": "nri-runc",
+    "Runtimes": {"nri-runc": {"path": "/opt/nri/sbin/nri-runc"}},
+}
 RESTART = "systemctl restart containerd"
 KUBECTL = "kubectl -n kube-system"
 
@@ -93,14 +110,19 @@ def docker_without_ours(node: ScratchNode) -> None:
 
 def refused_configuration(node: ScratchNode) -> None:
     assert node.status is not None
-    node.status["configuration"] |= {"valid": False, "faults": ["10.conf: type: found 'hunter2', expected a name"]}
+    node.status["configuration"] |= {
+        "valid": False,
+        "faults": ["10.conf: type: found 'hunter2', expected a name"],
+    }
 
 
 def in_a_pod(node: ScratchNode) -> None:
     """The bridge of a DaemonSet, which does not answer."""
     outside(node)
     node.process(812, "/opt/nri/lib/nri", "bridge", namespace="mnt:[2]")
-    node.write("/proc/812/cgroup", "0::/kubepods.slice/kubepods-podabc.slice/cri-containerd-0123.scope\n")
+    node.write(
+        "/proc/812/cgroup", "0::/kubepods.slice/kubepods-podabc.slice/cri-containerd-0123.scope\n"
+    )
     node.status = None
 
 
@@ -112,7 +134,9 @@ def shared_run(node: ScratchNode) -> None:
 
 
 def refused_config_map(node: ScratchNode) -> None:
-    refused.note(f"{node.root}/etc/nri/resource.d", "/configuration", ["10.conf:1:1: x: found 'hunter2'"])
+    refused.note(
+        f"{node.root}/etc/nri/resource.d", "/configuration", ["10.conf:1:1: x: found 'hunter2'"]
+    )
 
 
 def throttled(node: ScratchNode, periods: int = 100, stopped: int = 10) -> None:
@@ -130,7 +154,9 @@ STATES: list[tuple[Callable[[ScratchNode], object], str, str, str]] = [
         f"set disable = false in {NRI} of {CONFIG}, whose first line must be version = 2; {RESTART}",
     ),
     (
-        lambda node: node.write(CONFIG, f'disabled_plugins = ["io.containerd.nri.v1.nri"]\n{MAINTAINED}'),
+        lambda node: node.write(
+            CONFIG, f'disabled_plugins = ["io.containerd.nri.v1.nri"]\n{MAINTAINED}'
+        ),
         "nri-off",
         "containerd 1.7.24: NRI is off",
         f'take "io.containerd.nri.v1.nri" out of disabled_plugins in {CONFIG}; {RESTART}',
@@ -220,7 +246,10 @@ STATES: list[tuple[Callable[[ScratchNode], object], str, str, str]] = [
         "move them to /etc/nri/resource.d; rm /etc/nri/conf.json",
     ),
     (
-        lambda node: (node.write(CONFIG, MAINTAINED + OURS), node.write("/opt/nri/sbin/nri-runc", "", 0o755)),
+        lambda node: (
+            node.write(CONFIG, MAINTAINED + OURS),
+            node.write("/opt/nri/sbin/nri-runc", "", 0o755),
+        ),
         "twice",
         f"containerd 1.7.24: nri-runc (/opt/nri/sbin/nri-runc) and the bridge, launched as {LAUNCHED} run",
         f"name runc in place of it in {CONFIG}",
@@ -315,7 +344,12 @@ STATES: list[tuple[Callable[[ScratchNode], object], str, str, str]] = [
         "process 812 is a bridge, and /run/nri/v1bridge.sock does not exist",
         f"{KUBECTL} delete pod POD, which is this node's: {KUBECTL} get pods {SELECTOR} -o wide",
     ),
-    (shared_run, "not-roots", "/run is writable by others (mode 0777", "chown root:root /run; chmod 0755 /run"),
+    (
+        shared_run,
+        "not-roots",
+        "/run is writable by others (mode 0777",
+        "chown root:root /run; chmod 0755 /run",
+    ),
     (
         refused_config_map,
         "refused-configuration",
@@ -365,11 +399,16 @@ def test_the_log_of_a_bridge_that_has_ended_is_shown(node: ScratchNode) -> None:
     assert node.examine()[1] == ["the last line"]
 
 
-def test_bug_of_a_subject_costs_no_other_finding(node: ScratchNode, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bug_of_a_subject_costs_no_other_finding(
+    node: ScratchNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(engines, "look", lambda *_: 1 / 0)
     found, _ = node.well().examine()
     (unseen,) = [finding for finding in found if finding.level == "unseen"]
-    assert (unseen.text, unseen.fix) == ("nri doctor failed here: ZeroDivisionError", "please report this as a bug")
+    assert (unseen.text, unseen.fix) == (
+        "nri doctor failed here: ZeroDivisionError",
+        "please report this as a bug",
+    )
     assert "cgroup v2" in {finding.text for finding in found}
 
 
@@ -399,7 +438,9 @@ def test_a_state_is_found_once_with_the_command_that_mends_it(
         ("/etc/nri/resources.d/10.conf", "it is not in /etc/nri/resource.d"),
     ],
 )
-def test_a_configuration_in_the_wrong_place_is_named(node: ScratchNode, path: str, why: str) -> None:
+def test_a_configuration_in_the_wrong_place_is_named(
+    node: ScratchNode, path: str, why: str
+) -> None:
     node.well().path(PLUGINS).rename(node.path(path))
     (note,) = node.found("unread")
     assert note.text == f"{path} is not read: {why}"
@@ -426,14 +467,22 @@ def test_a_configuration_in_the_wrong_place_is_named(node: ScratchNode, path: st
     ],
 )
 def test_a_file_system_that_does_not_allow_what_is_needed_is_found(
-    node: ScratchNode, monkeypatch: pytest.MonkeyPatch, path: str, figures: dict[str, int], code: str, fix: str
+    node: ScratchNode,
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+    figures: dict[str, int],
+    code: str,
+    fix: str,
 ) -> None:
     node.well()
     real = os.statvfs
 
     def statvfs(name: str) -> Any:
         found = real(name)
-        values = {key: getattr(found, key) for key in ("f_flag", "f_blocks", "f_bavail", "f_files", "f_favail")}
+        values = {
+            key: getattr(found, key)
+            for key in ("f_flag", "f_blocks", "f_bavail", "f_files", "f_favail")
+        }
         changed = values | (figures if name == str(node.root) + path else {})
         return type("Figures", (), changed)
 
@@ -468,7 +517,10 @@ def test_a_daemon_that_sees_other_files_is_not_judged_by_these(node: ScratchNode
 
 def test_a_node_with_many_processes_and_mounts_is_seen_whole(node: ScratchNode) -> None:
     mounts = node.well().path("/proc/self/mountinfo")
-    node.write("/proc/self/mountinfo", "31 23 0:27 / /mnt rw - tmpfs tmpfs rw\n" * 40_000 + mounts.read_text())
+    node.write(
+        "/proc/self/mountinfo",
+        "31 23 0:27 / /mnt rw - tmpfs tmpfs rw\n" * 40_000 + mounts.read_text(),
+    )
     for pid in range(1001, 2101):  # names that come before 700
         node.path(f"/proc/{pid}").mkdir()
     assert node.faults() == []
@@ -535,7 +587,9 @@ def test_a_bridge_from_outside_is_known_by_its_command_line(
 @pytest.mark.parametrize(
     "content", [b"\xff\x00", b"[[[[" * 20_000, b'{"a": 1}', b"plugins = 7\nversion = 'x'\n", b""]
 )
-def test_garbage_in_files_of_others_costs_no_other_finding(node: ScratchNode, path: str, content: bytes) -> None:
+def test_garbage_in_files_of_others_costs_no_other_finding(
+    node: ScratchNode, path: str, content: bytes
+) -> None:
     node.well().write("/usr/bin/podman", f"#!/bin/sh\ncat {node.root}/podman", 0o755)
     if path == "/crio-config":
         node.crio()
@@ -575,7 +629,11 @@ def test_files_in_use_that_are_missing_are_found(node: ScratchNode) -> None:
     node.well()
     root = str(node.root)
     record = f"{root}/run/nri/v1bridge.record"
-    site = Site(conf_dir=f"{root}/etc/nri/resource.d", conf_file=f"{root}/etc/nri/conf.json", record_dir=record)
+    site = Site(
+        conf_dir=f"{root}/etc/nri/resource.d",
+        conf_file=f"{root}/etc/nri/conf.json",
+        record_dir=record,
+    )
     InUse(site).look()
     (path,) = node.path("/etc/nri/resource.d").iterdir()
     path.unlink()

@@ -16,7 +16,9 @@ OWN = ("state", "record", "deadline", "log_file")
 def as_click_reads(words: list[str]) -> dict[str, Any] | None:
     """The values that click hands over; None for a usage error."""
     try:
-        values = command.make_context("hook", list(words), help_option_names=["-h", "--help"]).params
+        values = command.make_context(
+            "hook", list(words), help_option_names=["-h", "--help"]
+        ).params
     except click.UsageError:
         return None
     unchecked = values.pop("no_check_owner")
@@ -60,7 +62,12 @@ WRONG = [
     ["create", "--no-check"],
     ["--", "--timeout"],
 ]
-FOR_CLICK = [["--", "create"], ["create", "--"], ["create", "--conf-dir="], ["create", "--log-file", ""]]
+FOR_CLICK = [
+    ["--", "create"],
+    ["create", "--"],
+    ["create", "--conf-dir="],
+    ["create", "--log-file", ""],
+]
 """Right, but odd: left to click."""
 
 

@@ -66,7 +66,11 @@ def test_cpu_of_a_container_that_has_gone_offline_is_unhealthy(tmp_path: Path) -
     start(node, "db/main", frozenset([3]))
     (node.root / "sys/devices/system/cpu/online").write_text("0-2\n")
     cpus = cpus_of(node)
-    assert (cpus.devices, cpus.node_of(3), cpus.node_of(2)) == ({3: False, 2: True, 1: True}, None, 0)
+    assert (cpus.devices, cpus.node_of(3), cpus.node_of(2)) == (
+        {3: False, 2: True, 1: True},
+        None,
+        0,
+    )
 
 
 def test_first_entry_that_gives_cpus_out_counts() -> None:
@@ -108,7 +112,9 @@ def test_free_devices_are_free_whatever_came_before(
     tmp_path: Path, exclusive: dict[str, Any], unit: int, seed: int
 ) -> None:
     rng = random.Random(f"{exclusive} {seed}")
-    node = GivingNode(tmp_path, packages=2, cores=4, threads=2, isolated=rng.choice(["", "2-3,10-11"]))
+    node = GivingNode(
+        tmp_path, packages=2, cores=4, threads=2, isolated=rng.choice(["", "2-3,10-11"])
+    )
     node.conf |= {"systemReserved": [0], "allow": {"exclusive": True}}
     node.conf["exclusive"] = {"counted": True, "spread": True} | exclusive
     if rng.random() < 0.5:
@@ -117,13 +123,19 @@ def test_free_devices_are_free_whatever_came_before(
     held: dict[str, frozenset[int]] = {}  # what the kubelet has allocated
     for step in range(60):
         name = f"p{step}/c"
-        kind = rng.choice(["device", "device", "annotation", "stop"]) if step < 40 else "device"  # until none is left
+        kind = (
+            rng.choice(["device", "device", "annotation", "stop"]) if step < 40 else "device"
+        )  # until none is left
         cpus = cpus_of(node)
         taken = frozenset().union(*held.values())
-        free = sorted(cpu for cpu, is_healthy in cpus.devices.items() if is_healthy and cpu not in taken)
+        free = sorted(
+            cpu for cpu, is_healthy in cpus.devices.items() if is_healthy and cpu not in taken
+        )
         if kind == "device" and free:
             if unit == 2:  # the kubelet takes what the plugin prefers: whole cores
-                devices = frozenset(rng.choice([core for core in cpus.topology.cores if core <= {*free}]))
+                devices = frozenset(
+                    rng.choice([core for core in cpus.topology.cores if core <= {*free}])
+                )
             else:
                 devices = frozenset(rng.sample(free, rng.randint(1, min(3, len(free)))))
             assert start(node, name, devices), (step, free, devices)
@@ -139,7 +151,11 @@ def test_free_devices_are_free_whatever_came_before(
             held.pop(gone, None)
             node.stop(gone, is_told=rng.random() < 0.7)
             node.run("update", "web")
-        sets = [parse_cpus(entry["cpus"]) for entry in node.state()["containers"].values() if entry["cpus"]]
+        sets = [
+            parse_cpus(entry["cpus"])
+            for entry in node.state()["containers"].values()
+            if entry["cpus"]
+        ]
         assert sum(map(len, sets)) == len(frozenset().union(*sets))
     assert not free
     node.refusal("last", ask=unit)

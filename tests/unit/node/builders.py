@@ -16,7 +16,9 @@ def wanted(name: str, conf: int, **changes: Any) -> Wanted:
     return Wanted(PluginEntry(type=name, conf=conf), **changes)
 
 
-def had(name: str, conf: int, *states: str, failed: str = "", binary: tuple[int, ...] = (1,)) -> Entry:
+def had(
+    name: str, conf: int, *states: str, failed: str = "", binary: tuple[int, ...] = (1,)
+) -> Entry:
     """What has had these states, by default its ``create``; *failed* is the outcome of a ``create``."""
     plugin = PluginEntry(type=name, conf=conf)
     entry = Entry(plugin.key, plugin.document)
@@ -36,7 +38,9 @@ def facts(*entries: Entry, **changes: Any) -> Facts:
     return about
 
 
-def step(name: str, error: str = "", conf: int = 1, *, refused: bool = False, ignored: bool = False) -> Step:
+def step(
+    name: str, error: str = "", conf: int = 1, *, refused: bool = False, ignored: bool = False
+) -> Step:
     one = Step(PluginEntry(type=name, conf=conf), b"")
     if error:
         one.error = PluginError(name, error, refused=refused)
@@ -49,4 +53,7 @@ def step(name: str, error: str = "", conf: int = 1, *, refused: bool = False, ig
 
 def shown(about: Facts) -> list[tuple[str, dict[str, str]]]:
     """The outcomes of each entry."""
-    return [(entry.type, {state: one.outcome for state, one in entry.states.items()}) for entry in about.entries]
+    return [
+        (entry.type, {state: one.outcome for state, one in entry.states.items()})
+        for entry in about.entries
+    ]

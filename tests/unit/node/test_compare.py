@@ -15,10 +15,26 @@ CASES: dict[str, tuple[list[Wanted], list[Entry], list[str]]] = {
     "only its setup": ([wanted("a", 1)], [had("a", 1, "setup")], ["create a 1"]),
     "it does not act on create": ([wanted("a", 1, acts=False)], [], []),
     "another conf": ([wanted("a", 2)], [had("a", 1)], ["reapply a 2 after 1"]),
-    "another conf, whose plugin does not act on create any more": ([wanted("a", 2, acts=False)], [had("a", 1)], []),
-    "another conf, which had failed": ([wanted("a", 2)], [had("a", 1, failed=FAILED)], ["create a 2"]),
-    "failed with this executable": ([wanted("a", 1, binary=(1,))], [had("a", 1, failed=FAILED)], []),
-    "refused with this executable": ([wanted("a", 1, binary=(1,))], [had("a", 1, failed=REFUSED)], []),
+    "another conf, whose plugin does not act on create any more": (
+        [wanted("a", 2, acts=False)],
+        [had("a", 1)],
+        [],
+    ),
+    "another conf, which had failed": (
+        [wanted("a", 2)],
+        [had("a", 1, failed=FAILED)],
+        ["create a 2"],
+    ),
+    "failed with this executable": (
+        [wanted("a", 1, binary=(1,))],
+        [had("a", 1, failed=FAILED)],
+        [],
+    ),
+    "refused with this executable": (
+        [wanted("a", 1, binary=(1,))],
+        [had("a", 1, failed=REFUSED)],
+        [],
+    ),
     "failed with another one": (
         [wanted("a", 1, binary=(2,))],
         [had("a", 1, failed=FAILED)],
@@ -37,14 +53,22 @@ CASES: dict[str, tuple[list[Wanted], list[Entry], list[str]]] = {
     "gone": ([], [had("a", 1)], ["release a 1 after 1"]),
     "gone, and had failed": ([], [had("a", 1, failed=FAILED)], []),
     "gone, and had a setup alone": ([], [had("a", 1, "setup")], []),
-    "another type in its place": ([wanted("b", 1)], [had("a", 1)], ["create b 1", "release a 1 after 1"]),
+    "another type in its place": (
+        [wanted("b", 1)],
+        [had("a", 1)],
+        ["create b 1", "release a 1 after 1"],
+    ),
     "two of a type, one new": ([wanted("a", 1), wanted("a", 2)], [had("a", 2)], ["create a 1"]),
     "two of a type, both changed": (
         [wanted("a", 3), wanted("a", 4)],
         [had("a", 1), had("a", 2)],
         ["reapply a 3 after 1", "reapply a 4 after 2"],
     ),
-    "two of a type, one gone": ([wanted("a", 2)], [had("a", 1), had("a", 2)], ["release a 1 after 1"]),
+    "two of a type, one gone": (
+        [wanted("a", 2)],
+        [had("a", 1), had("a", 2)],
+        ["release a 1 after 1"],
+    ),
     "two of a type, one failed and one changed": (
         [wanted("a", 1, binary=(1,)), wanted("a", 3)],
         [had("a", 1, failed=FAILED), had("a", 2)],
@@ -57,16 +81,24 @@ CASES: dict[str, tuple[list[Wanted], list[Entry], list[str]]] = {
 
 
 @pytest.mark.parametrize(("now", "before", "expected"), CASES.values(), ids=CASES)
-def test_comparison_says_what_is_due(now: list[Wanted], before: list[Entry], expected: list[str]) -> None:
+def test_comparison_says_what_is_due(
+    now: list[Wanted], before: list[Entry], expected: list[str]
+) -> None:
     due = []
     for task in compare(now, before):
-        after = "" if task.had is None else f" after {PluginEntry.of_document(task.had.document).conf}"
+        after = (
+            "" if task.had is None else f" after {PluginEntry.of_document(task.had.document).conf}"
+        )
         due.append(f"{task.what} {task.entry.type} {task.entry.conf}{after}")
     assert due == expected
 
 
-@pytest.mark.parametrize(("outcome", "expected"), [(FAILED, [CREATE]), (REFUSED, [CREATE]), (IGNORED, [])])
-def test_failures_are_tried_again_when_asked_but_not_ignored_ones(outcome: str, expected: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("outcome", "expected"), [(FAILED, [CREATE]), (REFUSED, [CREATE]), (IGNORED, [])]
+)
+def test_failures_are_tried_again_when_asked_but_not_ignored_ones(
+    outcome: str, expected: list[str]
+) -> None:
     due = compare([wanted("a", 1, binary=(1,))], [had("a", 1, failed=outcome)], again=True)
     assert [task.what for task in due] == expected
 

@@ -24,7 +24,9 @@ def text(*types: str) -> str:
 
 
 def site_of(root: Path) -> Site:
-    return Site(conf_dir=str(root / "conf"), conf_file="/nonexistent", record_dir=str(root / "record"))
+    return Site(
+        conf_dir=str(root / "conf"), conf_file="/nonexistent", record_dir=str(root / "record")
+    )
 
 
 class Place:
@@ -37,7 +39,11 @@ class Place:
         monkeypatch.setattr(in_use, "boottime", lambda: self.now)
 
     def host(self, *, check_owner: bool = True, **options: Any) -> InUse:
-        site = Site(conf_dir=str(self.directory), conf_file=str(self.file), record_dir=str(self.root / "run/record"))
+        site = Site(
+            conf_dir=str(self.directory),
+            conf_file=str(self.file),
+            record_dir=str(self.root / "run/record"),
+        )
         return InUse(site.replace(check_owner=check_owner), **options)
 
     def put(self, **files: str) -> None:
@@ -96,7 +102,9 @@ def test_all_hosts_begin_with_the_last_valid_set(place: Place) -> None:
     assert host.rejected is None
 
 
-def test_directory_may_be_named_from_where_one_is(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_directory_may_be_named_from_where_one_is(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place.put(a=text("one"))
     assert place.types() == ["one"]
     monkeypatch.chdir(place.root)
@@ -177,7 +185,9 @@ def test_files_that_were_lost_may_come_back_one_by_one(place: Place) -> None:
     assert place.types(host) == place.types() == ["a", "b"]
 
 
-def test_files_whose_owner_was_not_checked_are_no_record_for_a_host_that_checks(place: Place) -> None:
+def test_files_whose_owner_was_not_checked_are_no_record_for_a_host_that_checks(
+    place: Place,
+) -> None:
     place.put(a=text("a"))
     place.host(check_owner=False).look()
     place.away("a")
@@ -218,7 +228,9 @@ def test_single_file_gives_way_to_a_directory_and_is_missed_alone(place: Place) 
 
 
 @pytest.mark.parametrize("jump", [-864_000, 864_000])
-def test_the_clock_of_the_machine_does_not_count(place: Place, monkeypatch: pytest.MonkeyPatch, jump: int) -> None:
+def test_the_clock_of_the_machine_does_not_count(
+    place: Place, monkeypatch: pytest.MonkeyPatch, jump: int
+) -> None:
     place.put(a=text("a"), b=text("b"))
     host = place.host()
     place.types(host)
@@ -274,7 +286,9 @@ def test_noting_of_a_later_boot_time_counts_from_now(place: Place) -> None:
 
 
 @pytest.mark.parametrize("later", [0.1, 3.0, 1000.0])
-def test_note_of_a_host_that_has_ended_is_over_when_the_file_was_back(place: Place, later: float) -> None:
+def test_note_of_a_host_that_has_ended_is_over_when_the_file_was_back(
+    place: Place, later: float
+) -> None:
     place.put(a=text("a"), b=text("b"))
     place.types()
     place.away("a")
@@ -329,7 +343,18 @@ def damage(path: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "how", ["cut", "longer", "not ours", "no JSON", "deep", "FIFO", "open", "too large", "of another build"]
+    "how",
+    [
+        "cut",
+        "longer",
+        "not ours",
+        "no JSON",
+        "deep",
+        "FIFO",
+        "open",
+        "too large",
+        "of another build",
+    ],
 )
 def test_damaged_record_is_no_answer_and_is_written_anew(place: Place, how: str) -> None:
     place.put(a=text("a"))
@@ -378,7 +403,9 @@ def test_tool_reads_the_record_and_writes_nothing(place: Place) -> None:
     place.away("a")
     tool = place.host(writes=False)
     assert place.types(tool) == ["a", "b"]
-    assert in_use.why_not(tool)[0].startswith(f"missing, and still in use: {place.directory}/a.conf")
+    assert in_use.why_not(tool)[0].startswith(
+        f"missing, and still in use: {place.directory}/a.conf"
+    )
     assert place.record().read_bytes() == before
 
 
@@ -392,7 +419,9 @@ def test_names_that_are_not_utf_8_are_recorded(place: Place) -> None:
 # A process that runs one chain
 
 
-def test_process_waits_for_a_file_until_it_is_back(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_waits_for_a_file_until_it_is_back(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place.put(a=text("a"))
     place.types()
     place.away("a")
@@ -404,7 +433,9 @@ def test_process_waits_for_a_file_until_it_is_back(place: Place, monkeypatch: py
 
     monkeypatch.setattr(time, "sleep", sleep)
     lines: list[str] = []
-    assert [plugin.type for plugin in wait(place.host(), float("inf"), lines.append).plugins] == ["a"]
+    assert [plugin.type for plugin in wait(place.host(), float("inf"), lines.append).plugins] == [
+        "a"
+    ]
     assert lines == []
 
 
@@ -419,7 +450,10 @@ def test_process_refuses_at_its_deadline(place: Place) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda place: place.put(a=BROKEN), "invalid configuration; still using the last valid one: "),
+        (
+            lambda place: place.put(a=BROKEN),
+            "invalid configuration; still using the last valid one: ",
+        ),
         (lambda place: place.away("a"), "missing, and still in use: "),
     ],
 )
@@ -435,7 +469,9 @@ def test_process_goes_on_with_the_last_valid_set_and_says_so(
 
     monkeypatch.setattr(time, "sleep", sleep)
     lines: list[str] = []
-    assert [plugin.type for plugin in wait(place.host(), float("inf"), lines.append).plugins] == ["a"]
+    assert [plugin.type for plugin in wait(place.host(), float("inf"), lines.append).plugins] == [
+        "a"
+    ]
     assert [line[: len(said)] for line in lines] == [said]
 
 

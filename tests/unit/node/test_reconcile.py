@@ -71,14 +71,20 @@ class Node:
 
     def request(self, state: str) -> Request:
         sandbox = "c" if self.is_sandbox else "p"
-        return Request(state=state, id="c", sandbox_id=sandbox, spec=Spec(resources={"cpu": {"shares": 2}}))
+        return Request(
+            state=state, id="c", sandbox_id=sandbox, spec=Spec(resources={"cpu": {"shares": 2}})
+        )
 
     def client(self, _container: Any, _state: str) -> Client:
         return Client(ConfigList(plugins=self.entries), self.plugins)
 
     def run(self, chain: Chain, on_step: Any) -> None:
         chain.client.invoke(
-            chain.request, chain.request.state, on_step=on_step, previous=chain.previous, only=chain.only
+            chain.request,
+            chain.request.state,
+            on_step=on_step,
+            previous=chain.previous,
+            only=chain.only,
         )
 
     def save(self, _container: Any) -> None:
@@ -130,7 +136,9 @@ def test_a_setup_that_is_left_out_for_its_condition_is_not_missed(node: Node) ->
     assert node.wish("create").error == ""
 
 
-@pytest.mark.parametrize(("state", "answer"), [("setup", FAILS), ("setup", REFUSES), ("resize", FAILS)])
+@pytest.mark.parametrize(
+    ("state", "answer"), [("setup", FAILS), ("setup", REFUSES), ("resize", FAILS)]
+)
 def test_a_refused_change_is_not_noted(node: Node, state: str, answer: dict[str, Any]) -> None:
     node.configure("a", states=["setup", "resize"])
     node.plugins.answers["a"] = answer
@@ -153,18 +161,26 @@ def test_an_ignored_failure_is_listed(node: Node, state: str) -> None:
 
 
 @pytest.mark.parametrize("answer", [FAILS, REFUSES])
-def test_a_refused_start_leaves_what_has_succeeded_for_its_delete(node: Node, answer: dict[str, Any]) -> None:
+def test_a_refused_start_leaves_what_has_succeeded_for_its_delete(
+    node: Node, answer: dict[str, Any]
+) -> None:
     node.configure("a", "b")
     node.plugins.answers["b"] = answer
     verdict = node.wish("create")
     assert (verdict.error, verdict.is_noted) == ("plugin b: no", False)
-    assert (node.lacks, shown(node.facts), node.facts.is_created) == ([], [("a", {"create": "done"})], False)
+    assert (node.lacks, shown(node.facts), node.facts.is_created) == (
+        [],
+        [("a", {"create": "done"})],
+        False,
+    )
     node.wish("delete")
     assert ["prevResult" in request for request in node.plugins.asked[-2:]] == [True, False]
 
 
 @pytest.mark.parametrize(("answer", "cause"), [(FAILS, "failed"), (REFUSES, "refused")])
-def test_a_start_that_the_runtime_makes_all_the_same_is_noted(node: Node, answer: dict[str, Any], cause: str) -> None:
+def test_a_start_that_the_runtime_makes_all_the_same_is_noted(
+    node: Node, answer: dict[str, Any], cause: str
+) -> None:
     node.refuses_starts = False
     node.configure("a", "b", "c")
     node.plugins.answers["b"] = answer
@@ -177,7 +193,9 @@ def test_a_start_that_the_runtime_makes_all_the_same_is_noted(node: Node, answer
     assert (node.lacks, node.facts.is_created) == ([], True)
 
 
-def test_a_sandbox_is_refused_also_by_a_runtime_that_starts_containers_all_the_same(node: Node) -> None:
+def test_a_sandbox_is_refused_also_by_a_runtime_that_starts_containers_all_the_same(
+    node: Node,
+) -> None:
     node.refuses_starts, node.is_sandbox = False, True
     node.configure("a")
     node.plugins.answers["a"] = FAILS
@@ -254,7 +272,9 @@ def test_an_entry_that_has_nothing_to_give_back_is_forgotten(node: Node) -> None
 
 
 @pytest.mark.parametrize(("answer", "is_refused"), [(FAILS, False), (REFUSES, True)])
-def test_what_fails_late_leaves_what_it_had_in_force(node: Node, answer: dict[str, Any], is_refused: bool) -> None:
+def test_what_fails_late_leaves_what_it_had_in_force(
+    node: Node, answer: dict[str, Any], is_refused: bool
+) -> None:
     node.configure("a", "b", states=["update"])
     node.facts = facts(had("a", 0), had("x", 1))
     for name in "ax":
@@ -271,7 +291,10 @@ def test_what_fails_late_leaves_what_it_had_in_force(node: Node, answer: dict[st
         assert [entry.type for entry in node.facts.entries if entry.is_created] == ["a", "x"]
     node.plugins.answers.clear()
     assert node.wish(LATE).error == ""
-    assert (node.lacks, sorted(shown(node.facts))) == ([], [("a", {"create": "done"}), ("b", {"create": "done"})])
+    assert (node.lacks, sorted(shown(node.facts))) == (
+        [],
+        [("a", {"create": "done"}), ("b", {"create": "done"})],
+    )
 
 
 def test_an_ignored_failure_reapplies_nothing(node: Node) -> None:
@@ -284,7 +307,9 @@ def test_an_ignored_failure_reapplies_nothing(node: Node) -> None:
     assert entry.is_created
 
 
-def test_a_failure_of_an_entry_that_has_changed_is_over_with_the_success_of_the_new_one(node: Node) -> None:
+def test_a_failure_of_an_entry_that_has_changed_is_over_with_the_success_of_the_new_one(
+    node: Node,
+) -> None:
     node.configure("a")
     node.facts = facts(had("a", 0, failed="failed"))
     assert node.wish(LATE).error == ""

@@ -11,7 +11,17 @@ import pytest
 
 from nri.errors import NRIError
 from nri.node import record
-from nri.node.record import DONE, FAILED, IGNORED, OFF, SKIPPED, Facts, Outcome, read_facts, write_facts
+from nri.node.record import (
+    DONE,
+    FAILED,
+    IGNORED,
+    OFF,
+    SKIPPED,
+    Facts,
+    Outcome,
+    read_facts,
+    write_facts,
+)
 from nri.types import DecodeError
 from tests.unit.node.builders import facts, had, shown
 
@@ -51,7 +61,11 @@ def test_a_value_is_read_and_written_without_a_change() -> None:
 def test_keys_of_a_newer_build_are_kept_at_each_level_and_do_no_harm() -> None:
     newer = {"x": [1], "y": {"z": None}, "also": "text"}
     outcome = OUTCOME | newer
-    value = VALUE | newer | {"entries": [ENTRY | newer | {"states": {"create": outcome, "sleep": outcome}}]}
+    value = (
+        VALUE
+        | newer
+        | {"entries": [ENTRY | newer | {"states": {"create": outcome, "sleep": outcome}}]}
+    )
     value["without"] = VALUE["without"] | newer
     about, faults = read(value)
     assert faults == []
@@ -71,25 +85,36 @@ WRONG: dict[str, tuple[dict[str, Any], list[tuple[str, dict[str, str]]]]] = {
         [("a", {"setup": DONE})],
     ),
     "a number": (
-        {"entries": [ENTRY | {"states": {"create": OUTCOME | {"since": 10**400}, "setup": OUTCOME}}]},
+        {
+            "entries": [
+                ENTRY | {"states": {"create": OUTCOME | {"since": 10**400}, "setup": OUTCOME}}
+            ]
+        },
         [("a", {"setup": DONE})],
     ),
     "numbers": ({"seen": [10**400], "entries": [ENTRY]}, [("a", {"create": DONE})]),
     "all of them": ({"entries": "none"}, []),
     "the reason": ({"without": {"outcome": "off", "since": -1}, "entries": []}, []),
-    "a name": ({"name": 5, "life": [], "created": "yes", "entries": [ENTRY]}, [("a", {"create": DONE})]),
+    "a name": (
+        {"name": 5, "life": [], "created": "yes", "entries": [ENTRY]},
+        [("a", {"create": DONE})],
+    ),
 }
 
 
 @pytest.mark.parametrize(("changes", "expected"), WRONG.values(), ids=WRONG)
-def test_a_wrong_value_costs_the_smallest_thing_that_holds_it(changes: dict[str, Any], expected: Any) -> None:
+def test_a_wrong_value_costs_the_smallest_thing_that_holds_it(
+    changes: dict[str, Any], expected: Any
+) -> None:
     about, faults = read(VALUE | changes)
     assert shown(about) == expected
     assert faults
     assert read(about.to_value())[1] == []
 
 
-@pytest.mark.parametrize("text", ["{", "", "[" * 20_000, "[]", "null", "1e999", '{"seen": [1e999]}', "\xff"])
+@pytest.mark.parametrize(
+    "text", ["{", "", "[" * 20_000, "[]", "null", "1e999", '{"seen": [1e999]}', "\xff"]
+)
 def test_a_file_that_holds_no_facts_is_reported(tmp_path: Path, text: str) -> None:
     path = tmp_path / "a.json"
     path.write_bytes(text.encode("latin-1"))
@@ -100,11 +125,16 @@ def test_a_file_that_holds_no_facts_is_reported(tmp_path: Path, text: str) -> No
 
 def test_files_of_other_kinds_and_none_are_no_facts(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo.json")
-    assert read_facts(str(tmp_path / "fifo.json")) == (None, ["found a FIFO, expected a regular file"])
+    assert read_facts(str(tmp_path / "fifo.json")) == (
+        None,
+        ["found a FIFO, expected a regular file"],
+    )
     assert read_facts(str(tmp_path / "none.json")) == (None, [])
 
 
-def test_facts_are_written_in_a_private_directory_and_removed_with_nothing_to_remember(tmp_path: Path) -> None:
+def test_facts_are_written_in_a_private_directory_and_removed_with_nothing_to_remember(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "run/record/abc.json"
     about = facts(had("a", 1))
     write_facts(str(path), about)
@@ -140,11 +170,18 @@ def test_the_first_reason_counts_and_the_last_executable() -> None:
     about.lack(entry, "create", Outcome(IGNORED, "one \x1b", (1,), 5))
     about.lack(entry, "create", Outcome(FAILED, "two", (2,), 6))
     outcome = entry.states["create"]
-    assert (outcome.outcome, outcome.why, outcome.binary, outcome.since) == (IGNORED, "one \\x1b", (2,), 5)
+    assert (outcome.outcome, outcome.why, outcome.binary, outcome.since) == (
+        IGNORED,
+        "one \\x1b",
+        (2,),
+        5,
+    )
 
 
 def test_a_new_process_has_had_its_setup_alone() -> None:
-    about = facts(had("a", 1, "setup", "create"), had("b", 1), without=Outcome(OFF, "off"), is_rewritten=True)
+    about = facts(
+        had("a", 1, "setup", "create"), had("b", 1), without=Outcome(OFF, "off"), is_rewritten=True
+    )
     about.see(7, None)
     about.begin_again()
     assert (shown(about), about.is_created, about.is_rewritten, about.without, about.seen) == (
@@ -165,7 +202,12 @@ def test_the_first_and_the_last_resources_are_kept() -> None:
 # Records of earlier builds
 
 HAD = ["a 1", PLUGIN, ["setup", "create"], None, '{"plugin": "a"}', False]
-EARLIER: dict[str, Any] = {"name": "default/web", "life": "pid:1/2", "created": True, "setup": ["a", "out"]}
+EARLIER: dict[str, Any] = {
+    "name": "default/web",
+    "life": "pid:1/2",
+    "created": True,
+    "setup": ["a", "out"],
+}
 EARLIER |= {"resources": 7, "had": [HAD], "lacks": [[None, "create", 1.5, "no", "off"]]}
 
 
@@ -173,7 +215,12 @@ def test_the_record_of_an_earlier_build_is_read_and_replaced() -> None:
     about, faults = read(EARLIER)
     assert faults == []
     assert shown(about) == [("a", {"setup": DONE, "create": DONE}), ("out", {"setup": SKIPPED})]
-    assert (about.name, about.life, about.is_created, about.seen) == ("default/web", "pid:1/2", True, [7])
+    assert (about.name, about.life, about.is_created, about.seen) == (
+        "default/web",
+        "pid:1/2",
+        True,
+        [7],
+    )
     assert about.without is not None
     assert (about.without.outcome, about.without.since) == (OFF, 1.5)
     last = about.previous(about.entries[0].key)
@@ -189,7 +236,10 @@ def test_failures_of_an_earlier_build_are_known() -> None:
     about, faults = read(EARLIER | {"had": [failed, ignored], "lacks": lacks, "setup": []})
     assert faults == []
     assert shown(about) == [("a", {"create": FAILED}), ("b", {"create": IGNORED, "update": FAILED})]
-    assert (about.entries[0].states["create"].binary, about.entries[0].states["create"].why) == ((1, 2), "why")
+    assert (about.entries[0].states["create"].binary, about.entries[0].states["create"].why) == (
+        (1, 2),
+        "why",
+    )
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,14 @@ def run(
 ) -> Result:
     """The result of ``setup`` for the container ``web`` with these annotations, and these other parts of a spec."""
     spec = Spec(annotations=NAMED | dict(annotations), **(parts or {}))
-    given = {"state": "setup", "id": "id", "sandbox_id": "pod", "labels": SHOP, "spec": spec, "conf": conf}
+    given = {
+        "state": "setup",
+        "id": "id",
+        "sandbox_id": "pod",
+        "labels": SHOP,
+        "spec": spec,
+        "conf": conf,
+    }
     given["extensions"] = EXTENSIONS
     request = Request(**given | changes)
     with redirect_stderr(io.StringIO()) as stderr:
@@ -37,7 +44,9 @@ def run(
     return result
 
 
-def error(plugin: skel.Plugin, annotations: Mapping[str, str], conf: Any = None, **changes: Any) -> str:
+def error(
+    plugin: skel.Plugin, annotations: Mapping[str, str], conf: Any = None, **changes: Any
+) -> str:
     """The error of a run that must fail: one short line, and nothing to apply."""
     result = run(plugin, annotations, conf, **changes)
     assert result.error

@@ -36,7 +36,14 @@ class PluginNode:
         """Run the plugin, with a request that a test may make as bad as it likes."""
         spec = Spec(cgroups_path=path, annotations=annotations, resources=resources)
         request = Request(
-            **{"state": state, "id": "redis", "sandbox_id": "pod", "spec": spec, "conf": conf, **changes}
+            **{
+                "state": state,
+                "id": "redis",
+                "sandbox_id": "pod",
+                "spec": spec,
+                "conf": conf,
+                **changes,
+            }
         )
         with self.tree, redirect_stderr(io.StringIO()) as stderr:
             result = invoke(self.plugin, request)
@@ -54,7 +61,9 @@ class PluginNode:
         """The error of a run that must fail: one line for a person, without a traceback."""
         result = self.run(conf, **options)
         assert result.error
-        assert [line for line in self.stderr.splitlines() if not line.startswith("nri.testing: ")] == []
+        assert [
+            line for line in self.stderr.splitlines() if not line.startswith("nri.testing: ")
+        ] == []
         assert len(result.error) < 1000
         assert result.error.isprintable()
         return result.error

@@ -45,15 +45,25 @@ def test_quota_of_the_class_is_cleared_and_reported(node: PluginNode) -> None:
 
 
 def test_other_classes_keep_their_quota_and_the_metadata_has_the_reason(node: PluginNode) -> None:
-    for said, what in (("be", "class=be"), ("", "class=''"), ("LS", "class=LS"), (None, "no class")):
+    for said, what in (
+        ("be", "class=be"),
+        ("", "class=''"),
+        ("LS", "class=LS"),
+        (None, "no class"),
+    ):
         noted = {"x": "ls"} if said is None else {"qos.class": said}
         assert node.fine(annotations=noted) == {"skipped": f"{what}, not in [ls]"}
-        assert node.fine({"classes": ["a", "b"]}, annotations=noted) == {"skipped": f"{what}, not in [a, b]"}
+        assert node.fine({"classes": ["a", "b"]}, annotations=noted) == {
+            "skipped": f"{what}, not in [a, b]"
+        }
         assert node.is_limited(CONTAINER)
 
 
 def test_pod_is_cleared_if_conf_says_so_and_nothing_twice(node: PluginNode) -> None:
-    assert sorted(node.fine({"pod": True}, annotations=LS, id="pod")) == ["cleared", "quota"]  # a sandbox's own
+    assert sorted(node.fine({"pod": True}, annotations=LS, id="pod")) == [
+        "cleared",
+        "quota",
+    ]  # a sandbox's own
     assert node.is_limited(POD)
     limited(node)
     container = {"cleared": cpu(node, CONTAINER), "quota": "50000/100000"}
@@ -64,13 +74,21 @@ def test_pod_is_cleared_if_conf_says_so_and_nothing_twice(node: PluginNode) -> N
     node.limit(POD, 200_000, 50_000)
     assert node.fine({"pod": True}, annotations=LS) == pod
     for state in ("create", "update"):
-        assert node.fine({"pod": True}, annotations=LS, state=state) == {"skipped": "it has no quota"}
+        assert node.fine({"pod": True}, annotations=LS, state=state) == {
+            "skipped": "it has no quota"
+        }
 
 
 @pytest.mark.parametrize("where", ["annotations", "labels"])
-def test_update_of_another_container_of_a_pod_with_the_class_clears_the_pod(node: PluginNode, where: str) -> None:
+def test_update_of_another_container_of_a_pod_with_the_class_clears_the_pod(
+    node: PluginNode, where: str
+) -> None:
     other = {"qos.class/container.batch": "batch", "io.kubernetes.cri.container-name": "batch"}
-    given = {"annotations": LS | other} if where == "annotations" else {"annotations": other, "labels": LS}
+    given = (
+        {"annotations": LS | other}
+        if where == "annotations"
+        else {"annotations": other, "labels": LS}
+    )
     metadata = node.fine({"pod": True}, state="update", **given)
     assert metadata["skipped"].startswith("class=batch, not in [ls]")
     assert metadata["podQuota"]
@@ -83,7 +101,9 @@ def test_parent_that_is_no_pod_keeps_its_quota(node: PluginNode) -> None:
         node.make(path)
         node.limit(path, 10_000)
         metadata = node.fine({"pod": True}, path=path, annotations=LS)
-        assert metadata["pod"].startswith("none: the cgroup above the container's is not one that the kubelet made")
+        assert metadata["pod"].startswith(
+            "none: the cgroup above the container's is not one that the kubelet made"
+        )
         assert not node.is_limited(path)
         assert node.is_limited(POD)
 
@@ -94,7 +114,10 @@ def test_with_the_systemd_driver(kind: str, monkeypatch: pytest.MonkeyPatch) -> 
     shop = Pod(annotations=LS, cgroup_driver="systemd")
     web = shop.container("web", resources={"cpu": {"quota": 30_000, "period": 100_000}})
     shop.container("other", resources={"cpu": {"quota": 10_000, "period": 100_000}})
-    with CgroupTree(kind, driver="systemd") as tree, FakeSystemd(Path(tree.run), shop.cgroup, web.cgroup) as systemd:
+    with (
+        CgroupTree(kind, driver="systemd") as tree,
+        FakeSystemd(Path(tree.run), shop.cgroup, web.cgroup) as systemd,
+    ):
         tree.add(shop)
         for unit, quota in ((shop.cgroup, 400_000), (web.cgroup, 300_000)):
             systemd.add_unit(unit, quota)
@@ -110,7 +133,9 @@ def test_with_the_systemd_driver(kind: str, monkeypatch: pytest.MonkeyPatch) -> 
         tree.add(shop)
         systemd.fault = "closed"
         metadata = invoke(ClearCFS(), web.request("create", conf={"pod": True})).metadata
-        assert metadata.pop("systemd").startswith("not told: systemd did not answer GetUnitByControlGroup at ")
+        assert metadata.pop("systemd").startswith(
+            "not told: systemd did not answer GetUnitByControlGroup at "
+        )
         assert metadata == cleared
 
 
@@ -141,7 +166,9 @@ def test_hostile_or_missing_cgroups_path_is_refused(v2: PluginNode) -> None:
     assert "no cgroupsPath was given, and no pid was given" in v2.error(spec=None, labels=LS)
 
 
-def test_failed_second_write_reports_the_first(node: PluginNode, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_second_write_reports_the_first(
+    node: PluginNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real_write = knobs.write_all
 
     def write(directory: str, *arguments: Any) -> None:

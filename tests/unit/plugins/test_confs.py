@@ -37,8 +37,14 @@ def allowing(*properties: str) -> Confs:
         *(({"allow": {each: ["a", "b"]}}, "") for each in properties),
         ({"allow": {first: None}}, ""),
         ({"allow": {"x-note": True}}, "conf.allow.x-note: unknown key, "),
-        ({"allow": {first: "a"}}, f"conf.allow.{first}: found the string 'a', expected true, false, or an array of"),
-        ({"allow": {first: [""]}}, f"conf.allow.{first}[0]: found the string '', expected the name of a namespace"),
+        (
+            {"allow": {first: "a"}},
+            f"conf.allow.{first}: found the string 'a', expected true, false, or an array of",
+        ),
+        (
+            {"allow": {first: [""]}},
+            f"conf.allow.{first}[0]: found the string '', expected the name of a namespace",
+        ),
     ]
 
 
@@ -67,29 +73,77 @@ CONFS: dict[type[skel.Plugin], Confs] = {
     ],
     Konfine: [
         *allowing("class", "cpus", "exclusive"),
-        *(({"systemReserved": value}, why and f"conf.systemReserved{why}") for value, why in RESERVED_NUMBERS),
+        *(
+            ({"systemReserved": value}, why and f"conf.systemReserved{why}")
+            for value, why in RESERVED_NUMBERS
+        ),
         *(({"systemReserved": text}, "") for text in RESERVED_LISTS),
-        *(({"systemReserved": text}, "conf.systemReserved: found the string ") for text in NO_RESERVED_LISTS),
-        ({"pools": [{"name": "a/b"}]}, "conf.pools[0].name: found the string 'a/b', expected a name without '/'"),
+        *(
+            ({"systemReserved": text}, "conf.systemReserved: found the string ")
+            for text in NO_RESERVED_LISTS
+        ),
+        (
+            {"pools": [{"name": "a/b"}]},
+            "conf.pools[0].name: found the string 'a/b', expected a name without '/'",
+        ),
     ],
     DeviceInjector: allowing(
-        *("devices", "mounts", "cdiDevices", "netDevices", "sysctl", "memoryPolicy", "ioPriority", "scheduler")
+        *(
+            "devices",
+            "mounts",
+            "cdiDevices",
+            "netDevices",
+            "sysctl",
+            "memoryPolicy",
+            "ioPriority",
+            "scheduler",
+        )
     ),
     UlimitAdjuster: allowing("ulimits"),
     QoS: [
         *allowing("class", "batch", "env"),
-        ({"containers": {"LS": {"cpu.weight": 1, "memory.low": "50% of request", "cpu.idle": True}}}, ""),
+        (
+            {
+                "containers": {
+                    "LS": {"cpu.weight": 1, "memory.low": "50% of request", "cpu.idle": True}
+                }
+            },
+            "",
+        ),
         ({"pods": {"LS": {"cpu.max.burst": "1000% of limit"}}, "lacking": "refuse"}, ""),
-        ({"pods": {"LS": {"cpu.max.burst": "50% of request"}}}, "conf.pods.LS['cpu.max.burst']: found the string "),
-        ({"containers": {"LS": {"cpu.shares": 2}}}, "conf.containers.LS['cpu.shares']: unknown key, "),
-        ({"containers": {"LS": {"cpu.weight": 0}}}, "conf.containers.LS['cpu.weight']: found the number 0, expected"),
+        (
+            {"pods": {"LS": {"cpu.max.burst": "50% of request"}}},
+            "conf.pods.LS['cpu.max.burst']: found the string ",
+        ),
+        (
+            {"containers": {"LS": {"cpu.shares": 2}}},
+            "conf.containers.LS['cpu.shares']: unknown key, ",
+        ),
+        (
+            {"containers": {"LS": {"cpu.weight": 0}}},
+            "conf.containers.LS['cpu.weight']: found the number 0, expected",
+        ),
         *(
-            ({"pods": {"LS": {"memory.low": text}}}, "conf.pods.LS['memory.low']: found the string ")
-            for text in ("0% of limit", "101% of limit", "050% of limit", "5%", "5% of quota", "x% of limit", "")
+            (
+                {"pods": {"LS": {"memory.low": text}}},
+                "conf.pods.LS['memory.low']: found the string ",
+            )
+            for text in (
+                "0% of limit",
+                "101% of limit",
+                "050% of limit",
+                "5%",
+                "5% of quota",
+                "x% of limit",
+                "",
+            )
         ),
         ({"env": {"A": {"annotation": "a", "items": "x[].y"}}}, ""),
         ({"env": {"A": {}}}, "conf.env.A.annotation: missing, expected a string that is not empty"),
-        ({"env": {"A=": {"annotation": "a"}}}, "conf.env: found the key 'A=', expected a name without '='"),
+        (
+            {"env": {"A=": {"annotation": "a"}}},
+            "conf.env: found the key 'A=', expected a name without '='",
+        ),
     ],
     HookInjector: [
         *allowing("annotations"),
@@ -101,7 +155,10 @@ CONFS: dict[type[skel.Plugin], Confs] = {
         ({"file": "log"}, "conf.file: found the string 'log', expected an absolute path"),
         ({"file": "/"}, "conf.file: found the string '/', expected"),
         ({"states": [*map(str, STATES)], "fields": [*FIELDS]}, ""),
-        ({"states": ["create", "create"]}, "conf.states[1]: found the string 'create' again, expected it once"),
+        (
+            {"states": ["create", "create"]},
+            "conf.states[1]: found the string 'create' again, expected it once",
+        ),
         ({"fields": ["conf"]}, "conf.fields[0]: found the string 'conf', expected one of time, "),
         ({"allow": {}}, "conf.allow: unknown key, "),
     ],
@@ -141,7 +198,9 @@ def test_the_plugin_refuses_a_conf_that_its_schema_accepts() -> None:
 
 
 @pytest.mark.parametrize("kind", OF_CGROUPS, ids=lambda kind: kind.type)
-def test_a_bad_conf_changes_nothing_and_is_not_read_in_other_states(kind: type[skel.Plugin]) -> None:
+def test_a_bad_conf_changes_nothing_and_is_not_read_in_other_states(
+    kind: type[skel.Plugin],
+) -> None:
     node = PluginNode(kind())
     before = node.cpus()
     confs: list[Any] = [[], {"key": ""}, {"allow": True}]

@@ -23,7 +23,15 @@ def adjust(annotations: dict[str, str], **changes: Any) -> Any:
 # What is injected
 
 OF_WEB = "noderesource.dev/container.web"
-DEVICE = {"path": "/dev/a", "type": "b", "major": 8, "minor": 0, "fileMode": 0o640, "uid": 5, "gid": 6}
+DEVICE = {
+    "path": "/dev/a",
+    "type": "b",
+    "major": 8,
+    "minor": 0,
+    "fileMode": 0o640,
+    "uid": 5,
+    "gid": 6,
+}
 SYSCTL = {"net.core.somaxconn": "256", "net.ipv4.tcp_rmem": "1 2 3", "kernel.msgmax": "65536"}
 INTERLEAVE = {"mode": "MPOL_INTERLEAVE", "nodes": "2,3", "flags": ["MPOL_F_STATIC_NODES"]}
 HOME = {"/host-home": {"source": "/home", "type": "bind", "options": ["bind", "ro"]}}
@@ -38,7 +46,11 @@ def linux(**parts: Any) -> Any:
 
 
 SAID: list[tuple[str, str, Any]] = [
-    (f"devices.{OF_WEB}", "- path: /dev/nri-null\n  type: c\n  major: 1\n  minor: 3\n", linux(devices=[NULL])),
+    (
+        f"devices.{OF_WEB}",
+        "- path: /dev/nri-null\n  type: c\n  major: 1\n  minor: 3\n",
+        linux(devices=[NULL]),
+    ),
     (
         "devices.nri.io",
         "- {path: /dev/a, type: b, major: 8, minor: 0, file_mode: 0640, uid: 5, gid: 6}",
@@ -49,13 +61,21 @@ SAID: list[tuple[str, str, Any]] = [
         '[{"PATH": "/dev/a", "type": "p", "major": 0, "minor": 0, "file_mode": 0, "uid": null}]',
         linux(devices=[{"path": "/dev/a", "type": "p", "major": 0, "minor": 0}]),
     ),
-    ("devices.nri.io", "- {path: /dev//nri-null/, type: c, major: 1, minor: 3}", linux(devices=[NULL])),
+    (
+        "devices.nri.io",
+        "- {path: /dev//nri-null/, type: c, major: 1, minor: 3}",
+        linux(devices=[NULL]),
+    ),
     (
         "mounts.noderesource.dev/pod",
         "- source: /home\n  destination: /host-home\n  type: bind\n  options:\n  - bind\n  - ro\n",
         {"mounts": HOME},
     ),
-    ("mounts.nri.io", json.dumps([CACHE | {"destination": "/cache"}]), {"mounts": {"/cache": CACHE}}),
+    (
+        "mounts.nri.io",
+        json.dumps([CACHE | {"destination": "/cache"}]),
+        {"mounts": {"/cache": CACHE}},
+    ),
     (
         "mounts.nri.io",
         "- {destination: //a/./b/, source: /x/, type: bind}",
@@ -77,7 +97,11 @@ SAID: list[tuple[str, str, Any]] = [
         'mode: MPOL_INTERLEAVE\nnodes: "2,3"\nflags: [ MPOL_F_STATIC_NODES ]\n',
         linux(memoryPolicy=INTERLEAVE),
     ),
-    ("memory-policy.nri.io", "{mode: MPOL_BIND, nodes: 0}", linux(memoryPolicy={"mode": "MPOL_BIND", "nodes": "0"})),
+    (
+        "memory-policy.nri.io",
+        "{mode: MPOL_BIND, nodes: 0}",
+        linux(memoryPolicy={"mode": "MPOL_BIND", "nodes": "0"}),
+    ),
     ("io-priority.nri.io", "class: IOPRIO_CLASS_RT\npriority: 3", linux(ioPriority=REAL_TIME)),
     ("io-priority.noderesource.dev", "class: IOPRIO_CLASS_NONE", None),
     ("scheduling-policy.nri.io", "policy: SCHED_FIFO\npriority: 10", {"scheduler": FIFO}),
@@ -100,7 +124,12 @@ def test_annotations_are_combined_and_reported() -> None:
         "sysctl.noderesource.dev": '{"kernel.msgmax": "1"}',
         "memory-policy.nri.io": '{"mode": "MPOL_LOCAL"}',
     }
-    told = {"mounts": "/a, /b", "sysctl": "kernel.msgmax", "memoryPolicy": "MPOL_LOCAL", "devices": "/dev/nri-null"}
+    told = {
+        "mounts": "/a, /b",
+        "sysctl": "kernel.msgmax",
+        "memoryPolicy": "MPOL_LOCAL",
+        "devices": "/dev/nri-null",
+    }
     result = run(PLUGIN, said, EVERYTHING)
     assert sorted(result.adjust) == ["linux", "mounts"]
     assert sorted(result.adjust["linux"]) == ["devices", "memoryPolicy", "sysctl"]
@@ -114,7 +143,10 @@ def test_most_specific_key_counts_then_the_newer_one() -> None:
     for first in range(len(keys)):
         expected = {"cdiDevices": [f"v.com/d={first}"]}
         assert adjust({key: said[key] for key in reversed(keys[first:])}) == expected
-    assert adjust({"devices.nri.io/container.web": "", "devices.nri.io/pod": json.dumps([NULL])}) is None
+    assert (
+        adjust({"devices.nri.io/container.web": "", "devices.nri.io/pod": json.dumps([NULL])})
+        is None
+    )
 
 
 def test_only_a_container_that_is_set_up_is_adjusted() -> None:
@@ -148,14 +180,23 @@ def test_host_that_would_drop_the_adjustment_gets_an_error() -> None:
         ({"devices": True}, {}, ""),
     ],
 )
-def test_pod_that_is_not_allowed_counts_as_one_that_did_not_ask(allow: Any, labels: dict[str, str], why: str) -> None:
+def test_pod_that_is_not_allowed_counts_as_one_that_did_not_ask(
+    allow: Any, labels: dict[str, str], why: str
+) -> None:
     said = {"devices.nri.io/pod": json.dumps([NULL]), "io.kubernetes.pod.namespace": "shop"}
     result = run(PLUGIN, said, {"allow": allow}, labels=labels)
     assert (result.adjust is None, result.error) == (bool(why), "")
-    assert result.metadata.get("ignored") == (f"devices.nri.io/pod: allow.devices {why}" if why else None)
+    assert result.metadata.get("ignored") == (
+        f"devices.nri.io/pod: allow.devices {why}" if why else None
+    )
     if why:  # the value is not even read
         for value in ("][", "&a *a", "x" * 200_000, "\x00"):
-            assert run(PLUGIN, said | {"devices.nri.io/pod": value}, {"allow": allow}, labels=labels).error == ""
+            assert (
+                run(
+                    PLUGIN, said | {"devices.nri.io/pod": value}, {"allow": allow}, labels=labels
+                ).error
+                == ""
+            )
     in_labels = labels | {"devices.nri.io": json.dumps([NULL])}
     assert run(PLUGIN, {}, {"allow": allow}, labels=in_labels).adjust is None
 
@@ -171,14 +212,26 @@ REFUSED = {
         ('[{"path": "/a", "Path": "/b"}]', "[0]: found the key 'Path' again, expected it once"),
         ("path: /dev/null", ": found an object, expected an array"),
         ("- {path: /dev/a, mayor: 1}", "[0].mayor: unknown key, did you mean major?"),
-        ("- {type: c, major: 1, minor: 1}", "[0].path: missing, expected an absolute path without '..'"),
+        (
+            "- {type: c, major: 1, minor: 1}",
+            "[0].path: missing, expected an absolute path without '..'",
+        ),
         ("- {path: /dev/../etc}", "[0].path: found the string '/dev/../etc', expected"),
         ('[{"path": "/dev/a\\u0000"}]', "[0].path: found the string '/dev/a\\x00', expected"),
         ("- {path: /dev/a, type: x}", "[0].type: found the string 'x', expected one of c, b, u, p"),
         ("- {path: /dev/a, type: c}", "[0].major: missing, expected an integer from 0 to 4095"),
-        ("- {path: /dev/a, type: c, major: 4096, minor: 1}", "[0].major: found the number 4096, expected an integer"),
-        ("- {path: /dev/a, type: c, major: 1, minor: 1048576}", "[0].minor: found the number 1048576, expected an"),
-        ("- {path: /dev/a, type: c, major: 1, minor: 3, file_mode: 0o10000}", "[0].file_mode: found the number 4096"),
+        (
+            "- {path: /dev/a, type: c, major: 4096, minor: 1}",
+            "[0].major: found the number 4096, expected an integer",
+        ),
+        (
+            "- {path: /dev/a, type: c, major: 1, minor: 1048576}",
+            "[0].minor: found the number 1048576, expected an",
+        ),
+        (
+            "- {path: /dev/a, type: c, major: 1, minor: 3, file_mode: 0o10000}",
+            "[0].file_mode: found the number 4096",
+        ),
         (
             json.dumps([NULL, NULL | {"path": "/dev//./nri-null"}]),
             "[1].path: found '/dev/nri-null' again, expected it once",
@@ -187,7 +240,10 @@ REFUSED = {
     "mounts.nri.io": [
         ("- {source: /a}", "[0].destination: missing, expected an absolute path"),
         ("- {destination: ../a}", "[0].destination: found the string '../a', expected"),
-        ("- {destination: /a, source: /b/../c, options: [rbind]}", "[0].source: found the string '/b/../c'"),
+        (
+            "- {destination: /a, source: /b/../c, options: [rbind]}",
+            "[0].source: found the string '/b/../c'",
+        ),
         ("- {destination: /a, type: bind}", "[0].source: found none, expected an absolute path"),
         ("- {destination: /a}\n- {destination: /a/}", "[1].destination: found '/a' again"),
     ],
@@ -196,9 +252,15 @@ REFUSED = {
         ("- v.com/d=a\n- v.com/d=a", "[1]: found the string 'v.com/d=a' again, expected it once"),
     ],
     "network-devices.nri.io": [
-        ("- {hostIf: -eth0}", "[0].hostIf: found the string '-eth0', expected the name of a network interface"),
+        (
+            "- {hostIf: -eth0}",
+            "[0].hostIf: found the string '-eth0', expected the name of a network interface",
+        ),
         ("- {hostIf: eth0, name: 'eth%d'}", "[0].name: found the string 'eth%d', expected"),
-        ("- {hostIf: a234567890123456}", "[0].hostIf: found the string 'a234567890123456', expected"),
+        (
+            "- {hostIf: a234567890123456}",
+            "[0].hostIf: found the string 'a234567890123456', expected",
+        ),
         ("- {name: eth0}", "[0].hostIf: missing, expected"),
         ("- {hostIf: eth0}\n- {hostIf: eth1, name: eth0}", "[1].name: found 'eth0' again"),
     ],
@@ -210,10 +272,17 @@ REFUSED = {
     "memory-policy.nri.io": [
         ("nodes: 0", ".mode: missing, expected one of MPOL_DEFAULT, "),
         ("mode: BIND", ".mode: found the string 'BIND', expected one of MPOL_DEFAULT"),
-        ("{mode: MPOL_BIND, nodes: all}", ".nodes: found the string 'all', expected a list of NUMA nodes"),
+        (
+            "{mode: MPOL_BIND, nodes: all}",
+            ".nodes: found the string 'all', expected a list of NUMA nodes",
+        ),
     ],
-    "io-priority.nri.io": [("{class: RT}", ".class: found the string 'RT', expected one of IOPRIO_CLASS_")],
-    "scheduling-policy.nri.io": [("{policy: SCHED_FIFO, nice: 99}", ".nice: found the number 99, expected")],
+    "io-priority.nri.io": [
+        ("{class: RT}", ".class: found the string 'RT', expected one of IOPRIO_CLASS_")
+    ],
+    "scheduling-policy.nri.io": [
+        ("{policy: SCHED_FIFO, nice: 99}", ".nice: found the number 99, expected")
+    ],
 }
 
 

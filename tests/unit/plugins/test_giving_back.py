@@ -55,13 +55,19 @@ def quotas(node: PluginNode) -> list[str]:
 
 def test_released_container_gets_its_quotas_again(cleared: tuple[PluginNode, Result]) -> None:
     node, last = cleared
-    last = again(node, last, {"pod": True}, state="update", annotations=LS)  # which had nothing to clear
+    last = again(
+        node, last, {"pod": True}, state="update", annotations=LS
+    )  # which had nothing to clear
     done = release(node, last, {"pod": True}, annotations=LS).metadata
     assert (done["restored"], done["podRestored"]) == ("50000/100000", "200000/50000")
-    assert quotas(node) == (["50000 100000", "200000 50000"] if node.tree.kind == "v2" else ["50000", "200000"])
+    assert quotas(node) == (
+        ["50000 100000", "200000 50000"] if node.tree.kind == "v2" else ["50000", "200000"]
+    )
 
 
-def test_cpu_resources_without_a_quota_say_nothing_of_it(cleared: tuple[PluginNode, Result]) -> None:
+def test_cpu_resources_without_a_quota_say_nothing_of_it(
+    cleared: tuple[PluginNode, Result],
+) -> None:
     node, last = cleared
     resources = {"cpu": {"shares": 512}}
     done = release(node, last, {"pod": True}, annotations=LS, resources=resources).metadata
@@ -84,15 +90,21 @@ def test_the_quota_that_the_runtime_wants_now_counts(
     assert done.get("restored") == expected
 
 
-def test_class_that_is_not_of_the_conf_any_more_gets_its_quota_again(cleared: tuple[PluginNode, Result]) -> None:
+def test_class_that_is_not_of_the_conf_any_more_gets_its_quota_again(
+    cleared: tuple[PluginNode, Result],
+) -> None:
     node, last = cleared
     done = again(node, last, {"classes": ["db"]}, late=True, annotations=LS).metadata
     assert done["restored"] == "50000/100000"
     assert done["skipped"] == "class=ls, not in [db]"
 
 
-@pytest.mark.parametrize("last", [None, {}, {"quota": "x/y"}, {"quota": "max/100000"}, {"quota": "1"}])
-def test_nothing_is_given_back_without_a_quota_that_was_cleared(kind: str, last: dict[str, str] | None) -> None:
+@pytest.mark.parametrize(
+    "last", [None, {}, {"quota": "x/y"}, {"quota": "max/100000"}, {"quota": "1"}]
+)
+def test_nothing_is_given_back_without_a_quota_that_was_cleared(
+    kind: str, last: dict[str, str] | None
+) -> None:
     node = PluginNode(ClearCFS(), kind)
     before = quotas(node)
     result = None if last is None else Result(plugin="clearcfs", metadata=last)
@@ -163,14 +175,20 @@ def knobs(tmp_path: Path) -> Knobs:
 
 
 def test_released_container_and_pod_get_their_knobs_again(knobs: Knobs) -> None:
-    before = [knobs.get(name) for name in ("cpu.weight", "memory.high")] + [knobs.get("cpu.weight", POD)]
+    before = [knobs.get(name) for name in ("cpu.weight", "memory.high")] + [
+        knobs.get("cpu.weight", POD)
+    ]
     conf = knobs.conf(**{"cpu.weight": 300, "memory.high": "80% of limit"})
     last = knobs.run(conf, **OF_CLASS)
     assert (knobs.get("cpu.weight"), knobs.get("cpu.weight", POD)) == ("300", "500")
-    last = again(knobs, last, conf, state="update", **OF_CLASS)  # which changes nothing, and forgets nothing
+    last = again(
+        knobs, last, conf, state="update", **OF_CLASS
+    )  # which changes nothing, and forgets nothing
     done = release(knobs, last, conf, **OF_CLASS).metadata
     assert done["memory.high"] == "max, restored"
-    after = [knobs.get(name) for name in ("cpu.weight", "memory.high")] + [knobs.get("cpu.weight", POD)]
+    after = [knobs.get(name) for name in ("cpu.weight", "memory.high")] + [
+        knobs.get("cpu.weight", POD)
+    ]
     assert after == before
 
 
@@ -193,11 +211,15 @@ def test_idle_cgroup_takes_a_weight_while_it_is_resized(knobs: Knobs, of_pod: bo
 
 
 @pytest.mark.parametrize(("new", "burst"), [(150000, "150000"), (300000, "200000")])
-def test_burst_of_a_pod_is_lowered_to_the_quota_that_it_gets(knobs: Knobs, new: int, burst: str) -> None:
+def test_burst_of_a_pod_is_lowered_to_the_quota_that_it_gets(
+    knobs: Knobs, new: int, burst: str
+) -> None:
     """A resize of the sandbox has the resources of the whole pod."""
     knobs.tree.put(f"{POD}/cpu.max", "220000 100000")
     knobs.tree.put(f"{POD}/cpu.max.burst", "200000")
-    knobs.fine(knobs.base, state="resize", id="pod", resources={"cpu": {"quota": new, "period": 100000}})
+    knobs.fine(
+        knobs.base, state="resize", id="pod", resources={"cpu": {"quota": new, "period": 100000}}
+    )
     assert knobs.get("cpu.max.burst", POD) == burst
 
 
@@ -235,7 +257,9 @@ def test_nothing_needs_a_last_result(knobs: Knobs) -> None:
 # konfine's record
 
 
-def test_released_container_leaves_the_record_and_its_cpus_are_shared(tmp_path: Path, kind: str) -> None:
+def test_released_container_leaves_the_record_and_its_cpus_are_shared(
+    tmp_path: Path, kind: str
+) -> None:
     node = GivingNode(tmp_path, kind, cores=4, threads=1)
     node.start("one")
     last = node.start("two", ask=1)

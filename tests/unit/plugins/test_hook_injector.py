@@ -40,14 +40,20 @@ class Hooks:
             "stages": ["prestart"],
         }
         path = (folder or self.usr) / name
-        path.write_text(json.dumps({key: value for key, value in (document | changes).items() if value is not None}))
+        path.write_text(
+            json.dumps(
+                {key: value for key, value in (document | changes).items() if value is not None}
+            )
+        )
         path.chmod(0o644)
         return path
 
     def conf(self, allow: Any = None) -> dict[str, Any]:
         return {"dirs": [str(self.usr), str(self.etc)], "allow": allow, "run": self.runtime_data}
 
-    def run(self, annotations: dict[str, str] | None = None, *, allow: Any = ALLOWED, **parts: Any) -> Result:
+    def run(
+        self, annotations: dict[str, str] | None = None, *, allow: Any = ALLOWED, **parts: Any
+    ) -> Result:
         parts = {"process": {"args": ["/bin/sh", "-c", "true"]}, "mounts": PROC} | parts
         return run(PLUGIN, annotations or {}, self.conf(allow), parts=parts)
 
@@ -73,7 +79,12 @@ def test_hook_is_injected_unchanged_at_each_of_its_stages(hooks: Hooks) -> None:
     hook = {"path": str(hooks.program), "args": ["program", "x"], "env": ["A=b"], "timeout": 5}
     when = {"when": None, "When": {"ALWAYS": True}}  # keys match in any case, as in Go
     hooks.write(
-        "demo.json", None, hook=hook | {"unknown": 1}, stages=["createRuntime", "poststop"], more=True, **when
+        "demo.json",
+        None,
+        hook=hook | {"unknown": 1},
+        stages=["createRuntime", "poststop"],
+        more=True,
+        **when,
     )
     result = hooks.run()
     assert result.adjust == {"hooks": {"createRuntime": [hook], "poststop": [hook]}}
@@ -154,7 +165,9 @@ def test_annotations_of_a_pod_that_is_not_allowed_do_not_count(hooks: Hooks) -> 
 # The patterns of podman, which are those of RE2
 
 
-PATTERNS = json.loads((Path(__file__).parents[2] / "golden/podman-hooks/patterns.json").read_text())["cases"]
+PATTERNS = json.loads(
+    (Path(__file__).parents[2] / "golden/podman-hooks/patterns.json").read_text()
+)["cases"]
 
 
 @pytest.mark.parametrize("case", PATTERNS, ids=lambda case: case["pattern"] or "empty")
@@ -166,13 +179,17 @@ def test_patterns_mean_the_same_as_in_podman(hooks: Hooks, case: dict[str, Any])
     assert hooks.injected({"note": text}) == (["a.json"] if case["matches"] else [])
 
 
-@pytest.mark.parametrize("pattern", ["(?=x)", "(?<!x)y", "\\1", "a**", "x{1001}", "(?P<", "[[:nope:]]"])
+@pytest.mark.parametrize(
+    "pattern", ["(?=x)", "(?<!x)y", "\\1", "a**", "x{1001}", "(?P<", "[[:nope:]]"]
+)
 def test_pattern_that_podman_refuses_is_refused_with_the_reason(
     hooks: Hooks, pattern: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = hooks.write("a.json", when={"commands": ["fine", pattern]})
     error = hooks.run().error
-    assert error.startswith(f"{path}: when.commands[1]: found {pattern!r}, expected a regular expression: ")
+    assert error.startswith(
+        f"{path}: when.commands[1]: found {pattern!r}, expected a regular expression: "
+    )
     assert len(error.rpartition(": ")[2]) > 1
     assert capfd.readouterr() == ("", "")
 
@@ -180,7 +197,9 @@ def test_pattern_that_podman_refuses_is_refused_with_the_reason(
 def test_prestart_is_createruntime_as_in_podman(hooks: Hooks) -> None:
     hooks.write("a.json", stages=["createRuntime"])
     hooks.write("b.json", stages=["prestart"])
-    hooks.write("c.json", stages=["createRuntime"], hook={"path": str(hooks.program), "args": ["c"]})
+    hooks.write(
+        "c.json", stages=["createRuntime"], hook={"path": str(hooks.program), "args": ["c"]}
+    )
     hook = {"path": str(hooks.program)}
     assert hooks.run().adjust == {"hooks": {"createRuntime": [hook, hook, hook | {"args": ["c"]}]}}
 
@@ -193,22 +212,46 @@ WRONG_FILES: list[tuple[dict[str, Any], str]] = [
     ({"version": "0.1.0"}, "version: found the string '0.1.0', expected \"1.0.0\""),
     ({"hook": None}, "hook: missing, expected an object"),
     ({"hook": {}}, "hook.path: missing, expected the path of a program"),
-    ({"hook": {"path": "true"}}, "hook.path: found the string 'true', expected an absolute path without '..'"),
-    ({"hook": {"path": "/gone"}}, "hook.path: found the string '/gone', expected a program: No such file"),
+    (
+        {"hook": {"path": "true"}},
+        "hook.path: found the string 'true', expected an absolute path without '..'",
+    ),
+    (
+        {"hook": {"path": "/gone"}},
+        "hook.path: found the string '/gone', expected a program: No such file",
+    ),
     ({"hook": {"path": "/etc"}}, "hook.path: /etc is not a regular file; expected a program"),
-    ({"hook": {"path": TRUE, "timeout": -1}}, "hook.timeout: found the number -1, expected a whole number"),
+    (
+        {"hook": {"path": TRUE, "timeout": -1}},
+        "hook.timeout: found the number -1, expected a whole number",
+    ),
     (
         {"hook": {"path": TRUE, "timeout": 10**10}},
         "hook.timeout: found the number 10000000000, expected a whole number of seconds, 1 to 2147483647",
     ),
     ({"when": None}, "when: missing, expected an object"),
-    ({"when": {"commands": []}}, "when: no condition, expected one of always, annotations, commands, hasBindMounts"),
+    (
+        {"when": {"commands": []}},
+        "when: no condition, expected one of always, annotations, commands, hasBindMounts",
+    ),
     ({"when": {"always": "yes"}}, "when.always: found the string 'yes', expected true or false"),
-    ({"when": {"annotations": {"(": "a"}}}, "when.annotations: found '(', expected a regular expression: missing )"),
-    ({"when": {"annotations": {"a": "["}}}, "when.annotations.a: found '[', expected a regular expression"),
-    ({"when": {"always": False, "commands": ["*"]}}, "when.commands[0]: found '*', expected a regular"),
+    (
+        {"when": {"annotations": {"(": "a"}}},
+        "when.annotations: found '(', expected a regular expression: missing )",
+    ),
+    (
+        {"when": {"annotations": {"a": "["}}},
+        "when.annotations.a: found '[', expected a regular expression",
+    ),
+    (
+        {"when": {"always": False, "commands": ["*"]}},
+        "when.commands[0]: found '*', expected a regular",
+    ),
     ({"stages": None}, "stages: missing, expected an array"),
-    ({"stages": ["prestart", "postmortem"]}, "stages[1]: found the string 'postmortem', expected one of prestart"),
+    (
+        {"stages": ["prestart", "postmortem"]},
+        "stages[1]: found the string 'postmortem', expected one of prestart",
+    ),
 ]
 
 
@@ -272,7 +315,9 @@ def back(hooks: Hooks, what: Path) -> None:
     (hooks.usr.parent / "away").rename(what)
 
 
-def test_file_that_is_away_for_a_moment_refuses_the_container(hooks: Hooks, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_that_is_away_for_a_moment_refuses_the_container(
+    hooks: Hooks, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = [100.0]
     monkeypatch.setattr(time, "clock_gettime", lambda _clock: now[0])
     path = hooks.write("a.json")
@@ -293,7 +338,9 @@ def test_file_that_is_away_for_a_moment_refuses_the_container(hooks: Hooks, monk
 
 
 @pytest.mark.parametrize("what", ["the last file", "its directory"])
-def test_the_last_hook_is_not_removed_by_absence(hooks: Hooks, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+def test_the_last_hook_is_not_removed_by_absence(
+    hooks: Hooks, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
     now = [100.0]
     monkeypatch.setattr(time, "clock_gettime", lambda _clock: now[0])
     path = hooks.write("a.json")
@@ -318,19 +365,33 @@ def test_directory_that_conf_names_must_exist(hooks: Hooks) -> None:
     hooks.write("a.json")
     hooks.injected()
     away(hooks, hooks.usr)
-    assert hooks.error() == f"{hooks.usr}: cannot be read: No such file or directory; expected a directory of hooks"
+    assert (
+        hooks.error()
+        == f"{hooks.usr}: cannot be read: No such file or directory; expected a directory of hooks"
+    )
     hooks.usr.mkdir()  # a mount that is away
     assert hooks.error().startswith(f"{hooks.usr}/a.json: was there")
 
 
-def test_directories_of_a_distribution_need_not_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_directories_of_a_distribution_need_not_exist(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     directory = str(tmp_path / "none")
     assert read_dirs([directory], [directory]) == []
 
 
 @pytest.mark.parametrize(
     "content",
-    ["", "[]", '{"a": "x"}', "\xff", '{"a": null}', '{"a": 1e999}', f'{{"a": {10**400}}}', r'{"\u1234": 1}'],
+    [
+        "",
+        "[]",
+        '{"a": "x"}',
+        "\xff",
+        '{"a": null}',
+        '{"a": 1e999}',
+        f'{{"a": {10**400}}}',
+        r'{"\u1234": 1}',
+    ],
 )
 def test_damaged_record_of_hook_files_refuses_nothing(hooks: Hooks, content: str) -> None:
     hooks.write("a.json")

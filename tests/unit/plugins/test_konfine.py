@@ -37,14 +37,19 @@ def test_cpus_of_kubelet_or_parent_are_kept_less_the_reserved(node: PluginNode) 
     choices = [("4-5", "4-5"), ("0-5", "2-5"), ("1,3,9", "3"), ("", "2-7"), (None, "2-7")]
     for state in ("create", "update"):
         for cpus, outcome in choices:
-            assert node.fine({"systemReserved": "0-1"}, resources=kubelets(cpus), state=state)["cpus"] == outcome
+            assert (
+                node.fine({"systemReserved": "0-1"}, resources=kubelets(cpus), state=state)["cpus"]
+                == outcome
+            )
             assert node.cpus() == outcome
     none: list[Any] = [None, [], {"cpu": []}, {"cpu": {"shares": 2}}]
     for resources in none:
         assert node.fine({"systemReserved": [0]}, resources=resources)["cpus"] == "1-7"
     odd: list[Any] = [3, 0, 1.5, [0, 1], [], {}, True, False]
     for value in odd:
-        metadata = node.fine({"systemReserved": "0-1"}, resources=kubelets(value), annotations={ANNOTATION: "3"})
+        metadata = node.fine(
+            {"systemReserved": "0-1"}, resources=kubelets(value), annotations={ANNOTATION: "3"}
+        )
         assert metadata["ignored"].startswith("spec.resources.cpu.cpus: found ")
         assert metadata["ignored"].endswith(", expected a CPU list")
         assert metadata["cpus"] == node.cpus() == "3"
@@ -54,7 +59,12 @@ def test_annotation_can_only_narrow(node: PluginNode) -> None:
     node.give(POD, "1-6")
     annotations = {ANNOTATION: "0-4"}
     assert node.fine({"systemReserved": [2]}, annotations=annotations)["cpus"] == "1,3-4"
-    assert node.fine({"systemReserved": [2]}, annotations=annotations, resources=kubelets("3-7"))["cpus"] == "3-4"
+    assert (
+        node.fine({"systemReserved": [2]}, annotations=annotations, resources=kubelets("3-7"))[
+            "cpus"
+        ]
+        == "3-4"
+    )
     assert node.fine(annotations={ANNOTATION: "4", f"{ANNOTATION}/pod": "3,5"})["cpus"] == "3,5"
     assert node.fine(labels={ANNOTATION: "3,5"})["cpus"] == "3,5"
 
@@ -101,11 +111,16 @@ def test_refused_write_is_an_error_with_the_kernels_answer() -> None:
 def test_systemd_that_cannot_be_told_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(systemd_bus, "TIMEOUT", 60)
     web = Pod(cgroup_driver="systemd").container("web")
-    with CgroupTree("v2", driver="systemd") as tree, FakeSystemd(Path(tree.run), web.cgroup) as systemd:
+    with (
+        CgroupTree("v2", driver="systemd") as tree,
+        FakeSystemd(Path(tree.run), web.cgroup) as systemd,
+    ):
         tree.add(web)
         systemd.fault = "closed"
         metadata = invoke(Konfine(), web.request("create", conf={"systemReserved": [0]})).metadata
-    assert metadata["systemd"].startswith("not told: systemd did not answer GetUnitByControlGroup at ")
+    assert metadata["systemd"].startswith(
+        "not told: systemd did not answer GetUnitByControlGroup at "
+    )
 
 
 def test_container_with_its_parents_cpus_keeps_following_them(v2: PluginNode) -> None:
@@ -139,8 +154,29 @@ def test_other_states_change_nothing(node: PluginNode) -> None:
 # What a pod says wrongly
 
 NO_LISTS = [
-    *("0-4294967295", "8192", "-1", "3-1", "0-3:1/2", "all", "0 1", "0,,1", "1\0", "\x1b[2J", "٣", "0x1", "\ud800"),
-    *("0-1\n2", "\u202e0-1", "0," * 100_000, ",".join(["0-8191"] * 1_000_000), "9" * 1_000_000, "-" * 60_000),
+    *(
+        "0-4294967295",
+        "8192",
+        "-1",
+        "3-1",
+        "0-3:1/2",
+        "all",
+        "0 1",
+        "0,,1",
+        "1\0",
+        "\x1b[2J",
+        "٣",
+        "0x1",
+        "\ud800",
+    ),
+    *(
+        "0-1\n2",
+        "\u202e0-1",
+        "0," * 100_000,
+        ",".join(["0-8191"] * 1_000_000),
+        "9" * 1_000_000,
+        "-" * 60_000,
+    ),
 ]
 
 
@@ -188,12 +224,22 @@ def test_set_that_leaves_no_cpu_is_ignored(
 
 def test_reserved_cpus_are_used_if_the_kubelet_leaves_no_others(node: PluginNode) -> None:
     labels = {"io.kubernetes.pod.namespace": "shop"}
-    for listed, cpus in (("0", "0"), ("0-1", "0-1"), ("1-3", "2-3"), ("", "2-7"), ("8", "2-7"), ("x", "2-7")):
+    for listed, cpus in (
+        ("0", "0"),
+        ("0-1", "0-1"),
+        ("1-3", "2-3"),
+        ("", "2-7"),
+        ("8", "2-7"),
+        ("x", "2-7"),
+    ):
         metadata = node.fine({"systemReserved": "0-1"}, resources=kubelets(listed), labels=labels)
         assert metadata["cpus"] == node.cpus() == cpus
         assert ("reserved" in metadata) == (cpus in ("0", "0-1"))
     metadata = node.fine(
-        {"systemReserved": "0-1"}, resources=kubelets("0-1"), labels=labels, annotations={ANNOTATION: "1-2"}
+        {"systemReserved": "0-1"},
+        resources=kubelets("0-1"),
+        labels=labels,
+        annotations={ANNOTATION: "1-2"},
     )
     assert metadata["cpus"] == node.cpus() == "1"
 
@@ -216,7 +262,11 @@ WORDS = st.one_of(
 SCOPED = ("", "/pod", "/container.redis", "/container.")
 KEYS = [
     *(f"{key}{scope}" for key in (ANNOTATION, "qos.class") for scope in SCOPED),
-    *("io.kubernetes.cri.container-name", "io.kubernetes.cri-o.ContainerName", "io.kubernetes.pod.namespace"),
+    *(
+        "io.kubernetes.cri.container-name",
+        "io.kubernetes.cri-o.ContainerName",
+        "io.kubernetes.pod.namespace",
+    ),
 ]
 SAID = st.dictionaries(WORDS | st.sampled_from(KEYS), WORDS, max_size=6)
 JSON = values | st.fixed_dictionaries({"cpus": values | WORDS})
@@ -228,13 +278,17 @@ JSON = values | st.fixed_dictionaries({"cpus": values | WORDS})
     resources=values | st.fixed_dictionaries({"cpu": JSON}),
     state=st.sampled_from(["create", "update"]),
 )
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_no_annotation_gives_a_pod_more_cpus(
     v2: PluginNode, annotations: dict[str, str], labels: dict[str, str], resources: Any, state: str
 ) -> None:
     conf = {"systemReserved": "0-1", "allow": {"class": ["kube-system"]}}
     v2.give(CONTAINER, "0-7")
-    metadata = v2.fine(conf, state=state, annotations=annotations, labels=labels, resources=resources)
+    metadata = v2.fine(
+        conf, state=state, annotations=annotations, labels=labels, resources=resources
+    )
     # The list of the resources is the kubelet's: it may have reserved CPUs alone.
     assert parse_cpus(v2.cpus()) <= ({0, 1} if "reserved" in metadata else {2, 3, 4, 5, 6, 7})
     assert metadata["cpus"] == v2.cpus() != ""
@@ -248,7 +302,9 @@ def test_no_annotation_gives_a_pod_more_cpus(
 def test_configuration_that_leaves_no_cpu_is_an_error(node: PluginNode) -> None:
     for noted in ({}, {ANNOTATION: "0-1"}, {ANNOTATION: "all", "qos.class": "be"}):
         before = node.cpus()
-        assert node.error({"systemReserved": "0-99"}, annotations=noted, resources=kubelets("3")) == (
+        assert node.error(
+            {"systemReserved": "0-99"}, annotations=noted, resources=kubelets("3")
+        ) == (
             "no CPU is left for redis: its parent cgroup has 0-7, and conf.systemReserved is 0-99; "
             "expected one that leaves a CPU of the parent's"
         )

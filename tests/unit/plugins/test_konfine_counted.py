@@ -28,7 +28,9 @@ def node(tmp_path: Path) -> GivingNode:
     return node
 
 
-def counted(node: GivingNode, name: str, listed: str, state: str = "create", **options: Any) -> Result:
+def counted(
+    node: GivingNode, name: str, listed: str, state: str = "create", **options: Any
+) -> Result:
     """Run konfine for a container that the kubelet has given devices."""
     node.started[name] = node.make(name)
     request = node.request(state, name, annotations={COUNTED: listed}, **options)
@@ -63,8 +65,12 @@ def test_statements_of_a_pod_give_nothing(node: GivingNode, conf: dict[str, Any]
     assert node.all() == {"web": "0-7", "db/main": "0-7"}
 
 
-@pytest.mark.parametrize(("listed", "why"), [("1-x", "CPU list '1-x'"), ("", "found an empty list")])
-def test_list_that_names_no_cpu_refuses_the_container(node: GivingNode, listed: str, why: str) -> None:
+@pytest.mark.parametrize(
+    ("listed", "why"), [("1-x", "CPU list '1-x'"), ("", "found an empty list")]
+)
+def test_list_that_names_no_cpu_refuses_the_container(
+    node: GivingNode, listed: str, why: str
+) -> None:
     result = counted(node, "db/main", listed)
     assert result.refused
     assert result.error.startswith(f"{COUNTED}: {why}")
@@ -96,7 +102,9 @@ def test_other_cpus_do_where_someone_has_them_already(node: GivingNode) -> None:
         ({}, "1-2", "1-2"),
     ],
 )
-def test_conf_holds_for_them_too(tmp_path: Path, exclusive: dict[str, Any], listed: str, cpus: str) -> None:
+def test_conf_holds_for_them_too(
+    tmp_path: Path, exclusive: dict[str, Any], listed: str, cpus: str
+) -> None:
     isolated = "2-3" if "isolated" in exclusive or not exclusive else ""
     node = GivingNode(tmp_path, cores=4, threads=2, isolated=isolated)
     node.conf |= {"allow": {}, "exclusive": {"counted": True} | exclusive}
@@ -111,7 +119,9 @@ def test_admitted_container_finds_its_cpus_though_others_asked_meanwhile(node: G
     assert "1" not in node.start("first", ask=2).metadata["cpus"]
     assert "an admitted container has 1,5" in node.refusal("more", ask=6)
     assert counted(node, "db/main", "1,5").metadata["cpus"] == "1,5"
-    assert [entry["name"] for entry in node.state()["containers"].values() if "counted" in entry] == ["shop/db/main"]
+    assert [
+        entry["name"] for entry in node.state()["containers"].values() if "counted" in entry
+    ] == ["shop/db/main"]
 
 
 def later(node: GivingNode, seconds: int) -> None:
@@ -140,8 +150,12 @@ def test_promise_ends_after_a_while(node: GivingNode) -> None:
     assert promises(node) == ["admitted 2"]
 
 
-@pytest.mark.parametrize(("init", "main"), [((1, 2, 5, 6), (1, 5)), ((1, 5), (1, 2, 5, 6)), ((1, 5), (1, 5))])
-def test_containers_of_a_pod_share_devices(node: GivingNode, init: tuple[int, ...], main: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    ("init", "main"), [((1, 2, 5, 6), (1, 5)), ((1, 5), (1, 2, 5, 6)), ((1, 5), (1, 5))]
+)
+def test_containers_of_a_pod_share_devices(
+    node: GivingNode, init: tuple[int, ...], main: tuple[int, ...]
+) -> None:
     """The kubelet allocates for all of them first, and gives those of an init container again: ``devicesToReuse``."""
     node.conf["allow"] = {"exclusive": True}
     node.start("db/db")
@@ -150,11 +164,15 @@ def test_containers_of_a_pod_share_devices(node: GivingNode, init: tuple[int, ..
         promise(node, *cpus)  # the last one makes the node full
     assert parse_cpus(counted(node, "db/init", own).metadata["cpus"]) == {*init}
     node.stop("db/init")
-    node.start("db/wait", cpu={"shares": 512})  # an init container without devices, which takes its time
+    node.start(
+        "db/wait", cpu={"shares": 512}
+    )  # an init container without devices, which takes its time
     later(node, 400)
     assert "none is free" in node.refusal("x/main", ask=1)
     node.stop("db/wait")
-    assert parse_cpus(counted(node, "db/main", ",".join(map(str, main))).metadata["cpus"]) == {*main}
+    assert parse_cpus(counted(node, "db/main", ",".join(map(str, main))).metadata["cpus"]) == {
+        *main
+    }
     node.stop("db/main")
     node.stop("db/db")
     later(node, PROMISED_FOR)
@@ -187,7 +205,9 @@ def test_promise_leaves_others_the_shared_cpus(tmp_path: Path) -> None:
     assert node.all() == {"web": "2-3", "x": "0-1", "db/db": "2-3"}
 
 
-def test_device_of_a_pod_that_is_over_is_promised_though_its_entry_is_left(node: GivingNode) -> None:
+def test_device_of_a_pod_that_is_over_is_promised_though_its_entry_is_left(
+    node: GivingNode,
+) -> None:
     node.conf["allow"] = {"exclusive": True}
     node.start("a/a")
     counted(node, "a/main", "1,5")
@@ -199,7 +219,9 @@ def test_device_of_a_pod_that_is_over_is_promised_though_its_entry_is_left(node:
 
 
 @pytest.mark.parametrize("lost", [lambda path: path.write_text("x"), lambda path: path.unlink()])
-def test_promise_makes_no_whole_record_of_one_that_is_lost(node: GivingNode, lost: Callable[[Path], object]) -> None:
+def test_promise_makes_no_whole_record_of_one_that_is_lost(
+    node: GivingNode, lost: Callable[[Path], object]
+) -> None:
     node.conf["allow"] = {"exclusive": True}
     node.start("first", ask=2)
     has = node.cpus("first")
@@ -216,7 +238,9 @@ def test_promise_makes_no_whole_record_of_one_that_is_lost(node: GivingNode, los
 
 def test_restarted_and_resized_container_stays_where_it_is(node: GivingNode) -> None:
     counted(node, "db/main", "1,6")
-    assert counted(node, "db/main", "1,6", "update").metadata["skipped"] == "it has these CPUs already"
+    assert (
+        counted(node, "db/main", "1,6", "update").metadata["skipped"] == "it has these CPUs already"
+    )
     node.stop("db/main", is_told=False)
     assert counted(node, "db/main#1", "1,6").metadata["cpus"] == "1,6"
 

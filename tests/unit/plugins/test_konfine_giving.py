@@ -43,7 +43,9 @@ def test_repeated_requests_change_nothing(node: GivingNode) -> None:
     before, document = node.all(), node.record.read_bytes()
     for name, ask in (("web", None), ("db/main", 2)):
         for state_ in ("create", "update"):
-            assert node.run(state_, name, ask=ask).metadata["skipped"] == "it has these CPUs already"
+            assert (
+                node.run(state_, name, ask=ask).metadata["skipped"] == "it has these CPUs already"
+            )
     assert (node.all(), node.record.read_bytes()) == (before, document)
 
 
@@ -55,7 +57,9 @@ def telco(tmp_path: Path) -> GivingNode:
     return node
 
 
-def test_isolated_cpus_are_for_single_containers_and_the_others_share_the_reserved_ones(telco: GivingNode) -> None:
+def test_isolated_cpus_are_for_single_containers_and_the_others_share_the_reserved_ones(
+    telco: GivingNode,
+) -> None:
     shared = telco.start("web").metadata
     assert (shared["cpus"], shared["reserved"]) == ("0,4", "all other CPUs are isolated")
     assert telco.start("db/main", ask=2).metadata["cpus"] == "1,5"
@@ -69,11 +73,19 @@ def test_isolated_cpus_are_for_single_containers_and_the_others_share_the_reserv
 @pytest.mark.parametrize(
     ("isolated", "ask", "cpus"),
     [
-        *(("prefer", 2, "6-7"), ("prefer", 3, "1-3"), ("only", 2, "6-7"), ("only", 3, ""), ("never", 2, "1-2")),
+        *(
+            ("prefer", 2, "6-7"),
+            ("prefer", 3, "1-3"),
+            ("only", 2, "6-7"),
+            ("only", 3, ""),
+            ("never", 2, "1-2"),
+        ),
         *(("prefer", 1, "6"), ("never", 5, "1-5"), ("prefer", 6, "")),
     ],
 )
-def test_conf_says_whether_sets_are_of_isolated_cpus(tmp_path: Path, isolated: str, ask: int, cpus: str) -> None:
+def test_conf_says_whether_sets_are_of_isolated_cpus(
+    tmp_path: Path, isolated: str, ask: int, cpus: str
+) -> None:
     node = GivingNode(tmp_path, cores=8, isolated="6-7")
     node.conf["exclusive"] = {"isolated": isolated}
     node.start("web")
@@ -127,7 +139,9 @@ def test_narrowed_container_gives_way_within_its_list(v2: GivingNode) -> None:
 
 
 @pytest.mark.parametrize("allow", [{"exclusive": False}, {}, {"exclusive": ["other"]}])
-def test_pod_that_is_not_allowed_gets_no_exclusive_cpus(v2: GivingNode, allow: dict[str, Any]) -> None:
+def test_pod_that_is_not_allowed_gets_no_exclusive_cpus(
+    v2: GivingNode, allow: dict[str, Any]
+) -> None:
     v2.conf |= {"allow": allow, "pools": [{"name": "p", "cpus": "7", "labels": {"x": "y"}}]}
     metadata = v2.start("db/main", ask=2).metadata
     assert metadata["cpus"] == "0-6"
@@ -162,7 +176,9 @@ def test_refusals_name_what_is_free(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ask", ["two", 8, 1])
-def test_container_that_runs_and_is_refused_has_no_more_than_one_that_does_not_ask(v2: GivingNode, ask: Any) -> None:
+def test_container_that_runs_and_is_refused_has_no_more_than_one_that_does_not_ask(
+    v2: GivingNode, ask: Any
+) -> None:
     """It started while no bridge was there, or on CRI-O, which starts it all the same."""
     v2.start("web")
     v2.start("db/main", ask=7)
@@ -201,9 +217,15 @@ def test_resized_container_grows_around_what_it_has_and_shrinks_within_it(tmp_pa
         sets.append(cpus)
 
 
-@given(counts=st.lists(st.integers(1, 12), min_size=2, max_size=8), spread=st.booleans(), isolated=st.booleans())
+@given(
+    counts=st.lists(st.integers(1, 12), min_size=2, max_size=8),
+    spread=st.booleans(),
+    isolated=st.booleans(),
+)
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_resizes_keep_or_refuse(tmp_path: Path, counts: list[int], spread: bool, isolated: bool) -> None:
+def test_any_resizes_keep_or_refuse(
+    tmp_path: Path, counts: list[int], spread: bool, isolated: bool
+) -> None:
     root = Path(tempfile.mkdtemp(dir=tmp_path))
     node = GivingNode(root, packages=2, cores=4, threads=2, isolated="1-3,9-11" if isolated else "")
     node.conf |= {"exclusive": {"guaranteed": True, "spread": spread}, "allow": {}}
@@ -213,7 +235,11 @@ def test_any_resizes_keep_or_refuse(tmp_path: Path, counts: list[int], spread: b
     for count in counts:
         result = node.run("update", "db", guaranteed=True, cpu={"shares": count * 1024})
         cpus = parse_cpus(node.cpus("db"))
-        assert cpus == before if result.refused else len(cpus) == count and (cpus <= before or cpus >= before)
+        assert (
+            cpus == before
+            if result.refused
+            else len(cpus) == count and (cpus <= before or cpus >= before)
+        )
         assert not cpus & parse_cpus(node.cpus("web"))
         before = cpus
 
@@ -241,7 +267,13 @@ def test_guaranteed_pods_get_whole_cpus_if_conf_says_so(v2: GivingNode) -> None:
     v2.conf |= {"exclusive": {"guaranteed": True}, "allow": {}}
     whole = {"quota": 200000, "period": 100000, "shares": 2048}
     bare = {"shares": 2048}  # `cpuCFSQuota: false`, or the quota is cleared already
-    for cpu in (whole, whole | {"quota": 0}, whole | {"quota": -1}, bare, bare | {"period": 100000}):
+    for cpu in (
+        whole,
+        whole | {"quota": 0},
+        whole | {"quota": -1},
+        bare,
+        bare | {"period": 100000},
+    ):
         assert v2.start("a", guaranteed=True, cpu=cpu).metadata["exclusive"] == "2"
         v2.stop("a")
     others: list[tuple[bool, dict[str, int]]] = [
@@ -270,7 +302,10 @@ def test_setup_tells_the_runtime_and_create_keeps_the_cpus(node: GivingNode) -> 
     assert node.cpus("web") == "1-3,5-7"
     assert node.start("db/main", ask=2).metadata["cpus"] == "0,4"
     shared = node.run("setup", "other")
-    assert (shared.adjust, shared.updates) == ({"linux": {"resources": {"cpu": {"cpus": "1-3,5-7"}}}}, None)
+    assert (shared.adjust, shared.updates) == (
+        {"linux": {"resources": {"cpu": {"cpus": "1-3,5-7"}}}},
+        None,
+    )
 
 
 def test_cpus_set_by_konfine_are_not_taken_for_the_kubelets(v2: GivingNode) -> None:
@@ -287,7 +322,9 @@ def test_cpus_set_by_konfine_are_not_taken_for_the_kubelets(v2: GivingNode) -> N
     assert v2.all() == {"web": "0-7", "late": "0-7", "narrow": "2-3"}
 
 
-def test_setup_without_a_create_is_forgotten(v2: GivingNode, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_setup_without_a_create_is_forgotten(
+    v2: GivingNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
     v2.start("web")
     v2.run("setup", "db/main", ask=2)
     v2.run("update", "web")
@@ -344,7 +381,9 @@ def test_pool_without_a_free_cpu_refuses_the_container(v2: GivingNode) -> None:
     v2.start("a", annotations={"qos.class": "big"}, cpu={"shares": 102400})
     assert v2.all() == {"web": "7", "a": "0-6"}
     refusal = v2.refusal("b", annotations={"qos.class": "more"})
-    assert refusal.startswith(f"the pool more has no CPU, and none is free on the node {os.uname().nodename}")
+    assert refusal.startswith(
+        f"the pool more has no CPU, and none is free on the node {os.uname().nodename}"
+    )
 
 
 def test_pool_whose_cpus_have_gone_refuses_its_own_containers_alone(v2: GivingNode) -> None:
@@ -358,7 +397,9 @@ def test_pool_whose_cpus_have_gone_refuses_its_own_containers_alone(v2: GivingNo
     assert v2.start("alone", ask=2).metadata["exclusive"] == "2"
     for state in ("create", "update"):
         error = v2.run(state, "pooled", annotations={"qos.class": "ls"}).error
-        assert error.startswith("no CPU is left for the pool far, which names 98-99: the node has 0-7; ")
+        assert error.startswith(
+            "no CPU is left for the pool far, which names 98-99: the node has 0-7; "
+        )
     stopped = v2.stop("other")
     assert stopped is not None and stopped.error == ""
     stopped = v2.stop("pooled", annotations={"qos.class": "ls"})
@@ -373,17 +414,24 @@ def test_reserved_cpus_that_the_machine_lacks_are_named(v2: GivingNode) -> None:
 
 
 @pytest.mark.parametrize("condition", ["labels", "annotations"])
-def test_pod_is_in_a_pool_by_its_own_words_only_if_that_is_allowed(v2: GivingNode, condition: str) -> None:
+def test_pod_is_in_a_pool_by_its_own_words_only_if_that_is_allowed(
+    v2: GivingNode, condition: str
+) -> None:
     pool: dict[str, Any] = {"name": "fast", "cpus": "6-7", condition: {"a": "b"}}
     v2.conf["pools"] = [pool]
     asks: dict[str, Any] = {condition: {"a": "b"}}
     metadata = v2.start("web", **asks).metadata
-    assert (metadata["cpus"], metadata["ignored"]) == ("0-5", "pool fast: allow.pools is for no pod")
+    assert (metadata["cpus"], metadata["ignored"]) == (
+        "0-5",
+        "pool fast: allow.pools is for no pod",
+    )
     v2.conf["allow"] = v2.conf["allow"] | {"pools": ["shop"]}
     assert v2.start("own", **asks).metadata["pool"] == "fast"
     assert "pool" not in v2.start("other", namespace="other", **asks).metadata
     v2.conf |= {"allow": {}, "pools": [{"name": "fast", "cpus": "6-7", "namespaces": ["shop"]}]}
-    assert v2.start("named", **asks).metadata["pool"] == "fast"  # the operator has named its namespace
+    assert (
+        v2.start("named", **asks).metadata["pool"] == "fast"
+    )  # the operator has named its namespace
 
 
 def test_setup_of_the_next_attempt_takes_the_place_of_one_that_has_failed(v2: GivingNode) -> None:
@@ -392,23 +440,31 @@ def test_setup_of_the_next_attempt_takes_the_place_of_one_that_has_failed(v2: Gi
     for attempt, sandbox in (("one", "s1"), ("two", "s1"), ("three", "s2")):
         asked = v2.request("setup", "db/main", ask=7).replace(id=attempt, sandbox_id=sandbox)
         assert invoke(Konfine(), asked).error == ""
-    assert [entry["id"] for entry in v2.state()["containers"].values() if entry["kind"] == "exclusive"] == ["three"]
+    assert [
+        entry["id"] for entry in v2.state()["containers"].values() if entry["kind"] == "exclusive"
+    ] == ["three"]
     assert v2.run("setup", "db/other", ask=7).refused  # another container of the pod
     other = v2.request("setup", "db/main", ask=7, namespace="other").replace(id="four")
     assert "allow" in invoke(Konfine(), other).metadata["ignored"]
 
 
 @pytest.mark.parametrize("is_of_kubernetes", [True, False])
-def test_setup_in_a_pod_that_was_made_again_takes_the_place(v2: GivingNode, is_of_kubernetes: bool) -> None:
+def test_setup_in_a_pod_that_was_made_again_takes_the_place(
+    v2: GivingNode, is_of_kubernetes: bool
+) -> None:
     """The kubelet has one pod of a name; another engine may have several containers of it."""
     v2.start("web")
     results = []
     for pod in ("one", "two"):
         asked = v2.request("setup", "db/main", ask=7).replace(id=f"main-{pod}", sandbox_id=pod)
         assert asked.spec is not None
-        asked = asked.replace(spec=asked.spec.replace(cgroups_path=f"/kubepods/burstable/pod{pod}/main"))
+        asked = asked.replace(
+            spec=asked.spec.replace(cgroups_path=f"/kubepods/burstable/pod{pod}/main")
+        )
         labels = {
-            key: value for key, value in asked.labels.items() if is_of_kubernetes or not key.endswith("pod.name")
+            key: value
+            for key, value in asked.labels.items()
+            if is_of_kubernetes or not key.endswith("pod.name")
         }
         results.append(invoke(Konfine(), asked.replace(labels=labels)))
     assert [bool(result.refused) for result in results] == [False, not is_of_kubernetes]
@@ -458,7 +514,11 @@ def test_units_that_were_not_told_are_reported_and_told_later(
             node.start(name)
         systemd.seconds = 0.05
         monkeypatch.setattr(systemd_bus, "TIMEOUT", within)
-        result = node.start("db/main", ask=2) if state == "create" else node.run("setup", "db/main", ask=2)
+        result = (
+            node.start("db/main", ask=2)
+            if state == "create"
+            else node.run("setup", "db/main", ask=2)
+        )
         assert result.metadata["systemd"].startswith("not told: systemd did not answer")
         assert {node.cpus(name) for name in SHARED} == {"1-3,5-7"}
         systemd.seconds = 0.0

@@ -25,7 +25,9 @@ def node(tmp_path: Path) -> GivingNode:
 
 
 @pytest.mark.parametrize("is_told", [True, False])
-def test_container_that_restarts_in_its_pod_has_the_same_cpus(node: GivingNode, is_told: bool) -> None:
+def test_container_that_restarts_in_its_pod_has_the_same_cpus(
+    node: GivingNode, is_told: bool
+) -> None:
     node.start("db/main", ask=2)
     node.stop("db/main", is_told=is_told)
     result = node.start("cache/main", ask=2)
@@ -33,7 +35,12 @@ def test_container_that_restarts_in_its_pod_has_the_same_cpus(node: GivingNode, 
     assert node.cpus("web") == "2-3,6-7"
     result = node.start("db/main#1", ask=2)
     assert result.metadata == {"exclusive": "2", "cpus": "0,4"}  # and nothing has moved twice
-    assert len([entry for entry in node.state()["containers"].values() if entry["kind"] == "exclusive"]) == 2
+    assert (
+        len(
+            [entry for entry in node.state()["containers"].values() if entry["kind"] == "exclusive"]
+        )
+        == 2
+    )
 
 
 def test_cpus_are_kept_while_the_pods_sandbox_lives(node: GivingNode) -> None:
@@ -60,11 +67,17 @@ def test_released_container_keeps_no_cpus(node: GivingNode) -> None:
     assert node.cpus("web") == "0-7"
 
 
-def test_restart_that_asks_for_other_cpus_grows_around_or_shrinks_within_them(node: GivingNode) -> None:
+def test_restart_that_asks_for_other_cpus_grows_around_or_shrinks_within_them(
+    node: GivingNode,
+) -> None:
     node.start("db/main", ask=2)
     for restarts, ask in enumerate((4, 1, 3), 1):
         node.stop("db/main" if restarts == 1 else f"db/main#{restarts - 1}")
-        before = {entry["cpus"] for entry in node.state()["containers"].values() if entry["kind"] == "exclusive"}
+        before = {
+            entry["cpus"]
+            for entry in node.state()["containers"].values()
+            if entry["kind"] == "exclusive"
+        }
         cpus = parse_cpus(node.start(f"db/main#{restarts}", ask=ask).metadata["cpus"])
         kept = parse_cpus(before.pop())
         assert cpus >= kept or cpus <= kept
@@ -126,7 +139,9 @@ def test_init_containers_cpus_are_free_when_the_others_ask_for_none(
     assert node.cpus("web") == "0-7"
 
 
-def test_another_container_that_restarts_takes_no_cpus_of_one_in_its_back_off(node: GivingNode) -> None:
+def test_another_container_that_restarts_takes_no_cpus_of_one_in_its_back_off(
+    node: GivingNode,
+) -> None:
     node.start("db/main", ask=2, cpu=ONE)
     node.start("db/side", cpu=ONE)
     node.stop("db/main")
@@ -149,7 +164,9 @@ def test_container_that_requests_no_cpu_shares_them_in_a_pod_that_does(node: Giv
         f"{EXCLUSIVE}: it is for the pod's containers that request CPUs",
     )
     assert node.start("db/main#1", ask=4, cpu=ONE).metadata["cpus"] == "0-1,4-5"
-    own = node.start("db/own", annotations={f"{EXCLUSIVE}/container.own": "1"}, cpu={"shares": 2}).metadata
+    own = node.start(
+        "db/own", annotations={f"{EXCLUSIVE}/container.own": "1"}, cpu={"shares": 2}
+    ).metadata
     assert own["exclusive"] == "1"
 
 
@@ -178,7 +195,9 @@ def test_container_may_be_shown_one_thread_of_each_of_its_cores(node: GivingNode
     result = node.start("db/main", ask=2)
     assert result.metadata == {"exclusive": "2", "cpus": "0-1", "moved": "2 other containers"}
     assert node.cpus("web") == "2-3,6-7"
-    assert "1 is free, beside the 1" not in node.refusal("cache/main", ask=2)  # which has two cores, of two
+    assert "1 is free, beside the 1" not in node.refusal(
+        "cache/main", ask=2
+    )  # which has two cores, of two
     assert node.start("cache/main", ask=1).metadata["cpus"] == "2"
     assert node.cpus("web") == "3,7"
     assert node.run("update", "db/main", ask=1).metadata["cpus"] in ("0", "1")
@@ -189,18 +208,31 @@ def test_container_may_be_shown_one_thread_of_each_of_its_cores(node: GivingNode
 
 def test_container_may_have_the_shared_cpus_beside_its_own(node: GivingNode) -> None:
     result = node.start("db/main", ask="2+shared")
-    assert result.metadata == {"exclusive": "2+shared", "cpus": "0-7", "moved": "2 other containers"}
+    assert result.metadata == {
+        "exclusive": "2+shared",
+        "cpus": "0-7",
+        "moved": "2 other containers",
+    }
     assert node.cpus("web") == "1-3,5-7"
     node.start("cache/main", ask=2)
-    assert node.all() == {"web": "2-3,6-7", "db/db": "2-3,6-7", "db/main": "0,2-4,6-7", "cache/main": "1,5"}
+    assert node.all() == {
+        "web": "2-3,6-7",
+        "db/db": "2-3,6-7",
+        "db/main": "0,2-4,6-7",
+        "cache/main": "1,5",
+    }
     node.stop("cache/main")
     assert node.all() == {"web": "1-3,5-7", "db/db": "1-3,5-7", "db/main": "0-7"}
     assert node.run("update", "db/main", ask="2").metadata["cpus"] == "0,4"
 
 
-@pytest.mark.parametrize("text", ["2+", "+shared", "2+share", "2 + shared", "2+shared+shared", "0+shared"])
+@pytest.mark.parametrize(
+    "text", ["2+", "+shared", "2+share", "2 + shared", "2+shared+shared", "0+shared"]
+)
 def test_wrong_wish_for_both_is_refused(node: GivingNode, text: str) -> None:
-    assert node.run("setup", "db/main", ask=text).error.startswith(f"{EXCLUSIVE}: found {text!r}, expected a number")
+    assert node.run("setup", "db/main", ask=text).error.startswith(
+        f"{EXCLUSIVE}: found {text!r}, expected a number"
+    )
 
 
 # Second lives, and ids that occur twice
@@ -208,15 +240,24 @@ def test_wrong_wish_for_both_is_refused(node: GivingNode, text: str) -> None:
 
 def of_runtime(request: Request, root: str) -> Request:
     assert request.spec is not None
-    return request.replace(spec=request.spec.replace(cgroups_path=f"/{root}/abc"), id="abc", sandbox_id="")
+    return request.replace(
+        spec=request.spec.replace(cgroups_path=f"/{root}/abc"), id="abc", sandbox_id=""
+    )
 
 
 def test_one_id_under_two_runtimes_is_two_containers(node: GivingNode) -> None:
     for root in ("docker", "podman"):
         node.files.make(f"/{root}/abc")
         node.files.put(f"/{root}", "cpuset.cpus.effective", "0-7\n")
-        assert invoke(Konfine(), of_runtime(node.request("create", "x", ask=2), root)).metadata["exclusive"] == "2"
-    sets = [parse_cpus(node.files.get(f"/{root}/abc", "cpuset.cpus")) for root in ("docker", "podman")]
+        assert (
+            invoke(Konfine(), of_runtime(node.request("create", "x", ask=2), root)).metadata[
+                "exclusive"
+            ]
+            == "2"
+        )
+    sets = [
+        parse_cpus(node.files.get(f"/{root}/abc", "cpuset.cpus")) for root in ("docker", "podman")
+    ]
     assert not sets[0] & sets[1]
     assert invoke(Konfine(), of_runtime(node.request("delete", "x"), "docker")).error == ""
     assert parse_cpus(node.cpus("web")) == parse_cpus("0-7") - sets[1]

@@ -47,7 +47,9 @@ def node(tmp_path: Path) -> GivingNode:
 # Another conf
 
 
-def test_container_of_an_earlier_pool_keeps_its_cpus_until_it_is_asked_itself(node: GivingNode) -> None:
+def test_container_of_an_earlier_pool_keeps_its_cpus_until_it_is_asked_itself(
+    node: GivingNode,
+) -> None:
     node.conf["pools"] = pool("4-5")
     node.start("p", annotations=IO)
     node.conf["pools"] = []
@@ -88,7 +90,9 @@ def test_container_to_whom_the_conf_leaves_nothing_is_told_of(node: GivingNode) 
     node.conf["pools"] = pool("4-7")
     metadata = node.start("p", annotations=IO).metadata
     assert metadata["cpus"] == "4-7"
-    assert metadata["held"].startswith("shop/web/web keeps 4-7: no CPU is left for the containers that share CPUs")
+    assert metadata["held"].startswith(
+        "shop/web/web keeps 4-7: no CPU is left for the containers that share CPUs"
+    )
     assert node.run("update", "x", ask=4).metadata["cpus"] == "0-3"
 
 
@@ -102,7 +106,9 @@ def test_whole_cores_from_now_on_take_nothing_from_who_has_the_other_thread(tmp_
     assert [entry["cpus"] for entry in node.state()["containers"].values()] == ["0", "4"]
 
 
-def test_setup_of_a_container_whose_cgroup_the_runtime_chooses_takes_nothing(node: GivingNode) -> None:
+def test_setup_of_a_container_whose_cgroup_the_runtime_chooses_takes_nothing(
+    node: GivingNode,
+) -> None:
     request = node.request("setup", "x", ask=1)
     assert request.spec is not None
     result = invoke(Konfine(), request.replace(spec=request.spec.replace(cgroups_path="")))

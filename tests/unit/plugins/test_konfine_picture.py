@@ -78,6 +78,9 @@ def test_command_prints_it_or_says_that_there_is_no_record(tmp_path: Path) -> No
     assert (none.exit_code, "no CPUs are given out here: " in none.output) == (1, True)
     node.start("db/main", ask=1)
     shown = CliRunner().invoke(nri, run)
-    assert (shown.exit_code, "a  0  shop/db/main" in shown.output.replace("    ", "  ")) == (0, True)
+    assert (shown.exit_code, "a  0  shop/db/main" in shown.output.replace("    ", "  ")) == (
+        0,
+        True,
+    )
     both = CliRunner().invoke(nri, [*run, "--check"])
     assert "--check and --cpus exclude each other" in both.output

@@ -24,7 +24,12 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Topology]:
         ("two-sockets", "0-255", 2, "0,128"),  # a core
         ("two-sockets", "0-255", 16, "0-7,128-135"),  # a cache
         ("two-sockets", "1-255", 16, "8-15,136-143"),  # not the one that is in use
-        ("two-sockets", "2-255", 13, "2-7,128,130-135"),  # the one that is in use, with its odd CPUs
+        (
+            "two-sockets",
+            "2-255",
+            13,
+            "2-7,128,130-135",
+        ),  # the one that is in use, with its odd CPUs
         ("two-sockets", "1-255", 1, "128"),  # the rest of a core in use
         ("two-sockets", "0-255", 128, "0-63,128-191"),  # a node
         ("two-sockets", "20-255", 128, "64-127,192-255"),
@@ -46,7 +51,10 @@ def test_chosen_cpus_are_near_each_other(
 def test_pool_grows_beside_the_cpus_that_it_has(machines: dict[str, Topology]) -> None:
     have = parse_cpus("40-43,168-171")
     free = frozenset(range(256)) - have
-    assert render_cpus(choose(machines["two-sockets"], free, 4, near=have, spread=True)) == "44-45,172-173"
+    assert (
+        render_cpus(choose(machines["two-sockets"], free, 4, near=have, spread=True))
+        == "44-45,172-173"
+    )
     more = choose(machines["two-sockets"], free, 12, near=have, spread=True)
     assert parse_cpus("44-47,172-175") <= more
     assert machines["two-sockets"].nodes_of(more) == [0]

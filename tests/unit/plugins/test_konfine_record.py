@@ -26,7 +26,10 @@ from tests.support.giving import GivingNode
         (lambda path: path.unlink(), "there was none"),
         (lambda path: path.write_text("{"), "it was damaged: "),
         (lambda path: path.write_text('{"boot": 1}'), "it was of another boot"),
-        (lambda path: path.write_bytes(path.read_bytes().replace(b'"exclusive"', b"[1]")), "it was damaged: "),
+        (
+            lambda path: path.write_bytes(path.read_bytes().replace(b'"exclusive"', b"[1]")),
+            "it was damaged: ",
+        ),
     ],
 )
 def test_lost_record_is_made_again_of_the_cgroups(
@@ -43,7 +46,9 @@ def test_lost_record_is_made_again_of_the_cgroups(
     before, known = node.all(), node.state()
     damage(node.record)
     assert node.run("update", "web").metadata["rebuilt"].startswith(why)
-    assert capsys.readouterr().err.startswith(f"konfine: the record of CPUs was made again of the cgroups: {why}")
+    assert capsys.readouterr().err.startswith(
+        f"konfine: the record of CPUs was made again of the cgroups: {why}"
+    )
     assert (node.all(), node.state()["containers"], node.state()["pools"]) == (
         *(before, known["containers"]),
         known["pools"],
@@ -67,7 +72,11 @@ def test_keys_of_a_newer_build_are_kept_and_take_no_cpus_away(node: GivingNode) 
     assert not node.sets()["more"] & node.sets()["db"]
     written = json.loads(node.record.read_text())
     assert (written["x"], written["y"]) == (1, {"z": [2]})
-    assert any(entry.get("x") == 1 for entry in written["containers"].values() if entry["kind"] == "exclusive")
+    assert any(
+        entry.get("x") == 1
+        for entry in written["containers"].values()
+        if entry["kind"] == "exclusive"
+    )
 
 
 @pytest.mark.parametrize("wrong", [5, {"kind": "later"}, {"cpus": "x"}, {"since": 10**400}])
@@ -100,10 +109,16 @@ def test_lost_record_is_made_again_of_pods_that_are_far_from_the_root(
     node: GivingNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     near = GivingNode.path
-    monkeypatch.setattr(GivingNode, "path", lambda *about, **more: f"/kind/node/kubelet{near(*about, **more)}")
+    monkeypatch.setattr(
+        GivingNode, "path", lambda *about, **more: f"/kind/node/kubelet{near(*about, **more)}"
+    )
     node.start("web")
     node.start("db/main", ask=2)
-    before, known, other = node.all(), node.state()["containers"], node.make("other")  # which has no note
+    before, known, other = (
+        node.all(),
+        node.state()["containers"],
+        node.make("other"),
+    )  # which has no note
     node.record.unlink()
     node.run("update", "web")
     made = node.state()["containers"]
@@ -112,18 +127,24 @@ def test_lost_record_is_made_again_of_pods_that_are_far_from_the_root(
 
 
 @pytest.mark.parametrize("path", ["", "/machine/other"])
-def test_lost_record_is_made_again_whatever_the_next_request_is_about(node: GivingNode, path: str) -> None:
+def test_lost_record_is_made_again_whatever_the_next_request_is_about(
+    node: GivingNode, path: str
+) -> None:
     node.start("web")
     node.start("db/main", ask=2)
     node.record.unlink()
     request = node.request("delete", "gone")
     assert request.spec is not None
-    assert invoke(Konfine(), request.replace(spec=request.spec.replace(cgroups_path=path))).metadata["rebuilt"]
+    assert invoke(
+        Konfine(), request.replace(spec=request.spec.replace(cgroups_path=path))
+    ).metadata["rebuilt"]
     node.start("db/more", ask=2)
     assert node.all() == {"web": "2-3,6-7", "db/main": "0,4", "db/more": "1,5"}
 
 
-def test_containers_without_a_note_count_as_sharing(node: GivingNode, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_containers_without_a_note_count_as_sharing(
+    node: GivingNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOTSUP, "not supported")
 
@@ -209,7 +230,9 @@ def test_record_is_made_of_containers_alone(node: GivingNode) -> None:
     assert [node.files.get(path, "cpuset.cpus") for path in others] == ["", "", ""]
 
 
-def test_container_with_cgroups_of_its_own_keeps_its_cpus_when_the_record_is_lost(node: GivingNode) -> None:
+def test_container_with_cgroups_of_its_own_keeps_its_cpus_when_the_record_is_lost(
+    node: GivingNode,
+) -> None:
     node.start("db/main", ask=2)
     node.files.make(f"{node.started['db/main']}/init.scope")
     node.record.unlink()
@@ -261,11 +284,20 @@ def test_record_that_is_no_file_is_named_and_not_waited_for(
             ("within", "0-"),
             ("kind", "all"),
         ),
-        *(("cgroup", "../x"), ("cgroup", 1), ("cgroup", "relative"), ("told", ["x"]), ("told", "0-1"), ("plus", 1)),
+        *(
+            ("cgroup", "../x"),
+            ("cgroup", 1),
+            ("cgroup", "relative"),
+            ("told", ["x"]),
+            ("told", "0-1"),
+            ("plus", 1),
+        ),
         *(("since", "now"), ("subgroup", 0), ("id", None), ("shown", "")),
     ],
 )
-def test_entry_that_breaks_a_rule_makes_the_record_anew(v2: GivingNode, key: str, value: object) -> None:
+def test_entry_that_breaks_a_rule_makes_the_record_anew(
+    v2: GivingNode, key: str, value: object
+) -> None:
     v2.start("web")
     v2.start("db/main", ask=2)
     document = v2.state()
@@ -288,8 +320,20 @@ def test_document_that_breaks_a_rule_is_made_anew(v2: GivingNode, key: str, valu
 
 def forge(node: GivingNode, path: str, **changes: Any) -> None:
     """Put a note on a cgroup that claims six CPUs for it."""
-    entry = {"id": "x", "name": "x", "cgroup": path, "kind": "exclusive", "cpus": "1-3,5-7", "within": ""}
-    noted = {"key": path, "record": str(node.record.parent), "entry": entry | changes.pop("entry", {}), "pool": None}
+    entry = {
+        "id": "x",
+        "name": "x",
+        "cgroup": path,
+        "kind": "exclusive",
+        "cpus": "1-3,5-7",
+        "within": "",
+    }
+    noted = {
+        "key": path,
+        "record": str(node.record.parent),
+        "entry": entry | changes.pop("entry", {}),
+        "pool": None,
+    }
     os.setxattr(node.files.points[""] + path, ATTRIBUTE, json.dumps(noted | changes).encode())
 
 
@@ -298,7 +342,11 @@ def forge(node: GivingNode, path: str, **changes: Any) -> None:
     [
         ("/kubepods/podx/c", {}, True),
         ("/kubepods/podx/c", {"record": "/host/run/nri/konfine"}, False),  # a node in a container
-        ("/kubepods/podx/c", {"entry": {"cgroup": "/kubepods/pody/c"}}, False),  # seen from its root
+        (
+            "/kubepods/podx/c",
+            {"entry": {"cgroup": "/kubepods/pody/c"}},
+            False,
+        ),  # seen from its root
         ("/kubepods/podx/c", {"entry": {"cpus": "all"}}, False),
         ("/kubepods/podx/c", {"entry": {"kind": "own"}}, False),
         ("/kubepods/podx/c", {"key": 7}, False),
@@ -319,7 +367,9 @@ def test_note_counts_if_it_is_of_this_record_and_of_its_cgroup(
 
 
 @pytest.mark.parametrize("path", ["/system.slice/sshd.service", "/docker/abc"])
-def test_record_that_is_made_for_a_stranger_takes_in_no_other_strangers(node: GivingNode, path: str) -> None:
+def test_record_that_is_made_for_a_stranger_takes_in_no_other_strangers(
+    node: GivingNode, path: str
+) -> None:
     """The first request was for a container outside of the pods, and the whole machine became containers."""
     others = ("/system.slice/kubelet.service", "/user.slice/a/b", "/docker/abc/kubepods/podx/c")
     node.start("web")
@@ -330,7 +380,10 @@ def test_record_that_is_made_for_a_stranger_takes_in_no_other_strangers(node: Gi
             node.files.put(other, "cpuset.cpus", "0-7\n")
     request = node.request("create", "web", ask=2)
     assert request.spec is not None
-    result = invoke(Konfine(), request.replace(spec=request.spec.replace(cgroups_path=path), id="x", sandbox_id=""))
+    result = invoke(
+        Konfine(),
+        request.replace(spec=request.spec.replace(cgroups_path=path), id="x", sandbox_id=""),
+    )
     assert result.error == ""
     assert {node.files.get(other, "cpuset.cpus") for other in others} <= {"", "0-7"}
     assert node.cpus("web") == "1-3,5-7"  # a pod's
@@ -358,18 +411,24 @@ def test_container_without_an_event_is_not_widened(node: GivingNode) -> None:
 def test_containers_of_a_node_in_a_container_are_found_where_they_were(node: GivingNode) -> None:
     """v1 without a cgroup namespace: the runtime's paths do not begin with what the mount shows."""
     lines = (node.root / "mountinfo").read_text().splitlines()
-    (node.root / "mountinfo").write_text("\n".join([line.replace(" / ", " /docker/node ", 1) for line in lines]))
+    (node.root / "mountinfo").write_text(
+        "\n".join([line.replace(" / ", " /docker/node ", 1) for line in lines])
+    )
     for name, ask in (("web", None), ("a/main", 2), ("b/main", 2)):
         path = node.make(name)
         request = node.request("create", name, ask=ask)
-        with_path = request.replace(spec=request.spec and request.spec.replace(cgroups_path=f"/docker/node{path}"))
+        with_path = request.replace(
+            spec=request.spec and request.spec.replace(cgroups_path=f"/docker/node{path}")
+        )
         assert invoke(Konfine(), with_path).error == ""
         node.started[name] = path
     assert node.all() == {"web": "2-3,6-7", "a/main": "0,4", "b/main": "1,5"}
     node.record.unlink()
     request = node.request("create", "late", ask=1)
     path = node.make("late")
-    with_path = request.replace(spec=request.spec and request.spec.replace(cgroups_path=f"/docker/node{path}"))
+    with_path = request.replace(
+        spec=request.spec and request.spec.replace(cgroups_path=f"/docker/node{path}")
+    )
     assert invoke(Konfine(), with_path).error == ""
     node.started["late"] = path
     sets = node.sets()
@@ -396,7 +455,9 @@ class Keeping:
         monkeypatch.setattr(os, "open", refuse)
 
 
-def test_set_is_of_other_cpus_if_a_container_keeps_some(node: GivingNode, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_set_is_of_other_cpus_if_a_container_keeps_some(
+    node: GivingNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
     node.start("web")
     node.start("nested", cpu={"cpus": "0-1,4-5"})
     Keeping(monkeypatch, node.files.file(node.started["nested"], "cpuset.cpus"))
@@ -430,7 +491,11 @@ def test_request_does_not_fail_for_what_another_container_keeps(
     node.start("db/main", ask=2)
     node.files.put(node.started["web"], "cpuset.cpus", "0-7\n")  # somebody has widened it
     Keeping(monkeypatch, node.files.file(node.started["web"], "cpuset.cpus"))
-    for result in (node.start("late"), node.run("update", "late"), node.run("update", "db/main", ask=2)):
+    for result in (
+        node.start("late"),
+        node.run("update", "late"),
+        node.run("update", "db/main", ask=2),
+    ):
         assert result.error == ""
         assert result.metadata["held"].startswith("shop/web/web keeps 0-7: ")
     assert "shop/web/web keeps 0-7: " in node.refusal("cache/main", ask=2)

@@ -17,14 +17,22 @@ from unittest.mock import patch
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
 from nri.cgroups import knobs, parse_cpus, render_cpus
 from nri.plugins.konfine import record
 from nri.types.v1 import Result
 from tests.support.giving import GivingNode
 
-NAMES = st.sampled_from([f"{pod}/{container}" for pod in "abc" for container in ("main", "side")] + ["d", "e"])
+NAMES = st.sampled_from(
+    [f"{pod}/{container}" for pod in "abc" for container in ("main", "side")] + ["d", "e"]
+)
 KINDS = st.sampled_from(["shared", "exclusive 1", "exclusive 2", "exclusive 3", "pool"])
 KILLED_AT = st.none() | st.integers(0, 14)
 """The write before which the process is killed; some requests have fewer."""
@@ -83,7 +91,9 @@ class Containers(RuleBasedStateMachine):
     @initialize(isolated=st.sampled_from(["", "6-7"]))
     def begin(self, isolated: str) -> None:
         self.root = tempfile.mkdtemp(prefix="nri-")
-        self.node = GivingNode(Path(self.root), self.kind_of_cgroups, caches=2, cores=2, threads=2, isolated=isolated)
+        self.node = GivingNode(
+            Path(self.root), self.kind_of_cgroups, caches=2, cores=2, threads=2, isolated=isolated
+        )
         self.node.conf |= {
             "systemReserved": [0],
             "exclusive": {"minShared": LEAST},
@@ -179,7 +189,12 @@ class Containers(RuleBasedStateMachine):
         path = self.node.make(again)
         result = self.ask("create", again, kind, at)
         self.is_settled = result is not None and not result.error
-        if self.is_settled and is_kept and kind.startswith("exclusive") and len(before) == int(kind[-1]):
+        if (
+            self.is_settled
+            and is_kept
+            and kind.startswith("exclusive")
+            and len(before) == int(kind[-1])
+        ):
             assert parse_cpus(self.node.files.get(path, "cpuset.cpus")) == before
         self.ask("delete", again, kind, None)
         self.node.remove(path)
@@ -227,7 +242,9 @@ class Containers(RuleBasedStateMachine):
         """The next event gives all containers what is left."""
         self.online ^= {cpu}
         self.was_switched = True
-        (Path(self.node.sys) / "devices/system/cpu/online").write_text(f"{render_cpus(self.online)}\n")
+        (Path(self.node.sys) / "devices/system/cpu/online").write_text(
+            f"{render_cpus(self.online)}\n"
+        )
         self.is_settled = False
 
     @rule()
@@ -240,12 +257,16 @@ class Containers(RuleBasedStateMachine):
         if not hasattr(self, "node"):
             return
         sets = self.node.sets()
-        alone = {name: cpus for name, cpus in sets.items() if self.kinds[name].startswith("exclusive")}
+        alone = {
+            name: cpus for name, cpus in sets.items() if self.kinds[name].startswith("exclusive")
+        }
         pooled = {name: cpus for name, cpus in sets.items() if self.kinds[name] == "pool"}
         shared = {name: cpus for name, cpus in sets.items() if self.kinds[name] == "shared"}
         for name, cpus in alone.items():
             assert 0 < len(cpus) <= int(self.kinds[name][-1]), self.node.all()
-            assert not any(cpus & other for each, other in sets.items() if each != name), self.node.all()
+            assert not any(cpus & other for each, other in sets.items() if each != name), (
+                self.node.all()
+            )
         assert all(cpus and cpus <= parse_cpus("1-7") for cpus in sets.values())
         assert not any(cpus & self.isolated for cpus in [*shared.values(), *pooled.values()])
         if self.is_settled:
@@ -264,4 +285,6 @@ class ContainersV1(Containers):
 
 @pytest.mark.parametrize("machine", [Containers, ContainersV1], ids=["v2", "v1"])
 def test_no_cpu_is_given_twice(machine: type[Containers]) -> None:
-    run_state_machine_as_test(machine, settings=settings(max_examples=60, stateful_step_count=20, deadline=None))
+    run_state_machine_as_test(
+        machine, settings=settings(max_examples=60, stateful_step_count=20, deadline=None)
+    )

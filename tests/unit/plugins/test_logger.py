@@ -24,12 +24,18 @@ class Log:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def run(self, annotations: dict[str, str] | None = None, *, conf: Any = None, **changes: Any) -> None:
+    def run(
+        self, annotations: dict[str, str] | None = None, *, conf: Any = None, **changes: Any
+    ) -> None:
         result = run(PLUGIN, annotations or {}, {"file": str(self.path), **(conf or {})}, **changes)
         assert (result.error, result.adjust, result.metadata) == ("", None, {})
 
     def documents(self) -> list[Any]:
-        return [json.loads(line) for line in self.path.read_text().splitlines()] if self.path.exists() else []
+        return (
+            [json.loads(line) for line in self.path.read_text().splitlines()]
+            if self.path.exists()
+            else []
+        )
 
     def one(self, *args: Any, **options: Any) -> Any:
         """The document of a run."""
@@ -51,7 +57,14 @@ def test_a_document_has_what_the_request_has(log: Log) -> None:
     document = log.one({"a": "b"}, pid=7, parts={"process": {"args": ["sh"]}})
     assert document.pop("time")[10] == "T"
     assert document.pop("spec")["process"] == {"args": ["sh"]}
-    assert document == {"state": "setup", "id": "id", "sandboxID": "pod", "pid": 7, "changes": [], "labels": SHOP}
+    assert document == {
+        "state": "setup",
+        "id": "id",
+        "sandboxID": "pod",
+        "pid": 7,
+        "changes": [],
+        "labels": SHOP,
+    }
 
 
 def test_each_state_is_logged_if_it_is_selected(log: Log) -> None:
@@ -70,7 +83,9 @@ def test_each_field_is_logged_if_it_is_selected(log: Log) -> None:
 
 def test_changes_are_those_since_the_last_logger(log: Log) -> None:
     asked = Result(plugin="device-injector", adjust={"env": {"A": "b"}}, metadata={"env": "A"})
-    moved = Result(plugin="mover", cgroups_path="/a", updates=[{"id": "x", "resources": {}}], extra={"more": 1})
+    moved = Result(
+        plugin="mover", cgroups_path="/a", updates=[{"id": "x", "resources": {}}], extra={"more": 1}
+    )
     idle = Result(plugin="clearcfs")
     logger = Result(plugin="logger")
     changes = {"plugin": "device-injector", "adjust": {"env": {"A": "…"}}, "metadata": {"env": "A"}}
@@ -87,12 +102,20 @@ def test_values_of_variables_are_logged_only_if_asked_for(log: Log) -> None:
         "process": {"env": ["TOKEN=secret", "EMPTY=", "odd"]},
         "hooks": {"prestart": [{"path": "/x", "env": ["K=secret"]}]},
     }
-    results = [Result(plugin="a", adjust={"env": {"NEW": "secret", "OLD": None}, "annotations": {"env": "prod"}})]
+    results = [
+        Result(
+            plugin="a",
+            adjust={"env": {"NEW": "secret", "OLD": None}, "annotations": {"env": "prod"}},
+        )
+    ]
     labels = SHOP | {"env": "prod"}
     document = log.one(parts=parts, results=results, labels=labels)
     assert "secret" not in json.dumps(document)
     assert document["spec"]["process"]["env"] == ["TOKEN=…", "EMPTY=…", "odd=…"]
-    assert document["changes"][0]["adjust"] == {"env": {"NEW": "…", "OLD": None}, "annotations": {"env": "prod"}}
+    assert document["changes"][0]["adjust"] == {
+        "env": {"NEW": "…", "OLD": None},
+        "annotations": {"env": "prod"},
+    }
     assert document["labels"]["env"] == "prod"
     document = log.one(parts=parts, results=results, conf={"fields": ["env", "spec", "changes"]})
     assert json.dumps(document).count("secret") == 3
@@ -106,14 +129,20 @@ def test_without_a_file_stderr_gets_short_lines(capsys: pytest.CaptureFixture[st
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=30,
 )
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.dictionaries(st.sampled_from(["spec", "yes", "id", "null"]) | st.text(), JSON, min_size=1))
+@given(
+    st.dictionaries(st.sampled_from(["spec", "yes", "id", "null"]) | st.text(), JSON, min_size=1)
+)
 def test_a_document_is_one_line_of_ascii(document: dict[str, Any]) -> None:
     text = render(document, 10**6)
     assert text.count(b"\n") == 1
@@ -171,7 +200,9 @@ def test_only_a_regular_file_is_written_to(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for name in ("link", "gone", "folder", "pipe", "missing/log"):
         path = tmp_path / name
-        assert (told := error(PLUGIN, {}, {"file": str(path)})).startswith(f"the log {path} cannot be written: ")
+        assert (told := error(PLUGIN, {}, {"file": str(path)})).startswith(
+            f"the log {path} cannot be written: "
+        )
     assert "No such file or directory; expected a file" in told
     assert target.read_text() == "kept"
     assert not (tmp_path / "nothing").exists()

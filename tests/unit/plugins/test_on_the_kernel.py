@@ -34,7 +34,10 @@ def test_the_plugins_need_no_capability(real: Real) -> None:
     path = f"{real.top}{POD}/redis"
     real.limit(path, 20000)
     status = subprocess.run(
-        [*WITHOUT_CAPABILITIES, "cat", "/proc/self/status"], capture_output=True, text=True, check=True
+        [*WITHOUT_CAPABILITIES, "cat", "/proc/self/status"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert "CapEff:\t0000000000000000" in status.stdout
     with real.process(path) as pid:
@@ -46,7 +49,9 @@ def test_the_plugins_need_no_capability(real: Real) -> None:
 
 
 @pytest.mark.parametrize("plugin", ["clearcfs", "konfine"])
-def test_a_strangers_cgroup_is_left_alone_when_the_containers_number_is_its_processs(real: Real, plugin: str) -> None:
+def test_a_strangers_cgroup_is_left_alone_when_the_containers_number_is_its_processs(
+    real: Real, plugin: str
+) -> None:
     pod, other = real.top + POD, real.make(f"{POD}/other")
     for stranger in (pod, other):
         real.limit(stranger, 50000)
@@ -54,11 +59,18 @@ def test_a_strangers_cgroup_is_left_alone_when_the_containers_number_is_its_proc
     with real.process(other) as pid:
         for path in (f"{real.top}{POD}/gone", "system.slice:runc:gone", "elsewhere/redis", ""):
             error = run(plugin, real, conf, path=path, pid=pid).error
-            assert error.startswith(f"no {'cpuset' if plugin == 'konfine' else 'cpu'} cgroup for "), error
+            assert error.startswith(
+                f"no {'cpuset' if plugin == 'konfine' else 'cpu'} cgroup for "
+            ), error
             if path in ("", "elsewhere/redis"):
-                assert error.endswith(f"'{other}', expected a cgroup that is named after the container 'redis'")
+                assert error.endswith(
+                    f"'{other}', expected a cgroup that is named after the container 'redis'"
+                )
             assert run(plugin, real, conf, path=path, pid=pid, state="delete").error == ""
-        assert [real.quota(stranger) for stranger in (pod, other)] == ["50000/100000", "50000/100000"]
+        assert [real.quota(stranger) for stranger in (pod, other)] == [
+            "50000/100000",
+            "50000/100000",
+        ]
         assert os.sched_getaffinity(pid) == {0, 1}
 
 
@@ -95,7 +107,9 @@ def test_a_container_runs_alone_on_its_cpu_until_it_ends(real: Real, tmp_path: P
 @pytest.mark.kernel_cgroups(cpuset=1)
 @pytest.mark.usefixtures("one_gives_out_cpus")
 @pytest.mark.parametrize("nested", ["0", "1", "0-1"])
-def test_cpusets_in_another_container_give_way_with_it(real: Real, tmp_path: Path, nested: str) -> None:
+def test_cpusets_in_another_container_give_way_with_it(
+    real: Real, tmp_path: Path, nested: str
+) -> None:
     """Docker in a pod, a kind node, systemd in a container."""
     others = sorted(online_cpus() - {0, 1})
     conf = {"run": str(tmp_path), "allow": {"exclusive": True}, "systemReserved": others}
@@ -106,7 +120,11 @@ def test_cpusets_in_another_container_give_way_with_it(real: Real, tmp_path: Pat
         result = run("konfine", real, conf, path=db, id_="db", annotations={EXCLUSIVE: "1"})
         assert (result.error, result.metadata["cpus"]) == ("", "0")
         assert os.sched_getaffinity(pid) == {1}
-    assert [real.get(path, "cpuset.cpus") for path in (real.top + CONTAINER, *inner)] == ["1", "1", "1"]
+    assert [real.get(path, "cpuset.cpus") for path in (real.top + CONTAINER, *inner)] == [
+        "1",
+        "1",
+        "1",
+    ]
 
 
 @contextmanager
@@ -122,7 +140,9 @@ def with_memory_and_pids(real: Real, *paths: str) -> Iterator[None]:
             for depth in range(1, len(parts) + 1):
                 directory = f"{mount.point}/{'/'.join(parts[:depth])}"
                 if mount.version == 2:
-                    Path(os.path.dirname(directory), "cgroup.subtree_control").write_text(f"+{controller}")
+                    Path(os.path.dirname(directory), "cgroup.subtree_control").write_text(
+                        f"+{controller}"
+                    )
                 elif not os.path.isdir(directory):
                     os.mkdir(directory)
                     made.append(directory)
@@ -130,7 +150,9 @@ def with_memory_and_pids(real: Real, *paths: str) -> Iterator[None]:
         yield
     finally:
         for directory in reversed(made):
-            assert wait_until(functools.partial(_is_removed, directory))  # its process has just ended
+            assert wait_until(
+                functools.partial(_is_removed, directory)
+            )  # its process has just ended
 
 
 def _is_removed(directory: str) -> bool:
@@ -144,12 +166,22 @@ def _is_removed(directory: str) -> bool:
 def child(path: str, code: str) -> subprocess.Popen[bytes]:
     """Start Python code in a cgroup, in all hierarchies."""
     mounts = Mounts.read()
-    points = {mount.point for name in ("cpu", "memory", "pids") if (mount := mounts.serving(name)) is not None}
-    enter = "; ".join([f"open('{point}{path}/cgroup.procs', 'w').write('0')" for point in sorted(points)])
-    return subprocess.Popen([sys.executable, "-c", f"import os\n{enter}\n{code}"], stderr=subprocess.DEVNULL)
+    points = {
+        mount.point
+        for name in ("cpu", "memory", "pids")
+        if (mount := mounts.serving(name)) is not None
+    }
+    enter = "; ".join(
+        [f"open('{point}{path}/cgroup.procs', 'w').write('0')" for point in sorted(points)]
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", f"import os\n{enter}\n{code}"], stderr=subprocess.DEVNULL
+    )
 
 
-def test_pods_of_four_classes_have_their_knobs_and_the_kernel_keeps_them(real: Real, tmp_path: Path) -> None:
+def test_pods_of_four_classes_have_their_knobs_and_the_kernel_keeps_them(
+    real: Real, tmp_path: Path
+) -> None:
     names = ("ls", "be", "few", "batch")
     paths = {name: f"{real.top}{POD}/{name}" for name in names}
     for name in names:
@@ -177,13 +209,17 @@ def test_pods_of_four_classes_have_their_knobs_and_the_kernel_keeps_them(real: R
         assert str(find(paths["batch"]).read("cpu.max")) == "2000/100000"
         assert find(paths["batch"]).read("memory.max") == 16 << 20
         assert find(f"{real.top}{POD}").read("pids.max") == 1000
-        with child(paths["few"], "import time\nfor _ in range(3):\n    if os.fork() == 0: time.sleep(60)") as few:
+        with child(
+            paths["few"], "import time\nfor _ in range(3):\n    if os.fork() == 0: time.sleep(60)"
+        ) as few:
             few.wait()
         assert few.returncode == 1  # BlockingIOError: the kernel has refused one of the processes
         assert "max 0" not in find(paths["few"]).read_text("pids.events")
         for pid in find(paths["few"]).read_text("cgroup.procs").split():
             os.kill(int(pid), signal.SIGKILL)
-        with child(paths["batch"], "x = bytearray(64 << 20)\nfor i in range(0, len(x), 4096): x[i] = 1") as greedy:
+        with child(
+            paths["batch"], "x = bytearray(64 << 20)\nfor i in range(0, len(x), 4096): x[i] = 1"
+        ) as greedy:
             greedy.wait()
         assert greedy.returncode == -9  # killed, since it has more memory than its limit
         with child(paths["batch"], "while True: pass") as busy:

@@ -11,12 +11,17 @@ pytestmark = [pytest.mark.runtime, pytest.mark.kernel_cgroups(cpuset=2)]
 
 
 @pytest.mark.kernel_cgroups(cpu=2)
-def test_clearcfs_changes_nothing_of_a_v2_pod_whose_container_has_no_cpu_controller(real: Real) -> None:
+def test_clearcfs_changes_nothing_of_a_v2_pod_whose_container_has_no_cpu_controller(
+    real: Real,
+) -> None:
     real.make("/kubepods/podb2")
     path = real.make("/kubepods/podb2/bare", controllers=())
     real.limit(f"{real.top}/kubepods/podb2", 50000)
     error = run("clearcfs", real, {"pod": True}, path=path).error
-    assert "cpu.max does not exist: the cgroup.subtree_control of the parent lacks cpu; '+cpu' written there" in error
+    assert (
+        "cpu.max does not exist: the cgroup.subtree_control of the parent lacks cpu; '+cpu' written there"
+        in error
+    )
     assert real.quota(f"{real.top}/kubepods/podb2") == "50000/100000"
 
 

@@ -40,7 +40,10 @@ def test_a_document_means_what_it_means_to_go() -> None:
 
 def test_a_wrong_value_is_named_with_its_place() -> None:
     for text, message in (
-        ("- &a x\n- *a", "line 1 column 3: found an anchor or alias (& or *), expected the value itself"),
+        (
+            "- &a x\n- *a",
+            "line 1 column 3: found an anchor or alias (& or *), expected the value itself",
+        ),
         ("a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]", "line 1 column 4: found an anchor"),  # a bomb
         ("a: *b", "line 1 column 4: found an anchor or alias"),
         ("&a {b: c}", "line 1 column 1: found an anchor or alias"),
@@ -68,7 +71,22 @@ def test_a_wrong_value_is_named_with_its_place() -> None:
 
 
 def test_64_kib_of_anything_are_read_or_refused() -> None:
-    for text in ("[", "{a: ", "? ", "- ", "a:", "*a ", "a, ", "\n", " ", "k: 1\n", "!a ", '"', "|", "\u2028"):
+    for text in (
+        "[",
+        "{a: ",
+        "? ",
+        "- ",
+        "a:",
+        "*a ",
+        "a, ",
+        "\n",
+        " ",
+        "k: 1\n",
+        "!a ",
+        '"',
+        "|",
+        "\u2028",
+    ):
         try:
             plain_yaml.load((text * 65536)[:65536])
         except DecodeError as error:

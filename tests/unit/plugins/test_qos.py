@@ -14,7 +14,10 @@ from nri.types.v1 import Result
 
 OPEN = {"class": ["default"], "batch": ["default"], "env": ["default"]}
 LS = {"koordinator.sh/qosClass": "LS"}
-CPUS_OF_KUBELET = {"cpu": {"shares": 512, "quota": 50000, "period": 100000}, "memory": {"limit": 1 << 28}}
+CPUS_OF_KUBELET = {
+    "cpu": {"shares": 512, "quota": 50000, "period": 100000},
+    "memory": {"limit": 1 << 28},
+}
 
 
 class QoSNode:
@@ -102,22 +105,33 @@ def test_a_repeated_request_writes_nothing(node: QoSNode) -> None:
 
 
 @pytest.mark.parametrize("allow", [{}, {"class": False}, {"class": ["other"]}])
-def test_container_without_a_class_that_counts_is_unchanged(v2: QoSNode, allow: dict[str, Any]) -> None:
+def test_container_without_a_class_that_counts_is_unchanged(
+    v2: QoSNode, allow: dict[str, Any]
+) -> None:
     assert v2.fine(labels={"other": "LS"}, containers={"LS": {"pids.max": 9}}) == {}
     metadata = v2.fine(allow=allow, containers={"LS": {"pids.max": 9}})
     assert metadata["ignored"].startswith("koordinator.sh/qosClass: allow.class is ")
     assert v2.tree.written == {}
     labels = {KEYS[1]: "koord-batch"}  # the priority, where there is no class
-    assert v2.fine(labels=labels, containers={"koord-batch": {"pids.max": 9}})["pids.max"] == "9, was max"
+    assert (
+        v2.fine(labels=labels, containers={"koord-batch": {"pids.max": 9}})["pids.max"]
+        == "9, was max"
+    )
     assert v2.fine(labels=labels | LS, containers={}) == {"skipped": "no knobs for the class LS"}
-    result = v2.ask("setup", annotations=batch(web={"limits": amount(1)}), allow={"batch": ["other"]})
+    result = v2.ask(
+        "setup", annotations=batch(web={"limits": amount(1)}), allow={"batch": ["other"]}
+    )
     assert result.adjust is None
     assert result.metadata["ignored"].startswith(f"{SPEC}: allow.batch is not for")
 
 
 def test_shares_of_limit_and_request(v2: QoSNode) -> None:
     shares: dict[str, Any] = {"memory.high": "75% of limit", "memory.low": "50% of request"}
-    shares |= {"cpu.max.burst": "50% of limit", "cpu.idle": True, "cpu.weight": 300}  # an idle cgroup gets no weight
+    shares |= {
+        "cpu.max.burst": "50% of limit",
+        "cpu.idle": True,
+        "cpu.weight": 300,
+    }  # an idle cgroup gets no weight
     metadata = v2.fine(containers={"LS": {"memory.low": "50% of request", "pids.max": 9}})
     assert metadata["ignored"] == "memory.low: 50% of request: there is no request"
     assert metadata["pids.max"] == "9, was max"
@@ -151,7 +165,9 @@ def test_weight_is_written_where_the_kernel_has_no_idle_class(v2: QoSNode) -> No
     knobs = {"LS": {"cpu.idle": True, "cpu.weight": 3}}
     assert v2.fine(containers=knobs)["cpu.weight"].startswith("3, was ")
     asked = batch(web={"requests": amount(500), "limits": amount(500)})
-    assert v2.fine(annotations=asked, containers={"LS": {"cpu.idle": True}})["cpu.weight"].endswith(", was 3")
+    assert v2.fine(annotations=asked, containers={"LS": {"cpu.idle": True}})["cpu.weight"].endswith(
+        ", was 3"
+    )
 
 
 def test_value_that_the_kernel_refuses_is_an_error(v2: QoSNode) -> None:
@@ -174,7 +190,10 @@ def test_pod_that_the_kubelet_did_not_make_has_no_knobs(tmp_path: Path) -> None:
 
 
 def test_batch_resources_are_there_before_the_container_runs(v2: QoSNode) -> None:
-    asked = batch(web={"requests": amount(500, "1Mi"), "limits": amount("1k", "2Mi")}, side={"limits": amount(500)})
+    asked = batch(
+        web={"requests": amount(500, "1Mi"), "limits": amount("1k", "2Mi")},
+        side={"limits": amount(500)},
+    )
     result = v2.ask("setup", annotations=asked)
     cpu = {"shares": 512, "quota": 100000, "period": 100000}
     assert result.adjust == {"linux": {"resources": {"cpu": cpu, "memory": {"limit": 2 << 20}}}}
@@ -207,8 +226,12 @@ def test_burst_is_lowered_before_a_lower_quota(v2: QoSNode) -> None:
     assert written == ["web/cpu.max.burst", "web/cpu.max"]
 
 
-@pytest.mark.parametrize(("new", "burst"), [(40000, "160000"), (100000, "200000"), (120000, "200000")])
-def test_burst_of_a_pod_is_lowered_before_the_kubelet_lowers_its_quota(v2: QoSNode, new: int, burst: str) -> None:
+@pytest.mark.parametrize(
+    ("new", "burst"), [(40000, "160000"), (100000, "200000"), (120000, "200000")]
+)
+def test_burst_of_a_pod_is_lowered_before_the_kubelet_lowers_its_quota(
+    v2: QoSNode, new: int, burst: str
+) -> None:
     """It does so after the container's, by as much."""
     v2.fine()
     for name, quota in (("web", 100000), ("pod", 220000)):
@@ -245,7 +268,11 @@ def test_resize_lowers_a_burst_above_the_new_quota(v2: QoSNode, is_batch: bool) 
     result = v2.ask("resize", annotations=asked, resources=new)
     assert (result.error, result.metadata["cpu.max.burst"]) == ("", "20000, was 40000")
     if is_batch:
-        assert result.updates[0]["resources"]["cpu"] == {"shares": 204, "quota": 20000, "period": 100000}
+        assert result.updates[0]["resources"]["cpu"] == {
+            "shares": 204,
+            "quota": 20000,
+            "period": 100000,
+        }
     else:
         assert result.updates is None
 
@@ -255,21 +282,30 @@ def test_resize_lowers_a_burst_above_the_new_quota(v2: QoSNode, is_batch: bool) 
     [
         ("{", f"{SPEC}: "),
         ("[]", f"{SPEC}: found null for containers, expected an object"),
-        ('{"containers": {"web": 1}}', f"{SPEC}: containers.web.requests: found the number 1, expected an object"),
+        (
+            '{"containers": {"web": 1}}',
+            f"{SPEC}: containers.web.requests: found the number 1, expected an object",
+        ),
         (
             '{"containers": {"web": {"limits": {"kubernetes.io/batch-cpu": "x"}}}}',
             f"{SPEC}: containers.web.limits.kubernetes.io/batch-cpu: found the string 'x', expected a quantity",
         ),
     ],
 )
-def test_wrong_batch_resources_are_an_error_with_their_place(v2: QoSNode, text: str, message: str) -> None:
+def test_wrong_batch_resources_are_an_error_with_their_place(
+    v2: QoSNode, text: str, message: str
+) -> None:
     result = v2.ask("setup", annotations={SPEC: text})
     assert result.error.startswith(message)
     assert result.refused
 
 
-@pytest.mark.parametrize(("number", "is_refusal"), [(errno.EBUSY, True), (errno.EINVAL, True), (errno.EACCES, False)])
-def test_value_of_a_pod_that_the_kernel_refuses_is_a_refusal(v2: QoSNode, number: int, is_refusal: bool) -> None:
+@pytest.mark.parametrize(
+    ("number", "is_refusal"), [(errno.EBUSY, True), (errno.EINVAL, True), (errno.EACCES, False)]
+)
+def test_value_of_a_pod_that_the_kernel_refuses_is_a_refusal(
+    v2: QoSNode, number: int, is_refusal: bool
+) -> None:
     v2.tree.refuse("web/memory.max", number)
     result = v2.ask("create", annotations=batch(web={"limits": amount(100, "1")}))
     assert (result.refused, result.error.startswith(f"{SPEC}: ")) == (is_refusal, is_refusal)
@@ -316,8 +352,37 @@ def test_quantities_of_kubernetes(value: object, number: int) -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        *("", "-1", "1..5", "1.5.", "1ki", "Gi", ".", "e3", "1e", "1e+", "1e+-2", "1e1.5", "1 Gi", "1Gib", "\u0661"),
-        *(None, True, [], -1, -1.5, float("inf"), "9" * 30, str(2**63), "8Ei", "1e19", "1e999", "9" * 5000),
+        *(
+            "",
+            "-1",
+            "1..5",
+            "1.5.",
+            "1ki",
+            "Gi",
+            ".",
+            "e3",
+            "1e",
+            "1e+",
+            "1e+-2",
+            "1e1.5",
+            "1 Gi",
+            "1Gib",
+            "\u0661",
+        ),
+        *(
+            None,
+            True,
+            [],
+            -1,
+            -1.5,
+            float("inf"),
+            "9" * 30,
+            str(2**63),
+            "8Ei",
+            "1e19",
+            "1e999",
+            "9" * 5000,
+        ),
     ],
 )
 def test_other_than_quantities_of_kubernetes_are_refused(value: object) -> None:
@@ -329,7 +394,11 @@ def test_other_than_quantities_of_kubernetes_are_refused(value: object) -> None:
     ("limits", "quota", "memory"),
     [
         ({"kubernetes.io/batch-cpu": 0, "kubernetes.io/batch-memory": "0"}, 1000, 4096),
-        ({"kubernetes.io/batch-cpu": 2**62, "kubernetes.io/batch-memory": 2**63 - 1}, 2**44 - 1, 2**63 - 1),
+        (
+            {"kubernetes.io/batch-cpu": 2**62, "kubernetes.io/batch-memory": 2**63 - 1},
+            2**44 - 1,
+            2**63 - 1,
+        ),
         ({"kubernetes.io/batch-cpu": "1500"}, 150000, None),
         ({"kubernetes.io/batch-memory": "1e6"}, None, 10**6),
     ],
@@ -339,7 +408,10 @@ def test_batch_limits_stay_within_what_the_kernel_takes(
 ) -> None:
     result = v2.ask("setup", annotations=batch(web={"limits": limits}))
     resources = result.adjust["linux"]["resources"]
-    assert (resources["cpu"].get("quota"), resources.get("memory", {}).get("limit")) == (quota, memory)
+    assert (resources["cpu"].get("quota"), resources.get("memory", {}).get("limit")) == (
+        quota,
+        memory,
+    )
 
 
 # Variables
@@ -366,12 +438,22 @@ def test_variables_are_made_of_annotations(v2: QoSNode) -> None:
         ("{}", ": found an object, expected an object with the key 'gpu'"),
         ('{"gpu": 1}', ".gpu: found the number 1, expected an array"),
         ('{"gpu": [1]}', "[0]: found the number 1, expected an object with the key 'minor'"),
-        ('{"gpu": [{"minor": true}]}', "[0].minor: found the boolean true, expected a text or an integer"),
-        ('{"gpu": [{"minor": "\\u0000"}]}', ": found a NUL, expected a value of the variable NVIDIA_VISIBLE_DEVICES"),
+        (
+            '{"gpu": [{"minor": true}]}',
+            "[0].minor: found the boolean true, expected a text or an integer",
+        ),
+        (
+            '{"gpu": [{"minor": "\\u0000"}]}',
+            ": found a NUL, expected a value of the variable NVIDIA_VISIBLE_DEVICES",
+        ),
     ],
 )
-def test_annotation_that_makes_no_variable_is_an_error(v2: QoSNode, text: str, message: str) -> None:
-    assert v2.ask("setup", annotations={DEVICES: text}, env=GPUS).error.startswith(f"{DEVICES}{message}")
+def test_annotation_that_makes_no_variable_is_an_error(
+    v2: QoSNode, text: str, message: str
+) -> None:
+    assert v2.ask("setup", annotations={DEVICES: text}, env=GPUS).error.startswith(
+        f"{DEVICES}{message}"
+    )
 
 
 CDI = {"nvidia.com/gpu": GPUS["NVIDIA_VISIBLE_DEVICES"]}
@@ -384,30 +466,48 @@ def test_cdi_devices_are_made_of_the_same_annotation(v2: QoSNode) -> None:
     result = v2.ask("setup", annotations=devices, cdiDevices=CDI, allow=allow)
     assert result.adjust == {"cdiDevices": ["nvidia.com/gpu=0", "nvidia.com/gpu=3"]}
     assert result.metadata["cdiDevices"] == "nvidia.com/gpu=0, nvidia.com/gpu=3"
-    assert v2.ask("setup", annotations=devices, cdiDevices=CDI).metadata["ignored"].startswith(DEVICES)
-    wrong = v2.ask("setup", annotations={DEVICES: '{"gpu": [{"minor": "a b"}]}'}, cdiDevices=CDI, allow=allow)
-    assert (wrong.refused, wrong.error.endswith("expected the name of a CDI device of nvidia.com/gpu")) == (
+    assert (
+        v2.ask("setup", annotations=devices, cdiDevices=CDI).metadata["ignored"].startswith(DEVICES)
+    )
+    wrong = v2.ask(
+        "setup", annotations={DEVICES: '{"gpu": [{"minor": "a b"}]}'}, cdiDevices=CDI, allow=allow
+    )
+    assert (
+        wrong.refused,
+        wrong.error.endswith("expected the name of a CDI device of nvidia.com/gpu"),
+    ) == (
         True,
         True,
     )
     for kind in ("nvidia.com", "nvidia.com/gpu=0", "a/b/c"):
         assert (
-            "a kind of CDI devices, VENDOR/CLASS" in v2.ask("setup", cdiDevices={kind: CDI["nvidia.com/gpu"]}).error
+            "a kind of CDI devices, VENDOR/CLASS"
+            in v2.ask("setup", cdiDevices={kind: CDI["nvidia.com/gpu"]}).error
         )
 
 
 def test_pod_has_the_most_of_an_init_container_or_the_sum_of_the_others(v2: QoSNode) -> None:
     document = {
-        "containers": {"web": {"limits": amount(300, "1Mi")}, "side": {"limits": amount(200, "1Mi")}},
-        "initContainers": {"load": {"limits": amount(400, "8Mi")}, "less": {"limits": amount(100, "1Mi")}},
+        "containers": {
+            "web": {"limits": amount(300, "1Mi")},
+            "side": {"limits": amount(200, "1Mi")},
+        },
+        "initContainers": {
+            "load": {"limits": amount(400, "8Mi")},
+            "less": {"limits": amount(100, "1Mi")},
+        },
     }
     v2.fine(annotations={SPEC: json.dumps(document)})
-    written = {name: v2.tree.written[name] for name in ("pod/cpu.max", "pod/memory.max", "web/cpu.max")}
+    written = {
+        name: v2.tree.written[name] for name in ("pod/cpu.max", "pod/memory.max", "web/cpu.max")
+    }
     assert written == {
         "pod/cpu.max": "50000 100000",
         "pod/memory.max": str(8 << 20),
         "web/cpu.max": "30000 100000",
     }
     for wrong in ("", None, 1):
-        error = v2.ask("setup", annotations={SPEC: json.dumps(document | {"initContainers": wrong})}).error
+        error = v2.ask(
+            "setup", annotations={SPEC: json.dumps(document | {"initContainers": wrong})}
+        ).error
         assert error.startswith(f"{SPEC}: found ")

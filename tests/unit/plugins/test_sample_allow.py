@@ -34,13 +34,19 @@ def allowing(**allow: Any) -> dict[str, Any]:
         (["TEAM-B", "team", "team-b "], TEAM_B, NOT_FOR_B),
     ],
 )
-def test_annotations_count_only_where_allow_names_the_namespace(allow: Any, labels: dict[str, str], why: str) -> None:
-    metadata = PluginNode(Konfine()).fine(allowing(cpus=allow), annotations={ANNOTATION: "2-3"}, labels=labels)
+def test_annotations_count_only_where_allow_names_the_namespace(
+    allow: Any, labels: dict[str, str], why: str
+) -> None:
+    metadata = PluginNode(Konfine()).fine(
+        allowing(cpus=allow), annotations={ANNOTATION: "2-3"}, labels=labels
+    )
     assert metadata.get("ignored", "") == (f"{ANNOTATION}: allow.cpus {why}" if why else "")
     assert metadata["cpus"] == ("0-7" if why else "2-3")
     node = PluginNode(ClearCFS())
     node.limit(CONTAINER, 50_000)
-    metadata = node.fine(allowing(**{"class": allow}), annotations={"qos.class/pod": "ls"}, labels=labels)
+    metadata = node.fine(
+        allowing(**{"class": allow}), annotations={"qos.class/pod": "ls"}, labels=labels
+    )
     assert node.is_limited(CONTAINER) == bool(why) != ("cleared" in metadata)
     assert metadata.get("ignored", "") == (f"qos.class/pod: allow.class {why}" if why else "")
 
@@ -49,14 +55,24 @@ def test_label_does_not_count_either() -> None:
     node = PluginNode(ClearCFS())
     node.limit(CONTAINER, 50_000)
     metadata = node.fine(allowing(**{"class": False}), labels={**TEAM_A, "qos.class": "ls"})
-    assert metadata == {"ignored": "qos.class: allow.class is for no pod", "skipped": "no class, not in [ls]"}
+    assert metadata == {
+        "ignored": "qos.class: allow.class is for no pod",
+        "skipped": "no class, not in [ls]",
+    }
     assert node.is_limited(CONTAINER)
 
 
 def test_annotation_never_proves_a_namespace() -> None:
-    annotations = {ANNOTATION: "2-3", NAMESPACE: "team-a", "io.kubernetes.cri.sandbox-namespace": "team-a"}
+    annotations = {
+        ANNOTATION: "2-3",
+        NAMESPACE: "team-a",
+        "io.kubernetes.cri.sandbox-namespace": "team-a",
+    }
     metadata = PluginNode(Konfine()).fine(allowing(cpus=["team-a"]), annotations=annotations)
-    assert (metadata["cpus"], metadata["ignored"]) == ("0-7", f"{ANNOTATION}: allow.cpus {NOT_KNOWN}")
+    assert (metadata["cpus"], metadata["ignored"]) == (
+        "0-7",
+        f"{ANNOTATION}: allow.cpus {NOT_KNOWN}",
+    )
 
 
 def test_each_ignored_annotation_is_reported() -> None:
@@ -81,8 +97,13 @@ def test_message_is_short_and_printable_for_any_pod_name() -> None:
         ),
         ("x" * 100_000, {}, "the annotation cpus.konfine.nri.io/container.x"),
     ):
-        annotations = {f"{ANNOTATION}/container.{name}": "a", "io.kubernetes.cri.container-name": name}
-        metadata = PluginNode(Konfine()).fine(conf, annotations=annotations, labels={NAMESPACE: "n" * 100_000})
+        annotations = {
+            f"{ANNOTATION}/container.{name}": "a",
+            "io.kubernetes.cri.container-name": name,
+        }
+        metadata = PluginNode(Konfine()).fine(
+            conf, annotations=annotations, labels={NAMESPACE: "n" * 100_000}
+        )
         assert metadata["ignored"].startswith(start)
         assert metadata["ignored"].isprintable()
         assert len(metadata["ignored"]) < 350

@@ -27,4 +27,8 @@ def test_a_socket_without_a_peer_is_not_trusted() -> None:
         pid, user = peer.credentials(sock)
     assert (pid, user) == (0, 0xFFFFFFFF)
     assert not peer.is_trusted(user)
-    assert [peer.is_trusted(user) for user in (0, os.geteuid(), os.geteuid() + 1)] == [True, True, False]
+    assert [peer.is_trusted(user) for user in (0, os.geteuid(), os.geteuid() + 1)] == [
+        True,
+        True,
+        False,
+    ]

@@ -25,7 +25,9 @@ def unwritten(log: Path, capsys: pytest.CaptureFixture[str]) -> str:
     return reason.removeprefix(f"nri hook: the log file {log} cannot be written: ")
 
 
-def test_log_may_be_a_device_or_a_fifo_with_a_reader(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_may_be_a_device_or_a_fifo_with_a_reader(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     log = tmp_path / "log"
     os.mkfifo(log)
     fifo = os.open(log, os.O_RDONLY | os.O_NONBLOCK)
@@ -63,9 +65,15 @@ def test_terminal_that_the_process_does_not_have_is_reported() -> None:
     # A process that leads a session has no terminal, and opening /dev/tty fails as opening such a FIFO does.
     program = "import sys; from nri.process.reporter import Reporter; Reporter(sys.stderr, '/dev/tty').write('hello')"
     ran = subprocess.run(
-        [sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, check=True, start_new_session=True
+        [sys.executable, "-c", program],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=True,
+        start_new_session=True,
     )
-    assert ran.stderr.endswith("the log file /dev/tty cannot be written: No such device or address\n")
+    assert ran.stderr.endswith(
+        "the log file /dev/tty cannot be written: No such device or address\n"
+    )
 
 
 def test_stderr_that_is_read_late_has_all_lines(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +94,9 @@ def test_stderr_that_is_read_late_has_all_lines(monkeypatch: pytest.MonkeyPatch)
     writer.join()
 
 
-def test_stderr_that_is_not_read_loses_lines_and_stays_blocking(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stderr_that_is_not_read_loses_lines_and_stays_blocking(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(reporter, "TIMEOUT", 0.05)
     with ends("a pipe") as full, open(os.dup(full.fd), "w", encoding="utf-8") as stderr:
         full.fill()

@@ -61,10 +61,21 @@ sys.exit(end_child(spawn("/bin/sh", argv, [int(number) for number in order]), 60
 
 
 @pytest.mark.parametrize("order", ["0123", "3210", "1230"])
-def test_descriptors_may_have_each_others_numbers(request: pytest.FixtureRequest, tmp_path: Path, order: str) -> None:
+def test_descriptors_may_have_each_others_numbers(
+    request: pytest.FixtureRequest, tmp_path: Path, order: str
+) -> None:
     """In a process of its own, whose low numbers are the test's."""
-    argv = [sys.executable, "-c", LOW_NUMBERS, request.node.callspec.params["way"], str(tmp_path), *order]
-    assert subprocess.run(argv, env={"PYTHONPATH": str(ROOT), **MEASURED}, check=False).returncode == 0
+    argv = [
+        sys.executable,
+        "-c",
+        LOW_NUMBERS,
+        request.node.callspec.params["way"],
+        str(tmp_path),
+        *order,
+    ]
+    assert (
+        subprocess.run(argv, env={"PYTHONPATH": str(ROOT), **MEASURED}, check=False).returncode == 0
+    )
     assert [(tmp_path / f"file{number}").read_text() for number in order] == ["0", "1", "2", "3"]
 
 
@@ -90,9 +101,8 @@ def test_child_leads_a_session_and_has_no_other_descriptor() -> None:
     kept, left_open = os.open("/dev/null", os.O_RDONLY), os.open("/dev/null", os.O_RDONLY)
     os.set_inheritable(left_open, True)
     far = fcntl.fcntl(left_open, fcntl.F_DUPFD, 700)
-    script = (
-        "read -r pid name state parent group session rest < /proc/$$/stat; echo $$ $group $session; ls /proc/$$/fd"
-    )
+    script = "read -r pid name state parent group session rest < /proc/$$/stat"
+    script += "; echo $$ $group $session; ls /proc/$$/fd"
     try:
         pid, group, session, *names = printed(["/bin/sh", "-c", script]).decode().split()
     finally:
@@ -116,7 +126,9 @@ def test_signals_have_their_defaults_and_none_is_blocked() -> None:
     assert found == [0, 0, 0]
 
 
-@pytest.mark.parametrize(("path", "error"), [("/nonexistent", FileNotFoundError), ("/dev/null", PermissionError)])
+@pytest.mark.parametrize(
+    ("path", "error"), [("/nonexistent", FileNotFoundError), ("/dev/null", PermissionError)]
+)
 def test_failed_start_is_named_and_leaks_no_descriptor(path: str, error: type[OSError]) -> None:
     before = open_fds()
     with pytest.raises(error) as failure:

@@ -68,7 +68,15 @@ def test_a_flag_is_set_as_go_and_argp_set_it() -> None:
 
 
 def test_a_question_for_help_is_known() -> None:
-    for words in ("create -h", "create --help web", "--help", "-v", "--version create", "run -? web", "run --usage"):
+    for words in (
+        "create -h",
+        "create --help web",
+        "--help",
+        "-v",
+        "--version create",
+        "run -? web",
+        "run --usage",
+    ):
         assert CommandLine(words.split()).asks_for_help, words
     for words in ("create web", "create --help=false web"):
         assert not CommandLine(words.split()).asks_for_help, words
@@ -92,14 +100,18 @@ def test_options_of_the_log_are_not_for_our_own_calls() -> None:
 def help_of(runtime: str, *command: str) -> str:
     if not shutil.which(runtime):
         pytest.skip(f"needs the Debian package {runtime}")
-    return subprocess.run([runtime, *command, "--help"], capture_output=True, text=True, check=False).stdout
+    return subprocess.run(
+        [runtime, *command, "--help"], capture_output=True, text=True, check=False
+    ).stdout
 
 
 @pytest.mark.parametrize("runtime", ["runc", "crun"])
 def test_the_options_of_an_installed_runtime_are_known(runtime: str) -> None:
     for command in ("", *sorted(RUNS_CHAIN - {"restore"})):  # which is refused or handed over
         text = help_of(runtime, *filter(None, [command]))
-        found = re.findall(r"^ +(?:-(\w), )?--([\w-]+)(=\w+| value)?(?:, -(\w))?", text, re.MULTILINE)
+        found = re.findall(
+            r"^ +(?:-(\w), )?--([\w-]+)(=\w+| value)?(?:, -(\w))?", text, re.MULTILINE
+        )
         names = GLOBAL if not command else OPTIONS[command]
         for before, name, value, after in found:
             assert names[name][1] == bool(value), name

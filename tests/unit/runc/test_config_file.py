@@ -33,7 +33,11 @@ def test_a_new_file_takes_the_place_with_owner_and_mode(path: Path) -> None:
     after = path.stat()
     assert json.loads(path.read_text()) == NEW
     assert file.config == NEW
-    assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+    assert (after.st_mode, after.st_uid, after.st_gid) == (
+        before.st_mode,
+        before.st_uid,
+        before.st_gid,
+    )
     assert after.st_ino != before.st_ino
     file.write({"more": 1})
     file.put_back()
@@ -53,7 +57,9 @@ def test_a_file_that_another_program_has_changed_is_not_written(path: Path) -> N
     file = ConfigFile(str(path), KEPT)
     changed = OLD.replace("1.0.2", "1.0.1")
     path.write_text(changed)
-    with pytest.raises(NRIError, match="another program has changed it meanwhile, expected the file as it was"):
+    with pytest.raises(
+        NRIError, match="another program has changed it meanwhile, expected the file as it was"
+    ):
         file.write(NEW)
     assert path.read_text() == changed
     assert os.listdir(path.parent) == ["config.json"]

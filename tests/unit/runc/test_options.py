@@ -27,12 +27,27 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_without_options_there_are_the_defaults(file: Path) -> None:
-    for text in (None, "{}", '{"runtime": null}', '{"x-note": "hello"}', '{"$schema": "file:///a"}'):
+    for text in (
+        None,
+        "{}",
+        '{"runtime": null}',
+        '{"x-note": "hello"}',
+        '{"$schema": "file:///a"}',
+    ):
         if text is not None:
             file.write_text(text)
         options = load(str(file))
-        assert (options.runtime, options.conf_dir, options.bin_dirs) == ("", "/etc/nri/resource.d", ("/opt/nri/bin",))
-        assert (options.failure_policy, options.timeout, options.deadline, options.fault) == ("fail", 10, 30, "")
+        assert (options.runtime, options.conf_dir, options.bin_dirs) == (
+            "",
+            "/etc/nri/resource.d",
+            ("/opt/nri/bin",),
+        )
+        assert (options.failure_policy, options.timeout, options.deadline, options.fault) == (
+            "fail",
+            10,
+            30,
+            "",
+        )
 
 
 def test_every_option_is_read(file: Path) -> None:
@@ -40,7 +55,12 @@ def test_every_option_is_read(file: Path) -> None:
     options = load(str(file))
     assert (options.runtime, options.conf_dir, options.conf_file) == ("/usr/bin/crun", "/a", "/b")
     assert options.bin_dirs == ("/c", "/d")
-    assert (options.failure_policy, options.timeout, options.deadline, options.log_file) == ("ignore", 2.5, 3, "/e")
+    assert (options.failure_policy, options.timeout, options.deadline, options.log_file) == (
+        "ignore",
+        2.5,
+        3,
+        "/e",
+    )
     assert options.fault == ""
 
 
@@ -52,11 +72,20 @@ def test_every_option_is_read(file: Path) -> None:
         ("[]", "found an array, expected an object"),
         ('{"deadlin": 3}', "deadlin: unknown key, did you mean deadline?"),
         ('{"$schema": 5}', "$schema: found the number 5, expected a string"),
-        ('{"deadline": 0}', "deadline: found the number 0, expected a number of seconds above 0, at most 3600"),
+        (
+            '{"deadline": 0}',
+            "deadline: found the number 0, expected a number of seconds above 0, at most 3600",
+        ),
         ('{"deadline": true}', "deadline: found the boolean true"),
-        ('{"runtime": "../runc"}', "runtime: found the string '../runc', expected an absolute path, or the name"),
+        (
+            '{"runtime": "../runc"}',
+            "runtime: found the string '../runc', expected an absolute path, or the name",
+        ),
         ('{"binDirs": []}', "binDirs: found 0 items, expected at least 1"),
-        ('{"failurePolicy": "pass"}', "failurePolicy: found the string 'pass', expected one of fail, ignore"),
+        (
+            '{"failurePolicy": "pass"}',
+            "failurePolicy: found the string 'pass', expected one of fail, ignore",
+        ),
         ('{"timeout": 1, "timeout": 2}', "'timeout' is given twice, expected it once"),
     ],
 )
@@ -79,7 +108,10 @@ def test_untrusted_options_are_ignored(file: Path) -> None:
     assert load(str(file)).runtime == "/bin/false"
     file.parent.chmod(0o777)
     options = load(str(file))
-    assert (options.runtime, options.fault.startswith(f"{file.parent} is writable by others")) == ("", True)
+    assert (options.runtime, options.fault.startswith(f"{file.parent} is writable by others")) == (
+        "",
+        True,
+    )
 
 
 def test_the_schema_gives_the_same_verdict() -> None:

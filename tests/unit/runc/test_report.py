@@ -36,7 +36,9 @@ def timeless(text: str) -> str:
         ("--log journald:x create", True, SAID),
     ],
 )
-def test_without_a_log_the_error_is_on_stderr_in_its_form(words: str, is_crun: bool, line: str) -> None:
+def test_without_a_log_the_error_is_on_stderr_in_its_form(
+    words: str, is_crun: bool, line: str
+) -> None:
     outlets, stderr = report(words, is_crun=is_crun)
     outlets.error('plugin a: said "no"')
     assert timeless(stderr.getvalue()) == f"{line}\n"
@@ -51,7 +53,9 @@ def test_without_a_log_the_error_is_on_stderr_in_its_form(words: str, is_crun: b
         ("", True, "text", SAID),
     ],
 )
-def test_with_a_log_the_error_is_in_both(tmp_path: Path, prefix: str, is_crun: bool, format_: str, line: str) -> None:
+def test_with_a_log_the_error_is_in_both(
+    tmp_path: Path, prefix: str, is_crun: bool, format_: str, line: str
+) -> None:
     log = tmp_path / "log"
     log.write_text("before\n")
     outlets, stderr = report(f"--log {prefix}{log} --log-format {format_} create", is_crun=is_crun)
@@ -82,7 +86,8 @@ def test_a_log_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     outlets, stderr = report(f"--log {tmp_path} create")
     outlets.error("no")
     assert (
-        stderr.getvalue() == f"nri-runc create: no\nnri-runc: --log {tmp_path}: cannot be written: Is a directory\n"
+        stderr.getvalue()
+        == f"nri-runc create: no\nnri-runc: --log {tmp_path}: cannot be written: Is a directory\n"
     )
 
 

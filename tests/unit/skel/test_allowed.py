@@ -30,10 +30,14 @@ class AskedConf(skel.Conf):
 )
 def test_the_conf_says_whose_word_counts(conf: Any, in_shop: str, without: str) -> None:
     pods = AskedConf.from_value(conf).pods
-    web = Pod("web", namespace="shop", annotations={"io.kubernetes.pod.namespace": "bar"}).container("web")
+    web = Pod(
+        "web", namespace="shop", annotations={"io.kubernetes.pod.namespace": "bar"}
+    ).container("web")
     assert web.request("create").namespace == "shop"
     assert skel.why_not_allowed(web.request("create"), pods, "pods") == in_shop
-    bare = Pod("web", runtime="runc", annotations={"io.kubernetes.pod.namespace": "shop"}).container("web")
+    bare = Pod(
+        "web", runtime="runc", annotations={"io.kubernetes.pod.namespace": "shop"}
+    ).container("web")
     assert bare.request("create").namespace == ""
     assert skel.why_not_allowed(bare.request("create"), pods, "pods") == without
 
@@ -52,7 +56,9 @@ def test_another_conf_is_an_error(conf: Any) -> None:
 
 def test_annotations_and_cgroup_of_a_request(nri_cgroups: CgroupTree, nri_pod: Pod) -> None:
     assert Request(state="create", id="a").annotations == {}
-    assert Request(state="create", id="a", spec=Spec(annotations={"b": "c"})).annotations == {"b": "c"}
+    assert Request(state="create", id="a", spec=Spec(annotations={"b": "c"})).annotations == {
+        "b": "c"
+    }
     web = nri_pod.container("web", resources={"cpu": {"cpus": "0-1"}})
     nri_cgroups.add(web)
     assert skel.cgroup_of(web.request("create")).cpus() == {0, 1}

@@ -35,7 +35,18 @@ def run(
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a plugin whose invoke does ``body``; ``shell`` are redirections, ``streams`` stdin and stdout."""
     script = SCRIPT.format(root=ROOT, body=body, before=before)
-    command = ["sh", "-c", f'exec "$@" {shell}', "sh", sys.executable, "-I", "-S", "-c", script, *argv]
+    command = [
+        "sh",
+        "-c",
+        f'exec "$@" {shell}',
+        "sh",
+        sys.executable,
+        "-I",
+        "-S",
+        "-c",
+        script,
+        *argv,
+    ]
     given: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
     if "stdin" not in given:
         given["input"] = REQUEST
@@ -59,7 +70,11 @@ def test_output_of_a_plugin_and_its_children_goes_to_stderr() -> None:
 
 
 def test_log_lines_go_to_stderr() -> None:
-    ran = run("invoke", before="import logging", body="logging.info('one'); logging.getLogger('x').error('two')")
+    ran = run(
+        "invoke",
+        before="import logging",
+        body="logging.info('one'); logging.getLogger('x').error('two')",
+    )
     assert_clean(ran)
     assert ran.stderr == b"INFO: one\nERROR: two\n"
     ran = run("invoke", body="import logging; logging.warning('late')")
@@ -77,7 +92,10 @@ def test_an_interrupt_is_no_traceback() -> None:
     [
         ("<&-", "the request on stdin: the document is empty, expected JSON"),
         (">&-", "stdout cannot be used: Bad file descriptor; expected open descriptors 0, 1, 2"),
-        (">/dev/full", "the result cannot be written to stdout: [Errno 28] No space left on device"),
+        (
+            ">/dev/full",
+            "the result cannot be written to stdout: [Errno 28] No space left on device",
+        ),
     ],
 )
 def test_unusable_stdin_or_stdout_is_exit_1(shell: str, said: str) -> None:
@@ -87,12 +105,20 @@ def test_unusable_stdin_or_stdout_is_exit_1(shell: str, said: str) -> None:
 
 
 def test_a_closed_stderr_does_not_become_the_results() -> None:
-    ran = run("invoke", shell="2>&-", body="import os; print('lost'); os.write(1, b'lost'); os.write(2, b'lost')")
+    ran = run(
+        "invoke",
+        shell="2>&-",
+        body="import os; print('lost'); os.write(1, b'lost'); os.write(2, b'lost')",
+    )
     assert_clean(ran)
 
 
 def test_a_full_stderr_is_no_exit_status() -> None:
-    for body in ("sys.stderr.write('lost')", "print('lost', end='')", "import os; os.system('echo lost')"):
+    for body in (
+        "sys.stderr.write('lost')",
+        "print('lost', end='')",
+        "import os; os.system('echo lost')",
+    ):
         assert_clean(run("invoke", shell="2>/dev/full", body=body))
 
 

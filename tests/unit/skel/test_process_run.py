@@ -22,13 +22,20 @@ class Fake(skel.Plugin):
     description = "Does nothing."
 
     def __init__(self, answer: Any = None) -> None:
-        self.conf_schema = {"type": "object", "properties": {"depth": {"description": "How deep."}, "bare": {}}}
+        self.conf_schema = {
+            "type": "object",
+            "properties": {"depth": {"description": "How deep."}, "bare": {}},
+        }
         self.answer = answer
         self.requests: list[Request] = []
 
     def invoke(self, request: Request) -> Any:
         self.requests.append(request)
-        return self.answer(request) if self.answer else request.new_result(self.type, metadata={"done": "yes"})
+        return (
+            self.answer(request)
+            if self.answer
+            else request.new_result(self.type, metadata={"done": "yes"})
+        )
 
 
 class Process:
@@ -57,7 +64,12 @@ def test_invoke_answers_a_request_with_a_result_of_its_version() -> None:
     plugin = Fake()
     ran = Process(plugin, "invoke")
     assert (ran.status, ran.stderr) == (0, "")
-    assert ran.result == {"plugin": "fake", "version": "0.1", "error": "", "metadata": {"done": "yes"}}
+    assert ran.result == {
+        "plugin": "fake",
+        "version": "0.1",
+        "error": "",
+        "metadata": {"done": "yes"},
+    }
     assert plugin.requests[0].sandbox_id == "b"
     assert Process(plugin, "invoke", stdin=b'{"version":"7"}').result["version"] == "7"
 
@@ -124,7 +136,10 @@ def test_exception_is_a_result_with_a_traceback_on_stderr() -> None:
         assert places and all(__file__ in place for place in places)
     for expected, said in (
         (NRIError("found a, expected b"), "found a, expected b"),  # meant for a person
-        *((SystemExit(code), f"it tried to exit with {code!r}; expected a result") for code in (3, "stop", None)),
+        *(
+            (SystemExit(code), f"it tried to exit with {code!r}; expected a result")
+            for code in (3, "stop", None)
+        ),
     ):
         ran = Process(failing(expected), "invoke")
         assert (ran.status, "Traceback" in ran.stderr, ran.result["error"]) == (0, False, said)
@@ -133,7 +148,10 @@ def test_exception_is_a_result_with_a_traceback_on_stderr() -> None:
 OF_FAKE = Result(plugin="fake")
 WRONG_ANSWERS: list[tuple[Any, str]] = [
     (None, "invoke returned null; expected request.new_result('fake')"),
-    (Request(state="create", id="a"), "invoke returned a Request; expected request.new_result('fake')"),
+    (
+        Request(state="create", id="a"),
+        "invoke returned a Request; expected request.new_result('fake')",
+    ),
     (OF_FAKE.replace(metadata={"a": 1}), "result: result.metadata.a: found the number 1"),
     (OF_FAKE.replace(extra=1), "its result: result.extra: found the number 1"),
     (OF_FAKE.replace(metadata={"a": None}, extra={"b": {1}}), "its result: cannot write a"),
@@ -187,12 +205,21 @@ class ActsOnWrong(Fake):
 NO_INVOKE = "defines no method invoke(self, request)"
 SOME = "expected a tuple of some of setup, create, resize, update, pause, resume, delete: acts_on = (State.CREATE,)"
 UNFIT: dict[str, tuple[Any, str]] = {
-    "no conf": (NoConf(), "class NoConf has a conf_class; expected the method invoke(self, request, conf)"),
-    "no class": (NoConfClass(), "class NoConfClass has no conf_class; expected the method invoke(self, request)"),
+    "no conf": (
+        NoConf(),
+        "class NoConf has a conf_class; expected the method invoke(self, request, conf)",
+    ),
+    "no class": (
+        NoConfClass(),
+        "class NoConfClass has no conf_class; expected the method invoke(self, request)",
+    ),
     "nothing": (Nothing(), f"class Nothing {NO_INVOKE}"),
     "no plugin": (NoPlugin(), f"class NoPlugin {NO_INVOKE}"),
     "a text": (ActsOnText(), f"class ActsOnText: acts_on: found 'create', {SOME}"),
-    "a module": (UsesText(), "class UsesText: uses: found 'json', expected a tuple of modules: uses = ('json',)"),
+    "a module": (
+        UsesText(),
+        "class UsesText: uses: found 'json', expected a tuple of modules: uses = ('json',)",
+    ),
     "no state": (ActsOnWrong(), f"class ActsOnWrong: acts_on: found 'crate', {SOME}"),
     "a class": (Fake, "found the class Fake, expected an object of it: skel.main(Fake())"),
 }
@@ -213,11 +240,15 @@ def test_help_tells_what_the_plugin_is_and_takes() -> None:
         ran = Process(Fake(), verb, stdin=b"not read")
         text = ran.stdout.decode()
         assert (ran.status, ran.stderr, ran.stdin.tell()) == (0, "", 0)
-        assert text.startswith("fake 1.2, a plugin of the Node Resource Interface v0.1\n\nDoes nothing.\n")
+        assert text.startswith(
+            "fake 1.2, a plugin of the Node Resource Interface v0.1\n\nDoes nothing.\n"
+        )
         assert "  depth: How deep.\n" in text
         assert text.endswith("  bare\n")
     text = Process(Nothing(), "--help").stdout.decode()
-    assert text.startswith("fake, a plugin of the Node Resource Interface v0.1\n\nusage: fake invoke")
+    assert text.startswith(
+        "fake, a plugin of the Node Resource Interface v0.1\n\nusage: fake invoke"
+    )
     assert "conf:" not in text
     assert Process(Nothing(), "schema").result is True
 
@@ -236,7 +267,10 @@ def test_wrong_conf_is_an_error_without_a_traceback() -> None:
     ran = Process(WithConf(), "invoke", stdin=NAMED.replace(b"7", b"65"))
     assert (ran.status, ran.stderr) == (0, "")
     assert ran.result["error"] == "conf.size: found the number 65, expected an integer, 1 to 64"
-    assert Process(WithConf(), "invoke").result["error"] == "conf.name: missing, expected a string that is not empty"
+    assert (
+        Process(WithConf(), "invoke").result["error"]
+        == "conf.name: missing, expected a string that is not empty"
+    )
 
 
 def test_other_state_gets_an_empty_result_with_any_conf() -> None:
@@ -266,7 +300,9 @@ def test_a_change_that_this_host_would_drop_is_an_error() -> None:
     plugin = Fake(lambda request: request.new_result("fake", adjust={"oomScoreAdj": 1}))
     setup = REQUEST.replace(b"create", b"setup")
     error = Process(plugin, "invoke", stdin=setup).result["error"]
-    assert error.startswith("the request lacks the extension adjust: this host would drop what is asked for")
+    assert error.startswith(
+        "the request lacks the extension adjust: this host would drop what is asked for"
+    )
     assert "(oomScoreAdj)" in error
     error = Process(plugin, "invoke").result["error"]
     assert error == "found adjust in answer to create, expected it in answer to setup alone"
@@ -299,7 +335,12 @@ def test_a_change_of_another_type_is_an_error_as_well(asked: Any, shown: str) ->
 
 
 def test_version_is_json() -> None:
-    about = {"type": "fake", "version": "1.2", "nri": "0.1", "extensions": {"adjust": 1, "configuration": 1}}
+    about = {
+        "type": "fake",
+        "version": "1.2",
+        "nri": "0.1",
+        "extensions": {"adjust": 1, "configuration": 1},
+    }
     for verb in ("version", "--version"):
         assert Process(Fake(), verb).result == about | {"build": describe()}
 

@@ -23,8 +23,14 @@ def test_the_strongest_scope_wins() -> None:
         ({KEY: "a", f"{KEY}/container.app": "c", NAME: "app"}, (f"{KEY}/container.app", "c")),
         ({KEY: "a", f"{KEY}/container.app": "c", NAME: "other"}, (KEY, "a")),
         ({KEY: "a", f"{KEY}/container.app": "c"}, (KEY, "a")),
-        ({f"{KEY}/container.app": "c", "io.kubernetes.cri-o.ContainerName": "app"}, (f"{KEY}/container.app", "c")),
-        ({f"{KEY}/container.app": "c", "io.kubernetes.container.name": "app"}, (f"{KEY}/container.app", "c")),
+        (
+            {f"{KEY}/container.app": "c", "io.kubernetes.cri-o.ContainerName": "app"},
+            (f"{KEY}/container.app", "c"),
+        ),
+        (
+            {f"{KEY}/container.app": "c", "io.kubernetes.container.name": "app"},
+            (f"{KEY}/container.app", "c"),
+        ),
         ({f"{KEY}x": "a", KEY.upper(): "b", f"{KEY} ": "c"}, None),
     ):
         assert scoped(request(annotations), KEY) == found
@@ -38,5 +44,7 @@ def test_a_sandbox_is_no_container_of_its_pod() -> None:
 def test_labels_count_where_no_annotation_does() -> None:
     assert scoped(request({KEY: "a"}, {f"{KEY}/pod": "l"}), KEY) == (KEY, "a")
     assert scoped(request({}, {KEY: "l", f"{KEY}/pod": "p"}), KEY) == (f"{KEY}/pod", "p")
-    assert scoped(request({}, {KEY: "l"}), KEY) == scoped(request(None, {KEY: "l"}), KEY) == (KEY, "l")
+    assert (
+        scoped(request({}, {KEY: "l"}), KEY) == scoped(request(None, {KEY: "l"}), KEY) == (KEY, "l")
+    )
     assert scoped(request(None), KEY) is None

@@ -84,7 +84,9 @@ def test_a_socket_that_a_killed_bridge_has_left_is_no_bridge(path: Path) -> None
     ],
     ids=range(11),
 )
-def test_an_answer_that_cannot_be_used_is_refused_with_the_reason(path: Path, answer: bytes, why: str) -> None:
+def test_an_answer_that_cannot_be_used_is_refused_with_the_reason(
+    path: Path, answer: bytes, why: str
+) -> None:
     with serving(path, answer):
         text = refusal(path)
     assert text.startswith(f"{path}: ")
@@ -105,7 +107,9 @@ UNUSABLE: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("changes", UNUSABLE, ids=range(len(UNUSABLE)))
-def test_a_document_that_is_not_as_documented_is_an_error(path: Path, changes: dict[str, Any]) -> None:
+def test_a_document_that_is_not_as_documented_is_an_error(
+    path: Path, changes: dict[str, Any]
+) -> None:
     with serving(path, documents.healthy(**changes)):
         page = CliRunner().invoke(status_command, ["--socket", str(path)])
     assert page.exit_code == 1
@@ -159,13 +163,18 @@ def test_a_peer_that_takes_no_connection_is_given_up(path: Path) -> None:
         listener.listen(0)
         with socket.socket(socket.AF_UNIX) as first:
             first.connect(str(path))
-            assert refusal(path, 0.2) == f"{path}: the bridge has not taken the connection within 0.2 s"
+            assert (
+                refusal(path, 0.2)
+                == f"{path}: the bridge has not taken the connection within 0.2 s"
+            )
 
 
 @pytest.mark.parametrize(
     ("kind", "found"), [("file", "a regular file"), ("folder", "a directory"), ("link", "a link")]
 )
-def test_a_file_that_is_not_a_socket_and_a_link_to_one_are_refused(path: Path, kind: str, found: str) -> None:
+def test_a_file_that_is_not_a_socket_and_a_link_to_one_are_refused(
+    path: Path, kind: str, found: str
+) -> None:
     path.parent.mkdir()
     if kind == "file":
         path.write_text("{}")
@@ -205,7 +214,9 @@ def test_another_user_who_listens_on_our_socket_is_refused(path: Path) -> None:
         "print(flush=True)\n"
         "sys.stdin.read()\n"
     )
-    peer = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    peer = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     assert peer.stdin is not None
     assert peer.stdout is not None
     with peer:

@@ -13,11 +13,28 @@ from click.testing import CliRunner
 import nri
 from nri.cli.status import status
 from nri.client import chain
-from nri.status.judging import DEGRADED, MAX_LINE, NO_BRIDGE, OUTCOMES, WELL, WORKS, Verdict, judge, probe, run
+from nri.status.judging import (
+    DEGRADED,
+    MAX_LINE,
+    NO_BRIDGE,
+    OUTCOMES,
+    WELL,
+    WORKS,
+    Verdict,
+    judge,
+    probe,
+    run,
+)
 from tests.support import status_documents as documents
 from tests.support.status_server import serving
 
-FAILED = {"time": documents.NOW, "state": "create", "pod": "default/web", "container": "app", "error": "no quota"}
+FAILED = {
+    "time": documents.NOW,
+    "state": "create",
+    "pod": "default/web",
+    "container": "app",
+    "error": "no quota",
+}
 
 SINCE = "2025-11-22 08:55:00 UTC"
 
@@ -31,7 +48,12 @@ def with_part(part: str, **changes: Any) -> dict[str, Any]:
 
 
 def in_progress(seconds: float, allowed: float | None) -> dict[str, Any]:
-    now = {"event": "StartContainer", "name": "default/web/app", "seconds": seconds, "allowed": allowed}
+    now = {
+        "event": "StartContainer",
+        "name": "default/web/app",
+        "seconds": seconds,
+        "allowed": allowed,
+    }
     return documents.healthy(inProgress=now)
 
 
@@ -45,10 +67,16 @@ def test_outcomes_are_those_of_the_bridge() -> None:
     [
         (in_progress(11.9, 2.0), "well: connected to containerd v2.1.9, 2 plugins"),
         (in_progress(60.0, None), "well: connected to containerd v2.1.9, 2 plugins"),
-        (in_progress(12.1, 2.0), "degraded: the bridge hangs: StartContainer of default/web/app has taken 12 s"),
+        (
+            in_progress(12.1, 2.0),
+            "degraded: the bridge hangs: StartContainer of default/web/app has taken 12 s",
+        ),
         (documents.healthy(plugins=[]), "well: connected to containerd v2.1.9, no plugins"),
         (with_plugin(lastError=FAILED), "well: connected to containerd v2.1.9, 1 plugin"),
-        (with_plugin(resident={"state": "off", "reason": None}), "well: connected to containerd v2.1.9, 1 plugin"),
+        (
+            with_plugin(resident={"state": "off", "reason": None}),
+            "well: connected to containerd v2.1.9, 1 plugin",
+        ),
         (
             documents.healthy(events=[documents.event(errors=50, late=50, nearDeadline=50)]),
             "well: connected to containerd v2.1.9, 2 plugins",
@@ -93,16 +121,25 @@ def test_outcomes_are_those_of_the_bridge() -> None:
             with_plugin(last={"create": documents.last("refused", "no quota")}),
             "well: connected to containerd v2.1.9, 1 plugin",
         ),
-        (with_plugin(problem="a", last={"create": documents.last("error")}), "degraded: clearcfs: a"),
+        (
+            with_plugin(problem="a", last={"create": documents.last("error")}),
+            "degraded: clearcfs: a",
+        ),
         (
             documents.healthy(
-                without=documents.without(("a", "create", "refused", 2), (None, "setup", "missed", 3)),
+                without=documents.without(
+                    ("a", "create", "refused", 2), (None, "setup", "missed", 3)
+                ),
                 refusals=[documents.refusal()],
             ),
             "well: connected to containerd v2.1.9, 2 plugins",
         ),
         (
-            documents.healthy(without=documents.without(("a", "create", "refused", 2), ("a", "create", "failed", 1))),
+            documents.healthy(
+                without=documents.without(
+                    ("a", "create", "refused", 2), ("a", "create", "failed", 1)
+                )
+            ),
             "degraded: pods and containers without a: 1",
         ),
         (
@@ -120,7 +157,10 @@ def test_a_status_is_judged_by_what_is_now(document: dict[str, Any], line: str) 
     verdict = judge(document)
     assert verdict.line == line
     assert verdict.code == (WELL if line.startswith("well") else DEGRADED)
-    assert all(reason.startswith(cause) for reason, cause in zip(verdict.reasons, verdict.causes, strict=True))
+    assert all(
+        reason.startswith(cause)
+        for reason, cause in zip(verdict.reasons, verdict.causes, strict=True)
+    )
     assert "no quota" not in repr(verdict.causes)  # what a plugin has said
 
 
@@ -154,7 +194,9 @@ LEFT_TO_CLICK = [
 
 
 @pytest.mark.parametrize("words", WORDS, ids=" ".join)
-def test_a_probe_says_what_click_would_say(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_probe_says_what_click_would_say(
+    words: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
     code = run(words)
     done = CliRunner().invoke(status, words)
     assert (code, capfd.readouterr().out) == (done.exit_code, done.output)
@@ -165,7 +207,18 @@ def test_other_command_lines_are_left_to_click() -> None:
 
 
 SLOW_TO_LOAD = {
-    *("asyncio", "click", "dataclasses", "enum", "json", "logging", "re", "selectors", "socket", "subprocess"),
+    *(
+        "asyncio",
+        "click",
+        "dataclasses",
+        "enum",
+        "json",
+        "logging",
+        "re",
+        "selectors",
+        "socket",
+        "subprocess",
+    ),
     *("textwrap", "typing"),
 }
 
@@ -179,7 +232,9 @@ def test_probe_loads_nothing_slow() -> None:
         "except SystemExit as ended:\n    print(ended.code)\n"
         "print(*sys.modules)"
     )
-    ran = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
+    )
     line, code, modules = ran.stdout.splitlines()
     assert (line, code) == ("no bridge: /no/sock does not exist", "2")
     assert SLOW_TO_LOAD & set(modules.split()) == set()
@@ -187,7 +242,10 @@ def test_probe_loads_nothing_slow() -> None:
 
 def test_liveness_asks_only_that_no_bridge_hangs(tmp_path: Path) -> None:
     path = tmp_path / "run/v1bridge.sock"
-    assert probe(str(path), is_alive=True).line == f"well: no bridge, so none hangs: {path} does not exist"
+    assert (
+        probe(str(path), is_alive=True).line
+        == f"well: no bridge, so none hangs: {path} does not exist"
+    )
     hanging = {"event": "StartContainer", "name": "default/web", "seconds": 13.0, "allowed": 2.0}
     for answer, code in (
         (documents.degraded(), WELL),

@@ -41,10 +41,16 @@ def test_the_page_of_one_that_is_not_begins_with_the_reasons() -> None:
     ]
     assert "note: konfine is started for each request: it holds a thread" in lines
     at = lines.index("last errors and refusals")
-    assert lines[at + 1] == "- 2025-11-22 08:59:50 UTC konfine: create of default/db/db refused, 6 times:"
+    assert (
+        lines[at + 1]
+        == "- 2025-11-22 08:59:50 UTC konfine: create of default/db/db refused, 6 times:"
+    )
     assert "configuration  NOT VALID since 2025-11-22 08:50:00 UTC (10 min ago)" in lines
     assert "absent         off    0      0        0        0        -        -" in lines
-    assert lines_of(documents.healthy())[:2] == ["well: connected to containerd v2.1.9, 2 plugins", ""]
+    assert lines_of(documents.healthy())[:2] == [
+        "well: connected to containerd v2.1.9, 2 plugins",
+        "",
+    ]
 
 
 def test_a_bridge_that_looks_for_its_runtime() -> None:
@@ -59,7 +65,10 @@ def test_a_bridge_that_looks_for_its_runtime() -> None:
 
 def test_many_faults_and_files_are_counted() -> None:
     value = documents.degraded()
-    value["configuration"] |= {"faults": [f"f{i}" for i in range(99)], "files": [f"/{i}.conf" for i in range(99)]}
+    value["configuration"] |= {
+        "faults": [f"f{i}" for i in range(99)],
+        "files": [f"/{i}.conf" for i in range(99)],
+    }
     lines = lines_of(value)
     assert f"               - and {99 - MAX_FAULTS} more: nri check" in lines
     assert "               and 94 more files" in lines
@@ -69,7 +78,8 @@ def with_text_everywhere(value: Any, text: str) -> Any:
     """The document with this text for every string, but for the words that select something."""
     if isinstance(value, dict):
         return {
-            key: each if key in ("state", "last") else with_text_everywhere(each, text) for key, each in value.items()
+            key: each if key in ("state", "last") else with_text_everywhere(each, text)
+            for key, each in value.items()
         }
     if isinstance(value, list):
         return [with_text_everywhere(each, text) for each in value]
@@ -89,7 +99,11 @@ def test_no_text_breaks_a_page(text: str) -> None:
 )
 def test_a_state_of_a_resident_that_is_not_known_fits_its_column(state: str, shown: str) -> None:
     plugin = documents.plugin("clearcfs", resident={"state": state, "reason": None})
-    (row,) = [line for line in lines_of(documents.healthy(plugins=[plugin])) if line.startswith("clearcfs ")]
+    (row,) = [
+        line
+        for line in lines_of(documents.healthy(plugins=[plugin]))
+        if line.startswith("clearcfs ")
+    ]
     assert row.split()[1] == shown
 
 
@@ -116,19 +130,30 @@ def test_a_name_that_is_too_long_for_its_column_has_a_line_of_its_own() -> None:
         ([0, 0, 1], 0.5, "> 2.5 s"),
     ],
 )
-def test_a_quantile_is_the_bound_that_it_does_not_exceed(counts: list[int], share: float, shown: str) -> None:
+def test_a_quantile_is_the_bound_that_it_does_not_exceed(
+    counts: list[int], share: float, shown: str
+) -> None:
     assert quantile({"bounds": [0.001, 2.5], "counts": counts, "sum": 0.0}, share) == shown
     assert quantile({"bounds": [], "counts": [sum(counts)], "sum": 0.0}, share) == "-"
 
 
 def test_counts_have_at_most_seven_characters_and_durations_their_largest_unit() -> None:
-    assert [number(count) for count in (0, 9_999_999, 10_000_000, 2**62)] == ["0", "9999999", "1.0e+07", "4.6e+18"]
+    assert [number(count) for count in (0, 9_999_999, 10_000_000, 2**62)] == [
+        "0",
+        "9999999",
+        "1.0e+07",
+        "4.6e+18",
+    ]
     seconds = (0.4, 119, 120, 7200, 172800)
     assert [duration(each) for each in seconds] == ["0 s", "119 s", "2 min", "2 h", "2 d"]
 
 
 def test_the_page_of_a_pod() -> None:
-    lines = pod_page(documents.pod(documents.container(None, plugins=[], due=[], without=[]), documents.container()))
+    lines = pod_page(
+        documents.pod(
+            documents.container(None, plugins=[], due=[], without=[]), documents.container()
+        )
+    )
     fits(lines)
     assert lines == [
         "default/web: done",

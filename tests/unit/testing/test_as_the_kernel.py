@@ -24,7 +24,20 @@ POD, WEB = "/pod", "/pod/web"
 MISSING = str(first_missing_cpu())
 CPUS = [
     [(WEB, "cpuset.cpus", text)]
-    for text in ("0", "1,0", "0-1\n", "0,0", " 1", "1-0", "two", "0-", "-1", "0;1", MISSING, f"0,{MISSING}")
+    for text in (
+        "0",
+        "1,0",
+        "0-1\n",
+        "0,0",
+        " 1",
+        "1-0",
+        "two",
+        "0-",
+        "-1",
+        "0;1",
+        MISSING,
+        f"0,{MISSING}",
+    )
 ]
 CPUSET_V1 = [
     [(WEB, "cpuset.cpus", "0"), (POD, "cpuset.cpus", "0")],
@@ -34,12 +47,21 @@ CPUSET_V1 = [
 ]
 CPU_V1 = [
     *[[(WEB, "cpu.shares", text)] for text in ("2", "512\n", "x", "", "1.5", "-1")],
-    *[[(WEB, "cpu.cfs_quota_us", text)] for text in ("50000", "-1", "-7", "0", "999", "1000", "max", "5e4", "")],
-    *[[(WEB, "cpu.cfs_period_us", text)] for text in ("50000", "999", "1000000", "1000001", "-1", "x")],
+    *[
+        [(WEB, "cpu.cfs_quota_us", text)]
+        for text in ("50000", "-1", "-7", "0", "999", "1000", "max", "5e4", "")
+    ],
+    *[
+        [(WEB, "cpu.cfs_period_us", text)]
+        for text in ("50000", "999", "1000000", "1000001", "-1", "x")
+    ],
     [(POD, "cpu.cfs_quota_us", "20000"), (WEB, "cpu.cfs_quota_us", "20000")],
 ]
 CPU_V2 = [
-    *[[(WEB, "cpu.max", text)] for text in ("max", "50000", "50000 50000", "max 50000", "999", "1000", "x")],
+    *[
+        [(WEB, "cpu.max", text)]
+        for text in ("max", "50000", "50000 50000", "max 50000", "999", "1000", "x")
+    ],
     *[[(WEB, "cpu.max", text)] for text in ("50000 999", "50000 1000001", "-1", "")],
     *[[(WEB, "cpu.weight", text)] for text in ("1", "10000", "x", "-1")],
     [(WEB, "cpuset.cpus.effective", "0")],
@@ -94,7 +116,13 @@ def test_cpus_in_v1() -> None:
 
 @pytest.mark.kernel_cgroups(cpu=1)
 def test_cpu_time_in_v1() -> None:
-    compare("v1", [in_turn(case for case in CPU_V1 if len(case) == 1), *[case for case in CPU_V1 if len(case) > 1]])
+    compare(
+        "v1",
+        [
+            in_turn(case for case in CPU_V1 if len(case) == 1),
+            *[case for case in CPU_V1 if len(case) > 1],
+        ],
+    )
 
 
 @pytest.mark.kernel_cgroups(cpu=2, cpuset=2)

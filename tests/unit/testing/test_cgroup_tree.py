@@ -31,7 +31,8 @@ def put(tree: CgroupTree, name: str, value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "driver"), [("v1", "cgroupfs"), ("v1", "systemd"), ("v2", "systemd"), ("hybrid", "cgroupfs")]
+    ("kind", "driver"),
+    [("v1", "cgroupfs"), ("v1", "systemd"), ("v2", "systemd"), ("hybrid", "cgroupfs")],
 )
 def test_a_container_is_found_with_its_limits_and_its_pod(kind: str, driver: str) -> None:
     web = a_container(driver)
@@ -46,7 +47,9 @@ def test_a_container_is_found_with_its_limits_and_its_pod(kind: str, driver: str
         assert pod.cpu_quota() == Quota(50_000, 100_000)
         cgroup.set_cpus(frozenset({2, 3}))
         assert cgroup.effective_cpus() == {2, 3}
-        assert ("systemd does not run here" in cgroup.untold) == ((kind, driver) == ("v2", "systemd"))
+        assert ("systemd does not run here" in cgroup.untold) == (
+            (kind, driver) == ("v2", "systemd")
+        )
         assert tree.written == {"web/cpuset.cpus": "2-3"}
 
 
@@ -122,7 +125,9 @@ def test_wrong_options_and_names_are_refused() -> None:
     with pytest.raises(ValueError, match="driver: found 'x', expected"):
         CgroupTree(driver="x")
     tree = CgroupTree()
-    with pytest.raises(ValueError, match="has the cgroup driver 'systemd': expected this tree's, 'cgroupfs'"):
+    with pytest.raises(
+        ValueError, match="has the cgroup driver 'systemd': expected this tree's, 'cgroupfs'"
+    ):
         tree.add(a_container("systemd"))
     tree.add(a_container())
     with pytest.raises(KeyError, match="there is no cgroup 'wbe' in this tree: expected pod, web"):
@@ -172,7 +177,9 @@ SHOWN = {
 def test_a_value_that_the_parser_refuses_is_not_written(number: int) -> None:
     with CgroupTree() as tree:
         tree.add(a_container())
-        for knob, value in [(knob, value) for knob, values in REFUSED[number].items() for value in values]:
+        for knob, value in [
+            (knob, value) for knob, values in REFUSED[number].items() for value in values
+        ]:
             before = tree.get(f"web/{knob}")
             with pytest.raises(CgroupError, match=errno.errorcode[number]):
                 put(tree, f"web/{knob}", value)
@@ -221,7 +228,12 @@ def test_a_knob_can_be_missing_from_one_cgroup_or_from_all() -> None:
         tree.add(web)
         tree.add(other)
         tree.lack("other/cpuset.cpus")
-        for name in ("web/memory.high", "other/memory.high", "pod/memory.high", "other/cpuset.cpus"):
+        for name in (
+            "web/memory.high",
+            "other/memory.high",
+            "pod/memory.high",
+            "other/cpuset.cpus",
+        ):
             with pytest.raises(CgroupError, match=r"ENOENT\): it is absent"):
                 put(tree, name, "1")
         put(tree, "web/cpuset.cpus", "1")

@@ -31,7 +31,9 @@ class Scripted(Plugin):
 
 
 def echo(request: Request) -> Result:
-    return request.new_result("scripted", metadata={"conf": repr(request.conf), "state": request.state})
+    return request.new_result(
+        "scripted", metadata={"conf": repr(request.conf), "state": request.state}
+    )
 
 
 def fail(request: Request) -> Result:
@@ -44,7 +46,9 @@ def test_a_request_of_either_form_is_sent(request_: Any) -> None:
     assert (result.error, result.metadata) == ("", {"conf": "{'a': 1}", "state": "create"})
 
 
-def test_an_exception_is_an_error_and_its_traceback_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_exception_is_an_error_and_its_traceback_is_shown(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert invoke(Scripted(fail), REQUEST).error == "KeyError: 'max'"
     stderr = capsys.readouterr().err
     assert "Traceback" in stderr
@@ -68,10 +72,22 @@ def test_a_cgroup_that_was_not_made_is_a_hint(capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("state", "changes", "message"),
     [
-        ("setup", {"adjust": {"env": {"A": 1}}}, "adjust.env.A: found the number 1, expected a string"),
+        (
+            "setup",
+            {"adjust": {"env": {"A": 1}}},
+            "adjust.env.A: found the number 1, expected a string",
+        ),
         ("setup", {"adjust": {"envs": {}}}, "adjust.envs: unknown key, did you mean env?"),
-        ("setup", {"updates": [{"id": "web", "resources": {}}]}, "found the container of the setup itself"),
-        ("create", {"adjust": {"args": ["x"]}}, "found it in answer to create, expected it in answer to setup alone"),
+        (
+            "setup",
+            {"updates": [{"id": "web", "resources": {}}]},
+            "found the container of the setup itself",
+        ),
+        (
+            "create",
+            {"adjust": {"args": ["x"]}},
+            "found it in answer to create, expected it in answer to setup alone",
+        ),
     ],
 )
 def test_changes_that_every_host_refuses_are_a_failure(
@@ -81,7 +97,9 @@ def test_changes_that_every_host_refuses_are_a_failure(
     result = request.new_result("scripted", **changes)
     program = executable(tmp_path, f"cat <<'END'\n{result.to_json().decode()}\nEND")
     for asked in (partial(invoke, Scripted(lambda _: result)), partial(run, program)):
-        with pytest.raises(AssertionError, match="asks for changes that a host refuses: ") as caught:
+        with pytest.raises(
+            AssertionError, match="asks for changes that a host refuses: "
+        ) as caught:
             asked(request)
         assert message in str(caught.value)
 
@@ -96,7 +114,10 @@ def test_changes_that_some_runtime_applies_are_taken() -> None:
 def test_without_a_result_the_plugins_stderr_is_in_the_failure() -> None:
     for request, message in (
         ({"state": 7}, "request.state: "),
-        ({"state": "create", "id": "web", "pid": "7"}, "request.pid: found the string '7', expected an integer"),
+        (
+            {"state": "create", "id": "web", "pid": "7"},
+            "request.pid: found the string '7', expected an integer",
+        ),
     ):
         with pytest.raises(AssertionError) as caught:
             invoke(Scripted(echo), request)
@@ -133,15 +154,26 @@ def test_an_error_in_the_result_is_returned(tmp_path: Path, status: int) -> None
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("echo because >&2; exit 3", "/shell wrote no result; exit status 3\nits stderr:\nbecause\n"),
+        (
+            "echo because >&2; exit 3",
+            "/shell wrote no result; exit status 3\nits stderr:\nbecause\n",
+        ),
         ("exit 0", "/shell wrote no result\nits stderr is empty"),
         ("echo nonsense", "/shell wrote no valid result: "),
-        (f"{answer()}; exit 3", "/shell wrote a result without error, but: exit status 3\nits stderr is empty"),
+        (
+            f"{answer()}; exit 3",
+            "/shell wrote a result without error, but: exit status 3\nits stderr is empty",
+        ),
         ("kill -9 $$", "/shell wrote no result; ended by signal 9"),
-        ("echo much >&2; exec yes", "/shell was killed: it wrote too much to stdout\nits stderr:\nmuch\n"),
+        (
+            "echo much >&2; exec yes",
+            "/shell was killed: it wrote too much to stdout\nits stderr:\nmuch\n",
+        ),
     ],
 )
-def test_a_failure_in_the_sense_of_the_contract_is_reported(tmp_path: Path, body: str, message: str) -> None:
+def test_a_failure_in_the_sense_of_the_contract_is_reported(
+    tmp_path: Path, body: str, message: str
+) -> None:
     with pytest.raises(AssertionError) as caught:
         run(executable(tmp_path, body), REQUEST, timeout=60)
     assert message in str(caught.value)
@@ -153,7 +185,9 @@ def test_a_process_without_an_answer_is_killed(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_run_is_named(tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match="missing cannot be started: No such file or directory"):
+    with pytest.raises(
+        AssertionError, match="missing cannot be started: No such file or directory"
+    ):
         run(tmp_path / "missing", REQUEST)
 
 
@@ -191,9 +225,15 @@ class Setting(Plugin):
             {"create": "always"},
             "setting: the second create wrote web/cpuset.cpus = '1': expected nothing to be written",
         ),
-        ({"create": "again", "update": "always"}, "setting: update after create wrote web/cpuset.cpus = '1'"),
+        (
+            {"create": "again", "update": "always"},
+            "setting: update after create wrote web/cpuset.cpus = '1'",
+        ),
         ({"delete": "always"}, "setting: delete without a create wrote web/cpuset.cpus = '1'"),
-        ({"delete": "error"}, "setting: delete without a create has the error 'gone': expected none"),
+        (
+            {"delete": "error"},
+            "setting: delete without a create has the error 'gone': expected none",
+        ),
         ({"create": "error"}, "setting: the first create has the error 'gone': expected none"),
         (
             {"setup": "grow"},

@@ -49,7 +49,16 @@ def test_a_pod_alone(nri_pod):
 def test_the_fixtures(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(TESTS)
     options = ["-p", "no:nri", "-p", "nri.pytest_plugin"]
-    command = [sys.executable, "-m", "pytest", *options, "--strict-markers", "-p", "no:cacheprovider", "-q"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        *options,
+        "--strict-markers",
+        "-p",
+        "no:cacheprovider",
+        "-q",
+    ]
     environment = {"PYTHONPATH": ROOT, "PATH": os.environ["PATH"]}
     done = subprocess.run(
         [*command, "-W", "error", "test_it.py"],

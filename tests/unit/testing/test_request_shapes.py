@@ -16,7 +16,10 @@ from nri.types.v1 import Request
 from nri.v1bridge.requests import Subject, abilities, config_of
 from nri.v2.stub import RuntimeInfo
 
-WEB: dict[str, Any] = {"labels": {"app": "web", "tier": "front"}, "annotations": {"qos.class": "ls"}}
+WEB: dict[str, Any] = {
+    "labels": {"app": "web", "tier": "front"},
+    "annotations": {"qos.class": "ls"},
+}
 RECORDED = {
     "containerd-1.6": "containerd-1.6.20-native",
     "containerd-1.7": "bridge/containerd-1.7.24",
@@ -57,10 +60,16 @@ def sent(request: Request) -> dict[str, Any]:
 def test_without_a_kubelet(runtime: str) -> None:
     pod = Pod("web", **WEB, runtime=runtime, kubelet=False, cgroup_version=1)
     app = pod.container("app", annotations={"qos.class": "ls"})
-    for owner, kind, states in ((pod, "pod", pod.profile.pod_states), (app, "container", pod.profile.states)):
+    for owner, kind, states in (
+        (pod, "pod", pod.profile.pod_states),
+        (app, "container", pod.profile.states),
+    ):
         for state in states:
             request = sent(owner.request(state, conf={"a": [0, 1]}))
-            assert shape(request) == shape(recorded(f"{RECORDED[runtime]}.{kind}-{state}")), (kind, state)
+            assert shape(request) == shape(recorded(f"{RECORDED[runtime]}.{kind}-{state}")), (
+                kind,
+                state,
+            )
 
 
 @pytest.mark.parametrize(("driver", "version", "form", "kind", "state"), KUBERNETES)
@@ -82,13 +91,19 @@ def test_under_a_kubelet(driver: str, version: int, form: str, kind: str, state:
     assert shape(request) == shape(before)
 
 
-@pytest.mark.parametrize(("driver", "form"), [("cgroupfs", "v1-cgroupfs"), ("systemd", "v2-systemd")])
+@pytest.mark.parametrize(
+    ("driver", "form"), [("cgroupfs", "v1-cgroupfs"), ("systemd", "v2-systemd")]
+)
 def test_the_cgroups_path_is_the_kubelets(driver: str, form: str) -> None:
     before = recorded(f"kubernetes/{form}-create-container-burst-ls")
     pod = Pod(cgroup_driver=driver)
     app, uid = pod.container("app"), before["labels"]["io.kubernetes.pod.uid"]
     theirs = before["spec"]["cgroupsPath"].replace("/kubelab", "")
-    for old, new in ((uid, pod.uid), (uid.replace("-", "_"), pod.uid.replace("-", "_")), (before["id"], app.id)):
+    for old, new in (
+        (uid, pod.uid),
+        (uid.replace("-", "_"), pod.uid.replace("-", "_")),
+        (before["id"], app.id),
+    ):
         theirs = theirs.replace(old, new)
     assert app.cgroups_path == theirs
 
@@ -96,18 +111,26 @@ def test_the_cgroups_path_is_the_kubelets(driver: str, form: str) -> None:
 @pytest.mark.parametrize("kubelet", [True, False])
 @pytest.mark.parametrize("driver", ["cgroupfs", "systemd"])
 @pytest.mark.parametrize("runtime", ["containerd-1.7", "containerd-2.1", "cri-o-1.36"])
-def test_requests_are_those_of_a_bridge_on_the_embedded_runtime(runtime: str, driver: str, kubelet: bool) -> None:
+def test_requests_are_those_of_a_bridge_on_the_embedded_runtime(
+    runtime: str, driver: str, kubelet: bool
+) -> None:
     pod = Pod("web", **WEB, runtime=runtime, cgroup_driver=driver, kubelet=kubelet)
-    app = pod.container("app", env=["A=1"], resources={"cpu": {"quota": 50000, "cpus": "0-1"}, "pids": {"limit": 9}})
+    app = pod.container(
+        "app", env=["A=1"], resources={"cpu": {"quota": 50000, "cpus": "0-1"}, "pids": {"limit": 9}}
+    )
     ((sandbox, (container,)),) = described([pod])
     for state in ("create", "delete"):
         assert Subject(sandbox).request(state).to_value() == pod.request(state).to_value()
-    changes = Changes(abilities(RuntimeInfo(name="containerd", version="2.1.9")), config_of(sandbox, container))
+    changes = Changes(
+        abilities(RuntimeInfo(name="containerd", version="2.1.9")), config_of(sandbox, container)
+    )
     subject = Subject(sandbox, container)
     assert as_shown(subject.request("setup"), changes).to_value() == app.request("setup").to_value()
     container.pid = app.pid
     for state in ("create", "update", "delete"):
-        assert Subject(sandbox, container).request(state).to_value() == app.request(state).to_value()
+        assert (
+            Subject(sandbox, container).request(state).to_value() == app.request(state).to_value()
+        )
 
 
 @pytest.mark.parametrize("runtime", PROFILES)
@@ -124,8 +147,17 @@ def test_every_request_is_one_that_a_plugin_can_read(runtime: str) -> None:
 
 def test_a_containers_annotations_and_labels_are_those_that_its_runtime_shows() -> None:
     said = {"class.example.com": "batch"}
-    for runtime, shown in (("containerd-1.6", False), ("containerd-2.1", True), ("cri-o-1.36", True), ("runc", True)):
-        request = Pod("web", annotations=said, labels=said, runtime=runtime).container("app").request("create")
+    for runtime, shown in (
+        ("containerd-1.6", False),
+        ("containerd-2.1", True),
+        ("cri-o-1.36", True),
+        ("runc", True),
+    ):
+        request = (
+            Pod("web", annotations=said, labels=said, runtime=runtime)
+            .container("app")
+            .request("create")
+        )
         assert request.spec is not None
         assert ("class.example.com" in request.spec.annotations) == shown
         assert (request.labels.get("class.example.com") == "batch") == (runtime != "runc")
@@ -133,9 +165,13 @@ def test_a_containers_annotations_and_labels_are_those_that_its_runtime_shows() 
 
 def test_only_setup_and_resize_say_that_changes_are_applied() -> None:
     app = Pod().container("app", args=["nginx"], env=["A=1"], mounts=[{"destination": "/data"}])
-    states = {state: app.request(state) for state in ("setup", "create", "resize", "update", "delete")}
+    states = {
+        state: app.request(state) for state in ("setup", "create", "resize", "update", "delete")
+    }
     assert {state for state, request in states.items() if request.extensions} == {"setup", "resize"}
-    assert {state for state, request in states.items() if request.spec and request.spec.process} == {"setup"}
+    assert {
+        state for state, request in states.items() if request.spec and request.spec.process
+    } == {"setup"}
     spec = states["setup"].spec
     assert spec is not None
     assert (spec.process["args"], spec.process["env"][-2:]) == (["nginx"], ["HOSTNAME=shop", "A=1"])
@@ -156,7 +192,9 @@ def test_a_state_that_a_runtime_never_sends_is_refused() -> None:
         Pod(runtime="containerd-1.6").container("app").request("update")
     with pytest.raises(ValueError, match="podman sends no 'setup' about a container"):
         Pod(runtime="podman").container("app").request("setup")
-    with pytest.raises(ValueError, match="podman sends no 'create' about a pod's sandbox: it sends none"):
+    with pytest.raises(
+        ValueError, match="podman sends no 'create' about a pod's sandbox: it sends none"
+    ):
         Pod(runtime="podman").request("create")
 
 

@@ -33,7 +33,9 @@ class Full(Base):
     any: int = fields.integer("as many", default=1)
     inner: Inner = fields.section(Inner, "more", default={})
     limits: dict[str, bool] = fields.mapping(FLAG, "by name", default={})
-    which: tuple[str, ...] = fields.array(words("a", "b"), "some", shortest=1, unique=True, default=["a"])
+    which: tuple[str, ...] = fields.array(
+        words("a", "b"), "some", shortest=1, unique=True, default=["a"]
+    )
     raw: Any = fields.value(text(2, 4), "a text", default=None, read=str.upper, key="RAW")
 
 
@@ -41,12 +43,23 @@ CPUS = frozenset({0, 1, 2, 8})
 
 
 def test_a_value_becomes_typed_attributes_and_defaults() -> None:
-    conf = Full.from_value({"cpus": "0-2,8", "inner": {"lowWater": 3}, "which": ["b"], "RAW": "abc", "x-note": 1})
+    conf = Full.from_value(
+        {"cpus": "0-2,8", "inner": {"lowWater": 3}, "which": ["b"], "RAW": "abc", "x-note": 1}
+    )
     assert (conf.cpus, conf.key, conf.level, conf.ratio, conf.on) == (CPUS, "k", "top", None, False)
-    assert (conf.inner, conf.limits, conf.which, conf.raw) == (Inner(low_water=3), {}, ("b",), "ABC")
-    assert Full.from_value({"cpus": ""}).inner == Inner() == Inner.from_value(None)  # its own defaults
+    assert (conf.inner, conf.limits, conf.which, conf.raw) == (
+        Inner(low_water=3),
+        {},
+        ("b",),
+        "ABC",
+    )
+    assert (
+        Full.from_value({"cpus": ""}).inner == Inner() == Inner.from_value(None)
+    )  # its own defaults
     assert Inner().names == ()
-    assert Full.from_value({"cpus": "1", "level": None, "inner": None}) == Full.from_value({"cpus": "1"})
+    assert Full.from_value({"cpus": "1", "level": None, "inner": None}) == Full.from_value(
+        {"cpus": "1"}
+    )
 
 
 WRONG: list[tuple[Any, str]] = [
@@ -56,7 +69,10 @@ WRONG: list[tuple[Any, str]] = [
     ({"cpus": 3}, 'conf.cpus: found the number 3, expected a CPU list such as "0-3,8"'),
     ({"ratio": 1.5}, "conf.ratio: found the number 1.5, expected a number, 0 to 1"),
     ({"dir": "etc"}, "conf.dir: found the string 'etc', expected an absolute path"),
-    ({"inner": {"lowWater": 10}}, "conf.inner.lowWater: found the number 10, expected an integer, 0 to 9"),
+    (
+        {"inner": {"lowWater": 10}},
+        "conf.inner.lowWater: found the number 10, expected an integer, 0 to 9",
+    ),
     ({"inner": {"low_water": 1}}, "conf.inner.low_water: unknown key, did you mean lowWater?"),
     ({"most": 10}, "conf.most: found the number 10, expected an integer, 9 at most"),
     ({"any": "1"}, "conf.any: found the string '1', expected an integer"),
@@ -94,9 +110,13 @@ def test_the_keys_of_a_class_come_before_those_of_its_base() -> None:
 @pytest.mark.parametrize(("value", "found"), [({"b": 5}, "the default 5"), ({}, "no default")])
 def test_attribute_that_is_no_field_is_refused(value: dict[str, Any], found: str) -> None:
     """It would be no key, and nothing would say so."""
-    with pytest.raises(TypeError, match=rf"^Plain\.b: found {found}, expected a field such as fields\.integer"):
+    with pytest.raises(
+        TypeError, match=rf"^Plain\.b: found {found}, expected a field such as fields\.integer"
+    ):
         type("Plain", (Conf,), {"__annotations__": {"b": "int"}, **value})
-    allowed: Any = type("Own", (Conf,), {"__annotations__": {"_b": "int", "c": "ClassVar[int]"}, "c": 5})
+    allowed: Any = type(
+        "Own", (Conf,), {"__annotations__": {"_b": "int", "c": "ClassVar[int]"}, "c": 5}
+    )
     assert allowed.from_value({}).c == 5
 
 
@@ -132,7 +152,9 @@ def test_items_are_fields_confs_or_rules() -> None:
         cpus: dict[str, frozenset[int]] = fields.mapping(fields.cpus(), "CPU lists", default={})
         words: tuple[str, ...] = fields.array(words("a"), "a rule", default=[])
 
-    conf = Listing.from_value({"inner": [{"lowWater": 2}, {}], "cpus": {"x": "0-1"}, "words": ["a"]})
+    conf = Listing.from_value(
+        {"inner": [{"lowWater": 2}, {}], "cpus": {"x": "0-1"}, "words": ["a"]}
+    )
     assert conf.inner == (Inner(low_water=2), Inner())
     assert (conf.cpus, conf.words) == ({"x": frozenset({0, 1})}, ("a",))
     with pytest.raises(DecodeError, match=r"^conf\.inner\[0\]\.lowWater: found the number 10"):
@@ -146,9 +168,12 @@ def test_a_rule_of_ones_own_says_what_is_wrong() -> None:
     def is_even(value: object) -> bool:
         return isinstance(value, int) and value % 2 == 0
 
-    even = Rule(int, is_even, "an even number", {"multipleOf": 2}, explain=lambda value: f"{value} is odd")
+    even = Rule(
+        int, is_even, "an even number", {"multipleOf": 2}, explain=lambda value: f"{value} is odd"
+    )
     faults = [
-        (path_text(path), wrong) for path, wrong, _ in faults_of(Table(Key("a", array(even))), {"a": [2, 3, "4"]})
+        (path_text(path), wrong)
+        for path, wrong, _ in faults_of(Table(Key("a", array(even))), {"a": [2, 3, "4"]})
     ]
     assert faults == [("a[1]", "3 is odd"), ("a[2]", "found the string '4', expected an integer")]
     assert schema_of(Table(Key("a", ANYTHING), nulls=True))["properties"] == {"a": {}}

@@ -85,7 +85,9 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("document", "line", "column", "message"), BAD, ids=lambda case: repr(case)[:30])
+@pytest.mark.parametrize(
+    ("document", "line", "column", "message"), BAD, ids=lambda case: repr(case)[:30]
+)
 def test_refuses_what_go_refuses_and_says_where(
     codec: Any, document: Any, line: int, column: int, message: str
 ) -> None:
@@ -152,8 +154,17 @@ def test_syntax_error_is_reported_without_the_module_json() -> None:
 
 def test_a_value_is_described_in_the_words_of_json() -> None:
     for value, description in (
-        *((None, "null"), (True, "the boolean true"), ("a\n", "the string 'a\\n'"), (b"", "a bytes")),
-        *((1, "the number 1"), (1.5, "the number 1.5"), (10**5000, "the number of thousands of digits")),
+        *(
+            (None, "null"),
+            (True, "the boolean true"),
+            ("a\n", "the string 'a\\n'"),
+            (b"", "a bytes"),
+        ),
+        *(
+            (1, "the number 1"),
+            (1.5, "the number 1.5"),
+            (10**5000, "the number of thousands of digits"),
+        ),
         *(([], "an array"), ((), "an array"), ({}, "an object")),
     ):
         assert gojson.describe(value) == description

@@ -32,7 +32,11 @@ def test_the_schema_accepts_the_recorded_requests() -> None:
 def test_the_schemas_have_the_keys_that_the_types_have() -> None:
     request = json_schemas.load("request")
     kinds: list[tuple[Any, type[JSONObject]]] = [
-        *((request, Request), (request["$defs"]["spec"], Spec), (json_schemas.load("result"), Result)),
+        *(
+            (request, Request),
+            (request["$defs"]["spec"], Spec),
+            (json_schemas.load("result"), Result),
+        ),
     ]
     for schema, kind in kinds:
         assert set(schema["properties"]) == {field.key for field in kind.FIELDS}
@@ -40,7 +44,13 @@ def test_the_schemas_have_the_keys_that_the_types_have() -> None:
 
 def test_an_entry_reads_and_writes_each_key_of_its_table() -> None:
     conf: dict[str, Any] = {"a": 1}
-    value = {"type": "a", "conf": conf, "states": ["setup"], "failurePolicy": "fail", "timeout": 1.5}
+    value = {
+        "type": "a",
+        "conf": conf,
+        "states": ["setup"],
+        "failurePolicy": "fail",
+        "timeout": 1.5,
+    }
     value |= {"resident": False, "when": {"sandbox": True}}
     assert set(value) == set(PLUGIN.keys)
     assert PluginEntry.of_accepted(value).to_value() == value

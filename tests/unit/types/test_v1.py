@@ -34,7 +34,12 @@ def test_recorded_request_is_written_as_it_was_read() -> None:
 HOSTILE = [
     *(b"[" * 1_000_000, b'{"spec":' * 100_000, b'{"id":"' + b"x" * 1_000_000 + b'"}'),
     *(b'{"id":' + b"9" * 100_000 + b"}", b'{"labels":{"' + b"k" * 1_000_000 + b'\\n":1}}'),
-    *(b'{"error":"\xff\xfe"}', b'{"error":"\\ud800","id":"\\udc00"}', b'{"pid":NaN}', b'{"pid":-Infinity}'),
+    *(
+        b'{"error":"\xff\xfe"}',
+        b'{"error":"\\ud800","id":"\\udc00"}',
+        b'{"pid":NaN}',
+        b'{"pid":-Infinity}',
+    ),
     *(b'{"conf":1e999}', b"\x00", b"\xff\xfe{\x00}\x00", b"\xef\xbb\xbf{}", b"", b"{}{}"),
 ]
 
@@ -65,17 +70,38 @@ def test_keys_that_a_result_does_not_know_reach_the_next_plugin() -> None:
     assert result.extra == {"extra": {"x": 1}, "more": [None]}
     request = Request(state="create", id="a", results=[result])
     assert json.loads(request.to_json())["results"] == [json.loads(document)]
-    extra = {"error": "from aside", "plugin": "b", "metadata": {"a": "b"}, "mine": 1}  # none replaces a known key
+    extra = {
+        "error": "from aside",
+        "plugin": "b",
+        "metadata": {"a": "b"},
+        "mine": 1,
+    }  # none replaces a known key
     written = json.loads(Result(plugin="a", error="no", extra=extra).to_json())
-    assert written == {"plugin": "a", "version": "0.1", "error": "no", "metadata": {"a": "b"}, "mine": 1}
+    assert written == {
+        "plugin": "a",
+        "version": "0.1",
+        "error": "no",
+        "metadata": {"a": "b"},
+        "mine": 1,
+    }
 
 
 def test_null_results_are_ignored() -> None:
-    assert Request.from_json('{"results":[null,{"plugin":"a"}]}').results == (Result(plugin="a", version=""),)
+    assert Request.from_json('{"results":[null,{"plugin":"a"}]}').results == (
+        Result(plugin="a", version=""),
+    )
 
 
 def test_a_state_is_a_string_that_compares_as_one() -> None:
-    assert [str(state) for state in STATES] == ["setup", "create", "resize", "update", "pause", "resume", "delete"]
+    assert [str(state) for state in STATES] == [
+        "setup",
+        "create",
+        "resize",
+        "update",
+        "pause",
+        "resume",
+        "delete",
+    ]
     assert State("create") == State.CREATE == "create"
     assert Request.from_json('{"state":"later"}').state == "later"
 
@@ -117,7 +143,11 @@ def test_keys_match_as_go_folds_them_and_the_last_counts() -> None:
 
 
 MISTAKES: list[tuple[type[JSONObject], str, str]] = [
-    (Request, '{"labels":"x"}', "request.labels: found the string 'x', expected an object of strings"),
+    (
+        Request,
+        '{"labels":"x"}',
+        "request.labels: found the string 'x', expected an object of strings",
+    ),
     (Request, '{"labels":{"a":1}}', "request.labels.a: found the number 1, expected a string"),
     (Request, '{"pid":1.0}', "request.pid: found the number 1.0, expected an integer"),
     (Request, '{"pid":true}', "request.pid: found the boolean true, expected an integer"),
@@ -126,7 +156,11 @@ MISTAKES: list[tuple[type[JSONObject], str, str]] = [
     (Request, '{"spec":[]}', "request.spec: found an array, expected an object"),
     (Request, '{"late":"true"}', "request.late: found the string 'true', expected true or false"),
     (Request, '{"results":{}}', "request.results: found an object, expected an array of results"),
-    (Request, '{"results":[{},{"error":5}]}', "request.results[1].error: found the number 5, expected a string"),
+    (
+        Request,
+        '{"results":[{},{"error":5}]}',
+        "request.results[1].error: found the number 5, expected a string",
+    ),
     (Request, "[]", "request: found an array, expected an object"),
 ]
 
@@ -140,11 +174,20 @@ def test_a_value_of_another_kind_is_named_with_its_place() -> None:
 
 WRONG_RESULTS = [
     (Result(plugin="a").replace(error=5), "result.error: found the number 5, expected a string"),
-    (Result(plugin="a").replace(metadata={"a": 1}), "result.metadata.a: found the number 1, expected a string"),
-    (Result(plugin="a").replace(metadata={1: "a"}), "result.metadata: key: found the number 1, expected a string"),
+    (
+        Result(plugin="a").replace(metadata={"a": 1}),
+        "result.metadata.a: found the number 1, expected a string",
+    ),
+    (
+        Result(plugin="a").replace(metadata={1: "a"}),
+        "result.metadata: key: found the number 1, expected a string",
+    ),
     (Result(plugin="a").replace(extra=[]), "result.extra: found an array, expected an object"),
     (Result(plugin="a", extra={"a": float("nan")}), "cannot be written as JSON"),
-    (Request(state="a", id="a", pid=2**63), "request.pid: found the number 9223372036854775808, expected an integer"),
+    (
+        Request(state="a", id="a", pid=2**63),
+        "request.pid: found the number 9223372036854775808, expected an integer",
+    ),
     (Request(state="a", id="a", conf={"a": {1, 2}}), "cannot write a set as JSON"),
 ]
 
@@ -159,7 +202,16 @@ def test_a_message_that_holds_what_it_may_not_is_not_written() -> None:
 MESSAGES: list[Any] = [
     Spec(resources={"cpu": {}}, namespaces={"pid": ""}, cgroups_path="/a", annotations={"a": "b"}),
     Result(plugin="a", error="b", metadata={"c": "d"}, cgroups_path="e", extra={"f": 1}),
-    Request(state="create", id="a", sandbox_id="b", pid=1, spec=Spec(), labels={"a": "b"}, conf=1, results=[]),
+    Request(
+        state="create",
+        id="a",
+        sandbox_id="b",
+        pid=1,
+        spec=Spec(),
+        labels={"a": "b"},
+        conf=1,
+        results=[],
+    ),
 ]
 
 
@@ -179,7 +231,9 @@ def test_a_message_is_frozen_replaced_by_attributes_and_equal_by_value(message: 
         changed = message.replace(**{name: "changed"})
         assert getattr(changed, name) == "changed"
         assert changed != message
-        assert all(getattr(changed, other) == getattr(message, other) for other in names if other != name)
+        assert all(
+            getattr(changed, other) == getattr(message, other) for other in names if other != name
+        )
     assert message == message.replace()
     assert message != 1
     with pytest.raises(TypeError):

@@ -32,7 +32,9 @@ def log(tmp_path: Path, nri_logger: logging.Logger) -> Log:
 
 
 @pytest.fixture
-def syslog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nri_logger: logging.Logger) -> Iterator[socket.socket]:
+def syslog(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nri_logger: logging.Logger
+) -> Iterator[socket.socket]:
     """A datagram socket in place of /dev/log."""
     monkeypatch.chdir(tmp_path)  # the path of a socket must be short
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:

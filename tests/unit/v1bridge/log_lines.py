@@ -50,7 +50,9 @@ def fields(line: str) -> list[tuple[str, str]]:
     return [(key, json.loads(value) if value.startswith('"') else value) for key, value in found]
 
 
-def request(state: str = "create", *, sandbox: bool = False, id: str = "1f92344f3c93e2381e18c2b9d9ffb698") -> Request:
+def request(
+    state: str = "create", *, sandbox: bool = False, id: str = "1f92344f3c93e2381e18c2b9d9ffb698"
+) -> Request:
     return Request(state=state, id=id, sandbox_id=id if sandbox else "6efd", spec=Spec())
 
 
@@ -65,7 +67,11 @@ def step(
     made = Step(PluginEntry(type=plugin, failure_policy=policy), b"{}")
     made.seconds = seconds
     if error:
-        how, _, reason = error.rpartition(": ") if error.startswith(("killed: ", "refused: ")) else ("", "", error)
+        how, _, reason = (
+            error.rpartition(": ")
+            if error.startswith(("killed: ", "refused: "))
+            else ("", "", error)
+        )
         made.error = PluginError(plugin, reason, killed=how == "killed", refused=how == "refused")
         made.is_ignored = policy == "ignore"
     else:
@@ -74,7 +80,11 @@ def step(
 
 
 def event(
-    *steps: Step, name: str = CONTAINER, about: Request | None = None, says: tuple[str, ...] = (), error: str = ""
+    *steps: Step,
+    name: str = CONTAINER,
+    about: Request | None = None,
+    says: tuple[str, ...] = (),
+    error: str = "",
 ) -> None:
     """Log an event with these steps, the lines that its last plugin says, and the error that the runtime gets."""
     event_log, run = EventLog(), Run(Client(ConfigList()), about or request(), name)

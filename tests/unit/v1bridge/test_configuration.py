@@ -39,7 +39,9 @@ def test_any_part_of_a_chain_of_links_may_change(node: Configured) -> None:
 
 
 @pytest.mark.parametrize("is_middle", [False, True])
-def test_untrusted_directory_in_a_chain_of_links_is_noticed(node: Configured, is_middle: bool) -> None:
+def test_untrusted_directory_in_a_chain_of_links_is_noticed(
+    node: Configured, is_middle: bool
+) -> None:
     """Its link may be given to anybody: nothing of the file itself changes with that."""
     (node.root / "user").mkdir()
     (node.root / "end").mkdir()
@@ -88,14 +90,18 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return arrange
 
 
-def test_file_renamed_during_reading_is_not_lost(node: Configured, meanwhile: Callable[..., None]) -> None:
+def test_file_renamed_during_reading_is_not_lost(
+    node: Configured, meanwhile: Callable[..., None]
+) -> None:
     node.put("10.conf", "a")
     assert node.plugins == ["a"]
     meanwhile("10.conf", lambda: (node.directory / "10.conf").rename(node.directory / "20.conf"))
     assert node.plugins == ["a"]
 
 
-def test_fault_fixed_during_reading_is_not_logged(node: Configured, meanwhile: Callable[..., None]) -> None:
+def test_fault_fixed_during_reading_is_not_logged(
+    node: Configured, meanwhile: Callable[..., None]
+) -> None:
     node.spoil()
     node.put("20.conf", "b")
     meanwhile("20.conf", lambda: node.put("10.conf", "a"))

@@ -31,7 +31,9 @@ def outcomes(runs: dict[str, Any]) -> dict[str, str]:
     return {state: run["outcome"] for state, run in runs["last"].items()}
 
 
-def step(plugin: str = "a", error: str = "", *, seconds: float = 0.002, source: str = CONF, **about: Any) -> Step:
+def step(
+    plugin: str = "a", error: str = "", *, seconds: float = 0.002, source: str = CONF, **about: Any
+) -> Step:
     made = Step(PluginEntry(type=plugin, source=source), about.get("request", b'{"id": "c1"}'))
     made.seconds, made.binary, made.stdout = (
         seconds,
@@ -97,9 +99,16 @@ def test_the_runs_of_a_plugin_are_counted_by_state_and_outcome() -> None:
     )
     last = runs["lastError"]
     assert last.pop("time") > 0
-    assert last == {"state": "delete", "pod": "default/web", "container": "app", "error": "exit status 3"}
+    assert last == {
+        "state": "delete",
+        "pod": "default/web",
+        "container": "app",
+        "error": "exit status 3",
+    }
     assert runs_of(counts, "b")["runs"]["create"]["ignored"] == 1
-    assert runs_of(counts, "a", "/etc/nri/resource.d/20.conf")["runs"] == {}  # another entry of the type
+    assert (
+        runs_of(counts, "a", "/etc/nri/resource.d/20.conf")["runs"] == {}
+    )  # another entry of the type
     ran(counts, step(error="\x1b[31m" + "x" * 100_000))
     error = runs_of(counts, "a")["lastError"]["error"]
     assert len(error.encode()) <= MAX_ERROR
@@ -108,7 +117,10 @@ def test_the_runs_of_a_plugin_are_counted_by_state_and_outcome() -> None:
 
 def test_the_last_outcome_counts_for_the_same_executable_and_entry(tmp_path: Path) -> None:
     counts, binary = Counts(), tmp_path / "a"
-    entry, other = PluginEntry(type="a", source=CONF), PluginEntry(type="a", source=CONF, timeout=3.0)
+    entry, other = (
+        PluginEntry(type="a", source=CONF),
+        PluginEntry(type="a", source=CONF, timeout=3.0),
+    )
 
     def last(plugin: PluginEntry) -> dict[str, str]:
         return outcomes(counts.runs(plugin, str(binary)))
@@ -137,7 +149,9 @@ def seconds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("seconds")
-def test_failure_counts_from_the_first_of_them_until_a_run_of_its_state_succeeds(tmp_path: Path) -> None:
+def test_failure_counts_from_the_first_of_them_until_a_run_of_its_state_succeeds(
+    tmp_path: Path,
+) -> None:
     counts, binary = Counts(), tmp_path / "a"
     binary.write_text("one")
 
@@ -148,13 +162,20 @@ def test_failure_counts_from_the_first_of_them_until_a_run_of_its_state_succeeds
         return dict(counts.runs(made.plugin, str(binary))["last"][state])
 
     first, second = run(error="one"), run(error="two")
-    about = {"outcome": "error", "since": first["time"], "time": first["time"] + 1, "state": "create"}
+    about = {
+        "outcome": "error",
+        "since": first["time"],
+        "time": first["time"] + 1,
+        "state": "create",
+    }
     assert second == about | {"pod": "default/two", "container": "app", "error": "two"}
     assert run(error="refused", refused=True)["outcome"] == "refused"  # it works
     assert run(error="three")["since"] > first["time"]
     run("update", "killed", killed=True)
     run("delete")
-    assert run("delete", "gone", killed=True, abandoned=True)["outcome"] == "ok"  # which says nothing of it
+    assert (
+        run("delete", "gone", killed=True, abandoned=True)["outcome"] == "ok"
+    )  # which says nothing of it
     last = counts.runs(PluginEntry(type="a", source=CONF), str(binary))
     assert outcomes(last) == {"create": "error", "update": "killed", "delete": "ok"}
     run()
@@ -169,7 +190,8 @@ def test_refusals_are_kept_until_the_container_is_admitted() -> None:
     for name in ("default/a/app", "default/b", "default/a/app"):
         ran(counts, step(error="no CPU", refused=True, ignored=True), name=name)
     assert [
-        (each["pod"], each["container"], each["plugin"], each["count"], each["error"]) for each in counts.refusals()
+        (each["pod"], each["container"], each["plugin"], each["count"], each["error"])
+        for each in counts.refusals()
     ] == [("default/b", None, "a", 1, "no CPU"), ("default/a", "app", "a", 2, "no CPU")]
     assert counts.refusals()[1]["since"] < counts.refusals()[1]["time"]
     runs = runs_of(counts, "a")
@@ -188,7 +210,12 @@ def test_the_plugins_that_ran_longest_ago_are_forgotten() -> None:
         ran(counts, step(f"p{number}"))
     ran(counts, step("p0"))
     ran(counts, step("new"))
-    assert [outcomes(runs_of(counts, name)) for name in ("p0", "p1", "p2", "new")] == [OK, {}, OK, OK]
+    assert [outcomes(runs_of(counts, name)) for name in ("p0", "p1", "p2", "new")] == [
+        OK,
+        {},
+        OK,
+        OK,
+    ]
 
 
 def test_events_are_counted_by_name() -> None:

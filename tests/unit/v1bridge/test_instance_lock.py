@@ -33,7 +33,9 @@ def lock(path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[Callable[...,
     yield make
     for each in made:
         each.release()
-    assert wait_until(lambda: not [each for each in threading.enumerate() if each.name == "instance-lock"])
+    assert wait_until(
+        lambda: not [each for each in threading.enumerate() if each.name == "instance-lock"]
+    )
 
 
 def test_launched_bridge_with_an_ended_predecessor_logs_nothing(
@@ -73,7 +75,9 @@ def test_a_directory_that_cannot_be_relied_on_is_not_used(
 
 
 def test_without_permission_it_goes_on_without(
-    lock: Callable[..., InstanceLock], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    lock: Callable[..., InstanceLock],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
@@ -85,7 +89,9 @@ def test_without_permission_it_goes_on_without(
     assert {line.levelname for line in caplog.records} == {"INFO"}
 
 
-@pytest.mark.parametrize(("pid", "user", "is_bridge"), [(4711, 0, True), (0, 0, True), (4711, 1234, False)])
+@pytest.mark.parametrize(
+    ("pid", "user", "is_bridge"), [(4711, 0, True), (0, 0, True), (4711, 1234, False)]
+)
 def test_a_bridge_whose_lock_was_removed_is_waited_for(
     path: Path,
     lock: Callable[..., InstanceLock],

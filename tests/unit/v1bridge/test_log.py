@@ -35,7 +35,9 @@ def used() -> str | None:
     return to
 
 
-def test_lines_are_appended_and_a_moved_file_is_created_again(log: Log, caplog: pytest.LogCaptureFixture) -> None:
+def test_lines_are_appended_and_a_moved_file_is_created_again(
+    log: Log, caplog: pytest.LogCaptureFixture
+) -> None:
     for number in range(4):
         log.set_up()
         logging.getLogger("nri").info("%d", number)
@@ -66,7 +68,9 @@ def test_a_file_that_cannot_be_written_is_tried_again_and_loses_no_line(
     assert bridge_log.describe() == {"to": str(log.path), "lost": 0, "fault": None}
 
 
-def test_options_of_a_later_connection_count(log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_of_a_later_connection_count(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(bridge_log, "AGAIN_AFTER", 0.01)
     log.path.mkdir()
     log.set_up()
@@ -80,7 +84,10 @@ def test_options_of_a_later_connection_count(log: Log, tmp_path: Path, monkeypat
 
 @pytest.mark.parametrize("stream", ["its stderr", "1:2", None])
 def test_service_with_the_journal_logs_with_priorities(
-    syslog: socket.socket, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], stream: str | None
+    syslog: socket.socket,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    stream: str | None,
 ) -> None:
     status = os.fstat(2)
     monkeypatch.delenv("JOURNAL_STREAM", raising=False)
@@ -90,7 +97,9 @@ def test_service_with_the_journal_logs_with_priorities(
     bridge_log.set_up(BridgeOptions(), launched=False)
     logging.getLogger("nri").warning("hello\nworld")
     if stream == "its stderr":
-        assert syslog.recv(9999).decode() == rf"<28>nri-v1bridge[{os.getpid()}]: warning hello\nworld"
+        assert (
+            syslog.recv(9999).decode() == rf"<28>nri-v1bridge[{os.getpid()}]: warning hello\nworld"
+        )
     else:
         written()
         assert capfd.readouterr().err.endswith(" warning hello\\nworld\n")
@@ -112,7 +121,11 @@ def test_a_line_that_is_too_long_for_syslog_holds_up_no_other(syslog: socket.soc
     assert syslog.recv(9999).endswith(b"info two")
     logging.getLogger("nri").info("x" * 9_000_000)
     written()
-    assert bridge_log.describe() == {"to": "syslog", "lost": 2, "fault": None}  # of the line, not of the place
+    assert bridge_log.describe() == {
+        "to": "syslog",
+        "lost": 2,
+        "fault": None,
+    }  # of the line, not of the place
 
 
 def test_a_reader_of_syslog_that_was_restarted_is_found_again(
@@ -133,7 +146,9 @@ def test_a_reader_of_syslog_that_was_restarted_is_found_again(
         assert again.recv(4096).endswith(b" two")
 
 
-def test_blocked_sink_stops_only_the_writer(syslog: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocked_sink_stops_only_the_writer(
+    syslog: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(bridge_log, "MAX_LINES", 50)
     bridge_log.set_up(BridgeOptions(), launched=True)
     for number in range(2000):  # more than socket and queue take
@@ -146,7 +161,9 @@ def test_blocked_sink_stops_only_the_writer(syslog: socket.socket, monkeypatch: 
         said.append(syslog.recv(4096).decode().partition(": ")[2])
     lines = [line for line in said if line.startswith("info ")]
     losses = [
-        int(line.split()[1]) for line in said if line.endswith("before this one are lost: the log takes no more")
+        int(line.split()[1])
+        for line in said
+        if line.endswith("before this one are lost: the log takes no more")
     ]
     assert 0 < sum(losses) == bridge_log.describe()["lost"] == 2001 - len(lines)
     assert len(said) == len(lines) + len(losses)
@@ -181,7 +198,9 @@ def test_launched_bridge_without_syslog_logs_to_a_bounded_file(
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
-def test_log_file_is_beside_the_record(bare: Path, tmp_path: Path, nri_logger: logging.Logger) -> None:
+def test_log_file_is_beside_the_record(
+    bare: Path, tmp_path: Path, nri_logger: logging.Logger
+) -> None:
     bridge_log.set_up(BridgeOptions(record_dir=f"{tmp_path}/run/other.record"), launched=True)
     nri_logger.info("one")
     assert ends(tmp_path / "run/other.log")[-1] == "one"
@@ -232,7 +251,9 @@ def test_links_fifos_and_untrusted_directories_are_not_used(
     assert refused() == f"{folder} is no directory"
 
 
-def test_the_exception_that_ends_a_thread_is_in_the_log(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_exception_that_ends_a_thread_is_in_the_log(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(threading, "excepthook", threading.__excepthook__)
     log.set_up()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())

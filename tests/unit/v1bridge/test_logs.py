@@ -118,7 +118,9 @@ OWN += ["error", "traceback", "metadata"]
 def test_metadata_replace_none_of_the_bridges_own_keys(log: Log) -> None:
     log.set_up()
     event(step(metadata=dict.fromkeys(OWN, "forged")))
-    assert [key for key, value in fields(log.lines[0]) if value == "forged"] == [f"konfine.{key}" for key in OWN]
+    assert [key for key, value in fields(log.lines[0]) if value == "forged"] == [
+        f"konfine.{key}" for key in OWN
+    ]
 
 
 def test_long_texts_of_plugins_become_a_short_line(log: Log) -> None:
@@ -171,10 +173,15 @@ def run(events: EventLog, lines: int, plugin: str = "konfine") -> None:
 def said(log: Log) -> list[Any]:
     """The number of lines of plugins, then what was left out."""
     left_out = [dict(fields(line)) for line in log.lines if " left out " in line]
-    return [log.text.count(" says "), *[(pairs["plugin"], int(pairs["lines"])) for pairs in left_out]]
+    return [
+        log.text.count(" says "),
+        *[(pairs["plugin"], int(pairs["lines"])) for pairs in left_out],
+    ]
 
 
-def test_lines_beyond_the_limit_a_minute_are_counted(events: EventLog, log: Log, clock: Clock) -> None:
+def test_lines_beyond_the_limit_a_minute_are_counted(
+    events: EventLog, log: Log, clock: Clock
+) -> None:
     for _ in range(5):
         run(events, LINES // 2)
     assert said(log) == [LINES]
@@ -184,7 +191,9 @@ def test_lines_beyond_the_limit_a_minute_are_counted(events: EventLog, log: Log,
     assert log.text.count(" failed ") == 6
 
 
-def test_lines_left_out_are_reported_without_another_line(events: EventLog, log: Log, clock: Clock) -> None:
+def test_lines_left_out_are_reported_without_another_line(
+    events: EventLog, log: Log, clock: Clock
+) -> None:
     run(events, LINES + 2)
     run(events, LINES, plugin="clearcfs")  # each has its own, and this one has no more
     events.report()

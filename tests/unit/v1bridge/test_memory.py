@@ -23,10 +23,16 @@ from tests.unit.node.builders import had, shown, wanted
 
 
 def test_the_page_has_the_table() -> None:
-    rows = [line for line in (module.__doc__ or "").splitlines() if line.startswith("| ") and "---" not in line]
+    rows = [
+        line
+        for line in (module.__doc__ or "").splitlines()
+        if line.startswith("| ") and "---" not in line
+    ]
     header, *states = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
     assert header == ["state", *COLUMNS]
-    assert {state: tuple(None if cell == "-" else cell for cell in cells) for state, *cells in states} == MOVES
+    assert {
+        state: tuple(None if cell == "-" else cell for cell in cells) for state, *cells in states
+    } == MOVES
 
 
 # Rows, and what is on record of them
@@ -95,7 +101,11 @@ def test_refused_start_leaves_what_it_had(memory: Memory, record: str) -> None:
     create(memory, subject(), had("a", 1, "setup"), column="is refused")
     for each in (memory, again(record)):
         row = each.rows["1f92"]
-        assert (row.state, row.facts.is_created, shown(row.facts)) == ("new", False, [("a", {"setup": "done"})])
+        assert (row.state, row.facts.is_created, shown(row.facts)) == (
+            "new",
+            False,
+            [("a", {"setup": "done"})],
+        )
         assert each.lacking()[0] == []
 
 
@@ -156,7 +166,9 @@ def test_missed_resize_is_due_until_its_update_has_succeeded(memory: Memory, rec
         assert row.state == "due"
 
 
-def test_an_older_answer_is_no_resize_and_requests_have_the_later_resources(memory: Memory, record: str) -> None:
+def test_an_older_answer_is_no_resize_and_requests_have_the_later_resources(
+    memory: Memory, record: str
+) -> None:
     create(memory, subject(), had("a", 1))
     with memory.changed:
         facts = memory.rows["1f92"].facts
@@ -239,7 +251,13 @@ def test_withdrawn_disconnected_and_begun_rows_are_not_taken(memory: Memory) -> 
 def test_sandbox_is_held_until_it_is_proven(memory: Memory) -> None:
     memory.synchronize([(Subject(pod(pid=0)), "unproven")], {"6efd"})
     row = memory.rows["6efd"]
-    assert (row.state, memory.prove("6efd"), row.state, memory.prove("6efd"), memory.prove("x")) == (
+    assert (
+        row.state,
+        memory.prove("6efd"),
+        row.state,
+        memory.prove("6efd"),
+        memory.prove("x"),
+    ) == (
         *("held", True, "due"),
         *(False, False),
     )
@@ -294,7 +312,9 @@ STATES = api.ContainerState
 
 
 def running(id_: str, pod_id: str, **changes: Any) -> api.Container:
-    return container(**{"id": id_, "pod_sandbox_id": pod_id, "state": STATES.CONTAINER_RUNNING, **changes})
+    return container(
+        **{"id": id_, "pod_sandbox_id": pod_id, "state": STATES.CONTAINER_RUNNING, **changes}
+    )
 
 
 def found(pods: list[api.PodSandbox], containers: list[api.Container]) -> list[tuple[str, str]]:
@@ -317,7 +337,11 @@ def test_running_and_paused_containers_live() -> None:
 
 def test_sandbox_without_a_process_lives_if_a_container_does() -> None:
     pods = [pod(id="spoofed", pid=0), pod(id="stopped", pid=0)]
-    assert found(pods, [running("c", "spoofed")]) == [("spoofed", "found"), ("c", "found"), ("stopped", "unproven")]
+    assert found(pods, [running("c", "spoofed")]) == [
+        ("spoofed", "found"),
+        ("c", "found"),
+        ("stopped", "unproven"),
+    ]
 
 
 def test_container_of_an_unlisted_pod_lives() -> None:

@@ -44,7 +44,9 @@ from tests.support.waiting import wait_until
 POD, POD_PID = "6efd", 100_000_000  # of no process
 TYPES, IDS = ("a", "b", "c"), ("c1", "c2", "c3")
 ENTRIES = st.lists(
-    st.tuples(st.sampled_from(TYPES), st.integers(1, 2), st.booleans()), max_size=3, unique_by=lambda entry: entry[0]
+    st.tuples(st.sampled_from(TYPES), st.integers(1, 2), st.booleans()),
+    max_size=3,
+    unique_by=lambda entry: entry[0],
 )
 
 
@@ -117,7 +119,8 @@ def as_newer(value: Any) -> Any:
     known = {"states", "resources"}  # these have names of states and of OCI as keys
     more = {} if "create" in value or "setup" in value else {"x": 1, "y": {"z": []}}
     return {
-        key: item if key in known and key == "resources" else as_newer(item) for key, item in value.items()
+        key: item if key in known and key == "resources" else as_newer(item)
+        for key, item in value.items()
     } | more
 
 
@@ -127,16 +130,32 @@ def as_earlier(value: dict[str, Any]) -> dict[str, Any]:
     for entry in value["entries"]:
         states = entry["states"]
         create = states.get("create", {"outcome": "none"})
-        failed = create.get("binary", []) if create["outcome"] in ("failed", "ignored", "refused") else None
-        done = [state for state, one in states.items() if one["outcome"] == "done" or (failed and state == "create")]
+        failed = (
+            create.get("binary", [])
+            if create["outcome"] in ("failed", "ignored", "refused")
+            else None
+        )
+        done = [
+            state
+            for state, one in states.items()
+            if one["outcome"] == "done" or (failed and state == "create")
+        ]
         lacks += [
-            [entry["type"], state.replace("reapply", "create"), one["since"], one["why"], one["outcome"]]
+            [
+                entry["type"],
+                state.replace("reapply", "create"),
+                one["since"],
+                one["why"],
+                one["outcome"],
+            ]
             for state, one in states.items()
             if one["outcome"] not in ("done", "skipped")
         ]
         if done or failed is not None:
             is_ignored = create["outcome"] == "ignored"
-            had.append(["key", entry["document"], done, failed, entry.get("result", ""), is_ignored])
+            had.append(
+                ["key", entry["document"], done, failed, entry.get("result", ""), is_ignored]
+            )
     about = {"name": value["name"], "life": value["life"], "created": value["created"], "setup": []}
     return about | {"resources": 0, "had": had, "lacks": lacks}
 
@@ -192,13 +211,17 @@ class Life(RuleBasedStateMachine):
             with self.chains.memory.changed:
                 rows = [row for row in self.chains.memory.rows.values() if row.subject is not None]
                 return all(row.state not in (memory.DUE, memory.RUNNING) for row in rows) and all(
-                    row.attempts.stamp == stamp for row in rows if row.state in (memory.DONE, memory.FAILED)
+                    row.attempts.stamp == stamp
+                    for row in rows
+                    if row.state in (memory.DONE, memory.FAILED)
                 )
 
         assert wait_until(is_at_rest)
 
     def message(self, id_: str) -> api.Container:
-        return container(id=id_, name=id_, pid=self.world.pids[id_], state=api.ContainerState.CONTAINER_RUNNING)
+        return container(
+            id=id_, name=id_, pid=self.world.pids[id_], state=api.ContainerState.CONTAINER_RUNNING
+        )
 
     def launch(self, id_: str) -> None:
         self.pid += 1
@@ -278,7 +301,9 @@ class Life(RuleBasedStateMachine):
             )
             self.bridge = Bridge(options, invoker=Plugins(self.world))
         self.bridge.configure("", RuntimeInfo(name="containerd", version="2.1.0"))
-        self.bridge.synchronize([pod(pid=POD_PID)], [self.message(id_) for id_ in self.world.pids if id_ != POD])
+        self.bridge.synchronize(
+            [pod(pid=POD_PID)], [self.message(id_) for id_ in self.world.pids if id_ != POD]
+        )
         self.bridge.idle()
         self.is_connected = True
 
@@ -303,7 +328,9 @@ class Life(RuleBasedStateMachine):
             assert self.bridge is not None
             stopped = container(id=id_, name=id_)
             try:
-                self.bridge.stop_container(api.StopContainerRequest(pod=pod(pid=POD_PID), container=stopped), call())
+                self.bridge.stop_container(
+                    api.StopContainerRequest(pod=pod(pid=POD_PID), container=stopped), call()
+                )
             except StatusError as error:
                 assert "broken" in str(error)
 
@@ -356,14 +383,20 @@ class Life(RuleBasedStateMachine):
             record_dir=str(self.root / "run/v1bridge.record"),
         )
         host = short_lived.ShortHost(
-            site, Deadline(0.01), lambda line: None, has_own_process=False, sends_setup=kind == "runc"
+            site,
+            Deadline(0.01),
+            lambda line: None,
+            has_own_process=False,
+            sends_setup=kind == "runc",
         )
         host.client.invoker = Plugins(self.world)
         return host
 
     def known(self, kind: str) -> short_lived.Known:
         path = self.root / f"run/v1bridge.record/.{kind}.{kind}.json"
-        return short_lived.Known(str(path), Request(state="create", id=kind, spec=Spec()), lambda line: None)
+        return short_lived.Known(
+            str(path), Request(state="create", id=kind, spec=Spec()), lambda line: None
+        )
 
     @rule(kind=st.sampled_from(["hook", "runc"]))
     def start_by_a_host_that_runs_once(self, kind: str) -> None:
@@ -375,7 +408,9 @@ class Life(RuleBasedStateMachine):
         except ConfigError:  # a file is away for the moment, or there has been no valid one
             return
         wanted = {entry.type: entry.conf for entry in host.client.config.plugins}
-        ignored = {entry.type for entry in host.client.config.plugins if entry.failure_policy == "ignore"}
+        ignored = {
+            entry.type for entry in host.client.config.plugins if entry.failure_policy == "ignore"
+        }
         try:
             host.reconcile(self.known(kind), "create", Deadline(60.0))
             done = self.world.done.get(kind, {})
@@ -415,10 +450,15 @@ class Life(RuleBasedStateMachine):
         for id_ in self.world.pids:
             done = self.world.done.get(id_, {})
             is_well = (
-                all(done.get(type_) == conf for type_, conf in current.items()) and done.keys() <= current.keys()
+                all(done.get(type_) == conf for type_, conf in current.items())
+                and done.keys() <= current.keys()
             )
             assert id_ in listed or all(type_ in done for type_ in current), (id_, done, current)
-            assert id_ not in listed or not is_well, (id_, done, current)  # a reapply or release has failed
+            assert id_ not in listed or not is_well, (
+                id_,
+                done,
+                current,
+            )  # a reapply or release has failed
             for type_ in done:
                 if type_ not in current:
                     outdated.setdefault(type_, {"reapply": 0, "release": 0})["release"] += 1
@@ -426,12 +466,16 @@ class Life(RuleBasedStateMachine):
                     outdated.setdefault(type_, {"reapply": 0, "release": 0})["reapply"] += 1
         assert listed <= self.world.pids.keys()
         told = {entry["plugin"]: entry for entry in self.chains.describe()["outdated"]}
-        assert {plugin: {key: told[plugin][key] for key in ("reapply", "release")} for plugin in told} == outdated
+        assert {
+            plugin: {key: told[plugin][key] for key in ("reapply", "release")} for plugin in told
+        } == outdated
 
     def chains_entries(self) -> list[tuple[str, int, bool]]:
         """The configuration in use is the one that was valid last."""
         used = self.chains.client().config.plugins
-        assert [(entry.type, entry.conf) for entry in used] == [(type_, conf) for type_, conf, _ in self.entries]
+        assert [(entry.type, entry.conf) for entry in used] == [
+            (type_, conf) for type_, conf, _ in self.entries
+        ]
         return self.entries
 
 
@@ -440,6 +484,9 @@ def test_each_container_has_had_its_plugins(tmp_path: Path) -> None:
     run_state_machine_as_test(
         Life,
         settings=settings(
-            max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=60,
+            stateful_step_count=30,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
         ),
     )

@@ -30,7 +30,11 @@ BAD = [
     ("confFile", ["/a"], f"confFile: found an array, {PATH}"),
     ("logFile", {}, f"logFile: found an object, {PATH}"),
     ("binDirs", "/a", f"binDirs: found the string '/a', {DIRS}"),
-    ("failurePolicy", "Fail", "failurePolicy: found the string 'Fail', expected one of fail, ignore"),
+    (
+        "failurePolicy",
+        "Fail",
+        "failurePolicy: found the string 'Fail', expected one of fail, ignore",
+    ),
     ("pluginTimeout", 0, f"pluginTimeout: found the number 0, {SECONDS}"),
     ("pluginTimeout", 10**400, "pluginTimeout: found the number 1000"),
     ("resident", 1, "resident: found the number 1, expected true or false"),
@@ -39,13 +43,22 @@ BAD = [
     ("lateCreate", "true", "lateCreate: found the string 'true', expected true or false"),
     ("recordDir", "run/nri", f"recordDir: found the string 'run/nri', {PATH}"),
     ("nice", -21, "nice: found the number -21, expected an integer, -20 to 19"),
-    ("logLevel", "trace", "logLevel: found the string 'trace', expected one of debug, info, warning, error"),
+    (
+        "logLevel",
+        "trace",
+        "logLevel: found the string 'trace', expected one of debug, info, warning, error",
+    ),
 ]
 
 
 def test_options_that_say_nothing_are_the_defaults() -> None:
     nothing = json.dumps(dict.fromkeys(BridgeOptions.attributes))
-    for text in ("", "\n\t ", nothing, '{"$schema": "file:///a", "x-note": {"any": [1, null]}, "x-": 1}'):
+    for text in (
+        "",
+        "\n\t ",
+        nothing,
+        '{"$schema": "file:///a", "x-note": {"any": [1, null]}, "x-": 1}',
+    ):
         assert BridgeOptions.of_text(text) == (BridgeOptions(), [])
 
 
@@ -56,11 +69,15 @@ def test_each_key_is_taken_and_nothing_else_changes() -> None:
         assert faults == []
         assert getattr(options, attribute) == expected
         others = [name for name in BridgeOptions.attributes.values() if name != attribute]
-        assert [getattr(options, name) for name in others] == [getattr(BridgeOptions(), name) for name in others]
+        assert [getattr(options, name) for name in others] == [
+            getattr(BridgeOptions(), name) for name in others
+        ]
 
 
 @pytest.mark.parametrize(("key", "value", "fault"), BAD, ids=range(len(BAD)))
-def test_a_wrong_value_is_reported_and_the_default_stays(key: str, value: object, fault: str) -> None:
+def test_a_wrong_value_is_reported_and_the_default_stays(
+    key: str, value: object, fault: str
+) -> None:
     options, faults = BridgeOptions.of_text(json.dumps({key: value}))
     assert options == BridgeOptions()
     assert len(faults) == 1
@@ -72,7 +89,10 @@ def test_a_wrong_value_is_reported_and_the_default_stays(key: str, value: object
     ("key", "hint"),
     [
         ("confdir", "confdir: unknown key, did you mean confDir?"),
-        ("a\nb\x1b[2J\u202e", r"['a\nb\x1b[2J\u202e']: unknown key, expected one of pluginTimeout, "),
+        (
+            "a\nb\x1b[2J\u202e",
+            r"['a\nb\x1b[2J\u202e']: unknown key, expected one of pluginTimeout, ",
+        ),
         ("k" * 1_000_000, "['kkkkk"),
     ],
     ids=["a typo", "unprintable", "a megabyte"],

@@ -22,7 +22,9 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def loaded(path: Path, caplog: pytest.LogCaptureFixture) -> Callable[[], tuple[Record, dict[str, Any]]]:
+def loaded(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> Callable[[], tuple[Record, dict[str, Any]]]:
     """Make records of the path, as bridges do that are started one after the other; with what is in them."""
     caplog.set_level(logging.INFO, "nri.v1bridge")
 
@@ -152,7 +154,9 @@ def test_a_removed_directory_is_made_again(path: Path, loaded: Loaded) -> None:
 
 
 @pytest.mark.parametrize("is_made_again", [False, True])
-def test_all_is_written_again_when_the_directory_was_removed(path: Path, is_made_again: bool) -> None:
+def test_all_is_written_again_when_the_directory_was_removed(
+    path: Path, is_made_again: bool
+) -> None:
     memory = Memory()
     memory.load(str(path))
     for id_ in ("aaa", "bbb"):

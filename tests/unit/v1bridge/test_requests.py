@@ -22,7 +22,9 @@ def is_of_a_pod(request: dict[str, Any]) -> bool:
 def linux(spec: dict[str, Any]) -> dict[str, Any]:
     """The ``linux`` that the runtime must have sent for ``spec`` to come out."""
     said: dict[str, Any] = {"cgroups_path": spec.get("cgroupsPath", "")}
-    said["namespaces"] = [{"type": kind, "path": path} for kind, path in spec.get("namespaces", {}).items()]
+    said["namespaces"] = [
+        {"type": kind, "path": path} for kind, path in spec.get("namespaces", {}).items()
+    ]
     oci = spec["resources"]
     if oci is not None:
         assert set(oci) <= {"devices", "memory", "cpu"}, "the golden requests have more now"
@@ -37,7 +39,11 @@ def linux(spec: dict[str, Any]) -> dict[str, Any]:
 def messages(request: dict[str, Any]) -> tuple[api.PodSandbox, api.Container | None]:
     """The pod, and the container if the request has one, that the runtime must have sent, as they arrive."""
     spec = request["spec"]
-    told = {"pid": request.get("pid", 0), "annotations": spec.get("annotations", {}), "linux": linux(spec)}
+    told = {
+        "pid": request.get("pid", 0),
+        "annotations": spec.get("annotations", {}),
+        "linux": linux(spec),
+    }
     labels = request.get("labels", {})
     if is_of_a_pod(request):
         pod = api.PodSandbox(id=request["id"], labels=labels, **told)
@@ -66,9 +72,13 @@ def without_conf(request: dict[str, Any]) -> dict[str, Any]:
 def test_request_and_the_order_of_its_keys_are_the_adapters(name: str) -> None:
     request = recorded(name)
     pod, container = messages(request)
-    before = [message.SerializeToString(deterministic=True) for message in (pod, container) if message]
+    before = [
+        message.SerializeToString(deterministic=True) for message in (pod, container) if message
+    ]
     ours = sent(made(request, pod, container))
-    assert [message.SerializeToString(deterministic=True) for message in (pod, container) if message] == before
+    assert [
+        message.SerializeToString(deterministic=True) for message in (pod, container) if message
+    ] == before
     assert ours == without_conf(request)
     assert list(ours) == list(without_conf(request))
     assert list(ours["spec"]) == list(request["spec"])
@@ -111,7 +121,9 @@ def test_container_has_its_pods_annotations_below_its_own(release: str) -> None:
         ({}, ()),  # its annotations are not known
     ],
 )
-def test_own_annotations_are_those_that_the_pod_does_not_state(of_pod: dict[str, str], own: tuple[str, ...]) -> None:
+def test_own_annotations_are_those_that_the_pod_does_not_state(
+    of_pod: dict[str, str], own: tuple[str, ...]
+) -> None:
     pod = api.PodSandbox(id="6efd", annotations=of_pod)
     container = api.Container(id="1f92", annotations={"c": "3", "a": "1", "b": "2"})
     assert Subject(pod, container).request(State.CREATE).own_annotations == own
@@ -120,9 +132,19 @@ def test_own_annotations_are_those_that_the_pod_does_not_state(of_pod: dict[str,
 
 def test_messages_with_little_make_requests_with_little() -> None:
     pod = api.PodSandbox(id="6efd", pid=4711)
-    little = {"version": "0.1", "state": "delete", "id": "6efd", "sandboxID": "6efd", "spec": {"resources": None}}
+    little = {
+        "version": "0.1",
+        "state": "delete",
+        "id": "6efd",
+        "sandboxID": "6efd",
+        "spec": {"resources": None},
+    }
     of_pod = Subject(api.PodSandbox(id="6efd")).request(State.DELETE)
-    assert (sent(of_pod), of_pod.is_sandbox, Subject(pod).request(State.CREATE).pid) == (little, True, 4711)
+    assert (sent(of_pod), of_pod.is_sandbox, Subject(pod).request(State.CREATE).pid) == (
+        little,
+        True,
+        4711,
+    )
     no_resources, resources = api.LinuxContainer(), api.LinuxContainer(resources={})
     for container, expected in (
         (api.Container(id="1f92", name="app"), None),  # it has no process
@@ -183,8 +205,15 @@ def test_exactly_the_missing_part_is_filled_in() -> None:
         expected.pid = expected.pid or known.pid
         assert knowing(known).complete(lacking) == expected
     own = PodSandbox(id="6efd", name="web", uid="u", labels={"app": "web"}, ips=["10.0.0.1"])
-    whole = knowing(PodSandbox(**WHOLE, name="x", labels={"tier": "x"}, runtime_handler="kata")).complete(own)
-    assert (whole.name, whole.uid, dict(whole.labels), list(whole.ips)) == ("web", "u", {"app": "web"}, ["10.0.0.1"])
+    whole = knowing(
+        PodSandbox(**WHOLE, name="x", labels={"tier": "x"}, runtime_handler="kata")
+    ).complete(own)
+    assert (whole.name, whole.uid, dict(whole.labels), list(whole.ips)) == (
+        "web",
+        "u",
+        {"app": "web"},
+        ["10.0.0.1"],
+    )
     assert whole.runtime_handler == ""
 
 
@@ -226,11 +255,24 @@ def test_synchronization_replaces_all_pods() -> None:
     assert len(memory._pods) == 0
 
 
-def test_the_number_of_pods_is_bounded_and_the_oldest_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_pods_is_bounded_and_the_oldest_goes_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(module, "MAX_PODS", 3)
     memory = knowing(*[PodSandbox(id=str(number), pid=number) for number in range(1, 6)])
     assert len(memory._pods) == 3
-    assert [memory.complete(PodSandbox(id=str(number))).pid for number in range(1, 6)] == [0, 0, 3, 4, 5]
+    assert [memory.complete(PodSandbox(id=str(number))).pid for number in range(1, 6)] == [
+        0,
+        0,
+        3,
+        4,
+        5,
+    ]
     for number in range(6, 10):
         memory.resize(PodSandbox(id=str(number)), resources(number))
-    assert [memory.resized(PodSandbox(id=id_)).HasField("linux") for id_ in "6789"] == [False, True, True, True]
+    assert [memory.resized(PodSandbox(id=id_)).HasField("linux") for id_ in "6789"] == [
+        False,
+        True,
+        True,
+        True,
+    ]

@@ -45,7 +45,9 @@ def test_a_line_has_its_answer(path: Path) -> None:
     assert told(path, b" a/b \n") == b"got a/b"
     assert told(path, b"\n") == b"got "
     assert told(path, b"long\n") == LONG
-    assert told(path, b"\xff" * (MAX_REQUEST - 1)) == b"got " + "\ufffd".encode() * (MAX_REQUEST - 1)
+    assert told(path, b"\xff" * (MAX_REQUEST - 1)) == b"got " + "\ufffd".encode() * (
+        MAX_REQUEST - 1
+    )
     assert path.stat().st_mode & 0o777 == 0o600  # root alone can connect
     with connected(path) as sock:
         sock.shutdown(socket.SHUT_WR)
@@ -67,13 +69,17 @@ def test_clients_that_stall_delay_no_other_client(path: Path, sent: bytes) -> No
         assert rest_of(first) == b""  # it was dropped for the others
 
 
-def test_a_client_that_takes_too_long_is_dropped(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_takes_too_long_is_dropped(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "SECONDS", 0.01)
     with connected(path) as silent, connected(path) as slow:
         assert rest_of(silent) == b""
         with suppress(ConnectionError):  # depending on what the bridge has read before it closes
             slow.sendall(b"long\n")
-            assert wait_until(lambda: "status-client" not in [thread.name for thread in threading.enumerate()])
+            assert wait_until(
+                lambda: "status-client" not in [thread.name for thread in threading.enumerate()]
+            )
             assert len(rest_of(slow)) < len(LONG)
 
 
@@ -121,7 +127,9 @@ def test_a_socket_that_is_there_stays_for_the_same_place_alone(tmp_path: Path) -
     assert [*tmp_path.iterdir()] == []
 
 
-def test_without_a_place_the_log_has_the_reason(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_place_the_log_has_the_reason(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level("INFO", "nri.v1bridge")
     (tmp_path / "v1bridge.sock").mkdir()
     (tmp_path / "file").touch()

@@ -42,7 +42,10 @@ def restarted(**options: object) -> Iterator[None]:
 def _restart(options: dict[str, object]) -> None:
     Path("/etc/nri/v1bridge.json").write_text(json.dumps({"logLevel": "debug", **options}))
     run("systemctl", "restart", "nri-v1bridge")
-    wait_until("the bridge is connected", lambda: run("nri", "status", "--check", status=None).startswith("well"))
+    wait_until(
+        "the bridge is connected",
+        lambda: run("nri", "status", "--check", status=None).startswith("well"),
+    )
 
 
 @contextmanager
@@ -55,11 +58,16 @@ def mounted(*arguments: str, at: str) -> Iterator[None]:
 
 
 def test_a_root_that_is_read_only(cri: Cri) -> None:
-    with mounted("--bind", "-o", "ro", "/opt", at="/opt"), mounted("--bind", "-o", "ro", "/usr", at="/usr"):
+    with (
+        mounted("--bind", "-o", "ro", "/opt", at="/opt"),
+        mounted("--bind", "-o", "ro", "/usr", at="/usr"),
+    ):
         with pytest.raises(OSError, match="Read-only"):
             Path("/opt/nri/x").touch()
         run("systemctl", "restart", "nri-v1bridge")
-        wait_until("connected", lambda: run("nri", "status", "--check", status=None).startswith("well"))
+        wait_until(
+            "connected", lambda: run("nri", "status", "--check", status=None).startswith("well")
+        )
         node.serves("read-only")
 
 

@@ -38,7 +38,9 @@ def cpus_of(real: Real, path: str) -> tuple[str, str]:
 
 
 def settled(pid: int, cpus: set[int]) -> bool:
-    return wait_until(lambda: os.sched_getaffinity(pid) == cpus)  # the kernel tells the cpusets a moment later
+    return wait_until(
+        lambda: os.sched_getaffinity(pid) == cpus
+    )  # the kernel tells the cpusets a moment later
 
 
 def test_an_offline_cpu_stays_among_the_given_and_not_among_the_effective_ones(real: Real) -> None:
@@ -76,18 +78,25 @@ def test_a_container_that_has_lost_its_only_cpu_is_confined_again_by_konfine(rea
         with offline(3):
             assert settled(pid, {0, 1, 2})  # the kernel gives it the parent's, the reserved one too
             assert find(path).effective_cpus() == {0, 1, 2}
-            metadata = run("konfine", real, RESERVED, state="update", annotations=annotations).metadata
+            metadata = run(
+                "konfine", real, RESERVED, state="update", annotations=annotations
+            ).metadata
             assert metadata["cpus"] == "1-2"
             assert metadata["ignored"].endswith(": '3' has no CPU of 1-2")
             assert settled(pid, {1, 2})
-        assert run("konfine", real, RESERVED, state="update", annotations=annotations).metadata["cpus"] == "3"
+        assert (
+            run("konfine", real, RESERVED, state="update", annotations=annotations).metadata["cpus"]
+            == "3"
+        )
         assert settled(pid, {3})
 
 
 def test_konfine_fails_when_all_cpus_that_are_not_reserved_are_offline(real: Real) -> None:
     with offline(3):
         error = run("konfine", real, {"systemReserved": "0-2"}).error
-    assert error.startswith("no CPU is left for redis: its parent cgroup has 0-2, and conf.systemReserved is 0-2")
+    assert error.startswith(
+        "no CPU is left for redis: its parent cgroup has 0-2, and conf.systemReserved is 0-2"
+    )
     assert cpus_of(real, real.top + CONTAINER) == ("0-3", "0-3")
 
 
@@ -112,7 +121,9 @@ def partition(real: Real, path: str, cpus: str) -> None:
 
 def test_konfine_leaves_a_siblings_partition_alone(real: Real) -> None:
     path, sibling = real.top + CONTAINER, real.make(f"{POD}/exclusive")
-    real.put(path, "cpuset.cpus", "")  # a sibling that was given these CPUs too would make the partition invalid
+    real.put(
+        path, "cpuset.cpus", ""
+    )  # a sibling that was given these CPUs too would make the partition invalid
     partition(real, sibling, "3")
     assert find(path).effective_cpus() == find(path).parent_cpus() == {0, 1, 2}
     with real.process(path) as pid:

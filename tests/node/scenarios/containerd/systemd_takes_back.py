@@ -27,7 +27,11 @@ def _is_as_set(pod: node.Pod) -> None:
         "container's CPUs": pod.knob("cpuset.cpus"),
         "pod's quota": pod.slice.knob("cpu.max"),
     }
-    assert found == {"container's quota": "max 100000", "container's CPUs": "1-3", "pod's quota": "max 100000"}
+    assert found == {
+        "container's quota": "max 100000",
+        "container's CPUs": "1-3",
+        "pod's quota": "max 100000",
+    }
 
 
 def _daemon_reload(pod: node.Pod) -> None:
@@ -57,7 +61,15 @@ def _cpus_of_the_slice(pod: node.Pod) -> None:
 
 def _sibling_ends(pod: node.Pod) -> None:
     """Let a unit with CPUs of its own end: systemd then takes cpuset away from slices that need it no more."""
-    run("systemd-run", f"--slice={pod.slice.name}", "--unit=sibling", "-p", "AllowedCPUs=1", "sleep", "1000")
+    run(
+        "systemd-run",
+        f"--slice={pod.slice.name}",
+        "--unit=sibling",
+        "-p",
+        "AllowedCPUs=1",
+        "sleep",
+        "1000",
+    )
     run("systemctl", "stop", "sibling")
 
 
@@ -76,11 +88,15 @@ CORE = [_daemon_reload, _weight_of_the_slice]
 @pytest.mark.parametrize(
     "event",
     [
-        pytest.param(event, id=event.__name__.strip("_"), marks=[pytest.mark.core] if event in CORE else [])
+        pytest.param(
+            event, id=event.__name__.strip("_"), marks=[pytest.mark.core] if event in CORE else []
+        )
         for event in EVENTS
     ],
 )
-def test_the_knobs_stay_as_the_plugins_set_them(pod: node.Pod, event: Callable[[node.Pod], None]) -> None:
+def test_the_knobs_stay_as_the_plugins_set_them(
+    pod: node.Pod, event: Callable[[node.Pod], None]
+) -> None:
     event(pod)
     # systemd writes in its own time: once it has answered a later question about the unit, it has done it.
     show(pod.unit, "CPUQuotaPerSecUSec")
@@ -95,7 +111,10 @@ def test_systemd_without_the_property_restores_the_quota_and_the_log_has_it(cri:
     assert pod.slice.knob("cpu.max") == "50000 100000"
     said = 'clearcfs.systemd="not told: systemd does not run here: there is no /nonexistent/systemd/system'
     about = "container=default/untold/app"
-    wait_until("it is logged", lambda: any(said in line and about in line for line in node.log().splitlines()))
+    wait_until(
+        "it is logged",
+        lambda: any(said in line and about in line for line in node.log().splitlines()),
+    )
     pod.remove()
 
 
@@ -118,12 +137,16 @@ def test_a_quota_that_runc_sets_is_removed_by_the_next_update(
     assert pod.knob("cpu.max") == "30000 100000"
     began = time.monotonic()
     cri.update_resources(pod.container, memory_limit_in_bytes=68 << 20)
-    record_property("summary", f"as set again when the update returned, after {time.monotonic() - began:.2f} s")
+    record_property(
+        "summary", f"as set again when the update returned, after {time.monotonic() - began:.2f} s"
+    )
     _is_as_set(pod)
 
 
 @pytest.mark.core
-def test_a_quota_that_comes_back_to_a_pods_slice_is_removed_by_the_next_update(pod: node.Pod, cri: Cri) -> None:
+def test_a_quota_that_comes_back_to_a_pods_slice_is_removed_by_the_next_update(
+    pod: node.Pod, cri: Cri
+) -> None:
     # The kubelet gives the pod a quota of its own again when its limits change, after the containers.
     pod.slice.set(CPUQuotaPerSecUSec=300_000)
     assert pod.slice.knob("cpu.max") == "30000 100000"
@@ -135,7 +158,9 @@ def test_nothing_is_left_of_a_pod(cri: Cri) -> None:
     pod = node.Pod(cri, "left")
     names = (pod.unit, pod.slice.name)
     pod.remove()
-    left = run("find", "/run/systemd", "/etc/systemd", "-path", "*pod*", "-o", "-name", f"{names[0]}*")
+    left = run(
+        "find", "/run/systemd", "/etc/systemd", "-path", "*pod*", "-o", "-name", f"{names[0]}*"
+    )
     assert not [line for line in left.splitlines() if names[0] in line or names[1] in line]
 
 

@@ -42,14 +42,18 @@ def conf(tmp_path: Path) -> dict[str, Any]:
 
 def ask(real: Real, conf: dict[str, Any], name: str, count: int, state: str = "create") -> Result:
     path = real.make(f"{POD}/{name}") if state == "create" else f"{real.top}{POD}/{name}"
-    return run("konfine", real, conf, path=path, id_=name, state=state, annotations={EXCLUSIVE: str(count)})
+    return run(
+        "konfine", real, conf, path=path, id_=name, state=state, annotations={EXCLUSIVE: str(count)}
+    )
 
 
 def settled(pid: int, cpus: set[int]) -> bool:
     return wait_until(lambda: os.sched_getaffinity(pid) == cpus)
 
 
-def test_sets_are_of_isolated_cpus_and_others_share_the_rest(real: Real, conf: dict[str, Any]) -> None:
+def test_sets_are_of_isolated_cpus_and_others_share_the_rest(
+    real: Real, conf: dict[str, Any]
+) -> None:
     assert Path("/sys/devices/system/cpu/isolated").read_text().strip() == "2-3"
     web = real.top + CONTAINER
     with real.process(web) as shared, real.process(real.make(f"{POD}/db")) as own:
@@ -67,7 +71,9 @@ def test_sets_are_of_isolated_cpus_and_others_share_the_rest(real: Real, conf: d
     assert (metadata["cpus"], metadata["reserved"]) == ("0-1", "all other CPUs are isolated")
 
 
-def test_set_that_loses_a_cpu_keeps_the_rest_and_gets_it_back(real: Real, conf: dict[str, Any]) -> None:
+def test_set_that_loses_a_cpu_keeps_the_rest_and_gets_it_back(
+    real: Real, conf: dict[str, Any]
+) -> None:
     with real.process(real.make(f"{POD}/db")) as own:
         run("konfine", real, conf, says=REBUILT)
         assert ask(real, conf, "db", 2).metadata["cpus"] == "2-3"

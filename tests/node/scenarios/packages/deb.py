@@ -43,7 +43,14 @@ def test_the_package_installs_upgrades_removes_and_purges(tmp_path: Path) -> Non
     text = control.read_text()
     control.write_text(text.replace(version, f"{version}99."))
     (tmp_path / "tree/usr/lib/nri/dist/_internal/of-another-build").write_text("x")
-    run("dpkg-deb", "--root-owner-group", "-Znone", "--build", tmp_path / "tree", tmp_path / "newer.deb")
+    run(
+        "dpkg-deb",
+        "--root-owner-group",
+        "-Znone",
+        "--build",
+        tmp_path / "tree",
+        tmp_path / "newer.deb",
+    )
     before = Path("/opt/nri/lib").resolve()
     run("dpkg", "--force-confold", "--install", tmp_path / "newer.deb")
     assert Path("/opt/nri/lib").resolve() != before
@@ -61,7 +68,9 @@ def test_the_package_installs_upgrades_removes_and_purges(tmp_path: Path) -> Non
     run("dpkg", "--purge", "nri")
     left = run("find", "/opt/nri", "/etc/nri", "/usr/lib/nri", "/usr/share/doc/nri", status=None)
     ours = [line for line in left.splitlines() if "No such file" not in line]
-    assert ours == ["/etc/nri", "/etc/nri/resource.d", "/etc/nri/resource.d/10.conf"] or set(ours) <= {
+    assert ours == ["/etc/nri", "/etc/nri/resource.d", "/etc/nri/resource.d/10.conf"] or set(
+        ours
+    ) <= {
         "/etc/nri",
         "/etc/nri/resource.d",
         "/etc/nri/resource.d/10.conf",  # the operator's own

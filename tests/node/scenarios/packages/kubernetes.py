@@ -32,13 +32,24 @@ def _serves(name: str) -> None:
         pod = node.Pod(cri, name)
         assert pod.knob("cpu.max") == "max 100000"
         assert pod.knob("cpuset.cpus") == "1-3"
-        assert show(pod.unit, "CPUQuotaPerSecUSec") == "infinity"  # systemd was told from inside the container
+        assert (
+            show(pod.unit, "CPUQuotaPerSecUSec") == "infinity"
+        )  # systemd was told from inside the container
         assert show(pod.unit, "AllowedCPUs") == "1-3"
         pod.remove()
 
 
 def test_the_image_says_which_glibc_it_needs() -> None:
-    said = run("podman", "run", "--rm", "--network=none", "--entrypoint=/bin/sh", IMAGE, "-c", "cat /etc/os-release")
+    said = run(
+        "podman",
+        "run",
+        "--rm",
+        "--network=none",
+        "--entrypoint=/bin/sh",
+        IMAGE,
+        "-c",
+        "cat /etc/os-release",
+    )
     assert "bookworm" in said  # the base; the node is a trixie
     assert run("podman", "run", "--rm", "--network=none", IMAGE, "--version").startswith("nri ")
 
@@ -48,7 +59,9 @@ def test_outside_serves_pods_hands_over_and_is_removed() -> None:
     said = daemonset.install()
     plugins = said.rstrip().splitlines()[-1].partition(": ")[2].rpartition(": ")[2]
     assert plugins == "clearcfs device-injector hook-injector konfine logger qos ulimit-adjuster"
-    assert re.fullmatch(r"nri 0\.1\.0.*\n", run("/opt/nri/lib/nri", "--version"))  # the same binaries on trixie
+    assert re.fullmatch(
+        r"nri 0\.1\.0.*\n", run("/opt/nri/lib/nri", "--version")
+    )  # the same binaries on trixie
     node.configure(node.CLEARCFS, node.KONFINE)
     daemonset.start("first")
     wait_until("the first is ready", lambda: daemonset.is_ready("first"))
@@ -65,7 +78,9 @@ def test_outside_serves_pods_hands_over_and_is_removed() -> None:
     wait_until("the second stands by", lambda: "standing by" in run("podman", "logs", "second"))
     _serves("both")
     run("podman", "stop", "--time=10", "first")
-    wait_until("the second is connected", lambda: "synchronized: " in run("podman", "logs", "second"))
+    wait_until(
+        "the second is connected", lambda: "synchronized: " in run("podman", "logs", "second")
+    )
     _serves("second")
 
     upgrade.install(mode="rollback")

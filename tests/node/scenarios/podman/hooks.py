@@ -25,7 +25,9 @@ def podman(installed: None) -> None:
     """podman with the hooks of deploy/ and an image."""
     node.configure(CLEARCFS, KONFINE)
     shutil.copytree(node.PROJECT / "deploy/hooks.d", HOOKS, dirs_exist_ok=True)
-    Path("/etc/containers/policy.json").write_text(json.dumps({"default": [{"type": "insecureAcceptAnything"}]}))
+    Path("/etc/containers/policy.json").write_text(
+        json.dumps({"default": [{"type": "insecureAcceptAnything"}]})
+    )
     run("podman", "load", "--input", "/payload/image.tar")
 
 
@@ -65,7 +67,13 @@ def _cleared(container: str) -> None:
 
 @pytest.mark.parametrize("runtime", ["crun", "runc"])
 def test_a_container(runtime: str) -> None:
-    options = ["--detach", "--network=none", "--cpus=0.5", "--annotation=qos.class=ls", f"--name=a-{runtime}"]
+    options = [
+        "--detach",
+        "--network=none",
+        "--cpus=0.5",
+        "--annotation=qos.class=ls",
+        f"--name=a-{runtime}",
+    ]
     run("podman", f"--runtime={runtime}", "run", *options, IMAGE)
     _cleared(f"a-{runtime}")
     run("podman", "rm", "--force", "--time=0", f"a-{runtime}")
@@ -120,8 +128,21 @@ def test_rootless_podman_is_refused_with_a_sentence() -> None:
     run("loginctl", "enable-linger", "someone")
     run("chmod", "644", "/payload/image.tar")
     uid = run("id", "-u", "someone").strip()
-    user = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--init-groups", "env", "-i", "HOME=/home/someone"]
-    user += [f"XDG_RUNTIME_DIR=/run/user/{uid}", f"PATH={os.environ['PATH']}", "podman", "--cgroup-manager=systemd"]
+    user = [
+        "setpriv",
+        f"--reuid={uid}",
+        f"--regid={uid}",
+        "--init-groups",
+        "env",
+        "-i",
+        "HOME=/home/someone",
+    ]
+    user += [
+        f"XDG_RUNTIME_DIR=/run/user/{uid}",
+        f"PATH={os.environ['PATH']}",
+        "podman",
+        "--cgroup-manager=systemd",
+    ]
     run(*user, "load", "--input", "/payload/image.tar")
     runc = [*user, "--runtime=runc", "run", "--network=none"]
     said = _refused(*runc, IMAGE)

@@ -17,10 +17,18 @@ CONF = Path("/etc/containers/containers.conf.d/50-nri.conf")
 HOOKS = Path("/usr/share/containers/oci/hooks.d")
 LOG = Path("/var/log/requests.log")
 PLUGINS = [
-    {"type": "device-injector", "states": ["setup"], "conf": {"allow": {"devices": True, "sysctl": True}}},
+    {
+        "type": "device-injector",
+        "states": ["setup"],
+        "conf": {"allow": {"devices": True, "sysctl": True}},
+    },
     {"type": "konfine", "states": ["update"], "conf": {"systemReserved": [0]}},
     {"type": "clearcfs", "states": ["update"], "conf": {"classes": ["ls"]}},
-    {"type": "logger", "states": ["setup", "resize", "update", "pause", "resume"], "conf": {"file": str(LOG)}},
+    {
+        "type": "logger",
+        "states": ["setup", "resize", "update", "pause", "resume"],
+        "conf": {"file": str(LOG)},
+    },
 ]
 ASKS = {
     "qos.class": "ls",
@@ -36,7 +44,9 @@ def podman(installed: None) -> Iterator[None]:
     shutil.rmtree(HOOKS, ignore_errors=True)
     CONF.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(node.PROJECT / "deploy/podman/50-nri.conf", CONF)
-    Path("/etc/containers/policy.json").write_text(json.dumps({"default": [{"type": "insecureAcceptAnything"}]}))
+    Path("/etc/containers/policy.json").write_text(
+        json.dumps({"default": [{"type": "insecureAcceptAnything"}]})
+    )
     run("podman", "load", "--input", "/payload/image.tar")
     yield
     CONF.unlink()

@@ -19,5 +19,14 @@ def test_the_bridge_is_there_by_itself_and_serves_the_next_pod() -> None:
 
 
 def test_nothing_is_left_of_before() -> None:
-    left = run("find", "/run/systemd", "/etc/systemd", "-name", "*CPUQuota*", "-o", "-name", "*AllowedCPUs*")
+    left = run(
+        "find",
+        "/run/systemd",
+        "/etc/systemd",
+        "-name",
+        "*CPUQuota*",
+        "-o",
+        "-name",
+        "*AllowedCPUs*",
+    )
     assert left == ""

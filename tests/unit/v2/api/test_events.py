@@ -14,7 +14,12 @@ def test_table_has_every_event_with_its_messages() -> None:
     values = api.Event.values()
     assert [method.event for method in events.METHODS] == values[1:-1]
     assert (values[0], values[-1]) == (api.Event.UNKNOWN, api.Event.LAST)
-    assert set(events.BY_RPC) == set(PLUGIN) - {"Configure", "Synchronize", "Shutdown", "StateChange"}
+    assert set(events.BY_RPC) == set(PLUGIN) - {
+        "Configure",
+        "Synchronize",
+        "Shutdown",
+        "StateChange",
+    }
     for method in events.METHODS:
         assert method.request.DESCRIPTOR is PLUGIN[method.rpc].input_type
         assert method.response.DESCRIPTOR is PLUGIN[method.rpc].output_type
@@ -63,7 +68,9 @@ def test_events_that_a_runtime_knows_depend_on_its_nri() -> None:
         ("docker", "99.0.0", (0, 9)),
     ],
 )
-def test_one_that_says_nothing_of_its_nri_is_looked_up(name: str, version: str, expected: events.Version) -> None:
+def test_one_that_says_nothing_of_its_nri_is_looked_up(
+    name: str, version: str, expected: events.Version
+) -> None:
     assert nri_version(name, version) == expected
     assert RuntimeInfo(name=name, version=version).knows == events.valid(expected)
 
@@ -78,7 +85,9 @@ def test_one_that_says_nothing_of_its_nri_is_looked_up(name: str, version: str, 
         ("v" + "9" * 5000, (0, 12)),
     ],
 )
-def test_runtime_with_an_odd_nri_version_has_0_12_or_newer(said: str, expected: events.Version) -> None:
+def test_runtime_with_an_odd_nri_version_has_0_12_or_newer(
+    said: str, expected: events.Version
+) -> None:
     assert nri_version("containerd", "v1.7.24", said) == expected
     assert RuntimeInfo(name="containerd", version="v1.7.24", nri_version=said).knows == 0x3FFF
 

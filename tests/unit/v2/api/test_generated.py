@@ -14,7 +14,10 @@ from nri.v2 import api
 from nri.v2.api import adjustment_pb2, container_pb2, linux_pb2, optional_pb2, runtime_pb2
 
 ROOT = Path(nri.__file__).parents[1]
-FILES = [module.DESCRIPTOR for module in (adjustment_pb2, container_pb2, linux_pb2, optional_pb2, runtime_pb2)]
+FILES = [
+    module.DESCRIPTOR
+    for module in (adjustment_pb2, container_pb2, linux_pb2, optional_pb2, runtime_pb2)
+]
 SCALARS = {
     FieldDescriptor.TYPE_BOOL: "bool",
     FieldDescriptor.TYPE_BYTES: "bytes",
@@ -30,8 +33,12 @@ TABLE = json.loads((Path(__file__).parent / "nri-api.json").read_text())
 MESSAGES: dict[str, Descriptor] = {
     name: found for file in FILES for name, found in file.message_types_by_name.items()
 }
-ENUMS: dict[str, EnumDescriptor] = {name: found for file in FILES for name, found in file.enum_types_by_name.items()}
-ENUMS |= {f"{name}.{enum.name}": enum for name, message in MESSAGES.items() for enum in message.enum_types}
+ENUMS: dict[str, EnumDescriptor] = {
+    name: found for file in FILES for name, found in file.enum_types_by_name.items()
+}
+ENUMS |= {
+    f"{name}.{enum.name}": enum for name, message in MESSAGES.items() for enum in message.enum_types
+}
 
 
 def short(full_name: str) -> str:
@@ -62,12 +69,13 @@ def test_messages_enums_and_services_are_those_of_the_table() -> None:
     services = {name: service for file in FILES for name, service in file.services_by_name.items()}
     assert {file.package for file in FILES} == {TABLE["package"]}
     assert {name: fields(message) for name, message in MESSAGES.items()} == TABLE["messages"]
-    assert {name: {value.name: value.number for value in enum.values} for name, enum in ENUMS.items()} == TABLE[
-        "enums"
-    ]
+    assert {
+        name: {value.name: value.number for value in enum.values} for name, enum in ENUMS.items()
+    } == TABLE["enums"]
     assert {
         name: {
-            rpc.name: [short(rpc.input_type.full_name), short(rpc.output_type.full_name)] for rpc in service.methods
+            rpc.name: [short(rpc.input_type.full_name), short(rpc.output_type.full_name)]
+            for rpc in service.methods
         }
         for name, service in services.items()
     } == TABLE["services"]
@@ -76,7 +84,9 @@ def test_messages_enums_and_services_are_those_of_the_table() -> None:
 def test_api_has_all_of_them_under_their_plain_names() -> None:
     top = {*MESSAGES, *(name for name in ENUMS if "." not in name)}
     assert top | {"events"} == set(vars(api)["__all__"])
-    assert {api.__dict__[name].DESCRIPTOR.full_name for name in top} == {f"{TABLE['package']}.{name}" for name in top}
+    assert {api.__dict__[name].DESCRIPTOR.full_name for name in top} == {
+        f"{TABLE['package']}.{name}" for name in top
+    }
 
 
 def test_checked_in_modules_are_what_protoc_makes(tmp_path: Path) -> None:
@@ -84,15 +94,23 @@ def test_checked_in_modules_are_what_protoc_makes(tmp_path: Path) -> None:
     command = [sys.executable, str(ROOT / "tools/protoc"), str(tmp_path)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
-    made = {str(path.relative_to(tmp_path)): path.read_text() for path in tmp_path.rglob("*_pb2.py*")}
+    made = {
+        str(path.relative_to(tmp_path)): path.read_text() for path in tmp_path.rglob("*_pb2.py*")
+    }
     packages = ("nri/kubernetes", "nri/v2/api", "nri/v2/ttrpc")
     paths = [path for package in packages for path in (ROOT / package).glob("*_pb2.py*")]
     there = {str(path.relative_to(ROOT)): path.read_text() for path in paths}
-    differ = sorted(path for path in made.keys() | there.keys() if made.get(path) != there.get(path))
-    assert not differ, f"run tools/protoc (grpcio-tools is {version}; pyproject.toml's extra `protos` says which)"
+    differ = sorted(
+        path for path in made.keys() | there.keys() if made.get(path) != there.get(path)
+    )
+    assert not differ, (
+        f"run tools/protoc (grpcio-tools is {version}; pyproject.toml's extra `protos` says which)"
+    )
 
 
 def test_required_protobuf_matches_the_generated_code() -> None:
     lines = (ROOT / "nri/v2/api/runtime_pb2.py").read_text().splitlines()
-    (version,) = [line.split()[-1] for line in lines if line.startswith("# Protobuf Python Version: ")]
+    (version,) = [
+        line.split()[-1] for line in lines if line.startswith("# Protobuf Python Version: ")
+    ]
     assert f'"protobuf>={version}"' in (ROOT / "pyproject.toml").read_text()

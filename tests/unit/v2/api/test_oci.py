@@ -69,11 +69,17 @@ MESSAGE: dict[str, Any] = {
                 "cpus": "0-3",
                 "mems": "0",
             },
-            "hugepage_limits": [{"page_size": "2MB", "limit": 0}, {"page_size": "1GB", "limit": 2**64 - 1}],
+            "hugepage_limits": [
+                {"page_size": "2MB", "limit": 0},
+                {"page_size": "1GB", "limit": 2**64 - 1},
+            ],
             "blockio_class": {},
             "rdt_class": {"value": "gold"},
             "unified": {"cpu.idle": "1", "memory.high": "max"},
-            "devices": [{}, {"allow": True, "type": "c", "major": {"value": 10}, "minor": {}, "access": "rw"}],
+            "devices": [
+                {},
+                {"allow": True, "type": "c", "major": {"value": 10}, "minor": {}, "access": "rw"},
+            ],
             "pids": {},
         },
         "cgroups_path": "/demo/web",
@@ -97,7 +103,11 @@ def test_every_field_becomes_that_of_the_message() -> None:
     assert zero == api.ContainerAdjustment(linux={"oom_score_adj": {}})
     assert oci.adjustment({}) == api.ContainerAdjustment()
     update = oci.update({"id": "b", "resources": {"cpu": {"shares": 2}}, "ignoreFailure": True})
-    assert (update.container_id, update.ignore_failure, update.linux.resources.cpu.shares.value) == ("b", True, 2)
+    assert (
+        update.container_id,
+        update.ignore_failure,
+        update.linux.resources.cpu.shares.value,
+    ) == ("b", True, 2)
 
 
 CONTAINER: dict[str, Any] = {
@@ -148,7 +158,9 @@ def test_a_container_in_ocis_words_is_what_was_asked_for() -> None:
             "intelRdt": {"closID": "", "schemata": ["L3:0=f"], "enableMonitoring": False},
         },
     }
-    highest = container_to_oci(api.Container(linux={"io_priority": {"class": "IOPRIO_CLASS_RT"}}), {})
+    highest = container_to_oci(
+        api.Container(linux={"io_priority": {"class": "IOPRIO_CLASS_RT"}}), {}
+    )
     assert highest["process"]["ioPriority"] == {"class": "IOPRIO_CLASS_RT", "priority": 0}
     for container in (api.Container(), api.Container(id="a", linux={})):
         little = container_to_oci(container, {})
@@ -163,7 +175,9 @@ EVERYTHING = api.LinuxResources(**MESSAGE["linux"]["resources"])
 
 def test_everything_comes_out_in_gos_order_zeros_too() -> None:
     for message in (EVERYTHING, EVERYTHING.memory, EVERYTHING.cpu, EVERYTHING.devices[1]):
-        assert {field.name for field, _ in message.ListFields()} == set(message.DESCRIPTOR.fields_by_name)
+        assert {field.name for field, _ in message.ListFields()} == set(
+            message.DESCRIPTOR.fields_by_name
+        )
     nris = {part: dict(RESOURCES[part]) for part in ("memory", "cpu")}
     for part, key in (("memory", "checkBeforeUpdate"), ("cpu", "burst"), ("cpu", "idle")):
         del nris[part][key]  # NRI does not have it

@@ -7,7 +7,11 @@ from nri.v2.frames import MAX_PAYLOAD, OLD_MAX_PAYLOAD, FrameDecoder, ProtocolEr
 from tests.support.cutting import every_way
 
 VECTORS = [
-    (2, b"\x00\x00\x00\x01", bytes.fromhex("00000002 00000004 00000001")),  # a payload that looks like a header
+    (
+        2,
+        b"\x00\x00\x00\x01",
+        bytes.fromhex("00000002 00000004 00000001"),
+    ),  # a payload that looks like a header
     (0xFFFFFFFF, b"far", bytes.fromhex("ffffffff 00000003 666172")),
     (0x01020304, bytes(16), bytes.fromhex("01020304 00000010" + "00" * 16)),
 ]
@@ -86,7 +90,8 @@ def test_length_that_no_frame_has_is_refused_for_good(length: int) -> None:
     for parts in every_way(codec.HEADER.pack(5, length)):
         decoder = FrameDecoder()
         with pytest.raises(
-            ProtocolError, match=rf"^a frame of channel 5 says it has {length} bytes, expected at most {MAX_PAYLOAD}$"
+            ProtocolError,
+            match=rf"^a frame of channel 5 says it has {length} bytes, expected at most {MAX_PAYLOAD}$",
         ):
             for part in [*parts, b"x"]:
                 assert decoder.feed(part) == []

@@ -64,7 +64,12 @@ def test_frames_of_a_channel_that_is_not_open_are_dropped(pair: Pair) -> None:
     known = Recorder()
     mux = attached(pair[1], known)
     with running(mux):
-        pair[0].sendall(encode(3, b"lost") + encode(0, b"lost") + encode(0xFFFFFFFF, b"lost") + encode(1, b"kept"))
+        pair[0].sendall(
+            encode(3, b"lost")
+            + encode(0, b"lost")
+            + encode(0xFFFFFFFF, b"lost")
+            + encode(1, b"kept")
+        )
         until(lambda: known.data == b"kept")
         assert mux.reason is None
 
@@ -75,7 +80,9 @@ def test_messages_of_several_threads_are_not_interleaved(pair: Pair) -> None:
     size = 300_000  # more than a socket's buffer
     with running(ours, theirs):
         send = ours.open(1).send
-        threads = [threading.Thread(target=send, args=(bytes([letter]) * size,)) for letter in b"abcdefgh"]
+        threads = [
+            threading.Thread(target=send, args=(bytes([letter]) * size,)) for letter in b"abcdefgh"
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -126,7 +133,9 @@ def test_another_thread_reads_while_a_job_hangs(pair: Pair) -> None:
     assert threads == {"relief"}
 
 
-def test_a_job_that_raises_is_logged_and_the_next_is_done(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_job_that_raises_is_logged_and_the_next_is_done(
+    pair: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
     done = []
 
     def fail() -> None:
@@ -139,7 +148,9 @@ def test_a_job_that_raises_is_logged_and_the_next_is_done(pair: Pair, caplog: py
 
 
 @pytest.mark.parametrize("is_quiet", [True, False])
-def test_idle_is_called_once_after_jobs(pair: Pair, monkeypatch: pytest.MonkeyPatch, is_quiet: bool) -> None:
+def test_idle_is_called_once_after_jobs(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, is_quiet: bool
+) -> None:
     monkeypatch.setattr(mux, "QUIET", 0.0 if is_quiet else SOON)
     monkeypatch.setattr(mux, "QUIET_WITHIN", SOON if is_quiet else 0.0)
     done: list[str] = []
@@ -221,13 +232,17 @@ def test_waiting_jobs_are_dropped_at_the_end(pair: Pair) -> None:
     assert done == ["hang"]
 
 
-def test_a_peer_that_takes_nothing_loses_the_connection(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_that_takes_nothing_loses_the_connection(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(mux, "SEND_TIMEOUT", 0.1)
     pair[1].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     receiver = Recorder()
     end = attached(pair[1], receiver)
     with running(end):
-        with pytest.raises(ClosedError, match=r"^sending to the peer failed: it took nothing for 0\.1 s$"):
+        with pytest.raises(
+            ClosedError, match=r"^sending to the peer failed: it took nothing for 0\.1 s$"
+        ):
             end.send(1, bytes(10_000_000))
         assert receiver.reasons == [str(end.reason)]
 
@@ -266,7 +281,9 @@ def test_a_peer_that_went_away_without_reading_is_reported(pair: Pair) -> None:
     assert str(end.run()) == "reading failed: Connection reset by peer"
 
 
-def test_receiver_that_fails_closes_the_connection(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+def test_receiver_that_fails_closes_the_connection(
+    pair: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
     class Broken(Recorder):
         def receive(self, data: bytes) -> None:
             raise RuntimeError("a bug")
@@ -280,7 +297,9 @@ def test_receiver_that_fails_closes_the_connection(pair: Pair, caplog: pytest.Lo
     assert pair[0].recv(1) == b""
 
 
-def test_deadline_that_fails_closes_the_connection(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+def test_deadline_that_fails_closes_the_connection(
+    pair: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
     release = threading.Event()
 
     class Failing(Asking):
@@ -294,7 +313,9 @@ def test_deadline_that_fails_closes_the_connection(pair: Pair, caplog: pytest.Lo
     assert "RuntimeError: a bug" in caplog.text
 
 
-def test_without_a_thread_the_connection_is_closed_and_says_so(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_thread_the_connection_is_closed_and_says_so(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def start(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
@@ -307,7 +328,9 @@ def test_without_a_thread_the_connection_is_closed_and_says_so(pair: Pair, monke
     assert pair[0].recv(1) == b""
 
 
-def test_a_close_while_the_queue_is_left_ends_the_other_thread(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_close_while_the_queue_is_left_ends_the_other_thread(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
     end = attached(pair[1], Asking({b"j": lambda: None}))
     wait, clear = end._busy.wait, end._busy.clear
     is_open, is_cleared, waits = threading.Event(), threading.Event(), list[None]()
@@ -357,9 +380,16 @@ def test_inherited_socket_is_not_passed_to_children(pair: Pair) -> None:
 
 def test_unconnected_descriptor_is_refused_and_left_open(tmp_path: Path) -> None:
     with open(tmp_path / "file", "w") as file, socket.socket(socket.AF_UNIX) as unconnected:
-        for descriptor, why in ((file.fileno(), "Socket operation on non-socket"), (unconnected.fileno(), "T")):
-            with pytest.raises(NRIError, match=rf"^descriptor {descriptor} is not a connected socket: {why}"):
+        for descriptor, why in (
+            (file.fileno(), "Socket operation on non-socket"),
+            (unconnected.fileno(), "T"),
+        ):
+            with pytest.raises(
+                NRIError, match=rf"^descriptor {descriptor} is not a connected socket: {why}"
+            ):
                 inherited_socket(descriptor)
             os.fstat(descriptor)
-    with pytest.raises(NRIError, match=r"^descriptor 999999 is not a connected socket: Bad file descriptor$"):
+    with pytest.raises(
+        NRIError, match=r"^descriptor 999999 is not a connected socket: Bad file descriptor$"
+    ):
         inherited_socket(999999)

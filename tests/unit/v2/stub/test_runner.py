@@ -27,7 +27,9 @@ class Plugin(stub.V2Plugin):
         self.pods: list[str] = []
         self.synchronizations: list[int] = []
 
-    def synchronize(self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]) -> None:
+    def synchronize(
+        self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]
+    ) -> None:
         self.synchronizations.append(len(pods))
 
     def run_pod_sandbox(self, request: Any, call: Call) -> None:
@@ -95,7 +97,9 @@ def start(path: str) -> Iterator[Start]:
     made = []
 
     def make(**options: Any) -> Any:
-        runner = Runner(Plugin(), **{"name": "tester", "index": "42", "path": path, "environment": {}} | options)
+        runner = Runner(
+            Plugin(), **{"name": "tester", "index": "42", "path": path, "environment": {}} | options
+        )
         reasons = []
         thread = threading.Thread(target=lambda: reasons.append(runner.run()), name="test-runner")
         made.append((runner, thread))
@@ -117,7 +121,9 @@ def test_given_socket_goes_before_that_of_the_environment(monkeypatch: pytest.Mo
     ours, theirs = socket.socketpair()
     plugin = Plugin()
     monkeypatch.setenv(SOCKET_VARIABLE, "999999")
-    serving = threading.Thread(target=lambda: stub.run(plugin, name="given", index="10", sock=ours, path="/nowhere"))
+    serving = threading.Thread(
+        target=lambda: stub.run(plugin, name="given", index="10", sock=ours, path="/nowhere")
+    )
     serving.start()
     runtime = Runtime(theirs)
     runtime.start()
@@ -142,7 +148,9 @@ def test_unusable_given_socket_is_refused_and_stays_open(tmp_path: Path) -> None
             ("/run/nri.sock", "found '/run/nri.sock', expected a connected stream socket"),
         ]:
             with pytest.raises(NRIError, match=f"^{said}$"):
-                stub.Runner(Plugin(), name="a", index="10", environment={}, sock=cast(socket.socket, sock))
+                stub.Runner(
+                    Plugin(), name="a", index="10", environment={}, sock=cast(socket.socket, sock)
+                )
         assert alone.fileno() != -1
         assert ours.fileno() != -1
 
@@ -150,7 +158,9 @@ def test_unusable_given_socket_is_refused_and_stays_open(tmp_path: Path) -> None
 def test_plugin_that_can_never_serve_is_refused() -> None:
     named: dict[str, Any] = {"name": "a", "index": "10", "environment": {}}
     for value in ("", "-1", "٣", "1234567"):
-        with pytest.raises(NRIError, match=f"^{SOCKET_VARIABLE} is {value!r}, expected the number of a descriptor$"):
+        with pytest.raises(
+            NRIError, match=f"^{SOCKET_VARIABLE} is {value!r}, expected the number of a descriptor$"
+        ):
             stub.Runner(Plugin(), **named | {"environment": {SOCKET_VARIABLE: value}})
     with pytest.raises(NRIError, match=r"^V2Plugin handles no event"):
         stub.Runner(stub.V2Plugin(), **named)
@@ -170,7 +180,9 @@ def test_plugin_that_can_never_serve_is_refused() -> None:
 )
 def test_a_method_that_looks_like_a_handler_is_refused(wrong: str, right: str) -> None:
     typed = type("Typed", (Plugin,), {wrong: lambda self, request, call: None})
-    with pytest.raises(NRIError, match=rf"^Typed\.{wrong}: found a method for no event, expected {right}, or"):
+    with pytest.raises(
+        NRIError, match=rf"^Typed\.{wrong}: found a method for no event, expected {right}, or"
+    ):
         stub.Runner(typed(), name="a", index="10", environment={})
 
 
@@ -191,7 +203,8 @@ def test_a_handler_is_subscribed_only_if_it_is_defined() -> None:
 
 def test_other_methods_are_the_plugins_own() -> None:
     own = {
-        name: lambda self: None for name in ("container", "log_container", "_create_containers", "reconfigure_all")
+        name: lambda self: None
+        for name in ("container", "log_container", "_create_containers", "reconfigure_all")
     }
     stub.Runner(type("Own", (Plugin,), own)(), name="a", index="10", environment={})
 
@@ -300,7 +313,9 @@ def test_pauses_grow_while_the_runtime_goes_away_early(
     assert said == ["0.01 s", "0.02 s", "0.04 s", "0.08 s", "0.08 s", "0.08 s"]
 
 
-@pytest.mark.parametrize("phase", ["looking", "connected", "registered", "configured", "serving", "refused", "full"])
+@pytest.mark.parametrize(
+    "phase", ["looking", "connected", "registered", "configured", "serving", "refused", "full"]
+)
 def test_stopping_ends_it_in_every_phase(
     start: Start, listen: Listen, phase: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -384,7 +399,9 @@ def test_no_descriptor_and_no_thread_is_left(start: Start, listen: Listen) -> No
     runner.stop()
     thread.join(SOON)
     until(lambda: len(os.listdir("/proc/self/fd")) <= before)
-    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("register-")]
+    assert not [
+        thread.name for thread in threading.enumerate() if thread.name.startswith("register-")
+    ]
 
 
 # A plugin's name and index, and where they come from
@@ -420,9 +437,12 @@ def test_identity_comes_from_environment_options_or_name(
         ("plugin", {"index": "40"}, "name"),
     ],
 )
-def test_missing_name_or_index_is_an_error(executable: str, given: dict[str, str], missing: str) -> None:
+def test_missing_name_or_index_is_an_error(
+    executable: str, given: dict[str, str], missing: str
+) -> None:
     with pytest.raises(
-        stub.IdentityError, match=f"^the plugin's {missing} is not known: .*; expected one like 10-name$"
+        stub.IdentityError,
+        match=f"^the plugin's {missing} is not known: .*; expected one like 10-name$",
     ):
         stub.Identity.find({}, executable, **given)
 
@@ -430,9 +450,12 @@ def test_missing_name_or_index_is_an_error(executable: str, given: dict[str, str
 def test_name_or_index_that_no_runtime_accepts_is_refused() -> None:
     for name in ("a b", "a/b", "ä", "a\n", "\udcff"):
         with pytest.raises(
-            stub.IdentityError, match=r"^found the plugin name .*, expected letters, digits and _ \. \+ -$"
+            stub.IdentityError,
+            match=r"^found the plugin name .*, expected letters, digits and _ \. \+ -$",
         ):
             stub.Identity.find({}, "", name=name, index="10")
     for index in ("1", "100", "ab", "-1", "10\n", "١٢"):
-        with pytest.raises(stub.IdentityError, match=r"^found the plugin index .*, expected two digits, as in 10$"):
+        with pytest.raises(
+            stub.IdentityError, match=r"^found the plugin index .*, expected two digits, as in 10$"
+        ):
             stub.Identity.find({}, "", name="name", index=index)

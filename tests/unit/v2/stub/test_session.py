@@ -97,7 +97,11 @@ def connect() -> Iterator[Connect]:
         runtime.close()
         thread.join(SOON)
         assert not thread.is_alive()
-    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("register-42-tester")]
+    assert not [
+        thread.name
+        for thread in threading.enumerate()
+        if thread.name.startswith("register-42-tester")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -195,7 +199,9 @@ def test_mask_follows_the_handlers_that_the_runtime_knows(connect: Connect) -> N
         _, runtime = connect(subscribed(name))
         assert runtime.configure(**NEW) == events.mask([event])
     session, runtime = connect(subscribed("update_pod_sandbox"))
-    with pytest.raises(StatusError, match=r"^FAILED_PRECONDITION: the runtime knows none of the events that"):
+    with pytest.raises(
+        StatusError, match=r"^FAILED_PRECONDITION: the runtime knows none of the events that"
+    ):
         runtime.configure()
     assert session.runtime is None
 
@@ -203,13 +209,18 @@ def test_mask_follows_the_handlers_that_the_runtime_knows(connect: Connect) -> N
 @pytest.mark.parametrize(
     ("choice", "expected"),
     [
-        ({api.Event.RUN_POD_SANDBOX, "StartContainer"}, {api.Event.RUN_POD_SANDBOX, api.Event.START_CONTAINER}),
+        (
+            {api.Event.RUN_POD_SANDBOX, "StartContainer"},
+            {api.Event.RUN_POD_SANDBOX, api.Event.START_CONTAINER},
+        ),
         (iter([1, 6, 6]), {api.Event.RUN_POD_SANDBOX, api.Event.START_CONTAINER}),
         (None, set(plugin_module.HANDLERS)),
         (frozenset(), set(plugin_module.HANDLERS)),
     ],
 )
-def test_plugin_is_subscribed_to_chosen_or_all_events(connect: Connect, choice: Any, expected: set[int]) -> None:
+def test_plugin_is_subscribed_to_chosen_or_all_events(
+    connect: Connect, choice: Any, expected: set[int]
+) -> None:
     plugin = subscribed(*EVERYTHING)
     plugin.choice = choice
     _, runtime = connect(plugin)
@@ -250,7 +261,9 @@ def test_a_choice_that_cannot_be_kept_refuses_the_configuration(
     assert told(caplog, logging.ERROR) == [f"the plugin can't be configured: {said}"]
 
 
-def test_chosen_event_that_the_runtime_lacks_is_a_warning(connect: Connect, caplog: pytest.LogCaptureFixture) -> None:
+def test_chosen_event_that_the_runtime_lacks_is_a_warning(
+    connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
     plugin = subscribed(*EVERYTHING)
     plugin.choice = ["RunPodSandbox", "UpdatePodSandbox", "PostUpdatePodSandbox"]
     plugin.optional_events = frozenset({api.Event.POST_UPDATE_POD_SANDBOX})
@@ -269,7 +282,10 @@ def test_synchronization_in_parts_reaches_the_plugin_at_once(connect: Connect) -
     assert plugin.synchronized == []
     assert not session.synchronized
     assert runtime.synchronize([], [api.Container(id="container-2")]) == api.SynchronizeResponse(
-        update=[api.ContainerUpdate(container_id="container-1"), api.ContainerUpdate(container_id="container-2")]
+        update=[
+            api.ContainerUpdate(container_id="container-1"),
+            api.ContainerUpdate(container_id="container-2"),
+        ]
     )
     assert session.synchronized
     pods, containers = plugin.synchronized.pop()
@@ -305,9 +321,13 @@ def test_an_answer_of_another_type_is_an_error(connect: Connect) -> None:
     runtime.start()
     plugin.answer = api.StopContainerResponse()
     why = "returned a StopContainerResponse, expected"
-    with pytest.raises(StatusError, match=f"^INTERNAL: CreateContainer {why} CreateContainerResponse or None$"):
+    with pytest.raises(
+        StatusError, match=f"^INTERNAL: CreateContainer {why} CreateContainerResponse or None$"
+    ):
         runtime.event(api.Event.CREATE_CONTAINER)
-    with pytest.raises(StatusError, match=f"^INTERNAL: StartContainer {why} StartContainerResponse or None$"):
+    with pytest.raises(
+        StatusError, match=f"^INTERNAL: StartContainer {why} StartContainerResponse or None$"
+    ):
         runtime.state_change(api.Event.START_CONTAINER)
 
 
@@ -381,7 +401,9 @@ def test_author_says_how_long_a_runtime_may_take_to_register_the_plugin() -> Non
     ours, theirs = socket.socketpair()
     with theirs:
         plugin = subscribed("run_pod_sandbox")
-        reason = stub.Runner(plugin, name="tester", index="42", sock=ours, registration_timeout=0.1).run()
+        reason = stub.Runner(
+            plugin, name="tester", index="42", sock=ours, registration_timeout=0.1
+        ).run()
     assert str(reason).startswith("the runtime did not register 42-tester: ")
 
 

@@ -62,7 +62,9 @@ def test_answer_may_be_as_long_as_a_message_and_no_longer() -> None:
     longest = MAX_DATA - 5
     with serving(methods(Answer=lambda request, call: pod_of(int(request.name)))) as client:
         assert call(client, "Answer", str(longest)).ByteSize() == longest
-        with pytest.raises(StatusError, match=r"an answer of 4194305 bytes, at most 4194304 can be sent") as caught:
+        with pytest.raises(
+            StatusError, match=r"an answer of 4194305 bytes, at most 4194304 can be sent"
+        ) as caught:
             call(client, "Answer", str(longest + 1))
         assert caught.value.code == Code.RESOURCE_EXHAUSTED
         assert call(client, "Answer", "3000000").ByteSize() == 3_000_000
@@ -70,9 +72,13 @@ def test_answer_may_be_as_long_as_a_message_and_no_longer() -> None:
 
 def test_request_may_be_as_long_as_a_message_and_no_longer() -> None:
     longest = MAX_DATA - (2 + len(SERVICE) + 2 + len("Size") + 5)
-    with serving(methods(Size=lambda request, call: PodSandbox(name=str(request.ByteSize())))) as client:
+    with serving(
+        methods(Size=lambda request, call: PodSandbox(name=str(request.ByteSize())))
+    ) as client:
         assert client.call(SERVICE, "Size", pod_of(longest), PodSandbox).name == str(longest)
-        with pytest.raises(StatusError, match=r"a request of 4194305 bytes, at most 4194304 can be sent") as caught:
+        with pytest.raises(
+            StatusError, match=r"a request of 4194305 bytes, at most 4194304 can be sent"
+        ) as caught:
             client.call(SERVICE, "Size", pod_of(longest + 1), PodSandbox)
         assert caught.value.code == Code.RESOURCE_EXHAUSTED
         assert client.call(SERVICE, "Size", pod_of(3_000_000), PodSandbox).name == "3000000"
@@ -123,13 +129,18 @@ def test_client_gives_up_and_drops_a_late_answer() -> None:
             Response(payload=b"\xff").SerializeToString(),
             "^INTERNAL: the answer to Echo is not a nri.pkg.api.v1alpha1.PodSandbox$",
         ),
-        (bytes(MAX_DATA + 1), "^RESOURCE_EXHAUSTED: an answer of 4194305 bytes, at most 4194304 are taken$"),
+        (
+            bytes(MAX_DATA + 1),
+            "^RESOURCE_EXHAUSTED: an answer of 4194305 bytes, at most 4194304 are taken$",
+        ),
         (Response(status={"code": 77, "message": "odd"}).SerializeToString(), "^code 77: odd$"),
     ],
     ids=["no response", "no pod", "too long", "a status"],
 )
 def test_invalid_answer_fails_its_call_alone(data: bytes, why: str) -> None:
-    client = client_of(lambda stream, answer: answer(stream, data if stream == 1 else response("next")))
+    client = client_of(
+        lambda stream, answer: answer(stream, data if stream == 1 else response("next"))
+    )
     with pytest.raises(StatusError, match=why):
         call(client, "Echo")
     assert call(client, "Echo").name == "next"

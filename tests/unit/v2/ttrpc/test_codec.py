@@ -14,7 +14,10 @@ from tests.support.go_reader import GoReader
 VECTORS = [
     (MessageFrame(1, codec.RESPONSE, 0, b""), bytes.fromhex("00000000 00000001 02 00")),
     (MessageFrame(0xFFFFFFFF, 255, 255, b"z"), bytes.fromhex("00000001 ffffffff ff ff 7a")),
-    (MessageFrame(0x01020304, 1, 5, bytes(12)), bytes.fromhex("0000000c 01020304 01 05" + "00" * 12)),
+    (
+        MessageFrame(0x01020304, 1, 5, bytes(12)),
+        bytes.fromhex("0000000c 01020304 01 05" + "00" * 12),
+    ),
 ]
 
 
@@ -30,7 +33,9 @@ SIZES = [0, 1, 4085, 4086, 4087, 4096, 4097, 8182, 8183, 100_000, MAX_DATA]
 
 def test_message_of_any_size_on_a_trunk_is_read_by_a_go_peer() -> None:
     for size in SIZES:
-        message = MessageFrame(3, codec.RESPONSE, 0, bytes(range(251)) * (size // 251) + bytes(size % 251))
+        message = MessageFrame(
+            3, codec.RESPONSE, 0, bytes(range(251)) * (size // 251) + bytes(size % 251)
+        )
         peer = GoReader()
         wire = trunk.encode(2, codec.encode(message.stream, message.type, message.data))
         assert peer.messages(wire) == [(2, message)]
@@ -38,12 +43,19 @@ def test_message_of_any_size_on_a_trunk_is_read_by_a_go_peer() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from([1, 2]), st.integers(0, 3 * 4096)), max_size=40))
-def test_any_messages_on_both_connections_are_read_by_a_go_peer(sizes: list[tuple[int, int]]) -> None:
+def test_any_messages_on_both_connections_are_read_by_a_go_peer(
+    sizes: list[tuple[int, int]],
+) -> None:
     sent = [
-        (number, MessageFrame(2 * at + 1, codec.REQUEST, 0, bytes(size))) for at, (number, size) in enumerate(sizes)
+        (number, MessageFrame(2 * at + 1, codec.REQUEST, 0, bytes(size)))
+        for at, (number, size) in enumerate(sizes)
     ]
-    wire = b"".join([trunk.encode(number, codec.encode(*message[:2], message.data)) for number, message in sent])
-    assert GoReader().messages(wire) == sorted(sent, key=lambda item: [found[0] for found in sent].index(item[0]))
+    wire = b"".join(
+        [trunk.encode(number, codec.encode(*message[:2], message.data)) for number, message in sent]
+    )
+    assert GoReader().messages(wire) == sorted(
+        sent, key=lambda item: [found[0] for found in sent].index(item[0])
+    )
 
 
 def test_memory_is_taken_for_received_bytes_only() -> None:
@@ -63,7 +75,9 @@ def test_memory_is_taken_for_received_bytes_only() -> None:
 def test_too_long_message_is_skipped_without_being_kept(step: int) -> None:
     length = 5 * 1024 * 1024
     decoder, piece, left = MessageDecoder(), bytes(step), length
-    assert decoder.feed(codec.HEADER.pack(length, 9, codec.REQUEST, 0)) == [Oversized(9, codec.REQUEST, length)]
+    assert decoder.feed(codec.HEADER.pack(length, 9, codec.REQUEST, 0)) == [
+        Oversized(9, codec.REQUEST, length)
+    ]
     tracemalloc.start()
     while left > step:
         assert decoder.feed(piece) == []

@@ -18,11 +18,14 @@ from tests.support.waiting import SOON, until
 
 @pytest.mark.raw
 def test_a_server_takes_requests_up_to_its_own_limit() -> None:
-    with serving(methods(Echo=lambda request, call: PodSandbox()), max_request=MAX_DATA + 100) as client:
+    with serving(
+        methods(Echo=lambda request, call: PodSandbox()), max_request=MAX_DATA + 100
+    ) as client:
         client._max_request = 2 * MAX_DATA
         assert call(client, "Echo", "x" * MAX_DATA) == PodSandbox()
         with pytest.raises(
-            StatusError, match=rf"RESOURCE_EXHAUSTED: a request of .* at most {MAX_DATA + 100} are taken"
+            StatusError,
+            match=rf"RESOURCE_EXHAUSTED: a request of .* at most {MAX_DATA + 100} are taken",
         ):
             call(client, "Echo", "x" * (MAX_DATA + 100))
         assert call(client, "Echo", "x") == PodSandbox()
@@ -61,7 +64,9 @@ def test_hanging_handler_is_answered_for_after_a_long_job_that_nobody_waited_for
     for _ in range(3):
         release.clear()
         handlers = methods(Quick=echo, Hang=hang)
-        with by_hand(handlers, idle=lambda: time.sleep(3 * RELIEVED_AFTER), one_at_a_time=True) as peer:
+        with by_hand(
+            handlers, idle=lambda: time.sleep(3 * RELIEVED_AFTER), one_at_a_time=True
+        ) as peer:
             peer.request(1, "Quick")
             assert peer.answer()[:2] == (1, 0)
             time.sleep(6 * RELIEVED_AFTER)  # it is done, and the relief waits for input
@@ -103,7 +108,11 @@ def test_huge_and_negative_timeouts_do_no_harm() -> None:
 
 def test_failure_of_a_handler_becomes_its_status(caplog: pytest.LogCaptureFixture) -> None:
     failures = {
-        "Refuse": (StatusError(Code.FAILED_PRECONDITION, "not now"), Code.FAILED_PRECONDITION, "not now"),
+        "Refuse": (
+            StatusError(Code.FAILED_PRECONDITION, "not now"),
+            Code.FAILED_PRECONDITION,
+            "not now",
+        ),
         "Ours": (NRIError("the chain failed"), Code.UNKNOWN, "the chain failed"),
         "Bug": (ValueError("a bug"), Code.UNKNOWN, "a bug"),
         "Nothing": (None, Code.UNKNOWN, "'NoneType' object has no attribute 'SerializeToString'"),
@@ -133,7 +142,12 @@ def test_failure_of_a_handler_becomes_its_status(caplog: pytest.LogCaptureFixtur
 def test_invalid_messages_are_refused_or_dropped() -> None:
     with by_hand(methods(Echo=echo)) as peer:
         peer.send(codec.encode(1, codec.REQUEST, b"\xff\xff"))
-        assert peer.answer() == (1, Code.INVALID_ARGUMENT, "the request is not a ttrpc.Request", b"")
+        assert peer.answer() == (
+            1,
+            Code.INVALID_ARGUMENT,
+            "the request is not a ttrpc.Request",
+            b"",
+        )
         for stream in (1, 4):
             peer.request(stream)
             what = f"a request on stream {stream}, expected an odd number above 1"
@@ -232,7 +246,9 @@ def test_expired_call_reaches_a_handler_of_late_calls_alone(has_late: bool) -> N
 def test_the_thread_that_reads_sends_no_refusal_itself() -> None:
     wire = Wire()
     server = RPCServer(wire, {})
-    jobs = server.receive(codec.encode(2, codec.REQUEST, b"") + codec.encode(3, codec.REQUEST, b"\xff"))
+    jobs = server.receive(
+        codec.encode(2, codec.REQUEST, b"") + codec.encode(3, codec.REQUEST, b"\xff")
+    )
     assert wire.sent == []
     for job in jobs:
         job()
