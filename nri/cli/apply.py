@@ -91,7 +91,9 @@ def _apply(host: Site, directory: str, conf_dir: str, sets: str) -> list[str]:
                 )
             notes, content = _check(host, new, directory)
             moved_to = _exchange(new, conf_dir, sets)
-            InUse(host.replace(conf_dir=conf_dir)).use(read_set(conf_dir, host.conf_file).documents)
+            InUse(host.replace(conf_dir=conf_dir, check_owner=True)).use(
+                read_set(conf_dir, host.conf_file).documents
+            )
             for note in [*[note for note, _ in unread(directory, is_standard=False)], *notes]:
                 click.echo(escape(f"note: {note}"), err=True)
         except BaseException:

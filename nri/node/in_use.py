@@ -51,8 +51,8 @@ POLL = 0.02
 class InUse:
     """The configuration in use of a directory, or of the single file that is read instead.
 
-    :param site: without a directory of the record only this object remembers. Another one with the same places
-        may be set later.
+    :param site: without a directory of the record only this object remembers, and so if owners are not checked:
+        no other host could believe it. Another one with the same places may be set later.
     :param writes: False for a tool, which reads the record and changes nothing.
     :param acceptance: asks the plugins whether they accept their confs; None for a tool.
     :ivar config: the configuration in use; None if there has been no valid one.
@@ -78,42 +78,41 @@ class InUse:
         self.missing: dict[str, float] = {}
         self.is_waiting = False
         self.fault = ""
-        self._writes, self.acceptance = writes, acceptance
-        self._directory: object = (
-            None  # its metadata when files were missing: it changes when one is there again
-        )
-        self._is_checked = True  # whether the owners of the files in use were checked
         self.site = site
+        self.acceptance = acceptance
+        self._writes = writes
+        # The directory's metadata when files were missing: it changes when one is there again.
+        self._directory: object = None
         self._read: Read | None = None  # what was read last
-        self._judged: tuple[Read, bool] | None = (
-            None  # what was judged last, and whether owners were checked
-        )
+        self._judged: Read | None = None  # what was judged last
         self._of = "\0".join(
             os.fsencode(path).decode("latin-1")
             for path in map(os.path.abspath, (site.conf_dir, site.conf_file))
         )
         # Its name is not that of a container. crc32, since hashlib takes longer to import than a look.
-        self._path = (
-            f"{site.record_dir}/.in-use.{crc32(self._of.encode()):08x}" if site.record_dir else ""
-        )
-        self._is_loaded = not site.record_dir
+        name = f".in-use.{crc32(self._of.encode()):08x}"
+        has_record = site.record_dir != "" and site.check_owner
+        self._path = f"{site.record_dir}/{name}" if has_record else ""
+        self._is_loaded = not has_record
 
     def look(self) -> None:
         """Look at the files, and use them if they are to be used."""
         site = self.site
-        check_owner = site.check_owner
         if not self._is_loaded:
             self._load()
-        read = read_settled(site.conf_dir, site.conf_file, check_owner=check_owner, last=self._read)
-        judged, self._judged, self._read = self._judged, None, read
-        is_other = judged is None or judged[1] != check_owner or not read.is_as(judged[0])
-        if (
-            is_other
-            or self.is_waiting
-            or (self.acceptance is not None and self.acceptance.is_changed())
-        ):
+        read = read_settled(
+            site.conf_dir, site.conf_file, check_owner=site.check_owner, last=self._read
+        )
+        self._read = read
+        if self._is_to_be_judged(read):
+            self._judged = None  # if it cannot be judged, such as for want of memory
             self._judge(read)
-        self._judged = read, check_owner
+            self._judged = read
+
+    def _is_to_be_judged(self, read: Read) -> bool:
+        if self._judged is None or self.is_waiting or not read.is_as(self._judged):
+            return True
+        return self.acceptance is not None and self.acceptance.is_changed()
 
     def keep(self) -> None:
         """Write the record again if it could not be written, or was removed."""
@@ -130,14 +129,12 @@ class InUse:
 
         :raises ConfigError: they are not valid.
         """
-        self._accept(Read(documents).parsed(), documents, is_checked=True)
+        self._accept(Read(documents).parsed(), documents)
 
     def _judge(self, read: Read) -> None:
         """Use the files that were read, if they are to be used."""
-        check_owner = self.site.check_owner
         is_same = self.config is not None and read.documents == self.documents
-        is_checked = self._is_checked or not check_owner
-        if is_same and is_checked and not read.faults:
+        if is_same and not read.faults:
             self._stay({}, None)
             return
         try:
@@ -158,7 +155,7 @@ class InUse:
             return
         refusal = self._refusal(config, read)
         if refusal is None:
-            self._accept(config, read.documents, is_checked=check_owner)
+            self._accept(config, read.documents)
         else:
             self._stay({}, refusal)
 
@@ -217,39 +214,28 @@ class InUse:
             self.missing = missing
             self._save()
 
-    def _accept(self, config: ConfigList, documents: Documents, *, is_checked: bool) -> None:
+    def _accept(self, config: ConfigList, documents: Documents) -> None:
+        is_recorded = documents == self.documents and not self.missing and not self.fault
         if documents != self.documents or self.since is None:
             self.since = time.time()
-        elif self._is_checked:
-            is_checked = True  # of this very content
-        is_new = (
-            documents != self.documents
-            or bool(self.missing)
-            or bool(self.fault)
-            or is_checked != self._is_checked
-        )
-        self._is_checked = is_checked
-        self.config, self.documents, self.rejected, self.missing = config, documents, None, {}
-        if is_new:
+        self.config = config
+        self.documents = documents
+        self.rejected = None
+        self.missing = {}
+        if not is_recorded:
             self._save()
 
     def _load(self) -> None:
-        """Begin with the record, if there is one whose files were checked as these are to be."""
+        """Begin with the record, if there is one."""
         self._is_loaded = True
         try:
             head, documents, missing = self._recorded()
-            if self.site.check_owner and not head["checked"]:
-                self.fault = (
-                    f"{self._path}: the owners of its files were not checked" if documents else ""
-                )
-                return
             self._read = Read(documents)
-            self.config, self.documents, self.missing = self._read.parsed(), documents, missing
-            self.since, self._is_checked, self._directory = (
-                head["since"],
-                head["checked"],
-                head["directory"],
-            )
+            self.config = self._read.parsed()
+            self.documents = documents
+            self.missing = missing
+            self.since = head["since"]
+            self._directory = head["directory"]
         except PermissionError:
             pass  # it is another user's
         except FileNotFoundError:
@@ -280,8 +266,9 @@ class InUse:
         missing: dict[str, float] = {}
         try:
             head: Any = gojson.loads(line)
-            if head["of"] != self._of:
-                raise FileNotFoundError  # the names of two records are the same by chance
+            if head["of"] != self._of or head["checked"] is not True:
+                # The names of two records are the same by chance, or an earlier build has not checked the owners.
+                raise FileNotFoundError
             for name, size, noted in head["files"]:
                 path = os.fsdecode(name.encode("latin-1"))
                 documents[path], rest = rest[:size], rest[size:]
@@ -292,8 +279,7 @@ class InUse:
             if rest:
                 raise ValueError
             head["directory"]
-            if not isinstance(head["since"], int | float) or head["checked"] not in (True, False):
-                raise ValueError
+            head["since"] = float(head["since"])
         except (DecodeError, LookupError, TypeError, ValueError, AttributeError, OverflowError):
             raise ValueError(
                 "is damaged, or of another version; expected what a host of nri has written"
@@ -310,10 +296,11 @@ class InUse:
         about = {
             "of": self._of,
             "since": self.since,
-            "checked": self._is_checked,
+            "checked": True,  # earlier builds record unchecked files, too
             "directory": self._directory,
+            "files": sizes,
         }
-        head = gojson.dumps(about | {"files": sizes})
+        head = gojson.dumps(about)
         try:
             write_file(self._path, b"\n".join([head, b"".join(self.documents.values())]))
             self.fault = ""

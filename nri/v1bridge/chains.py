@@ -169,7 +169,7 @@ class Chains:
             self.residents.close()
             self._find_plugins(site)
         # With the same places the configuration stays: a runtime configures the bridge after each restart.
-        if site.has_places_of(before.site) and options.doubts == before.doubts:
+        if site.has_configuration_of(before.site) and options.doubts == before.doubts:
             self.configuration.use(site, self._acceptance)
         else:
             self.configuration = self._configuration()
@@ -532,7 +532,7 @@ class Chains:
         """
         started = time.monotonic()
         if run.request.late:
-            late_line(run.name, run.request, "")
+            late_line(run.name, run.request, "", is_again=bool(chain.replaces))
         self._log.begin(run)
         with self._lock:
             self._busy += 1

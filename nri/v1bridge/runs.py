@@ -185,11 +185,14 @@ class EventLog:
                 log.warning("left out", extra={"fields": [("plugin", plugin), ("lines", lines)]})
 
 
-def late_line(name: str, request: Request, error: str, *, is_final: bool = True) -> None:
+def late_line(
+    name: str, request: Request, error: str, *, is_final: bool = True, is_again: bool = False
+) -> None:
     """Log the begin of a late ``create``, or its failure, or that of a release (``delete``).
 
     :param error: the error; "" for the begin.
     :param is_final: it is not tried again.
+    :param is_again: its plugins have had one, with another configuration.
     """
     if error:
         subject, means = "late create", "it runs without its plugins"
@@ -198,7 +201,8 @@ def late_line(name: str, request: Request, error: str, *, is_final: bool = True)
         message = f"{subject} failed: {means if is_final else 'trying again'}"
         log.error(message, extra=_about(name, request, ("error", shorten(error, MAX_TEXT))))
     else:
-        log.info("late: it has had no create", extra=_about(name, request))
+        reason = "its configuration has changed" if is_again else "it has had no create"
+        log.info("late: %s", reason, extra=_about(name, request))
 
 
 def _about(name: str, request: Request, *pairs: tuple[str, object]) -> dict[str, Any]:
