@@ -67,7 +67,7 @@ class Site:
         """
         return load(self.conf_dir, self.conf_file, check_owner=self.check_owner)
 
-    def has_configuration_of(self, other: Site) -> bool:
-        """Return whether another site's configuration and record are the same."""
-        places = (self.conf_dir, self.conf_file, self.record_dir, self.check_owner)
-        return places == (other.conf_dir, other.conf_file, other.record_dir, other.check_owner)
+    def has_places_of(self, other: Site) -> bool:
+        """Return whether another site has its configuration and record in the same places."""
+        places = (self.conf_dir, self.conf_file, self.record_dir)
+        return places == (other.conf_dir, other.conf_file, other.record_dir)

@@ -91,9 +91,12 @@ class InUse:
         )
         # Its name is not that of a container. crc32, since hashlib takes longer to import than a look.
         name = f".in-use.{crc32(self._of.encode()):08x}"
-        has_record = site.record_dir != "" and site.check_owner
-        self._path = f"{site.record_dir}/{name}" if has_record else ""
-        self._is_loaded = not has_record
+        self._path = f"{site.record_dir}/{name}" if site.record_dir else ""
+        self._is_loaded = not self._has_record
+
+    @property
+    def _has_record(self) -> bool:
+        return self._path != "" and self.site.check_owner
 
     def look(self) -> None:
         """Look at the files, and use them if they are to be used."""
@@ -203,7 +206,7 @@ class InUse:
     def _is_accepted_elsewhere(self, read: Read) -> bool:
         """Return whether another host, or ``nri apply``, has recorded the files as they are now."""
         try:
-            return bool(self._path) and self._recorded()[1] == read.documents
+            return self._has_record and self._recorded()[1] == read.documents
         except (OSError, NRIError, ValueError):
             return False
 
@@ -287,7 +290,7 @@ class InUse:
         return head, documents, missing
 
     def _save(self) -> None:
-        if not (self._path and self._writes):
+        if not self._has_record or not self._writes:
             return
         sizes = [
             [os.fsencode(path).decode("latin-1"), len(document), self.missing.get(path)]

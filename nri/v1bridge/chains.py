@@ -169,7 +169,7 @@ class Chains:
             self.residents.close()
             self._find_plugins(site)
         # With the same places the configuration stays: a runtime configures the bridge after each restart.
-        if site.has_configuration_of(before.site) and options.doubts == before.doubts:
+        if site.has_places_of(before.site) and options.doubts == before.doubts:
             self.configuration.use(site, self._acceptance)
         else:
             self.configuration = self._configuration()
