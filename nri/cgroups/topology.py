@@ -17,7 +17,7 @@ from .errors import CgroupError, CpuListError, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any, Self
 
     Set = frozenset[int]
@@ -34,7 +34,7 @@ _NEAR, _FAR = (
 
 
 class Topology:
-    """The CPUs that are online, in domains. Immutable by convention.
+    """The CPUs that are online, in domains, which are read when they are asked for. Immutable by convention.
 
     :ivar online: the CPUs that run; all others are left out of everything else.
     :ivar isolated: those that the scheduler leaves alone (``isolcpus=``).
@@ -46,114 +46,40 @@ class Topology:
     :ivar distances: from each node to each, by their numbers.
     """
 
-    __slots__ = (
-        "caches",
-        "cores",
-        "distances",
-        "isolated",
-        "kinds",
-        "memory",
-        "nodes",
-        "online",
-        "packages",
-    )
+    cores: list[Set]
+    caches: list[Set]
+    packages: list[Set]
+    kinds: dict[str, Set]
+    nodes: dict[int, Set]
+    memory: Set
+    distances: dict[int, dict[int, int]]
 
-    def __init__(
-        self,
-        online: Set,
-        isolated: Set,
-        cores: list[Set],
-        caches: list[Set],
-        packages: list[Set],
-        kinds: dict[str, Set],
-        nodes: dict[int, Set],
-        memory: Set,
-        distances: dict[int, dict[int, int]],
-    ) -> None:
-        self.online, self.isolated, self.cores, self.caches, self.packages = (
-            online,
-            isolated,
-            cores,
-            caches,
-            packages,
-        )
-        self.kinds, self.nodes, self.memory, self.distances = kinds, nodes, memory, distances
+    def __init__(self, sys: str = SYS) -> None:
+        self._sys = sys
+        self.online = online_cpus(sys)
+        self.isolated = isolated_cpus(sys) & self.online
 
     @classmethod
     def read(cls, sys: str = SYS) -> Self:
         """Return the topology of this machine.
 
         :param sys: where sysfs is mounted.
-        :raises CgroupError: the CPUs that are online cannot be read, or a file holds no CPU list.
+        :raises CgroupError: the CPUs that are online cannot be read, or a file holds no CPU list; for the domains
+            when they are asked for.
         """
-        cpu, node = f"{sys}/devices/system/cpu", f"{sys}/devices/system/node"
-        online = online_cpus(sys)
-        numbers = sorted(_list(f"{node}/online"))
-        nodes = {number: _list(f"{node}/node{number}/cpulist") & online for number in numbers} or {
-            0: online
-        }
-        return cls(
-            online,
-            isolated_cpus(sys) & online,
-            cores := _domains(
-                online, cpu, "topology/core_cpus_list", "topology/thread_siblings_list"
-            ),
-            _caches(online, cores, cpu),
-            _domains(
-                online,
-                cpu,
-                "topology/package_cpus_list",
-                "topology/core_siblings_list",
-                is_one=True,
-            ),
-            _kinds(online, cores, sys),
-            nodes,
-            _with_memory(node, frozenset(nodes)),
-            {
-                number: _distances(f"{node}/node{number}/distance", number, list(nodes))
-                for number in nodes
-            },
-        )
+        return cls(sys)
 
-    @classmethod
-    def from_value(cls, value: Any) -> Self:
-        """Return the topology that ``to_value`` has made this value of; raise ValueError for any other."""
-        try:
-            cores, caches, packages = (
-                [cpulist.parse(text) for text in value[name]]
-                for name in ("cores", "caches", "packages")
-            )
-            kinds = {name: cpulist.parse(text) for name, text in value["kinds"].items()}
-            nodes = {int(number): cpulist.parse(text) for number, text in value["nodes"].items()}
-            distances = {
-                int(one): {int(other): int(far) for other, far in row.items()}
-                for one, row in value["distances"].items()
-            }
-            online, isolated, memory = [
-                cpulist.parse(value[name]) for name in ("online", "isolated", "memory")
-            ]
-            return cls(online, isolated, cores, caches, packages, kinds, nodes, memory, distances)
-        except (LookupError, TypeError, AttributeError) as error:
-            raise ValueError(f"no topology: {error}") from error
+    def __getattr__(self, name: str) -> Any:
+        """Read a kind of domains when it is asked for first: most requests need none."""
+        if name not in _DOMAINS:
+            raise AttributeError(name)
+        value = _DOMAINS[name](self, self._sys)
+        setattr(self, name, value)
+        return value
 
-    def to_value(self) -> dict[str, Any]:
-        """Return the topology as a JSON value."""
-        document: dict[str, Any] = {
-            name: cpulist.render(getattr(self, name)) for name in ("online", "isolated", "memory")
-        }
-        document |= {
-            name: list(map(cpulist.render, getattr(self, name)))
-            for name in ("cores", "caches", "packages")
-        }
-        document["kinds"] = {name: cpulist.render(cpus) for name, cpus in self.kinds.items()}
-        document["nodes"] = {
-            str(number): cpulist.render(cpus) for number, cpus in self.nodes.items()
-        }
-        document["distances"] = {
-            str(one): {str(other): far for other, far in row.items()}
-            for one, row in self.distances.items()
-        }
-        return document
+    def cores_of(self, cpus: Set) -> list[Set]:
+        """Return the cores that have some of these CPUs."""
+        return [core for core in self.cores if core & cpus]
 
     def nodes_of(self, cpus: Iterable[int]) -> list[int]:
         """Return the numbers of the nodes that have some of these CPUs."""
@@ -183,6 +109,32 @@ def isolated_cpus(sys: str = SYS) -> frozenset[int]:
     :raises CgroupError: they cannot be read.
     """
     return _list(f"{sys}/devices/system/cpu/isolated")
+
+
+def _read_cores(topology: Topology, sys: str) -> list[Set]:
+    files = ("topology/core_cpus_list", "topology/thread_siblings_list")
+    return _domains(topology.online, f"{sys}/devices/system/cpu", *files)
+
+
+def _read_packages(topology: Topology, sys: str) -> list[Set]:
+    files = ("topology/package_cpus_list", "topology/core_siblings_list")
+    return _domains(topology.online, f"{sys}/devices/system/cpu", *files, is_one=True)
+
+
+def _read_nodes(topology: Topology, sys: str) -> dict[int, Set]:
+    node = f"{sys}/devices/system/node"
+    nodes = {}
+    for number in sorted(_list(f"{node}/online")):
+        nodes[number] = _list(f"{node}/node{number}/cpulist") & topology.online
+    return nodes or {0: topology.online}
+
+
+def _read_distances(topology: Topology, sys: str) -> dict[int, dict[int, int]]:
+    numbers = list(topology.nodes)
+    node = f"{sys}/devices/system/node"
+    return {
+        number: _distances(f"{node}/node{number}/distance", number, numbers) for number in numbers
+    }
 
 
 def _with_memory(node: str, nodes: Set) -> Set:
@@ -315,3 +267,19 @@ def _distances(path: str, own: int, nodes: list[int]) -> dict[int, int]:
     if len(words) == len(nodes) and all(word.isascii() and word.isdigit() for word in words):
         return dict(zip(nodes, map(int, words), strict=True))
     return {number: _NEAR if number == own else _FAR for number in nodes}
+
+
+_DOMAINS: dict[str, Callable[[Topology, str], Any]] = {
+    "cores": _read_cores,
+    "caches": lambda topology, sys: _caches(
+        topology.online, topology.cores, f"{sys}/devices/system/cpu"
+    ),
+    "packages": _read_packages,
+    "kinds": lambda topology, sys: _kinds(topology.online, topology.cores, sys),
+    "nodes": _read_nodes,
+    "memory": lambda topology, sys: _with_memory(
+        f"{sys}/devices/system/node", frozenset(topology.nodes)
+    ),
+    "distances": _read_distances,
+}
+"""What reads each kind of domains."""

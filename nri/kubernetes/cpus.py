@@ -51,35 +51,33 @@ class NodeCpus:
         )
         pools = _joined(self.pools.values())
         self.alone = pools | _joined([parse_cpus(entry["cpus"]) for entry in entries])
-        others = self.alone - given.held(self.allocated, topology.cores)
+        others = self.alone - self.allocated
         unreserved = topology.online - conf.system_reserved
         usable, isolated = unreserved - topology.isolated, unreserved & topology.isolated
         self.shareable = usable - _joined(fixed.values())
         self.devices: dict[int, bool] = {}
         if not given.counted:
             return
-        spare = len(usable - others) - given.min_shared if given.isolated != "only" else 0
-        units = [] if given.isolated == "never" else self._units(isolated)
-        units += sorted(self._units(usable), key=lambda unit: not unit[1] & self.allocated)
-        for shown, whole in units:
-            if whole & others:
-                self.devices |= dict.fromkeys(shown, False)
-            elif whole <= isolated or len(whole) <= spare or whole & self.allocated:
-                self.devices |= dict.fromkeys(shown, True)
-                spare -= len(whole & usable)
+        spare = len(usable - others) - given.min_shared
+        units = self._units(isolated)
+        units += sorted(self._units(usable), key=lambda unit: not unit & self.allocated)
+        for unit in units:
+            if unit & others:
+                self.devices |= dict.fromkeys(unit, False)
+            elif unit <= isolated or len(unit) <= spare or unit & self.allocated:
+                self.devices |= dict.fromkeys(unit, True)
+                spare -= len(unit & usable)
         self.devices |= dict.fromkeys(self.allocated - topology.online, False)
 
-    def _units(self, cpus: Set) -> list[tuple[list[int], Set]]:
-        """Return what konfine gives at least: the CPUs that a container is shown, and those that no other has then.
+    def _units(self, cpus: Set) -> list[Set]:
+        """Return what konfine gives at least: a CPU, or a core.
 
         The last CPUs come first, since the system's are usually the first ones.
         """
-        given = self.conf.exclusive
-        if given.threads or given.whole_cores:
-            cores = [core for core in self.topology.cores if core <= cpus]
-            units = [(sorted(core)[: given.threads or None], core) for core in cores]
+        if self.conf.exclusive.whole_cores:
+            units = [core for core in self.topology.cores if core <= cpus]
         else:
-            units = [([cpu], frozenset([cpu])) for cpu in sorted(cpus)]
+            units = [frozenset([cpu]) for cpu in sorted(cpus)]
         return units[::-1]
 
     def counted(self, own: Set) -> tuple[int, int, int]:

@@ -247,7 +247,7 @@ class DevicePlugin:
                     kind,
                     count,
                     near=near,
-                    whole=given.in_whole_cores,
+                    whole=given.whole_cores,
                     spread=given.spread,
                 )
             except NoRoomError:
@@ -271,8 +271,7 @@ class DevicePlugin:
         cpus = self._cpus
         if cpus is not None and listed:
             with Record(cpus.conf.run, cpus.conf.sys) as record:
-                held = cpus.conf.exclusive.held(listed, cpus.topology.cores)
-                record.promise(listed, held, cpus.shareable, cpus.conf.exclusive.min_shared)
+                record.promise(listed, cpus.shareable, cpus.conf.exclusive.min_shared)
                 record.save()
 
     def _known(self, ids: Iterable[str], context: grpc.ServicerContext) -> frozenset[int]:

@@ -55,10 +55,8 @@ def document(cpus: NodeCpus) -> dict[str, Any]:
     attributes = {
         "policy": "konfine",
         "systemReserved": len(reserved),
-        "isolated": given.isolated,
         "minShared": given.min_shared,
         "spread": given.spread,
-        "threads": given.threads,
         "wholeCores": given.whole_cores,
     }
     listed = [

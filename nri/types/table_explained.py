@@ -134,7 +134,7 @@ def _keys(table: Table) -> str:
 def _faults_of_keys(table: Table, value: dict[str, Any], path: Path) -> Faults:
     meant = set()
     for name in value:
-        if name not in table.keys and not table.is_note(name):
+        if not (name in table.keys or table.is_note(name) or table.is_open):
             near = nearest(name, table.keys)
             meant.add(near)
             hint = f"did you mean {near}?" if near else f"expected {_keys(table)}"

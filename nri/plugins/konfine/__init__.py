@@ -5,9 +5,9 @@ reserved ones. A CPU list in the request (the kubelet's static policy) and an an
 that, not widen it. A list that does not parse, or that leaves no CPU, is ignored; but if the kubelet's list has
 reserved CPUs only, all others are exclusive CPUs of other containers, and it counts as it is.
 
-With ``allow.exclusive``, ``exclusive.counted``, ``exclusive.guaranteed`` or ``pools`` in its conf it gives CPUs to
-one container alone or to a pool of containers (``.giving``). All other containers lose these CPUs (``.sharing``); a
-file lists the CPUs of each container (``.record``).
+With ``allow.exclusive``, ``exclusive.counted`` or ``pools`` in its conf it gives CPUs to one container alone or to a
+pool of containers (``.giving``). All other containers lose these CPUs (``.sharing``); a file lists the CPUs of each
+container (``.record``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from nri.types.v1 import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import Any
 
     from nri.types.v1 import Request, Result
@@ -68,9 +67,6 @@ class ExclusiveConf(Conf):
     counted: bool = fields.flag(
         f"containers have the CPUs alone that they request as {RESOURCE}", default=False
     )
-    guaranteed: bool = fields.flag(
-        "guaranteed pods that request whole CPUs get theirs alone", default=False
-    )
     whole_cores: bool = fields.flag("only whole cores; another number is refused", default=False)
     spread: bool = fields.flag(
         "a set may have CPUs of several NUMA nodes, near ones first", default=False
@@ -79,26 +75,6 @@ class ExclusiveConf(Conf):
         "also set cpuset.mems: the nodes of its CPUs, or the nearest with memory", default=False
     )
     min_shared: int = fields.integer("CPUs that always stay shared", 1, fields.MAX_CPU, default=1)
-    threads: int = fields.integer(
-        "CPUs that it gets of each core, whose others stay idle; by default all", 1, 16, default=0
-    )
-    keep: bool = fields.flag(
-        "a container that ends keeps its CPUs for its next start in the pod", default=True
-    )
-    isolated: str = fields.choice(
-        *("prefer", "only", "never"),
-        default="prefer",
-        description="whether a set is of the CPUs that isolcpus= isolates: if there is room, always, or never",
-    )
-
-    @property
-    def in_whole_cores(self) -> bool:
-        """True if a set is made of cores with all of their threads."""
-        return self.whole_cores and not self.threads
-
-    def held(self, shown: Set, cores: Iterable[Set]) -> Set:
-        """Return the CPUs that no other container may have if one is shown these, on a machine of these cores."""
-        return shown.union(*[core for core in cores if core & shown]) if self.threads else shown
 
 
 class PoolConf(Conf):
@@ -120,11 +96,6 @@ class PoolConf(Conf):
     min: int = fields.integer("CPUs that it has at least if it grows", 1, fields.MAX_CPU, default=1)
     max: int = fields.integer(
         "CPUs that it has at most if it grows", 1, fields.MAX_CPU, default=fields.MAX_CPU
-    )
-    per: str = fields.choice(
-        *("node", "namespace", "pod"),
-        default="node",
-        description="one for the node, each namespace, or each pod",
     )
     classes: tuple[str, ...] = shared.classes("for containers of these classes")
     namespaces: tuple[str, ...] = fields.array(
@@ -168,10 +139,7 @@ class KonfineConf(shared.SharedConf):
     @property
     def gives_out(self) -> bool:
         """True if the conf allows exclusive CPUs, or has pools."""
-        exclusive = self.exclusive
-        return bool(
-            self.pools or exclusive.counted or exclusive.guaranteed or self.allow.get("exclusive")
-        )
+        return bool(self.pools or self.exclusive.counted or self.allow.get("exclusive"))
 
     def fixed_pools(self, online: Set) -> dict[str, Set]:
         """Return the pools that name their CPUs, with those that are online."""

@@ -17,9 +17,9 @@ from nri.plugins.konfine import (
     requested_list,
 )
 from nri.plugins.konfine.record import Record, now
-from nri.plugins.konfine.sharing import Sharing, Wish, guaranteed, requested
+from nri.plugins.konfine.sharing import Sharing, Wish, name_of, requested
 from nri.skel import Refusal, fields, why_not_allowed
-from nri.skel.scopes import SUBGROUP, container_name
+from nri.skel.scopes import SUBGROUP
 from nri.types.gojson import shorten
 from nri.types.v1 import State
 
@@ -172,7 +172,6 @@ def _wanted(
     :returns: also the refusal of one that runs already and asks wrongly: it shares CPUs as without asking.
     :raises Refusal: it asks wrongly.
     """
-    names = [request.labels.get(f"io.kubernetes.pod.{key}") for key in ("namespace", "name")]
     before: Entry = sharing.before or {}
     is_ours = requested_list(request) in before.get(
         "told", ()
@@ -185,7 +184,7 @@ def _wanted(
     entry: Entry = {
         "id": request.id,
         "pod": request.sandbox_id,
-        "name": "/".join(filter(None, [*names, container_name(request)])) or request.id[:12],
+        "name": name_of(request),
         "cgroup": sharing.path_of(cgroup),
         "kind": "shared",
         "cpus": "",
@@ -244,9 +243,7 @@ def _wish(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> Wish
         shared.ignore(metadata, COUNTED, reason)
     annotation = annotated.asked(request, conf.allow, "exclusive", (EXCLUSIVE,), metadata)
     if annotation is None:
-        return Wish(
-            "the guaranteed pod's limit", guaranteed(request) if conf.exclusive.guaranteed else 0
-        )
+        return Wish()
     key, text = annotation[0], annotation[1].strip()
     count, plus, more = text.partition("+")
     is_number = (
@@ -300,12 +297,5 @@ def _pool(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> str:
             ):
                 shared.ignore(metadata, f"pool {pool.name}", reason)
                 continue
-            part = {"node": "", "namespace": namespace, "pod": request.sandbox_id or request.id}[
-                pool.per
-            ]
-            return (
-                f"{pool.name}/{part[:80]}"
-                if pool.per != "node" and pool.cpus is None
-                else pool.name
-            )
+            return pool.name
     return ""

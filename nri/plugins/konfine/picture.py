@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 WIDTH = 80
 
-SHARED, RESERVED, ISOLATED, HIDDEN, MORE = ".", "r", "i", "-", "+"
+SHARED, RESERVED, ISOLATED, MORE = ".", "r", "i", "+"
 SINGLE = [
     sign for sign in "abcdefghijklmnopqrstuvwxyz0123456789" if sign not in (RESERVED, ISOLATED)
 ]
@@ -75,24 +75,13 @@ def _signs(record: Record) -> tuple[dict[int, tuple[str, str]], list[str]]:
             frozenset() if entry["cgroup"] else first
         )  # of the pod's container that runs, or comes before
         first |= parse_cpus(entry["cpus"])
-        put(
-            parse_cpus(entry["cpus"]) - others,
-            HIDDEN,
-            "single",
-            "idle: a thread of a core that one container has",
-        )
-        put(
-            parse_cpus(entry.get("shown") or entry["cpus"]) - others,
-            sign,
-            "single",
-            entry["name"] + _more(entry),
-        )
+        put(parse_cpus(entry["cpus"]) - others, sign, "single", entry["name"] + _more(entry))
     sharing = len([entry for entry in containers if entry["kind"] == "shared"])
     legend.append((SHARED, frozenset(), f"shared ({_counted(sharing)})"))
     rows: dict[tuple[str, str], str] = {}
     for sign, cpus, about in legend:
         left = frozenset([cpu for cpu, (own, _) in signs.items() if own == sign])
-        if listed := left if sign in (SHARED, ISOLATED, HIDDEN) else cpus:
+        if listed := left if sign in (SHARED, ISOLATED) else cpus:
             rows[sign, about] = render_cpus(listed)
     width = min(max(map(len, rows.values()), default=0), WIDTH // 3)
     return signs, [

@@ -47,16 +47,12 @@ def choose(
     :raises NoRoomError: there are not enough, or not on one node.
     :raises NotWholeError: it is no number of whole cores.
     """
+    where = ""
     if whole:
+        where = " on whole cores"
         free = frozenset().union(*[core for core in topology.cores if core <= free])
-        threads = max([len(core) for core in topology.cores if core <= free], default=1)
-        if count % threads:
-            low = count // threads * threads
-            ask = f"{low} or {low + threads}" if low else str(threads)
-            raise NotWholeError(
-                f"expected whole cores, which have {threads} threads each: ask for {ask}"
-            )
-    where = " on whole cores" if whole else ""
+        if not _parts(topology.cores, count):
+            raise NotWholeError(_not_whole(topology, count))
     if len(free) < count:
         raise NoRoomError(f"{counted(len(free))} free{where}")
     levels = [
@@ -68,20 +64,77 @@ def choose(
     ]
     if not spread:
         on = {number: cpus & free for number, cpus in topology.nodes.items()}
-        if all(len(cpus) < count for cpus in on.values()):
-            listed = [f"{len(cpus)} on node {number}" for number, cpus in on.items() if cpus]
-            are = " and ".join([", ".join(listed[:-1]), listed[-1]] if listed[1:] else listed)
-            most = "`spread` would take more than one node"
-            if sum(sorted(map(len, on.values()))[-2:]) >= count:
-                most = (
-                    "`spread` would take both"
-                    if len(listed) == 2
-                    else "`spread` would take two of them"
-                )
-            raise NoRoomError(f"{are} are free{where}; {most}")
-        fits = [cpus for cpus in on.values() if len(cpus) >= count]
-        free, levels = min(fits, key=lambda cpus: _order(topology, cpus, near)), levels[2:]
-    return _take(topology, levels, free, count, near)
+        fits = [cpus for cpus in on.values() if _has_room(topology, cpus, count, whole=whole)]
+        if not fits:
+            raise NoRoomError(_not_on_one_node(on, count, where))
+        free = min(fits, key=lambda cpus: _order(topology, cpus, near))
+        levels = levels[2:]
+    if not whole:
+        return _take(topology, levels, free, count, near)
+    cores = topology.cores_of(free)
+    parts = _parts(cores, count)
+    if not parts:
+        raise NoRoomError(f"{counted(len(free))} free{where}, and no {count} of them")
+    taken: Set = frozenset()
+    for size, number in parts:
+        alike = frozenset().union(*[core for core in cores if len(core) == size])
+        taken |= _take(topology, levels, alike, size * number, near | taken)
+    return taken
+
+
+def _has_room(topology: Topology, cpus: Set, count: int, *, whole: bool) -> bool:
+    if len(cpus) < count:
+        return False
+    return not whole or bool(_parts(topology.cores_of(cpus), count))
+
+
+def _parts(cores: list[Set], count: int) -> list[tuple[int, int]]:
+    """Return how many cores of each size are *count* CPUs together, as many large ones as possible; [] if none are.
+
+    A machine may have cores of two threads and cores of one.
+    """
+    numbers: dict[int, int] = {}
+    for core in cores:
+        numbers[len(core)] = numbers.get(len(core), 0) + 1
+    return _fill(sorted(numbers.items(), reverse=True), count) or []
+
+
+def _fill(numbers: list[tuple[int, int]], count: int) -> list[tuple[int, int]] | None:
+    if count == 0:
+        return []
+    if not numbers:
+        return None
+    (size, most), *smaller = numbers
+    for number in range(min(most, count // size), -1, -1):
+        rest = _fill(smaller, count - number * size)
+        if rest is not None:
+            return [(size, number), *rest] if number else rest
+    return None
+
+
+def _not_whole(topology: Topology, count: int) -> str:
+    """Return that a number of CPUs is not one of whole cores, and which numbers near it are."""
+    sizes = sorted({len(core) for core in topology.cores})
+    threads = " or ".join(map(str, sizes)) + " threads"
+    each = " each" if len(sizes) == 1 else ""
+    below = [near for near in range(count - 1, 0, -1) if _parts(topology.cores, near)]
+    above = [
+        near for near in range(count + 1, count + sizes[-1] + 1) if _parts(topology.cores, near)
+    ]
+    asks = " or ".join(map(str, [*below[:1], *above[:1]]))
+    return f"expected whole cores, which have {threads}{each}: ask for {asks}"
+
+
+def _not_on_one_node(on: dict[int, Set], count: int, where: str) -> str:
+    """Return why no NUMA node has so many CPUs free, and what would help."""
+    listed = [f"{len(cpus)} on node {number}" for number, cpus in on.items() if cpus]
+    are = " and ".join([", ".join(listed[:-1]), listed[-1]] if listed[1:] else listed)
+    most = "`spread` would take more than one node"
+    if sum(sorted(map(len, on.values()))[-2:]) >= count:
+        most = "`spread` would take two of them"
+        if len(listed) == 2:
+            most = "`spread` would take both"
+    return f"{are} are free{where}; {most}"
 
 
 def _kinds(topology: Topology) -> list[Set]:

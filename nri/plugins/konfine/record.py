@@ -1,14 +1,12 @@
-"""Which container has which CPUs, and why: one file below ``/run/nri/konfine``, and a note on each cgroup.
+"""Which container has which CPUs, and why: one file below ``/run/nri/konfine``.
 
 Each request takes the lock, reads the file, compares it with the cgroups, and replaces it as a whole. The file is
 written before any cgroup is, so CPUs that a killed process has begun to give away are not given to another container;
 the next request finishes what was begun. The cgroups are the truth: a container whose cgroup is gone has given back
 its CPUs, and one whose CPUs are not those of the file gets them again.
 
-The same entry is an extended attribute of the container's cgroup, where the kernel has these (v2; v1 on most nodes).
-A file that is lost, of another boot, or not as the table of rules has it, is made again of them. A note counts if it
-was written for this record and for the cgroup that it is on, below the cgroup of all pods. A pod's container without
-a note shares the CPUs that it has.
+What a file lacks that is lost, of another boot, or not as the table of rules has it, is known again from the cpuset
+files of all containers of the machine (``.found``).
 """
 
 from __future__ import annotations
@@ -18,12 +16,10 @@ import time
 
 from nri import files, trust
 from nri.cgroups import knobs, parse_cpus, render_cpus
-from nri.cgroups.paths import is_pod, is_pods
-from nri.cgroups.topology import Topology, online_cpus
+from nri.cgroups.topology import Topology
 from nri.errors import NRIError
 from nri.types import DecodeError, gojson
 from nri.types.table import (
-    ANYTHING,
     FLAG,
     Key,
     Map,
@@ -40,14 +36,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TypedDict
 
-    from nri.cgroups.mounts import Mount
-
     class Entry(TypedDict, total=False):
         """The entry of a container.
 
         ``id``, ``pod`` (its sandbox's id), ``name`` for people, ``cgroup`` (the path of its cpuset below the mount,
         "" before it exists), ``kind`` (``exclusive``, ``pool`` or ``shared``), ``cpus`` (those that no other has),
-        ``shown`` (those of them that it has, if not all), ``plus`` (it has the shared ones, too), ``within`` (those
+        ``plus`` (it has the shared ones, too), ``within`` (those
         that it may have of the shared ones), ``counted`` (those that the device plugin allocated), ``told`` (those
         that the runtime has been told), ``untold`` (systemd could not be told of its CPUs), ``pool``, ``milli`` (CPUs
         that it requests, in thousandths), ``since`` (seconds after the boot: it comes soon, or is over), ``ended``
@@ -60,7 +54,6 @@ if TYPE_CHECKING:
         cgroup: str
         kind: str
         cpus: str
-        shown: str
         plus: bool
         within: str
         counted: str
@@ -76,9 +69,6 @@ if TYPE_CHECKING:
 
 FILE, LOCK = "state.json", "lock"
 
-ATTRIBUTE = "trusted.konfine.nri"
-"""The extended attribute of a cgroup, which root alone can read and write."""
-
 MAX_FILE = 16 * 1024 * 1024
 """Bytes of the file; 500 containers on 256 CPUs take 150 KiB."""
 
@@ -90,8 +80,6 @@ PROMISED_FOR = 600
 """Seconds that the CPUs of a container which the kubelet has admitted wait for it: images are pulled meanwhile."""
 
 _PROMISE = "admitted "
-_DEPTH = 2
-"""Levels below the mount at which the cgroup of all pods is looked for."""
 _BOOT = "/proc/sys/kernel/random/boot_id"
 
 
@@ -146,7 +134,7 @@ class Record:
             self._lock = -1
 
     def load(self) -> None:
-        """Read the file, and the topology in it, or else the machine's.
+        """Read the file.
 
         :raises OSError: it is there, and cannot be read.
         """
@@ -177,14 +165,7 @@ class Record:
             self.rebuilt = "there was none"
         except DecodeError as error:
             self.rebuilt = f"it was damaged: {gojson.shorten(str(error), 300)}"
-        try:
-            if self.rebuilt:
-                raise ValueError
-            self.topology = Topology.from_value(value["topology"])
-            if self.topology.online != online_cpus(self._sys):
-                raise ValueError
-        except ValueError:
-            self.topology = Topology.read(self._sys)
+        self.topology = Topology.read(self._sys)
 
     def _keep_right(self, value: Any) -> None:
         """Take what is right of a damaged document: the rest is made again of the cgroups."""
@@ -198,70 +179,17 @@ class Record:
             is_cpus = self._rules["cpus"].accepts
             self.pools = {name: cpus for name, cpus in pools.items() if is_cpus(cpus)}
 
-    def rebuild(self, mount: Mount, top: str) -> None:
-        """Make the entries of all cgroups that have none.
-
-        :param mount: where the hierarchy of cpuset is mounted.
-        :param top: the path below it of the cgroup of all pods; "" if it is to be looked for.
-        """
-        top, self.rebuilt = top or _find_top(mount.point), ""
-        for directory, names, _ in os.walk(mount.point + top):
-            path = directory.removeprefix(mount.point)
-            if noted := self._noted(directory, path):
-                self.containers[noted["key"]] = noted["entry"]
-                if noted["pool"] is not None:
-                    self.pools[noted["entry"]["pool"]] = noted["pool"]
-            elif top and is_pod(os.path.dirname(path)):
-                has = text_of(f"{directory}/cpuset.cpus")
-                within = has if has and self._rules["cpus"].accepts(has) else ""
-                entry: Entry = {
-                    "id": "",
-                    "name": path,
-                    "cgroup": path,
-                    "kind": "shared",
-                    "cpus": "",
-                    "within": within,
-                }
-                self.containers.setdefault(path, entry)
-            elif path.count("/") < top.count("/") + 20:
-                continue
-            names.clear()  # what is below belongs to the container
-
-    def _noted(self, directory: str, path: str) -> Any:
-        """Return the note on a cgroup; None if there is none that counts."""
-        try:
-            noted: Any = gojson.loads(os.getxattr(directory, ATTRIBUTE))
-        except (OSError, DecodeError):
-            return None
-        is_right = self._rules["note"].accepts(noted) and noted["record"] == self.directory
-        return noted if is_right and noted["entry"]["cgroup"] == path else None
-
-    def drop(self, key: str, point: str) -> Entry | None:
-        """Forget a container, which may run on; return its entry.
-
-        :param point: where the hierarchy of cpuset is mounted.
-        """
-        if (entry := self.containers.pop(key, None)) is not None and entry["cgroup"]:
-            try:
-                os.removexattr(point + entry["cgroup"], ATTRIBUTE)
-            except OSError:
-                pass  # there is none, or the cgroup is gone
-        return entry
-
-    def promise(
-        self, cpus: frozenset[int], whole: frozenset[int], usable: frozenset[int], least: int
-    ) -> None:
+    def promise(self, cpus: frozenset[int], usable: frozenset[int], least: int) -> None:
         """Keep CPUs that the device plugin has allocated for their container, which comes soon.
 
         Those of another are left to it, and the shared ones to all others: the container's start decides then.
 
-        :param whole: the CPUs that no other may have then.
         :param usable: those that can be shared, of which so many must be.
         """
         waiting = self.waiting(cpus)
         taken = [entry["cpus"] for key, entry in self.containers.items() if key not in waiting]
         others = frozenset[int]().union(*map(parse_cpus, [*taken, *self.pools.values()]))
-        if (free := whole - others) and len(usable - others - free) >= min(least, len(usable)):
+        if (free := cpus - others) and len(usable - others - free) >= min(least, len(usable)):
             key = f"{_PROMISE}{render_cpus(cpus)}"
             while key in self.containers:  # a pod's containers may have the same ones
                 key += "+"
@@ -294,20 +222,6 @@ class Record:
         base = f"{_PROMISE}{render_cpus(cpus)}"
         return next((key for key in self.containers if key.rstrip("+") == base), "")
 
-    def note(self, key: str, point: str) -> None:
-        """Write a container's entry to its cgroup."""
-        entry = self.containers[key]
-        noted = {
-            "key": key,
-            "record": self.directory,
-            "entry": entry,
-            "pool": self.pools.get(entry.get("pool") or ""),
-        }
-        try:
-            os.setxattr(point + entry["cgroup"], ATTRIBUTE, gojson.dumps(noted))
-        except OSError:
-            pass  # this kernel or file system has none, or the cgroup is gone
-
     def save(self) -> None:
         """Replace the file, if it has another content. One that was not rebuilt yet says so.
 
@@ -316,7 +230,7 @@ class Record:
         value = {
             **self._unknown,
             "boot": _boot(),
-            "topology": self.topology.to_value(),
+            "topology": None,  # earlier builds want the key
             "conf": self.conf,
         }
         if self.rebuilt:
@@ -340,7 +254,7 @@ def now() -> int:
 
 
 def _rules() -> dict[str, Any]:
-    """Return the rules for the file, for a note, and for a CPU list, each of which is parsed once."""
+    """Return the rules for the file, and for a CPU list, each of which is parsed once."""
     verdicts: dict[str, bool] = {"": True}
 
     def is_cpus(value: object) -> bool:
@@ -369,7 +283,7 @@ def _rules() -> dict[str, Any]:
         Key("milli", count),
     ]
     of_any += [*[Key(name, FLAG) for name in ("untold", "sandbox")], Key("subgroup", text(0, 255))]
-    of_single = [Key("shown", some), Key("counted", some), Key("plus", FLAG), Key("ended", FLAG)]
+    of_single = [Key("counted", some), Key("plus", FLAG), Key("ended", FLAG)]
     entry = either(
         open_table(
             Key("kind", words("shared"), required=True),
@@ -392,24 +306,17 @@ def _rules() -> dict[str, Any]:
         ),
         expected="an entry of the kind shared, exclusive or pool, with its CPUs",
     )
-    pool = either(
-        cpus,
-        Rule(type(None), lambda value: value is None, "null", {}),
-        expected="the CPUs of its pool",
-    )
-    keys = [("boot", text()), ("topology", ANYTHING), ("containers", Map(entry, text(1)))]
+    keys = [("boot", text()), ("containers", Map(entry, text(1)))]
     of_conf = open_table(
         Key("reserved", cpus, required=True), Key("fixed", Map(cpus, text(1)), required=True)
     )
     keys += [("pools", Map(cpus, text(1))), ("conf", of_conf)]
-    of_note = [("key", text(1)), ("record", text()), ("entry", entry), ("pool", pool)]
     return {
         "entry": entry,
         "cpus": cpus,
         "document": open_table(
             *[Key(name, rule, required=True) for name, rule in keys], Key("incomplete", text())
         ),
-        "note": open_table(*[Key(name, rule, required=True) for name, rule in of_note]),
     }
 
 
@@ -428,17 +335,6 @@ def text_of(path: str) -> str | None:
 def _is_path(value: object) -> bool:
     is_one = isinstance(value, str) and "\0" not in value and ".." not in value.split("/")
     return is_one and (value == "" or value[:1] == "/" != value)  # type: ignore[index]
-
-
-def _find_top(point: str) -> str:
-    """Return the path below the mount of the cgroup of all pods; "" if there is none near the root."""
-    level = [point]
-    for _ in range(_DEPTH):
-        level = [child for directory in level for child in knobs.children(directory)]
-        for directory in level:
-            if is_pods(directory):
-                return directory.removeprefix(point)
-    return ""
 
 
 def _boot() -> str:

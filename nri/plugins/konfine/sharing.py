@@ -22,13 +22,15 @@ from nri.cgroups import (
     parse_cpus,
     render_cpus,
 )
-from nri.cgroups.paths import expand, is_pod, is_pods
+from nri.cgroups.paths import expand
 from nri.cgroups.resolve import Place
 from nri.errors import NRIError
 from nri.plugins import shared
+from nri.plugins.konfine import found
 from nri.plugins.konfine.placement import NoRoomError, NotWholeError, choose, counted
 from nri.plugins.konfine.record import SETUP_WITHIN, now, text_of
 from nri.skel.plugin import Refusal
+from nri.skel.scopes import container_name
 from nri.types.gojson import shorten
 
 TYPE_CHECKING = False
@@ -43,6 +45,10 @@ if TYPE_CHECKING:
     Set = frozenset[int]
 
 _KNOB = "cpuset.cpus"
+
+RESTARTS = 3
+"""Times of ``SETUP_WITHIN`` that a container which has ended has for its restart: the kubelet waits five minutes at
+most."""
 
 
 class Wish:
@@ -86,10 +92,18 @@ class Sharing:
         self._parsed: dict[str, Set] = {}
         self._listed: dict[Set, str] = {}
         self._texts: dict[str, str] = {}  # the CPUs that each cgroup has, as its file says
-        self.rebuilt = self._survey(request)
+        self._path = self._path_of_request(request)
+        self.rebuilt = self._survey()
         """Why the record was made again; "" if it was not, or nothing was found."""
         self.own = self._key(request)
-        self.before: Entry | None = self.containers.get(self.own)
+        self.before: Entry | None = self.containers.get(self.own) or self._of_cgroup(self._path)
+        if self.before is not None and "pod" not in self.before:
+            # It was found by its cgroup alone.
+            self.before |= {
+                "id": request.id,
+                "pod": request.sandbox_id,
+                "name": name_of(request),
+            }
         self._undo: dict[
             str, Entry | None
         ] = {}  # the entries that the request has changed, as they were
@@ -107,19 +121,8 @@ class Sharing:
         of_id = [key for key, entry in self.containers.items() if entry["id"] == request.id]
         return of_id[0] if len(of_id) == 1 else request.id
 
-    def _survey(self, request: Request) -> str:
+    def _survey(self) -> str:
         """Compare the record with the cgroups; return why it was made again, "" if it was not."""
-        if reason := self.record.rebuilt:
-            # The record is complete from now on, whatever this request is about.
-            path = (
-                expand(request.spec.cgroups_path)
-                if request.spec is not None and request.spec.cgroups_path
-                else ""
-            )
-            parts = ((path and self._mount.below_host(path)) or "").split("/")
-            depth = next((at for at, part in enumerate(parts) if is_pods(part)), 0)
-            self.record.rebuild(self._mount, "/".join(parts[: depth + 1]))
-            reason = reason if self.containers.keys() - {path} else ""
         for key, entry in list(self.containers.items()):
             if entry["cgroup"]:
                 text = text_of(f"{self._mount.point}{entry['cgroup']}/{_KNOB}")
@@ -131,12 +134,52 @@ class Sharing:
                 if text is None:
                     self._end(key)
         self._expire()
-        return reason
+        reason = self.record.rebuilt
+        if reason:
+            # The record is complete from now on, whatever this request is about.
+            self.record.rebuilt = ""
+            self._adopt(is_whole=True)
+            others = [
+                key for key, entry in self.containers.items() if entry["cgroup"] != self._path
+            ]
+            return reason if others else ""
+        return ""
+
+    def _of_cgroup(self, path: str) -> Entry | None:
+        for entry in self.containers.values():
+            if path and entry["cgroup"] == path:
+                return entry
+        return None
+
+    def _path_of_request(self, request: Request) -> str:
+        """Return the path below the mount of the request's container; "" if it is not known."""
+        if request.spec is None or not request.spec.cgroups_path:
+            return ""
+        return self._mount.below_host(expand(request.spec.cgroups_path)) or ""
+
+    def _adopt(self, *, is_whole: bool) -> None:
+        """Add the containers of the machine that the record does not have.
+
+        :param is_whole: also those that share CPUs; else konfine is not to run for them, and leaves them alone.
+        """
+        known = {entry["cgroup"] for entry in self.containers.values() if entry["cgroup"]}
+        listed = found.sets(self._mount.point, known)
+        shared = [
+            self._cpus(text)
+            for key, text in self._texts.items()
+            if key in self.containers and self.containers[key]["kind"] == "shared"
+        ]
+        usable = self.usable.difference(*self.fixed.values())
+        added = found.entries(listed, shared, usable, self.isolated)
+        for path, entry in added.items():
+            if is_whole or entry["kind"] == "exclusive":
+                self.containers[path] = entry
+                self._texts[path] = render_cpus(listed[path])
 
     def _end(self, key: str) -> None:
         """Note that a container has ended: its CPUs are free, or kept for its next start while its pod lives."""
-        entry = self.record.drop(key, self._mount.point)
-        if entry is not None and entry["kind"] == "exclusive" and self.conf.exclusive.keep:
+        entry = self.containers.pop(key, None)
+        if entry is not None and entry["kind"] == "exclusive":
             entry["cgroup"], entry["ended"] = "", True
             entry.pop("since", None)
             self.containers[key] = entry
@@ -144,16 +187,20 @@ class Sharing:
     def _expire(self) -> None:
         """Forget the containers that are not coming any more."""
         pods = {entry["id"] for entry in self.containers.values() if entry.get("sandbox")}
-        late = now() - SETUP_WITHIN
+        late, too_late = now() - SETUP_WITHIN, now() - RESTARTS * SETUP_WITHIN
         for key, entry in list(self.containers.items()):
-            is_over = bool(entry.get("ended")) and entry.get("pod") not in pods
-            if not entry["cgroup"] and (is_over or entry.get("since", late) < late):
+            if entry["cgroup"]:
+                continue
+            has_ended = bool(entry.get("ended"))
+            is_over = has_ended and entry.get("pod") not in pods
+            since = entry.get("since", late)
+            if is_over or since < (too_late if has_ended else late):
                 del self.containers[key]
 
     def leave(self, *, is_released: bool) -> None:
         """Let the request's container go, which runs on if it is released."""
         if is_released:
-            self.record.drop(self.own, self._mount.point)
+            self.containers.pop(self.own, None)
             return
         self._end(self.own)
         self._expire()
@@ -169,8 +216,8 @@ class Sharing:
         return self._listed[cpus]
 
     def alone(self, entry: Entry) -> Set:
-        """Return the CPUs that a container has alone, of those that it is shown."""
-        return self._cpus(entry.get("shown") or entry["cpus"])
+        """Return the CPUs that a container has alone."""
+        return self._cpus(entry["cpus"])
 
     # What should be
 
@@ -239,9 +286,7 @@ class Sharing:
 
     def _knows(self, pool: str) -> bool:
         """Return whether a pool is one of the conf: it may be of an earlier conf, or of another entry."""
-        return pool in self.record.pools or any(
-            known.name == pool.partition("/")[0] for known in self.conf.pools
-        )
+        return pool in self.record.pools or any(known.name == pool for known in self.conf.pools)
 
     def _fixed(self, pool: str) -> Set:
         """Return the CPUs of a fixed pool, without those that a container had alone before; none of another pool."""
@@ -265,31 +310,29 @@ class Sharing:
         :returns: the refusal; the record is then without it, unless it is running.
         """
         self._restore()
+        if wish.count:
+            self._adopt(is_whole=False)
         entry, before, refusal = entry.copy(), self.before, None
-        had = (
-            self.alone(before)
-            if before is not None and before["kind"] == "exclusive"
-            else frozenset()
-        )
-        left = self._left_in_pod(entry, is_first=is_first)
+        left = self._left_by(entry)
+        spent = self._spent(entry, is_first=is_first and not left)
         waiting = self.record.waiting(wish.listed)
-        try:
-            alone = self._get(wish, within, had, left, waiting) if wish.count else frozenset()
-        except Refusal as error:
-            if not is_running:
-                self._restore()
-                return error
-            alone, refusal = had, error
-        held = self.conf.exclusive.held(alone, self.topology.cores)
-        if held & self.taken(
-            self.own, *left, *waiting
-        ):  # the conf did not give out whole cores before
-            held = alone
+        had: Set = frozenset()
+        if before is not None and before["kind"] == "exclusive":
+            # What it had before its cgroup was made may have been given to another.
+            had = self.alone(before) - self.taken(self.own, self._path, *left, *waiting)
+        alone: Set = frozenset()
+        if wish.count:
+            try:
+                alone = self._get_or_take(wish, within, had, left, spent, waiting)
+            except Refusal as error:
+                if not is_running:
+                    self._restore()
+                    return error
+                alone, refusal = had, error
         if alone:
-            entry["kind"], entry["cpus"] = "exclusive", render_cpus(held)
+            entry["kind"] = "exclusive"
+            entry["cpus"] = render_cpus(alone)
             entry.pop("pool", None)
-            if held != alone:
-                entry["shown"] = render_cpus(alone)
             if wish.plus:
                 entry["plus"] = True
             if wish.listed:
@@ -298,17 +341,37 @@ class Sharing:
             if entry["cgroup"] and other["cgroup"] == entry["cgroup"]:
                 self._put(key, None)  # it had another path, or none that was known
         self._put(self.own, entry)
-        is_restart = any(self.containers[key]["name"] == entry["name"] for key in left)
         for key in left:
-            self._reuse(key, entry["name"], held)
-        if (
-            wish.listed
-            and before is None
-            and not is_restart
-            and (key := self.record.promised(wish.listed))
-        ):
             self._put(key, None)
+        for key in spent:
+            self._spend(key, alone)
+        promised = self.record.promised(wish.listed) if wish.listed else ""
+        if promised and before is None and not left:
+            self._put(promised, None)
         return self.fit_pools(within, is_running=is_running) or refusal
+
+    def _get_or_take(
+        self,
+        wish: Wish,
+        within: Set,
+        had: Set,
+        left: list[str],
+        spent: list[str],
+        waiting: set[str],
+    ) -> Set:
+        """As ``_get``; if there is no room, also of CPUs that are kept for containers that may not come again.
+
+        :param spent: their keys.
+        """
+        try:
+            return self._get(wish, within, had, left, waiting)
+        except Refusal as error:
+            if not spent:
+                raise
+            try:
+                return self._get(wish, within, had, left or spent, waiting | {*spent})
+            except Refusal:
+                raise error from None
 
     def _get(self, wish: Wish, within: Set, had: Set, left: list[str], waiting: set[str]) -> Set:
         """Return the CPUs that the request's container gets alone.
@@ -324,9 +387,7 @@ class Sharing:
             return wish.listed
         if kept or not left:
             return self._choose(wish, within, kept, but) if wish.count != len(kept) else kept
-        kept = self._shown(
-            frozenset().union(*[self._cpus(self.containers[key]["cpus"]) for key in left])
-        )
+        kept = frozenset().union(*[self._cpus(self.containers[key]["cpus"]) for key in left])
         if not kept <= (self.usable | self.isolated) - self.taken(*but):
             kept = frozenset()  # offline, reserved or a pool's since
         if wish.count == len(kept):
@@ -339,39 +400,45 @@ class Sharing:
             except Refusal:
                 raise error from None
 
-    def _left_in_pod(self, entry: Entry, *, is_first: bool) -> list[str]:
-        """Return the keys of the containers without a cgroup whose CPUs one of their pod may have.
+    def _left_by(self, entry: Entry) -> list[str]:
+        """Return the keys of what a container has left for its next start.
 
-        Those of its own name: it has ended, or its last start has failed, of which no ``delete`` comes, perhaps in an
-        earlier sandbox. At its first start those of all others that have ended: they were init containers.
+        It has ended, or its last start has failed, of which no ``delete`` comes, perhaps in an earlier sandbox.
         """
         is_of_kubernetes = entry["name"].count("/") == 2
-        own, others = [], []
+        keys = []
         for key, other in self.containers.items():
-            is_of_pod = entry["pod"] != "" and other.get("pod") == entry["pod"]
-            if other["cgroup"] or key == self.own:
+            if other["cgroup"] or key == self.own or other["name"] != entry["name"]:
                 continue
-            if other["name"] == entry["name"] and (
-                is_of_pod or (is_of_kubernetes and not other.get("ended"))
-            ):
-                own.append(key)
-            elif is_of_pod and is_first and other.get("ended"):
-                others.append(key)
-        return own or others
+            if _is_of_pod(other, entry) or (is_of_kubernetes and not other.get("ended")):
+                keys.append(key)
+        return keys
 
-    def _reuse(self, key: str, name: str, taken: Set) -> None:
-        """Take CPUs from an ended container of the pod; the rest of an init container's waits for the next one."""
-        if key not in self.containers:
-            return
+    def _spent(self, entry: Entry, *, is_first: bool) -> list[str]:
+        """Return the keys of containers that have ended and may have been init containers.
+
+        Nothing tells an init container from one that has crashed before the others of its pod were started. So what
+        it had stays its own for a while, and others get it if there is no room: first those of its pod, when they
+        are started first, then all.
+        """
+        keys = []
+        for key, other in self.containers.items():
+            if key == self.own or not other.get("ended") or other["name"] == entry["name"]:
+                continue
+            if "since" in other or (is_first and _is_of_pod(other, entry)):
+                keys.append(key)
+        return keys
+
+    def _spend(self, key: str, taken: Set) -> None:
+        """Take CPUs from a container that has ended; the rest waits for it a while."""
         entry = self.containers[key].copy()
         rest = self._cpus(entry["cpus"]) - taken
-        if entry["name"] == name or not rest:
+        if not rest:
             self._put(key, None)
             return
         entry["cpus"] = render_cpus(rest)
-        entry.pop("shown", None)
         if "counted" not in entry:  # else they are the pod's as long as it lives
-            entry["since"] = now()
+            entry.setdefault("since", now())
         self._put(key, entry)
 
     def _put(self, key: str, entry: Entry | None) -> None:
@@ -401,20 +468,15 @@ class Sharing:
         isolated, usable = (self.isolated & within) - taken - held, self.usable - taken
         try:
             if count < len(kept):
-                return choose(self.topology, kept, count, whole=given.in_whole_cores, spread=True)
-            if given.isolated == "only" or (
-                given.isolated == "prefer" and isolated and kept <= self.isolated
-            ):
+                return choose(self.topology, kept, count, whole=given.whole_cores, spread=True)
+            if isolated and kept <= self.isolated:
                 try:
                     return self._pick(isolated, count, kept)
-                except NoRoomError as error:
-                    if given.isolated == "only":
-                        raise type(error)(f"{error}, of the isolated CPUs") from None
+                except NoRoomError:
+                    pass  # of the others, then
             spare = max(min(len(usable) - given.min_shared, len(usable - held)), 0)
             if count <= spare:
-                chosen = self._pick((usable & within) - held, count, kept)
-                if len(given.held(chosen, self.topology.cores)) <= spare:
-                    return chosen
+                return self._pick((usable & within) - held, count, kept)
             raise NoRoomError(
                 f"{counted(spare)} free, beside the {given.min_shared} that must stay shared"
             )
@@ -430,31 +492,19 @@ class Sharing:
 
         :param within: as for ``_choose``, likewise *but*.
         """
-        given, taken = self.conf.exclusive, self.taken(*but)
-        own = {"only": self.isolated, "never": self.usable}.get(
-            given.isolated, self.usable | self.isolated
-        )
-        free, cores = own - taken - self._kept(), self.topology.cores
-        whole = given.held(listed, cores)
-        is_whole = not given.in_whole_cores or all(
-            core <= listed for core in cores if core & listed
-        )
-        leaves_enough = len(self.usable - self.taken(self.own) - whole) >= min(
-            given.min_shared, len(self.usable)
-        )
-        return bool(
-            is_whole
-            and leaves_enough
-            and listed <= within
-            and listed <= self._shown(free)
-            and whole <= free
-        )
+        given = self.conf.exclusive
+        free = (self.usable | self.isolated) - self.taken(*but) - self._kept()
+        if not listed <= within & free:
+            return False
+        if given.whole_cores and listed.union(*self.topology.cores_of(listed)) != listed:
+            return False
+        shared = self.usable - self.taken(self.own) - listed
+        return len(shared) >= min(given.min_shared, len(self.usable))
 
     def _pick(self, free: Set, count: int, kept: Set) -> Set:
         """Return *count* of the free CPUs and of those that are kept."""
         given = self.conf.exclusive
-        whole, spread = given.in_whole_cores, given.spread
-        free = self._shown(free)
+        whole, spread = given.whole_cores, given.spread
         chosen = choose(self.topology, free | kept, count, whole=whole, spread=spread)
         if not kept:
             return chosen
@@ -466,14 +516,6 @@ class Sharing:
             self.topology, free - kept, count - len(kept), near=kept, whole=whole, spread=spread
         )
         return kept | more
-
-    def _shown(self, free: Set) -> Set:
-        """Return the free CPUs that containers may see: with `threads` the first ones of each core that is free."""
-        if not (threads := self.conf.exclusive.threads):
-            return free
-        return frozenset().union(
-            *[sorted(core)[:threads] for core in self.topology.cores if core <= free]
-        )
 
     def _kept(self) -> Set:
         """Return the CPUs of containers that keep some which are not theirs any more."""
@@ -508,7 +550,7 @@ class Sharing:
         }
         held = self._kept()
         for name, entries in members.items():
-            pool = pools.get(name.partition("/")[0])
+            pool = pools.get(name)
             have = self._cpus(self.record.pools.get(name, "")) & self.topology.online - held
             asked = -(-sum([entry.get("milli", 0) for entry in entries]) // 1000)
             want = len(have) if pool is None else min(max(asked, pool.min), pool.max)
@@ -589,7 +631,6 @@ class Sharing:
         if has_others:
             self._texts[key] = self._list(cpus)
             self.moved += [key] if key not in self.moved else []
-            self.record.note(key, self._mount.point)
         return has_others
 
     def _of_own(self) -> Set:
@@ -623,7 +664,6 @@ class Sharing:
         if has_others or is_untold:
             cgroup.set_cpus(cpus)
             _note_untold(own, cgroup.untold)
-        self.record.note(self.own, self._mount.point)
         return has_others
 
     def updates(self) -> list[Any]:
@@ -673,6 +713,16 @@ class Sharing:
         return self.systemd.tell(place.host_path, lambda _unit: True) is not None
 
 
+def name_of(request: Request) -> str:
+    """Return the name of the request's container for people: ``NAMESPACE/POD/CONTAINER``, or its short id."""
+    names = [request.labels.get(f"io.kubernetes.pod.{key}") for key in ("namespace", "name")]
+    return "/".join(filter(None, [*names, container_name(request)])) or request.id[:12]
+
+
+def _is_of_pod(one: Entry, other: Entry) -> bool:
+    return other["pod"] != "" and one.get("pod") == other["pod"]
+
+
 def _tell(entry: Entry, cpus: Set) -> None:
     """Add CPUs to those that the runtime got from konfine: in later requests they are no list of the kubelet."""
     entry["told"] = [*entry.get("told", [])[-3:], render_cpus(cpus)]
@@ -683,34 +733,6 @@ def _note_untold(entry: Entry, reason: str) -> None:
     entry.pop("untold", None)
     if reason:
         entry["untold"] = True
-
-
-def guaranteed(request: Request) -> int:
-    """Return the CPUs of a container of a guaranteed pod that has whole ones; 0 for any other container.
-
-    The kubelet puts such pods right below ``kubepods``, and gives the container 1024 shares for each CPU, and a quota
-    of whole ones, unless that is switched off (``cpuCFSQuota``) or another plugin has cleared it:
-    ``GetPodContainerName`` in its pkg/kubelet/cm, ``calculateLinuxResources`` in pkg/kubelet/kuberuntime.
-    """
-    if request.spec is None or request.is_sandbox or not request.spec.cgroups_path:
-        return 0
-    cpu = shared.cpu_resources(request)
-    quota, period, shares = (cpu.get(key) for key in ("quota", "period", "shares"))
-    pod = os.path.dirname(expand(request.spec.cgroups_path))
-    if (
-        not isinstance(shares, int)
-        or shares % 1024
-        or any(name in pod for name in ("burstable", "besteffort"))
-    ):
-        return 0
-    if (
-        isinstance(quota, int)
-        and isinstance(period, int)
-        and quota > 0
-        and quota != shares // 1024 * period
-    ):
-        return 0
-    return shares // 1024 if is_pod(pod) else 0
 
 
 def requested(request: Request) -> int:

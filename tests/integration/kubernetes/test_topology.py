@@ -147,7 +147,7 @@ def test_object_goes_with_the_agent(exporter: Counting, api_server: ApiServer) -
 def test_topology_alone_needs_nothing_that_is_counted(
     exporter: Counting, api_server: ApiServer
 ) -> None:
-    exporter.configure(exclusive={"guaranteed": True})
+    exporter.configure(exclusive={"counted": False}, allow={"exclusive": True})
     exporter.look()
     assert counts(api_server.objects["worker-1"]["zones"][0]) == {"cpu": ("4", "4", "4")}
     assert (exporter.agent.problems(), exporter.kubelet.registrations) == ([], [])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.machines import MACHINES, make, topology
+from harness.machines import make, topology
 from nri.cgroups import CgroupError, render_cpus
 from nri.cgroups.topology import Topology
 
@@ -30,7 +30,6 @@ def test_domains_of_machines(
     ]
     for domains in (found.cores, found.caches, list(found.nodes.values()), found.packages):
         assert sorted(cpu for domain in domains for cpu in domain) == sorted(found.online)
-    assert Topology.from_value(found.to_value()).to_value() == found.to_value()
 
 
 def test_core_types_of_a_laptop_and_of_arm64(tmp_path: Path) -> None:
@@ -135,17 +134,11 @@ def test_machine_without_numa_and_caches_is_one_node(tmp_path: Path) -> None:
     cpu.mkdir(parents=True)
     (cpu / "online").write_text("0-1\n")
     found = Topology.read(str(tmp_path))
-    value = found.to_value()
-    assert [value[key] for key in ("nodes", "memory", "distances")] == [
-        {"0": "0-1"},
-        "0",
-        {"0": {"0": 10}},
-    ]
-    assert [value[key] for key in ("cores", "caches", "packages")] == [
-        ["0", "1"],
-        ["0", "1"],
-        ["0-1"],
-    ]
+    both, first, second = frozenset([0, 1]), frozenset([0]), frozenset([1])
+    assert (found.nodes, found.memory, found.distances) == ({0: both}, first, {0: {0: 10}})
+    assert (found.cores, found.caches) == ([first, second], [first, second])
+    assert found.packages == [both]
+    assert not hasattr(found, "sockets")
 
 
 def test_missing_or_wrong_files_are_errors_with_their_path(tmp_path: Path) -> None:
@@ -158,10 +151,4 @@ def test_missing_or_wrong_files_are_errors_with_their_path(tmp_path: Path) -> No
     with pytest.raises(
         CgroupError, match=r"core_cpus_list holds 'x': expected a list such as '0-3,8'"
     ):
-        Topology.read(str(tmp_path))
-
-
-@pytest.mark.parametrize("value", [None, {}, [], {"cores": 1}, {**MACHINES, "cores": ["x"]}])
-def test_a_value_that_is_no_topology_is_refused(value: object) -> None:
-    with pytest.raises(ValueError, match=r"topology|CPU"):
-        Topology.from_value(value)
+        assert Topology.read(str(tmp_path)).cores

@@ -39,10 +39,7 @@ def healthy(cpus: NodeCpus) -> str:
         ({"systemReserved": [0, 4]}, {}, "2-3,5-7"),
         ({"systemReserved": [0, 4]}, {"isolated": "3,7"}, "2-3,5-7"),
         ({"systemReserved": [0, 4]}, {"isolated": "1-3,5-7"}, "1-3,5-7"),
-        ({"exclusive": {"counted": True, "isolated": "only"}}, {"isolated": "3,7"}, "3,7"),
-        ({"exclusive": {"counted": True, "isolated": "never"}}, {"isolated": "3,7"}, "1-2,4-6"),
         ({"exclusive": {"counted": True, "wholeCores": True}}, {}, "1-3,5-7"),
-        ({"exclusive": {"counted": True, "threads": 1}}, {}, "1-3"),
         ({"pools": [{"name": "a", "cpus": "6-7", "namespaces": ["x"]}]}, {}, "1-5"),
     ],
 )
@@ -100,9 +97,6 @@ CONFS: list[tuple[dict[str, Any], int]] = [
     ({}, 1),
     ({"minShared": 3}, 1),
     ({"wholeCores": True, "spread": True}, 2),
-    ({"threads": 1, "spread": True}, 1),
-    ({"isolated": "only", "spread": True}, 1),
-    ({"isolated": "never", "spread": True}, 1),
 ]
 
 

@@ -39,7 +39,7 @@ def counted(
 
 def promise(node: GivingNode, *cpus: int) -> None:
     with Record(str(node.root / "run"), node.sys) as record:
-        record.promise(frozenset(cpus), frozenset(cpus), parse_cpus(node.cpus_of_machine), 1)
+        record.promise(frozenset(cpus), parse_cpus(node.cpus_of_machine), 1)
         record.save()
 
 
@@ -55,11 +55,11 @@ def test_container_has_alone_what_the_kubelet_allocated(node: GivingNode) -> Non
     ("conf", "why"),
     [
         ({"counted": True}, "it is the pod's, not the kubelet's"),
-        ({"guaranteed": True}, "conf.exclusive.counted is false"),
+        ({"wholeCores": True}, "conf.exclusive.counted is false"),
     ],
 )
 def test_statements_of_a_pod_give_nothing(node: GivingNode, conf: dict[str, Any], why: str) -> None:
-    node.conf["exclusive"] = conf
+    node.conf |= {"exclusive": conf, "allow": {"exclusive": ["elsewhere"]}}
     metadata = node.start("db/main", annotations={COUNTED: "1,6"}).metadata
     assert metadata["ignored"] == f"{COUNTED}: {why}"
     assert node.all() == {"web": "0-7", "db/main": "0-7"}
@@ -92,20 +92,13 @@ def test_other_cpus_do_where_someone_has_them_already(node: GivingNode) -> None:
         ({"wholeCores": True}, "1,5", "1,5"),
         ({"wholeCores": True}, "1,6", "0,4"),
         ({"wholeCores": True}, "1", ""),
-        ({"threads": 1}, "1,3", "1,3"),
-        ({"threads": 1}, "1,5", "0-1"),
-        ({"threads": 1, "minShared": 4}, "1,3", "1,3"),
-        ({"threads": 1, "minShared": 5}, "1,3", ""),
-        ({"isolated": "only"}, "1,6", "2-3"),
-        ({"isolated": "only"}, "3", "3"),
-        ({"isolated": "never"}, "2-3", "0,4"),
         ({}, "1-2", "1-2"),
     ],
 )
 def test_conf_holds_for_them_too(
     tmp_path: Path, exclusive: dict[str, Any], listed: str, cpus: str
 ) -> None:
-    isolated = "2-3" if "isolated" in exclusive or not exclusive else ""
+    isolated = "" if exclusive else "2-3"
     node = GivingNode(tmp_path, cores=4, threads=2, isolated=isolated)
     node.conf |= {"allow": {}, "exclusive": {"counted": True} | exclusive}
     node.start("web")
@@ -180,7 +173,6 @@ def test_containers_of_a_pod_share_devices(
 
 
 def test_equal_devices_of_a_pods_containers_are_promised_to_each(node: GivingNode) -> None:
-    node.conf["exclusive"]["keep"] = False
     node.start("db/db")
     for _ in ("init", "main"):
         promise(node, 1, 5)

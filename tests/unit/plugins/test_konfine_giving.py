@@ -70,30 +70,15 @@ def test_isolated_cpus_are_for_single_containers_and_the_others_share_the_reserv
     assert telco.start("last", ask=1).metadata["cpus"] in ("1", "5")
 
 
-@pytest.mark.parametrize(
-    ("isolated", "ask", "cpus"),
-    [
-        *(
-            ("prefer", 2, "6-7"),
-            ("prefer", 3, "1-3"),
-            ("only", 2, "6-7"),
-            ("only", 3, ""),
-            ("never", 2, "1-2"),
-        ),
-        *(("prefer", 1, "6"), ("never", 5, "1-5"), ("prefer", 6, "")),
-    ],
-)
-def test_conf_says_whether_sets_are_of_isolated_cpus(
-    tmp_path: Path, isolated: str, ask: int, cpus: str
-) -> None:
+@pytest.mark.parametrize(("ask", "cpus"), [(2, "6-7"), (1, "6"), (3, "1-3"), (6, "")])
+def test_set_is_of_isolated_cpus_if_there_is_room(tmp_path: Path, ask: int, cpus: str) -> None:
     node = GivingNode(tmp_path, cores=8, isolated="6-7")
-    node.conf["exclusive"] = {"isolated": isolated}
     node.start("web")
     if cpus:
         given = node.start("db/main", ask=ask).metadata["cpus"]
         assert (len(parse_cpus(given)), parse_cpus(given) <= {6, 7}) == (ask, cpus.startswith("6"))
     else:
-        assert ("of the isolated CPUs" in node.refusal("db/main", ask=ask)) == (isolated == "only")
+        assert "5 are free" in node.refusal("db/main", ask=ask)
 
 
 def test_plain_confining_leaves_isolated_cpus_alone(telco: GivingNode) -> None:
@@ -198,17 +183,12 @@ def test_container_that_runs_and_is_refused_has_no_more_than_one_that_does_not_a
 def test_resized_container_grows_around_what_it_has_and_shrinks_within_it(tmp_path: Path) -> None:
     """Its threads have affinity, and its memory is where they were."""
     node = GivingNode(tmp_path, packages=2, cores=8)
-    node.conf |= {"exclusive": {"guaranteed": True}, "allow": {}}
-
-    def whole(count: int) -> dict[str, Any]:
-        return {"quota": count * 100000, "period": 100000, "shares": count * 1024}
-
-    node.start("first", guaranteed=True, cpu=whole(4))
-    node.start("db", guaranteed=True, cpu=whole(2))
+    node.start("first", ask=4)
+    node.start("db", ask=2)
     node.stop("first")  # so that a better place is free
     sets = [parse_cpus(node.cpus("db"))]
     for count in (3, 5, 2, 1, 6, 15, 6):
-        result = node.run("update", "db", guaranteed=True, cpu=whole(count))
+        result = node.run("update", "db", ask=count)
         cpus = parse_cpus(node.cpus("db"))
         assert cpus <= sets[-1] or cpus >= sets[-1]
         assert result.refused == (count > 8)  # the NUMA node has no more
@@ -228,12 +208,12 @@ def test_any_resizes_keep_or_refuse(
 ) -> None:
     root = Path(tempfile.mkdtemp(dir=tmp_path))
     node = GivingNode(root, packages=2, cores=4, threads=2, isolated="1-3,9-11" if isolated else "")
-    node.conf |= {"exclusive": {"guaranteed": True, "spread": spread}, "allow": {}}
+    node.conf["exclusive"] = {"spread": spread}
     node.start("web")
-    node.start("db", guaranteed=True, cpu={"shares": 1024})
+    node.start("db", ask=1)
     before = parse_cpus(node.cpus("db"))
     for count in counts:
-        result = node.run("update", "db", guaranteed=True, cpu={"shares": count * 1024})
+        result = node.run("update", "db", ask=count)
         cpus = parse_cpus(node.cpus("db"))
         assert (
             cpus == before
@@ -261,32 +241,6 @@ def test_whole_cores_and_memory_follow_if_conf_says_so(tmp_path: Path) -> None:
     assert "ask for 2 or 4" in node.refusal("x", ask=3)
     node.start("db/main", ask=4)
     assert (node.cpus("db/main"), node.files.get(path, "cpuset.mems")) == ("0-1,4-5", "0")
-
-
-def test_guaranteed_pods_get_whole_cpus_if_conf_says_so(v2: GivingNode) -> None:
-    v2.conf |= {"exclusive": {"guaranteed": True}, "allow": {}}
-    whole = {"quota": 200000, "period": 100000, "shares": 2048}
-    bare = {"shares": 2048}  # `cpuCFSQuota: false`, or the quota is cleared already
-    for cpu in (
-        whole,
-        whole | {"quota": 0},
-        whole | {"quota": -1},
-        bare,
-        bare | {"period": 100000},
-    ):
-        assert v2.start("a", guaranteed=True, cpu=cpu).metadata["exclusive"] == "2"
-        v2.stop("a")
-    others: list[tuple[bool, dict[str, int]]] = [
-        (False, whole),
-        (False, bare),
-        (True, whole | {"quota": 150000, "shares": 1536}),
-        (True, {"shares": 1536}),
-        (True, {"shares": 2}),
-        (True, whole | {"shares": 1024}),
-        (True, {}),
-    ]
-    for number, (guaranteed, cpu) in enumerate(others):
-        assert "exclusive" not in v2.start(f"b{number}", guaranteed=guaranteed, cpu=cpu).metadata
 
 
 # Where the host applies changes
@@ -352,27 +306,6 @@ def test_pool_grows_and_shrinks_with_requests(node: GivingNode) -> None:
     assert node.all() == {"web": "0,2-7", "a": "1"}
     node.stop("a")
     assert node.all() == {"web": "0-7"}
-
-
-def test_pools_for_each_namespace_or_pod(v2: GivingNode) -> None:
-    v2.conf["allow"] = v2.conf["allow"] | {"pools": True}
-    v2.conf["pools"] = [
-        {"name": "pods", "per": "pod", "labels": {"own": "yes"}},
-        {"name": "teams", "per": "namespace", "annotations": {"team": "a"}},
-        {"name": "io", "cpus": "6-7", "namespaces": ["storage"]},
-    ]
-    own: dict[str, Any] = {"labels": {"own": "yes"}}
-    for name in ("x/1", "x/2", "y/1"):
-        v2.start(name, **own)
-    for name, namespace in (("p", "shop"), ("q", "shop"), ("r", "other")):
-        v2.start(name, namespace=namespace, annotations={"team": "a"})
-    v2.start("osd", namespace="storage")
-    sets = v2.all()
-    assert sets["osd"] == "6-7"
-    assert sets["x/1"] == sets["x/2"] != sets["y/1"]
-    assert sets["p"] == sets["q"] != sets["r"]
-    assert len(set(sets.values())) == 5
-    assert {name.partition("/")[0] for name in v2.state()["pools"]} == {"pods", "teams"}
 
 
 def test_pool_without_a_free_cpu_refuses_the_container(v2: GivingNode) -> None:

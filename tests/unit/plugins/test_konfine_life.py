@@ -54,12 +54,6 @@ def test_cpus_are_kept_while_the_pods_sandbox_lives(node: GivingNode) -> None:
         node.start("db/db")
 
 
-def test_conf_may_free_the_cpus_of_a_container_that_ends(node: GivingNode) -> None:
-    node.start("db/main", ask=2)
-    node.stop("db/main", exclusive={"keep": False})
-    assert node.all() == {"web": "0-7", "db/db": "0-7"}
-
-
 def test_released_container_keeps_no_cpus(node: GivingNode) -> None:
     last = node.start("db/main", ask=2)
     asked = node.request("delete", "db/main", ask=2).replace(prev_result=last, release=True)
@@ -139,6 +133,28 @@ def test_init_containers_cpus_are_free_when_the_others_ask_for_none(
     assert node.cpus("web") == "0-7"
 
 
+def test_container_that_crashes_before_its_siblings_first_start_finds_its_cpus(
+    node: GivingNode,
+) -> None:
+    node.start("db/main", ask=2, cpu=ONE)
+    node.stop("db/main", is_told=False)
+    node.start("db/side", ask=2, cpu=ONE)
+    node.start("cache/main", ask=3, cpu=ONE)  # all that is free
+    result = node.start("db/main#1", ask=2, cpu=ONE)
+    assert (result.metadata["cpus"], result.error) == ("0,4", "")
+
+
+def test_cpus_of_what_was_probably_an_init_container_are_anyones_without_room(
+    node: GivingNode,
+) -> None:
+    node.start("db/init", ask=3, cpu=ONE)
+    node.stop("db/init")
+    node.start("db/main", ask=3, cpu=ONE)
+    node.start("cache/main", ask=3, cpu=ONE)
+    sets = node.sets()
+    assert not sets["cache/main"] & sets["db/main"]
+
+
 def test_another_container_that_restarts_takes_no_cpus_of_one_in_its_back_off(
     node: GivingNode,
 ) -> None:
@@ -187,23 +203,7 @@ def test_empty_value_for_one_container_takes_it_out_of_the_pods_wish(node: Givin
     assert node.start("db/main", ask=6, cpu=ONE).metadata["exclusive"] == "6"
 
 
-# One thread of each core, and exclusive CPUs beside the shared ones
-
-
-def test_container_may_be_shown_one_thread_of_each_of_its_cores(node: GivingNode) -> None:
-    node.conf["exclusive"] = {"threads": 1}
-    result = node.start("db/main", ask=2)
-    assert result.metadata == {"exclusive": "2", "cpus": "0-1", "moved": "2 other containers"}
-    assert node.cpus("web") == "2-3,6-7"
-    assert "1 is free, beside the 1" not in node.refusal(
-        "cache/main", ask=2
-    )  # which has two cores, of two
-    assert node.start("cache/main", ask=1).metadata["cpus"] == "2"
-    assert node.cpus("web") == "3,7"
-    assert node.run("update", "db/main", ask=1).metadata["cpus"] in ("0", "1")
-    assert len(parse_cpus(node.cpus("web"))) == 4
-    result = node.run("update", "db/main", ask=2)
-    assert (result.error, node.cpus("db/main")) == ("", "0-1")
+# Exclusive CPUs beside the shared ones
 
 
 def test_container_may_have_the_shared_cpus_beside_its_own(node: GivingNode) -> None:

@@ -159,17 +159,6 @@ def test_refusal_for_a_neighbour_that_holds_on_changes_nothing(
     assert node.state()["containers"] == before
 
 
-def test_rest_of_an_init_container_is_of_whole_cores(tmp_path: Path) -> None:
-    node = GivingNode(tmp_path, cores=4, threads=2)
-    node.conf["exclusive"] = {"threads": 1}
-    node.start("a/a")
-    node.start("a/init", ask=2, cpu=REQUESTS)
-    node.stop("a/init")
-    node.start("a/main", ask=1, cpu=REQUESTS)
-    node.start("a/side", ask=2, cpu=REQUESTS)
-    assert node.all() == {"a/a": "3,7", "a/main": "0", "a/side": "1-2"}
-
-
 def test_container_is_not_bound_to_the_numa_node_of_its_init_container(tmp_path: Path) -> None:
     node = GivingNode(tmp_path, packages=2, cores=8)
     node.start("o", ask=5)

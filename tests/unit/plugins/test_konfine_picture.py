@@ -38,9 +38,9 @@ def test_page_has_the_picture_of_such_a_node(tmp_path: Path) -> None:
         ("web/web", {}),
         ("web/app", {}),
         ("db/db", {}),
-        ("db/main", {"ask": 4, "exclusive": {"isolated": "never"}}),
-        ("cache/main", {"ask": "3+shared", "exclusive": {"isolated": "never"}}),
-        ("net/fast", {"ask": 1, "exclusive": {"threads": 1}}),
+        ("db/main", {"ask": 4}),
+        ("cache/main", {"ask": "3+shared"}),
+        ("net/fast", {"ask": 1}),
         ("job/one", batch),
         ("job/two", batch),
     ):

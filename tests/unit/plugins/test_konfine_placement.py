@@ -1,13 +1,15 @@
 """Which CPUs konfine chooses on made-up machines, and what its refusals say."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.machines import MACHINES, topology
+from harness.machines import MACHINES, make, topology
 from nri.cgroups import parse_cpus, render_cpus
 from nri.cgroups.topology import Topology
-from nri.plugins.konfine.placement import NoRoomError, choose
+from nri.plugins.konfine.placement import NoRoomError, NotWholeError, choose
 
 NOWHERE = "16 on node 0, 16 on node 1, 16 on node 2 and 16 on node 3 are free; `spread` would take two of them"
 
@@ -120,3 +122,34 @@ def test_chosen_cpus_are_free_and_as_many_as_asked_for(
         assert all(core <= chosen or not core & chosen for core in found.cores)
     elif any(len(cache & free) >= count for cache in found.caches) and not near:
         assert any(chosen <= cache for cache in found.caches)
+
+
+@pytest.mark.parametrize(
+    ("count", "free", "expected"),
+    [
+        (2, "0-11", "0,4"),
+        (3, "0-11", "0,4,8"),
+        (5, "0-1,4-5,8-9", "0-1,4-5,8"),
+        (1, "0-11", "8"),
+        (4, "0,4-5,8-11", "0,4,8-9"),
+        (3, "0-2,4,9", "0,4,9"),
+    ],
+)
+def test_whole_cores_have_as_many_threads_as_each_has(
+    tmp_path: Path, count: int, free: str, expected: str
+) -> None:
+    """Fast cores of two threads and slow ones of one: no core is split, and odd numbers are whole, too."""
+    machine = Topology.read(make(tmp_path, cores=4, threads=2, atoms=4))
+    chosen = choose(machine, parse_cpus(free), count, whole=True)
+    assert render_cpus(chosen) == expected
+
+
+def test_numbers_that_are_not_of_whole_cores_are_refused_with_those_that_are(
+    tmp_path: Path,
+) -> None:
+    mixed = Topology.read(make(tmp_path / "mixed", cores=4, threads=2, atoms=4))
+    with pytest.raises(NoRoomError, match="on node 0 are free on whole cores"):
+        choose(mixed, parse_cpus("0-1,4-5"), 3, whole=True)
+    plain = Topology.read(make(tmp_path / "plain", cores=4, threads=2))
+    with pytest.raises(NotWholeError, match="which have 2 threads each: ask for 2 or 4"):
+        choose(plain, plain.online, 3, whole=True)

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from nri.cgroups import parse_cpus
-from nri.plugins.konfine import Konfine
-from nri.plugins.konfine.record import ATTRIBUTE
+from nri.plugins.konfine import COUNTED, Konfine
 from nri.testing import invoke
 from tests.support.giving import GivingNode
 
@@ -43,16 +42,14 @@ def test_lost_record_is_made_again_of_the_cgroups(
         ("a", {"annotations": {"qos.class": "batch"}}),
     ):
         node.start(name, **options)
-    before, known = node.all(), node.state()
+    before = node.all()
     damage(node.record)
     assert node.run("update", "web").metadata["rebuilt"].startswith(why)
     assert capsys.readouterr().err.startswith(
         f"konfine: the record of CPUs was made again of the cgroups: {why}"
     )
-    assert (node.all(), node.state()["containers"], node.state()["pools"]) == (
-        *(before, known["containers"]),
-        known["pools"],
-    )
+    assert node.all() == before
+    assert node.state()["containers"].keys() == set(node.started.values())
     node.start("db/more", ask=2)
     assert not any(node.sets()["db/more"] & node.sets()[name] for name in before)
 
@@ -83,26 +80,13 @@ def test_keys_of_a_newer_build_are_kept_and_take_no_cpus_away(node: GivingNode) 
 def test_an_entry_that_is_wrong_costs_itself(node: GivingNode, wrong: Any) -> None:
     node.start("web")
     node.start("db", ask=2)
-    before, known = node.all(), node.state()["containers"]
+    before, known = node.all(), node.state()["containers"].keys()
     value = json.loads(node.record.read_text())
-    key = next(key for key, entry in known.items() if entry["kind"] == "shared")
+    key = node.started["web"]
     value["containers"][key] = wrong if wrong == 5 else value["containers"][key] | wrong
     node.record.write_text(json.dumps(value))
     assert node.run("update", "db", ask=2).metadata["rebuilt"].startswith("it was damaged: ")
-    assert (node.all(), node.state()["containers"]) == (before, known)
-
-
-def test_a_container_that_is_moved_has_the_note_of_what_it_has_now(node: GivingNode) -> None:
-    node.conf["pools"] = [{"name": "batch", "min": 2, "max": 6, "classes": ["batch"]}]
-    batch: dict[str, Any] = {"annotations": {"qos.class": "batch"}, "cpu": {"shares": 3072}}
-    node.start("a", **batch)
-    before = node.cpus("a")
-    node.start("b", **batch)  # the pool grows
-    assert node.cpus("a") != before
-    state, points = node.state(), node.files.points
-    for path, entry in state["containers"].items():
-        noted = json.loads(os.getxattr((points.get("cpuset") or points[""]) + path, ATTRIBUTE))
-        assert (noted["entry"], noted["pool"]) == (entry, state["pools"]["batch"])
+    assert (node.all(), node.state()["containers"].keys()) == (before, known)
 
 
 def test_lost_record_is_made_again_of_pods_that_are_far_from_the_root(
@@ -114,16 +98,13 @@ def test_lost_record_is_made_again_of_pods_that_are_far_from_the_root(
     )
     node.start("web")
     node.start("db/main", ask=2)
-    before, known, other = (
-        node.all(),
-        node.state()["containers"],
-        node.make("other"),
-    )  # which has no note
+    before, other = node.all(), node.make("other")  # which konfine was not run for
     node.record.unlink()
     node.run("update", "web")
     made = node.state()["containers"]
-    assert made.pop(other)["kind"] == "shared"
-    assert (node.all(), made) == (before, known)
+    kinds = {path: entry["kind"] for path, entry in made.items()}
+    assert kinds.pop(other) == kinds.pop(node.started["web"]) == "shared"
+    assert (node.all(), kinds) == (before, {node.started["db/main"]: "exclusive"})
 
 
 @pytest.mark.parametrize("path", ["", "/machine/other"])
@@ -142,20 +123,63 @@ def test_lost_record_is_made_again_whatever_the_next_request_is_about(
     assert node.all() == {"web": "2-3,6-7", "db/main": "0,4", "db/more": "1,5"}
 
 
-def test_containers_without_a_note_count_as_sharing(
-    node: GivingNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object) -> None:
-        raise OSError(errno.ENOTSUP, "not supported")
+SOME_ID = "0123456789abcdef" * 4
+OUTSIDE = [
+    f"/machine.slice/libpod-{SOME_ID}.scope",
+    f"/libpod_parent/libpod-{SOME_ID}",
+    f"/system.slice/docker-{SOME_ID}.scope",
+    "/docker/abc",
+]
 
-    monkeypatch.setattr(os, "setxattr", refuse)
+
+@pytest.mark.parametrize("path", OUTSIDE)
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_cpus_of_a_container_outside_of_the_pods_are_its_own(
+    node: GivingNode, path: str, is_lost: bool
+) -> None:
+    """Podman beside Kubernetes, or a person's ``--cpuset-cpus``: no other has what one has alone."""
     node.start("web")
-    node.record.unlink()
+    node.start("side")  # a machine has several containers that share CPUs
     node.start("db/main", ask=2)
-    assert node.all() == {"web": "1-3,5-7", "db/main": "0,4"}
+    node.files.make(path)
+    node.files.put(path, "cpuset.cpus", "1-2\n")
+    for name in ("web", "side"):
+        node.files.put(node.path(name), "cpuset.cpus", "3,5-7\n")
+    if is_lost:
+        node.record.unlink()
+    node.start("db/more", ask=2)
+    assert not node.sets()["db/more"] & {0, 1, 2, 4}
+    assert node.files.get(path, "cpuset.cpus") == "1-2"
+    assert not node.sets()["web"] & {0, 1, 2, 4}
+
+
+def test_container_that_konfine_is_not_run_for_is_left_alone(node: GivingNode) -> None:
     node.start("web")
-    assert node.started["web"] in node.state()["containers"]
-    assert len(node.state()["containers"]) == 2
+    other = node.make("other")
+    node.files.put(other, "cpuset.cpus", "0-7\n")
+    node.start("db/main", ask=2)
+    assert node.files.get(other, "cpuset.cpus") == "0-7"
+    assert other not in node.state()["containers"]
+
+
+def test_cpus_that_two_containers_were_given_are_one_containers_alone(node: GivingNode) -> None:
+    """The kubelet has allocated the same devices twice: the one whose cgroup is there has them."""
+    node.conf["exclusive"] = {"counted": True}
+
+    def run(state: str, name: str) -> Any:
+        request = node.request(state, name, annotations={COUNTED: "2-3"})
+        return invoke(Konfine(), request.replace(own_annotations=(COUNTED,)))
+
+    node.start("web")
+    assert run("setup", "c/main").error == ""
+    node.started["d/main"] = node.make("d/main")
+    assert run("create", "d/main").error == ""
+    node.started["c/main"] = node.make("c/main")
+    assert run("create", "c/main").error == ""
+    sets = node.sets()
+    assert sets["d/main"] == {2, 3}
+    assert len(sets["c/main"]) == 2
+    assert not sets["c/main"] & (sets["d/main"] | sets["web"])
 
 
 def test_cpus_changed_by_others_are_corrected(node: GivingNode) -> None:
@@ -292,7 +316,7 @@ def test_record_that_is_no_file_is_named_and_not_waited_for(
             ("told", "0-1"),
             ("plus", 1),
         ),
-        *(("since", "now"), ("subgroup", 0), ("id", None), ("shown", "")),
+        *(("since", "now"), ("subgroup", 0), ("id", None)),
     ],
 )
 def test_entry_that_breaks_a_rule_makes_the_record_anew(
@@ -308,7 +332,7 @@ def test_entry_that_breaks_a_rule_makes_the_record_anew(
     assert v2.all() == {"web": "1-3,5-7", "db/main": "0,4", "late": "1-3,5-7"}
 
 
-@pytest.mark.parametrize("key", ["boot", "containers", "pools", "topology"])
+@pytest.mark.parametrize("key", ["boot", "containers", "pools"])
 @pytest.mark.parametrize("value", [None, [], 1, {"a": 1}])
 def test_document_that_breaks_a_rule_is_made_anew(v2: GivingNode, key: str, value: object) -> None:
     v2.start("web")
@@ -316,54 +340,6 @@ def test_document_that_breaks_a_rule_is_made_anew(v2: GivingNode, key: str, valu
     v2.record.write_text(json.dumps(v2.state() | {key: value}))
     assert v2.start("late").error == ""
     assert v2.all() == {"web": "1-3,5-7", "db/main": "0,4", "late": "1-3,5-7"}
-
-
-def forge(node: GivingNode, path: str, **changes: Any) -> None:
-    """Put a note on a cgroup that claims six CPUs for it."""
-    entry = {
-        "id": "x",
-        "name": "x",
-        "cgroup": path,
-        "kind": "exclusive",
-        "cpus": "1-3,5-7",
-        "within": "",
-    }
-    noted = {
-        "key": path,
-        "record": str(node.record.parent),
-        "entry": entry | changes.pop("entry", {}),
-        "pool": None,
-    }
-    os.setxattr(node.files.points[""] + path, ATTRIBUTE, json.dumps(noted | changes).encode())
-
-
-@pytest.mark.parametrize(
-    ("path", "changes", "counts"),
-    [
-        ("/kubepods/podx/c", {}, True),
-        ("/kubepods/podx/c", {"record": "/host/run/nri/konfine"}, False),  # a node in a container
-        (
-            "/kubepods/podx/c",
-            {"entry": {"cgroup": "/kubepods/pody/c"}},
-            False,
-        ),  # seen from its root
-        ("/kubepods/podx/c", {"entry": {"cpus": "all"}}, False),
-        ("/kubepods/podx/c", {"entry": {"kind": "own"}}, False),
-        ("/kubepods/podx/c", {"key": 7}, False),
-        ("/kubepods/podx/c/below", {}, False),  # of the container itself
-        ("/system.slice/x", {}, False),
-        ("/docker/abc/kubepods/podx/c", {}, False),
-    ],
-)
-def test_note_counts_if_it_is_of_this_record_and_of_its_cgroup(
-    v2: GivingNode, path: str, changes: Any, counts: bool
-) -> None:
-    v2.start("web")
-    v2.record.unlink()
-    v2.files.make(path)
-    forge(v2, path, **changes)
-    v2.run("update", "web")
-    assert v2.cpus("web") == ("0,4" if counts else "0-7")
 
 
 @pytest.mark.parametrize("path", ["/system.slice/sshd.service", "/docker/abc"])
@@ -398,11 +374,13 @@ def test_container_without_an_event_is_not_widened(node: GivingNode) -> None:
         node.files.put(node.make(name), "cpuset.cpus", cpus)
         node.started[name] = node.path(name)
     node.start("web")
-    assert (node.cpus("old/main"), node.cpus("old/side")) == ("1", "2-5")
     node.start("db/main", ask=2)
-    assert (node.cpus("old/main"), node.cpus("old/side")) == ("1", "2-3,5")
+    assert (node.cpus("old/main"), node.cpus("old/side")) == ("1", "2-5")  # they are theirs
+    assert not node.sets()["db/main"] & {1, 2, 3, 4, 5}
+    node.run("update", "old/side", cpu={"cpus": "2-5"})  # it shares CPUs, as it says now
     node.stop("db/main")
     assert (node.cpus("old/main"), node.cpus("old/side")) == ("1", "2-5")
+    assert node.sets()["web"] == {0, 2, 3, 4, 5, 6, 7}
 
 
 # A part of the hierarchy is mounted

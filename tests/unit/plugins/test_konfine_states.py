@@ -38,7 +38,7 @@ KILLED_AT = st.none() | st.integers(0, 14)
 """The write before which the process is killed; some requests have fewer."""
 
 LEAST = 2
-WRITES = ("write", "rename", "setxattr")
+WRITES = ("write", "rename")
 
 
 class KilledError(BaseException):
@@ -250,7 +250,10 @@ class Containers(RuleBasedStateMachine):
     @rule()
     def lose_the_record(self) -> None:
         self.node.record.unlink(missing_ok=True)
-        self.has_waiting = self.is_settled = False  # the next request makes it of the cgroups alone
+        self.is_settled = False
+        self.has_waiting = (
+            True  # what cannot be told from a set of one container alone stays as it is
+        )
 
     @invariant()
     def no_cpu_is_given_twice(self) -> None:
@@ -274,8 +277,8 @@ class Containers(RuleBasedStateMachine):
             taken = frozenset[int]().union(*alone.values(), *pooled.values())
             assert not any(cpus & taken for cpus in shared.values())
             assert len(usable - taken) >= LEAST or self.was_switched
-            assert len(set(pooled.values())) <= 1
             if not self.has_waiting:
+                assert len(set(pooled.values())) <= 1
                 assert all(cpus == usable - taken for cpus in shared.values()), self.node.all()
 
 

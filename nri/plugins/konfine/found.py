@@ -1,0 +1,145 @@
+"""The containers of the machine that the record does not have, and what their cpuset files say of them.
+
+The kernel is the truth about CPUs. The record may be lost, damaged or of another boot, or konfine was not run for a
+container: then its own cpuset file says what it has. CPUs that one container has alone are its own until its next
+request says otherwise, wherever its cgroup is: no other container is given them. All other containers of pods share
+CPUs.
+"""
+
+from __future__ import annotations
+
+from nri.cgroups import CpuListError, knobs, parse_cpus, render_cpus
+from nri.cgroups.paths import is_pod
+from nri.plugins.konfine.record import text_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from nri.plugins.konfine.record import Entry
+
+    Set = frozenset[int]
+
+KNOB = "cpuset.cpus"
+
+_DEEPEST = 20
+"""Levels below the mount at which containers are looked for."""
+
+_SHORTEST_ID = 12
+"""Hexadecimal digits of a container's short id; cgroups have the long one in their names."""
+
+_NO_CONTAINERS = (".service", ".socket", ".mount", ".swap")
+"""The endings of systemd's units that hold no container's cgroup."""
+
+_PARENTS = ("docker", "libpod_parent", "lxc")
+"""The names of cgroups whose children are containers, where systemd does not make them."""
+
+
+def sets(point: str, known: Collection[str]) -> dict[str, Set]:
+    """Return the CPUs in the cpuset file of each container, by its cgroup's path below the mount; none for no file.
+
+    :param point: where the hierarchy of cpuset is mounted.
+    :param known: the paths of cgroups that are left out.
+    """
+    listed: dict[str, Set] = {}
+    left = [point]
+    while left:
+        directory = left.pop()
+        path = directory.removeprefix(point)
+        if path in known:
+            continue
+        if _is_container(path):
+            listed[path] = _cpus(text_of(f"{directory}/{KNOB}") or "")
+        elif path.count("/") < _DEEPEST and not path.endswith(_NO_CONTAINERS):
+            left += knobs.children(directory)
+    return listed
+
+
+def entries(
+    found: dict[str, Set], known: list[Set], usable: Set, isolated: Set
+) -> dict[str, Entry]:
+    """Return the entries of containers that the record does not have.
+
+    :param found: of ``sets``.
+    :param known: the sets of the containers of the record that share CPUs.
+    :param usable: the CPUs that containers can share.
+    :param isolated: other CPUs that one can have alone.
+    """
+    givable = usable | isolated
+    # A set with all of them is that of a container that no one has narrowed yet.
+    lists = [cpus & givable for cpus in [*known, *found.values()] if not cpus >= usable]
+    shared = _shared(_Counts(lists), usable)
+    made = {}
+    for path, cpus in found.items():
+        own = cpus & givable
+        is_alone = not cpus >= usable and lists.count(own) == 1 and own != shared
+        alone = own - shared if is_alone else frozenset()
+        if alone:
+            made[path] = _entry(path, "exclusive", cpus=render_cpus(alone))
+            if shared and own >= shared:
+                made[path]["plus"] = True
+        elif _is_in_pod(path):
+            made[path] = _entry(path, "shared", within=render_cpus(cpus))
+    return made
+
+
+class _Counts(dict[frozenset[int], int]):
+    """How many containers have each set."""
+
+    def __init__(self, lists: list[Set]) -> None:
+        super().__init__()
+        for cpus in lists:
+            if cpus:
+                self[cpus] = self.get(cpus, 0) + 1
+
+
+def _shared(counts: _Counts, usable: Set) -> Set:
+    """Return the set of the containers that share CPUs; none if that cannot be known.
+
+    It is the one that most of several containers have: on a node of Kubernetes those of all sandboxes are the same.
+    Where each has another one, it is the one that has all CPUs which are in no other, if it is by far the largest.
+    """
+    by_size = sorted(counts, key=len, reverse=True)
+    several = [cpus for cpus in by_size if counts[cpus] > 1]
+    if several:
+        return max(several, key=lambda cpus: counts[cpus])
+    if not by_size:
+        return frozenset()
+    largest, *others = by_size
+    is_rest = largest == usable.difference(*others)
+    is_by_far = not others or len(largest) >= 2 * len(others[0])
+    return largest if is_rest and is_by_far else frozenset()
+
+
+def _entry(path: str, kind: str, *, cpus: str = "", within: str = "") -> Entry:
+    return {
+        "id": "",
+        "name": path,
+        "cgroup": path,
+        "kind": kind,
+        "cpus": cpus,
+        "within": within,
+    }
+
+
+def _is_container(path: str) -> bool:
+    above, _, name = path.rpartition("/")
+    is_named = above.rpartition("/")[2] in _PARENTS or name.endswith(".scope")
+    return is_named or is_pod(above) or _is_id(name)
+
+
+def _is_in_pod(path: str) -> bool:
+    return is_pod(path.rpartition("/")[0])
+
+
+def _is_id(name: str) -> bool:
+    """Return whether a cgroup's name ends with a container's id, as in ``libpod-ID``."""
+    id_ = name.rpartition("-")[2]
+    return len(id_) >= _SHORTEST_ID and not id_.strip("0123456789abcdef")
+
+
+def _cpus(text: str) -> Set:
+    try:
+        return parse_cpus(text) if text else frozenset()
+    except CpuListError:
+        return frozenset()
