@@ -8,7 +8,7 @@ import click
 
 from nri.cli import options, output
 from nri.cli.output import date, labelled, number, quantile, since, table, wrapped
-from nri.errors import NRIError, escape
+from nri.errors import escape
 from nri.status import client
 from nri.status.judging import CONNECTED, OUTCOMES, WELL, Verdict, judge, probe
 
@@ -128,21 +128,12 @@ def cpus_page(run: str, sys: str = "/sys") -> list[str]:
 
     :param run: the node's /run, with konfine's record; *sys* is where sysfs is mounted.
     """
-    from nri.plugins.konfine.picture import draw
-    from nri.plugins.konfine.record import Record
+    from nri.cgroups.topology import Topology
+    from nri.cli.cpus import Owners, draw
 
-    record = Record(run, sys)
-    try:
-        record.load()
-    except OSError as error:
-        raise NRIError(
-            f"{record.directory}: {error.strerror}; expected konfine's record there"
-        ) from None
-    if record.rebuilt:
-        raise NRIError(
-            f"no CPUs are given out here: {record.directory}/state.json: {record.rebuilt}"
-        )
-    return draw(record, lambda text, kind: click.style(text, fg=_COLOURS[kind]))
+    owners = Owners.read(run)
+    topology = Topology.read(sys)
+    return draw(owners, topology, lambda text, kind: click.style(text, fg=_COLOURS[kind]))
 
 
 MAX_FAULTS, MAX_FILES, MAX_LISTED = 10, 5, 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,19 +10,16 @@ import pytest
 from click.testing import CliRunner
 
 from harness.machines import MACHINES
+from nri.cgroups.topology import Topology
 from nri.cli.commands import nri
-from nri.plugins.konfine.picture import WIDTH, draw
-from nri.plugins.konfine.record import Record
+from nri.cli.cpus import WIDTH, Owners, draw
 from tests.support.giving import GivingNode
 
 PAGES = Path(__file__).parents[3]
 
 
 def picture(node: GivingNode) -> list[str]:
-    record = Record(node.conf["run"], node.sys)
-    record.load()
-    assert record.rebuilt == ""
-    return draw(record)
+    return draw(Owners.read(node.conf["run"]), Topology.read(node.sys))
 
 
 def test_page_has_the_picture_of_such_a_node(tmp_path: Path) -> None:
@@ -84,3 +82,23 @@ def test_command_prints_it_or_says_that_there_is_no_record(tmp_path: Path) -> No
     )
     both = CliRunner().invoke(nri, [*run, "--check"])
     assert "--check and --cpus exclude each other" in both.output
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"boot": "other"}, "it was of another boot"),
+        ({"containers": {"/a": {"kind": "later"}}}, "is damaged; konfine's next event"),
+        ({"incomplete": "there was none"}, "is damaged; konfine's next event"),
+        (None, "is damaged: "),
+        ({"x": 1}, ""),
+    ],
+)
+def test_file_that_says_nothing_is_named(
+    tmp_path: Path, change: dict[str, Any] | None, said: str
+) -> None:
+    node = GivingNode(tmp_path, cores=4)
+    node.start("db/main", ask=1)
+    node.record.write_text("{" if change is None else json.dumps(node.state() | change))
+    shown = CliRunner().invoke(nri, ["status", "--cpus", "--run", node.conf["run"]])
+    assert (shown.exit_code, said in shown.output) == (1 if said else 0, True)

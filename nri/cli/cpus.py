@@ -1,21 +1,27 @@
-"""A picture of who has which CPUs, for `nri status --cpus`: a sign for each CPU, by package, node, cache and core."""
+"""A picture of who has which CPUs, for `nri status --cpus`: a sign for each CPU, by package, node, cache and core.
+
+It is drawn of the file that konfine writes (docs/cpus.md, "The record") and of the machine's topology.
+"""
 
 from __future__ import annotations
 
-from nri.cgroups import parse_cpus, render_cpus
-from nri.errors import escape
-from nri.types.gojson import shorten
+from typing import TYPE_CHECKING, Any
 
-TYPE_CHECKING = False
+from nri import files
+from nri.cgroups import parse_cpus, render_cpus
+from nri.errors import NRIError, escape, reason_of
+from nri.types import DecodeError, gojson
+from nri.types.gojson import shorten
+from nri.types.table import FLAG, Key, Map, Rule, open_table, text, words
+
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from nri.cgroups.topology import Topology
-    from nri.plugins.konfine.record import Entry, Record
 
     Set = frozenset[int]
     Style = Callable[[str, str], str]
+    Entry = dict[str, Any]
 
 WIDTH = 80
 
@@ -26,31 +32,109 @@ SINGLE = [
 POOL = [*"ABCDEFGHIJKLMNOPQRSTUVWXYZ"]
 """The signs of containers with CPUs alone, and of pools; further ones have ``MORE``."""
 
+MAX_FILE = 16 * 1024 * 1024
+"""Bytes of konfine's file that are read."""
 
-def draw(record: Record, style: Style = lambda text, kind: text) -> list[str]:
+_BOOT = "/proc/sys/kernel/random/boot_id"
+
+
+def _is_cpus(value: object) -> bool:
+    try:
+        return isinstance(value, str) and (value == "" or bool(parse_cpus(value)))
+    except ValueError:
+        return False
+
+
+_CPUS = Rule(str, _is_cpus, "a CPU list", {})
+_ENTRY = open_table(
+    Key("kind", words("shared", "pool", "exclusive"), required=True),
+    Key("name", text(), required=True),
+    Key("cgroup", text(), required=True),
+    Key("cpus", _CPUS, required=True),
+    Key("pool", text()),
+    Key("plus", FLAG),
+    Key("ended", FLAG),
+)
+_FILE = open_table(
+    Key("boot", text(), required=True),
+    Key(
+        "conf",
+        open_table(
+            Key("reserved", _CPUS, required=True), Key("fixed", Map(_CPUS, text(1)), required=True)
+        ),
+        required=True,
+    ),
+    Key("pools", Map(_CPUS, text(1)), required=True),
+    Key("containers", Map(_ENTRY, text(1)), required=True),
+    Key("incomplete", text()),
+)
+
+
+class Owners:
+    """Who has which CPUs, as konfine's file says.
+
+    :ivar reserved: the CPUs that containers do not get.
+    :ivar pools: the CPUs of each pool, by name.
+    :ivar containers: the entries of containers.
+    """
+
+    def __init__(self, value: dict[str, Any]) -> None:
+        self.reserved = parse_cpus(value["conf"]["reserved"])
+        self.pools: dict[str, str] = value["conf"]["fixed"] | value["pools"]
+        self.containers: list[Entry] = list(value["containers"].values())
+
+    @classmethod
+    def read(cls, run: str) -> Owners:
+        """Return what konfine has written.
+
+        :param run: the node's /run.
+        :raises NRIError: there is no file, or it is not of this boot.
+        """
+        path = f"{run}/nri/konfine/state.json"
+        try:
+            document, _ = files.read_regular(path, MAX_FILE)
+            with open(_BOOT, encoding="ascii") as file:
+                boot = file.read().strip()
+            value: Any = gojson.loads(document)
+        except FileNotFoundError:
+            raise NRIError(f"no CPUs are given out here: {path}: there is none") from None
+        except OSError as error:
+            expected = "expected to be able to read what konfine writes"
+            raise NRIError(f"{path}: {reason_of(error)}; {expected}") from None
+        except DecodeError as error:
+            raise NRIError(
+                f"{path}: is damaged: {error}; konfine's next event makes it again"
+            ) from None
+        if not _FILE.accepts(value) or "incomplete" in value:
+            raise NRIError(f"{path}: is damaged; konfine's next event makes it again")
+        if value["boot"] != boot:
+            raise NRIError(f"no CPUs are given out here: {path}: it was of another boot")
+        return cls(value)
+
+
+def draw(owners: Owners, topology: Topology, style: Style = lambda text, kind: text) -> list[str]:
     """Return the lines of the picture, and a legend.
 
     :param style: returns a text as it is shown; its second argument is ``single``, ``pool``, ``reserved``,
         ``isolated`` or ``shared``.
     """
-    topology = record.topology
-    signs, legend = _signs(record)
+    signs, legend = _signs(owners, topology)
     cpus, cores, nodes = len(topology.online), len(topology.cores), len(topology.nodes)
     lines = [f"{cpus} CPUs online, {cores} cores, {nodes} NUMA node{'s' if nodes != 1 else ''}", ""]
     for place, groups in _places(topology):
         if place:
             lines.append(place)
         lines += _rows(groups, signs, style)
-    lines += [
-        "",
-        "a word is a core, a sign a thread, from the CPU at the left; | is between caches",
-    ]
-    return lines + [line if len(line) <= WIDTH else f"{line[: WIDTH - 3]}..." for line in legend]
+    about = "a word is a core, a sign a thread, from the CPU at the left; | is between caches"
+    lines += ["", about]
+    for line in legend:
+        lines.append(line if len(line) <= WIDTH else f"{line[: WIDTH - 3]}...")
+    return lines
 
 
-def _signs(record: Record) -> tuple[dict[int, tuple[str, str]], list[str]]:
+def _signs(owners: Owners, topology: Topology) -> tuple[dict[int, tuple[str, str]], list[str]]:
     """Return the sign and the kind of each CPU, and the legend."""
-    online = record.topology.online
+    online = topology.online
     signs = dict.fromkeys(online, (SHARED, "shared"))
     legend: list[tuple[str, Set, str]] = []
 
@@ -58,12 +142,12 @@ def _signs(record: Record) -> tuple[dict[int, tuple[str, str]], list[str]]:
         signs.update(dict.fromkeys(cpus & online, (sign, kind)))
         legend.append((sign, cpus, about))
 
-    put(record.topology.isolated, ISOLATED, "isolated", "isolated, and free")
-    put(parse_cpus(record.conf["reserved"]), RESERVED, "reserved", "reserved for the system")
-    containers = [*record.containers.values()]
-    for (name, text), sign in _signed(sorted((record.conf["fixed"] | record.pools).items()), POOL):
+    put(topology.isolated, ISOLATED, "isolated", "isolated, and free")
+    put(owners.reserved, RESERVED, "reserved", "reserved for the system")
+    containers = owners.containers
+    for (name, own), sign in _signed(sorted(owners.pools.items()), POOL):
         count = len([entry for entry in containers if entry.get("pool") == name])
-        put(parse_cpus(text), sign, "pool", f"pool {name} ({_counted(count)})")
+        put(parse_cpus(own), sign, "pool", f"pool {name} ({_counted(count)})")
     single = [entry for entry in containers if entry["kind"] == "exclusive"]
     first = frozenset[int]().union(
         *[parse_cpus(entry["cpus"]) for entry in single if entry["cgroup"]]
