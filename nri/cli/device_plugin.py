@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from nri.cli import options
 from nri.cli.metrics import ENDING, serve
 from nri.config.site import Site
-from nri.errors import escape
+from nri.errors import NRIError, escape
 from nri.kubernetes.agent import INTERVAL, Agent
 from nri.kubernetes.devices import KUBELET_DIR
 from nri.node.in_use import InUse
@@ -79,6 +79,9 @@ def device_plugin(
         server.set_app(with_health(agent, server.get_app()))
     while True:
         agent.look()
+        if agent.ending:
+            agent.close()
+            raise NRIError(agent.ending)
         if signal.sigtimedwait(ENDING, INTERVAL) is not None:
             break
     agent.close()

@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from nri.errors import NRIError, reason_of
 from nri.kubernetes.cpus import NodeCpus, conf_of
-from nri.kubernetes.devices import DevicePlugin
+from nri.kubernetes.devices import DevicePlugin, DirectoryGoneError
 from nri.kubernetes.topology import TopologyWriter
 from nri.node.in_use import InUse
 from nri.plugins.konfine import RESOURCE
@@ -41,6 +41,7 @@ class Agent(Collector):
     :param report: takes a line for people.
     :param clock: ``time.monotonic``.
     :ivar devices: the device plugin.
+    :ivar ending: why this process must be started anew; "" if it need not.
     :ivar faults: what does not work, by part: ``configuration`` (and record), ``kubelet``, ``topology``.
     """
 
@@ -60,6 +61,8 @@ class Agent(Collector):
         ] = {}  # when the next one is due, and the pause before it
         self._cpus: NodeCpus | None = None
         self._looked = clock()
+        self._kubelet: object = None  # whose socket was seen last
+        self.ending = ""
         self.faults: dict[str, str] = {}
 
     def look(self) -> None:
@@ -68,6 +71,11 @@ class Agent(Collector):
         if (cpus := self._cpus) is not None:
             if cpus.conf.exclusive.counted or self.devices.is_registered:
                 self.devices.update(cpus)
+                if self.devices.kubelet != self._kubelet:
+                    self._tries.pop(
+                        "kubelet", None
+                    )  # a kubelet has started: it is not kept waiting
+                    self._kubelet = self.devices.kubelet
                 self._try("kubelet", self.devices.keep_registered)
             if (writer := self._writer) is not None:
                 self._try("topology", lambda: writer.write(cpus))
@@ -94,6 +102,8 @@ class Agent(Collector):
         try:
             action()
         except (NRIError, OSError) as error:
+            if isinstance(error, DirectoryGoneError):
+                self.ending = reason_of(error)
             self._tries[part] = self._clock() + pause, min(max(1.0, 2 * pause), longest)
             self.faults[part] = reason = reason_of(error)
             if reason != before:

@@ -42,7 +42,14 @@ REGISTERS_WITHIN = 10.0
 WATCHES_WITHIN = 10.0
 """Seconds that the kubelet has to watch the devices after it."""
 
+ALLOCATES_WITHIN = 2.0
+"""Seconds that an allocation waits for konfine's lock: the kubelet admits no other pod meanwhile."""
+
 _OPTIONS = api.DevicePluginOptions(get_preferred_allocation_available=True)
+
+
+class DirectoryGoneError(NRIError):
+    """The kubelet's directory was removed under this process, which can never register in it again."""
 
 
 class DevicePlugin:
@@ -83,6 +90,11 @@ class DevicePlugin:
         ]
 
     @property
+    def kubelet(self) -> tuple[int, ...]:
+        """The identity of the kubelet's socket: another one is that of a kubelet which was started anew."""
+        return identity(self._kubelets)
+
+    @property
     def is_registered(self) -> bool:
         """True while a kubelet watches the devices."""
         return self._watchers > 0
@@ -90,8 +102,12 @@ class DevicePlugin:
     def keep_registered(self) -> None:
         """Listen, and register if the kubelet does not know of the devices: it was restarted, or has hung up.
 
+        :raises DirectoryGoneError: the directory was removed.
         :raises NRIError: that is not possible now.
         """
+        if _is_removed(self._directory):
+            gone = "was removed, and a mount still shows it; expected to be started anew"
+            raise DirectoryGoneError(f"{self._directory} {gone}")
         is_same = self._identity == (identity(self._socket), identity(self._kubelets))
         if is_same and (self.is_registered or self._clock() < self._registered_at + WATCHES_WITHIN):
             return
@@ -109,10 +125,11 @@ class DevicePlugin:
 
     def close(self) -> None:
         """Stop listening. The kubelet counts no devices then."""
-        if self._server is not None:
-            self._server.stop(0.5)
-            self._server = None
+        server, self._server = self._server, None
         self._wake()
+        if server is not None:
+            # Its end removes the socket, which may be that of the next server by then.
+            server.stop(0.5).wait()
 
     def _wake(self) -> None:
         with self._changed:
@@ -270,7 +287,7 @@ class DevicePlugin:
     def _promise(self, listed: frozenset[int]) -> None:
         cpus = self._cpus
         if cpus is not None and listed:
-            with Record(cpus.conf.run, cpus.conf.sys) as record:
+            with Record(cpus.conf.run, cpus.conf.sys, within=ALLOCATES_WITHIN) as record:
                 record.promise(listed, cpus.shareable, cpus.conf.exclusive.min_shared)
                 record.save()
 
@@ -307,6 +324,14 @@ def _refuse(context: grpc.ServicerContext, why: str) -> NoReturn:
 
 def _serialized(message: Any) -> bytes:
     return message.SerializeToString()  # type: ignore[no-any-return]
+
+
+def _is_removed(directory: str) -> bool:
+    """Return whether a directory has no name any more: a mount of it may still lead there."""
+    try:
+        return os.stat(directory).st_nlink == 0
+    except OSError:
+        return False
 
 
 def _is_served(path: str) -> bool:

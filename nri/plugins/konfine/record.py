@@ -79,6 +79,9 @@ an init container leaves waits so long for the next container of its pod."""
 PROMISED_FOR = 600
 """Seconds that the CPUs of a container which the kubelet has admitted wait for it: images are pulled meanwhile."""
 
+_POLL = 0.02
+"""Seconds between two tries to lock, where they are bounded."""
+
 _PROMISE = "admitted "
 _BOOT = "/proc/sys/kernel/random/boot_id"
 
@@ -86,13 +89,15 @@ _BOOT = "/proc/sys/kernel/random/boot_id"
 class Record:
     """The content of the file, while this process holds the lock; a context manager.
 
+    :param within: seconds to wait for the lock; 0 for as long as it takes.
     :ivar containers: the entries, by the cgroup's path as the runtime names it.
     :ivar pools: the CPUs of each pool that grows, by the pool's name.
     :ivar conf: what others read of the conf: ``reserved`` and the ``fixed`` pools.
     :ivar rebuilt: why the file is to be made again of the cgroups; "" if it has all containers.
     """
 
-    def __init__(self, run: str, sys: str) -> None:
+    def __init__(self, run: str, sys: str, *, within: float = 0.0) -> None:
+        self._within = within
         self.directory, self._sys = f"{run}/nri/konfine", sys
         self.containers: dict[str, Entry] = {}
         self.pools: dict[str, str] = {}
@@ -104,13 +109,11 @@ class Record:
         self._rules = _rules()
 
     def __enter__(self) -> Record:
-        import fcntl
-
         try:
             trust.make_private(self.directory)
             lock = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK  # it may be a FIFO
             self._lock = os.open(f"{self.directory}/{LOCK}", lock, 0o600)
-            fcntl.flock(self._lock, fcntl.LOCK_EX)  # the host's deadline bounds it
+            self._wait_for_lock()
             self.load()
         except OSError as error:
             self.__exit__()
@@ -127,6 +130,24 @@ class Record:
             self.__exit__()
             raise
         return self
+
+    def _wait_for_lock(self) -> None:
+        import fcntl
+
+        if not self._within:
+            fcntl.flock(self._lock, fcntl.LOCK_EX)  # the host's deadline bounds it
+            return
+        until = time.monotonic() + self._within
+        while True:
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    held = f"another process has held it for {self._within:g} s; expected it to end"
+                    raise NRIError(f"{self.directory}/{LOCK}: {held}") from None
+                time.sleep(_POLL)
+            else:
+                return
 
     def __exit__(self, *_: object) -> None:
         if self._lock >= 0:

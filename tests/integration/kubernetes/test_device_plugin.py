@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import socket
 import threading
 from typing import TYPE_CHECKING
@@ -9,7 +11,9 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
+from nri.kubernetes import devices
 from nri.plugins.konfine import COUNTED, RESOURCE, Konfine
+from nri.plugins.konfine.record import Record
 from nri.testing import Pod, invoke
 from tests.support.waiting import until
 
@@ -84,6 +88,58 @@ def test_kubelet_that_restarts_or_hangs_up_gets_the_devices_again(node: Counting
     node.kubelet.until_listed(7)
     assert len(node.kubelet.registrations) == 3
     assert node.said == []
+
+
+def test_kubelet_that_restarts_ten_times_finds_the_socket_each_time(node: Counting) -> None:
+    """The end of the old server removes a socket: not the new one, of the same name."""
+    node.look()
+    node.kubelet.until_listed(7)
+    for _ in range(10):
+        node.kubelet.restart()
+        node.look()
+        node.kubelet.until_listed(7)
+        assert (node.root / "kubelet/nri-exclusive-cpu.sock").exists()
+
+
+def test_kubelet_that_starts_is_not_kept_waiting(node: Counting) -> None:
+    node.kubelet.stop()
+    (node.root / "kubelet/kubelet.sock").unlink(missing_ok=True)
+    for _ in range(10):
+        node.look(after=60)  # until the pauses are the longest ones
+    node.kubelet.start()
+    node.look(after=1)
+    node.kubelet.until_listed(7)
+
+
+def test_directory_that_is_removed_ends_the_agent(node: Counting) -> None:
+    """A mount in a container shows the removed one for ever; here a descriptor does."""
+    directory = os.open(node.root / "kubelet", os.O_RDONLY)
+    try:
+        node.agent = node.new_agent(kubelet=f"/proc/self/fd/{directory}")
+        node.look()
+        assert node.agent.ending == ""
+        shutil.rmtree(node.root / "kubelet")
+        node.look()
+        assert "was removed, and a mount still shows it; expected to be started anew" in (
+            node.agent.ending
+        )
+    finally:
+        os.close(directory)
+
+
+def test_allocation_does_not_wait_for_a_lock_for_long(
+    node: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devices, "ALLOCATES_WITHIN", 0.1)
+    node.look()
+    node.kubelet.until_listed(7)
+    with (
+        Record(node.conf["run"], node.sys),
+        pytest.raises(grpc.RpcError, match="another process has held it for"),
+    ):
+        node.kubelet.admit(2)
+    node.kubelet.allocated.clear()
+    assert node.kubelet.admit(2)
 
 
 def test_each_fault_is_one_line_and_tried_again(node: Counting) -> None:
