@@ -15,6 +15,7 @@ from nri.config.site import Site
 from nri.errors import NRIError, escape
 from nri.kubernetes.agent import INTERVAL, Agent
 from nri.kubernetes.devices import KUBELET_DIR
+from nri.kubernetes.pod_resources import SOCKET
 from nri.node.in_use import InUse
 from nri.places import DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, DEFAULT_RECORD_DIR
 
@@ -27,6 +28,9 @@ HEALTH = "/healthz"
     default=KUBELET_DIR,
     metavar="DIR",
     help="The kubelet's directory for device plugins.",
+)
+@options.path(
+    "--pod-resources", default=SOCKET, help="The kubelet's socket of its PodResources API."
 )
 @click.option(
     "--node",
@@ -56,7 +60,13 @@ HEALTH = "/healthz"
 )
 @options.plain_errors
 def device_plugin(
-    kubelet_dir: str, node: str, listen: str | None, conf_dir: str, conf_file: str, record_dir: str
+    kubelet_dir: str,
+    pod_resources: str,
+    node: str,
+    listen: str | None,
+    conf_dir: str,
+    conf_file: str,
+    record_dir: str,
 ) -> None:
     """Have the scheduler count the CPUs that konfine gives out.
 
@@ -71,7 +81,9 @@ def device_plugin(
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # also in the threads to come
     site = Site(conf_dir=conf_dir, conf_file=conf_file, record_dir=record_dir)
-    agent = Agent(InUse(site, writes=False), kubelet_dir, node, _report)
+    agent = Agent(
+        InUse(site, writes=False), kubelet_dir, node, _report, pod_resources=pod_resources
+    )
     if listen is not None:
         registry = CollectorRegistry()
         registry.register(agent)

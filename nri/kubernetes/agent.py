@@ -12,6 +12,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from nri.errors import NRIError, reason_of
+from nri.kubernetes import pod_resources
 from nri.kubernetes.cpus import NodeCpus, conf_of
 from nri.kubernetes.devices import DevicePlugin, DirectoryGoneError
 from nri.kubernetes.topology import TopologyWriter
@@ -40,6 +41,7 @@ class Agent(Collector):
     :param node: the node's name in the cluster, to write its NodeResourceTopology; "" for none.
     :param report: takes a line for people.
     :param clock: ``time.monotonic``.
+    :param pod_resources: the kubelet's socket of the PodResources API.
     :ivar devices: the device plugin.
     :ivar ending: why this process must be started anew; "" if it need not.
     :ivar faults: what does not work, by part: ``configuration`` (and record), ``kubelet``, ``topology``.
@@ -52,9 +54,12 @@ class Agent(Collector):
         node: str,
         report: Callable[[str], object],
         clock: Callable[[], float] = time.monotonic,
+        pod_resources: str = pod_resources.SOCKET,
     ) -> None:
         self._in_use, self._report, self._clock = in_use, report, clock
         self.devices = DevicePlugin(kubelet_dir, clock)
+        self._pod_resources = pod_resources
+        self._is_listing: bool | None = None  # whether the kubelet has said who has which devices
         self._writer = TopologyWriter(node, clock) if node else None
         self._tries: dict[
             str, tuple[float, float]
@@ -77,6 +82,7 @@ class Agent(Collector):
                     )  # a kubelet has started: it is not kept waiting
                     self._kubelet = self.devices.kubelet
                 self._try("kubelet", self.devices.keep_registered)
+                self._try("promises", self._follow)
             if (writer := self._writer) is not None:
                 self._try("topology", lambda: writer.write(cpus))
         self._looked = self._clock()
@@ -113,6 +119,20 @@ class Agent(Collector):
         if self.faults.pop(part, ""):
             self._report(f"{part}: well again")
 
+    def _follow(self) -> None:
+        """End the promises of pods that are gone, as the kubelet says."""
+        if not self.devices.is_registered:
+            return
+        listed = pod_resources.listed(self._pod_resources, RESOURCE)
+        is_listing = listed is not None
+        if is_listing != self._is_listing:
+            self._is_listing = is_listing
+            if not is_listing:
+                without = "CPUs of a pod that fails before it starts are free ten minutes later"
+                self._report(f"{self._pod_resources}: the kubelet does not answer there: {without}")
+        if listed is not None:
+            self.devices.follow(listed)
+
     def _read(self) -> None:
         self._in_use.look()
         if self._in_use.config is None:
@@ -147,6 +167,8 @@ class Agent(Collector):
             yield devices
         text = "1 if the kubelet watches the CPUs, else 0."
         yield GaugeMetricFamily(PREFIX + "registered", text, float(self.devices.is_registered))
+        text = "1 if the kubelet lists the devices of pods (its PodResources API), else 0."
+        yield GaugeMetricFamily(PREFIX + "pod_resources", text, float(bool(self._is_listing)))
         if self._writer is not None and self._writer.written is not None:
             age = self._clock() - self._writer.written
             yield GaugeMetricFamily(

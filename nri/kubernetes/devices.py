@@ -291,6 +291,19 @@ class DevicePlugin:
                 record.promise(listed, cpus.shareable, cpus.conf.exclusive.min_shared)
                 record.save()
 
+    def follow(self, listed: Iterable[str]) -> None:
+        """End the promises of CPUs that no pod has.
+
+        :param listed: the ids of the devices that pods have.
+        :raises NRIError: konfine's record cannot be read or written.
+        """
+        cpus = self._cpus
+        if cpus is None or not cpus.record.has_promises():
+            return
+        with Record(cpus.conf.run, cpus.conf.sys, within=ALLOCATES_WITHIN) as record:
+            record.follow(frozenset([_cpu(name) for name in listed if _is_cpu(name)]))
+            record.save()
+
     def _known(self, ids: Iterable[str], context: grpc.ServicerContext) -> frozenset[int]:
         known = {device.ID for device in self._devices}
         named = list(ids)
@@ -315,6 +328,11 @@ def _device(cpu: int, node: int | None, *, is_healthy: bool) -> api.Device:
 
 def _cpu(device: str) -> int:
     return int(device.removeprefix(_CPU))
+
+
+def _is_cpu(device: str) -> bool:
+    number = device.removeprefix(_CPU)
+    return number != device and number.isascii() and number.isdigit() and len(number) < 6
 
 
 def _refuse(context: grpc.ServicerContext, why: str) -> NoReturn:

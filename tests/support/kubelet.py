@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from nri.kubernetes import deviceplugin_pb2 as api
+from nri.kubernetes import podresources_pb2 as resources
+from nri.plugins.konfine import RESOURCE
 from tests.support.waiting import SOON, until
 
 if TYPE_CHECKING:
@@ -50,9 +52,25 @@ class Kubelet:
             "v1beta1.Registration", {"Register": register}
         )
         self._server = grpc.server(ThreadPoolExecutor(max_workers=2))
-        self._server.add_generic_rpc_handlers([handler])
+        lister = grpc.unary_unary_rpc_method_handler(
+            self._list,
+            request_deserializer=resources.ListPodResourcesRequest.FromString,
+            response_serializer=_serialized,
+        )
+        pods = grpc.method_handlers_generic_handler("v1.PodResourcesLister", {"List": lister})
+        self._server.add_generic_rpc_handlers([handler, pods])
         self._server.add_insecure_port(f"unix://{self.directory}/kubelet.sock")
+        self._server.add_insecure_port(f"unix://{self.directory}/pods.sock")
         self._server.start()
+
+    def _list(
+        self, _request: resources.ListPodResourcesRequest, _context: grpc.ServicerContext
+    ) -> resources.ListPodResourcesResponse:
+        answer = resources.ListPodResourcesResponse()
+        container = answer.pod_resources.add(name="pod", namespace="shop").containers.add(name="a")
+        container.devices.add(resource_name="other.io/cpu", device_ids=["cpu1", "gpu0"])
+        container.devices.add(resource_name=RESOURCE, device_ids=sorted(self.allocated))
+        return answer
 
     def stop(self) -> None:
         """End. The sockets stay."""

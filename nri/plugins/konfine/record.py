@@ -79,6 +79,11 @@ an init container leaves waits so long for the next container of its pod."""
 PROMISED_FOR = 600
 """Seconds that the CPUs of a container which the kubelet has admitted wait for it: images are pulled meanwhile."""
 
+_PROMISE_ENDS = PROMISED_FOR - SETUP_WITHIN
+
+LISTED_WITHIN = 10
+"""Seconds after which the kubelet lists the devices of a pod that it has admitted."""
+
 _POLL = 0.02
 """Seconds between two tries to lock, where they are bounded."""
 
@@ -222,8 +227,27 @@ class Record:
                 "cpus": render_cpus(free),
                 "within": "",
                 "counted": render_cpus(cpus),
-                "since": now() + PROMISED_FOR - SETUP_WITHIN,
+                "since": now() + _PROMISE_ENDS,
             }
+
+    def follow(self, listed: frozenset[int]) -> None:
+        """End the promises whose CPUs no pod has, and keep the others.
+
+        :param listed: the CPUs that pods have as devices, as the kubelet says.
+        """
+        for key, entry in list(self.containers.items()):
+            if not key.startswith(_PROMISE):
+                continue
+            promised = parse_cpus(entry.get("counted", ""))
+            age = now() - (entry.get("since", 0) - _PROMISE_ENDS)
+            if not promised & listed and age > LISTED_WITHIN:
+                del self.containers[key]
+            elif promised <= listed and age > PROMISED_FOR / 2:
+                entry["since"] = now() + _PROMISE_ENDS
+
+    def has_promises(self) -> bool:
+        """Return whether a container that the kubelet has admitted is waited for."""
+        return any(key.startswith(_PROMISE) for key in self.containers)
 
     def waiting(self, cpus: frozenset[int]) -> set[str]:
         """Return the keys of what waits for one of these CPUs, which the device plugin has allocated.

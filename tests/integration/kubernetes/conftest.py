@@ -44,7 +44,12 @@ class Counting(GivingNode):
             )
         )
         return Agent(
-            in_use, kubelet or str(self.root / "kubelet"), node, self.said.append, lambda: self.now
+            in_use,
+            kubelet or str(self.root / "kubelet"),
+            node,
+            self.said.append,
+            lambda: self.now,
+            str(self.root / "kubelet/pods.sock"),
         )
 
     def configure(self, **changes: Any) -> None:

@@ -48,6 +48,7 @@ def test_life_beside_a_kubelet(node: Counting, api_server: ApiServer) -> None:
     ]
     places = {
         "kubelet-dir": "kubelet",
+        "pod-resources": "kubelet/pods.sock",
         "conf-dir": "resource.d",
         "conf-file": "conf.json",
         "record-dir": "record",

@@ -12,7 +12,7 @@ import grpc
 import pytest
 
 from nri.kubernetes import devices
-from nri.plugins.konfine import COUNTED, RESOURCE, Konfine
+from nri.plugins.konfine import COUNTED, RESOURCE, Konfine, record, sharing
 from nri.plugins.konfine.record import Record
 from nri.testing import Pod, invoke
 from tests.support.waiting import until
@@ -140,6 +140,57 @@ def test_allocation_does_not_wait_for_a_lock_for_long(
         node.kubelet.admit(2)
     node.kubelet.allocated.clear()
     assert node.kubelet.admit(2)
+
+
+def promised(node: Counting) -> list[str]:
+    entries = node.state()["containers"]
+    return [entry["counted"] for key, entry in entries.items() if key.startswith("admitted ")]
+
+
+def test_promise_ends_with_its_pod(node: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod that fails after its admission: no event of a container comes."""
+    node.look()
+    node.kubelet.until_listed(7)
+    node.kubelet.admit(2)
+    first = promised(node)
+    node.look()
+    node.kubelet.allocated.clear()  # OutOfcpu, or the pod is deleted
+    node.look()
+    assert promised(node) == first  # the kubelet lists a pod a moment after its admission
+    monkeypatch.setattr(record, "LISTED_WITHIN", -1)
+    node.look()
+    assert promised(node) == []
+    node.start("web/main", ask=2)
+
+
+def test_promise_is_kept_while_its_pod_is_listed(
+    node: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.look()
+    node.kubelet.until_listed(7)
+    node.kubelet.admit(2)
+    monkeypatch.setattr(record, "LISTED_WITHIN", -1)
+    real = record.now
+    for minutes in range(4, 60, 4):  # images are pulled for an hour
+        monkeypatch.setattr(record, "now", lambda ahead=60 * minutes: real() + ahead)
+        monkeypatch.setattr(sharing, "now", record.now)
+        node.look()
+        node.run("update", "web")
+        assert len(promised(node)) == 1
+    assert node.said == []
+
+
+def test_kubelet_that_does_not_list_pods_is_said_once(node: Counting) -> None:
+    (node.root / "kubelet/pods.sock").unlink()
+    for _ in range(3):
+        node.look()
+    (line,) = node.said
+    assert line.startswith(f"{node.root}/kubelet/pods.sock: the kubelet does not answer there: ")
+    node.kubelet.until_listed(7)
+    node.kubelet.admit(2)
+    node.look()
+    assert len(promised(node)) == 1
+    assert node.agent.problems() == []
 
 
 def test_each_fault_is_one_line_and_tried_again(node: Counting) -> None:

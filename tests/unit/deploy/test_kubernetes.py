@@ -12,6 +12,7 @@ import yaml
 from nri import config
 from nri.cli.device_plugin import HEALTH, device_plugin
 from nri.kubernetes.devices import KUBELET_DIR
+from nri.kubernetes.pod_resources import SOCKET
 from nri.v1bridge import BridgeOptions
 from nri.v1bridge.serving import LAST_CALLS
 from nri.v2.stub import DEFAULT_SOCKET
@@ -123,6 +124,7 @@ def test_device_plugin_has_the_kubelets_directory_and_only_with_topology_a_token
         )
         assert mounted == token | {
             KUBELET_DIR: (KUBELET_DIR, False),
+            os.path.dirname(SOCKET): (os.path.dirname(SOCKET), True),
             "/etc/nri": ("/etc/nri", True),
             "/var/run/nri": ("/var/run/nri", False),
         }

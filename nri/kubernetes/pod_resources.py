@@ -1,0 +1,57 @@
+"""Which devices the kubelet has given to pods that exist, by its PodResources API, version v1.
+
+The reference is the page "Device Plugins" of Kubernetes, "Monitoring device plugin resources", and
+pkg/kubelet/apis/podresources. A kubelet without the API, or a pod without its socket, is no fault: then nothing is
+known.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+
+from nri.files import identity
+from nri.kubernetes import podresources_pb2 as api
+
+SOCKET = "/var/lib/kubelet/pod-resources/kubelet.sock"
+
+ANSWERS_WITHIN = 2.0
+"""Seconds that the kubelet has to answer."""
+
+MAX_ANSWER = 16 * 1024 * 1024
+"""Bytes of an answer, as the kubelet's own clients take."""
+
+
+def listed(socket: str, resource: str) -> frozenset[str] | None:
+    """Return the ids of the devices of a resource that pods have; None if the kubelet does not say.
+
+    :param socket: the path of the kubelet's socket.
+    """
+    if not identity(socket):
+        return None
+    options = [
+        ("grpc.default_authority", "localhost"),  # Go's gRPC refuses the path of a socket
+        ("grpc.max_receive_message_length", MAX_ANSWER),
+    ]
+    with grpc.insecure_channel(f"unix://{socket}", options=options) as channel:
+        ask = channel.unary_unary(
+            "/v1.PodResourcesLister/List",
+            request_serializer=_serialized,
+            response_deserializer=api.ListPodResourcesResponse.FromString,
+        )
+        try:
+            answer = ask(api.ListPodResourcesRequest(), timeout=ANSWERS_WITHIN)
+        except grpc.RpcError:
+            return None
+    ids: set[str] = set()
+    for pod in answer.pod_resources:
+        for container in pod.containers:
+            for devices in container.devices:
+                if devices.resource_name == resource:
+                    ids.update(devices.device_ids)
+    return frozenset(ids)
+
+
+def _serialized(message: Any) -> bytes:
+    return message.SerializeToString()  # type: ignore[no-any-return]
