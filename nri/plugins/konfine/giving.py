@@ -42,73 +42,93 @@ def give_out(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> d
     For a release ``had``: the CPUs that it has of konfine, and the lists that the runtime was told.
     """
     with Record(conf.run, conf.sys) as record:
-        sharing, cgroup = Sharing(record, conf, request), None
+        sharing = Sharing(record, conf, request)
         if sharing.rebuilt:
-            sys.stderr.write(
-                f"konfine: the record of CPUs was made again of the cgroups: {sharing.rebuilt}\n"
-            )
+            said = f"the record of CPUs was made again of the cgroups: {sharing.rebuilt}"
+            sys.stderr.write(f"konfine: {said}\n")
             metadata["rebuilt"] = sharing.rebuilt
         note_absent(conf, record.topology.online, metadata)
         if request.state == State.DELETE:
-            had: dict[str, Any] = {}
-            if sharing.before is not None and request.release:
-                try:
-                    had = {"had": (sharing.wanted(sharing.before), sharing.before.get("told", []))}
-                except NRIError:
-                    pass  # the conf leaves it none: it has what its metadata say
-            sharing.leave(is_released=request.release)
-            sharing.fit_pools(sharing.usable)
-            _move(sharing, metadata)
-            return had
-        is_setup = request.state == State.SETUP
-        cgroup = None if is_setup else shared.cgroup(request, conf)
-        within = sharing.parents(request) if cgroup is None else cgroup.parent_cpus()
-        entry, wish, refusal = _wanted(request, conf, sharing, cgroup, within, metadata)
-        is_first, is_running = (
-            _is_first(request, wish.count),
-            request.state == State.UPDATE or request.late,
-        )
-        while True:
-            refused = (
-                sharing.enter(entry, wish, within, is_first=is_first, is_running=is_running)
-                or refusal
-            )
-            if not _move(sharing, metadata, tells=is_setup):
-                break  # else another container keeps CPUs of the set: take others
-        if refused is not None and not is_running:
-            raise refused
-        had_others = sharing.settle(cgroup, tells=is_setup)
-        record.save()
-        if refused is not None:
-            raise refused
-        entry, before = record.containers[sharing.own], sharing.before
-        if (
-            cgroup is not None
-            and before is not None
-            and before["kind"] == "exclusive" != entry["kind"]
-        ):
-            _free_memory(cgroup, conf, metadata)
-        metadata["cpus"] = render_cpus(sharing.wanted(entry))
-        if entry["kind"] == "exclusive":
-            metadata["exclusive"] = (
-                f"{len(sharing.alone(entry))}{'+shared' if entry.get('plus') else ''}"
-            )
-            if "counted" in entry:
-                metadata["counted"] = entry["counted"]
-        elif entry["kind"] == "pool":
-            metadata["pool"] = shorten(entry["pool"])
-        if cgroup is not None:
-            if not had_others:
-                metadata["skipped"] = "it has these CPUs already"
-            shared.note_untold(cgroup, metadata)
-            return {}
-        cpu = {"cpus": metadata["cpus"]}
-        if entry["kind"] == "exclusive" and conf.exclusive.memory:
-            cpu["mems"] = render_cpus(record.topology.memory_of(sharing.alone(entry)))
-        return {
-            "adjust": {"linux": {"resources": {"cpu": cpu}}},
-            "updates": sharing.updates() or None,
-        }
+            return _let_go(request, sharing, metadata)
+        return _give(request, conf, sharing, metadata)
+
+
+def _let_go(request: Request, sharing: Sharing, metadata: dict[str, str]) -> dict[str, Any]:
+    """Free the CPUs of a container that ends, or that konfine is not run for any more."""
+    had: dict[str, Any] = {}
+    before = sharing.before
+    if before is not None and request.release:
+        try:
+            had = {"had": (sharing.wanted(before), before.get("told", []))}
+        except NRIError:
+            pass  # the conf leaves it none: it has what its metadata say
+    sharing.leave(is_released=request.release)
+    sharing.fit_pools(sharing.usable)
+    _move(sharing, metadata)
+    return had
+
+
+def _give(
+    request: Request, conf: KonfineConf, sharing: Sharing, metadata: dict[str, str]
+) -> dict[str, Any]:
+    """Give a container what it asks for, after the others have lost it; return the changes.
+
+    :raises Refusal: it may not have what it asks for. One that runs already has what it had, or shares CPUs.
+    """
+    record = sharing.record
+    is_setup = request.state == State.SETUP
+    cgroup = None if is_setup else shared.cgroup(request, conf)
+    within = sharing.parents(request) if cgroup is None else cgroup.parent_cpus()
+    entry, wish, refusal = _wanted(request, conf, sharing, cgroup, within, metadata)
+    is_first = _is_first(request, wish.count)
+    is_running = request.state == State.UPDATE or request.late
+    is_in_the_way = True
+    refused: Refusal | None = None
+    while is_in_the_way:  # another container keeps CPUs of the set: take others
+        refused = sharing.enter(entry, wish, within, is_first=is_first, is_running=is_running)
+        is_in_the_way = _move(sharing, metadata, tells=is_setup)
+    refused = refused or refusal
+    if refused is not None and not is_running:
+        raise refused
+    had_others = sharing.settle(cgroup, tells=is_setup)
+    record.save()
+    if refused is not None:
+        raise refused
+    entry = record.containers[sharing.own]
+    _describe(entry, sharing, metadata)
+    if cgroup is None:
+        return _changes(entry, conf, sharing, metadata["cpus"])
+    before = sharing.before
+    had_alone = before is not None and before["kind"] == "exclusive"
+    if had_alone and entry["kind"] != "exclusive":
+        _free_memory(cgroup, conf, metadata)
+    if not had_others:
+        metadata["skipped"] = "it has these CPUs already"
+    shared.note_untold(cgroup, metadata)
+    return {}
+
+
+def _describe(entry: Entry, sharing: Sharing, metadata: dict[str, str]) -> None:
+    """Add what a container has to the metadata."""
+    metadata["cpus"] = render_cpus(sharing.wanted(entry))
+    if entry["kind"] == "exclusive":
+        count = str(len(sharing.alone(entry)))
+        metadata["exclusive"] = f"{count}+shared" if entry.get("plus") else count
+        if "counted" in entry:
+            metadata["counted"] = entry["counted"]
+    elif entry["kind"] == "pool":
+        metadata["pool"] = shorten(entry["pool"])
+
+
+def _changes(entry: Entry, conf: KonfineConf, sharing: Sharing, cpus: str) -> dict[str, Any]:
+    """Return the changes that tell a runtime the CPUs of a container that it is about to create."""
+    cpu = {"cpus": cpus}
+    if entry["kind"] == "exclusive" and conf.exclusive.memory:
+        cpu["mems"] = render_cpus(sharing.topology.memory_of(sharing.alone(entry)))
+    return {
+        "adjust": {"linux": {"resources": {"cpu": cpu}}},
+        "updates": sharing.updates() or None,
+    }
 
 
 def _move(sharing: Sharing, metadata: dict[str, str], *, tells: bool = False) -> bool:
@@ -217,54 +237,65 @@ def _wanted(
 def _wish(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> Wish:
     """Return what a container asks for alone.
 
-    A wish for the whole pod is that of its ordinary containers: of those that request CPUs, if the pod does. So
-    `kubectl debug`, whose container cannot request any, shares them.
-
-    :raises Refusal: its annotation is no such number.
+    :raises Refusal: it asks wrongly.
     """
     if request.is_sandbox:
         return Wish()
     if COUNTED in request.own_annotations and conf.exclusive.counted:
-        try:
-            listed = parse_cpus(request.annotations[COUNTED])
-        except CpuListError as error:
-            raise Refusal(f"{COUNTED}: {error}") from None
-        if not listed:
-            raise Refusal(
-                f"{COUNTED}: found an empty list, expected the CPUs that the device plugin has allocated"
-            )
-        return Wish(f"the resource {RESOURCE}", len(listed), listed=listed)
+        return _counted_wish(request.annotations[COUNTED])
     if COUNTED in request.annotations:
-        reason = (
-            "conf.exclusive.counted is false"
-            if not conf.exclusive.counted
-            else "it is the pod's, not the kubelet's"
-        )
+        reason = "it is the pod's, not the kubelet's"
+        if not conf.exclusive.counted:
+            reason = "conf.exclusive.counted is false"
         shared.ignore(metadata, COUNTED, reason)
     annotation = annotated.asked(request, conf.allow, "exclusive", (EXCLUSIVE,), metadata)
     if annotation is None:
         return Wish()
-    key, text = annotation[0], annotation[1].strip()
-    count, plus, more = text.partition("+")
-    is_number = (
-        count.isascii()
-        and count.isdigit()
-        and 0 < int(count[:5]) <= fields.MAX_CPU
-        and len(count) < 5
-    )
-    if not is_number or more != ("shared" if plus else ""):
-        wrong = f"found {shorten(repr(text))}, expected a number of CPUs, 1 to {fields.MAX_CPU}"
-        raise Refusal(f"{key}: {wrong}")
-    path = request.spec.cgroups_path if request.spec is not None else ""
-    is_other = (
-        "shares" in shared.cpu_resources(request)
-        and not requested(request)
-        and "besteffort" not in path
-    )
-    if is_other and "/container." not in key:
+    key, text = annotation
+    wish = _annotated_wish(key, text.strip())
+    if "/container." not in key and _is_extra(request):
         shared.ignore(metadata, key, "it is for the pod's containers that request CPUs")
         return Wish()
+    return wish
+
+
+def _counted_wish(text: str) -> Wish:
+    """Return the wish for the CPUs that the device plugin has allocated.
+
+    :raises Refusal: the list is not one.
+    """
+    try:
+        listed = parse_cpus(text)
+    except CpuListError as error:
+        raise Refusal(f"{COUNTED}: {error}") from None
+    if not listed:
+        expected = "expected the CPUs that the device plugin has allocated"
+        raise Refusal(f"{COUNTED}: found an empty list, {expected}")
+    return Wish(f"the resource {RESOURCE}", len(listed), listed=listed)
+
+
+def _annotated_wish(key: str, text: str) -> Wish:
+    """Return the wish in an annotation, ``4`` or ``4+shared``.
+
+    :raises Refusal: it is no such number.
+    """
+    count, plus, more = text.partition("+")
+    is_short = 0 < len(count) < 5
+    is_number = is_short and count.isascii() and count.isdigit()
+    if not is_number or not 0 < int(count) <= fields.MAX_CPU or more != ("shared" if plus else ""):
+        wrong = f"found {shorten(repr(text))}, expected a number of CPUs, 1 to {fields.MAX_CPU}"
+        raise Refusal(f"{key}: {wrong}")
     return Wish(key, int(count), bool(plus))
+
+
+def _is_extra(request: Request) -> bool:
+    """Return whether a container requests no CPUs, and its pod does: such as that of ``kubectl debug``.
+
+    A wish for the whole pod is that of its ordinary containers.
+    """
+    path = request.spec.cgroups_path if request.spec is not None else ""
+    has_shares = "shares" in shared.cpu_resources(request)
+    return has_shares and not requested(request) and "besteffort" not in path
 
 
 def _is_first(request: Request, count: int) -> bool:

@@ -321,6 +321,7 @@ class Sharing:
             # What it had before its cgroup was made may have been given to another.
             had = self.alone(before) - self.taken(self.own, self._path, *left, *waiting)
         alone: Set = frozenset()
+        is_plus = wish.plus
         if wish.count:
             try:
                 alone = self._get_or_take(wish, within, had, left, spent, waiting)
@@ -329,11 +330,12 @@ class Sharing:
                     self._restore()
                     return error
                 alone, refusal = had, error
+                is_plus = before is not None and before.get("plus", False)
         if alone:
             entry["kind"] = "exclusive"
             entry["cpus"] = render_cpus(alone)
             entry.pop("pool", None)
-            if wish.plus:
+            if is_plus:
                 entry["plus"] = True
             if wish.listed:
                 entry["counted"] = render_cpus(wish.listed)

@@ -233,6 +233,18 @@ def test_container_that_cannot_grow_keeps_what_it_has_alone(v2: GivingNode) -> N
     assert v2.run("update", "db/main", ask=2).error == ""
 
 
+def test_refused_resize_with_the_shared_ones_gets_none_of_them(v2: GivingNode) -> None:
+    v2.start("web")
+    v2.start("db/main", ask=2)
+    alone = v2.cpus("db/main")
+    result = v2.run("update", "db/main", ask="8+shared")
+    assert (result.refused, v2.cpus("db/main")) == (True, alone)
+    v2.run("update", "db/main", ask="2+shared")
+    wide = v2.cpus("db/main")
+    assert v2.run("update", "db/main", ask=8).refused
+    assert v2.cpus("db/main") == wide
+
+
 def test_whole_cores_and_memory_follow_if_conf_says_so(tmp_path: Path) -> None:
     node = GivingNode(tmp_path, packages=2, cores=2, threads=2)
     node.conf["exclusive"] = {"wholeCores": True, "memory": True, "minShared": 2}
