@@ -542,47 +542,53 @@ class Sharing:
         :param is_running: as in ``enter``.
         :returns: the refusal of the request's container, whose pool has no CPU.
         """
-        pools = {pool.name: pool for pool in self.conf.pools}
         members: dict[str, list[Entry]] = {}
         for entry in self.containers.values():
             if entry["kind"] == "pool" and entry["pool"] not in self.fixed:
                 members.setdefault(entry["pool"], []).append(entry)
-        self.record.pools = {
-            name: cpus for name, cpus in self.record.pools.items() if name in members
-        }
-        held = self._kept()
+        for name in [name for name in self.record.pools if name not in members]:
+            del self.record.pools[name]
         for name, entries in members.items():
-            pool = pools.get(name)
-            have = self._cpus(self.record.pools.get(name, "")) & self.topology.online - held
             asked = -(-sum([entry.get("milli", 0) for entry in entries]) // 1000)
-            want = len(have) if pool is None else min(max(asked, pool.min), pool.max)
-            if want < len(have):
-                have = choose(self.topology, have, want, spread=True)
-            free = self.usable - self.taken(name) - have - held
-            more = min(
-                want - len(have), len(free) - self.conf.exclusive.min_shared, len(free & within)
-            )
-            if more > 0:
-                have |= choose(self.topology, free & within, more, near=have, spread=True)
-            if have:
-                self.record.pools[name] = render_cpus(have)
-                continue
+            cpus = self._fitted(name, asked, within)
             self.record.pools.pop(name, None)
+            if cpus:
+                self.record.pools[name] = render_cpus(cpus)
         own = self.containers.get(self.own)
-        name = "" if own is None else own.get("pool", "")
-        is_away = (
-            name in self.fixed and not self.fixed[name]
-        )  # all of its CPUs are offline: ``wanted`` says so
-        if own is None or not name or name in self.record.pools or self._fixed(name) or is_away:
+        if own is None or own["kind"] != "pool" or self._has_cpus(own["pool"]):
             return None
-        fault = f"the pool {name} has no CPU, and none is free on the node {os.uname().nodename}"
-        refusal = Refusal(f"{fault}{self._holders()}; delete the pod to have it scheduled again")
+        fault = f"the pool {own['pool']} has no CPU, and none is free on the node"
+        refusal = Refusal(
+            f"{fault} {os.uname().nodename}{self._holders()}; delete the pod to have it scheduled again"
+        )
         if is_running:
             own["kind"] = "shared"
             own.pop("pool")
         else:
             self._restore()
         return refusal
+
+    def _fitted(self, name: str, asked: int, within: Set) -> Set:
+        """Return the CPUs of a pool that grows, with as many as its containers ask for, or as there are."""
+        held = self._kept()
+        have = self._cpus(self.record.pools.get(name, "")) & self.topology.online - held
+        want = len(have)  # of a pool that the conf does not have any more
+        for pool in self.conf.pools:
+            if pool.name == name:
+                want = min(max(asked, pool.min), pool.max)
+        if want < len(have):
+            return choose(self.topology, have, want, spread=True)
+        free = self.usable - self.taken(name) - have - held
+        spare = len(free) - self.conf.exclusive.min_shared
+        more = min(want - len(have), spare, len(free & within))
+        if more > 0:
+            have |= choose(self.topology, free & within, more, near=have, spread=True)
+        return have
+
+    def _has_cpus(self, pool: str) -> bool:
+        """Return whether a pool has CPUs, or will have some again: ``wanted`` says that all of them are offline."""
+        is_away = pool in self.fixed and not self.fixed[pool]
+        return is_away or pool in self.record.pools or bool(self._fixed(pool))
 
     # The difference
 
