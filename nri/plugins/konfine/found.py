@@ -25,8 +25,8 @@ KNOB = "cpuset.cpus"
 _DEEPEST = 20
 """Levels below the mount at which containers are looked for."""
 
-_SHORTEST_ID = 12
-"""Hexadecimal digits of a container's short id; cgroups have the long one in their names."""
+_ID_LENGTH = 64
+"""Hexadecimal digits of a container's id, as containerd, CRI-O, podman and docker make it."""
 
 _NO_CONTAINERS = (".service", ".socket", ".mount", ".swap")
 """The endings of systemd's units that hold no container's cgroup."""
@@ -135,7 +135,7 @@ def _is_in_pod(path: str) -> bool:
 def _is_id(name: str) -> bool:
     """Return whether a cgroup's name ends with a container's id, as in ``libpod-ID``."""
     id_ = name.rpartition("-")[2]
-    return len(id_) >= _SHORTEST_ID and not id_.strip("0123456789abcdef")
+    return len(id_) == _ID_LENGTH and not id_.strip("0123456789abcdef")
 
 
 def _cpus(text: str) -> Set:
