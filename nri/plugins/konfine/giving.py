@@ -47,6 +47,9 @@ def give_out(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> d
             said = f"the record of CPUs was made again of the cgroups: {sharing.rebuilt}"
             sys.stderr.write(f"konfine: {said}\n")
             metadata["rebuilt"] = sharing.rebuilt
+        for name in sharing.parted:
+            lost = "had CPUs that another container has alone, and has lost them"
+            sys.stderr.write(f"konfine: {escape(name)} {lost}\n")
         note_absent(conf, record.topology.online, metadata)
         if request.state == State.DELETE:
             return _let_go(request, sharing, metadata)

@@ -92,6 +92,8 @@ class Sharing:
         self._parsed: dict[str, Set] = {}
         self._listed: dict[Set, str] = {}
         self._texts: dict[str, str] = {}  # the CPUs that each cgroup has, as its file says
+        self.parted: list[str] = []
+        """The names of the containers that have lost CPUs which another one has alone, too."""
         self._path = self._path_of_request(request)
         self.rebuilt = self._survey()
         """Why the record was made again; "" if it was not, or nothing was found."""
@@ -133,6 +135,7 @@ class Sharing:
                     self._texts[key] = ""
                 if text is None:
                     self._end(key)
+        self._part()
         self._expire()
         reason = self.record.rebuilt
         if reason:
@@ -144,6 +147,22 @@ class Sharing:
             ]
             return reason if others else ""
         return ""
+
+    def _part(self) -> None:
+        """Take CPUs that two containers have alone from the later one: its own next request gives it others."""
+        taken: Set = frozenset()
+        for entry in self.containers.values():
+            if entry["kind"] != "exclusive" or not entry["cgroup"]:
+                continue
+            own = self._cpus(entry["cpus"])
+            left = own - taken
+            taken |= own
+            if left == own:
+                continue
+            entry["cpus"] = render_cpus(left)
+            if not left:
+                entry["kind"] = "shared"
+            self.parted.append(entry["name"])
 
     def _of_cgroup(self, path: str) -> Entry | None:
         for entry in self.containers.values():
@@ -310,7 +329,7 @@ class Sharing:
         :returns: the refusal; the record is then without it, unless it is running.
         """
         self._restore()
-        if wish.count:
+        if wish.count or entry["kind"] == "pool":
             self._adopt(is_whole=False)
         entry, before, refusal = entry.copy(), self.before, None
         left = self._left_by(entry)

@@ -182,6 +182,28 @@ def test_cpus_that_two_containers_were_given_are_one_containers_alone(node: Givi
     assert not sets["c/main"] & (sets["d/main"] | sets["web"])
 
 
+@pytest.mark.parametrize(("other", "left"), [("0,4", "1-3,5-7"), ("0,1", "1")])
+def test_two_containers_of_a_record_with_the_same_cpus_are_parted(
+    node: GivingNode, other: str, left: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An earlier build has given them twice: then they had them for good."""
+    node.start("web")
+    node.start("db/main", ask=2)
+    node.start("db/more", ask=2)
+    state = node.state()
+    state["containers"][node.started["db/more"]]["cpus"] = other
+    node.record.write_text(json.dumps(state))
+    node.run("update", "web")
+    sets = node.all()
+    assert (sets["db/main"], sets["db/more"]) == ("0,4", left)
+    said = "konfine: shop/db/more had CPUs that another container has alone, and has lost them"
+    assert said in capsys.readouterr().err
+    node.run("update", "db/more", ask=2)
+    more = node.sets()["db/more"]
+    assert len(more) == 2
+    assert not more & (node.sets()["db/main"] | node.sets()["web"])
+
+
 def test_cpus_changed_by_others_are_corrected(node: GivingNode) -> None:
     node.start("web")
     node.start("db/main", ask=2)
