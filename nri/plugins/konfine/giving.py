@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from nri.cgroups import CgroupError, CpuListError, parse_cpus, render_cpus
+from nri.cgroups import CgroupError, CpuListError, GoneError, Quota, parse_cpus, render_cpus
 from nri.errors import NRIError, escape
 from nri.plugins import annotated, shared
 from nri.plugins.konfine import (
@@ -103,12 +103,65 @@ def _give(
         return _changes(entry, conf, sharing, metadata["cpus"])
     before = sharing.before
     had_alone = before is not None and before["kind"] == "exclusive"
-    if had_alone and entry["kind"] != "exclusive":
+    if entry["kind"] == "exclusive":
+        _lift_quota(cgroup, entry, before, metadata)
+    elif before is not None and had_alone:
         _free_memory(cgroup, conf, metadata)
+        _give_quota_back(cgroup, request, before.get("quota", ""), metadata)
+    record.save()
     if not had_others:
         metadata["skipped"] = "it has these CPUs already"
     shared.note_untold(cgroup, metadata)
     return {}
+
+
+def _lift_quota(
+    cgroup: Cgroup, entry: Entry, before: Entry | None, metadata: dict[str, str]
+) -> None:
+    """Remove the quota of a container that has CPUs alone, as the kubelet does for its own exclusive ones.
+
+    A quota throttles it on CPUs that no other may use (kubernetes/kubernetes#70585).
+    """
+    if before is not None and "quota" in before:
+        entry["quota"] = before["quota"]
+    try:
+        quota = cgroup.clear_cpu_quota()
+    except GoneError:
+        raise
+    except CgroupError as error:
+        shared.ignore(metadata, "cpu.max", str(error))
+        return
+    if quota.quota_us is not None:
+        entry["quota"] = str(quota)
+    if "quota" in entry:
+        metadata["quota"] = entry["quota"]
+
+
+def _give_quota_back(
+    cgroup: Cgroup, request: Request, noted: str, metadata: dict[str, str]
+) -> None:
+    """Give a container that has no CPUs alone any more its quota: what the runtime wants now, or what it had.
+
+    :param noted: the quota that was lifted, such as ``50000/100000``; "" for none.
+    """
+    cpu = shared.cpu_resources(request)
+    count, _, period = noted.partition("/")
+    if not count.isdigit() or not period.isdigit():
+        return
+    quota = Quota(int(count), int(period))
+    wanted = cpu.get("quota")
+    if isinstance(wanted, int) and not isinstance(wanted, bool):
+        if wanted <= 0:
+            return
+        asked = cpu.get("period")
+        quota = Quota(wanted, asked if isinstance(asked, int) else int(period))
+    try:
+        if cgroup.cpu_quota().quota_us is None:
+            cgroup.write("cpu.max", quota)
+    except GoneError:
+        raise
+    except CgroupError as error:
+        shared.ignore(metadata, "cpu.max", str(error))
 
 
 def _describe(entry: Entry, sharing: Sharing, metadata: dict[str, str]) -> None:
@@ -169,6 +222,7 @@ def give_back(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> 
     cgroup.confine(cpus)
     if "exclusive" in before:
         _free_memory(cgroup, conf, metadata)
+        _give_quota_back(cgroup, request, before.get("quota", ""), metadata)
     shared.note_untold(cgroup, metadata)
     metadata["restored"] = render_cpus(cpus)
 

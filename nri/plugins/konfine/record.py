@@ -45,7 +45,8 @@ if TYPE_CHECKING:
         that it may have of the shared ones), ``counted`` (those that the device plugin allocated), ``told`` (those
         that the runtime has been told), ``untold`` (systemd could not be told of its CPUs), ``pool``, ``milli`` (CPUs
         that it requests, in thousandths), ``since`` (seconds after the boot: it comes soon, or is over), ``ended``
-        (its next start in the pod may have them), ``sandbox``, ``subgroup`` (crun's, of its scope).
+        (its next start in the pod may have them), ``sandbox``, ``subgroup`` (crun's, of its scope), ``quota`` (which
+        was lifted).
         """
 
         id: str
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
         ended: bool
         sandbox: bool
         subgroup: str
+        quota: str
 
 
 FILE, LOCK = "state.json", "lock"
@@ -328,7 +330,12 @@ def _rules() -> dict[str, Any]:
         Key("milli", count),
     ]
     of_any += [*[Key(name, FLAG) for name in ("untold", "sandbox")], Key("subgroup", text(0, 255))]
-    of_single = [Key("counted", some), Key("plus", FLAG), Key("ended", FLAG)]
+    of_single = [
+        Key("counted", some),
+        Key("plus", FLAG),
+        Key("ended", FLAG),
+        Key("quota", text(0, 64)),
+    ]
     entry = either(
         open_table(
             Key("kind", words("shared"), required=True),

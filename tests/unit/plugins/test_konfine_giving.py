@@ -245,6 +245,45 @@ def test_refused_resize_with_the_shared_ones_gets_none_of_them(v2: GivingNode) -
     assert v2.cpus("db/main") == wide
 
 
+def quota_of(node: GivingNode, name: str) -> str:
+    if node.files.kind == "v2":
+        return node.files.get(node.path(name), "cpu.max")
+    files = (node.files.get(node.path(name), f"cpu.cfs_{part}_us") for part in ("quota", "period"))
+    return " ".join(files)
+
+
+def put_quota(node: GivingNode, name: str, quota: int) -> None:
+    """As the runtime does at creation, and at each resize."""
+    if node.files.kind == "v2":
+        node.files.put(node.path(name), "cpu.max", f"{quota} 100000\n")
+    else:
+        node.files.put(node.path(name), "cpu.cfs_quota_us", f"{quota}\n")
+
+
+def test_quota_is_lifted_with_the_cpus_and_comes_back_with_them(node: GivingNode) -> None:
+    none = "max 100000" if node.files.kind == "v2" else "-1 100000"
+    node.start("web")
+    node.make("db/main")
+    put_quota(node, "db/main", 200000)
+    assert node.run("create", "db/main", ask=2).metadata["quota"] == "200000/100000"
+    assert quota_of(node, "db/main") == none
+    put_quota(node, "db/main", 300000)  # the runtime's, of a resize
+    result = node.run("update", "db/main", ask=3, cpu={"quota": 300000, "period": 100000})
+    assert (result.metadata["quota"], quota_of(node, "db/main")) == ("300000/100000", none)
+    node.run("update", "db/main")  # it shares CPUs from now on
+    assert quota_of(node, "db/main") == "300000 100000"
+    assert node.run("update", "web").metadata.get("quota") is None
+
+
+def test_released_container_has_its_quota_again(node: GivingNode) -> None:
+    node.make("db/main")
+    put_quota(node, "db/main", 200000)
+    last = node.run("create", "db/main", ask=2)
+    asked = node.request("delete", "db/main", ask=2).replace(prev_result=last, release=True)
+    assert invoke(Konfine(), asked).error == ""
+    assert quota_of(node, "db/main") == "200000 100000"
+
+
 def test_whole_cores_and_memory_follow_if_conf_says_so(tmp_path: Path) -> None:
     node = GivingNode(tmp_path, packages=2, cores=2, threads=2)
     node.conf["exclusive"] = {"wholeCores": True, "memory": True, "minShared": 2}
