@@ -8,12 +8,14 @@ another language sees the node's cgroups.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import runpy
 import socket
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nri import config
@@ -45,6 +47,9 @@ if TYPE_CHECKING:
     from nri.adaptation.store import Store
     from nri.client import Step
     from nri.v1bridge.runs import Run
+
+_EMPTY_WITHIN = 2.0
+"""Seconds that the processes which were killed have to leave the cgroups."""
 
 STATES = ("setup", "resize", "update")
 """The states beside ``create`` and ``delete`` of a plugin without an entry, unless it says which it acts on."""
@@ -267,9 +272,9 @@ class Cgroups:
 
     def __exit__(self, *_: object) -> None:
         """Remove the node's cgroups."""
+        until = time.monotonic() + _EMPTY_WITHIN
         for directory in reversed(self._made):
-            with contextlib.suppress(OSError):  # a plugin has put something into it
-                os.rmdir(directory)
+            _remove(directory, until)
         for file, word in reversed(self._enabled):
             with (
                 contextlib.suppress(OSError),
@@ -440,6 +445,22 @@ def _misspelt(source: str, type_: str) -> str:
                         f"{name} beside it has an entry of the type {near!r}, and none of {type_!r}"
                     )
     return ""
+
+
+def _remove(directory: str, until: float) -> None:
+    """Remove a cgroup. One that a plugin has put something into stays.
+
+    :param until: a time of ``time.monotonic``, until which its last processes may still be ending.
+    """
+    while True:
+        try:
+            os.rmdir(directory)
+        except OSError as error:
+            if error.errno != errno.EBUSY or time.monotonic() >= until:
+                return
+            time.sleep(0.01)
+        else:
+            return
 
 
 class _AlsoOfSources(Residents):
