@@ -8,7 +8,7 @@ CPUs.
 
 from __future__ import annotations
 
-from nri.cgroups import CpuListError, knobs, parse_cpus, render_cpus
+from nri.cgroups import CgroupError, CpuListError, knobs, parse_cpus, render_cpus
 from nri.cgroups.paths import is_pod
 from nri.plugins.konfine.record import text_of
 
@@ -51,8 +51,15 @@ def sets(point: str, known: Collection[str]) -> dict[str, Set]:
         if _is_container(path):
             listed[path] = _cpus(text_of(f"{directory}/{KNOB}") or "")
         elif path.count("/") < _DEEPEST and not path.endswith(_NO_CONTAINERS):
-            left += knobs.children(directory)
+            left += _children(directory)
     return listed
+
+
+def _children(directory: str) -> list[str]:
+    try:
+        return knobs.children(directory)
+    except CgroupError:
+        return []  # no request fails for what another cgroup is like
 
 
 def entries(

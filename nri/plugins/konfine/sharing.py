@@ -135,6 +135,8 @@ class Sharing:
                     self._texts[key] = ""
                 if text is None:
                     self._end(key)
+                elif not entry["id"]:
+                    self._follow(key, entry)
         self._part()
         self._expire()
         reason = self.record.rebuilt
@@ -147,6 +149,16 @@ class Sharing:
             ]
             return reason if others else ""
         return ""
+
+    def _follow(self, key: str, entry: Entry) -> None:
+        """Have an entry say what its cgroup has: it was found there, and konfine is not run for the container."""
+        own = self._cpus(self._texts[key])
+        if entry["kind"] != "exclusive" or entry.get("plus") or own == self.alone(entry):
+            return
+        if not own or own >= self.usable:
+            del self.containers[key]
+        else:
+            entry["cpus"] = render_cpus(own)
 
     def _part(self) -> None:
         """Take CPUs that two containers have alone from the later one: its own next request gives it others."""

@@ -153,6 +153,22 @@ def test_cpus_of_a_container_outside_of_the_pods_are_its_own(
     assert not node.sets()["web"] & {0, 1, 2, 4}
 
 
+def test_container_outside_of_the_pods_is_followed_not_written(node: GivingNode) -> None:
+    """``docker update --cpuset-cpus`` decides about its own container."""
+    path = f"/system.slice/docker-{SOME_ID}.scope"
+    node.files.make(path)
+    node.files.put(path, "cpuset.cpus", "6\n")
+    for name in ("web", "side"):
+        node.start(name)
+    node.start("db/main", ask=2)
+    for cpus, is_kept in (("7", True), ("0-7", False)):
+        node.files.put(path, "cpuset.cpus", f"{cpus}\n")
+        node.run("update", "db/main", ask=2)
+        assert node.files.get(path, "cpuset.cpus") == cpus
+        assert (path in node.state()["containers"]) == is_kept
+    assert node.sets()["web"] == {*range(8)} - node.sets()["db/main"]
+
+
 def test_container_that_konfine_is_not_run_for_is_left_alone(node: GivingNode) -> None:
     node.start("web")
     other = node.make("other")
