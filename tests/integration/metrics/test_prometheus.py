@@ -147,6 +147,7 @@ def check_expressions(server: PrometheusServer) -> None:
     selectors = {
         found[0] for expression in expressions for found in prometheus.SELECTOR.finditer(expression)
     }
+    selectors.discard('up{job="nri-cpus"}')  # of a process that does not run here
     for selector in sorted(selectors):
         until(lambda: server.query(f"last_over_time({selector}[10m])"), selector)  # noqa: B023
     for expression in expressions:
