@@ -149,13 +149,20 @@ def test_hooks_follow_the_answer_and_the_end(connect: Connect) -> None:
 def test_end_of_the_connection_waits_for_a_running_hook(connect: Connect) -> None:
     plugin = subscribed("run_pod_sandbox")
     begun, closed, ended = threading.Event(), threading.Event(), threading.Event()
+    synchronized = threading.Event()
     seen: list[bool] = []
 
+    def synchronize(pods: Any, containers: Any) -> None:
+        synchronized.set()
+
     def idle() -> None:
+        if not synchronized.is_set():
+            return  # between the configuration and that; it would keep the runtime waiting
         begun.set()
         assert closed.wait(SOON)
         seen.append(ended.wait(0.1))  # that it does not come can only be seen by waiting
 
+    plugin.synchronize = synchronize
     plugin.idle = idle
     plugin.disconnected = ended.set
     _, runtime = connect(plugin)
