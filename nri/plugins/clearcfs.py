@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from nri.types.v1 import Request, Result
 
 
-DEFAULT_PERIOD = 100_000
-"""Microseconds of a period of the kernel, where none was given."""
-
-
 class ClearCFSConf(shared.SharedConf):
     """The plugin conf of ``clearcfs``."""
 
@@ -119,26 +115,23 @@ def _give_back(request: Request, conf: ClearCFSConf, metadata: dict[str, str]) -
 
     The container's is what the runtime wants now, if the request says so: one without a quota says nothing of it.
     """
-    from nri.cgroups import GoneError, Quota
+    from nri.cgroups import GoneError
 
-    before, cpu = dict(shared.previous(request)), shared.cpu_resources(request)
+    before = dict(shared.previous(request))
     if not {"quota", "podQuota"} & before.keys():
         return
-    if isinstance(cpu.get("quota"), int) and not request.is_sandbox:
-        period = cpu.get("period") or before.get("quota", "").partition("/")[2] or DEFAULT_PERIOD
-        before["quota"] = f"{cpu['quota']}/{period}"
+    if not request.is_sandbox:
+        before["quota"] = shared.quota_to_restore(request, before.get("quota", ""))
     cgroup = shared.cgroup(request, conf)
     try:
         pod = None if _is_for_another(request, conf) and not request.release else cgroup.parent()
-        for key, place in (("podQuota", pod), ("quota", cgroup)):
-            quota, _, period = before.get(key, "").partition("/")
-            if place is None or not (
-                quota.isdigit() and period.isdigit() and (key == "quota" or place.is_pod())
-            ):
-                continue
-            if place.cpu_quota().quota_us is None:
-                place.write("cpu.max", Quota(int(quota), int(period)))
-                metadata["restored" if key == "quota" else "podRestored"] = before[key]
+        if pod is not None and pod.is_pod():
+            noted = before.get("podQuota", "")
+            if shared.restore_quota(pod, noted):
+                metadata["podRestored"] = noted
+        noted = before.get("quota", "")
+        if shared.restore_quota(cgroup, noted):
+            metadata["restored"] = noted
     except GoneError:
         metadata["skipped"] = "its cgroup is gone"
     shared.note_untold(cgroup, metadata)

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from nri.types.v1 import Request
 
 
+DEFAULT_PERIOD = 100_000
+"""Microseconds of a period of the kernel, where none was given."""
+
+
 class SharedConf(Conf):
     """The fields of the plugins for containers of some class."""
 
@@ -89,6 +93,29 @@ def cpu_resources(request: Request) -> dict[str, Any]:
     resources = request.spec.resources if request.spec is not None else None
     cpu = resources.get("cpu") if isinstance(resources, dict) else None
     return cpu if isinstance(cpu, dict) else {}
+
+
+def quota_to_restore(request: Request, noted: str) -> str:
+    """Return the quota of a container whose own was removed: the runtime's now, if the request has one.
+
+    :param noted: the quota that was removed, such as ``50000/100000``; "" if it is not known.
+    """
+    cpu = cpu_resources(request)
+    if not isinstance(cpu.get("quota"), int):
+        return noted
+    period = cpu.get("period") or noted.partition("/")[2] or DEFAULT_PERIOD
+    return f"{cpu['quota']}/{period}"
+
+
+def restore_quota(cgroup: Cgroup, noted: str) -> bool:
+    """Write a quota that was removed, such as ``50000/100000``; return whether there was none, and this is one."""
+    from nri.cgroups import Quota
+
+    quota, _, period = noted.partition("/")
+    if not quota.isdigit() or not period.isdigit() or cgroup.cpu_quota().quota_us is not None:
+        return False
+    cgroup.write("cpu.max", Quota(int(quota), int(period)))
+    return True
 
 
 def cgroup(request: Request, conf: SharedConf) -> Cgroup:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from nri.cgroups import CgroupError, CpuListError, GoneError, Quota, parse_cpus, render_cpus
+from nri.cgroups import CgroupError, CpuListError, GoneError, parse_cpus, render_cpus
 from nri.errors import NRIError, escape
 from nri.plugins import annotated, shared
 from nri.plugins.konfine import (
@@ -83,6 +83,8 @@ def _give(
     cgroup = None if is_setup else shared.cgroup(request, conf)
     within = sharing.parents(request) if cgroup is None else cgroup.parent_cpus()
     entry, wish, refusal = _wanted(request, conf, sharing, cgroup, within, metadata)
+    if wish.count or entry["kind"] == "pool":
+        sharing.adopt(is_whole=False)
     is_first = _is_first(request, wish.count)
     is_running = request.state == State.UPDATE or request.late
     is_in_the_way = True
@@ -94,36 +96,30 @@ def _give(
     if refused is not None and not is_running:
         raise refused
     had_others = sharing.settle(cgroup, tells=is_setup)
+    entry = record.containers[sharing.own]
+    if cgroup is not None and entry["kind"] == "exclusive":
+        _lift_quota(cgroup, entry, metadata)
+    elif cgroup is not None and sharing.before is not None:
+        if sharing.before["kind"] == "exclusive":
+            _free_memory(cgroup, conf, metadata)
+        _give_quota_back(cgroup, request, entry.pop("quota", ""), metadata)
     record.save()
     if refused is not None:
         raise refused
-    entry = record.containers[sharing.own]
     _describe(entry, sharing, metadata)
     if cgroup is None:
         return _changes(entry, conf, sharing, metadata["cpus"])
-    before = sharing.before
-    had_alone = before is not None and before["kind"] == "exclusive"
-    if entry["kind"] == "exclusive":
-        _lift_quota(cgroup, entry, before, metadata)
-    elif before is not None and had_alone:
-        _free_memory(cgroup, conf, metadata)
-        _give_quota_back(cgroup, request, before.get("quota", ""), metadata)
-    record.save()
     if not had_others:
         metadata["skipped"] = "it has these CPUs already"
     shared.note_untold(cgroup, metadata)
     return {}
 
 
-def _lift_quota(
-    cgroup: Cgroup, entry: Entry, before: Entry | None, metadata: dict[str, str]
-) -> None:
+def _lift_quota(cgroup: Cgroup, entry: Entry, metadata: dict[str, str]) -> None:
     """Remove the quota of a container that has CPUs alone, as the kubelet does for its own exclusive ones.
 
     A quota throttles it on CPUs that no other may use (kubernetes/kubernetes#70585).
     """
-    if before is not None and "quota" in before:
-        entry["quota"] = before["quota"]
     try:
         quota = cgroup.clear_cpu_quota()
     except GoneError:
@@ -140,24 +136,14 @@ def _lift_quota(
 def _give_quota_back(
     cgroup: Cgroup, request: Request, noted: str, metadata: dict[str, str]
 ) -> None:
-    """Give a container that has no CPUs alone any more its quota: what the runtime wants now, or what it had.
+    """Give a container that has no CPUs alone any more its quota.
 
     :param noted: the quota that was lifted, such as ``50000/100000``; "" for none.
     """
-    cpu = shared.cpu_resources(request)
-    count, _, period = noted.partition("/")
-    if not count.isdigit() or not period.isdigit():
+    if not noted:
         return
-    quota = Quota(int(count), int(period))
-    wanted = cpu.get("quota")
-    if isinstance(wanted, int) and not isinstance(wanted, bool):
-        if wanted <= 0:
-            return
-        asked = cpu.get("period")
-        quota = Quota(wanted, asked if isinstance(asked, int) else int(period))
     try:
-        if cgroup.cpu_quota().quota_us is None:
-            cgroup.write("cpu.max", quota)
+        shared.restore_quota(cgroup, shared.quota_to_restore(request, noted))
     except GoneError:
         raise
     except CgroupError as error:
@@ -271,6 +257,8 @@ def _wanted(
         entry["told"] = before["told"]
     if "untold" in before:
         entry["untold"] = before["untold"]
+    if "quota" in before:
+        entry["quota"] = before["quota"]
     if request.is_sandbox:
         entry["sandbox"] = True
     if subgroup := request.annotations.get(SUBGROUP, ""):

@@ -5,8 +5,8 @@ written before any cgroup is, so CPUs that a killed process has begun to give aw
 the next request finishes what was begun. The cgroups are the truth: a container whose cgroup is gone has given back
 its CPUs, and one whose CPUs are not those of the file gets them again.
 
-What a file lacks that is lost, of another boot, or not as the table of rules has it, is known again from the cpuset
-files of all containers of the machine (``.found``).
+A file may be lost, of another boot, or break a rule. Then konfine reads the cpuset files of all containers of the
+machine (``.found``).
 """
 
 from __future__ import annotations
@@ -75,8 +75,7 @@ MAX_FILE = 16 * 1024 * 1024
 """Bytes of the file; 500 containers on 256 CPUs take 150 KiB."""
 
 SETUP_WITHIN = 120
-"""Seconds from ``setup`` to the container's cgroup; then its CPUs are free again, and ``create`` chooses anew. What
-an init container leaves waits so long for the next container of its pod."""
+"""Seconds from ``setup`` to the container's cgroup; then its CPUs are free again, and ``create`` chooses anew."""
 
 PROMISED_FOR = 600
 """Seconds that the CPUs of a container which the kubelet has admitted wait for it: images are pulled meanwhile."""

@@ -44,9 +44,7 @@ if TYPE_CHECKING:
 
     Set = frozenset[int]
 
-_KNOB = "cpuset.cpus"
-
-RESTARTS = 3
+KEPT_TIMES = 3
 """Times of ``SETUP_WITHIN`` that a container which has ended has for its restart: the kubelet waits five minutes at
 most."""
 
@@ -101,11 +99,9 @@ class Sharing:
         self.before: Entry | None = self.containers.get(self.own) or self._of_cgroup(self._path)
         if self.before is not None and "pod" not in self.before:
             # It was found by its cgroup alone.
-            self.before |= {
-                "id": request.id,
-                "pod": request.sandbox_id,
-                "name": name_of(request),
-            }
+            self.before["id"] = request.id
+            self.before["pod"] = request.sandbox_id
+            self.before["name"] = name_of(request)
         self._undo: dict[
             str, Entry | None
         ] = {}  # the entries that the request has changed, as they were
@@ -127,7 +123,7 @@ class Sharing:
         """Compare the record with the cgroups; return why it was made again, "" if it was not."""
         for key, entry in list(self.containers.items()):
             if entry["cgroup"]:
-                text = text_of(f"{self._mount.point}{entry['cgroup']}/{_KNOB}")
+                text = text_of(f"{self._mount.point}{entry['cgroup']}/{found.KNOB}")
                 self._texts[key] = text or ""
                 try:
                     self._cpus(self._texts[key])
@@ -143,7 +139,7 @@ class Sharing:
         if reason:
             # The record is complete from now on, whatever this request is about.
             self.record.rebuilt = ""
-            self._adopt(is_whole=True)
+            self.adopt(is_whole=True)
             others = [
                 key for key, entry in self.containers.items() if entry["cgroup"] != self._path
             ]
@@ -188,7 +184,7 @@ class Sharing:
             return ""
         return self._mount.below_host(expand(request.spec.cgroups_path)) or ""
 
-    def _adopt(self, *, is_whole: bool) -> None:
+    def adopt(self, *, is_whole: bool) -> None:
         """Add the containers of the machine that the record does not have.
 
         :param is_whole: also those that share CPUs; else konfine is not to run for them, and leaves them alone.
@@ -218,7 +214,7 @@ class Sharing:
     def _expire(self) -> None:
         """Forget the containers that are not coming any more."""
         pods = {entry["id"] for entry in self.containers.values() if entry.get("sandbox")}
-        late, too_late = now() - SETUP_WITHIN, now() - RESTARTS * SETUP_WITHIN
+        late, too_late = now() - SETUP_WITHIN, now() - KEPT_TIMES * SETUP_WITHIN
         for key, entry in list(self.containers.items()):
             if entry["cgroup"]:
                 continue
@@ -341,8 +337,6 @@ class Sharing:
         :returns: the refusal; the record is then without it, unless it is running.
         """
         self._restore()
-        if wish.count or entry["kind"] == "pool":
-            self._adopt(is_whole=False)
         entry, before, refusal = entry.copy(), self.before, None
         left = self._left_by(entry)
         spent = self._spent(entry, is_first=is_first and not left)
@@ -451,8 +445,8 @@ class Sharing:
         """Return the keys of containers that have ended and may have been init containers.
 
         Nothing tells an init container from one that has crashed before the others of its pod were started. So what
-        it had stays its own for a while, and others get it if there is no room: first those of its pod, when they
-        are started first, then all.
+        it had stays its own for a while. Without room others get it: one of its pod that is started for the first
+        time, and any other after such a start.
         """
         keys = []
         for key, other in self.containers.items():

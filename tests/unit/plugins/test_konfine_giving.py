@@ -275,6 +275,17 @@ def test_quota_is_lifted_with_the_cpus_and_comes_back_with_them(node: GivingNode
     assert node.run("update", "web").metadata.get("quota") is None
 
 
+def test_quota_of_a_refused_resize_stays_lifted_and_known(v2: GivingNode) -> None:
+    v2.make("db/main")
+    put_quota(v2, "db/main", 200000)
+    v2.run("create", "db/main", ask=2)
+    put_quota(v2, "db/main", 200000)
+    assert v2.run("update", "db/main", ask=8).refused
+    assert quota_of(v2, "db/main") == "max 100000"
+    v2.run("update", "db/main")
+    assert quota_of(v2, "db/main") == "200000 100000"
+
+
 def test_released_container_has_its_quota_again(node: GivingNode) -> None:
     node.make("db/main")
     put_quota(node, "db/main", 200000)
