@@ -12,9 +12,9 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from nri.errors import NRIError, reason_of
-from nri.kubernetes import pod_resources
 from nri.kubernetes.cpus import NodeCpus, conf_of
 from nri.kubernetes.devices import DevicePlugin, DirectoryGoneError
+from nri.kubernetes.pod_resources import SOCKET, listed
 from nri.kubernetes.topology import TopologyWriter
 from nri.node.in_use import InUse
 from nri.plugins.konfine import RESOURCE
@@ -44,7 +44,8 @@ class Agent(Collector):
     :param pod_resources: the kubelet's socket of the PodResources API.
     :ivar devices: the device plugin.
     :ivar ending: why this process must be started anew; "" if it need not.
-    :ivar faults: what does not work, by part: ``configuration`` (and record), ``kubelet``, ``topology``.
+    :ivar faults: what does not work, by part: ``configuration`` (and record), ``kubelet``,
+        ``promises``, ``topology``.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class Agent(Collector):
         node: str,
         report: Callable[[str], object],
         clock: Callable[[], float] = time.monotonic,
-        pod_resources: str = pod_resources.SOCKET,
+        pod_resources: str = SOCKET,
     ) -> None:
         self._in_use, self._report, self._clock = in_use, report, clock
         self.devices = DevicePlugin(kubelet_dir, clock)
@@ -76,11 +77,10 @@ class Agent(Collector):
         if (cpus := self._cpus) is not None:
             if cpus.conf.exclusive.counted or self.devices.is_registered:
                 self.devices.update(cpus)
-                if self.devices.kubelet != self._kubelet:
-                    self._tries.pop(
-                        "kubelet", None
-                    )  # a kubelet has started: it is not kept waiting
-                    self._kubelet = self.devices.kubelet
+                kubelet = self.devices.kubelet
+                if kubelet != self._kubelet:
+                    self._kubelet = kubelet
+                    self._tries.pop("kubelet", None)  # one has started: it is not kept waiting
                 self._try("kubelet", self.devices.keep_registered)
                 self._try("promises", self._follow)
             if (writer := self._writer) is not None:
@@ -123,15 +123,15 @@ class Agent(Collector):
         """End the promises of pods that are gone, as the kubelet says."""
         if not self.devices.is_registered:
             return
-        listed = pod_resources.listed(self._pod_resources, RESOURCE)
-        is_listing = listed is not None
+        devices = listed(self._pod_resources, RESOURCE)
+        is_listing = devices is not None
         if is_listing != self._is_listing:
             self._is_listing = is_listing
             if not is_listing:
                 without = "CPUs of a pod that fails before it starts are free ten minutes later"
                 self._report(f"{self._pod_resources}: the kubelet does not answer there: {without}")
-        if listed is not None:
-            self.devices.follow(listed)
+        if devices is not None:
+            self.devices.follow(devices)
 
     def _read(self) -> None:
         self._in_use.look()

@@ -20,6 +20,7 @@ from nri.cgroups import render_cpus
 from nri.errors import NRIError, reason_of
 from nri.files import identity
 from nri.kubernetes import deviceplugin_pb2 as api
+from nri.kubernetes.kubelet import call, serialized
 from nri.plugins.konfine import COUNTED, RESOURCE
 from nri.plugins.konfine.placement import NoRoomError, choose
 from nri.plugins.konfine.record import Record
@@ -147,7 +148,7 @@ class DevicePlugin:
             )
         unary, stream = grpc.unary_unary_rpc_method_handler, grpc.unary_stream_rpc_method_handler
         handlers = {
-            name: make(function, request_deserializer=read, response_serializer=_serialized)
+            name: make(function, request_deserializer=read, response_serializer=serialized)
             for name, make, function, read in (
                 ("GetDevicePluginOptions", unary, self._options, api.Empty.FromString),
                 ("ListAndWatch", stream, self._watch, api.Empty.FromString),
@@ -184,23 +185,14 @@ class DevicePlugin:
             raise NRIError(
                 f"{self._kubelets} is not there: expected the socket of the kubelet; does it run?"
             )
-        authority = (
-            "grpc.default_authority",
-            "localhost",
-        )  # Go's gRPC refuses the path of a socket
-        with grpc.insecure_channel(f"unix://{self._kubelets}", options=[authority]) as channel:
-            register = channel.unary_unary(
-                f"/{VERSION}.Registration/Register",
-                request_serializer=_serialized,
-                response_deserializer=bytes,
-            )
-            try:
-                register(request, timeout=REGISTERS_WITHIN)
-            except grpc.RpcError as error:
-                said = f"{error.code().name}: {error.details()}"
-                raise NRIError(
-                    f"{self._kubelets}: the kubelet does not take {RESOURCE}: {said}"
-                ) from error
+        method = f"/{VERSION}.Registration/Register"
+        try:
+            call(self._kubelets, method, request, api.Empty, REGISTERS_WITHIN)
+        except grpc.RpcError as error:
+            said = f"{error.code().name}: {error.details()}"
+            raise NRIError(
+                f"{self._kubelets}: the kubelet does not take {RESOURCE}: {said}"
+            ) from error
 
     # What the kubelet calls, in threads of gRPC
 
@@ -338,10 +330,6 @@ def _is_cpu(device: str) -> bool:
 def _refuse(context: grpc.ServicerContext, why: str) -> NoReturn:
     context.abort(grpc.StatusCode.INVALID_ARGUMENT, why)
     raise AssertionError  # abort raises
-
-
-def _serialized(message: Any) -> bytes:
-    return message.SerializeToString()  # type: ignore[no-any-return]
 
 
 def _is_removed(directory: str) -> bool:

@@ -7,17 +7,17 @@ known.
 
 from __future__ import annotations
 
-from typing import Any
-
 import grpc
 
 from nri.files import identity
 from nri.kubernetes import podresources_pb2 as api
+from nri.kubernetes.kubelet import call
 
 SOCKET = "/var/lib/kubelet/pod-resources/kubelet.sock"
 
 ANSWERS_WITHIN = 2.0
 """Seconds that the kubelet has to answer."""
+
 
 MAX_ANSWER = 16 * 1024 * 1024
 """Bytes of an answer, as the kubelet's own clients take."""
@@ -30,20 +30,17 @@ def listed(socket: str, resource: str) -> frozenset[str] | None:
     """
     if not identity(socket):
         return None
-    options = [
-        ("grpc.default_authority", "localhost"),  # Go's gRPC refuses the path of a socket
-        ("grpc.max_receive_message_length", MAX_ANSWER),
-    ]
-    with grpc.insecure_channel(f"unix://{socket}", options=options) as channel:
-        ask = channel.unary_unary(
+    try:
+        answer = call(
+            socket,
             "/v1.PodResourcesLister/List",
-            request_serializer=_serialized,
-            response_deserializer=api.ListPodResourcesResponse.FromString,
+            api.ListPodResourcesRequest(),
+            api.ListPodResourcesResponse,
+            ANSWERS_WITHIN,
+            MAX_ANSWER,
         )
-        try:
-            answer = ask(api.ListPodResourcesRequest(), timeout=ANSWERS_WITHIN)
-        except grpc.RpcError:
-            return None
+    except grpc.RpcError:
+        return None
     ids: set[str] = set()
     for pod in answer.pod_resources:
         for container in pod.containers:
@@ -51,7 +48,3 @@ def listed(socket: str, resource: str) -> frozenset[str] | None:
                 if devices.resource_name == resource:
                     ids.update(devices.device_ids)
     return frozenset(ids)
-
-
-def _serialized(message: Any) -> bytes:
-    return message.SerializeToString()  # type: ignore[no-any-return]
