@@ -30,7 +30,7 @@ def beside(record_dir: str, ending: str) -> str:
 def in_record(host: str, id_: str) -> str:
     """Return the name of a container's file in the record, without its suffix, such as ``.hook.web``.
 
-    An id that is no name of a file, or too long for one, has a number and ``~`` instead.
+    An id that cannot be a file's name, or is too long for one, is replaced by a number and ``~``.
     """
     letters = id_
     for sign in ("-", "_", ".", "+"):

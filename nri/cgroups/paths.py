@@ -107,16 +107,6 @@ def is_pod(path: str) -> bool:
     return is_uid and parents[-1:] == [_POD_ROOT]
 
 
-def is_pods(path: str) -> bool:
-    """Return whether a cgroup's name is that of the one above all pods: ``kubepods``, or ``…kubepods.slice``."""
-    name = path.rpartition("/")[2]
-    return (
-        name.removesuffix(_SLICE).split("-")[-1] == _POD_ROOT
-        if name.endswith(_SLICE)
-        else name == _POD_ROOT
-    )
-
-
 def _systemd(cgroups_path: str) -> list[str]:
     fields = cgroups_path.split(":")
     if len(fields) != 3:

@@ -282,4 +282,4 @@ _DOMAINS: dict[str, Callable[[Topology, str], Any]] = {
     ),
     "distances": _read_distances,
 }
-"""What reads each kind of domains."""
+"""The function that reads each kind of domains."""

@@ -71,7 +71,7 @@ _FILE = open_table(
 
 
 class Owners:
-    """Who has which CPUs, as konfine's file says.
+    """The owners of the node's CPUs, from konfine's file.
 
     :ivar reserved: the CPUs that containers do not get.
     :ivar pools: the CPUs of each pool, by name.

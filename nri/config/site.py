@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Site:
-    """What all hosts have in common, whatever their own options are. Nothing sets an attribute later.
+    """The settings that all hosts share. Nothing sets an attribute later.
 
     :ivar conf_dir: the directory of the host configuration; "" for *conf_file* alone.
     :ivar conf_file: the file that is read if that directory has no ``*.conf``.

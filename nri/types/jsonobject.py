@@ -45,15 +45,6 @@ def integer(value: object, where: str) -> int:
     return value
 
 
-def number(value: object, where: str) -> float:
-    """Return a number; 0 for null."""
-    if value is None:
-        return 0.0
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return value
-    raise mismatch(value, where, "a number")
-
-
 def boolean(value: object, where: str) -> bool:
     """Return true or false; False for null."""
     if value is None or isinstance(value, bool):
@@ -64,11 +55,6 @@ def boolean(value: object, where: str) -> bool:
 def opaque(value: object, where: str) -> object:
     """Return any JSON value unchanged."""
     return value
-
-
-def choice(value: object, where: str) -> bool | None:
-    """Return a boolean; None for null."""
-    return None if value is None else boolean(value, where)
 
 
 def strings(value: object, where: str) -> tuple[str, ...]:
@@ -99,7 +85,7 @@ def string_map(value: object, where: str) -> dict[str, str]:
     }
 
 
-KEEP_EMPTY = (opaque, choice)
+KEEP_EMPTY = (opaque,)
 """The kinds of fields whose empty values, other than null, are written."""
 
 

@@ -48,12 +48,12 @@ class GivingNode:
     def record(self) -> Path:
         return self.root / "run/nri/konfine/state.json"
 
-    def path(self, name: str, *, guaranteed: bool = False) -> str:
-        return f"/kubepods/{'' if guaranteed else 'burstable/'}pod{name.partition('/')[0]}/{name.replace('/', '-')}"
+    def path(self, name: str) -> str:
+        return f"/kubepods/burstable/pod{name.partition('/')[0]}/{name.replace('/', '-')}"
 
-    def make(self, name: str, *, guaranteed: bool = False) -> str:
+    def make(self, name: str) -> str:
         """Make the cgroup of a container, as a runtime does."""
-        return self.make_cgroup(self.path(name, guaranteed=guaranteed))
+        return self.make_cgroup(self.path(name))
 
     def make_cgroup(self, path: str) -> str:
         """Make a container's cgroup at a path."""
@@ -75,7 +75,6 @@ class GivingNode:
         name: str,
         *,
         ask: object = None,
-        guaranteed: bool = False,
         annotations: dict[str, str] | None = None,
         labels: dict[str, str] | None = None,
         cpu: dict[str, Any] | None = None,
@@ -95,7 +94,7 @@ class GivingNode:
         }
         noted |= {} if ask is None else {EXCLUSIVE: str(ask)}
         spec = Spec(
-            cgroups_path=self.path(name, guaranteed=guaranteed),
+            cgroups_path=self.path(name),
             annotations=noted,
             resources={"cpu": cpu or {}},
         )
@@ -117,10 +116,10 @@ class GivingNode:
         """Run the plugin in this process."""
         return invoke(Konfine(), self.request(state, name, **options))
 
-    def start(self, name: str, *, guaranteed: bool = False, **options: Any) -> Result:
+    def start(self, name: str, **options: Any) -> Result:
         """Start a container that is to be accepted; return the result."""
-        path = self.make(name, guaranteed=guaranteed)
-        result = self.run("create", name, guaranteed=guaranteed, **options)
+        path = self.make(name)
+        result = self.run("create", name, **options)
         assert result.error == ""
         self.started[name] = path
         return result

@@ -1,9 +1,8 @@
-"""The containers of the machine that the record does not have, and what their cpuset files say of them.
+"""Finds the containers that the record lacks, by the cpuset files of the machine.
 
-The kernel is the truth about CPUs. The record may be lost, damaged or of another boot, or konfine was not run for a
-container: then its own cpuset file says what it has. CPUs that one container has alone are its own until its next
-request says otherwise, wherever its cgroup is: no other container is given them. All other containers of pods share
-CPUs.
+The record may be lost, damaged or of another boot, or konfine was not run for a container. Its own cpuset file shows
+its CPUs then. CPUs that one container has alone stay its own until its next request, wherever its cgroup is: no other
+container is given them. All other containers of pods share CPUs.
 """
 
 from __future__ import annotations

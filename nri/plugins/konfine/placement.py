@@ -51,7 +51,7 @@ def choose(
     if whole:
         where = " on whole cores"
         free = frozenset().union(*[core for core in topology.cores if core <= free])
-        if not _parts(topology.cores, count):
+        if count <= len(topology.online) and not _parts(topology.cores, count):
             raise NotWholeError(_not_whole(topology, count))
     if len(free) < count:
         raise NoRoomError(f"{counted(len(free))} free{where}")
@@ -117,12 +117,16 @@ def _not_whole(topology: Topology, count: int) -> str:
     sizes = sorted({len(core) for core in topology.cores})
     threads = " or ".join(map(str, sizes)) + " threads"
     each = " each" if len(sizes) == 1 else ""
-    below = [near for near in range(count - 1, 0, -1) if _parts(topology.cores, near)]
-    above = [
-        near for near in range(count + 1, count + sizes[-1] + 1) if _parts(topology.cores, near)
-    ]
-    asks = " or ".join(map(str, [*below[:1], *above[:1]]))
-    return f"expected whole cores, which have {threads}{each}: ask for {asks}"
+    largest = sizes[-1]
+    below = range(count - 1, max(0, count - 1 - largest), -1)
+    above = range(count + 1, count + 1 + largest)
+    asks: list[int] = []
+    for numbers in (below, above):
+        whole = [number for number in numbers if _parts(topology.cores, number)]
+        asks += whole[:1]
+    return (
+        f"expected whole cores, which have {threads}{each}: ask for {' or '.join(map(str, asks))}"
+    )
 
 
 def _not_on_one_node(on: dict[int, Set], count: int, where: str) -> str:

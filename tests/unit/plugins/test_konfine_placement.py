@@ -153,3 +153,5 @@ def test_numbers_that_are_not_of_whole_cores_are_refused_with_those_that_are(
     plain = Topology.read(make(tmp_path / "plain", cores=4, threads=2))
     with pytest.raises(NotWholeError, match="which have 2 threads each: ask for 2 or 4"):
         choose(plain, plain.online, 3, whole=True)
+    with pytest.raises(NoRoomError, match=r"^8 are free on whole cores$"):
+        choose(plain, plain.online, 4000, whole=True)
