@@ -182,6 +182,8 @@ def test_promise_is_kept_while_its_pod_is_listed(
 
 def test_kubelet_that_does_not_list_pods_is_said_once(node: Counting) -> None:
     (node.root / "kubelet/pods.sock").unlink()
+    node.look()
+    node.kubelet.until_listed(7)
     for _ in range(3):
         node.look()
     (line,) = node.said
