@@ -6,11 +6,10 @@ which signals its processes ignore. The version of the machine's cgroups decides
 see tests/support/cgroup_versions.py.
 """
 
-import fcntl
 import os
 import signal
 import subprocess
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -68,12 +67,3 @@ def binaries() -> Path:
     if done.returncode != 0:
         pytest.fail(f"tools/binaries failed:\n{done.stdout}{done.stderr}", pytrace=False)
     return root / "dist/nri"
-
-
-@pytest.fixture
-def one_gives_out_cpus() -> Iterator[None]:
-    """One test at a time gives out the machine's CPUs: konfine finds its notes on all cgroups, another test's too."""
-    lock = os.open("/run", os.O_RDONLY)
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    yield
-    os.close(lock)

@@ -15,6 +15,7 @@ from harness.containerd.bridged import LOG, configure, connected, log, prepared
 from harness.containerd.cri import Cri
 from harness.containerd.enclosure import SYSTEM_PATH
 from harness.containerd.instance import Containerd, Release
+from tests.support.real_cgroups import one_gives_out_cpus
 from tests.support.waiting import until
 
 ROOT = Path(__file__).parent.parent.parent
@@ -111,10 +112,12 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def two_cpus() -> None:
-    """Skips the test where there is no CPU to keep and another to give."""
+def two_cpus() -> Iterator[None]:
+    """One CPU to keep and another to give; the test is skipped where there is none, and no other gives any out."""
     if (os.cpu_count() or 1) < 2:
         pytest.skip("needs two CPUs")
+    with one_gives_out_cpus():
+        yield
 
 
 @pytest.fixture

@@ -185,7 +185,7 @@ def exclusive() -> dict[str, Any]:
     return {"systemReserved": others, "allow": {"exclusive": ["shop"]}}
 
 
-@pytest.mark.usefixtures("one_gives_out_cpus", "two_cpus")
+@pytest.mark.usefixtures("two_cpus")
 @pytest.mark.parametrize(
     "states", [["setup", "update"], ["update"]], ids=["setup", "cgroups alone"]
 )
@@ -224,7 +224,7 @@ def test_container_runs_alone_until_it_stops(
     assert "konfine.moved=" in log(containerd)
 
 
-@pytest.mark.usefixtures("one_gives_out_cpus", "two_cpus")
+@pytest.mark.usefixtures("two_cpus")
 def test_container_that_starts_again_in_its_pod_has_its_cpu_again(
     containerd: Containerd, cri: Cri
 ) -> None:
@@ -253,7 +253,7 @@ def test_container_that_starts_again_in_its_pod_has_its_cpu_again(
     assert [knob(containerd, each, "cpuset.cpus") for each in (both, web)] == ["0-1", "1"]
 
 
-@pytest.mark.usefixtures("one_gives_out_cpus", "two_cpus")
+@pytest.mark.usefixtures("two_cpus")
 def test_counted_container_has_its_cpu_and_a_pod_that_states_it_has_none(
     containerd: Containerd, cri: Cri
 ) -> None:
@@ -397,7 +397,7 @@ def quota(containerd: Containerd, container: str) -> int:
     return int(knob(containerd, container, "cpu.cfs_quota_us"))
 
 
-@pytest.mark.usefixtures("one_gives_out_cpus", "two_cpus")
+@pytest.mark.usefixtures("two_cpus")
 def test_a_quota_stays_cleared_when_konfine_has_the_runtime_write_other_cpus(
     containerd: Containerd, cri: Cri
 ) -> None:

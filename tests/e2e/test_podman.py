@@ -170,9 +170,8 @@ def run(podman: Podman) -> tuple[str, str]:
     return container, f"{podman.node.cgroup_parent}/libpod-{container}"
 
 
-def test_ls_container_has_no_quota_and_no_reserved_cpu(
-    hooked: Podman, tmp_path: Path, two_cpus: None
-) -> None:
+@pytest.mark.usefixtures("two_cpus")
+def test_ls_container_has_no_quota_and_no_reserved_cpu(hooked: Podman, tmp_path: Path) -> None:
     kept = StandIn(hooked.node.opt_nri / "bin", "keeper", tmp_path / "kept")
     document = {"version": "0.1", "plugins": [{"type": "keeper"}]}
     (hooked.node.etc_nri / "resource.d/30-keeper.conf").write_text(json.dumps(document))

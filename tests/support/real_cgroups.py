@@ -7,6 +7,7 @@ A test on them has the marker ``kernel_cgroups``. It runs on any version, which 
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import uuid
@@ -135,6 +136,17 @@ def serving() -> dict[str, Mount] | str:
 
 
 @contextmanager
+def one_gives_out_cpus() -> Iterator[None]:
+    """One test at a time gives out the machine's CPUs: konfine reads the cpusets of other tests' containers, too."""
+    lock = os.open("/run", os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        os.close(lock)
+
+
+@contextmanager
 def real_cgroups(cpus: str = "0-1") -> Iterator[Real]:
     """A cgroup to work in, removed with all below it; the test is skipped where none can be made.
 
@@ -157,7 +169,12 @@ def real_cgroups(cpus: str = "0-1") -> Iterator[Real]:
             pytest.skip(
                 f"needs {controller} in {control}: systemd enables it for a unit with Delegate=yes"
             )
-    real = Real(mounts, cpus)
+    with one_gives_out_cpus():
+        yield from _below_top(Real(mounts, cpus))
+
+
+def _below_top(real: Real) -> Iterator[Real]:
+    cpus = real.cpus
     has = real.get("", "cpuset.cpus" if real.versions["cpuset"] == 1 else "cpuset.cpus.effective")
     if not parse_cpus(cpus) <= parse_cpus(has):
         pytest.skip(f"needs the CPUs {cpus}, has {has}")

@@ -79,7 +79,6 @@ def test_a_strangers_cgroup_is_left_alone_when_the_containers_number_is_its_proc
 REBUILT = b"konfine: the record of CPUs was made again of the cgroups: "
 
 
-@pytest.mark.usefixtures("one_gives_out_cpus")
 def test_a_container_runs_alone_on_its_cpu_until_it_ends(real: Real, tmp_path: Path) -> None:
     others = sorted(online_cpus() - {0, 1})
     conf = {"run": str(tmp_path), "allow": {"exclusive": True}, "systemReserved": others}
@@ -105,7 +104,6 @@ def test_a_container_runs_alone_on_its_cpu_until_it_ends(real: Real, tmp_path: P
 
 
 @pytest.mark.kernel_cgroups(cpuset=1)
-@pytest.mark.usefixtures("one_gives_out_cpus")
 @pytest.mark.parametrize("nested", ["0", "1", "0-1"])
 def test_cpusets_in_another_container_give_way_with_it(
     real: Real, tmp_path: Path, nested: str
