@@ -7,6 +7,8 @@ container is given them. All other containers of pods share CPUs.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from nri.cgroups import CgroupError, CpuListError, knobs, parse_cpus, render_cpus
 from nri.cgroups.paths import is_pod
 from nri.plugins.konfine.record import text_of
@@ -61,23 +63,20 @@ def _children(directory: str) -> list[str]:
         return []  # no request fails for what another cgroup is like
 
 
-def entries(
-    found: dict[str, Set], known: list[Set], usable: Set, isolated: Set
-) -> dict[str, Entry]:
+def entries(found: dict[str, Set], known: list[Set], usable: Set, nobodys: Set) -> dict[str, Entry]:
     """Return the entries of containers that the record does not have.
 
     :param found: of ``sets``.
     :param known: the sets of the containers of the record that share CPUs.
-    :param usable: the CPUs that containers can share.
-    :param isolated: other CPUs that one can have alone.
+    :param usable: the CPUs that containers can share now.
+    :param nobodys: those that no container has alone: the reserved ones and those of fixed pools.
     """
-    givable = usable | isolated
     # A set with all of them is that of a container that no one has narrowed yet.
-    lists = [cpus & givable for cpus in [*known, *found.values()] if not cpus >= usable]
-    shared = _shared(_Counts(lists), usable)
+    lists = [cpus - nobodys for cpus in [*known, *found.values()] if not cpus >= usable]
+    shared = _shared(lists, usable)
     made = {}
     for path, cpus in found.items():
-        own = cpus & givable
+        own = cpus - nobodys
         is_alone = not cpus >= usable and lists.count(own) == 1 and own != shared
         alone = own - shared if is_alone else frozenset()
         if alone:
@@ -89,30 +88,20 @@ def entries(
     return made
 
 
-class _Counts(dict[frozenset[int], int]):
-    """How many containers have each set."""
-
-    def __init__(self, lists: list[Set]) -> None:
-        super().__init__()
-        for cpus in lists:
-            if cpus:
-                self[cpus] = self.get(cpus, 0) + 1
-
-
-def _shared(counts: _Counts, usable: Set) -> Set:
+def _shared(lists: list[Set], usable: Set) -> Set:
     """Return the set of the containers that share CPUs; none if that cannot be known.
 
     It is the one that most of several containers have: on a node of Kubernetes those of all sandboxes are the same.
     Where each has another one, it is the one that has all CPUs which are in no other, if it is by far the largest.
     """
-    by_size = sorted(counts, key=len, reverse=True)
-    several = [cpus for cpus in by_size if counts[cpus] > 1]
-    if several:
-        return max(several, key=lambda cpus: counts[cpus])
-    if not by_size:
+    counts = Counter([cpus for cpus in lists if cpus])
+    if not counts:
         return frozenset()
-    largest, *others = by_size
-    is_rest = largest == usable.difference(*others)
+    cpus, times = max(counts.items(), key=lambda item: item[1])
+    if times > 1:
+        return cpus
+    largest, *others = sorted(counts, key=len, reverse=True)
+    is_rest = largest & usable == usable.difference(*others)
     is_by_far = not others or len(largest) >= 2 * len(others[0])
     return largest if is_rest and is_by_far else frozenset()
 

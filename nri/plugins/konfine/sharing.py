@@ -196,8 +196,8 @@ class Sharing:
             for key, text in self._texts.items()
             if key in self.containers and self.containers[key]["kind"] == "shared"
         ]
-        usable = self.usable.difference(*self.fixed.values())
-        added = found.entries(listed, shared, usable, self.isolated)
+        nobodys = self.conf.system_reserved.union(*self.fixed.values())
+        added = found.entries(listed, shared, self.usable - nobodys, nobodys)
         for path, entry in added.items():
             if is_whole or entry["kind"] == "exclusive":
                 self.containers[path] = entry
@@ -308,6 +308,8 @@ class Sharing:
             return (alone & online or alone) | (cpus if entry.get("plus") else frozenset())
         if not cpus:
             fix = "expected conf.pools and conf.systemReserved to leave some"
+            if any(not other["id"] and other["cpus"] for other in self.containers.values()):
+                fix += "; others are of containers without a request since the record was made: see `nri reapply`"
             raise NRIError(f"no CPU is left for {where}: the node has {render_cpus(online)}; {fix}")
         return cpus
 

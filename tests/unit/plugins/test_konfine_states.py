@@ -106,6 +106,9 @@ class Containers(RuleBasedStateMachine):
         self.is_settled = True
         self.online = parse_cpus("0-7")
         self.was_switched = False
+        self.was_lost = (
+            False  # a pool that several have may be taken for the shared CPUs, or the reverse
+        )
 
     def teardown(self) -> None:
         if hasattr(self, "root"):
@@ -184,6 +187,7 @@ class Containers(RuleBasedStateMachine):
             return
         before = self.node.sets()[name]
         is_kept = name.partition("/")[0] in self.sandboxes and self.online >= before
+        is_kept = is_kept and not self.was_lost
         self.stop(name, None, True)
         again = f"{name}#1"
         path = self.node.make(again)
@@ -251,9 +255,8 @@ class Containers(RuleBasedStateMachine):
     def lose_the_record(self) -> None:
         self.node.record.unlink(missing_ok=True)
         self.is_settled = False
-        self.has_waiting = (
-            True  # what cannot be told from a set of one container alone stays as it is
-        )
+        # What cannot be told from a set of one container alone stays as it is.
+        self.has_waiting = self.was_lost = True
 
     @invariant()
     def no_cpu_is_given_twice(self) -> None:
@@ -275,8 +278,8 @@ class Containers(RuleBasedStateMachine):
         if self.is_settled:
             usable = (parse_cpus("1-7") & self.online) - self.isolated
             taken = frozenset[int]().union(*alone.values(), *pooled.values())
-            assert not any(cpus & taken for cpus in shared.values())
-            assert len(usable - taken) >= LEAST or self.was_switched
+            assert not any(cpus & taken for cpus in shared.values()) or self.was_lost
+            assert len(usable - taken) >= LEAST or self.was_switched or self.was_lost
             if not self.has_waiting:
                 assert len(set(pooled.values())) <= 1
                 assert all(cpus == usable - taken for cpus in shared.values()), self.node.all()
