@@ -34,7 +34,13 @@ class AdjustError(NRIError):
     """A plugin's ``adjust`` or ``updates`` cannot be applied: it is in conflict, or the runtime lacks it.
 
     The message names the thing and the reason. Nothing of the result is applied.
+
+    :ivar pod_asked: it is in conflict with something that the pod asks for.
     """
+
+    def __init__(self, message: str, *, pod_asked: bool = False) -> None:
+        super().__init__(message)
+        self.pod_asked = pod_asked
 
 
 class Changes:
@@ -62,6 +68,7 @@ class Changes:
         self._takes_command = False  # a plugin's args begin with an empty word
         self._merge = Merge(_NAMES)
         self._merges: dict[str, Merge] = {}  # of updates, by the id of the container
+        self._asked_by_pods: set[str] = set()  # the plugins whose changes the pod asks for
 
     @property
     def original(self) -> dict[str, Any]:
@@ -95,54 +102,62 @@ class Changes:
         """
         adjust = read_adjust(result.adjust)
         updates = [] if result.updates is None else read_updates(result.updates)
-        if adjust and request.state != State.SETUP:
-            raise AdjustError(
-                f"adjust: found it in answer to {request.state}, expected it in answer to setup alone"
-            )
-        if updates and request.state not in ANSWERS_WITH_UPDATES:
-            states = ", ".join(ANSWERS_WITH_UPDATES)
-            raise AdjustError(
-                f"updates: found them in answer to {request.state}, expected {states}"
-            )
+        path = result.cgroups_path if request.state == State.SETUP else ""
+        _check_state(request.state, adjust, updates)
+        self._check_abilities(adjust, path)
+        merged = self._adjusted(plugin, adjust, path) if adjust or path else None
+        self._take_updates(plugin, request, updates)
+        if merged is not None:
+            self.adjust, self._config, self._merge = merged
+            self._path_by = plugin if path else self._path_by
+            self._takes_command |= adjust.get("args", [])[:1] == [""]
+        if result.pod_asked:
+            self._asked_by_pods.add(plugin)
+
+    def _check_abilities(self, adjust: dict[str, Any], path: str) -> None:
+        """Raise AdjustError if the runtime lacks something that is asked for.
+
+        :param path: the result's ``cgroupsPath``.
+        """
         for field, value in walk(adjust):
             if reason := self.abilities.why_no_field(field):
                 raise AdjustError(f"adjust.{field.name}: {reason}")
-            if field.name == "linux.cgroupsPath" and (reason := self.abilities.why_no_path(value)):
+            if field.name == _PATH and (reason := self.abilities.why_no_path(value)):
                 raise AdjustError(f"adjust.{field.name} {reason}")
-        path = result.cgroups_path if request.state == State.SETUP else ""
-        if path and "cgroupsPath" in adjust.get("linux", {}):
+        if not path:
+            return
+        if "cgroupsPath" in adjust.get("linux", {}):
             raise AdjustError(
                 "cgroupsPath: found it beside adjust.linux.cgroupsPath, expected one of them"
             )
-        if path and (reason := self.abilities.why_no_path(path)):
+        if reason := self.abilities.why_no_path(path):
             raise AdjustError(f"cgroupsPath {reason}")
-        merge, path_by = self._merge, self._path_by
-        if path_by and path_by != plugin and "cgroupsPath" in adjust.get("linux", {}):
+
+    def _adjusted(
+        self, plugin: str, adjust: dict[str, Any], path: str
+    ) -> tuple[dict[str, Any], dict[str, Any], Merge]:
+        """Return ``adjust``, the configuration and the merge with what a plugin asks for."""
+        moves = "cgroupsPath" in adjust.get("linux", {})
+        if moves and self._path_by not in ("", plugin):
             raise AdjustError(
                 "adjust.linux.cgroupsPath: already moved by the cgroupsPath of the plugin "
-                f"{path_by}; expected one of them"
+                f"{self._path_by}; expected one of them",
+                pod_asked=self._path_by in self._asked_by_pods,
             )
-        if adjust or path:
-            merge = merge.copy()
-            add(merge, adjust, plugin, "adjust")
-            if path:  # not claimed: the last one counts
-                try:
-                    merge.check(_PATH, "", plugin)
-                except Conflict as conflict:
-                    raise _refusal(conflict, "cgroupsPath") from None
-                merge.values[_PATH] = path
-                path_by = plugin
-            merged, config = document(merge.values), _copy(self.original)
-            takes_command = self._takes_command or adjust.get("args", [])[:1] == [""]
-            if (
-                takes_command
-            ):  # the runtime has other plugins, whose command line it is to drop, too
-                merged["args"] = ["", *merged.get("args", [])]
-            apply(config, merged)
-        self._take_updates(plugin, request, updates)
-        if adjust or path:
-            self.adjust, self._config, self._merge = merged, config, merge
-            self._path_by, self._takes_command = path_by, takes_command
+        merge = self._merge.copy()
+        self._add(merge, adjust, plugin, "adjust")
+        if path:  # not claimed: the last one counts
+            try:
+                merge.check(_PATH, "", plugin)
+            except Conflict as conflict:
+                raise self._in_conflict(conflict, "cgroupsPath") from None
+            merge.values[_PATH] = path
+        merged, config = document(merge.values), _copy(self.original)
+        if self._takes_command or adjust.get("args", [])[:1] == [""]:
+            # The runtime has other plugins, whose command line it is to drop, too.
+            merged["args"] = ["", *merged.get("args", [])]
+        apply(config, merged)
+        return merged, config, merge
 
     def _take_updates(self, plugin: str, request: Request, updates: list[dict[str, Any]]) -> None:
         if not updates:
@@ -161,7 +176,7 @@ class Changes:
                     raise AdjustError(f"updates[{index}].{'.'.join(field.path[1:])}: {reason}")
             merge = merges.get(id_, Merge(_NAMES)).copy()
             try:
-                add(merge, asked, plugin, f"updates[{index}] of {id_}")
+                self._add(merge, asked, plugin, f"updates[{index}] of {id_}")
             except AdjustError as error:
                 if not update.get("ignoreFailure"):
                     raise
@@ -177,26 +192,37 @@ class Changes:
         self._merges, self.updates = merges, merged
         self.ignored += ignored
 
+    def _add(self, merge: Merge, asked: dict[str, Any], plugin: str, where: str) -> None:
+        """Add a document to a merge.
 
-def add(merge: Merge, asked: dict[str, Any], plugin: str, where: str) -> None:
-    """Add a document to a merge.
+        :param where: begins the name of a field in errors: ``adjust``, or an update's place.
+        :raises AdjustError: another plugin owns a part.
+        """
+        for field, value in walk(asked):
+            try:
+                merge.add(field.name, field.kind, entries(field, value), plugin)
+            except Conflict as conflict:
+                place = f"{where}.{conflict.name} {conflict.entry}".rstrip()
+                raise self._in_conflict(conflict, place) from None
 
-    :param where: begins the name of a field in errors: ``adjust``, or an update's place.
-    :raises AdjustError: another plugin owns a part.
-    """
-    for field, value in walk(asked):
-        try:
-            merge.add(field.name, field.kind, entries(field, value), plugin)
-        except Conflict as conflict:
-            raise _refusal(conflict, f"{where}.{conflict.name} {conflict.entry}".rstrip()) from None
+    def _in_conflict(self, conflict: Conflict, where: str) -> AdjustError:
+        done = "removed" if conflict.owner.startswith("-") else "set"
+        owner = conflict.owner.removeprefix("-")
+        return AdjustError(
+            f"{where}: already {done} by the plugin {owner}; expected one plugin alone to set it",
+            pod_asked=owner in self._asked_by_pods,
+        )
 
 
-def _refusal(conflict: Conflict, where: str) -> AdjustError:
-    done = "removed" if conflict.owner.startswith("-") else "set"
-    owner = conflict.owner.removeprefix("-")
-    return AdjustError(
-        f"{where}: already {done} by the plugin {owner}; expected one plugin alone to set it"
-    )
+def _check_state(state: str, adjust: dict[str, Any], updates: list[dict[str, Any]]) -> None:
+    """Raise AdjustError if a result must not ask for such changes in answer to this state."""
+    if adjust and state != State.SETUP:
+        raise AdjustError(
+            f"adjust: found it in answer to {state}, expected it in answer to setup alone"
+        )
+    if updates and state not in ANSWERS_WITH_UPDATES:
+        states = ", ".join(ANSWERS_WITH_UPDATES)
+        raise AdjustError(f"updates: found them in answer to {state}, expected {states}")
 
 
 def _copy(value: Any) -> Any:

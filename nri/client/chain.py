@@ -387,7 +387,10 @@ def _asks_for_changes(result: Result, changes: Changes | None) -> bool:
 
 
 def _take(step: Step, request: Request, result: Result, changes: Changes | None, log: Log) -> None:
-    """Add what a plugin asks for to *changes*; if that cannot be done, the plugin has failed."""
+    """Add what a plugin asks for to *changes*.
+
+    If that cannot be done, the plugin has failed; or the pod is refused, if it is its wish that cannot be granted.
+    """
     try:
         if changes is None:
             key = "updates" if result.adjust in (None, {}) else "adjust"
@@ -399,7 +402,9 @@ def _take(step: Step, request: Request, result: Result, changes: Changes | None,
         for line in changes.ignored[ignored:]:
             log(step.plugin.type, line)
     except NRIError as error:
-        step.result, step.error = None, PluginError(step.plugin.type, str(error))
+        is_refused = result.pod_asked or getattr(error, "pod_asked", False)
+        step.result = None
+        step.error = PluginError(step.plugin.type, str(error), refused=is_refused)
 
 
 def _log(plugin: str, line: str) -> None:

@@ -250,7 +250,9 @@ class DeviceInjector(Plugin):
         """Answer with what the pod asks for; the metadata names it."""
         metadata: dict[str, str] = {}
         adjust = None if request.is_sandbox else _adjust(request, conf, metadata)
-        return request.new_result(self.type, metadata=metadata, adjust=adjust)
+        return request.new_result(
+            self.type, metadata=metadata, adjust=adjust, pod_asked=adjust is not None
+        )
 
 
 def _adjust(request: Request, conf: DeviceInjectorConf, metadata: dict[str, str]) -> Any:

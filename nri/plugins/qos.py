@@ -167,7 +167,9 @@ class QoS(Plugin):
                 adjust["cdiDevices"] = devices
             if batch is not None:
                 adjust["linux"] = {"resources": _without_none(batch.resources)}
-            return request.new_result(self.type, metadata=metadata, adjust=adjust or None)
+            return request.new_result(
+                self.type, metadata=metadata, adjust=adjust or None, pod_asked=bool(adjust)
+            )
         if request.state == State.RESIZE:
             return self._resize(request, conf, batch, metadata)
         class_ = _class(request, conf, metadata)
@@ -220,7 +222,7 @@ class QoS(Plugin):
         if batch is None or request.is_sandbox:
             return request.new_result(self.type, metadata=metadata)
         updates: Any = [{"id": request.id, "resources": _without_none(batch.resources)}]
-        return request.new_result(self.type, metadata=metadata, updates=updates)
+        return request.new_result(self.type, metadata=metadata, updates=updates, pod_asked=True)
 
 
 def _class(request: Request, conf: QoSConf, metadata: dict[str, str]) -> str | None:

@@ -94,7 +94,9 @@ class UlimitAdjuster(Plugin):
         metadata["ulimits"] = ", ".join(
             [f"{limit['type']}={limit['soft']}:{limit['hard']}" for limit in limits]
         )
-        return request.new_result(self.type, metadata=metadata, adjust={"rlimits": limits})
+        return request.new_result(
+            self.type, metadata=metadata, adjust={"rlimits": limits}, pod_asked=True
+        )
 
 
 def _limits(value: list[dict[str, Any]], where: str) -> Any:

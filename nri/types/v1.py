@@ -165,6 +165,7 @@ class Result(JSONObject):
         "extra",
         "metadata",
         "plugin",
+        "pod_asked",
         "refused",
         "updates",
         "version",
@@ -185,6 +186,8 @@ class Result(JSONObject):
     """In answer to ``setup``: changes of the container that is about to be created, an object; None for none."""
     updates: Any
     """New resources of containers, an array of objects; None for none."""
+    pod_asked: bool
+    """True if the pod asks for the changes: one that cannot be made is a refusal of it."""
     extra: dict[str, Any]
     """Keys of the document that the contract does not know; the next plugins receive them unchanged."""
 
@@ -197,6 +200,7 @@ class Result(JSONObject):
         Field("cgroupsPath", "cgroups_path", string),
         Field("adjust", "adjust", opaque),
         Field("updates", "updates", opaque),
+        Field("podAsked", "pod_asked", boolean),
     )
 
     def __init__(
@@ -210,6 +214,7 @@ class Result(JSONObject):
         cgroups_path: str = "",
         adjust: Any = None,
         updates: Any = None,
+        pod_asked: bool = False,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
         put = object.__setattr__  # a plugin makes one for each request, so no loop
@@ -221,6 +226,7 @@ class Result(JSONObject):
         put(self, "cgroups_path", cgroups_path)
         put(self, "adjust", adjust)
         put(self, "updates", updates)
+        put(self, "pod_asked", pod_asked)
         put(self, "extra", dict(extra or {}))
 
     def to_value(self) -> dict[str, Any]:
@@ -370,16 +376,21 @@ class Request(JSONObject):
         error: str = "",
         adjust: dict[str, Any] | None = None,
         updates: list[dict[str, Any]] | None = None,
+        pod_asked: bool = False,
     ) -> Result:
         """Return an answer to this request, with its version.
 
         :param adjust: docs/adjusting.md has its fields; likewise *updates*.
+        :param pod_asked: whether the pod asks for them: one that cannot be made is a refusal of it.
         """
-        answer = Result(plugin=plugin, version=self.version, metadata=metadata, error=error)
-        return (
-            answer
-            if adjust is None and updates is None
-            else answer.replace(adjust=adjust, updates=updates)
+        return Result(
+            plugin=plugin,
+            version=self.version,
+            metadata=metadata,
+            error=error,
+            adjust=adjust,
+            updates=updates,
+            pod_asked=pod_asked,
         )
 
 

@@ -291,6 +291,23 @@ def test_refusal_is_told_to_its_pod_alone(
     assert status_of(path)["refusals"] == []
 
 
+def test_a_change_that_a_pod_asks_for_and_cannot_have_is_told_to_it_alone(
+    host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path
+) -> None:
+    """A pod of an allowed namespace sets what another plugin sets for every container."""
+    for name, asked in (("limits", ""), ("asking", ', "podAsked": true')):
+        result = f'{{"adjust": {{"env": {{"LEVEL": "3"}}}}{asked}}}'
+        host.script(name, f"#!/bin/sh\ncat >/dev/null\necho '{result}'\n")
+    entries = [plugin(name, states=["setup"]) for name in ("limits", "asking")]
+    host.configure(*entries)
+    for _ in range(2):
+        with pytest.raises(StatusError, match="already set by the plugin limits"):
+            create_container(runtime)
+    assert becomes(bridge, 0, "well: ")
+    (refused,) = status_of(path)["refusals"]
+    assert (refused["plugin"], refused["pod"], refused["count"]) == ("asking", "default/web", 2)
+
+
 def test_a_check_heals_nothing_and_a_run_that_succeeds_does(
     host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path
 ) -> None:

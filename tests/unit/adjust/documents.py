@@ -4,9 +4,8 @@ import copy
 from string import ascii_lowercase
 from typing import Any
 
-from nri.adjust.changes import add
-from nri.adjust.fields import FIELDS, document
-from nri.adjust.merging import Merge
+from nri.adjust import Abilities, Changes
+from nri.types.v1 import Request, Result
 
 HOOK = {"path": "/bin/hook", "args": ["hook", "-v"], "env": ["A=1"], "timeout": 5}
 THROTTLE = [{"major": 8, "minor": 0, "rate": 1000}]
@@ -145,7 +144,8 @@ def merged(*documents: dict[str, Any], by: str = ascii_lowercase) -> dict[str, A
     :param by: the plugins, a letter each.
     :raises AdjustError: two of them set the same.
     """
-    merge = Merge([field.name for field in FIELDS])
+    changes = Changes(Abilities(), {})
     for plugin, each in zip(by, documents, strict=False):
-        add(merge, copy.deepcopy(each), plugin, "adjust")
-    return document(merge.values)
+        result = Result(plugin=plugin, adjust=copy.deepcopy(each))
+        changes.take(plugin, Request(state="setup", id="own"), result)
+    return changes.adjust

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from nri.adjust import Changes, NRIAbilities
-from nri.client import ChainError, Client, results_of, spec_from_oci
+from nri.client import ChainError, Client, Step, results_of, spec_from_oci
 from nri.config.entries import PluginEntry
 from nri.types.v1 import Request, Result
 from tests.unit.client.fake_invoker import FakeInvoker, output
@@ -83,6 +83,38 @@ def test_conflict_is_a_failure_of_the_second_plugin() -> None:
     assert first.error is None
     assert (second.result, second.error and second.error.reason) == (None, CONFLICT)
     assert asked.adjust == ENV["adjust"]
+
+
+NO_MEMORY_POLICY = {"adjust": {"linux": {"memoryPolicy": {"mode": "MPOL_BIND"}}}}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_refused"),
+    [
+        (ENV, ENV, False),
+        (ENV, ENV | {"podAsked": True}, True),
+        (ENV | {"podAsked": True}, ENV, True),
+        (ENV, NO_MEMORY_POLICY, False),
+        (ENV | {"podAsked": True}, NO_MEMORY_POLICY, False),
+        (ENV, NO_MEMORY_POLICY | {"podAsked": True}, True),
+        ({}, {"adjust": {"env": 1}, "podAsked": True}, True),
+    ],
+)
+@pytest.mark.parametrize("policy", ["fail", "ignore"])
+def test_what_a_pod_asks_for_and_cannot_have_is_a_refusal(
+    first: dict[str, Any], second: dict[str, Any], is_refused: bool, policy: str
+) -> None:
+    older = Changes(NRIAbilities("containerd 2.2.1", (0, 11)), OCI)
+    chain = client(answers(a=first, b=second), policy, policy)
+    steps: list[Step] = []
+    refused = False
+    try:
+        chain.invoke(request(), "setup", changes=older, on_step=steps.append)
+    except ChainError as error:
+        refused = error.errors[0].refused
+    assert steps[1].error is not None
+    assert steps[1].error.refused == is_refused
+    assert refused == (is_refused and policy == "fail")
 
 
 def test_ignored_conflict_drops_the_whole_result() -> None:

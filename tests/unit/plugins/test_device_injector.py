@@ -16,7 +16,7 @@ NULL = {"path": "/dev/nri-null", "type": "c", "major": 1, "minor": 3}
 
 def adjust(annotations: dict[str, str], **changes: Any) -> Any:
     result = run(PLUGIN, annotations, EVERYTHING, **changes)
-    assert result.error == ""
+    assert (result.error, result.pod_asked) == ("", result.adjust is not None)
     return result.adjust
 
 

@@ -12,7 +12,7 @@ KEY, OLD = "ulimits.noderesource.dev/container.web", "ulimits.nri.containerd.io/
 
 def limits(value: str, key: str = KEY) -> Any:
     result = run(PLUGIN, {key: value}, OPEN)
-    assert result.error == ""
+    assert (result.error, result.pod_asked) == ("", result.adjust is not None)
     found = None if result.adjust is None else result.adjust["rlimits"]
     return found and {each["type"]: (each["soft"], each["hard"]) for each in found}
 
