@@ -347,7 +347,8 @@ def test_the_nodes_own_cgroups_are_made_below_one_and_removed(tmp_path: Path) ->
 @pytest.mark.kernel_cgroups
 @pytest.mark.runtime
 def test_an_interrupted_one_leaves_no_cgroup_and_no_folder(tmp_path: Path) -> None:
-    shell(tmp_path, f"#!/bin/sh\necho $PPID >{tmp_path}/pid\nexec sleep 1000\n")
+    waits = f"[ $1 = invoke ] || exit 2\necho $PPID >{tmp_path}/pid\nexec sleep 1000"
+    shell(tmp_path, f"#!/bin/sh\n{waits}\n")
     command = [*COMMAND, "simulate", "--cgroups", "node", "--timeout", "100", "bin/hello"]
     environment = {"PYTHONPATH": SOURCE, "PATH": os.defpath, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(
