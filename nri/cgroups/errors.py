@@ -41,6 +41,13 @@ class GoneError(CgroupError):
     """The cgroup does not exist, or no longer exists. Expected: a container may end while a plugin runs."""
 
 
+class ElsewhereError(GoneError):
+    """The container's process is in another cgroup, so nothing that is written to the container's has any effect.
+
+    Expected for runtimes whose containers are no cgroups of the node, such as Kata and gVisor.
+    """
+
+
 class UntoldError(CgroupError):
     """systemd cannot be asked or told. The knobs can be written all the same, but it may write them again."""
 

@@ -4,9 +4,12 @@ A directory counts only if no part of its path below the mount is a link: the ke
 from a request must not lead elsewhere.
 
 An absolute cgroupsPath and one in systemd's style name the cgroup. If that directory is gone, so is the cgroup: the
-process does not count, since its pid may have been reused. But a relative cgroupsPath depends on the runtime, one
-that is not below the mount is not visible (the runtime is itself in a container), and there may be none at all; then
-the cgroup of the container's process counts, if ``_check_own`` accepts it.
+process does not count, since its pid may have been reused. If the process is in another cgroup, which is neither this
+process's own nor the host's, then the container is not where its path says, and nothing is done.
+
+But a relative cgroupsPath depends on the runtime, one that is not below the mount is not visible (the runtime is
+itself in a container), and there may be none at all; then the cgroup of the container's process counts, if
+``_check_own`` accepts it.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import os
 import stat
 
 from . import knobs, paths
-from .errors import CgroupError, GoneError, quoted
+from .errors import CgroupError, ElsewhereError, GoneError, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,6 +111,7 @@ class Resolver:
         """Return the container's cgroup in the hierarchy of *controller*; it existed at the first call.
 
         :raises GoneError: there is none.
+        :raises ElsewhereError: the container's process is in another one.
         :raises CgroupError: the controller is not mounted.
         """
         if controller in self._places:
@@ -118,9 +122,11 @@ class Resolver:
                 f"no cgroup hierarchy with the controller {controller} is mounted, v1 or v2"
             )
         reasons: list[str] = []
+        hierarchy = controller if mount.version == 1 else ""
+        self._check_not_elsewhere(mount, hierarchy)
         for look in (self._by_path, self._by_process) if not self._noted else (self._by_note,):
             try:
-                self._places[controller] = look(mount, controller if mount.version == 1 else "")
+                self._places[controller] = look(mount, hierarchy)
                 return self._places[controller]
             except _AbsentError as absent:
                 reasons.append(str(absent))
@@ -134,6 +140,36 @@ class Resolver:
     @property
     def _process(self) -> str:
         return f"process {str(self._pid)[:20]}"
+
+    def _check_not_elsewhere(self, mount: Mount, hierarchy: str) -> None:
+        """Do nothing if the process may be in the cgroup that an absolute path names.
+
+        A process that is not to be seen says nothing. One in a cgroup of this process's may be another one, which has
+        the number in this process's pid namespace.
+
+        :raises ElsewhereError: it is in another one.
+        """
+        if self._noted or self._is_relative or self._pid <= 0:
+            return
+        try:
+            printed = self._membership(hierarchy)
+        except (_AbsentError, CgroupError):
+            return
+        wanted, path = mount.below_host(self._wanted), mount.below(printed)
+        if wanted is None or path is None or f"{path}/".startswith(f"{wanted}/"):
+            return
+        if not self._is_ours(hierarchy, printed):
+            raise ElsewhereError(
+                f"cgroupsPath {quoted(self._given)}: {self._process} is in {quoted(printed)}; expected "
+                "the container's process there, as runtimes have it whose containers are cgroups of the node"
+            )
+
+    def _is_ours(self, hierarchy: str, path: str) -> bool:
+        """Return whether a cgroup is this process's own, the host's, or one below or above it."""
+        own = (_read_memberships(f"{self._proc}/self/cgroup", _HIDDEN) or {}).get(hierarchy, path)
+        is_above = f"{own}/".startswith(f"{path.rstrip('/')}/")
+        is_below = own != "/" and f"{path}/".startswith(f"{own}/")
+        return is_above or is_below or path == _INIT_SCOPE
 
     def _by_note(self, mount: Mount, hierarchy: str) -> Place:
         return _existing(mount, self._noted, self._noted)

@@ -43,7 +43,16 @@ class ClearCFS(Plugin):
 
     def invoke(self, request: Request, conf: ClearCFSConf) -> Result:
         """Clear the quota of a container of one of the classes; the metadata has the old quota, or why it did not."""
+        from nri.cgroups import ElsewhereError
+
         metadata: dict[str, str] = {}
+        try:
+            self._act(request, conf, metadata)
+        except ElsewhereError as error:
+            shared.note_elsewhere(error, metadata)
+        return request.new_result(self.type, metadata=metadata)
+
+    def _act(self, request: Request, conf: ClearCFSConf, metadata: dict[str, str]) -> None:
         class_name = shared.container_class(request, conf, conf.allow, metadata)
         if class_name in conf.classes and not request.release:
             _clear(request, conf, metadata)
@@ -58,7 +67,6 @@ class ClearCFS(Plugin):
                 cgroup = shared.cgroup(request, conf)
                 _clear_pod(cgroup, metadata)
                 shared.note_untold(cgroup, metadata)
-        return request.new_result(self.type, metadata=metadata)
 
 
 def _is_for_another(request: Request, conf: ClearCFSConf) -> bool:

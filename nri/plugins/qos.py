@@ -147,40 +147,50 @@ class QoS(Plugin):
 
         The metadata has each value that was changed, with the one before.
         """
-        metadata: dict[str, str] = {}
-        if request.release:
-            from nri.cgroups import GoneError
+        from nri.cgroups import ElsewhereError
 
-            cgroup = shared.cgroup(request, conf)
-            try:
-                _Writer(cgroup, conf, metadata, shared.previous(request)).give_back(but=())
-            except GoneError:
-                metadata["skipped"] = "its cgroup is gone"
-            shared.note_untold(cgroup, metadata)
-            return request.new_result(self.type, metadata=metadata)
+        metadata: dict[str, str] = {}
+        changes: dict[str, Any] = {}
+        try:
+            changes = self._act(request, conf, metadata)
+        except ElsewhereError as error:
+            shared.note_elsewhere(error, metadata)
+        return request.new_result(self.type, metadata=metadata, **changes)
+
+    def _act(self, request: Request, conf: QoSConf, metadata: dict[str, str]) -> dict[str, Any]:
+        """Do what the request asks for; return the changes of the result."""
+        if request.release:
+            self._release(request, conf, metadata)
+            return {}
         batch = _batch(request, conf, metadata)
         if request.state == State.SETUP:
-            adjust: dict[str, Any] = {}
-            if env := _env(request, conf, metadata):
-                adjust["env"] = env
-            if devices := _cdi_devices(request, conf, metadata):
-                adjust["cdiDevices"] = devices
-            if batch is not None:
-                adjust["linux"] = {"resources": _without_none(batch.resources)}
-            return request.new_result(
-                self.type, metadata=metadata, adjust=adjust or None, pod_asked=bool(adjust)
-            )
+            return _adjust(request, conf, batch, metadata)
         if request.state == State.RESIZE:
             return self._resize(request, conf, batch, metadata)
+        self._apply(request, conf, batch, metadata)
+        return {}
+
+    def _release(self, request: Request, conf: QoSConf, metadata: dict[str, str]) -> None:
+        from nri.cgroups import ElsewhereError, GoneError
+
+        cgroup = shared.cgroup(request, conf)
+        try:
+            _Writer(cgroup, conf, metadata, shared.previous(request)).give_back(but=())
+        except ElsewhereError:
+            raise
+        except GoneError:
+            metadata["skipped"] = "its cgroup is gone"
+        shared.note_untold(cgroup, metadata)
+
+    def _apply(
+        self, request: Request, conf: QoSConf, batch: Batch | None, metadata: dict[str, str]
+    ) -> None:
+        """Write the knobs of the class and the batch resources, and give back others that were written."""
         class_ = _class(request, conf, metadata)
         knobs, of_pod = (table.get(class_ or "", {}) for table in (conf.containers, conf.pods))
         before = shared.previous(request)
-        if (
-            knobs
-            or of_pod
-            or batch is not None
-            or any(name.removeprefix("pod.") in _WRITTEN for name in before)
-        ):
+        was_written = any(name.removeprefix("pod.") in _WRITTEN for name in before)
+        if knobs or of_pod or batch is not None or was_written:
             metadata |= {"class": shorten(class_)} if class_ else {}
             cgroup = shared.cgroup(request, conf)
             writer = _Writer(cgroup, conf, metadata, before)
@@ -189,11 +199,10 @@ class QoS(Plugin):
             shared.note_untold(cgroup, metadata)
         elif class_ is not None:
             metadata["skipped"] = f"no knobs for the class {shorten(escape(class_), 100)}"
-        return request.new_result(self.type, metadata=metadata)
 
     def _resize(
         self, request: Request, conf: QoSConf, batch: Batch | None, metadata: dict[str, str]
-    ) -> Result:
+    ) -> dict[str, Any]:
         """Keep batch resources, and make way for what the runtime is about to write, or the kernel would refuse it:
         an idle cgroup takes no weight, and a quota must not be below the burst. ``update`` sets both again.
         """
@@ -220,9 +229,23 @@ class QoS(Plugin):
             ):  # what was there first, for a later request that gives it back
                 metadata[name] = before[name]
         if batch is None or request.is_sandbox:
-            return request.new_result(self.type, metadata=metadata)
-        updates: Any = [{"id": request.id, "resources": _without_none(batch.resources)}]
-        return request.new_result(self.type, metadata=metadata, updates=updates, pod_asked=True)
+            return {}
+        updates = [{"id": request.id, "resources": _without_none(batch.resources)}]
+        return {"updates": updates, "pod_asked": True}
+
+
+def _adjust(
+    request: Request, conf: QoSConf, batch: Batch | None, metadata: dict[str, str]
+) -> dict[str, Any]:
+    """Return the changes of a container that is about to be created: all of them are its pod's wishes."""
+    adjust: dict[str, Any] = {}
+    if env := _env(request, conf, metadata):
+        adjust["env"] = env
+    if devices := _cdi_devices(request, conf, metadata):
+        adjust["cdiDevices"] = devices
+    if batch is not None:
+        adjust["linux"] = {"resources": _without_none(batch.resources)}
+    return {"adjust": adjust, "pod_asked": True} if adjust else {}
 
 
 def _class(request: Request, conf: QoSConf, metadata: dict[str, str]) -> str | None:

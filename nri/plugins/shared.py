@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from nri.cgroups import Cgroup, Systemd
+    from nri.cgroups import Cgroup, ElsewhereError, Systemd
     from nri.types.v1 import Request
 
 
@@ -126,6 +126,11 @@ def cgroup(request: Request, conf: SharedConf) -> Cgroup:
     from nri.cgroups import Mounts, Systemd
 
     return cgroup_of(request, mounts=Mounts.read(conf.mountinfo), systemd=Systemd(conf.run))
+
+
+def note_elsewhere(error: ElsewhereError, metadata: dict[str, str]) -> None:
+    """Add to the metadata that nothing was done, since nothing that is written to the cgroup has any effect."""
+    metadata["skipped"] = shorten(escape(f"not in its cgroup: {error}"), 500)
 
 
 def previous(request: Request) -> dict[str, str]:

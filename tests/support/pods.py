@@ -6,29 +6,31 @@ from typing import TYPE_CHECKING, Any
 
 from nri.adaptation import lifecycle
 from nri.authoring.simulated import described
+from nri.cgroups.resolve import MAX_PID
 from nri.testing import Pod
 from nri.v2 import api
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# No process of this machine has one of these pids.
 POD: dict[str, Any] = {
     "id": "6efd",
     "name": "web",
     "namespace": "default",
-    "pid": 4711,
+    "pid": MAX_PID + 11,
     "labels": {"app": "web"},
     "annotations": {"qos.class": "ls"},
     "linux": {
         "cgroups_path": "/kubepods/6efd",
-        "namespaces": [{"type": "network", "path": "/proc/4711/ns/net"}],
+        "namespaces": [{"type": "network", "path": f"/proc/{MAX_PID + 11}/ns/net"}],
     },
 }
 CONTAINER: dict[str, Any] = {
     "id": "1f92",
     "pod_sandbox_id": "6efd",
     "name": "app",
-    "pid": 4712,
+    "pid": MAX_PID + 12,
     "linux": {"cgroups_path": "/kubepods/1f92", "resources": {"cpu": {"shares": {"value": 512}}}},
 }
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from nri import __version__, skel
 from nri.plugins import shared
-from nri.skel import Plugin, fields
+from nri.skel import Plugin, Refusal, fields
 from nri.types.conf import Conf
 from nri.types.gojson import describe, shorten
 from nri.types.table import Key, Table, array, either, number, text
@@ -162,44 +162,73 @@ gives CPUs to one container alone ({EXCLUSIVE}), or to a pool."""
 
     def invoke(self, request: Request, conf: KonfineConf) -> Result:
         """Confine the container; the metadata names its CPUs, and whether it had them already."""
-        metadata: dict[str, str] = {}
-        if request.release:
-            from nri.cgroups import GoneError
-            from nri.plugins.konfine.giving import give_back
+        from nri.cgroups import ElsewhereError
 
-            try:
-                give_back(request, conf, metadata)
-            except GoneError:
-                metadata["skipped"] = "its cgroup is gone"
-            return request.new_result(self.type, metadata=metadata)
-        if conf.gives_out:
+        metadata: dict[str, str] = {}
+        changes: dict[str, Any] = {}
+        try:
+            changes = self._act(request, conf, metadata)
+        except ElsewhereError as error:
+            if asked := self._asked(request, conf):
+                raise Refusal(f"{shorten(asked, 120)}: {error}") from None
+            shared.note_elsewhere(error, metadata)
+        return request.new_result(self.type, metadata=metadata, **changes)
+
+    def _act(self, request: Request, conf: KonfineConf, metadata: dict[str, str]) -> dict[str, Any]:
+        """Do what the request asks for; return the changes of the result."""
+        if request.release:
+            self._release(request, conf, metadata)
+        elif conf.gives_out:
             from nri.plugins.konfine.giving import give_out
 
-            changes = give_out(request, conf, metadata)
-            return request.new_result(self.type, metadata=metadata, **changes)
-        if request.state in (State.CREATE, State.UPDATE):
-            from nri.cgroups import render_cpus
+            return give_out(request, conf, metadata)
+        elif request.state in (State.CREATE, State.UPDATE):
+            self._confine(request, conf, metadata)
+        return {}
 
-            if {"exclusive", "pool"} & shared.previous(
-                request
-            ).keys():  # of a conf that gave CPUs out
-                from nri.plugins.konfine.record import Record
-                from nri.plugins.konfine.sharing import Sharing
+    def _release(self, request: Request, conf: KonfineConf, metadata: dict[str, str]) -> None:
+        from nri.cgroups import ElsewhereError, GoneError
+        from nri.plugins.konfine.giving import give_back
 
-                with Record(conf.run, conf.sys) as record:
-                    Sharing(record, conf, request).leave(is_released=True)
-                    record.save()
-            cgroup = shared.cgroup(request, conf)
-            from nri.cgroups.topology import isolated_cpus, online_cpus
+        try:
+            give_back(request, conf, metadata)
+        except ElsewhereError:
+            raise
+        except GoneError:
+            metadata["skipped"] = "its cgroup is gone"
 
-            if conf.system_reserved:
-                note_absent(conf, online_cpus(conf.sys), metadata)
-            cpus = allowed(request, conf, cgroup.parent_cpus(), isolated_cpus(conf.sys), metadata)
-            if not cgroup.confine(cpus):
-                metadata["skipped"] = "it has these CPUs already"
-            shared.note_untold(cgroup, metadata)
-            metadata["cpus"] = render_cpus(cpus)
-        return request.new_result(self.type, metadata=metadata)
+    def _confine(self, request: Request, conf: KonfineConf, metadata: dict[str, str]) -> None:
+        from nri.cgroups import render_cpus
+        from nri.cgroups.topology import isolated_cpus, online_cpus
+
+        if {"exclusive", "pool"} & shared.previous(request).keys():
+            # The conf has given CPUs out before.
+            from nri.plugins.konfine.record import Record
+            from nri.plugins.konfine.sharing import Sharing
+
+            with Record(conf.run, conf.sys) as record:
+                Sharing(record, conf, request).leave(is_released=True)
+                record.save()
+        cgroup = shared.cgroup(request, conf)
+        if conf.system_reserved:
+            note_absent(conf, online_cpus(conf.sys), metadata)
+        cpus = allowed(request, conf, cgroup.parent_cpus(), isolated_cpus(conf.sys), metadata)
+        if not cgroup.confine(cpus):
+            metadata["skipped"] = "it has these CPUs already"
+        shared.note_untold(cgroup, metadata)
+        metadata["cpus"] = render_cpus(cpus)
+
+    def _asked(self, request: Request, conf: KonfineConf) -> str:
+        """Return what a pod asks for CPUs with, "" if it asks for none."""
+        if request.release:
+            return ""
+        if conf.gives_out:
+            from nri.plugins.konfine.giving import wish_of
+
+            if asker := wish_of(request, conf, {}).asker:
+                return asker
+        named = shared.allowed_value(request, conf.allow, "cpus", ANNOTATION, {})
+        return "" if named is None else named[0]
 
     def notes(self, conf: KonfineConf) -> list[str]:
         """Return a note on CPUs that the machine lacks: nothing is kept there."""

@@ -267,7 +267,7 @@ def _wanted(
         entry["since"] = now()
     wish, refusal = Wish(), None
     try:
-        wish = _wish(request, conf, metadata)
+        wish = wish_of(request, conf, metadata)
     except Refusal as error:
         if request.state != State.UPDATE and not request.late:
             raise
@@ -279,7 +279,7 @@ def _wanted(
     return entry, wish, refusal
 
 
-def _wish(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> Wish:
+def wish_of(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> Wish:
     """Return what a container asks for alone.
 
     :raises Refusal: it asks wrongly.

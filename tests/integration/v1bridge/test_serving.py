@@ -19,7 +19,7 @@ from nri.version import describe
 from tests.integration.cli.running import process
 from tests.integration.v1bridge.bridge_process import COMMAND, BridgeProcess, slow, start_container
 from tests.support.host import Host, plugin
-from tests.support.pods import pod
+from tests.support.pods import POD, pod
 from tests.support.processes import core_dumps
 from tests.support.waiting import SOON, wait_until
 
@@ -218,7 +218,7 @@ def test_connects_to_a_runtime_that_comes_goes_and_comes_back(
         api.Event.STOP_POD_SANDBOX, api.StopPodSandboxRequest(pod=api.PodSandbox(id="6efd"))
     )
     assert bridge.node.steps == [("create", "1f92"), ("delete", "6efd")]
-    assert bridge.node.kept[-1]["pid"] == 4711
+    assert bridge.node.kept[-1]["pid"] == POD["pid"]
     assert wait_until(
         lambda: bridge.log.count(f"info connected as 99-v1bridge {describe()}\n") == 2
     )

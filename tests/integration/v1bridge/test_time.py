@@ -17,7 +17,7 @@ from tests.integration.v1bridge.bridge_process import slow
 from tests.integration.v1bridge.site import Connected, ask
 from tests.support.host import Host, plugin
 from tests.support.node import Node
-from tests.support.pods import container, pod
+from tests.support.pods import POD, container, pod
 from tests.support.waiting import SOON, wait_until
 
 SHORT = 60.0
@@ -92,7 +92,7 @@ def test_an_older_runtimes_state_changes_are_the_same_events(
         ("update", "1f92"),
         ("delete", "6efd"),
     ]
-    assert connected.kept[-1]["pid"] == 4711
+    assert connected.kept[-1]["pid"] == POD["pid"]
     assert len(connected.bridge._pods._pods) == 0
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nri.cgroups import Cgroup, CgroupError, GoneError, Mounts, find, knobs
-from nri.cgroups.paths import is_named_after
+from nri.cgroups import Cgroup, CgroupError, ElsewhereError, GoneError, Mounts, find, knobs
+from nri.cgroups.paths import expand, is_named_after
 from nri.testing.cgroup_files import CgroupFiles
 from tests.support.system_faults import Failing, name_of
 from tests.unit.cgroups.trees import make_process
@@ -85,11 +85,52 @@ def test_a_cgroup_with_another_name_does_not_count(machine: Machine, path: str) 
 
 
 def test_a_path_that_names_a_cgroup_is_final(machine: Machine) -> None:
-    machine.put(
-        7, f"/machine/{ID}"
-    )  # even if the process is in one that looks like the container's
+    # Also if the process is in one that looks like the container's. It is this process's own here.
+    for process in (7, "self"):
+        machine.put(process, f"/machine/{ID}")
     for given_path in (f"/kubepods/{ID}", f"system.slice:runc:{ID}"):
         assert machine.refused(given_path).endswith(" does not exist")
+
+
+@pytest.mark.parametrize("path", [f"/kubepods/pod1/{ID}", f"kubepods-pod1.slice:cri:{ID}"])
+@pytest.mark.parametrize("is_made", [True, False], ids=["gVisor", "Kata"])
+@pytest.mark.parametrize(
+    ("process", "own", "is_elsewhere"),
+    [
+        ("/kubepods/pod1/kata_1", "/system.slice/containerd.service", True),
+        ("/kubepods-pod1.slice/sandbox", "/", True),
+        ("/kubepods/pod1", "/system.slice/bridge", True),
+        ("/kubepods/pod1/1f0cx", "/system.slice/bridge", True),
+        ("CONTAINER", "/system.slice/bridge", False),
+        ("CONTAINER/init.scope", "/system.slice/bridge", False),
+        # It may be another one, of this process's pid namespace, or the number is not the container's.
+        ("/kubepods/pod9/bridge", "/kubepods/pod9/bridge", False),
+        ("/kubepods/pod9/bridge/plugin", "/kubepods/pod9/bridge", False),
+        ("/kubepods/pod9", "/kubepods/pod9/bridge", False),
+        ("/", "/system.slice/bridge", False),
+        ("/init.scope", "/system.slice/bridge", False),
+    ],
+)
+def test_container_whose_process_is_elsewhere_is_not_in_its_cgroup(
+    machine: Machine, path: str, is_made: bool, process: str, own: str, is_elsewhere: bool
+) -> None:
+    directory = expand(path)
+    machine.put("self", own)
+    machine.put(7, process.replace("CONTAINER", directory))
+    if is_made:
+        machine.tree.make(directory)
+    if is_elsewhere:
+        with pytest.raises(ElsewhereError, match=f"process 7 is in '{process}'; expected the"):
+            machine.find(path).cpu_quota()
+    elif is_made or process.startswith("CONTAINER"):
+        assert machine.find(path).directory("cpu").endswith(directory)
+    else:
+        assert machine.refused(path).endswith(" does not exist")
+
+
+def test_process_that_is_not_to_be_seen_says_nothing(machine: Machine) -> None:
+    machine.tree.make(f"/kubepods/{ID}")
+    assert machine.find(f"/kubepods/{ID}").directory("cpu").endswith(f"/kubepods/{ID}")
 
 
 @pytest.mark.parametrize("given", [f"/kubepods/pod1/{ID}", f"kubepods-pod1.slice:cri:{ID}"])

@@ -16,7 +16,7 @@ import pytest
 
 from nri.cgroups import Mounts, find
 from nri.cgroups.topology import online_cpus
-from nri.plugins.konfine import EXCLUSIVE
+from nri.plugins.konfine import ANNOTATION, EXCLUSIVE
 from nri.plugins.qos import CPU, MEMORY, SPEC
 from tests.support.kernel_pod import CONTAINER, POD, run
 from tests.support.real_cgroups import Real
@@ -24,6 +24,7 @@ from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.runtime, pytest.mark.kernel_cgroups]
 
+REBUILT = b"konfine: the record of CPUs was made again of the cgroups: "
 WITHOUT_CAPABILITIES = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]
 """As the unit in deploy/systemd has it."""
 
@@ -57,16 +58,20 @@ def test_a_strangers_cgroup_is_left_alone_when_the_containers_number_is_its_proc
         real.limit(stranger, 50000)
     conf = {"systemReserved": [0]} if plugin == "konfine" else {"pod": True}
     with real.process(other) as pid:
-        for path in (f"{real.top}{POD}/gone", "system.slice:runc:gone", "elsewhere/redis", ""):
+        for path in ("elsewhere/redis", ""):
             error = run(plugin, real, conf, path=path, pid=pid).error
             assert error.startswith(
                 f"no {'cpuset' if plugin == 'konfine' else 'cpu'} cgroup for "
             ), error
-            if path in ("", "elsewhere/redis"):
-                assert error.endswith(
-                    f"'{other}', expected a cgroup that is named after the container 'redis'"
-                )
+            assert error.endswith(
+                f"'{other}', expected a cgroup that is named after the container 'redis'"
+            )
             assert run(plugin, real, conf, path=path, pid=pid, state="delete").error == ""
+        for path in (f"{real.top}{POD}/gone", "system.slice:runc:gone"):
+            error = run(plugin, real, conf, path=path).error
+            assert error.startswith(
+                f"no {'cpuset' if plugin == 'konfine' else 'cpu'} cgroup for "
+            ), error
         assert [real.quota(stranger) for stranger in (pod, other)] == [
             "50000/100000",
             "50000/100000",
@@ -74,9 +79,45 @@ def test_a_strangers_cgroup_is_left_alone_when_the_containers_number_is_its_proc
         assert os.sched_getaffinity(pid) == {0, 1}
 
 
-# konfine's exclusive CPUs and qos's classes
+@pytest.mark.parametrize("name", ["redis", "gone"], ids=["gVisor", "Kata"])
+@pytest.mark.parametrize("plugin", ["clearcfs", "konfine", "qos"])
+def test_container_whose_process_is_elsewhere_is_skipped(
+    real: Real, tmp_path: Path, plugin: str, name: str
+) -> None:
+    """gVisor has its processes in the sandbox's cgroup; Kata has none for a container on the node."""
+    path, sandbox = f"{real.top}{POD}/{name}", real.make(f"{POD}/sandbox")
+    confs: dict[str, dict[str, Any]] = {
+        "clearcfs": {"pod": True},
+        "konfine": {"systemReserved": [0]},
+        "qos": {
+            "key": "qos.class",
+            "containers": {"ls": {"cpu.weight": 300}},
+            "allow": {"class": True},
+        },
+    }
+    conf = confs[plugin]
+    for cgroup in (real.top + POD, sandbox, real.top + CONTAINER):
+        real.limit(cgroup, 50000)
+    with real.process(sandbox) as pid:
+        for state in ("create", "update"):
+            result = run(plugin, real, conf, path=path, pid=pid, state=state)
+            assert (result.error, result.metadata.keys() - {"class"}) == ("", {"skipped"})
+            skipped = result.metadata["skipped"]
+            assert skipped.startswith(f"not in its cgroup: cgroupsPath '{path}': process {pid} is")
+        assert os.sched_getaffinity(pid) == {0, 1}
+        if plugin == "konfine":
+            gives = conf | {"run": str(tmp_path), "allow": {"exclusive": True}}
+            for key in (EXCLUSIVE, ANNOTATION):
+                asks: dict[str, Any] = {"annotations": {key: "1"}, "says": REBUILT}
+                asked = run(plugin, real, gives, path=path, pid=pid, **asks)
+                assert asked.refused
+                assert asked.error.startswith(f"{key}: cgroupsPath '{path}': process {pid} is in")
+            assert run(plugin, real, gives, path=path, pid=pid, says=REBUILT).error == ""
+    for cgroup in (real.top + POD, sandbox, real.top + CONTAINER):
+        assert real.quota(cgroup) == "50000/100000"
 
-REBUILT = b"konfine: the record of CPUs was made again of the cgroups: "
+
+# konfine's exclusive CPUs and qos's classes
 
 
 def test_a_container_runs_alone_on_its_cpu_until_it_ends(real: Real, tmp_path: Path) -> None:

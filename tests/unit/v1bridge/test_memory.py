@@ -17,7 +17,7 @@ from nri.v1bridge.late import living
 from nri.v1bridge.memory import COLUMNS, MOVES, Comparison, Memory, Row
 from nri.v1bridge.requests import Subject
 from nri.v2 import api
-from tests.support.pods import container, pod
+from tests.support.pods import CONTAINER, container, pod
 from tests.support.waiting import SOON, until
 from tests.unit.node.builders import had, shown, wanted
 
@@ -348,4 +348,4 @@ def test_container_of_an_unlisted_pod_lives() -> None:
     ((about, column),) = living([], [running("c", "gone", name="app")])
     request = about.request("create")
     assert (column, request.id, request.sandbox_id, about.name) == ("found", "c", "gone", "//app")
-    assert re.fullmatch(r"pid:4712/[0-9]*", about.life)
+    assert re.fullmatch(rf"pid:{CONTAINER['pid']}/[0-9]*", about.life)
