@@ -297,7 +297,8 @@ class Cgroups:
                         with open(switch, "w") as file:
                             file.write(f"+{controller}")
                         self._enabled.append((switch, f"-{controller}"))
-            self._made.append(directory)  # before it is there: an interruption may come between the two
+            # Noted before it is there: an interruption may come between the two.
+            self._made.append(directory)
             os.mkdir(directory)
             for knob in (
                 _INHERITED if os.path.exists(f"{directory}/cpuset.cpus") and version == 1 else ()
