@@ -173,6 +173,8 @@ class Stage:
         outcome = self._node.runtime.send(
             rpc, pod.pod, pod.container if "Container" in rpc else None
         )
+        if rpc == "CreateContainer" and outcome.container is not None:
+            pod.container.CopyFrom(outcome.container)  # as it is with the changes
         subject = pod.container if "Container" in rpc else pod.pod
         ran = self._runs(_STATES.get(rpc, ""), subject.id) if rpc in self._shown else []
         if ran or outcome.error is not None:

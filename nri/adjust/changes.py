@@ -11,7 +11,7 @@ from __future__ import annotations
 from nri.adjust.apply import apply, apply_resources
 from nri.adjust.document import read_adjust, read_updates
 from nri.adjust.fields import FIELDS, NEVER, UPDATED_BY_NRI, UPDATED_BY_OCI, document, entries, walk
-from nri.adjust.merging import Conflict, Merge
+from nri.adjust.merging import BY_ENTRIES, Conflict, Merge
 from nri.errors import NRIError
 from nri.types.v1 import EXTENSIONS, State
 
@@ -122,6 +122,8 @@ class Changes:
         for field, value in walk(adjust):
             if reason := self.abilities.why_no_field(field):
                 raise AdjustError(f"adjust.{field.name}: {reason}")
+            if _removes(field, value) and (reason := self.abilities.why_no_removal(field)):
+                raise AdjustError(f"adjust.{field.name}: {reason}")
             if field.name == _PATH and (reason := self.abilities.why_no_path(value)):
                 raise AdjustError(f"adjust.{field.name} {reason}")
         if not path:
@@ -214,6 +216,13 @@ class Changes:
         )
 
 
+def _removes(field: AdjustField, value: Any) -> bool:
+    """Return whether a field's value removes an entry."""
+    if field.kind not in BY_ENTRIES:
+        return False
+    return any(item is None for _, item in entries(field, value))
+
+
 def _check_state(state: str, adjust: dict[str, Any], updates: list[dict[str, Any]]) -> None:
     """Raise AdjustError if a result must not ask for such changes in answer to this state."""
     if adjust and state != State.SETUP:
@@ -244,6 +253,10 @@ class Abilities:
 
     def why_no_field(self, field: AdjustField) -> str:
         """Return the reason why a field of ``adjust`` cannot be applied; "" if it can be."""
+        return ""
+
+    def why_no_removal(self, field: AdjustField) -> str:
+        """Return the reason why an entry of a field cannot be removed; "" if it can be."""
         return ""
 
     def why_no_updated_field(self, field: AdjustField) -> str:

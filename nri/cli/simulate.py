@@ -29,7 +29,7 @@ from nri.places import DEFAULT_BIN_DIRS
 from nri.skel.scopes import CONTAINER_NAME_KEYS
 from nri.v2 import api
 from nri.v2.api import events
-from nri.v2.api.runtimes import listed
+from nri.v2.api.runtimes import SENDS_ALONE, UNKNOWN, listed
 from nri.v2.ttrpc import StatusError
 
 if TYPE_CHECKING:
@@ -163,10 +163,10 @@ def simulate(
     from nri.authoring import simulated
 
     name, _, version = runtime.partition(":")
-    nri = listed(name, version)
+    nri = UNKNOWN if name in SENDS_ALONE else listed(name, version)
     if nri is None:
         raise click.BadParameter(
-            f"found {runtime!r}, expected containerd:1.7 or later, or cri-o:1.26 or later"
+            f"found {runtime!r}, expected containerd:1.7 or later, cri-o:1.26 or later, or docker:29"
         )
     about = {
         "annotations": options.pairs("--annotation", annotations),
@@ -219,7 +219,10 @@ def simulate(
                 timeline.event(item, outcome, error)
 
             replayer = Replayer(embedded, ended)
-            replayer.replay(lives(made.add(shown)))
+            lifecycle = lives(made.add(shown))
+            if name in SENDS_ALONE:  # docker: a setup alone
+                lifecycle = (item for item in lifecycle if item.event == api.Event.CREATE_CONTAINER)
+            replayer.replay(lifecycle)
     timeline.end([(plugin.entry, plugin.states, plugin.note) for plugin in installed])
     if timeline.failed or replayer.failed:
         raise click.exceptions.Exit(1)

@@ -82,6 +82,9 @@ if TYPE_CHECKING:
         def expects_setup(self, request: Request) -> bool:
             """Return whether a container without a ``setup`` has missed it."""
 
+        def dropped(self, container: Any, client: Client) -> list[tuple[PluginEntry, str]]:
+            """Return the entries whose changes the runtime has not applied, each with what is missing."""
+
         def run(self, chain: Chain, on_step: Callable[[Step], None]) -> None:
             """Run a chain within the host's time.
 
@@ -218,13 +221,16 @@ def _start(container: Container, host: Host) -> Verdict:
     with host.lock:
         facts.begin_again()
     missed = missed_setup(container, request, client) if host.expects_setup(request) else []
-    if needed := [entry.type for entry in missed if client.policy_of(entry) == "fail"]:
-        error = f"create: plugin {', '.join(needed)}: {MISSED_SETUP}; create the container again"
+    dropped = host.dropped(container, client)
+    if error := _without_setup(client, missed, dropped):
         host.note(f"nri v0.1: {error}")
         if host.refuses_starts:
             return Verdict(error)
     with host.lock:
         note_missed(facts, missed)
+        for entry, why in dropped:
+            cause = IGNORED if client.policy_of(entry) == "ignore" else FAILED
+            facts.lack(facts.add(entry.key, entry.document), State.SETUP, Outcome(cause, why))
     chain = _run(host, Chain(client, container, request))
     if chain.error is not None and (host.refuses_starts or request.is_sandbox):
         # The runtime does not start it: nothing runs without its plugins. Those that have succeeded get a delete.
@@ -339,6 +345,22 @@ def missed_setup(container: Container, request: Request, client: Client) -> list
         and not container.facts.has_judged_setup(entry.type)
         and not client.invoker.create_suffices(entry.type)
     ]
+
+
+def _without_setup(
+    client: Client, missed: Sequence[PluginEntry], dropped: Sequence[tuple[PluginEntry, str]]
+) -> str:
+    """Return why a container cannot be started: its ``setup`` was missed, or has had no effect; "" if it can be.
+
+    Where a failure of the plugin is ignored it can be.
+    """
+    of_missed = [entry.type for entry in missed if client.policy_of(entry) == "fail"]
+    if of_missed:
+        return f"create: plugin {', '.join(of_missed)}: {MISSED_SETUP}; create the container again"
+    for entry, why in dropped:
+        if client.policy_of(entry) == "fail":
+            return f"create: plugin {entry.type}: {why}"
+    return ""
 
 
 def note_missed(facts: Facts, missed: Sequence[PluginEntry]) -> None:

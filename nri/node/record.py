@@ -279,6 +279,11 @@ class Facts:
         except DecodeError:
             return None
 
+    def adjusted(self, key: str) -> Result | None:
+        """Return the last result of an entry if it asks for changes of the container: it is that of ``setup``."""
+        asks = any(entry.key == key and '"adjust"' in entry.result for entry in self.entries)
+        return self.previous(key) if asks else None
+
     def lack(self, entry: Entry, state: str, outcome: Outcome) -> None:
         """Note that it runs without what a state of an entry was to do. The first reason counts, and its time."""
         before = entry.states.get(state)

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nri.adjust import Changes
-    from nri.client import Step
+    from nri.client import Client, Step
+    from nri.config.entries import PluginEntry
     from nri.config.site import Site
     from nri.node.reconcile import Chain
     from nri.process.deadline import Deadline
@@ -109,6 +110,10 @@ class Occasion:
     def expects_setup(self, _request: Request) -> bool:
         """Return whether a container without a ``setup`` has missed it."""
         return self._host.sends_setup
+
+    def dropped(self, _container: Known, _client: Client) -> list[tuple[PluginEntry, str]]:
+        """Return nothing: nri-runc writes what it is asked for itself, and nri hook has no ``setup``."""
+        return []
 
     def save(self, container: Known) -> None:
         """Write a container's facts."""

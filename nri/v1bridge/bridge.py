@@ -23,6 +23,7 @@ from nri.v1bridge.runs import EventLog
 from nri.v1bridge.status import CONNECTED, CONNECTING, Status, StatusSocket
 from nri.v2 import api, stub
 from nri.v2.api import events
+from nri.v2.api.runtimes import SENDS_ALONE
 from nri.v2.stub.plugin import handlers
 from nri.v2.ttrpc import Code, StatusError
 
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from nri.v1bridge.options import BridgeOptions
     from nri.v2.stub import RuntimeInfo
     from nri.v2.ttrpc import Call
+
+OF_EVENTS = (State.SETUP, State.CREATE, State.RESIZE, State.UPDATE, State.DELETE)
+"""The states for which runtimes have events."""
 
 PLUGINS_WITHIN = 0.3
 """Seconds that the residents have to be ready before the bridge reports to the runtime that it is ready."""
@@ -85,6 +89,8 @@ class Bridge(stub.V2Plugin):
         self._pods = requests.Pods()
         self._abilities = requests.BridgeAbilities("this runtime", (0, 2))
         self._is_crio = self._is_synchronized = False
+        self._runtime = ""
+        self._sends_alone: tuple[str, ...] | None = None
 
     def configure(self, config: str, runtime: RuntimeInfo) -> None:
         """Take the options and the runtime's identity. Refuse nothing: see ``BridgeOptions.read``."""
@@ -102,6 +108,7 @@ class Bridge(stub.V2Plugin):
             self.open_status()
         within = min(PLUGINS_WITHIN, (runtime.request_timeout or PLUGINS_WITHIN * 4) / 4)
         self._is_crio = runtime.name == "cri-o"
+        self._runtime, self._sends_alone = runtime.name, SENDS_ALONE.get(runtime.name)
         self.chains.configure(
             runtime_runs_pods=runs_pods, refuses_starts=not self._is_crio, within=within
         )
@@ -113,9 +120,22 @@ class Bridge(stub.V2Plugin):
         self._pods.replace(pods)
         self.status.synchronized()
         log.info("synchronized: %d pods, %d containers", len(pods), len(containers))
+        self._warn_of_states()
         self.chains.synchronize(pods, containers)
         self._is_synchronized = True
         return None
+
+    def _warn_of_states(self) -> None:
+        """Warn of entries that want states for which this runtime has no event."""
+        if self._sends_alone is None:
+            return
+        unsent = [state for state in OF_EVENTS if state not in self._sends_alone]
+        client = self.chains.client()
+        for state in unsent:
+            types = ", ".join([entry.type for entry in client.chain(state)])
+            if types:
+                about = "%s has no event for %s, so these plugins are not run for it: %s; use nri-runc there"
+                log.warning(about, escape(self._runtime), state, escape(types))
 
     def idle(self) -> None:
         """Begin with the late creates after a synchronization: the runtime does not wait for them. Tidy up."""

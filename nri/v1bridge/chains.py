@@ -29,6 +29,7 @@ from nri.process import children, watchdog
 from nri.types.v1 import State
 from nri.v1bridge.configuration import Configuration
 from nri.v1bridge.counts import split_name
+from nri.v1bridge.dropped import dropped, parts_of
 from nri.v1bridge.late import Worker, living, own_pod
 from nri.v1bridge.memory import DONE, Comparison, Memory
 from nri.v1bridge.runs import REFUSABLE, Run, late_line
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from nri.adjust import Changes
     from nri.client import Step
+    from nri.config.entries import PluginEntry
     from nri.config.site import Site
     from nri.node.compare import Due
     from nri.node.reconcile import Chain
@@ -98,6 +100,17 @@ class Occasion:
     def expects_setup(self, request: Request) -> bool:
         """Return whether a container without a ``setup`` has missed it."""
         return self._chains.expects_setup(request)
+
+    def dropped(self, container: Row, client: Client) -> list[tuple[PluginEntry, str]]:
+        """Return the entries whose changes the runtime has not applied, each with what is missing."""
+        subject = container.subject
+        if subject is None or subject.container is None:
+            return []
+        entries = client.config.plugins
+        results = [(entry.type, container.facts.adjusted(entry.key)) for entry in entries]
+        asked = [(type_, result) for type_, result in results if result is not None]
+        missing = dropped(asked, container.created, subject.container) if asked else {}
+        return [(entry, missing[entry.type]) for entry in entries if entry.type in missing]
 
     def save(self, container: Row | Told) -> None:
         """Write a container's facts."""
@@ -397,7 +410,12 @@ class Chains:
             elif state == State.DELETE:
                 verdict = self._delete(subject, call, host)
             else:
-                verdict = reconcile(self.memory.told(subject, state), state, host)
+                told = self.memory.told(subject, state)
+                verdict = reconcile(told, state, host)
+                if state == State.SETUP and subject.container is not None and changes is not None:
+                    # A device's own changes are not known, so it is seen by what has been added.
+                    has_devices = "cdiDevices" in changes.adjust
+                    told.row.created = parts_of(subject.container) if has_devices else None
             if state == State.SETUP and verdict.error:
                 self.memory.remove(subject.id)
         finally:

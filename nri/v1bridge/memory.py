@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from nri.config.entries import PluginEntry
     from nri.node.compare import Due
     from nri.types.v1 import Request
+    from nri.v1bridge.dropped import Part
     from nri.v1bridge.requests import Subject
 
 MAX_ROWS = 20_000
@@ -102,6 +103,7 @@ class Row:
     :ivar asked: the types whose reapply or release was asked for.
     :ivar due: what ``compare`` said last.
     :ivar version: changes with the facts.
+    :ivar created: its parts when its creation was asked about; None if that is not known.
     :ivar then: what runs when the worker has done with it: a ``delete`` that could not wait.
     """
 
@@ -113,6 +115,7 @@ class Row:
         self.asked: frozenset[str] = frozenset()
         self.due: Sequence[Due] = ()
         self.version = 0
+        self.created: set[Part] | None = None
         self.then: Callable[[], object] | None = None
 
     @property

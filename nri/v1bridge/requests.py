@@ -20,13 +20,14 @@ from nri.types.v1 import Request, Spec, State
 from nri.v2 import api
 from nri.v2.api import PodSandbox, oci
 from nri.v2.api.oci import container_to_oci, resources_of, resources_to_oci
-from nri.v2.api.runtimes import nri_version
+from nri.v2.api.runtimes import APPLIES_ALONE, drops_cdi, nri_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
     from nri.adjust import Changes
+    from nri.adjust.fields import AdjustField, Version
     from nri.v2.api import Container, LinuxResources
     from nri.v2.stub import RuntimeInfo
 
@@ -215,7 +216,40 @@ class Pods:
 
 
 class BridgeAbilities(NRIAbilities):
-    """A runtime that the bridge serves."""
+    """A runtime that the bridge serves.
+
+    :param applies_alone: the fields that it applies; None for those of its NRI.
+    :param applies_cdi_from: the first release that applies CDI devices, if it is older.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        version: Version,
+        applies_alone: tuple[str, ...] | None = None,
+        applies_cdi_from: str = "",
+    ) -> None:
+        super().__init__(name, version)
+        self._applies_alone, self._applies_cdi_from = applies_alone, applies_cdi_from
+
+    def why_no_field(self, field: AdjustField) -> str:
+        """As for the base class, also by the runtime's own release."""
+        if self._applies_alone is not None and field.name not in self._applies_alone:
+            return f"{self.name} applies {' and '.join(self._applies_alone)} alone"
+        reason = super().why_no_field(field)
+        if not reason and field.name == "cdiDevices" and self._applies_cdi_from:
+            return f"{self.name} drops it; expected {self._applies_cdi_from} or newer"
+        return reason
+
+    def why_no_removal(self, field: AdjustField) -> str:
+        """As for the base class."""
+        return "" if self._applies_alone is None else f"{self.name} removes nothing"
+
+    def why_no_update(self, *, is_sandbox: bool) -> str:
+        """As for the base class."""
+        if self._applies_alone is not None:
+            return f"{self.name} has no updates"
+        return super().why_no_update(is_sandbox=is_sandbox)
 
     def why_no_path(self, path: str) -> str:
         """As for the base class. A relative path is refused: a runtime would add it to the path of its own cgroup."""
@@ -229,9 +263,13 @@ class BridgeAbilities(NRIAbilities):
 
 
 def abilities(runtime: RuntimeInfo) -> BridgeAbilities:
-    """Return the abilities of a runtime, by its version and the version of its NRI."""
-    version = nri_version(runtime.name, runtime.version, runtime.nri_version)
-    return BridgeAbilities(escape(f"{runtime.name} {runtime.version}"), version)
+    """Return the abilities of a runtime, by its release and the version of its NRI."""
+    return BridgeAbilities(
+        escape(f"{runtime.name} {runtime.version}"),
+        nri_version(runtime.name, runtime.version, runtime.nri_version),
+        APPLIES_ALONE.get(runtime.name),
+        drops_cdi(runtime.name, runtime.version),
+    )
 
 
 def create_response(changes: Changes) -> api.CreateContainerResponse:

@@ -60,6 +60,21 @@ names are ``Name`` of containerd's version package and ``runtimeName`` of intern
 pseudo-version counts as the release before it: CRI-O 1.33 has 0.9.1-0.20250219, with some events of 0.10.
 """
 
+DROPS_CDI: dict[str, tuple[tuple[tuple[int, int, int], str], ...]] = {
+    "containerd": (((1, 7, 30), "1.7.30"), ((2, 1, 0), "2.1.0")),
+}
+"""The first releases that apply the CDI devices of plugins, of each line, by the name that a runtime sends. Those
+before them, of the same line, drop them without a word."""
+
+APPLIES_ALONE: dict[str, tuple[str, ...]] = {"docker": ("env", "mounts")}
+"""The fields of an adjustment that a runtime applies, if they are few; it has no updates then.
+
+Source: ``applyAdjustments`` and ``CreateContainer`` in daemon/internal/nri of moby/moby.
+"""
+
+SENDS_ALONE: dict[str, tuple[str, ...]] = {"docker": ("setup",)}
+"""The states of v0.1 for which a runtime has an event, if it has not one for each."""
+
 _RUNTIME = re.compile(r"v?([0-9]{1,6})\.([0-9]{1,6})(?:\.([0-9]{1,6}))?(?![0-9])")
 _NRI = re.compile(r"v?([0-9]{1,6})\.([0-9]{1,6})(?![0-9])")
 
@@ -78,8 +93,22 @@ def nri_version(name: str, version: str, sent: str = "") -> Version:
     return listed(name, version) or UNKNOWN
 
 
+def drops_cdi(name: str, version: str) -> str:
+    """Return the first release of a runtime's line that applies CDI devices if this one is older; "" if it is not."""
+    release = _release(version)
+    for first, text in DROPS_CDI.get(name, ()):
+        if release < first:
+            is_of_line = release[0] == first[0]
+            return text if is_of_line else ""
+    return ""
+
+
 def listed(name: str, version: str) -> Version | None:
     """Return the version of the NRI of a runtime in ``RELEASES``; None if it is not there, or older."""
-    match = _RUNTIME.match(version)
-    release = (int(match[1]), int(match[2]), int(match[3] or 0)) if match else (0, 0, 0)
+    release = _release(version)
     return next((nri for first, nri in reversed(RELEASES.get(name, ())) if first <= release), None)
+
+
+def _release(version: str) -> tuple[int, int, int]:
+    match = _RUNTIME.match(version)
+    return (int(match[1]), int(match[2]), int(match[3] or 0)) if match else (0, 0, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -221,3 +222,152 @@ def test_an_update_that_a_killed_bridge_did_not_run_is_run_by_the_next_one(
     after.bridge.synchronize([pod()], [container(id="old", name="old", pid=101, state=running)])
     after.bridge.idle()
     assert wait_until(lambda: ("update", "old") in after.steps)
+
+
+# What the runtime has dropped
+
+ASKED = {
+    "env": {"LEVEL": "3", "OLD": None},
+    "mounts": {"/data": {"type": "bind", "source": "/srv", "options": ["bind"]}},
+    "linux": {"devices": [{"path": "/dev/one", "type": "c", "major": 1, "minor": 3}]},
+}
+APPLIED: dict[str, Any] = {
+    "env": ["PATH=/bin", "LEVEL=3"],
+    "mounts": [api.Mount(destination="/proc"), api.Mount(destination="/data")],
+    "linux": api.LinuxContainer(devices=[api.LinuxDevice(path="/dev/one")]),
+}
+
+
+def adjusting(host: Host, name: str, value: Any, **options: Any) -> Any:
+    """Install a plugin that asks for something in answer to ``setup`` alone."""
+    answer = json.dumps({"adjust": value})
+    case = f"case $(cat) in *'\"state\":\"setup\"'*) echo '{answer}' ;; *) echo '{{}}' ;; esac"
+    host.script(name, f"#!/bin/sh\n{case}\n")
+    return plugin(name, states=["setup"], **options)
+
+
+def start(node: Node, **changes: Any) -> None:
+    about = container(**changes)
+    node.bridge.start_container(api.StartContainerRequest(pod=pod(), container=about), call())
+
+
+@pytest.mark.parametrize(
+    ("lacks", "missing"),
+    [
+        ({}, ""),
+        ({"env": ["PATH=/bin", "LEVELS=3"]}, "env LEVEL"),
+        ({"mounts": [api.Mount(destination="/proc")]}, "mounts /data"),
+        ({"linux": api.LinuxContainer()}, "linux.devices /dev/one"),
+    ],
+    ids=["all is there", "env", "mounts", "devices"],
+)
+@pytest.mark.parametrize("policy", ["fail", "ignore"])
+@pytest.mark.parametrize("is_another_bridge", [False, True])
+def test_what_the_runtime_has_dropped_is_seen_at_the_start(
+    host: Host,
+    node: Node,
+    lacks: dict[str, Any],
+    missing: str,
+    policy: str,
+    is_another_bridge: bool,
+) -> None:
+    entry = adjusting(host, "asking", ASKED, failure_policy=policy)
+    host.configure(entry, node.keeper(states=["create"]))
+    create(node)
+    if is_another_bridge:
+        node.bridge.close()
+        node = Node(host)
+        node.runtime("containerd", "2.2.1")
+        node.bridge.synchronize([pod()], [container(state=api.ContainerState.CONTAINER_CREATED)])
+    said = f"adjust.{missing}: the runtime has not applied it"
+    if missing and policy == "fail":
+        with pytest.raises(StatusError, match=f"create: plugin asking: {said}$"):
+            start(node, **APPLIED | lacks)
+        assert node.steps == []
+        return
+    start(node, **APPLIED | lacks)
+    assert node.steps == [("create", "1f92")]
+    without = node.bridge.chains.describe()["withoutPlugins"]
+    listed = [(each["plugin"], each["state"], each["cause"], each["why"]) for each in without]
+    assert listed == ([("asking", "setup", "ignored", said)] if missing else [])
+
+
+def test_what_a_later_plugin_removes_is_not_missed(host: Host, node: Node) -> None:
+    host.configure(
+        adjusting(host, "a", {"env": {"A": "1"}}),
+        adjusting(host, "b", {"env": {"A": None}}),
+    )
+    create(node)
+    start(node, env=["PATH=/bin"])
+
+
+DEVICE = "vendor.com/class=one"
+
+
+@pytest.mark.parametrize(
+    ("more", "is_dropped"),
+    [
+        ({}, True),
+        ({"env": ["PATH=/usr/bin", "LEVEL=3"]}, True),
+        ({"env": ["PATH=/bin", "LEVEL=3", "ONE=1"]}, False),
+        ({"mounts": [api.Mount(destination="/usr/lib/one.so")]}, False),
+        ({"linux": api.LinuxContainer(devices=[api.LinuxDevice(path="/dev/one")])}, False),
+        ({"hooks": api.Hooks(create_container=[api.Hook(path="/bin/one")])}, False),
+        ({"CDI_devices": [api.CDIDevice(name=DEVICE)]}, False),
+    ],
+)
+def test_cdi_devices_that_have_added_nothing_are_missed(
+    host: Host, node: Node, more: dict[str, Any], is_dropped: bool
+) -> None:
+    asked = {"cdiDevices": [DEVICE], "env": {"LEVEL": "3"}}
+    host.configure(adjusting(host, "asking", asked))
+    create(node, env=["PATH=/bin"])
+    there: dict[str, Any] = {"env": ["PATH=/bin", "LEVEL=3"]} | more
+    if is_dropped:
+        with pytest.raises(StatusError, match=f"adjust.cdiDevices {DEVICE}: the runtime has not"):
+            start(node, **there)
+    else:
+        start(node, **there)
+
+
+@pytest.mark.parametrize(
+    ("runtime", "asked", "said"),
+    [
+        (("containerd", "1.7.29"), {"cdiDevices": [DEVICE]}, "drops it; expected 1.7.30 or newer"),
+        (("containerd", "2.0.5"), {"cdiDevices": [DEVICE]}, "drops it; expected 2.1.0 or newer"),
+        (("docker", "29.1.0"), {"rlimits": []}, "applies env and mounts alone"),
+        (("docker", "29.1.0"), {"env": {"A": None}}, "removes nothing"),
+        (("docker", "29.1.0"), {"env": {"A": "1"}}, ""),
+        (("containerd", "1.7.30"), {"cdiDevices": [DEVICE]}, ""),
+    ],
+)
+def test_what_a_release_drops_is_refused(
+    host: Host, runtime: tuple[str, str], asked: dict[str, Any], said: str
+) -> None:
+    node = Node(host)
+    node.runtime(*runtime)
+    host.configure(adjusting(host, "asking", asked))
+    if said:
+        with pytest.raises(StatusError, match=f"{' '.join(runtime)} {said}$"):
+            create(node)
+    else:
+        assert create(node) is not None
+
+
+def test_states_that_a_runtime_never_sends_are_said_at_its_synchronize(
+    host: Host, caplog: pytest.LogCaptureFixture
+) -> None:
+    host.configure(plugin("limits"), plugin("asking", states=["setup", "update"]))
+    said: dict[str, list[str]] = {}
+    for name in ("containerd", "docker"):
+        node = Node(host)
+        node.runtime(name, "29.1.0")
+        caplog.clear()
+        node.bridge.synchronize([], [])
+        said[name] = [line for line in caplog.messages if "has no event for" in line]
+    types = {"create": "limits, asking", "update": "asking", "delete": "limits, asking"}
+    expected = [
+        f"docker has no event for {state}, so these plugins are not run for it: {of_state}; use nri-runc there"
+        for state, of_state in types.items()
+    ]
+    assert said == {"containerd": [], "docker": expected}

@@ -63,6 +63,9 @@ class Node:
         self.is_sandbox = False
         self.sends_setup = True
 
+    def dropped(self, _container: Any, _client: Any) -> list[Any]:
+        return []
+
     def expects_setup(self, _request: Request) -> bool:
         return self.sends_setup
 
