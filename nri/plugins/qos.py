@@ -80,6 +80,9 @@ _KNOBS = Table(
 _ORDER = tuple(_KNOBS.keys)
 _WRITTEN = (*_ORDER, "cpu.max", "memory.max")
 """The knobs that are written, in the order in which they are restored."""
+PROTECTING = ("memory.min", "memory.low")
+"""The knobs that protect memory: ``nri.plugins.protection``."""
+
 _CHANGED = ", was "
 _VARIABLE = Table(
     Key("annotation", text(1), required=True),
@@ -139,8 +142,8 @@ class QoS(Plugin):
     resident = True
     releases = True
     grants = True
-    acts_on = (State.SETUP, State.CREATE, State.RESIZE, State.UPDATE)
-    uses = ("nri.cgroups.systemd_bus", "nri.cgroups.knob_table")
+    acts_on = (State.SETUP, State.CREATE, State.RESIZE, State.UPDATE, State.DELETE)
+    uses = ("nri.cgroups.systemd_bus", "nri.cgroups.knob_table", "nri.plugins.protection")
 
     def invoke(self, request: Request, conf: QoSConf) -> Result:
         """Do what the class, the batch resources and the annotations of a container ask for.
@@ -162,6 +165,9 @@ class QoS(Plugin):
         if request.release:
             self._release(request, conf, metadata)
             return {}
+        if request.state == State.DELETE:
+            _spread_at_end(request, conf, metadata)
+            return {}
         batch = _batch(request, conf, metadata)
         if request.state == State.SETUP:
             return _adjust(request, conf, batch, metadata)
@@ -180,6 +186,7 @@ class QoS(Plugin):
             raise
         except GoneError:
             metadata["skipped"] = "its cgroup is gone"
+        _spread(cgroup, conf, metadata, shared.previous(request))
         shared.note_untold(cgroup, metadata)
 
     def _apply(
@@ -196,6 +203,7 @@ class QoS(Plugin):
             writer = _Writer(cgroup, conf, metadata, before)
             writer.apply(request, knobs, of_pod, batch)
             writer.give_back(but=writer.computed)
+            _spread(cgroup, conf, metadata, {*writer.computed, *before}, own=set(of_pod))
             shared.note_untold(cgroup, metadata)
         elif class_ is not None:
             metadata["skipped"] = f"no knobs for the class {shorten(escape(class_), 100)}"
@@ -232,6 +240,42 @@ class QoS(Plugin):
             return {}
         updates = [{"id": request.id, "resources": _without_none(batch.resources)}]
         return {"updates": updates, "pod_asked": True}
+
+
+def _spread(
+    cgroup: Cgroup,
+    conf: QoSConf,
+    metadata: dict[str, str],
+    changed: Collection[str],
+    own: Collection[str] = (),
+) -> None:
+    """Have the cgroups above a container's protect as much memory as those below them, if its protection changes.
+
+    :param changed: the knobs that were changed, as the metadata names them.
+    :param own: the pod's own knobs in the conf.
+    """
+    if not any(name.removeprefix("pod.") in PROTECTING for name in changed):
+        return
+    from nri.cgroups import Mounts, Systemd
+    from nri.plugins.protection import spread
+
+    systemd = Systemd(conf.run)
+    metadata |= spread(cgroup, conf.run, Mounts.read(conf.mountinfo), systemd, own=own)
+    shared.note_untold(systemd, metadata)
+
+
+def _spread_at_end(request: Request, conf: QoSConf, metadata: dict[str, str]) -> None:
+    """As ``_spread``, for a container or sandbox that ends."""
+    if not os.path.exists(f"{conf.run}/nri/qos"):
+        return  # no protection was ever spread
+    from nri.cgroups import Mounts, Systemd
+    from nri.plugins.protection import is_noted, spread
+
+    if is_noted(conf.run):
+        cgroup = shared.cgroup(request, conf)
+        ends = "pod" if request.is_sandbox else "container"
+        mounts = Mounts.read(conf.mountinfo)
+        metadata |= spread(cgroup, conf.run, mounts, Systemd(conf.run), ends=ends)
 
 
 def _adjust(

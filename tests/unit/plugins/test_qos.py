@@ -81,8 +81,11 @@ def test_pod_gets_the_knobs_of_its_class_before_the_container(v2: QoSNode) -> No
     assert v2.tree.writes == [
         *(("pod/cpu.weight", "300"), ("pod/memory.low", "4096"), ("web/memory.low", "8192")),
         *(("web/io.weight", "200"), ("web/pids.max", "99")),
+        *(("/kubepods/burstable/memory.low", "4096"), ("/kubepods/memory.low", "4096")),
     ]
     assert metadata == {
+        "burstable.memory.low": "4096",
+        "kubepods.memory.low": "4096",
         "class": "LS",
         "pod.cpu.weight": "300, was 100",
         "pod.memory.low": "4096, was 0",

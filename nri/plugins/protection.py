@@ -1,0 +1,196 @@
+"""Protection of memory: the cgroups above a protected one get the sum of what is below them.
+
+The kernel protects a cgroup's memory (``memory.min``, ``memory.low``) up to what the cgroups above it have, so
+without theirs a container's has no effect. The kubelet and Koordinator sum up in the same way. Source: "Memory
+Interface Files" and "Resource Distribution Models" of the kernel's cgroup-v2.rst.
+
+What was there before stays the least, and comes back when nothing below needs more. A file keeps it, since many
+containers share these cgroups: a line for each, ``PATH<tab>KNOB<tab>WRITTEN<tab>BEFORE``.
+"""
+
+from __future__ import annotations
+
+import os
+
+from nri.cgroups import CgroupError, Mounts, Systemd, find, knobs, paths
+from nri.errors import NRIError
+from nri.files import replace
+from nri.plugins.qos import PROTECTING
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from nri.cgroups import Cgroup
+
+_ROOTS = ("kubepods", "kubepods.slice")
+"""The kubelet's cgroup of all pods; a parent's name and a dash may be in front."""
+
+_MOST = 1 << 63
+"""Stands for ``max``."""
+
+_FILE = "protection"
+
+
+def is_noted(run: str) -> bool:
+    """Return whether cgroups have values of ``spread``, so that an end or a change may lower them."""
+    return os.path.exists(f"{run}/nri/qos/{_FILE}")
+
+
+def spread(
+    cgroup: Cgroup,
+    run: str,
+    mounts: Mounts,
+    systemd: Systemd,
+    *,
+    own: Collection[str] = (),
+    ends: str = "",
+) -> dict[str, str]:
+    """Give the cgroups above a container's, and others that have had it before, the sum of those below them.
+
+    :param cgroup: the container's; it may be gone.
+    :param run: the node's ``/run``.
+    :param own: the knobs of the pod that the conf gives it: they are left as they are.
+    :param ends: ``container`` or ``pod``: what it does not count for any more, since it ends.
+    :returns: the new values, as metadata: ``kubepods.memory.low`` and ``8192``.
+    :raises NRIError: the file cannot be kept, or the kernel refuses a value.
+    """
+    import fcntl
+
+    directory = f"{run}/nri/qos"
+    try:
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        lock = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            levels = _Levels(f"{directory}/{_FILE}", mounts, systemd)
+            chain = _chain(cgroup)
+            levels.ending = {"container": chain[:1], "pod": chain[:2]}.get(ends, [])
+            return levels.settle(chain[1:], own)
+        finally:
+            os.close(lock)
+    except OSError as error:
+        raise NRIError(f"{directory}/{_FILE}: {error.strerror}; expected a file of qos") from error
+
+
+def _chain(cgroup: Cgroup) -> list[str]:
+    """Return the directories of a container and of those above it, up to that of all pods; none if there is none."""
+    directories: list[str] = []
+    try:
+        each: Cgroup | None = cgroup
+        while each is not None:
+            directories.append(each.directory("memory"))
+            if _is_root(directories[-1]):
+                return directories
+            each = each.parent()
+    except CgroupError:
+        pass  # it has ended, or is none of a pod
+    return []
+
+
+def _is_root(directory: str) -> bool:
+    name = directory.rpartition("/")[2]
+    return name in _ROOTS or name.endswith("-kubepods.slice")
+
+
+class _Levels:
+    """The cgroups above protected ones, with what was written to each knob, and what was there before."""
+
+    def __init__(self, file: str, mounts: Mounts, systemd: Systemd) -> None:
+        self.file, self.mounts, self.systemd = file, mounts, systemd
+        self.notes: dict[tuple[str, str], tuple[int, int]] = {}
+        self.ending: list[str] = []  # directories that do not count any more
+        self.point = ""
+        mount = mounts.serving("memory")
+        if mount is not None:
+            self.point = mount.point
+        try:
+            with open(file, encoding="utf-8", errors="surrogateescape") as opened:
+                lines = opened.read().splitlines()
+        except FileNotFoundError:
+            lines = []
+        for line in lines:
+            path, *rest = line.split("\t")
+            if (
+                len(rest) == 3
+                and rest[0] in PROTECTING
+                and rest[1].isdecimal()
+                and rest[2].isdecimal()
+            ):
+                self.notes[path, rest[0]] = int(rest[1][:20]), int(rest[2][:20])
+
+    def settle(self, directories: list[str], own: Collection[str]) -> dict[str, str]:
+        """Write what is due, the lowest cgroups first, and the file."""
+        pod = directories[0].removeprefix(self.point) if directories else ""
+        above = [directory.removeprefix(self.point) for directory in directories]
+        known = {*above, *[path for path, _ in self.notes]}
+        changed: dict[str, str] = {}
+        before = dict(self.notes)
+        for path in sorted(known, key=lambda path: path.count("/"), reverse=True):
+            for knob in PROTECTING:
+                if path == pod and knob in own:
+                    continue
+                value = self._settle(path, knob)
+                if value is not None:
+                    changed[f"{_short(path)}.{knob}"] = _text(value)
+        if self.notes != before:
+            self._save()
+        return changed
+
+    def _settle(self, path: str, knob: str) -> int | None:
+        """Give a cgroup the sum of those below it; return the new value, None if it has it."""
+        directory = f"{self.point}{path}"
+        text = _value_text(directory, knob)
+        if text is None:
+            self.notes.pop((path, knob), None)  # it is gone, or this kernel lacks the knob
+            return None
+        now = _number(text)
+        written, least = self.notes.get((path, knob), (now, now))
+        if now != written:
+            least = now  # another program has set it since
+        children = [each for each in knobs.children(directory) if each not in self.ending]
+        below = [_value_text(child, knob) for child in children]
+        wanted = min(max(sum([_number(each or "0") for each in below]), least), _MOST)
+        if wanted == least:
+            self.notes.pop((path, knob), None)
+        else:
+            self.notes[path, knob] = wanted, least
+        if wanted == now:
+            return None
+        level = find("", noted=path, mounts=self.mounts, systemd=self.systemd)
+        level.write(knob, None if wanted == _MOST else wanted)
+        return wanted
+
+    def _save(self) -> None:
+        if not self.notes:
+            os.unlink(self.file)
+            return
+        lines = [
+            f"{path}\t{knob}\t{written}\t{least}\n"
+            for (path, knob), (written, least) in self.notes.items()
+        ]
+        replace(self.file, "".join(lines).encode("utf-8", "surrogateescape"))
+
+
+def _value_text(directory: str, knob: str) -> str | None:
+    try:
+        return knobs.read_optional(f"{directory}/{knob}")
+    except CgroupError:
+        return None  # it has ended meanwhile
+
+
+def _number(text: str) -> int:
+    return min(int(text), _MOST) if text.isdecimal() else _MOST
+
+
+def _text(value: int) -> str:
+    return "max" if value == _MOST else str(value)
+
+
+def _short(path: str) -> str:
+    """Return a cgroup's name for the metadata: its kind, since the metadata are the container's."""
+    if _is_root(path):
+        return "kubepods"
+    if paths.is_pod(path):
+        return "pod"
+    return path.rpartition("/")[2].removesuffix(".slice").rpartition("-")[2]
