@@ -48,6 +48,7 @@ def make(
     online = every - off
     cpu = sys / "devices/system/cpu"
     _write(cpu / "online", render_cpus(online))
+    _write(cpu / "present", render_cpus(every))
     _write(cpu / "isolated", isolated)
     on_cache = [siblings[at : at + cores] for at in range(0, big, cores)]
     on_cache[-1] = on_cache[-1] + siblings[big:]

@@ -162,6 +162,14 @@ def online_cpus(sys: str = SYS) -> frozenset[int]:
     return online
 
 
+def present_cpus(sys: str = SYS) -> frozenset[int]:
+    """Return the CPUs that the machine has, also those that are offline.
+
+    :raises CgroupError: they cannot be read.
+    """
+    return _list(f"{sys}/devices/system/cpu/present") | online_cpus(sys)
+
+
 def _list(path: str) -> frozenset[int]:
     """Return the CPUs, or nodes, in a file; none if there is no such file."""
     text = _text(path)

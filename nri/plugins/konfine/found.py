@@ -63,17 +63,20 @@ def _children(directory: str) -> list[str]:
         return []  # no request fails for what another cgroup is like
 
 
-def entries(found: dict[str, Set], known: list[Set], usable: Set, nobodys: Set) -> dict[str, Entry]:
+def entries(
+    found: dict[str, Set], known: list[Set], usable: Set, present: Set, nobodys: Set
+) -> dict[str, Entry]:
     """Return the entries of containers that the record does not have.
 
     :param found: of ``sets``.
     :param known: the sets of the containers of the record that share CPUs.
     :param usable: the CPUs that containers can share now.
+    :param present: the same with those that are offline.
     :param nobodys: those that no container has alone: the reserved ones and those of fixed pools.
     """
     # A set with all of them is that of a container that no one has narrowed yet.
     lists = [cpus - nobodys for cpus in [*known, *found.values()] if not cpus >= usable]
-    shared = _shared(lists, usable)
+    shared = _shared(lists, present)
     made = {}
     for path, cpus in found.items():
         own = cpus - nobodys
@@ -88,11 +91,12 @@ def entries(found: dict[str, Set], known: list[Set], usable: Set, nobodys: Set) 
     return made
 
 
-def _shared(lists: list[Set], usable: Set) -> Set:
+def _shared(lists: list[Set], present: Set) -> Set:
     """Return the set of the containers that share CPUs; none if that cannot be known.
 
     It is the one that most of several containers have: on a node of Kubernetes those of all sandboxes are the same.
     Where each has another one, it is the one that has all CPUs which are in no other, if it is by far the largest.
+    Some always stay shared: so if all are in a set, one of the sets is theirs.
     """
     counts = Counter([cpus for cpus in lists if cpus])
     if not counts:
@@ -101,7 +105,7 @@ def _shared(lists: list[Set], usable: Set) -> Set:
     if times > 1:
         return cpus
     largest, *others = sorted(counts, key=len, reverse=True)
-    is_rest = largest & usable == usable.difference(*others)
+    is_rest = largest >= present.difference(*others)
     is_by_far = not others or len(largest) >= 2 * len(others[0])
     return largest if is_rest and is_by_far else frozenset()
 

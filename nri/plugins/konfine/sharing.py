@@ -24,6 +24,7 @@ from nri.cgroups import (
 )
 from nri.cgroups.paths import expand
 from nri.cgroups.resolve import Place
+from nri.cgroups.topology import present_cpus
 from nri.errors import NRIError
 from nri.plugins import shared
 from nri.plugins.konfine import found
@@ -197,7 +198,8 @@ class Sharing:
             if key in self.containers and self.containers[key]["kind"] == "shared"
         ]
         nobodys = self.conf.system_reserved.union(*self.fixed.values())
-        added = found.entries(listed, shared, self.usable - nobodys, nobodys)
+        present = present_cpus(self.conf.sys) - self.topology.isolated - nobodys
+        added = found.entries(listed, shared, self.usable - nobodys, present, nobodys)
         for path, entry in added.items():
             if is_whole or entry["kind"] == "exclusive":
                 self.containers[path] = entry
