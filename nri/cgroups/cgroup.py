@@ -172,6 +172,24 @@ class Cgroup:
         """
         return self._write(quota.CPU_MAX, quota.CLEAR) or quota.CLEAR
 
+    def least_cpu_quota(self, period_us: int) -> int:
+        """Return the least CFS quota of such a period that this cgroup can be given, in microseconds; 0 for any.
+
+        In v1 it is the highest one of the cgroups right below it.
+        """
+        place = self._place("cpu")
+        if place.mount.version == 2:
+            return 0
+        least = 0
+        for child in knobs.children(place.directory):
+            try:
+                own = quota.CPU_MAX.files[1].read(child)
+            except CgroupError:
+                continue  # it has ended meanwhile
+            if own.quota_us is not None:
+                least = max(least, -(-own.quota_us * period_us // own.period_us))
+        return least
+
     def cpus(self) -> frozenset[int]:
         """Return the CPUs that this cgroup was given. If empty, it has its parent's in v2, and no CPU in v1."""
         return self._read(cpuset.CPUS)  # type: ignore[no-any-return]

@@ -296,9 +296,14 @@ def _check_kept(file: File, level: str, value: Any) -> None:
 
 
 def _file(knob: Knob, place: Place) -> File:
-    """Return the knob's file in the hierarchy's version; raise NoKnobError if that has no such knob."""
+    """Return the knob's file in the hierarchy's version; raise NoKnobError if that has no such knob.
+
+    Some distributions' kernels have files of v2 in v1, too: the file decides.
+    """
     version = place.mount.version
     if version not in knob.files:
+        if knobs.exists(f"{place.directory}/{knob.name}"):
+            return File(knob.name, knob.values)
         raise NoKnobError(
             f"{place.directory} has no {knob.name}: cgroup v{version} has nothing that does the same; "
             f"expected a node with cgroup v{3 - version} for {knob.controller}"

@@ -1,8 +1,9 @@
 """The kernel's knobs, a row for each, by its name in cgroup v2. docs/cgroups.md shows them; a test compares the two.
 
-A knob that v1 lacks has no substitute: ``memory.soft_limit_in_bytes`` only says what is reclaimed first when
-the whole machine is short of memory, which neither protects (``memory.low``) nor throttles (``memory.high``), and
-``memory.oom_control`` turns the OOM killer off, where ``memory.oom.group`` makes it kill more.
+Some distributions' kernels have files of v2 in v1, too, such as ``memory.low`` (Anolis OS, TencentOS): these count
+where they are. A knob that v1 lacks has no substitute: ``memory.soft_limit_in_bytes`` only says what is reclaimed
+first when the whole machine is short of memory, which neither protects (``memory.low``) nor throttles
+(``memory.high``), and ``memory.oom_control`` turns the OOM killer off, where ``memory.oom.group`` makes it kill more.
 
 Sources: the kernel's ``Documentation/admin-guide/cgroup-v2.rst``; ``cgroup-v1/memory.rst`` (memsw counts memory and
 swap, and limits no less than memory alone); ``block/bfq-iosched.rst``; ``scheduler/sched-bwc.rst``; for bounds

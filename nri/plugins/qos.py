@@ -435,18 +435,32 @@ class _Writer:
     def apply(
         self, request: Request, knobs: dict[str, Any], of_pod: dict[str, Any], batch: Batch | None
     ) -> None:
-        """Write the pod's knobs, then the container's."""
-        if (pod := self._pod()) is not None:
-            whole = batch
-            if batch is not None and not request.is_sandbox and request.spec is not None:
-                whole = read_batch(request.spec.annotations[SPEC], None)
+        """Write the pod's knobs and the container's.
+
+        The pod is first, since it bounds the container. But a pod whose quota is lowered comes after it: v1 takes no
+        quota that is less than one below it.
+        """
+        pod, whole = self._pod(), batch
+        if pod is not None and batch is not None and not request.is_sandbox and request.spec:
+            whole = read_batch(request.spec.annotations[SPEC], None)
+        is_last = pod is not None and whole is not None and self._is_below(pod, whole)
+        if is_last and not request.is_sandbox:
+            self._write_all(self._cgroup, "", knobs, batch)
+        if pod is not None:
             self._write_all(pod, "pod.", of_pod, whole)
         elif of_pod:
             self._metadata["pod"] = (
                 "none: the cgroup above the container's is not one that the kubelet made for a pod"
             )
-        if not request.is_sandbox:
+        if not is_last and not request.is_sandbox:
             self._write_all(self._cgroup, "", knobs, batch)
+
+    def _is_below(self, pod: Cgroup, whole: Batch) -> bool:
+        """Return whether a pod is to get a lower quota than the container has."""
+        quota, own = whole.quota, self._attempt(self._cgroup.cpu_quota, "")
+        if quota is None or own is None or own.quota_us is None:
+            return False
+        return bool(quota * own.period_us < own.quota_us * PERIOD)
 
     def _pod(self) -> Cgroup | None:
         """Return the pod's own cgroup; None if the kubelet has not made the one above the container's."""
@@ -517,7 +531,10 @@ class _Writer:
         from nri.cgroups.knob_values import weight_of_shares
 
         cpu, limit = batch.resources["cpu"], batch.resources["memory"]["limit"]
-        quota = Quota(cpu["quota"] if cpu["quota"] > 0 else None, cpu["period"])
+        quota = Quota(batch.quota, cpu["period"])
+        if prefix and quota.quota_us is not None:
+            # In v1 no less than a container has that was not lowered yet: its own request comes.
+            quota = Quota(max(quota.quota_us, cgroup.least_cpu_quota(PERIOD)), PERIOD)
         if quota.quota_us is not None:
             self._lower_burst(cgroup, prefix, quota.quota_us)
         if not is_idle:  # the kernel refuses a weight then
@@ -624,7 +641,7 @@ def _say_once(run: str, name: str, reason: str) -> None:
     sys.stderr.write(f"qos: {name} is ignored: {escape(reason)}\n")
 
 
-# Batch resources of Koordinator: CPUs and memory that pods request beside those of Kubernetes.
+# Batch and mid resources of Koordinator: CPUs and memory that pods request beside those of Kubernetes.
 #
 # A webhook of Koordinator writes what each container requests to the annotation ``SPEC``, since runtimes do not
 # see extended resources: ``{"containers": {"main": {"limits": {"kubernetes.io/batch-cpu": "1500",
@@ -633,6 +650,12 @@ def _say_once(run: str, name: str, reason: str) -> None:
 
 SPEC = "node.koordinator.sh/extended-resource-spec"
 CPU, MEMORY = "kubernetes.io/batch-cpu", "kubernetes.io/batch-memory"
+_NAMES = {
+    CPU: (CPU, "kubernetes.io/mid-cpu"),
+    MEMORY: (MEMORY, "kubernetes.io/mid-memory"),
+}
+"""The resources of each kind: of the batch tier, and of the mid tier, whose unit is the same."""
+
 PERIOD = 100_000
 """Microseconds, as the kubelet has it."""
 
@@ -677,6 +700,12 @@ class Batch:
             "memory": {"limit": memory if all(MEMORY in limit for limit in limits) else -1},
         }
 
+    @property
+    def quota(self) -> int | None:
+        """Of the CPU, in microseconds of a ``PERIOD``; None for none."""
+        quota: int = self.resources["cpu"]["quota"]
+        return quota if quota > 0 else None
+
 
 def read_batch(text: str, container: str | None) -> Batch | None:
     """Return the batch resources of a container, or with None of the pod; None if it requests none.
@@ -713,11 +742,14 @@ def _read_container(value: Any, where: str) -> dict[str, Any]:
         given = value.get(kind) if isinstance(value, dict) else value
         if given is not None and not isinstance(given, dict):
             raise Refusal(f"{where}.{kind}: found {describe(given)}, expected an object")
-        for name in (CPU, MEMORY):
-            if given and name in given:
-                resources.setdefault(kind, {})[name] = quantity(
-                    given[name], f"{where}.{kind}.{name}"
-                )
+        for name, names in _NAMES.items():
+            amounts = [
+                quantity(item, f"{where}.{kind}.{key}")
+                for key, item in (given or {}).items()
+                if key in names
+            ]
+            if amounts:
+                resources.setdefault(kind, {})[name] = min(sum(amounts), _MOST)
     return resources
 
 

@@ -80,6 +80,20 @@ def test_knob_is_read_written_left_alone_and_restored(
     assert cgroup.read(name) == first
 
 
+def test_a_file_of_v2_in_v1_counts_where_it_is(tmp_path: Path) -> None:
+    """Kernels of Anolis OS and TencentOS have some."""
+    tree = Tree(tmp_path, "v1")
+    cgroup = tree.cgroup()
+    for name, first, value, text in (
+        ("memory.low", 0, GIB, str(GIB)),
+        ("memory.high", None, 4096, "4096"),
+    ):
+        tree.put(PATH, name, "max\n" if first is None else "0\n")
+        assert cgroup.read(name) == first
+        assert cgroup.write(name, value) == first
+        assert tree.get(PATH, name) == text
+
+
 def test_read_only_knobs_and_wrong_values_are_refused(tree: Tree) -> None:
     with pytest.raises(
         KnobValueError, match=r"^cpuset.cpus.effective can only be read: found 1 to write to it$"

@@ -265,3 +265,33 @@ def test_pods_of_four_classes_have_their_knobs_and_the_kernel_keeps_them(
             throttled = find(paths["batch"])
             assert wait_until(lambda: "nr_throttled 0" not in throttled.read_text("cpu.stat"))
             busy.kill()
+
+
+def test_quotas_of_a_pod_and_its_containers_go_down_and_up_again(
+    real: Real, tmp_path: Path
+) -> None:
+    """v1 takes no quota of a pod that is less than a container's, nor one of a container above its pod's."""
+    pod, paths = f"{real.top}{POD}", {name: f"{real.top}{POD}/{name}" for name in ("web", "side")}
+    for name in paths:
+        real.make(f"{POD}/{name}")
+    real.limit(pod, 250000)
+    for path in paths.values():
+        real.limit(path, 150000)
+    conf = {"run": str(tmp_path), "allow": {"batch": True}}
+    version = real.versions["cpu"]
+
+    def ask(name: str, cpu: int) -> tuple[str, ...]:
+        resources = {"limits": {CPU: str(cpu), "kubernetes.io/mid-memory": "16Mi"}}
+        asked = {SPEC: json.dumps({"containers": dict.fromkeys(paths, resources)})}
+        annotations = {"io.kubernetes.cri.container-name": name, **asked}
+        result = run("qos", real, conf, path=paths[name], id_=name, annotations=annotations)
+        assert result.error == ""
+        return tuple(real.quota(path).partition("/")[0] for path in (pod, *paths.values()))
+
+    with with_memory_and_pids(real, *paths.values()):
+        # The other container has not been lowered yet.
+        assert ask("web", 300) == ("150000" if version == 1 else "60000", "30000", "150000")
+        assert ask("side", 300) == ("60000", "30000", "30000")
+        assert ask("web", 2000) == ("400000", "200000", "30000")
+        assert ask("side", 2000) == ("400000", "200000", "200000")
+        assert find(paths["web"]).read("memory.max") == 16 << 20
