@@ -49,7 +49,7 @@ def parse_config(document: bytes) -> dict[str, Any]:
     """
     if len(document) > MAX_CONFIG:
         raise DecodeError(f"has more than {MAX_CONFIG} bytes, expected an OCI config.json")
-    value = gojson.loads(document)
+    value = gojson.loads(document, keeps_lone=True)
     if not isinstance(value, dict):
         raise mismatch(value, "the document", "an object")
     return value

@@ -184,7 +184,7 @@ class PluginEntry:
 
         :raises DecodeError: if it is not JSON, or has no type.
         """
-        value = gojson.loads(document)
+        value = gojson.loads(document, keeps_lone=True)
         right: dict[str, Any] = {}
         for name, item in value.items() if isinstance(value, dict) else ():
             if name in PLUGIN.keys and PLUGIN.keys[name].rule.accepts(item):

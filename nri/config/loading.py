@@ -95,12 +95,18 @@ def parse(document: bytes) -> dict[str, Any] | None:
     """Return the value of a valid configuration; None for one that is not valid."""
     twice: list[str] = []
     try:
-        value = gojson.loads(str(document, "utf-8"), twice)
+        text = str(document, "utf-8")
+        value: Any = gojson.loads(text, twice)
     except ValueError:  # not UTF-8, or a DecodeError
         return None
     if twice or not HOST_CONFIG.accepts(value):
         return None
-    return value  # type: ignore[return-value] # it is an object
+    if gojson.may_have_lone(text):  # which the plugin's conf keeps
+        raw: Any = gojson.loads(text, keeps_lone=True)
+        for entry, its_raw in zip(value["plugins"], raw["plugins"], strict=True):
+            if "conf" in entry:
+                entry["conf"] = its_raw["conf"]
+    return value  # type: ignore[no-any-return] # it is an object
 
 
 def read_settled(

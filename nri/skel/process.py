@@ -125,7 +125,8 @@ def _run(
         document = _read(stdin)
         if len(document) > MAX_REQUEST:
             raise DecodeError(f"found more than {MAX_REQUEST} bytes, expected one request")
-        request = Request.from_json(document)
+        # The plugin gets texts alone, and no lone surrogates, which Python can neither print nor open.
+        request = Request.from_value(gojson.loads(document), "request")
     except DecodeError as error:
         _say(stderr, f"{plugin.type}: the request on stdin: {error}")
         return 1

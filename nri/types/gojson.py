@@ -4,8 +4,9 @@
 functions in ``_json``; this module calls them directly, and falls back to ``json`` if an interpreter lacks them.
 
 Like Go, and unlike ``json.loads``: ``NaN`` and ``Infinity`` are refused; bytes that are not UTF-8 and lone
-surrogates become U+FFFD. Stricter than Go: nesting is limited to ``MAX_DEPTH``, so that every document that was
-read can be written again at any depth of the caller's stack, and a number must fit a double.
+surrogates become U+FFFD, but for values that are only passed on. Stricter than Go: nesting is limited to
+``MAX_DEPTH``, so that every document that was read can be written again at any depth of the caller's stack, and a
+number must fit a double.
 """
 
 from __future__ import annotations
@@ -90,10 +91,16 @@ _make_scanner, _encode = _make_codec()
 _scan = _make_scanner(_Context())
 
 
-def loads(document: bytes | bytearray | memoryview | str, twice: list[str] | None = None) -> object:
+def loads(
+    document: bytes | bytearray | memoryview | str,
+    twice: list[str] | None = None,
+    *,
+    keeps_lone: bool = False,
+) -> object:
     """Return the value of a JSON document: dict, list, str, int, float, bool or None.
 
     :param twice: gets the keys that an object has twice; without it the last one counts, as for Go.
+    :param keeps_lone: keep lone surrogates, as Go passes them on in what it does not decode (``json.RawMessage``).
     :raises DecodeError: with the line and column where the document is not JSON.
     """
     if not isinstance(document, str):
@@ -141,17 +148,27 @@ def loads(document: bytes | bytearray | memoryview | str, twice: list[str] | Non
             raise
         import json.decoder  # noqa: F401
 
-        return loads(document, twice)
+        return loads(document, twice, keeps_lone=keeps_lone)
     except ValueError as error:
         raise _syntax_error(text, error) from None
     if text.count("[") + text.count("{") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
         raise _too_deep()
-    if "\\ud" in text or "\\uD" in text:
+    if not keeps_lone and may_have_lone(text):
         try:
             value = _mend(value)
         except RecursionError:  # the caller is deep in its own stack
             raise _too_deep() from None
     return value
+
+
+def may_have_lone(text: str) -> bool:
+    """Return False if a JSON document has no escaped surrogate, and so no lone one."""
+    return "\\ud" in text or "\\uD" in text
+
+
+def mend(text: str) -> str:
+    """Return a text with U+FFFD in place of lone surrogates."""
+    return text if text.isascii() else _mend_text(text)
 
 
 def dumps(value: object) -> bytes:
@@ -244,7 +261,7 @@ def _depth(value: object) -> int:
 
 def _mend(value: object) -> object:
     if isinstance(value, str):
-        return value if value.isascii() else _mend_text(value)
+        return mend(value)
     if isinstance(value, list):
         return [_mend(item) for item in value]
     if isinstance(value, dict):

@@ -28,7 +28,7 @@ def fold(key: str) -> str:
 def string(value: object, where: str) -> str:
     """Return a string; "" for null. A kind, as all functions up to ``string_map``."""
     if isinstance(value, str):
-        return value
+        return gojson.mend(value)
     if value is None:
         return ""
     raise mismatch(value, where, "a string")
@@ -53,7 +53,7 @@ def boolean(value: object, where: str) -> bool:
 
 
 def opaque(value: object, where: str) -> object:
-    """Return any JSON value unchanged."""
+    """Return any JSON value unchanged, lone surrogates included."""
     return value
 
 
@@ -73,14 +73,14 @@ def string_map(value: object, where: str) -> dict[str, str]:
     if not isinstance(value, dict):
         raise mismatch(value, where, "an object of strings")
     for key, item in value.items():
-        if not isinstance(item, str):
-            break
         if not isinstance(key, str):
             raise mismatch(key, f"{where}: key", "a string")
+        if not isinstance(item, str) or not item.isascii() or not key.isascii():
+            break
     else:
         return value
     return {
-        key: string(item, f"{where}.{gojson.shorten(repr(key)[1:-1])}")
+        string(key, where): string(item, f"{where}.{gojson.shorten(repr(key)[1:-1])}")
         for key, item in value.items()
     }
 
@@ -133,7 +133,7 @@ class JSONObject:
 
         :raises DecodeError: when it is not JSON, or a value is not of its field's kind.
         """
-        return cls.from_value(gojson.loads(document), cls.__name__.lower())
+        return cls.from_value(gojson.loads(document, keeps_lone=True), cls.__name__.lower())
 
     @classmethod
     def from_value(cls, value: object, where: str) -> Self:

@@ -320,3 +320,14 @@ def test_directory_exchanged_during_reading_gives_no_mixture(
 
     monkeypatch.setattr(loading, "read", exchange)
     assert host.types() == ["new10", "new20"]
+
+
+def test_conf_keeps_lone_surrogates(host: EtcNri) -> None:
+    """As for Go's json.RawMessage; an entry of the record, too."""
+    host.write_text(
+        "10.conf", '{"version": "0.1", "plugins": [{"type": "a", "conf": {"x": "\\ud800"}}]}'
+    )
+    (entry,) = host.load().plugins
+    assert entry.conf == {"x": "\ud800"}
+    assert PluginEntry.of_document(entry.document).key == entry.key
+    assert b'"conf":{"x":"\\ud800"}' in ConfigList(plugins=[entry]).to_json()

@@ -238,3 +238,17 @@ def test_a_message_is_frozen_replaced_by_attributes_and_equal_by_value(message: 
     assert message != 1
     with pytest.raises(TypeError):
         hash(message)
+
+
+def test_lone_surrogates_are_passed_on_in_what_is_not_looked_into() -> None:
+    """As by Go's json.RawMessage."""
+    document = (
+        b'{"version":"0.1","state":"create","id":"\\udc00","spec":{"resources":{"\\ud800":"\\udfff"},'
+        b'"annotations":{"\\ud800":"x\\udc00"}},"conf":["\\ud800x"]}'
+    )
+    request = Request.from_json(document)
+    assert (request.id, request.conf) == ("\ufffd", ["\ud800x"])
+    assert request.annotations == {"\ufffd": "x\ufffd"}
+    written = request.to_json()
+    assert b'"resources":{"\\ud800":"\\udfff"}' in written
+    assert b'"conf":["\\ud800x"]' in written
