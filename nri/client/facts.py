@@ -5,7 +5,8 @@ itself, of which pods have written a part. So a fact counts here only if no pod 
 
 - containerd writes the annotations ``io.kubernetes.cri.*`` of an OCI configuration after those of the pod;
 - CRI-O writes the labels of the kubelet last, as annotations, also over its own (of a sandbox, a pod's annotation
-  overrides those that begin with ``io.kubernetes.cri-o.``).
+  overrides those that begin with ``io.kubernetes.cri-o.``). Without a kubelet there are none, and an annotation of
+  such a name is the pod's: so the list of labels that CRI-O writes has to agree.
 
 On each runtime a pod can forge what the other one writes. So all that is found must agree: no honest runtime
 contradicts itself, and a chain refuses the container if a condition asks for what is contradicted.
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 from nri.client.oci import KIND_KEY, SANDBOX_ID_KEYS
 from nri.config.when import Facts
+from nri.types import DecodeError, gojson
 from nri.types.gojson import shorten
 from nri.types.v1 import NAMESPACE_LABEL
 
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 
 NAMESPACE_KEYS = ("io.kubernetes.cri.sandbox-namespace", NAMESPACE_LABEL)
 """The annotations with a pod's namespace, of containerd and of CRI-O. The second one is also the kubelet's label."""
+
+LABELS_KEY = "io.kubernetes.cri-o.Labels"
+"""CRI-O's annotation with the labels of a container or sandbox, JSON."""
 
 NAME_KEY = "io.kubernetes.container.name"
 """The kubelet's label with the name of a container, which CRI-O writes as an annotation; ``POD`` for a sandbox."""
@@ -52,9 +57,21 @@ def facts_of(request: Request) -> Facts:
 
 
 def _namespace(annotations: Mapping[str, str], contradictions: dict[str, str]) -> str | None:
-    namespaces = {key: annotations[key] for key in NAMESPACE_KEYS if annotations.get(key)}
-    namespace: str | None = _agreed("namespace", namespaces, contradictions)
+    claims = {key: annotations[key] for key in NAMESPACE_KEYS if annotations.get(key)}
+    if claims and LABELS_KEY in annotations:
+        claims[LABELS_KEY] = _namespace_in(annotations[LABELS_KEY])
+    namespace: str | None = _agreed("namespace", claims, contradictions)
     return namespace
+
+
+def _namespace_in(labels: str) -> str:
+    """Return the namespace in CRI-O's list of labels; "none" without one, or if it is no such list."""
+    try:
+        value = gojson.loads(labels)
+    except DecodeError:
+        return "none"
+    namespace = value.get(NAMESPACE_LABEL) if isinstance(value, dict) else None
+    return namespace if isinstance(namespace, str) and namespace else "none"
 
 
 def _is_sandbox(

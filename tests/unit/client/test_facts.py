@@ -71,6 +71,31 @@ def test_namespace_is_unknown_if_a_pod_forges_annotations(
     assert facts(forged | own).namespace is None
 
 
+@pytest.mark.parametrize(
+    ("labels", "namespace"),
+    [
+        ('{"io.kubernetes.pod.namespace":"shop"}', "shop"),
+        ('{"io.kubernetes.pod.namespace":"other"}', None),
+        ('{"app":"web"}', None),
+        ("{}", None),
+        ("[]", None),
+        ("no JSON", None),
+    ],
+)
+@pytest.mark.parametrize(
+    "also", [{}, {"io.kubernetes.cri.sandbox-namespace": "shop"}, CONTAINERD], ids=str
+)
+def test_namespace_of_cri_o_is_that_of_its_labels(
+    labels: str, namespace: str | None, also: dict[str, str]
+) -> None:
+    """Without a kubelet there is none, whatever annotations of the pod agree on."""
+    found = facts({**CRIO, **also, "io.kubernetes.cri-o.Labels": labels})
+    assert found.namespace == namespace
+    assert ("namespace" in found.contradictions) == (namespace is None)
+    without = facts({"io.kubernetes.cri-o.Labels": labels})
+    assert (without.namespace, without.contradictions) == (None, {})
+
+
 SANDBOXES = {
     "containerd": {
         "io.kubernetes.cri.container-type": "sandbox",
