@@ -10,6 +10,7 @@ end, with the interpreter's own exit.
 
 from __future__ import annotations
 
+import _locale
 import _thread
 import gc
 import os
@@ -227,6 +228,8 @@ def _state() -> dict[str, Any]:
     """Return what a request must leave as it was, by name, and the memory of this process in KiB."""
     state: dict[str, Any] = {
         "environment": dict(os.environ),
+        "locale": _locale.setlocale(_locale.LC_ALL),
+        "sys.path": [*sys.path],
         "process group": (os.getpgrp(), os.getsid(0)),
         "timers": ([getitimer(which)[0] > 0 for which in (0, 1, 2)], _content("timers")),
         "limits": _content("limits"),

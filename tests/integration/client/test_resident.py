@@ -251,6 +251,11 @@ CHANGES = {
     "umask": "os.umask(0o77)",
     "directory": "os.chdir('/proc')",
     "environment": "os.environ['A'] = 'b'",
+    "locale": (
+        "import locale; own = locale.setlocale(locale.LC_CTYPE)\n"
+        "locale.setlocale(locale.LC_CTYPE, 'C.UTF-8' if own == 'C' else 'C')"
+    ),
+    "sys.path": "import sys; sys.path.append('/srv')",
     "SigIgn": "signal.signal(signal.SIGTERM, signal.SIG_IGN)",
     "SigBlk": "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])",
     "limits": "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))",
