@@ -166,7 +166,7 @@ def may_have_lone(text: str) -> bool:
     return "\\ud" in text or "\\uD" in text
 
 
-def mend(text: str) -> str:
+def without_lone(text: str) -> str:
     """Return a text with U+FFFD in place of lone surrogates."""
     return text if text.isascii() else _mend_text(text)
 
@@ -261,7 +261,7 @@ def _depth(value: object) -> int:
 
 def _mend(value: object) -> object:
     if isinstance(value, str):
-        return mend(value)
+        return without_lone(value)
     if isinstance(value, list):
         return [_mend(item) for item in value]
     if isinstance(value, dict):

@@ -28,7 +28,7 @@ def fold(key: str) -> str:
 def string(value: object, where: str) -> str:
     """Return a string; "" for null. A kind, as all functions up to ``string_map``."""
     if isinstance(value, str):
-        return gojson.mend(value)
+        return gojson.without_lone(value)
     if value is None:
         return ""
     raise mismatch(value, where, "a string")
