@@ -15,7 +15,7 @@ import os
 from nri.cgroups import CgroupError, Mounts, Systemd, find, knobs, paths
 from nri.errors import NRIError
 from nri.files import replace
-from nri.plugins.qos import PROTECTING
+from nri.plugins.shared import PROTECTING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -80,9 +80,6 @@ _KNOBS = Table(
 _ORDER = tuple(_KNOBS.keys)
 _WRITTEN = (*_ORDER, "cpu.max", "memory.max")
 """The knobs that are written, in the order in which they are restored."""
-PROTECTING = ("memory.min", "memory.low")
-"""The knobs that protect memory: ``nri.plugins.protection``."""
-
 _CHANGED = ", was "
 _VARIABLE = Table(
     Key("annotation", text(1), required=True),
@@ -254,7 +251,7 @@ def _spread(
     :param changed: the knobs that were changed, as the metadata names them.
     :param own: the pod's own knobs in the conf.
     """
-    if not any(name.removeprefix("pod.") in PROTECTING for name in changed):
+    if not any(name.removeprefix("pod.") in shared.PROTECTING for name in changed):
         return
     from nri.cgroups import Mounts, Systemd
     from nri.plugins.protection import spread

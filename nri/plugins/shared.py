@@ -21,6 +21,10 @@ DEFAULT_PERIOD = 100_000
 """Microseconds of a period of the kernel, where none was given."""
 
 
+PROTECTING = ("memory.min", "memory.low")
+"""The knobs that protect memory: ``nri.plugins.protection``."""
+
+
 class SharedConf(Conf):
     """The fields of the plugins for containers of some class."""
 
