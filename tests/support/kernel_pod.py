@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -9,8 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from nri.cgroups import Mounts
 from nri.types.v1 import Request, Result, Spec
 from tests.support.real_cgroups import Real, real_cgroups
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -73,3 +78,55 @@ def run(
     assert done.stderr.startswith(says)
     assert says or done.stderr == b""
     return Result.from_json(done.stdout)
+
+
+@contextmanager
+def with_memory_and_pids(real: Real, *paths: str) -> Iterator[None]:
+    """Have cgroups with these controllers as well, where they are hierarchies of their own."""
+    made: list[str] = []
+    for controller in ("memory", "pids"):
+        mount = Mounts.read().serving(controller)
+        if mount is None or not os.access(mount.point, os.W_OK):
+            pytest.skip(f"needs a hierarchy of {controller} that can be written to")
+        for path in paths:
+            parts = path.split("/")[1:]
+            for depth in range(1, len(parts) + 1):
+                directory = f"{mount.point}/{'/'.join(parts[:depth])}"
+                if mount.version == 2:
+                    Path(os.path.dirname(directory), "cgroup.subtree_control").write_text(
+                        f"+{controller}"
+                    )
+                elif not os.path.isdir(directory):
+                    os.mkdir(directory)
+                    made.append(directory)
+    try:
+        yield
+    finally:
+        for directory in reversed(made):
+            assert wait_until(
+                functools.partial(_is_removed, directory)
+            )  # its process has just ended
+
+
+def _is_removed(directory: str) -> bool:
+    try:
+        os.rmdir(directory)
+    except OSError:
+        return False
+    return True
+
+
+def child(path: str, code: str) -> subprocess.Popen[bytes]:
+    """Start Python code in a cgroup, in all hierarchies."""
+    mounts = Mounts.read()
+    points = {
+        mount.point
+        for name in ("cpu", "memory", "pids")
+        if (mount := mounts.serving(name)) is not None
+    }
+    enter = "; ".join(
+        [f"open('{point}{path}/cgroup.procs', 'w').write('0')" for point in sorted(points)]
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", f"import os\n{enter}\n{code}"], stderr=subprocess.DEVNULL
+    )

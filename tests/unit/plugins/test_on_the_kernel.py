@@ -1,24 +1,20 @@
 """The sample plugins on this machine's own cgroups, as processes: what they promise, the kernel confirms."""
 
-import functools
 import json
 import os
 import shutil
 import signal
 import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nri.cgroups import Mounts, find
+from nri.cgroups import find
 from nri.cgroups.topology import online_cpus
 from nri.plugins.konfine import ANNOTATION, EXCLUSIVE
 from nri.plugins.qos import CPU, MEMORY, SPEC
-from tests.support.kernel_pod import CONTAINER, POD, run
+from tests.support.kernel_pod import CONTAINER, POD, child, run, with_memory_and_pids
 from tests.support.real_cgroups import Real
 from tests.support.waiting import wait_until
 
@@ -164,58 +160,6 @@ def test_cpusets_in_another_container_give_way_with_it(
         "1",
         "1",
     ]
-
-
-@contextmanager
-def with_memory_and_pids(real: Real, *paths: str) -> Iterator[None]:
-    """Have cgroups with these controllers as well, where they are hierarchies of their own."""
-    made: list[str] = []
-    for controller in ("memory", "pids"):
-        mount = Mounts.read().serving(controller)
-        if mount is None or not os.access(mount.point, os.W_OK):
-            pytest.skip(f"needs a hierarchy of {controller} that can be written to")
-        for path in paths:
-            parts = path.split("/")[1:]
-            for depth in range(1, len(parts) + 1):
-                directory = f"{mount.point}/{'/'.join(parts[:depth])}"
-                if mount.version == 2:
-                    Path(os.path.dirname(directory), "cgroup.subtree_control").write_text(
-                        f"+{controller}"
-                    )
-                elif not os.path.isdir(directory):
-                    os.mkdir(directory)
-                    made.append(directory)
-    try:
-        yield
-    finally:
-        for directory in reversed(made):
-            assert wait_until(
-                functools.partial(_is_removed, directory)
-            )  # its process has just ended
-
-
-def _is_removed(directory: str) -> bool:
-    try:
-        os.rmdir(directory)
-    except OSError:
-        return False
-    return True
-
-
-def child(path: str, code: str) -> subprocess.Popen[bytes]:
-    """Start Python code in a cgroup, in all hierarchies."""
-    mounts = Mounts.read()
-    points = {
-        mount.point
-        for name in ("cpu", "memory", "pids")
-        if (mount := mounts.serving(name)) is not None
-    }
-    enter = "; ".join(
-        [f"open('{point}{path}/cgroup.procs', 'w').write('0')" for point in sorted(points)]
-    )
-    return subprocess.Popen(
-        [sys.executable, "-c", f"import os\n{enter}\n{code}"], stderr=subprocess.DEVNULL
-    )
 
 
 def test_pods_of_four_classes_have_their_knobs_and_the_kernel_keeps_them(
