@@ -140,6 +140,7 @@ def test_podman_without_cgroups(
         image.unpack_rootfs(node.root / "rootfs")
         caller = Caller(node, "shell")
         places: list[str | Path] = ["--root", node.root / "storage", "--runroot", "/run/podman"]
+        places += ["--network-config-dir", node.root / "networks"]
         how = ["--storage-driver", "vfs", "--cgroup-manager", "cgroupfs", "--runtime", "crun"]
         how += ["--hooks-dir", str(hooks)]
         plain = [

@@ -33,6 +33,8 @@ class Podman:
             self.node.root / "storage",
             "--runroot",
             "/run/podman",
+            "--network-config-dir",  # netavark writes a lock there, and /etc is read-only
+            self.node.root / "networks",
         ]
         how = ["--storage-driver", "vfs", "--cgroup-manager", "cgroupfs", "--runtime", self.runtime]
         conf = f"CONTAINERS_CONF={CONF}"
