@@ -168,6 +168,8 @@ def simulate(
         raise click.BadParameter(
             f"found {runtime!r}, expected containerd:1.7 or later, cri-o:1.26 or later, or docker:29"
         )
+    for text in (namespace, *annotations, *labels):
+        text.encode()  # UnicodeEncodeError: it was not UTF-8
     about = {
         "annotations": options.pairs("--annotation", annotations),
         "labels": options.pairs("--label", labels),

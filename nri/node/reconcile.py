@@ -255,7 +255,7 @@ def _catch_up(container: Container, host: Host, due: Sequence[Due]) -> Verdict:
     tasks = [task for task in due if task.what != RELEASE]
     if tasks:
         verdicts.append(_create_late(container, host, client, tasks))
-    if container.facts.is_rewritten:
+    if container.facts.needs_update:
         verdicts.append(_update_late(container, host, {task.entry.key for task in tasks}))
     errors = [verdict for verdict in verdicts if verdict.error]
     if not errors:

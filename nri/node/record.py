@@ -234,12 +234,13 @@ class Facts:
     :ivar seen: digests of its resources, the last one in force; a peer may still send an earlier one.
     :ivar resources: the resources in force as OCI has them; None if they are those of its creation.
     :ivar is_rewritten: the runtime has written its resources, and no ``update`` has followed.
+    :ivar is_unwritten: it is only about to write them, so no ``update`` follows yet; not on record.
     :ivar made: for ``nri-runc``: what the container was made with.
     """
 
     def __init__(self, name: str = "", life: str = "") -> None:
         self.name, self.life = bounded(name, MAX_NAME), life
-        self.is_created = self.is_rewritten = False
+        self.is_created = self.is_rewritten = self.is_unwritten = False
         self.entries: list[Entry] = []
         self.without: Outcome | None = None
         self.seen: list[int] = []
@@ -279,6 +280,11 @@ class Facts:
         except DecodeError:
             return None
 
+    @property
+    def needs_update(self) -> bool:
+        """True if the runtime has written its resources, and no ``update`` has followed."""
+        return self.is_rewritten and not self.is_unwritten
+
     def adjusted(self, key: str) -> Result | None:
         """Return the last result of an entry if it asks for changes of the container: it is that of ``setup``."""
         asks = any(entry.key == key and '"adjust"' in entry.result for entry in self.entries)
@@ -313,7 +319,7 @@ class Facts:
 
     def begin_again(self) -> None:
         """Forget all but its ``setup``: its process is started anew."""
-        self.is_created = self.is_rewritten = False
+        self.is_created = self.is_rewritten = self.is_unwritten = False
         self.without = None
         self.seen = []
         self.resources = None

@@ -266,23 +266,27 @@ class Memory:
         self.save(row)
 
     def rewritten(self, updates: Mapping[str, Any]) -> None:
-        """Note resources that the runtime writes, by the container's id: no ``update`` has followed yet."""
+        """Note resources that the runtime is about to write, by the container's id.
+
+        No ``update`` follows before ``make_due``: what plugins wrote until then would be overwritten.
+        """
         with self.changed:
             for id_, resources in updates.items():
                 row = self.rows.get(id_)
                 if row is None or row.subject is None:
                     continue
-                row.facts.is_rewritten = True
+                row.facts.is_rewritten = row.facts.is_unwritten = True
                 row.facts.resources = row.subject.in_force = over(
                     row.subject.oci_resources, resources
                 )
                 self.save(row)
 
     def make_due(self, ids: Iterable[str]) -> bool:
-        """Have the worker look at rows; return whether it has something to do for one."""
+        """Have the worker run ``update`` where the runtime has written now; return whether there is such a row."""
         is_due = False
         with self.changed:
             for row in [self.rows[id_] for id_ in ids if id_ in self.rows]:
+                row.facts.is_unwritten = False
                 if row.facts.is_rewritten:
                     self._make_due(row)
                     is_due = True
@@ -424,7 +428,7 @@ class Memory:
 
     def _is_due(self, row: Row, *, reapplies: bool) -> bool:
         """Return whether the worker has something to do for a row."""
-        if row.facts.is_rewritten:
+        if row.facts.needs_update:
             return True
         return any(
             task.what == CREATE or reapplies or task.entry.type in row.asked for task in row.due

@@ -13,7 +13,7 @@ from nri.v2.ttrpc import StatusError
 from tests.support.host import Host, plugin
 from tests.support.node import Node, call
 from tests.support.pods import container, pod
-from tests.support.waiting import wait_until
+from tests.support.waiting import SOON, wait_until
 
 
 @pytest.fixture
@@ -206,6 +206,24 @@ def test_an_update_that_was_asked_for_is_followed_by_the_containers_update(
     assert wait_until(lambda: node.bridge.chains.late.counts()["waiting"] == 0)
     lacks = node.bridge.chains.describe()["withoutPlugins"]
     assert [lack["plugin"] for lack in lacks if lack["state"] == "update"] == []
+
+
+def test_an_update_does_not_run_before_the_runtime_has_written(
+    host: Host, two: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker looks at all containers after a change, also between an answer and what the runtime writes of it."""
+    node = two
+    monkeypatch.setattr(chains, "WRITTEN_AFTER", 1e6)
+    assert create(node, id="new") is not None
+    node.bridge.idle()
+    others = [node.keeper("other"), node.keeper("quota", states=["update"])]
+    host.configure(*others)
+    assert wait_until(lambda: node.steps.count(("create", "old")) == 2)  # of the other one, late
+    assert node.bridge.chains.late.wait_until_idle(SOON)
+    assert ("update", "old") not in node.steps
+    node.run_pod()
+    node.bridge.idle()
+    assert wait_until(lambda: ("update", "old") in node.steps)
 
 
 def test_an_update_that_a_killed_bridge_did_not_run_is_run_by_the_next_one(
