@@ -41,8 +41,13 @@ class Node:
     def __init__(self, host: Host, **changes: Any) -> None:
         self.host = host
         self.bridge = Bridge(bridge_options(host, **changes))
-        host.closing.append(self.bridge.close)
+        host.closing.append(self.close)
         self._kept = host.root / "kept"
+
+    def close(self) -> None:
+        """End it with its worker, which would write into the log of other tests."""
+        self.bridge.chains.stop(for_good=True)
+        self.bridge.close()
 
     def keeper(self, type_: str = "keeper", *do: list[Any], **options: Any) -> PluginEntry:
         """An installed plugin that keeps its requests, and then takes these steps."""
