@@ -13,14 +13,14 @@ import click
 from nri.adjust import Abilities, Changes, OCIAbilities
 from nri.adjust.fields import NEWEST_OCI, walk
 from nri.cli import options, output
-from nri.client import ChainError, Client, Invoker, Step, read_config, results_of, spec_from_oci
+from nri.client import ChainError, Client, Invoker, Step, read_config, spec_from_oci
 from nri.client.chain import as_shown
 from nri.client.oci import oci_from_spec
 from nri.config.site import Site
 from nri.errors import escape
 from nri.process.conversation import readable
 from nri.process.spawn import prepare_process
-from nri.types.v1 import Request, State
+from nri.types.v1 import Request, Result, State
 
 
 @click.command()
@@ -125,21 +125,36 @@ def invoke(
         )
     except ChainError as chain_error:
         error, steps = chain_error, chain_error.steps
-    results = results_of(steps)
     if as_json:
-        output.print_json(
-            [_step_value(s) for s in steps] if trace else [r.to_value() for r in results]
-        )
+        output.print_json([_step_value(s) if trace else _result_of(s).to_value() for s in steps])
     elif not trace:
-        rows = [
-            (r.plugin, " ".join([f"{key}={value}" for key, value in r.metadata.items()]) or "-")
-            for r in results
-        ]
-        output.print_table(("PLUGIN", "RESULT"), rows)
+        output.print_table(("PLUGIN", "RESULT"), [_row(step) for step in steps])
     if not as_json:
         _print_changes(changes)
     if error is not None:
         raise error
+
+
+def _result_of(step: Step) -> Result:
+    """Return the result of a plugin; for one that has failed or refused a result that says so."""
+    if step.result is not None:
+        return step.result
+    reason, is_refused = (step.error.reason, step.error.refused) if step.error else ("", False)
+    return Result(plugin=step.plugin.type, error=reason, refused=is_refused)
+
+
+def _how(step: Step) -> str:
+    """Return what an error of a plugin counts as."""
+    if step.error is not None and step.error.refused:
+        return "refused"
+    return "ignored" if step.is_ignored else "error"
+
+
+def _row(step: Step) -> tuple[str, str]:
+    if step.error is not None:
+        return step.plugin.type, f"{_how(step)}: {step.error.reason}"
+    metadata = _result_of(step).metadata.items()
+    return step.plugin.type, " ".join([f"{key}={value}" for key, value in metadata]) or "-"
 
 
 def _print_left_out(client: Client, request: Request, state: str) -> None:
@@ -196,8 +211,7 @@ def _print_step(step: Step) -> None:
     if step.error is not None:
         if step.stdout:
             click.echo(f"  stdout: {readable(step.stdout[:4096])}")
-        how = "refused" if step.error.refused else "ignored" if step.is_ignored else "error"
-        click.echo(f"  {how}: {escape(step.error.reason)}")
+        click.echo(f"  {_how(step)}: {escape(step.error.reason)}")
     if sys.stdout:  # None if the caller has closed it
         sys.stdout.flush()
 

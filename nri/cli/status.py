@@ -106,6 +106,8 @@ def status(
                 else page(document, judge(document), lists_all=lists_all)
             )
             click.echo("\n".join(lines))
+        if pod is not None and not is_known(document):
+            raise click.exceptions.Exit(1)
     except client.NoBridgeError as error:
         raise client.NoBridgeError(
             f"no bridge: {error}; without one, `nri check` looks at the plugins"
@@ -326,7 +328,8 @@ def pod_page(document: dict[str, Any]) -> list[str]:
 
     :param document: of ``nri.status.client.of_pod``.
     """
-    lines = [] if document["containers"] else wrapped(f"{document['name']}: nothing is known of it")
+    refusals = document.get("refusals", [])  # an earlier bridge has none
+    lines = [] if is_known(document) else wrapped(f"{document['name']}: nothing is known of it")
     for container in document["containers"]:
         name = document["name"] + (f"/{container['container']}" if container["container"] else "")
         lines += wrapped(f"{name}: {container['state']}", "", "  ") + wrapped(
@@ -349,4 +352,15 @@ def pod_page(document: dict[str, Any]) -> list[str]:
                 "  ",
                 "    ",
             )
+    for refusal in refusals:
+        times = f", {refusal['count']} times" if refusal["count"] > 1 else ""
+        said = f"refused since {date(refusal['since'])}{times}: {refusal['state']}"
+        lines += wrapped(
+            f"{_name(refusal)}: {said}: {refusal['plugin']}: {refusal['error']}", "", "  "
+        )
     return lines
+
+
+def is_known(document: dict[str, Any]) -> bool:
+    """Return whether the bridge knows something of the pod of a document of ``nri.status.client.of_pod``."""
+    return bool(document["containers"] or document.get("refusals"))

@@ -20,9 +20,11 @@ from typing import TYPE_CHECKING, Any
 from nri import __commit__, __date__, __version__, trust
 from nri.client import PluginError
 from nri.errors import NRIError, escape, reason_of
+from nri.node.record import REFUSED
 from nri.process import peer, watchdog
 from nri.process.background import in_background
 from nri.v1bridge.log import describe as log_of
+from nri.v1bridge.memory import NEW
 from nri.v2.api.runtimes import nri_version
 
 if TYPE_CHECKING:
@@ -141,10 +143,13 @@ class Status:
         containers = self._chains.memory.of_pod(name)
         for plugin in [plugin for container in containers for plugin in container["plugins"]]:
             plugin["result"] = plugin["result"] and _shown(plugin["result"])
-        return (
-            json.dumps({"protocol": PROTOCOL, "name": name, "containers": containers}).encode()
-            + b"\n"
-        )
+        refusals = [one for one in self._counts.refusals() if one["pod"] == name]
+        refused = {one["container"] for one in refusals}
+        for container in containers:
+            if container["state"] == NEW and container["container"] in refused:
+                container["state"] = REFUSED
+        document = {"name": name, "containers": containers, "refusals": refusals}
+        return json.dumps({"protocol": PROTOCOL, **document}).encode() + b"\n"
 
     def _bridge(self) -> dict[str, Any]:
         build = {"version": __version__, "commit": __commit__ or None, "date": __date__ or None}

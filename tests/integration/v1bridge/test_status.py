@@ -166,6 +166,9 @@ def test_events_and_runs_are_counted(
     shown = status(bridge, "--pod", "default/web").stdout
     assert "default/web/app: done\n  id 1f92\n  keeper: create\n" in shown
     assert status(bridge, "--pod", "default/web", "--json").json["containers"] == [container]
+    for more in ([], ["--json"]):
+        unknown = status(bridge, "--pod", "default/other", *more)
+        assert unknown.status == 1
     assert (
         status(bridge, "--pod", "default/other").stdout == "default/other: nothing is known of it\n"
     )
@@ -286,9 +289,18 @@ def test_refusal_is_told_to_its_pod_alone(
         and "size: found 9, expected at most 3" in page
     )
     assert "asking refused " in bridge.log
+    of_pod = status(bridge, "--pod", "default/web")
+    assert (of_pod.status, "default/web/app: refused\n" in of_pod.stdout) == (0, True)
+    assert "2 times: create: asking: size: found 9, expected at most 3" in " ".join(
+        of_pod.stdout.split()
+    )
+    as_json = status(bridge, "--pod", "default/web", "--json").json
+    assert [one["state"] for one in as_json["containers"]] == ["refused"]
+    assert as_json["refusals"] == [refused]
     (host.root / "room").touch()
     start_container(runtime)
     assert status_of(path)["refusals"] == []
+    assert "default/web/app: done\n" in status(bridge, "--pod", "default/web").stdout
 
 
 def test_a_change_that_a_pod_asks_for_and_cannot_have_is_told_to_it_alone(
