@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import re
@@ -104,6 +105,7 @@ class _Examination:
         self._options = BridgeOptions()
         self._in_directory: list[str] = []  # types of plugins
         self._in_file: list[str] = []  # the same, in conf.json
+        self._faulty: set[str] = set()  # types of plugins that nri check finds wrong
         self._not_roots: list[str] = []  # files and directories that others can change
         self._pod = ""  # the bridge's, NAMESPACE/NAME
         self._is_valid = True
@@ -271,6 +273,7 @@ class _Examination:
             where = f"{fault.file.removeprefix(root)}:{fault.line}:{fault.column}: {fault.path}"
             code = "plugin" if checked else "invalid"
             self._add(FAULT, code, f"{where}: {message}", "nri check shows what was found")
+        self._faulty = {entry.plugin.type for entry in checked if entry.faults}
         for entry in checked:
             for text in entry.notes:
                 self._add(NOTE, "plugin", _OF_PLUGIN.sub("", text))
@@ -390,7 +393,7 @@ class _Examination:
         """The status of the bridge; without an answer, whether one is expected."""
         path = self.node.root + beside(self._options.record_dir, ".sock")
         try:
-            self._look_at_status(status(path))
+            self._look_at_status(self._ask(path))
         except UNUSABLE as error:
             self._add(
                 NOTE,
@@ -403,6 +406,17 @@ class _Examination:
         except AskError as error:
             level = FAULT if self._outside or self._launched else UNSEEN
             self._add(level, "hangs", f"the bridge does not answer: {error}", self._restart())
+
+    def _ask(self, path: str) -> dict[str, Any]:
+        """Return the status; of a bridge in another mount namespace by its own root directory."""
+        try:
+            return status(path)
+        except NoBridgeError:
+            below = path.removeprefix(self.node.root)
+            for process in [process for process in self._outside if not process.is_here]:
+                with contextlib.suppress(NoBridgeError):
+                    return status(f"{self.node.root}/proc/{process.pid}/root{below}")
+            raise
 
     def _look_at_status(self, document: dict[str, Any]) -> None:
         bridge = document["bridge"]
@@ -421,11 +435,9 @@ class _Examination:
                 f"{text} {describe()}: it was not restarted since",
                 self._restart(),
             )
-        codes = {finding.code for finding in self.findings if finding.level == FAULT}
-        is_known = codes & {"invalid", "plugin", "not-roots"}
         verdict = judge(document)
         for text in verdict.causes if verdict.code != WELL else ():
-            if is_known:
+            if self._is_explained(text):
                 self._add(NOTE, "degraded", text)
             elif bridge["state"] != CONNECTED:
                 self._add(
@@ -447,6 +459,16 @@ class _Examination:
         if without := {entry["id"] for entry in document["withoutPlugins"]}:
             text = f"{len(without)} pods and containers run without their plugins, or without one of them"
             self._add(NOTE, "without", text, "nri status names them; start them anew")
+
+    def _is_explained(self, cause: str) -> bool:
+        """Return whether a fault that was found already is why the bridge is not well for this cause."""
+        codes = {finding.code for finding in self.findings if finding.level == FAULT}
+        if cause.startswith("the configuration is not valid"):
+            return "invalid" in codes
+        if "is writable by others" in cause or "is another user's" in cause:
+            return "not-roots" in codes
+        words = cause.replace(":", " ").split()
+        return any(type_ in words for type_ in self._faulty)
 
     def _without_bridge(self, why: str) -> None:
         launching = [

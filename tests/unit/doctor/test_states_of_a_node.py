@@ -13,7 +13,7 @@ import pytest
 
 from nri.config import refused
 from nri.config.site import Site
-from nri.doctor import engines
+from nri.doctor import FAULT, NOTE, engines
 from nri.doctor.examination import SELECTOR
 from nri.doctor.node import MAX_FILE, Node, reason, without_secrets
 from nri.node.in_use import InUse
@@ -28,6 +28,7 @@ from tests.support.scratch_node import (
     SOCKET,
     ScratchNode,
 )
+from tests.support.status_server import serving
 
 HOOK = (
     '{"version": "1.0.0", "hook": {"path": "/opt/nri/lib/nri", "args": ["nri", "hook", "create"]}}'
@@ -640,3 +641,34 @@ def test_files_in_use_that_are_missing_are_found(node: ScratchNode) -> None:
     (finding,) = node.found("missing")
     assert finding.text == f"missing, and still in use: {str(path).removeprefix(root)}"
     assert finding in node.faults()
+
+
+def test_each_cause_of_a_bridge_is_judged_by_itself(node: ScratchNode) -> None:
+    """A failing plugin was a note beside a fault of another one."""
+    node.well().plugins("clearcfs", "konfine")
+    node.path("/opt/nri/bin/clearcfs").unlink()
+    document = documents.healthy()
+    failed = {"outcome": "error", "since": 0.0, "pod": "default/web", "container": "app"}
+    known = document["plugins"][0]
+    document["plugins"] = [
+        known | {"type": type_, "last": {"create": failed | {"error": "no"}}}
+        for type_ in ("clearcfs", "konfine")
+    ]
+    node.status = document
+    found = {each.text.partition(" since")[0]: each.level for each in node.found("degraded")}
+    assert found["clearcfs: create has failed"] == NOTE  # since it is not there, which is said
+    assert found["konfine: create has failed"] == FAULT
+
+
+def test_bridge_in_another_mount_namespace_is_asked_there(node: ScratchNode) -> None:
+    outside(node.well())
+    node.process(812, "/opt/nri/lib/nri", "bridge", namespace="mnt:[2]")
+    there = "/proc/812/root/run/nri/v1bridge.sock"
+    document = documents.healthy()
+    node.status = None
+    node.path(there).parent.mkdir(parents=True, exist_ok=True)
+    with serving(node.path(there), document):
+        assert node.faults() == []
+        (answers,) = node.found("answers")
+    assert answers.text.startswith(f"process {document['bridge']['pid']} is v1bridge")
+    assert [each.code for each in node.faults()] == ["not-answering"]

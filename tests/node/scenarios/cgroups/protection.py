@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +13,6 @@ from tests.support.kernel_pod import child, kernel_pod, run, with_memory_and_pid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.support.real_cgroups import Real
 
@@ -19,6 +20,13 @@ pytestmark = [pytest.mark.runtime, pytest.mark.kernel_cgroups(cpuset=2)]
 
 MIB = 1 << 20
 OWN, ALL = 24 * MIB, 64 * MIB
+
+
+@pytest.fixture
+def disk() -> Iterator[Path]:
+    """A directory whose files are read from a disk: the pages of a tmpfs cannot be reclaimed."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as place:
+        yield Path(place)
 
 
 @pytest.fixture
@@ -37,7 +45,7 @@ def read(path: str, file: Path, size: int) -> None:
 
 @pytest.mark.parametrize("is_protected", [False, True], ids=["not protected", "protected"])
 def test_memory_that_is_protected_is_not_reclaimed(
-    real: Real, tmp_path: Path, is_protected: bool
+    real: Real, tmp_path: Path, disk: Path, is_protected: bool
 ) -> None:
     own, other = (real.make(f"/kubepods/pod{name}/{name}") for name in _made(real, "a", "b"))
     with with_memory_and_pids(real, own, other):
@@ -51,10 +59,10 @@ def test_memory_that_is_protected_is_not_reclaimed(
         if is_protected:
             metadata = run("qos", real, conf, path=own, id_="a").metadata
             assert metadata["kubepods.memory.low"] == str(OWN + 4 * MIB)
-        read(own, tmp_path / "own", OWN)
+        read(own, disk / "own", OWN)
         before = int(find(own).read_text("memory.current"))
         assert before > OWN * 0.9
-        read(other, tmp_path / "other", 4 * ALL)
+        read(other, disk / "other", 4 * ALL)
         left = int(find(own).read_text("memory.current")) / before
         assert (left > 0.9) == is_protected, left
 
