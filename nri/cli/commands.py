@@ -8,6 +8,7 @@ import sys
 
 import click
 
+from nri.types.table_explained import nearest
 from nri.types.v1 import VERSION
 from nri.version import describe, install
 
@@ -17,6 +18,7 @@ COMMANDS = {
     "build": "Build executables of plugins.",
     "cgroup": "Print the directories of a container's cgroup.",
     "check": "Check the host configuration and its plugins.",
+    "completion": "Print what a shell needs to complete commands.",
     "conformance": "Check that a plugin in any language keeps the contract.",
     "device-plugin": "Have the scheduler count the CPUs that konfine gives out.",
     "doctor": "Find what is wrong with this node.",
@@ -62,6 +64,18 @@ class Commands(click.Group):
                 raise click.ClickException(f"{reason}; install one that does: {extra}") from None
             raise click.ClickException(f"{error.name} is not installed: {extra}") from None
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does; a command that there is not gets the one that was probably meant."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            meant = nearest(args[0], COMMANDS)
+            if meant is None:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean {meant!r}?", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of ``nri --help`` without importing the commands."""

@@ -157,11 +157,15 @@ def _bounds(low: float | None, high: float | None) -> str:
 
 
 def _is_path(value: str) -> bool:
-    return value.startswith("/") and "\0" not in value
+    return value.startswith("/") and "\0" not in value and ".." not in value.split("/")
 
 
 PATH = table.text(
-    1, 4095, matches=_is_path, pattern=r"^/[^\0]*(?![\s\S])", expected="an absolute path"
+    1,
+    4095,
+    matches=_is_path,
+    pattern=r"^(?![\s\S]*/\.\.(/|(?![\s\S])))/[^\0]*(?![\s\S])",
+    expected="an absolute path without '..'",
 )
 """The rule for an absolute path, at most as long as the kernel takes one (PATH_MAX)."""
 

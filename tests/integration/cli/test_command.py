@@ -71,6 +71,24 @@ def test_bash_completes_commands_and_states(line: str, offered: list[str]) -> No
     assert set(offered) <= {item.partition(",")[2] for item in ran.stdout.splitlines()}
 
 
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_printed_for_a_shell(shell: str) -> None:
+    ran = inside("completion", shell)
+    assert (ran.status, "_NRI_COMPLETE" in ran.stdout) == (0, True)
+    if shell == "bash":
+        subprocess.run(["bash", "-n"], input=ran.stdout, text=True, check=True)
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"), [("statsu", "status"), ("invok", "invoke"), ("xyzzy", "")]
+)
+def test_misspelt_command_is_told_which_was_meant(word: str, meant: str) -> None:
+    ran = inside(word)
+    said = f" Did you mean {meant!r}?" if meant else ""
+    assert ran.status == 2
+    assert ran.stderr.endswith(f"Error: No such command {word!r}.{said}\n")
+
+
 @pytest.mark.parametrize(
     ("environment", "has_color"),
     [

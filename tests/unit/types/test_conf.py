@@ -68,7 +68,11 @@ WRONG: list[tuple[Any, str]] = [
     ({"cpus": None}, 'conf.cpus: found null, expected a CPU list such as "0-3,8"'),
     ({"cpus": 3}, 'conf.cpus: found the number 3, expected a CPU list such as "0-3,8"'),
     ({"ratio": 1.5}, "conf.ratio: found the number 1.5, expected a number, 0 to 1"),
-    ({"dir": "etc"}, "conf.dir: found the string 'etc', expected an absolute path"),
+    ({"dir": "etc"}, "conf.dir: found the string 'etc', expected an absolute path without '..'"),
+    (
+        {"dir": "/a/../b"},
+        "conf.dir: found the string '/a/../b', expected an absolute path without '..'",
+    ),
     (
         {"inner": {"lowWater": 10}},
         "conf.inner.lowWater: found the number 10, expected an integer, 0 to 9",
