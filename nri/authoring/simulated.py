@@ -161,12 +161,13 @@ def _is_numbered(name: str) -> bool:
 class Cgroups:
     """The cgroups of the made-up pods: plain files (``v1``, ``v2``), or the node's own (``node``).
 
+    :param nodes: NUMA nodes of the machine with the plain files.
     :ivar top: the path above all cgroups that are made; "" for that of the kubelet.
     :ivar version: of the hierarchy with the CPUs, 1 or 2.
     """
 
-    def __init__(self, kind: str, place: str) -> None:
-        self.kind, self.root = kind, f"{place}/cgroups"
+    def __init__(self, kind: str, place: str, nodes: int = 1) -> None:
+        self.kind, self.root, self.nodes = kind, f"{place}/cgroups", nodes
         self.top = f"/nri-simulate-{os.getpid()}" if kind == "node" else ""
         self._made: list[str] = []
         self._enabled: list[
@@ -181,7 +182,7 @@ class Cgroups:
             self.version = serving[0].version if serving else 2
         else:
             os.mkdir(self.root)
-            self._tree = CgroupTree(kind, root=self.root)
+            self._tree = CgroupTree(kind, nodes=nodes, root=self.root)
             self.version = self._tree.files.version
 
     def __enter__(self) -> Self:
@@ -419,7 +420,8 @@ def _install(
         elif cgroups.kind == "node":
             _write_script(script, path, _RUN)
         else:
-            call = f"run_on_tree(sys.argv[0], {cgroups.kind!r}, {cgroups.root!r}, {record!r})"
+            tree = f"{cgroups.kind!r}, {cgroups.nodes}, {cgroups.root!r}"
+            call = f"run_on_tree(sys.argv[0], {tree}, {record!r})"
             _write_script(script, path, f"from nri.authoring.simulated import run_on_tree\n{call}")
         if not path.endswith(".py") and cgroups.kind != "node":
             note = "it is an executable, which sees the node's cgroups: try it with --cgroups node"
@@ -508,9 +510,9 @@ class _Shown(EventLog):
         self._on_asked(Asked(step, writes, lines))
 
 
-def run_on_tree(script: str, kind: str, root: str, record: str) -> None:
+def run_on_tree(script: str, kind: str, nodes: int, root: str, record: str) -> None:
     """Be the plugin in a source file, on made-up cgroups. Its writes go to the file *record*."""
-    with CgroupTree(kind, root=root) as tree:
+    with CgroupTree(kind, nodes=nodes, root=root) as tree:
         tree.writes = _Record(record)
         runpy.run_path(script, run_name="__main__")
 

@@ -82,6 +82,12 @@ _shown = functools.partial(click.option, show_default=True)
     help="Plain files for source files, or the node's own cgroups.",
 )
 @_shown(
+    "--nodes",
+    default=1,
+    type=click.Choice(("1", "2", "4", "8")),
+    help="NUMA nodes of the plain files' machine, which has the CPUs 0-7.",
+)
+@_shown(
     "--runtime",
     default="containerd:2.1",
     metavar="NAME:VERSION",
@@ -124,6 +130,7 @@ def simulate(
     cpus: float,
     memory: int,
     cgroups: str,
+    nodes: str,
     runtime: str,
     bin_dirs: tuple[str, ...],
     config_dir: str | None,
@@ -186,7 +193,7 @@ def simulate(
     timeline = Timeline(as_json=as_json, verbose=verbose, has_v2=bool(given.v2))
     with (
         tempfile.TemporaryDirectory(prefix="nri-simulate-") as place,
-        simulated.Cgroups(cgroups, place) as made,
+        simulated.Cgroups(cgroups, place, int(nodes)) as made,
     ):
         shown = [
             made.pod(f"web-{number}", containers, cpus, memory << 20, **about)

@@ -74,18 +74,22 @@ KNOBS: Mapping[str, Mapping[str, str]] = {
 """The files of a new cgroup and their text, by v1 controller, and for v2 under ""."""
 
 
+_MEMS = ("cpuset.mems", "cpuset.effective_mems", "cpuset.mems.effective")
+"""The files with memory nodes."""
+
+
 class CgroupFiles:
     """A tree below *root*.
 
     :param kind: ``v1``, ``v2`` or ``hybrid``.
-    :param cpus: the machine's.
+    :param cpus: the machine's; likewise *mems*, its NUMA nodes with memory.
     :ivar version: of the hierarchies with controllers, 1 or 2.
     """
 
     knobs = KNOBS
 
-    def __init__(self, root: object, kind: str, cpus: str = "0-3") -> None:
-        self.root = str(root)
+    def __init__(self, root: object, kind: str, cpus: str = "0-3", mems: str = "0") -> None:
+        self.root, self._mems = str(root), mems
         self.points: dict[str, str] = {}
         if kind != "v2":
             self.points |= {name: f"{self.root}/{name}" for name in self.knobs if name}
@@ -96,9 +100,12 @@ class CgroupFiles:
         self.kind, self.version = kind, 2 if kind == "v2" else 1
         if kind == "v2":
             write(f"{self.root}/cpuset.cpus.effective", f"{cpus}\n")
+            write(f"{self.root}/cpuset.mems.effective", f"{mems}\n")
         else:
             for knob in ("cpuset.cpus", "cpuset.effective_cpus"):
                 write(f"{self.points['cpuset']}/{knob}", f"{cpus}\n")
+            for knob in ("cpuset.mems", "cpuset.effective_mems"):
+                write(f"{self.points['cpuset']}/{knob}", f"{mems}\n")
 
     @property
     def mountinfo(self) -> str:
@@ -123,7 +130,8 @@ class CgroupFiles:
                     os.mkdir(directory)
                     knobs = self.knobs[controller] if controller or self.kind == "v2" else {}
                     for name, value in knobs.items():
-                        write(f"{directory}/{name}", f"{value}\n")
+                        text = self._mems if value == "0" and name in _MEMS else value
+                        write(f"{directory}/{name}", f"{text}\n")
         for name, value in values.items():
             self.put(path, name.replace("__", "."), value)
 
@@ -136,17 +144,21 @@ class CgroupFiles:
         write(self.file(path, knob), value)
 
     def settle(self, machine: frozenset[int]) -> None:
-        """Write the CPUs in effect: in v2 a cgroup without usable ones has its parent's.
+        """Write the CPUs and memory nodes in effect: in v2 a cgroup without usable ones has its parent's.
 
         :param machine: the CPUs of the root.
         """
-        top, knob = self.points["" if self.kind == "v2" else "cpuset"], "cpuset.effective_cpus"
+        for kind, whole in (("cpus", machine), ("mems", cpulist.parse(self._mems))):
+            self._settle(kind, whole)
+
+    def _settle(self, kind: str, whole: frozenset[int]) -> None:
+        top, knob = self.points["" if self.kind == "v2" else "cpuset"], f"cpuset.effective_{kind}"
         if self.kind == "v2":
-            knob = "cpuset.cpus.effective"
-        above = {top: machine}
+            knob = f"cpuset.{kind}.effective"
+        above = {top: whole}
         for directory, names, _ in os.walk(top):
             for inner in [f"{directory}/{name}" for name in names]:
-                own, of_parent = _own(f"{inner}/cpuset.cpus"), above[directory]
+                own, of_parent = _own(f"{inner}/cpuset.{kind}"), above[directory]
                 above[inner] = (own & of_parent or of_parent) if self.kind == "v2" else own
                 if os.path.exists(f"{inner}/{knob}"):
                     write(f"{inner}/{knob}", f"{cpulist.render(above[inner])}\n")

@@ -19,6 +19,7 @@ import shutil
 import tempfile
 import weakref
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from nri.cgroups import cpulist, knobs, quota, units
@@ -26,6 +27,7 @@ from nri.cgroups.cpuset import Numbers
 from nri.cgroups.knob import number
 from nri.cgroups.knob_table import TABLE
 from nri.cgroups.knob_values import DefaultWeight
+from nri.testing import machines
 from nri.testing.cgroup_files import UNLIMITED, CgroupFiles, files_of, write
 from nri.testing.pods import Container, Pod, resources_of
 
@@ -43,9 +45,11 @@ class CgroupTree:
     :param kind: ``v1``, ``v2`` or ``hybrid``.
     :param driver: ``cgroupfs`` or ``systemd``, whose paths differ. No systemd runs, as ``Cgroup.untold`` says.
     :param cpus: the machine's CPUs.
+    :param nodes: its NUMA nodes, each with memory and with as many of the CPUs as any other, in their order.
     :param root: an existing directory for the cgroups; by default one that is removed with the tree.
     :ivar writes: every write that the kernel took, in order: the file's name and the text.
     :ivar run: the directory in place of ``/run``.
+    :ivar sys: the sysfs of the machine, which ``nri.cgroups.topology`` reads where *nodes* are given; else ``/sys``.
     """
 
     def __init__(
@@ -54,6 +58,7 @@ class CgroupTree:
         *,
         driver: str = "cgroupfs",
         cpus: str = "0-7",
+        nodes: int = 0,
         root: str | os.PathLike[str] = "",
     ) -> None:
         for name, value, allowed in (
@@ -66,7 +71,10 @@ class CgroupTree:
         self._base = tempfile.mkdtemp(prefix="nri-")  # short: a socket's path has at most 107 bytes
         weakref.finalize(self, shutil.rmtree, self._base, ignore_errors=True)
         top = os.path.abspath(root) if root else f"{self._base}/cgroup"
-        self.files = CgroupFiles(top, kind, cpus)
+        mems = cpulist.render(frozenset(range(nodes or 1)))
+        self._mems = cpulist.parse(mems)
+        self.files = CgroupFiles(top, kind, cpus, mems)
+        self.sys = _machine(f"{self._base}/sys", cpulist.parse(cpus), nodes) if nodes else "/sys"
         self.mountinfo = f"{self._base}/mountinfo"
         write(self.mountinfo, self.files.mountinfo)
         self.run = f"{self._base}/run"
@@ -236,6 +244,8 @@ class CgroupTree:
     def _locate(self, path: str) -> str:
         if path == "/proc/self/mountinfo":
             return self.mountinfo
+        if path.startswith("/sys/devices/"):
+            return self.sys + path.removeprefix("/sys")
         parts = path.split("/")
         if parts[:2] == ["", "proc"] and parts[3:] == ["cgroup"] and parts[2] in self._memberships:
             hierarchies = enumerate(self.files.points, start=1)
@@ -287,7 +297,7 @@ class CgroupTree:
         except ValueError:
             _refuse(errno.EINVAL)
         if isinstance(values, Numbers):
-            there = cpulist.parse(self.cpus) if file == "cpuset.cpus" else frozenset({0})
+            there = cpulist.parse(self.cpus) if file == "cpuset.cpus" else self._mems
             if not item <= there:  # one that the machine cannot have, or one that is offline
                 _refuse(
                     errno.ERANGE
@@ -346,3 +356,13 @@ def _quota(directory: str, version: int) -> quota.Quota:
 def _check_burst(burst: int, limit: quota.Quota) -> None:
     if limit.quota_us is not None and burst > limit.quota_us:
         _refuse(errno.EINVAL)
+
+
+def _machine(sys: str, cpus: frozenset[int], nodes: int) -> str:
+    """Make the sysfs of a machine; return its path."""
+    if nodes < 1 or cpus != frozenset(range(len(cpus))) or len(cpus) % nodes:
+        raise ValueError(
+            f"nodes: found {nodes} for the CPUs {cpulist.render(cpus)}; expected a number that divides "
+            "them evenly, and CPUs from 0 on"
+        )
+    return machines.make(Path(sys), packages=nodes, cores=len(cpus) // nodes)
