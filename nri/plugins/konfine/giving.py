@@ -97,12 +97,8 @@ def _give(
         raise refused
     had_others = sharing.settle(cgroup, tells=is_setup)
     entry = record.containers[sharing.own]
-    if cgroup is not None and entry["kind"] == "exclusive":
-        _lift_quota(cgroup, entry, metadata)
-    elif cgroup is not None and sharing.before is not None:
-        if sharing.before["kind"] == "exclusive":
-            _free_memory(cgroup, conf, metadata)
-        _give_quota_back(cgroup, request, entry.pop("quota", ""), metadata)
+    if cgroup is not None:
+        _follow(request, conf, sharing, cgroup, metadata)
     record.save()
     if refused is not None:
         raise refused
@@ -113,6 +109,23 @@ def _give(
         metadata["skipped"] = "it has these CPUs already"
     shared.note_untold(cgroup, metadata)
     return {}
+
+
+def _follow(
+    request: Request,
+    conf: KonfineConf,
+    sharing: Sharing,
+    cgroup: Cgroup,
+    metadata: dict[str, str],
+) -> None:
+    """Lift the quota of a container that has CPUs alone; give one that had some its quota and memory back."""
+    entry, before = sharing.record.containers[sharing.own], sharing.before
+    if entry["kind"] == "exclusive":
+        _lift_quota(cgroup, entry, metadata)
+    elif before is not None:
+        if before["kind"] == "exclusive":
+            _free_memory(cgroup, conf, metadata)
+        _give_quota_back(cgroup, request, entry.pop("quota", ""), metadata)
 
 
 def _lift_quota(cgroup: Cgroup, entry: Entry, metadata: dict[str, str]) -> None:

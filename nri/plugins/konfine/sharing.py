@@ -292,28 +292,39 @@ class Sharing:
     def _wanted(self, entry: Entry, taken: Set) -> Set:
         online = self.topology.online
         if entry["kind"] == "pool":
-            name = entry["pool"]
-            named = next((pool.cpus for pool in self.conf.pools if pool.name == name), None)
-            if not self._knows(name):
-                raise NRIError(f"the conf has no pool {name}")
-            cpus = self._fixed(name) or self._cpus(self.record.pools.get(name, ""))
-            where = f"the pool {name}{f', which names {render_cpus(named)}' if named else ''}"
+            cpus, where = self._of_pool(entry["pool"])
         else:
-            within = (
-                self._cpus(entry["within"]) & online if entry["within"] else self.usable
-            ) - taken
-            rest = self.usable or (online - self.topology.isolated)
-            cpus = (within - self.isolated) or within or (rest - taken)
-            where = f"the containers that share CPUs, beside {render_cpus(taken) or 'none'} of pools and single ones"
+            cpus, where = self._shared_with(entry, taken)
         if entry["kind"] == "exclusive":
             alone = self.alone(entry)
             return (alone & online or alone) | (cpus if entry.get("plus") else frozenset())
-        if not cpus:
-            fix = "expected conf.pools and conf.systemReserved to leave some"
-            if any(not other["id"] and other["cpus"] for other in self.containers.values()):
-                fix += "; others are of containers without a request since the record was made: see `nri reapply`"
-            raise NRIError(f"no CPU is left for {where}: the node has {render_cpus(online)}; {fix}")
-        return cpus
+        if cpus:
+            return cpus
+        fix = "expected conf.pools and conf.systemReserved to leave some"
+        if any(not other["id"] and other["cpus"] for other in self.containers.values()):
+            fix += "; others are of containers without a request since the record was made: see `nri reapply`"
+        raise NRIError(f"no CPU is left for {where}: the node has {render_cpus(online)}; {fix}")
+
+    def _of_pool(self, name: str) -> tuple[Set, str]:
+        """Return the CPUs of a pool, and what it is, for an error.
+
+        :raises NRIError: the conf does not have it.
+        """
+        if not self._knows(name):
+            raise NRIError(f"the conf has no pool {name}")
+        named = next((pool.cpus for pool in self.conf.pools if pool.name == name), None)
+        cpus = self._fixed(name) or self._cpus(self.record.pools.get(name, ""))
+        return cpus, f"the pool {name}{f', which names {render_cpus(named)}' if named else ''}"
+
+    def _shared_with(self, entry: Entry, taken: Set) -> tuple[Set, str]:
+        """Return the CPUs that a container shares, and whom it shares them with, for an error."""
+        online = self.topology.online
+        whole = self._cpus(entry["within"]) & online if entry["within"] else self.usable
+        within = whole - taken
+        rest = self.usable or (online - self.topology.isolated)
+        cpus = (within - self.isolated) or within or (rest - taken)
+        others = render_cpus(taken) or "none"
+        return cpus, f"the containers that share CPUs, beside {others} of pools and single ones"
 
     def _knows(self, pool: str) -> bool:
         """Return whether a pool is one of the conf: it may be of an earlier conf, or of another entry."""
@@ -345,33 +356,21 @@ class Sharing:
         left = self._left_by(entry)
         spent = self._spent(entry, is_first=is_first and not left)
         waiting = self.record.waiting(wish.listed)
-        had: Set = frozenset()
-        if before is not None and before["kind"] == "exclusive":
-            # What it had before its cgroup was made may have been given to another.
-            had = self.alone(before) - self.taken(self.own, self._path, *left, *waiting)
+        had = self._had(left, waiting)
         alone: Set = frozenset()
         is_plus = wish.plus
-        if wish.count:
-            try:
+        try:
+            if wish.count:
                 alone = self._get_or_take(wish, within, had, left, spent, waiting)
-            except Refusal as error:
-                if not is_running:
-                    self._restore()
-                    return error
-                alone, refusal = had, error
-                is_plus = before is not None and before.get("plus", False)
+        except Refusal as error:
+            if not is_running:
+                self._restore()
+                return error
+            alone, refusal = had, error
+            is_plus = before is not None and before.get("plus", False)
         if alone:
-            entry["kind"] = "exclusive"
-            entry["cpus"] = render_cpus(alone)
-            entry.pop("pool", None)
-            if is_plus:
-                entry["plus"] = True
-            if wish.listed:
-                entry["counted"] = render_cpus(wish.listed)
-        for key, other in list(self.containers.items()):
-            if entry["cgroup"] and other["cgroup"] == entry["cgroup"]:
-                self._put(key, None)  # it had another path, or none that was known
-        self._put(self.own, entry)
+            _have_alone(entry, alone, wish.listed, is_plus=is_plus)
+        self._replace(entry)
         for key in left:
             self._put(key, None)
         for key in spent:
@@ -380,6 +379,23 @@ class Sharing:
         if promised and before is None and not left:
             self._put(promised, None)
         return self.fit_pools(within, is_running=is_running) or refusal
+
+    def _had(self, left: list[str], waiting: set[str]) -> Set:
+        """Return the CPUs that the request's container had alone, without those that another one has got since.
+
+        :param left: as for ``_get``, likewise *waiting*.
+        """
+        before = self.before
+        if before is None or before["kind"] != "exclusive":
+            return frozenset()
+        return self.alone(before) - self.taken(self.own, self._path, *left, *waiting)
+
+    def _replace(self, entry: Entry) -> None:
+        """Put the request's container into the record, in place of what its cgroup had under another path or none."""
+        for key, other in list(self.containers.items()):
+            if entry["cgroup"] and other["cgroup"] == entry["cgroup"]:
+                self._put(key, None)
+        self._put(self.own, entry)
 
     def _get_or_take(
         self,
@@ -631,29 +647,49 @@ class Sharing:
         taken = self.taken()
         has = {key: self._cpus(text) or self.topology.online for key, text in self._texts.items()}
         is_in_the_way = False
-        known = {
-            key: cpus
-            for key, cpus in plan.items()
-            if not isinstance(cpus, NRIError) and key != self.own
-        }
-        for key in sorted(known, key=lambda key: not known[key] <= has.get(key, known[key])):
-            entry, cpus = self.containers[key], known[key]
-            try:
-                if self._give(key, cpus) and tells:
-                    _tell(entry, cpus)
-            except GoneError:
-                self._end(key)
-            except CgroupError as error:
-                if keeps := (has[key] - cpus) & taken:
-                    is_in_the_way |= key not in self.held and bool(keeps & self._of_own())
-                    self.held[key] = has[key], self._keeps(key, has[key], error)
+        for key, cpus in self._losing_first(plan, has):
+            why = self._give_or_why_not(key, cpus, tells=tells)
+            if why is not None and (lost := (has[key] - cpus) & taken):
+                is_in_the_way |= self._hold(key, has[key], lost, self._keeps(key, has[key], why))
         for key, reason in plan.items():
             if isinstance(reason, NRIError) and key != self.own and has[key] & taken:
                 pool = self.containers[key].get("pool")
-                keeps = frozenset[int]() if pool is None or self._knows(pool) else has[key]
-                is_in_the_way |= key not in self.held and bool(keeps & self._of_own())
-                self.held[key] = keeps, self._keeps(key, has[key], reason)
+                kept = frozenset[int]() if pool is None or self._knows(pool) else has[key]
+                is_in_the_way |= self._hold(key, kept, kept, self._keeps(key, has[key], reason))
         return is_in_the_way
+
+    def _losing_first(
+        self, plan: dict[str, Set | NRIError], has: dict[str, Set]
+    ) -> list[tuple[str, Set]]:
+        """Return the other containers and their CPUs, first those that only lose some."""
+        known = [
+            (key, cpus)
+            for key, cpus in plan.items()
+            if not isinstance(cpus, NRIError) and key != self.own
+        ]
+        return sorted(known, key=lambda item: not item[1] <= has.get(item[0], item[1]))
+
+    def _give_or_why_not(self, key: str, cpus: Set, *, tells: bool) -> CgroupError | None:
+        """Give another container its CPUs; return why the kernel refuses them, None if it does not."""
+        entry = self.containers[key]
+        try:
+            if self._give(key, cpus) and tells:
+                _tell(entry, cpus)
+        except GoneError:
+            self._end(key)
+        except CgroupError as error:
+            return error
+        return None
+
+    def _hold(self, key: str, kept: Set, lost: Set, why: str) -> bool:
+        """Note that a container keeps CPUs; return whether that is new, and the request was to get some of them.
+
+        :param kept: those that no other gets.
+        :param lost: those that are not its own any more.
+        """
+        is_new = key not in self.held
+        self.held[key] = kept, why
+        return is_new and bool(lost & self._of_own())
 
     def _keeps(self, key: str, cpus: Set, why: NRIError) -> str:
         return f"{self.containers[key]['name']} keeps {render_cpus(cpus)}: {shorten(str(why), 300)}"
@@ -758,6 +794,21 @@ def name_of(request: Request) -> str:
 
 def _is_of_pod(one: Entry, other: Entry) -> bool:
     return other["pod"] != "" and one.get("pod") == other["pod"]
+
+
+def _have_alone(entry: Entry, cpus: Set, listed: Set, *, is_plus: bool) -> None:
+    """Make an entry that of a container that has CPUs alone.
+
+    :param listed: those that the device plugin has allocated to it.
+    :param is_plus: whether it has the shared ones as well.
+    """
+    entry["kind"] = "exclusive"
+    entry["cpus"] = render_cpus(cpus)
+    entry.pop("pool", None)
+    if is_plus:
+        entry["plus"] = True
+    if listed:
+        entry["counted"] = render_cpus(listed)
 
 
 def _tell(entry: Entry, cpus: Set) -> None:
