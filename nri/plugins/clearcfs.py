@@ -7,6 +7,7 @@ a service that answers requests, this adds latency without any benefit.
 from __future__ import annotations
 
 from nri import __version__, skel
+from nri.errors import NRIError
 from nri.plugins import shared
 from nri.skel import Plugin, why_not_allowed
 from nri.types import fields
@@ -43,12 +44,12 @@ class ClearCFS(Plugin):
 
     def invoke(self, request: Request, conf: ClearCFSConf) -> Result:
         """Clear the quota of a container of one of the classes; the metadata has the old quota, or why it did not."""
-        from nri.cgroups import ElsewhereError
-
         metadata: dict[str, str] = {}
         try:
             self._act(request, conf, metadata)
-        except ElsewhereError as error:
+        except NRIError as error:
+            if not shared.is_elsewhere(error):
+                raise
             shared.note_elsewhere(error, metadata)
         return request.new_result(self.type, metadata=metadata)
 

@@ -12,7 +12,7 @@ import os
 import sys
 
 from nri import __version__, skel
-from nri.errors import escape
+from nri.errors import NRIError, escape
 from nri.plugins import annotated, shared
 from nri.skel import Plugin, Refusal, fields, scoped, why_not_allowed
 from nri.skel.scopes import container_name
@@ -147,13 +147,13 @@ class QoS(Plugin):
 
         The metadata has each value that was changed, with the one before.
         """
-        from nri.cgroups import ElsewhereError
-
         metadata: dict[str, str] = {}
         changes: dict[str, Any] = {}
         try:
             changes = self._act(request, conf, metadata)
-        except ElsewhereError as error:
+        except NRIError as error:
+            if not shared.is_elsewhere(error):
+                raise
             shared.note_elsewhere(error, metadata)
         return request.new_result(self.type, metadata=metadata, **changes)
 

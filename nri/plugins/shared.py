@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nri.errors import escape
+from nri.errors import NRIError, escape
 from nri.skel import cgroup_of, scoped, why_not_allowed
 from nri.types import fields
 from nri.types.conf import Conf
@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from nri.cgroups import Cgroup, ElsewhereError, Systemd
+    from nri.cgroups import Cgroup, Systemd
     from nri.types.v1 import Request
 
 
@@ -132,8 +132,17 @@ def cgroup(request: Request, conf: SharedConf) -> Cgroup:
     return cgroup_of(request, mounts=Mounts.read(conf.mountinfo), systemd=Systemd(conf.run))
 
 
-def note_elsewhere(error: ElsewhereError, metadata: dict[str, str]) -> None:
-    """Add to the metadata that nothing was done, since nothing that is written to the cgroup has any effect."""
+def is_elsewhere(error: NRIError) -> bool:
+    """Return whether nothing that is written to the container's cgroup has any effect."""
+    from nri.cgroups import (
+        ElsewhereError,  # only now: for many containers nothing of cgroups is loaded
+    )
+
+    return isinstance(error, ElsewhereError)
+
+
+def note_elsewhere(error: NRIError, metadata: dict[str, str]) -> None:
+    """Add to the metadata that nothing was done, for an error of ``is_elsewhere``."""
     metadata["skipped"] = shorten(escape(f"not in its cgroup: {error}"), 500)
 
 

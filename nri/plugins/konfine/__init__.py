@@ -13,6 +13,7 @@ container (``.record``).
 from __future__ import annotations
 
 from nri import __version__, skel
+from nri.errors import NRIError
 from nri.plugins import shared
 from nri.skel import Plugin, Refusal, fields
 from nri.types.conf import Conf
@@ -162,13 +163,13 @@ gives CPUs to one container alone ({EXCLUSIVE}), or to a pool."""
 
     def invoke(self, request: Request, conf: KonfineConf) -> Result:
         """Confine the container; the metadata names its CPUs, and whether it had them already."""
-        from nri.cgroups import ElsewhereError
-
         metadata: dict[str, str] = {}
         changes: dict[str, Any] = {}
         try:
             changes = self._act(request, conf, metadata)
-        except ElsewhereError as error:
+        except NRIError as error:
+            if not shared.is_elsewhere(error):
+                raise
             if asked := self._asked(request, conf):
                 raise Refusal(f"{shorten(asked, 120)}: {error}") from None
             shared.note_elsewhere(error, metadata)

@@ -7,8 +7,6 @@ container is given them. All other containers of pods share CPUs.
 
 from __future__ import annotations
 
-from collections import Counter
-
 from nri.cgroups import CgroupError, CpuListError, knobs, parse_cpus, render_cpus
 from nri.cgroups.paths import is_pod
 from nri.plugins.konfine.record import text_of
@@ -98,7 +96,10 @@ def _shared(lists: list[Set], present: Set) -> Set:
     Where each has another one, it is the one that has all CPUs which are in no other, if it is by far the largest.
     Some always stay shared: so if all are in a set, one of the sets is theirs.
     """
-    counts = Counter([cpus for cpus in lists if cpus])
+    counts: dict[Set, int] = {}
+    for each in lists:
+        if each:
+            counts[each] = counts.get(each, 0) + 1
     if not counts:
         return frozenset()
     cpus, times = max(counts.items(), key=lambda item: item[1])
