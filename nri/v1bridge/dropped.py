@@ -39,6 +39,8 @@ def dropped(
     :param container: as it is about to start.
     """
     there = parts_of(container)
+    if not container.env or not container.mounts:
+        return {}  # a container has both, so this runtime does not show it as it is
     owners: dict[Part, str] = {}
     devices: dict[str, str] = {}
     for type_, result in results:

@@ -244,6 +244,7 @@ def test_an_update_that_a_killed_bridge_did_not_run_is_run_by_the_next_one(
 
 # What the runtime has dropped
 
+DEVICE = "vendor.com/class=one"
 ASKED = {
     "env": {"LEVEL": "3", "OLD": None},
     "mounts": {"/data": {"type": "bind", "source": "/srv", "options": ["bind"]}},
@@ -310,16 +311,19 @@ def test_what_the_runtime_has_dropped_is_seen_at_the_start(
     assert listed == ([("asking", "setup", "ignored", said)] if missing else [])
 
 
+def test_nothing_is_missed_where_a_runtime_shows_less(host: Host, node: Node) -> None:
+    host.configure(adjusting(host, "asking", ASKED | {"cdiDevices": [DEVICE]}))
+    create(node)
+    start(node)
+
+
 def test_what_a_later_plugin_removes_is_not_missed(host: Host, node: Node) -> None:
     host.configure(
         adjusting(host, "a", {"env": {"A": "1"}}),
         adjusting(host, "b", {"env": {"A": None}}),
     )
     create(node)
-    start(node, env=["PATH=/bin"])
-
-
-DEVICE = "vendor.com/class=one"
+    start(node, env=["PATH=/bin"], mounts=APPLIED["mounts"])
 
 
 @pytest.mark.parametrize(
@@ -339,8 +343,9 @@ def test_cdi_devices_that_have_added_nothing_are_missed(
 ) -> None:
     asked = {"cdiDevices": [DEVICE], "env": {"LEVEL": "3"}}
     host.configure(adjusting(host, "asking", asked))
-    create(node, env=["PATH=/bin"])
-    there: dict[str, Any] = {"env": ["PATH=/bin", "LEVEL=3"]} | more
+    own = {"env": ["PATH=/bin"], "mounts": [api.Mount(destination="/proc")]}
+    create(node, **own)
+    there: dict[str, Any] = own | {"env": ["PATH=/bin", "LEVEL=3"]} | more
     if is_dropped:
         with pytest.raises(StatusError, match=f"adjust.cdiDevices {DEVICE}: the runtime has not"):
             start(node, **there)
