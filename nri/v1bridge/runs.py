@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from nri.process.conversation import Stop
 from nri.types.gojson import shorten
-from nri.types.v1 import State
+from nri.types.v1 import RELEASE, State
 from nri.v1bridge.log import quoted
 
 if TYPE_CHECKING:
@@ -209,6 +209,5 @@ def _about(name: str, request: Request, *pairs: tuple[str, object]) -> dict[str,
     """Return the ``extra`` of a record about a pod or container."""
     kind = "pod" if request.is_sandbox else "container"
     late = [("late", "true")] if request.late else []
-    return {
-        "fields": [("state", request.state), (kind, name), ("id", request.id[:12]), *late, *pairs]
-    }
+    state = RELEASE if request.release else request.state
+    return {"fields": [("state", state), (kind, name), ("id", request.id[:12]), *late, *pairs]}
