@@ -98,6 +98,7 @@ class Plugins(Invoker):
     """Runs the plugins of a world."""
 
     def __init__(self, world: World) -> None:
+        super().__init__(check_owner=False)
         self._world = world
 
     def find(self, plugin: str) -> str:
