@@ -79,18 +79,7 @@ def invoke(
       nri invoke update --request request.json --dry-run
       nri invoke setup --spec config.json --id test
     """
-    if (request_file is None) == (spec_file is None):
-        raise click.UsageError("expected one of --request and --spec")
-    if spec_file is not None and container is None:
-        raise click.UsageError("--spec needs the container's --id")
-    if request_file is not None and (container is not None or pid is not None):
-        raise click.UsageError("--id and --pid need --spec; a --request has its own id and pid")
-    config: dict[str, Any] | None = None
-    if request_file is not None:
-        request = options.read_request(request_file).replace(state=State(state))
-    else:
-        config = read_config(str(spec_file))
-        request = Request(state=state, id=str(container), pid=pid or 0, spec=spec_from_oci(config))
+    request, config = _subject(state, request_file, spec_file, container, pid)
     if more := options.pairs("--annotation", annotations):
         spec = request.spec or spec_from_oci({})
         request = request.replace(spec=spec.replace(annotations={**spec.annotations, **more}))
@@ -133,6 +122,30 @@ def invoke(
         _print_changes(changes)
     if error is not None:
         raise error
+
+
+def _subject(
+    state: str,
+    request_file: str | None,
+    spec_file: str | None,
+    container: str | None,
+    pid: int | None,
+) -> tuple[Request, dict[str, Any] | None]:
+    """Return the request of a file, or about a container's OCI configuration, with that.
+
+    :raises UsageError: not one of them is given, or the container's id and pid are missing or too much.
+    """
+    if (request_file is None) == (spec_file is None):
+        raise click.UsageError("expected one of --request and --spec")
+    if spec_file is None:
+        if container is not None or pid is not None:
+            raise click.UsageError("--id and --pid need --spec; a --request has its own id and pid")
+        return options.read_request(str(request_file)).replace(state=State(state)), None
+    if container is None:
+        raise click.UsageError("--spec needs the container's --id")
+    config = read_config(spec_file)
+    spec = spec_from_oci(config)
+    return Request(state=state, id=container, pid=pid or 0, spec=spec), config
 
 
 def _result_of(step: Step) -> Result:

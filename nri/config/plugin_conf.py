@@ -139,32 +139,20 @@ def _of_error(error: Any) -> Iterator[Finding]:
     """Yield the findings of one error of jsonschema, in the form of our own: its text would quote the whole value."""
     from jsonschema.exceptions import best_match
 
-    path, schema, wanted = tuple(error.absolute_path), error.schema, error.validator_value
-    title = f" ({schema['title']})" if isinstance(schema, dict) and "title" in schema else ""
+    path, wanted = tuple(error.absolute_path), error.validator_value
+    types = _only_types(error.context)
     if error.validator == "additionalProperties" and wanted is False:
-        keys = list(schema.get("properties", {}))
-        for key in error.instance:
-            if key not in keys and not any(
-                re.search(regex, key) for regex in schema.get("patternProperties", {})
-            ):
-                near = nearest(key, keys)
-                others = f", expected one of {', '.join(keys)}" if keys else ""
-                none = ", expected none" if not keys and not schema.get("patternProperties") else ""
-                hint = f", did you mean {near}?" if near else others or none
-                yield (*path, key), f"unknown key{hint}", True
+        for key in _unknown(error):
+            yield (*path, key), f"unknown key{_hint(key, error.schema)}", True
     elif error.validator == "required":
         missing = [key for key in wanted if key not in error.instance]
         yield path, f"missing {', '.join(map(str, missing))}", False
-    elif error.validator in ("type", "enum", "pattern") or (types := _only_types(error.context)):
-        words = {
-            "enum": f"one of {_json(wanted)}",
-            "pattern": title[2:-1] or f"a match of {_json(wanted)}",
-        }
-        expected = (
-            words.get(error.validator)
-            or _types(wanted if error.validator == "type" else types) + title
+    elif error.validator in ("type", "enum", "pattern") or types:
+        yield (
+            path,
+            f"found {gojson.describe(error.instance)}, expected {_right(error, types)}",
+            False,
         )
-        yield path, f"found {gojson.describe(error.instance)}, expected {expected}", False
     elif error.context and (best := best_match([error])) is not None and best is not error:
         while best.parent is not error:  # that of the alternative which was meant
             best = best.parent
@@ -173,8 +161,44 @@ def _of_error(error: Any) -> Iterator[Finding]:
             if branch.relative_schema_path[0] == meant:
                 yield from _of_error(branch)
     else:
-        right = f"{error.validator} {_json(wanted)}{title}"
+        right = f"{error.validator} {_json(wanted)}{_title(error)}"
         yield path, f"found {gojson.describe(error.instance)}, expected {right}", False
+
+
+def _unknown(error: Any) -> list[str]:
+    """Return the keys of an object that its schema does not have."""
+    known, patterns = error.schema.get("properties", {}), error.schema.get("patternProperties", {})
+    others = [key for key in error.instance if key not in known]
+    return [key for key in others if not any(re.search(regex, key) for regex in patterns)]
+
+
+def _hint(key: str, schema: Any) -> str:
+    """Return which key is right in place of an unknown one, as the end of a message."""
+    keys = list(schema.get("properties", {}))
+    if near := nearest(key, keys):
+        return f", did you mean {near}?"
+    if keys:
+        return f", expected one of {', '.join(keys)}"
+    return "" if schema.get("patternProperties") else ", expected none"
+
+
+def _title(error: Any) -> str:
+    """Return the title of what an error's value stands for, in brackets; "" for none."""
+    schema = error.schema
+    return f" ({schema['title']})" if isinstance(schema, dict) and "title" in schema else ""
+
+
+def _right(error: Any, types: list[Any]) -> str:
+    """Return what would be right for a value of another type, or not among those that are.
+
+    :param types: those of the alternatives, if a value has some.
+    """
+    wanted, title = error.validator_value, _title(error)
+    if error.validator == "enum":
+        return f"one of {_json(wanted)}"
+    if error.validator == "pattern":
+        return title[2:-1] or f"a match of {_json(wanted)}"
+    return _types(wanted if error.validator == "type" else types) + title
 
 
 def _only_types(errors: list[Any]) -> list[Any]:

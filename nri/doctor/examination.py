@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nri.config import Fault
+    from nri.config.site import Site
+    from nri.doctor.checking import Checked
     from nri.doctor.engines import Engine
     from nri.doctor.node import Node, Process
 
@@ -244,6 +246,27 @@ class _Examination:
         )
         for note in unread(directory, is_standard=options.conf_dir == BridgeOptions().conf_dir):
             self._add(NOTE, "unread", *[item.replace(root, "") if root else item for item in note])
+        self._look_at_set_in_use(site)
+        checked, faults = check_host(site)
+        entries = [entry.plugin for entry in checked]
+        self._is_valid = bool(checked) or not faults
+        self._in_directory = [plugin.type for plugin in entries if plugin.source != file]
+        try:
+            self._in_file = [plugin.type for plugin in site.replace(conf_dir="").load().plugins]
+        except ConfigError as error:
+            faults = (*faults, *error.faults)
+        self._list_faults(checked, faults)
+        if fault_ := load_runtime_options(root + RUNTIME_OPTIONS_FILE).fault:
+            self._add(
+                FAULT,
+                "runtime-options",
+                fault_.removeprefix(root),
+                f"correct {RUNTIME_OPTIONS_FILE}",
+            )
+
+    def _look_at_set_in_use(self, site: Site) -> None:
+        """Add files that are missing, and a set that was refused."""
+        root = self.node.root
         used = InUse(site, writes=False)
         used.look()
         if used.missing:
@@ -254,19 +277,15 @@ class _Examination:
                 text,
                 'put it back; for no plugins write a file with "plugins": []',
             )
-        if last := refused.read(directory):
+        if last := refused.read(site.conf_dir):
             text = f"a configuration was refused, and an older one is in use: {last.source or 'source unknown'}"
-            path = refused.path_of(options.conf_dir)
+            path = refused.path_of(self._options.conf_dir)
             fix = f"nri status shows its faults; correct them, and apply it again; or rm {path}"
             self._add(FAULT, "refused-configuration", text, fix)
-        checked, faults = check_host(site)
-        entries = [entry.plugin for entry in checked]
-        self._is_valid = bool(checked) or not faults
-        self._in_directory = [plugin.type for plugin in entries if plugin.source != file]
-        try:
-            self._in_file = [plugin.type for plugin in site.replace(conf_dir="").load().plugins]
-        except ConfigError as error:
-            faults = (*faults, *error.faults)
+
+    def _list_faults(self, checked: list[Checked], faults: Sequence[Fault]) -> None:
+        """Add what ``nri check`` finds; of a plugin's text only what quotes no value."""
+        root = self.node.root
         for fault in [fault for fault in faults if not self._is_of_owner(fault)]:
             is_quoted = not checked or ".conf" in fault.path
             message = "it is not valid" if is_quoted else _OF_PLUGIN.sub("", fault.message)
@@ -281,13 +300,6 @@ class _Examination:
                 self._add(
                     OK, "plugin", f"{entry.plugin.type}: version {entry.version or 'unknown'}"
                 )
-        if fault_ := load_runtime_options(root + RUNTIME_OPTIONS_FILE).fault:
-            self._add(
-                FAULT,
-                "runtime-options",
-                fault_.removeprefix(root),
-                f"correct {RUNTIME_OPTIONS_FILE}",
-            )
 
     def ways(self) -> None:
         """The programs that run the plugins: none, or two for the same containers."""

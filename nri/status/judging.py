@@ -68,36 +68,10 @@ def judge(document: dict[str, Any]) -> Verdict:
         reasons.append(("the bridge looks for its runtime", ""))
     elif hangs := why_it_hangs(document):
         reasons.append((hangs, ""))
-    configuration = document["configuration"]
-    if not configuration["valid"]:
-        faults = configuration["faults"]
-        used = (
-            "the last valid one is in use"
-            if configuration["since"] is not None
-            else "no plugin can run"
-        )
-        others = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        reasons.append(
-            (f"the configuration is not valid, {used}", f": {faults[0]}{others}" if faults else "")
-        )
-    elif configuration["missing"]:
-        reasons.append(
-            (
-                "files of the configuration are missing, and still in use",
-                f": {configuration['missing'][0]}",
-            )
-        )
+    reasons += _of_configuration(document["configuration"])
     for plugin in document["plugins"]:
         reasons += _of_plugin(plugin)
-    lacking: dict[str, int] = {}
-    for entry in document["without"]["by"]:
-        cause = {  # a missed setup cannot be made up for, and waits for no one
-            "create": f"pods and containers without {entry['plugin'] or 'their plugins'}",
-            "release": f"pods and containers that {entry['plugin']} has not given back",
-        }.get(entry["state"])
-        if cause is not None and entry["cause"] != "refused":
-            lacking[cause] = lacking.get(cause, 0) + entry["count"]
-    reasons += [(f"{cause}: {count}", "") for cause, count in lacking.items()]
+    reasons += _of_lacks(document["without"]["by"])
     if document["watchdog"] is not None:
         reasons.append((f"plugins would outlive the bridge: {document['watchdog']}", ""))
     if document["record"]["fault"] is not None:
@@ -132,6 +106,34 @@ def why_it_hangs(document: dict[str, Any]) -> str:
     ):
         return f"the bridge hangs: {now['event']} of {now['name']} has taken {now['seconds']:.0f} s"
     return ""
+
+
+def _of_configuration(configuration: dict[str, Any]) -> list[tuple[str, str]]:
+    if not configuration["valid"]:
+        faults = configuration["faults"]
+        used = "the last valid one is in use"
+        if configuration["since"] is None:
+            used = "no plugin can run"
+        others = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+        details = f": {faults[0]}{others}" if faults else ""
+        return [(f"the configuration is not valid, {used}", details)]
+    if configuration["missing"]:
+        cause = "files of the configuration are missing, and still in use"
+        return [(cause, f": {configuration['missing'][0]}")]
+    return []
+
+
+def _of_lacks(lacks: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return what pods and containers lack: a missed setup cannot be made up for, and waits for no one."""
+    counts: dict[str, int] = {}
+    for lack in lacks:
+        if lack["cause"] == "refused" or lack["state"] not in ("create", "release"):
+            continue
+        cause = f"pods and containers without {lack['plugin'] or 'their plugins'}"
+        if lack["state"] == "release":
+            cause = f"pods and containers that {lack['plugin']} has not given back"
+        counts[cause] = counts.get(cause, 0) + lack["count"]
+    return [(f"{cause}: {count}", "") for cause, count in counts.items()]
 
 
 def _of_plugin(plugin: dict[str, Any]) -> list[tuple[str, str]]:

@@ -114,40 +114,19 @@ class EventLog:
     def end(self, run: Run) -> None:
         """Log the event."""
         self._say(run)
-        steps, error = run.steps, run.error
-        failed = sum([step.error is not None for step in steps])
-        is_refused = failed > 0 and all(step.error is None or step.error.refused for step in steps)
-        level = logging.ERROR if error or failed else logging.INFO if steps else logging.DEBUG
-        level = logging.WARNING if is_refused else level
+        level, message = _outcome(run)
         if not log.isEnabledFor(level):
             return
         pairs: list[tuple[str, object]] = [("ms", round(run.seconds * 1000, 1))]
-        errors, keys = [], MAX_METADATA // (len(steps) or 1) or 1
-        if steps:
+        if run.steps:
             parts = [
                 f"{step.plugin.type} {step.outcome} {round(step.seconds * 1000, 1)}ms"
-                for step in steps
+                for step in run.steps
             ]
             pairs.append(("plugins", ", ".join(parts)))
-        for step in steps:
-            name = step.plugin.type
-            if step.error is not None:
-                errors.append(
-                    f"{name}: {shorten(step.error.reason, max(MAX_TEXT // failed, MAX_VALUE))}"
-                )
-            elif step.result is not None:
-                for key, value in [*step.result.metadata.items()][:keys]:
-                    pairs.append(
-                        (
-                            f"{quoted(name)}.{quoted(shorten(key, MAX_VALUE))}",
-                            shorten(value, MAX_VALUE),
-                        )
-                    )
-        if errors or error:
-            pairs.append(("error", "; ".join(errors) or shorten(error, MAX_TEXT)))
-        message = (
-            "refused" if is_refused else "failed" if error else "ignored" if failed else "answered"
-        )
+        pairs += _metadata(run.steps)
+        if error := _errors(run.steps) or shorten(run.error, MAX_TEXT):
+            pairs.append(("error", error))
         log.log(level, message, extra=_about(run.name, run.request, *pairs))
 
     def _say(self, run: Run) -> None:
@@ -211,3 +190,35 @@ def _about(name: str, request: Request, *pairs: tuple[str, object]) -> dict[str,
     late = [("late", "true")] if request.late else []
     state = RELEASE if request.release else request.state
     return {"fields": [("state", state), (kind, name), ("id", request.id[:12]), *late, *pairs]}
+
+
+def _outcome(run: Run) -> tuple[int, str]:
+    """Return the level of an event's line, and its message."""
+    errors = [step.error for step in run.steps if step.error is not None]
+    if errors and all(error.refused for error in errors):
+        return logging.WARNING, "refused"
+    if run.error:
+        return logging.ERROR, "failed"
+    if errors:
+        return logging.ERROR, "ignored"
+    return logging.INFO if run.steps else logging.DEBUG, "answered"
+
+
+def _metadata(steps: list[Step]) -> list[tuple[str, object]]:
+    """Return the beginning of what the plugins say that they have done."""
+    most = MAX_METADATA // (len(steps) or 1) or 1
+    pairs: list[tuple[str, object]] = []
+    for step in steps:
+        if step.error is None and step.result is not None:
+            name = quoted(step.plugin.type)
+            for key, value in [*step.result.metadata.items()][:most]:
+                short = quoted(shorten(key, MAX_VALUE))
+                pairs.append((f"{name}.{short}", shorten(value, MAX_VALUE)))
+    return pairs
+
+
+def _errors(steps: list[Step]) -> str:
+    """Return what has failed, each with its share of the line; "" if nothing has."""
+    errors = [(step.plugin.type, step.error) for step in steps if step.error is not None]
+    longest = max(MAX_TEXT // (len(errors) or 1), MAX_VALUE)
+    return "; ".join([f"{name}: {shorten(error.reason, longest)}" for name, error in errors])
