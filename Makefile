@@ -49,10 +49,11 @@ docs: venv ## build the pages as a site with search in build/site; a broken link
 	@$(BIN)/python tools/docs >build/docs.txt 2>&1 || { grep -E "WARNING|Error" build/docs.txt; exit 1; }; tail -n 1 build/docs.txt
 	@[ -z "$(SERVE)" ] || { echo "http://127.0.0.1:8000, until Ctrl-C"; $(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site; }
 
-lint: venv docs ## check format, lint, types, layers and the pages
+lint: venv docs ## check format, lint, types, decisions, layers and the pages
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet . && echo "ruff: fine"
 	@$(BIN)/mypy --no-error-summary && echo "mypy: fine"
 	@$(BIN)/codespell -D - -D tools/dialect.txt -L notin,datas,timout -S '*.svg,*.pyc,*_pb2*,*/recorded/*,tools/dialect.txt' nri docs *.md deploy demo conf tools && echo "words: fine"
+	@$(BIN)/python tools/decisions && echo "decisions: fine"
 	@$(BIN)/lint-imports --no-cache >build/layers.txt 2>&1 || { cat build/layers.txt; exit 1; }; echo "layers: fine"
 
 binaries: venv ## build dist/nri with PyInstaller: nri, v1bridge, the plugins and their shared libraries
