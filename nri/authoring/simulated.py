@@ -108,38 +108,49 @@ def sort(paths: Sequence[str], *, is_v2: bool) -> Plugins:
     plugins = Plugins([], [])
     for path in paths:
         names = sorted(os.listdir(path)) if os.path.isdir(path) else []
-        if any(name.endswith(".conf") for name in names) and not any(
-            name.endswith(".py") for name in names
-        ):
+        executables = [name for name in names if _is_numbered(name) and not name.endswith(".conf")]
+        if _are_of_configuration(names):
             if plugins.conf_dir:
                 raise SourceError(f"{path}: found a second host configuration, expected one")
             plugins = plugins._replace(conf_dir=os.path.abspath(path))
-        elif executables := [
-            name for name in names if _is_numbered(name) and not name.endswith(".conf")
-        ]:
+        elif executables:
             for name in executables:
                 plugins.v2.append((*parse_name(name), os.path.abspath(os.path.join(path, name))))
         else:
-            file = (
-                find(path) if os.path.isdir(path) or path.endswith(".py") else os.path.abspath(path)
-            )
-            name = os.path.splitext(os.path.basename(file))[0]
-            is_source = file.endswith(".py")
-            if not os.access(file, os.R_OK if is_source else os.X_OK):
-                raise SourceError(
-                    f"{path}: found no executable, expected a plugin or a folder of *.conf"
-                )
-            is_named = _is_numbered(name)
-            if (is_v2_source(content(file)) if is_source else is_v2) or is_named:
-                number = f"{len(plugins.v2):02d}"
-                plugins.v2.append((*parse_name(name if is_named else f"{number}-{name}"), file))
-            else:
-                plugins.sources.append(file)
+            _add_plugin(plugins, path, is_v2=is_v2)
     if plugins.conf_dir and plugins.sources:
         raise SourceError(
             f"{plugins.sources[0]}: found beside the host configuration {plugins.conf_dir}: name it there"
         )
     return plugins
+
+
+def _are_of_configuration(names: Sequence[str]) -> bool:
+    """Return whether these are the files of a host configuration, and not of a plugin's source."""
+    endings = {os.path.splitext(name)[1] for name in names}
+    return ".conf" in endings and ".py" not in endings
+
+
+def _add_plugin(plugins: Plugins, path: str, *, is_v2: bool) -> None:
+    """Add the plugin of a source file, of its folder, or of an executable.
+
+    :param is_v2: whether an executable is one of v2, whatever its name.
+    :raises SourceError: there is none.
+    """
+    is_searched = os.path.isdir(path) or path.endswith(".py")
+    file = find(path) if is_searched else os.path.abspath(path)
+    name = os.path.splitext(os.path.basename(file))[0]
+    is_source = file.endswith(".py")
+    if not os.access(file, os.R_OK if is_source else os.X_OK):
+        raise SourceError(f"{path}: found no executable, expected a plugin or a folder of *.conf")
+    if is_source:
+        is_v2 = is_v2_source(content(file))
+    if _is_numbered(name):
+        plugins.v2.append((*parse_name(name), file))
+    elif is_v2:
+        plugins.v2.append((*parse_name(f"{len(plugins.v2):02d}-{name}"), file))
+    else:
+        plugins.sources.append(file)
 
 
 def described(pods: Sequence[Pod]) -> list[tuple[api.PodSandbox, list[api.Container]]]:

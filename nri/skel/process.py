@@ -193,23 +193,10 @@ def _invoke(
     except Exception as error:
         if reason := _why_not(plugin):
             return _failure(plugin, request, reason)
-        if not isinstance(error, NRIError):  # an NRIError's message is enough
-            import traceback
-
+        if not isinstance(error, NRIError):
             unexpected.append(error)
-            place = error.__traceback__
-            while place and place.tb_next and place.tb_frame.f_globals is globals():
-                place = place.tb_next  # to the plugin's own line
-            for part in traceback.format_exception(type(error), error, place):
-                # The message is foreign text, and must stay one line.
-                is_ours = part.startswith(("Traceback", "  ", "\n"))
-                for line in part.rstrip("\n").split("\n") if is_ours else [part.rstrip("\n")]:
-                    _say(stderr, line)
-        name, text = type(error).__name__, str(error)  # `KeyError: 'max'`, not `'max'`
-        message = text if isinstance(error, NRIError) else f"{name}: {text}"
-        return _failure(
-            plugin, request, message if text else name, refused=isinstance(error, Refusal)
-        )
+            _say_traceback(error, stderr)
+        return _failure(plugin, request, _message(error), refused=isinstance(error, Refusal))
     if not isinstance(result, Result):
         shown = gojson.describe(result)
         return _failure(
@@ -218,20 +205,42 @@ def _invoke(
             f"invoke returned {shown}; expected request.new_result({plugin.type!r})",
         )
     if result.adjust and request.extensions.get("adjust", 0) < 1:
-        if request.state != State.SETUP:
-            reason = (
-                f"found adjust in answer to {request.state}, expected it in answer to setup alone"
-            )
-            return _failure(plugin, request, reason)
-        names = ", ".join(map(str, result.adjust)) if isinstance(result.adjust, dict) else ""
-        asked = gojson.shorten(names) or gojson.describe(result.adjust)
-        return _failure(
-            plugin,
-            request,
-            "the request lacks the extension adjust: this host would drop what is asked for "
-            f"({asked}); expected a host that applies changes",
-        )
+        return _failure(plugin, request, _why_not_adjusted(request, result.adjust))
     return result
+
+
+def _message(error: Exception) -> str:
+    """Return the error of a result: ``KeyError: 'max'``, not ``'max'``; of an NRIError its message."""
+    name, text = type(error).__name__, str(error)
+    if not text:
+        return name
+    return text if isinstance(error, NRIError) else f"{name}: {text}"
+
+
+def _say_traceback(error: Exception, stderr: Any) -> None:
+    """Print the traceback of an error from the plugin's own line on."""
+    import traceback
+
+    place = error.__traceback__
+    while place and place.tb_next and place.tb_frame.f_globals is globals():
+        place = place.tb_next
+    for part in traceback.format_exception(type(error), error, place):
+        # The message is foreign text, and must stay one line.
+        is_ours = part.startswith(("Traceback", "  ", "\n"))
+        for line in part.rstrip("\n").split("\n") if is_ours else [part.rstrip("\n")]:
+            _say(stderr, line)
+
+
+def _why_not_adjusted(request: Request, adjust: Any) -> str:
+    """Return why changes of a container cannot be in answer to a request."""
+    if request.state != State.SETUP:
+        return f"found adjust in answer to {request.state}, expected it in answer to setup alone"
+    names = ", ".join(map(str, adjust)) if isinstance(adjust, dict) else ""
+    asked = gojson.shorten(names) or gojson.describe(adjust)
+    return (
+        "the request lacks the extension adjust: this host would drop what is asked for "
+        f"({asked}); expected a host that applies changes"
+    )
 
 
 def answer_of(plugin: Plugin, request: Request) -> Any:

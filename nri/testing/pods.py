@@ -248,32 +248,19 @@ def _value(owner: Pod | Container, state: str, resources: dict[str, Any]) -> dic
     :raises ValueError: the runtime sends none of this state.
     """
     pod, container = (owner.pod, owner) if isinstance(owner, Container) else (owner, None)
-    states, subject = pod.profile.states, "a container"
-    if container is None:
-        states, subject = pod.profile.pod_states, "a pod's sandbox"
-    if state not in states:
-        sends = f"it sends {', '.join(states)}" if states else "it sends none"
-        raise ValueError(f"{pod.runtime} sends no {state!r} about {subject}: {sends}")
+    _check_state(pod, container, state)
     value = _template(pod, container, state)
     spec = value["spec"]
-    spec["annotations"] = _runtime_annotations(pod, container, spec.get("annotations", {}))
-    if pod.profile.annotated == "all":
-        spec["annotations"] |= pod.annotations | (
-            {} if container is None else container.annotations
-        )
-    if container is not None and pod.profile.recordings.startswith("bridge/"):
-        of_pod = _value(pod, "create", {})["spec"]["annotations"]
-        value["ownAnnotations"] = sorted([key for key in spec["annotations"] if key not in of_pod])
+    spec["annotations"] = _annotations(pod, container, spec.get("annotations", {}))
     if container is None:
         spec["resources"] = {**spec["resources"], **resources}
         if pod.kubelet:  # unlike the recorded ones it is not in the host's network
             spec["namespaces"] |= {"uts": "", "network": f"/var/run/netns/cni-{pod.uid}"}
         return value
-    for key, item in {**resources_of(container), **resources}.items():
-        if key in spec["resources"] and item in ({}, None):
-            continue
-        if key != "devices" or key in spec["resources"]:
-            spec["resources"][key] = item
+    if pod.profile.recordings.startswith("bridge/"):
+        of_pod = _value(pod, "create", {})["spec"]["annotations"]
+        value["ownAnnotations"] = sorted([key for key in spec["annotations"] if key not in of_pod])
+    _put_resources(spec["resources"], {**resources_of(container), **resources})
     if pod.cgroup_version == 2:
         spec["namespaces"] = {"cgroup": "", **spec["namespaces"]}
     if pod.kubelet and "pid" in spec["namespaces"]:
@@ -281,6 +268,34 @@ def _value(owner: Pod | Container, state: str, resources: dict[str, Any]) -> dic
     if state == "setup":
         _adjustable(container, spec)
     return value
+
+
+def _check_state(pod: Pod, container: Container | None, state: str) -> None:
+    """Raise ValueError if the runtime sends no request of this state."""
+    states, subject = pod.profile.states, "a container"
+    if container is None:
+        states, subject = pod.profile.pod_states, "a pod's sandbox"
+    if state not in states:
+        sends = f"it sends {', '.join(states)}" if states else "it sends none"
+        raise ValueError(f"{pod.runtime} sends no {state!r} about {subject}: {sends}")
+
+
+def _annotations(pod: Pod, container: Container | None, recorded: dict[str, str]) -> dict[str, str]:
+    """Return the annotations that the runtime shows, from those of a recorded request."""
+    shown = _runtime_annotations(pod, container, recorded)
+    if pod.profile.annotated != "all":
+        return shown
+    own = container.annotations if container is not None else {}
+    return shown | pod.annotations | own
+
+
+def _put_resources(shown: dict[str, Any], resources: dict[str, Any]) -> None:
+    """Put resources into those of a recorded request, which has an empty object for some that are not set."""
+    for key, item in resources.items():
+        if key in shown and item in ({}, None):
+            continue
+        if key != "devices" or key in shown:
+            shown[key] = item
 
 
 def default_resources(pod: Pod) -> dict[str, Any]:

@@ -107,38 +107,14 @@ def loads(
         text = str(document, "utf-8", "replace")
     else:
         text = document if document.isascii() else _mend_text(document)
-    start = 0
-    scan = _scan
-    if twice is not None:
-
-        def members(pairs: list[tuple[str, object]]) -> dict[str, object]:
-            value = dict(pairs)
-            seen: set[str] = set()
-            for key, _ in pairs if len(value) < len(pairs) else ():
-                if key in seen:
-                    twice.append(key)
-                seen.add(key)
-            return value
-
-        context = _Context()
-        context.object_pairs_hook = members
-        scan = _make_scanner(context)
     try:
-        while text[start] in _WHITESPACE:
-            start += 1
-        value, end = scan(text, start)
-        while end < len(text) and text[end] in _WHITESPACE:
-            end += 1
-        if end < len(text):
-            raise _error_at(
-                text, end, f"found {_glimpse(text, end)} after the document, expected its end"
-            )
+        value = _whole(text, _scan if twice is None else _scanner_noting(twice))
     except DecodeError:
         raise
     except IndexError:
         raise DecodeError("the document is empty, expected JSON") from None
     except StopIteration as stop:
-        at = stop.value if isinstance(stop.value, int) else start
+        at = stop.value if isinstance(stop.value, int) else 0
         raise _error_at(text, at, f"found {_glimpse(text, at)}, expected a value") from None
     except RecursionError:
         raise _too_deep() from None
@@ -159,6 +135,41 @@ def loads(
         except RecursionError:  # the caller is deep in its own stack
             raise _too_deep() from None
     return value
+
+
+def _whole(text: str, scan: Scanner) -> object:
+    """Return the value of a text that has one, with white space around it at most.
+
+    :raises IndexError: it is empty. Else what the scanner raises.
+    """
+    start = 0
+    while text[start] in _WHITESPACE:
+        start += 1
+    value, end = scan(text, start)
+    while end < len(text) and text[end] in _WHITESPACE:
+        end += 1
+    if end < len(text):
+        raise _error_at(
+            text, end, f"found {_glimpse(text, end)} after the document, expected its end"
+        )
+    return value
+
+
+def _scanner_noting(twice: list[str]) -> Scanner:
+    """Return a scanner that notes the keys which an object has twice."""
+
+    def members(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        value = dict(pairs)
+        seen: set[str] = set()
+        for key, _ in pairs if len(value) < len(pairs) else ():
+            if key in seen:
+                twice.append(key)
+            seen.add(key)
+        return value
+
+    context = _Context()
+    context.object_pairs_hook = members
+    return _make_scanner(context)
 
 
 def may_have_lone(text: str) -> bool:
