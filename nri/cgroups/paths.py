@@ -107,6 +107,12 @@ def is_pod(path: str) -> bool:
     return is_uid and parents[-1:] == [_POD_ROOT]
 
 
+def is_pods(path: str) -> bool:
+    """Return whether a cgroup's name is that of the one above all pods: ``kubepods``, or ``…kubepods.slice``."""
+    slice_name = f"{_POD_ROOT}{_SLICE}"
+    return f"/{path}".endswith((f"/{_POD_ROOT}", f"/{slice_name}", f"-{slice_name}"))
+
+
 def _systemd(cgroups_path: str) -> list[str]:
     fields = cgroups_path.split(":")
     if len(fields) != 3:

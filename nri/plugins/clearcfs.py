@@ -48,9 +48,7 @@ class ClearCFS(Plugin):
         try:
             self._act(request, conf, metadata)
         except NRIError as error:
-            if not shared.is_elsewhere(error):
-                raise
-            shared.note_elsewhere(error, metadata)
+            shared.skip_elsewhere(error, metadata)
         return request.new_result(self.type, metadata=metadata)
 
     def _act(self, request: Request, conf: ClearCFSConf, metadata: dict[str, str]) -> None:

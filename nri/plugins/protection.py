@@ -4,8 +4,8 @@ The kernel protects a cgroup's memory (``memory.min``, ``memory.low``) up to wha
 without theirs a container's has no effect. The kubelet and Koordinator sum up in the same way. Source: "Memory
 Interface Files" and "Resource Distribution Models" of the kernel's cgroup-v2.rst.
 
-What was there before stays the least, and comes back when nothing below needs more. A file keeps it, since many
-containers share these cgroups: a line for each, ``PATH<tab>KNOB<tab>WRITTEN<tab>BEFORE``.
+A cgroup never gets less than it had before, and has that again when those below it need no more. Many containers
+share these cgroups, so a file keeps the values, one line for each: ``PATH<tab>KNOB<tab>WRITTEN<tab>BEFORE``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 from nri.cgroups import CgroupError, Mounts, Systemd, find, knobs, paths
 from nri.errors import NRIError
 from nri.files import replace
-from nri.plugins.shared import PROTECTING
+from nri.plugins.shared import PROTECTING, protection_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,18 +23,8 @@ if TYPE_CHECKING:
 
     from nri.cgroups import Cgroup
 
-_ROOTS = ("kubepods", "kubepods.slice")
-"""The kubelet's cgroup of all pods; a parent's name and a dash may be in front."""
-
 _MOST = 1 << 63
 """Stands for ``max``."""
-
-_FILE = "protection"
-
-
-def is_noted(run: str) -> bool:
-    """Return whether cgroups have values of ``spread``, so that an end or a change may lower them."""
-    return os.path.exists(f"{run}/nri/qos/{_FILE}")
 
 
 def spread(
@@ -57,20 +47,21 @@ def spread(
     """
     import fcntl
 
-    directory = f"{run}/nri/qos"
+    file = protection_file(run)
+    directory = os.path.dirname(file)
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)
         lock = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            levels = _Levels(f"{directory}/{_FILE}", mounts, systemd)
+            levels = _Levels(file, mounts, systemd)
             chain = _chain(cgroup)
             levels.ending = {"container": chain[:1], "pod": chain[:2]}.get(ends, [])
             return levels.settle(chain[1:], own)
         finally:
             os.close(lock)
     except OSError as error:
-        raise NRIError(f"{directory}/{_FILE}: {error.strerror}; expected a file of qos") from error
+        raise NRIError(f"{file}: {error.strerror}; expected a file of qos") from error
 
 
 def _chain(cgroup: Cgroup) -> list[str]:
@@ -80,17 +71,12 @@ def _chain(cgroup: Cgroup) -> list[str]:
         each: Cgroup | None = cgroup
         while each is not None:
             directories.append(each.directory("memory"))
-            if _is_root(directories[-1]):
+            if paths.is_pods(directories[-1]):
                 return directories
             each = each.parent()
     except CgroupError:
         pass  # it has ended, or is none of a pod
     return []
-
-
-def _is_root(directory: str) -> bool:
-    name = directory.rpartition("/")[2]
-    return name in _ROOTS or name.endswith("-kubepods.slice")
 
 
 class _Levels:
@@ -189,7 +175,7 @@ def _text(value: int) -> str:
 
 def _short(path: str) -> str:
     """Return a cgroup's name for the metadata: its kind, since the metadata are the container's."""
-    if _is_root(path):
+    if paths.is_pods(path):
         return "kubepods"
     if paths.is_pod(path):
         return "pod"

@@ -152,9 +152,7 @@ class QoS(Plugin):
         try:
             changes = self._act(request, conf, metadata)
         except NRIError as error:
-            if not shared.is_elsewhere(error):
-                raise
-            shared.note_elsewhere(error, metadata)
+            shared.skip_elsewhere(error, metadata)
         return request.new_result(self.type, metadata=metadata, **changes)
 
     def _act(self, request: Request, conf: QoSConf, metadata: dict[str, str]) -> dict[str, Any]:
@@ -263,16 +261,15 @@ def _spread(
 
 def _spread_at_end(request: Request, conf: QoSConf, metadata: dict[str, str]) -> None:
     """As ``_spread``, for a container or sandbox that ends."""
-    if not os.path.exists(f"{conf.run}/nri/qos"):
-        return  # no protection was ever spread
+    if not os.path.exists(shared.protection_file(conf.run)):
+        return  # no cgroup has a value that could be lowered
     from nri.cgroups import Mounts, Systemd
-    from nri.plugins.protection import is_noted, spread
+    from nri.plugins.protection import spread
 
-    if is_noted(conf.run):
-        cgroup = shared.cgroup(request, conf)
-        ends = "pod" if request.is_sandbox else "container"
-        mounts = Mounts.read(conf.mountinfo)
-        metadata |= spread(cgroup, conf.run, mounts, Systemd(conf.run), ends=ends)
+    cgroup = shared.cgroup(request, conf)
+    ends = "pod" if request.is_sandbox else "container"
+    mounts = Mounts.read(conf.mountinfo)
+    metadata |= spread(cgroup, conf.run, mounts, Systemd(conf.run), ends=ends)
 
 
 def _adjust(
@@ -440,7 +437,7 @@ class _Writer:
         pod, whole = self._pod(), batch
         if pod is not None and batch is not None and not request.is_sandbox and request.spec:
             whole = read_batch(request.spec.annotations[SPEC], None)
-        is_last = pod is not None and whole is not None and self._is_below(pod, whole)
+        is_last = pod is not None and whole is not None and self._is_below(whole)
         if is_last and not request.is_sandbox:
             self._write_all(self._cgroup, "", knobs, batch)
         if pod is not None:
@@ -452,8 +449,8 @@ class _Writer:
         if not is_last and not request.is_sandbox:
             self._write_all(self._cgroup, "", knobs, batch)
 
-    def _is_below(self, pod: Cgroup, whole: Batch) -> bool:
-        """Return whether a pod is to get a lower quota than the container has."""
+    def _is_below(self, whole: Batch) -> bool:
+        """Return whether the pod, with these batch resources, is to get a lower quota than the container has."""
         quota, own = whole.quota, self._attempt(self._cgroup.cpu_quota, "")
         if quota is None or own is None or own.quota_us is None:
             return False

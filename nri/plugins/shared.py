@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 DEFAULT_PERIOD = 100_000
 """Microseconds of a period of the kernel, where none was given."""
 
-
 PROTECTING = ("memory.min", "memory.low")
 """The knobs that protect memory: ``nri.plugins.protection``."""
 
@@ -111,6 +110,14 @@ def quota_to_restore(request: Request, noted: str) -> str:
     return f"{cpu['quota']}/{period}"
 
 
+def protection_file(run: str) -> str:
+    """Return the path of the file of ``nri.plugins.protection``; there is one while cgroups have values of it.
+
+    :param run: the node's ``/run``.
+    """
+    return f"{run}/nri/qos/protection"
+
+
 def restore_quota(cgroup: Cgroup, noted: str) -> bool:
     """Write a quota that was removed, such as ``50000/100000``; return whether there was none, and this is one."""
     from nri.cgroups import Quota
@@ -132,17 +139,16 @@ def cgroup(request: Request, conf: SharedConf) -> Cgroup:
     return cgroup_of(request, mounts=Mounts.read(conf.mountinfo), systemd=Systemd(conf.run))
 
 
-def is_elsewhere(error: NRIError) -> bool:
-    """Return whether nothing that is written to the container's cgroup has any effect."""
-    from nri.cgroups import (
-        ElsewhereError,  # only now: for many containers nothing of cgroups is loaded
-    )
+def skip_elsewhere(error: NRIError, metadata: dict[str, str]) -> None:
+    """Add to the metadata that nothing was done, if the error is that the container is not in its cgroup.
 
-    return isinstance(error, ElsewhereError)
+    :raises NRIError: any other *error*, as it is.
+    """
+    # Not loaded before an error: for many containers nothing of cgroups is.
+    from nri.cgroups import ElsewhereError
 
-
-def note_elsewhere(error: NRIError, metadata: dict[str, str]) -> None:
-    """Add to the metadata that nothing was done, for an error of ``is_elsewhere``."""
+    if not isinstance(error, ElsewhereError):
+        raise error
     metadata["skipped"] = shorten(escape(f"not in its cgroup: {error}"), 500)
 
 

@@ -168,11 +168,9 @@ gives CPUs to one container alone ({EXCLUSIVE}), or to a pool."""
         try:
             changes = self._act(request, conf, metadata)
         except NRIError as error:
-            if not shared.is_elsewhere(error):
-                raise
+            shared.skip_elsewhere(error, metadata)
             if asked := self._asked(request, conf):
                 raise Refusal(f"{shorten(asked, 120)}: {error}") from None
-            shared.note_elsewhere(error, metadata)
         return request.new_result(self.type, metadata=metadata, **changes)
 
     def _act(self, request: Request, conf: KonfineConf, metadata: dict[str, str]) -> dict[str, Any]:
