@@ -88,9 +88,8 @@ class Bridge(stub.V2Plugin):
         self._status_socket = StatusSocket(self.status.answer)
         self._pods = requests.Pods()
         self._abilities = requests.BridgeAbilities("this runtime", (0, 2))
-        self._is_crio = self._is_synchronized = False
+        self._is_synchronized = False
         self._runtime = ""
-        self._sends_alone: tuple[str, ...] | None = None
 
     def configure(self, config: str, runtime: RuntimeInfo) -> None:
         """Take the options and the runtime's identity. Refuse nothing: see ``BridgeOptions.read``."""
@@ -107,11 +106,14 @@ class Bridge(stub.V2Plugin):
             self.status.is_in(CONNECTED)
             self.open_status()
         within = min(PLUGINS_WITHIN, (runtime.request_timeout or PLUGINS_WITHIN * 4) / 4)
-        self._is_crio = runtime.name == "cri-o"
-        self._runtime, self._sends_alone = runtime.name, SENDS_ALONE.get(runtime.name)
+        self._runtime = runtime.name
         self.chains.configure(
             runtime_runs_pods=runs_pods, refuses_starts=not self._is_crio, within=within
         )
+
+    @property
+    def _is_crio(self) -> bool:
+        return self._runtime == "cri-o"
 
     def synchronize(
         self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]
@@ -127,9 +129,10 @@ class Bridge(stub.V2Plugin):
 
     def _warn_of_states(self) -> None:
         """Warn of entries that want states for which this runtime has no event."""
-        if self._sends_alone is None:
+        sent = SENDS_ALONE.get(self._runtime)
+        if sent is None:
             return
-        unsent = [state for state in OF_EVENTS if state not in self._sends_alone]
+        unsent = [state for state in OF_EVENTS if state not in sent]
         client = self.chains.client()
         for state in unsent:
             types = ", ".join([entry.type for entry in client.chain(state)])

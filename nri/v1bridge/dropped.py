@@ -38,9 +38,9 @@ def dropped(
     :param created: the parts of the container as its creation was asked about; None if that is not known.
     :param container: as it is about to start.
     """
-    there = parts_of(container)
     if not container.env or not container.mounts:
         return {}  # a container has both, so this runtime does not show it as it is
+    there = parts_of(container)
     owners: dict[Part, str] = {}
     devices: dict[str, str] = {}
     for type_, result in results:
