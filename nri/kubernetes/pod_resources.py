@@ -18,7 +18,6 @@ SOCKET = "/var/lib/kubelet/pod-resources/kubelet.sock"
 ANSWERS_WITHIN = 2.0
 """Seconds that the kubelet has to answer."""
 
-
 MAX_ANSWER = 16 * 1024 * 1024
 """Bytes of an answer, as the kubelet's own clients take."""
 

@@ -71,9 +71,8 @@ class CgroupTree:
         self._base = tempfile.mkdtemp(prefix="nri-")  # short: a socket's path has at most 107 bytes
         weakref.finalize(self, shutil.rmtree, self._base, ignore_errors=True)
         top = os.path.abspath(root) if root else f"{self._base}/cgroup"
-        mems = cpulist.render(frozenset(range(nodes or 1)))
-        self._mems = cpulist.parse(mems)
-        self.files = CgroupFiles(top, kind, cpus, mems)
+        self._mems = frozenset(range(nodes or 1))
+        self.files = CgroupFiles(top, kind, cpus, cpulist.render(self._mems))
         self.sys = _machine(f"{self._base}/sys", cpulist.parse(cpus), nodes) if nodes else "/sys"
         self.mountinfo = f"{self._base}/mountinfo"
         write(self.mountinfo, self.files.mountinfo)

@@ -106,7 +106,7 @@ def loads(
     if not isinstance(document, str):
         text = str(document, "utf-8", "replace")
     else:
-        text = document if document.isascii() else _mend_text(document)
+        text = without_lone(document)
     try:
         value = _whole(text, _scan if twice is None else _scanner_noting(twice))
     except DecodeError:
