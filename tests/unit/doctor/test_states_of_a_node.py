@@ -656,14 +656,15 @@ def test_each_cause_of_a_bridge_is_judged_by_itself(node: ScratchNode) -> None:
     ]
     node.status = document
     found = {each.text.partition(" since")[0]: each.level for each in node.found("degraded")}
-    assert found["clearcfs: create has failed"] == NOTE  # since it is not there, which is said
+    assert found["clearcfs: create has failed"] == NOTE  # a finding says already that it is missing
     assert found["konfine: create has failed"] == FAULT
 
 
 def test_bridge_in_another_mount_namespace_is_asked_there(node: ScratchNode) -> None:
     outside(node.well())
-    node.process(812, "/opt/nri/lib/nri", "bridge", namespace="mnt:[2]")
-    there = "/proc/812/root/run/nri/v1bridge.sock"
+    pid = 812
+    node.process(pid, "/opt/nri/lib/nri", "bridge", namespace="mnt:[2]")
+    there = f"/proc/{pid}/root/run/nri/v1bridge.sock"
     document = documents.healthy()
     node.status = None
     node.path(there).parent.mkdir(parents=True, exist_ok=True)

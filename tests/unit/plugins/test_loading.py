@@ -1,4 +1,4 @@
-"""What a plugin loads for a container that it has nothing to do with: every pod start waits for that."""
+"""A plugin loads little for a container that it leaves as it is: every pod start waits for that."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What qos protects is kept when memory is short: seen by what the kernel reclaims."""
+"""The kernel reclaims other memory before that which ``qos`` protects."""
 
 from __future__ import annotations
 
