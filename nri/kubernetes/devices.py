@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 KUBELET_DIR = "/var/lib/kubelet/device-plugins"
 KUBELET_SOCKET, ENDPOINT = "kubelet.sock", "nri-exclusive-cpu.sock"
 VERSION = "v1beta1"
+HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
 
 MAX_ADDRESS = 107
 """Bytes of a socket's path, unix(7)."""
@@ -125,7 +126,13 @@ class DevicePlugin:
         self._identity = identity(self._socket), identity(self._kubelets)
 
     def close(self) -> None:
-        """Stop listening. The kubelet counts no devices then."""
+        """Report all devices as unhealthy, so that the kubelet admits no pod for them, and stop listening."""
+        with self._changed:
+            self._devices = [api.Device(ID=each.ID, health=UNHEALTHY) for each in self._devices]
+        self._stop()
+
+    def _stop(self) -> None:
+        """Stop listening. A watching kubelet gets what it has not been sent yet."""
         server, self._server = self._server, None
         self._wake()
         if server is not None:
@@ -137,7 +144,7 @@ class DevicePlugin:
             self._changed.notify_all()
 
     def _listen(self) -> None:
-        self.close()
+        self._stop()
         if len(os.fsencode(self._socket)) > MAX_ADDRESS:
             raise NRIError(
                 f"{self._socket}: found a path of more than {MAX_ADDRESS} bytes, too long for a socket"
@@ -209,9 +216,12 @@ class DevicePlugin:
         with self._changed:
             self._watchers += 1
         try:
-            while context.is_active() and server is self._server:
+            while context.is_active():
                 with self._changed:
-                    if sent is self._devices:
+                    is_told = sent is self._devices
+                    if is_told and server is not self._server:
+                        return
+                    if is_told:
                         self._changed.wait()
                         continue
                     sent = self._devices
@@ -224,15 +234,10 @@ class DevicePlugin:
         self, request: api.PreferredAllocationRequest, _context: grpc.ServicerContext
     ) -> api.PreferredAllocationResponse:
         # The kubelet fails the pod for an error here, and goes by itself where it gets too few.
-        answer, listed = api.PreferredAllocationResponse(), {device.ID for device in self._devices}
+        answer = api.PreferredAllocationResponse()
         for asked in request.container_requests:
-            must = frozenset(
-                [_cpu(name) for name in asked.must_include_deviceIDs if name in listed]
-            )
-            free = (
-                frozenset([_cpu(name) for name in asked.available_deviceIDs if name in listed])
-                - must
-            )
+            must = self._listed(asked.must_include_deviceIDs)
+            free = self._listed(asked.available_deviceIDs) - must
             picked = must | self._pick(
                 free, min(max(asked.allocation_size - len(must), 0), len(free)), must
             )
@@ -297,11 +302,19 @@ class DevicePlugin:
             record.save()
 
     def _known(self, ids: Iterable[str], context: grpc.ServicerContext) -> frozenset[int]:
-        known = {device.ID for device in self._devices}
+        """Return the CPUs of these devices; refuse the call if one is not listed."""
+        known = self._ids()
         named = list(ids)
         if unknown := [name for name in named if name not in known]:
             _refuse(context, f"device {unknown[0][:63]!r}: expected one of those that are listed")
         return frozenset(map(_cpu, named))
+
+    def _listed(self, ids: Iterable[str]) -> frozenset[int]:
+        """Return the CPUs of these devices, without those that are not listed."""
+        return frozenset(map(_cpu, self._ids().intersection(ids)))
+
+    def _ids(self) -> set[str]:
+        return {device.ID for device in self._devices}
 
 
 _CPU = "cpu"
@@ -312,7 +325,7 @@ def _id(cpu: int) -> str:
 
 
 def _device(cpu: int, node: int | None, *, is_healthy: bool) -> api.Device:
-    device = api.Device(ID=_id(cpu), health="Healthy" if is_healthy else "Unhealthy")
+    device = api.Device(ID=_id(cpu), health=HEALTHY if is_healthy else UNHEALTHY)
     if node is not None:
         device.topology.nodes.add(ID=node)
     return device

@@ -379,3 +379,11 @@ def test_damaged_record_changes_nothing_until_konfine_has_made_it_again(node: Co
     node.look()
     assert "konfine's record: it was damaged" in node.said.pop()
     assert len(node.kubelet.healthy) == 4
+
+
+def test_devices_are_unhealthy_before_the_device_plugin_ends(node: Counting) -> None:
+    node.look()
+    node.kubelet.until_listed(7)
+    node.agent.close()
+    node.kubelet.until_listed(0)
+    assert len(node.kubelet.devices) == 7

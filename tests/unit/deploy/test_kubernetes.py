@@ -3,6 +3,7 @@
 import functools
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -101,15 +102,20 @@ def test_device_plugin_has_the_kubelets_directory_and_only_with_topology_a_token
         "nameSuffix": suffix,
         "images": [{"name": "registry.example.com/nri-device-plugin", "newTag": "9"}],
     }
-    built = {}
+    built: dict[str, Any] = {}
     for added in (["cpus"], ["cpus", "topology"]):
         parts["components"] = [
             os.path.relpath(KUBERNETES / f"components/{name}", tmp_path) for name in added
         ]
         (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(parts))
-        built = {each["kind"]: each for each in kustomize.build(tmp_path)}
-        spec = built["DaemonSet"]["spec"]["template"]["spec"]
-        (cpus,) = [each for each in spec["containers"] if each["name"] == "cpus"]
+        objects = kustomize.build(tmp_path)
+        built = {each["kind"]: each for each in objects if each["kind"] != "DaemonSet"}
+        sets = {each["metadata"]["name"]: each for each in objects if each["kind"] == "DaemonSet"}
+        bridge = sets.pop(f"nri-v1bridge{suffix}")["spec"]["template"]["spec"]
+        assert "serviceAccountName" not in bridge
+        spec = sets.pop(f"nri-device-plugin{suffix}")["spec"]["template"]["spec"]
+        assert not sets
+        (cpus,) = spec["containers"]
         paths = {
             volume["name"]: volume.get("hostPath", {}).get("path") for volume in spec["volumes"]
         }
@@ -155,6 +161,29 @@ def test_device_plugin_has_the_kubelets_directory_and_only_with_topology_a_token
         ["topology.node.k8s.io"],
         ["noderesourcetopologies"],
     )
+
+
+@pytest.mark.parametrize("group", ["canary", "rest"])
+def test_all_daemonsets_of_a_group_run_on_its_nodes_alone(group: str, tmp_path: Path) -> None:
+    shutil.copytree(KUBERNETES, tmp_path / "kubernetes")
+    overlay = tmp_path / "kubernetes/overlays/outside/kustomization.yaml"
+    overlay.write_text(
+        overlay.read_text().replace("components:\n", "components:\n  - ../../components/cpus\n")
+    )
+    bridge, cpus = [
+        each
+        for each in kustomize.build(tmp_path / "kubernetes/groups" / group)
+        if each["kind"] == "DaemonSet"
+    ]
+    selectors = [each["spec"]["selector"]["matchLabels"] for each in (bridge, cpus)]
+    assert selectors[0]["app.kubernetes.io/name"] != selectors[1]["app.kubernetes.io/name"]
+    assert {each["nri.io/group"] for each in selectors} == {group}
+    nodes = [
+        {key: each["spec"]["template"]["spec"].get(key) for key in ("nodeSelector", "affinity")}
+        for each in (bridge, cpus)
+    ]
+    assert nodes[0] == nodes[1]
+    assert "nri.io/wave" in str(nodes[0])
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
