@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from harness import machines
 from nri.cgroups import parse_cpus
 from nri.plugins.konfine import EXCLUSIVE, Konfine
-from nri.plugins.konfine.giving import RESTARTS
+from nri.plugins.konfine.asked import RESTARTS
 from nri.testing import invoke
 from nri.testing.cgroup_files import CgroupFiles
 from nri.types.v1 import Request, Result, Spec

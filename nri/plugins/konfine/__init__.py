@@ -6,8 +6,8 @@ that, not widen it. A list that does not parse, or that leaves no CPU, is ignore
 reserved CPUs only, all others are exclusive CPUs of other containers, and it counts as it is.
 
 With ``allow.exclusive``, ``exclusive.counted`` or ``pools`` in its conf it gives CPUs to one container alone or to a
-pool of containers (``.giving``). All other containers lose these CPUs (``.sharing``); a file lists the CPUs of each
-container (``.record``).
+pool of containers (``.giving``). All other containers lose these CPUs; a file lists the CPUs of each container
+(``.record``).
 """
 
 from __future__ import annotations
@@ -202,12 +202,9 @@ gives CPUs to one container alone ({EXCLUSIVE}), or to a pool."""
 
         if {"exclusive", "pool"} & shared.previous(request).keys():
             # The conf has given CPUs out before.
-            from nri.plugins.konfine.record import Record
-            from nri.plugins.konfine.sharing import Sharing
+            from nri.plugins.konfine.giving import forget
 
-            with Record(conf.run, conf.sys) as record:
-                Sharing(record, conf, request).leave(is_released=True)
-                record.save()
+            forget(request, conf)
         cgroup = shared.cgroup(request, conf)
         if conf.system_reserved:
             note_absent(conf, online_cpus(conf.sys), metadata)
@@ -222,7 +219,7 @@ gives CPUs to one container alone ({EXCLUSIVE}), or to a pool."""
         if request.release:
             return ""
         if conf.gives_out:
-            from nri.plugins.konfine.giving import wish_of
+            from nri.plugins.konfine.asked import wish_of
 
             if asker := wish_of(request, conf, {}).asker:
                 return asker
@@ -275,26 +272,42 @@ def allowed(
     Isolated CPUs are in no container's, unless a list that the runtime was given names them, or they are reserved and
     its class may use those: no load is balanced there, so all of its threads would stay on the first one.
     """
-    is_system = shared.container_class(request, conf, conf.allow, metadata) in conf.system_classes
+    class_ = shared.container_class(request, conf, conf.allow, metadata)
     noted = shared.allowed_value(request, conf.allow, "cpus", ANNOTATION, metadata)
-    reserved = frozenset() if is_system else conf.system_reserved
-    cpus = unreserved = _unreserved(request, parents, reserved)
-    if ordinary := unreserved - (isolated - (conf.system_reserved if is_system else frozenset())):
-        cpus = ordinary
-    elif others := parents - isolated:
-        cpus, metadata["reserved"] = others, "all other CPUs are isolated"
-    if (listed := requested_list(request)) is not None:
-        if kept := _kubelets_reserved(request, listed, parents - unreserved):
-            cpus, metadata["reserved"] = kept, "the kubelet leaves it no other CPUs"
-        elif (
-            narrowed := narrow(unreserved, "spec.resources.cpu.cpus", listed, metadata)
-        ) != unreserved:
-            cpus = narrowed
-    return (
-        cpus
-        if noted is None
-        else narrow(cpus, f"the annotation {shorten(noted[0])}", noted[1], metadata)
-    )
+    reserved = conf.system_reserved
+    if class_ in conf.system_classes:
+        isolated -= reserved
+        reserved = frozenset()
+    unreserved = _unreserved(request, parents, reserved)
+    cpus = unreserved - isolated
+    if not cpus and parents - isolated:
+        cpus = parents - isolated
+        metadata["reserved"] = "all other CPUs are isolated"
+    elif not cpus:
+        cpus = unreserved
+    listed = requested_list(request)
+    if listed is not None:
+        cpus = _narrow_to_list(request, listed, parents, unreserved, cpus, metadata)
+    if noted is None:
+        return cpus
+    return narrow(cpus, f"the annotation {shorten(noted[0])}", noted[1], metadata)
+
+
+def _narrow_to_list(
+    request: Request,
+    listed: object,
+    parents: frozenset[int],
+    unreserved: frozenset[int],
+    cpus: frozenset[int],
+    metadata: dict[str, str],
+) -> frozenset[int]:
+    """Return the CPUs of a container whose request has a CPU list; *cpus* if the list does not narrow them."""
+    kept = _kubelets_reserved(request, listed, parents - unreserved)
+    if kept:
+        metadata["reserved"] = "the kubelet leaves it no other CPUs"
+        return kept
+    narrowed = narrow(unreserved, "spec.resources.cpu.cpus", listed, metadata)
+    return cpus if narrowed == unreserved else narrowed
 
 
 def _kubelets_reserved(
@@ -306,9 +319,10 @@ def _kubelets_reserved(
     """
     from nri.cgroups import CpuListError, parse_cpus
 
+    if not isinstance(listed, str) or not request.namespace:
+        return frozenset()
     try:
-        is_kubelets = isinstance(listed, str) and request.namespace != ""
-        cpus = parse_cpus(str(listed)) if is_kubelets else frozenset()
+        cpus = parse_cpus(listed)
     except CpuListError:
         return frozenset()
     return cpus if cpus <= reserved else frozenset()

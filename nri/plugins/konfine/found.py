@@ -73,13 +73,16 @@ def entries(
     :param nobodys: those that no container has alone: the reserved ones and those of fixed pools.
     """
     # A set with all of them is that of a container that no one has narrowed yet.
-    lists = [cpus - nobodys for cpus in [*known, *found.values()] if not cpus >= usable]
+    narrowed = {path: cpus - nobodys for path, cpus in found.items() if not cpus >= usable}
+    lists = [cpus - nobodys for cpus in known if not cpus >= usable]
+    lists += narrowed.values()
     shared = _shared(lists, present)
     made = {}
     for path, cpus in found.items():
-        own = cpus - nobodys
-        is_alone = not cpus >= usable and lists.count(own) == 1 and own != shared
-        alone = own - shared if is_alone else frozenset()
+        own = narrowed.get(path, shared)
+        alone: Set = frozenset()
+        if own != shared and lists.count(own) == 1:
+            alone = own - shared
         if alone:
             made[path] = _entry(path, "exclusive", cpus=render_cpus(alone))
             if shared and own >= shared:
@@ -97,9 +100,8 @@ def _shared(lists: list[Set], present: Set) -> Set:
     Some always stay shared: so if all are in a set, one of the sets is theirs.
     """
     counts: dict[Set, int] = {}
-    for each in lists:
-        if each:
-            counts[each] = counts.get(each, 0) + 1
+    for each in filter(None, lists):
+        counts[each] = counts.get(each, 0) + 1
     if not counts:
         return frozenset()
     cpus, times = max(counts.items(), key=lambda item: item[1])

@@ -1,39 +1,38 @@
-"""One request of konfine where CPUs are given out: what its container asks for, what it gets, and who gives way."""
+"""One request of konfine where CPUs are given out, in three steps.
+
+What its container asks for (``.asked``) is put into the record. From record, conf and topology follows what each
+container should have (``.wanted``). The difference to what the kernel shows (``.seen``) is written (``.written``).
+"""
 
 from __future__ import annotations
 
 import sys
 
-from nri.cgroups import CgroupError, CpuListError, GoneError, parse_cpus, render_cpus
+from nri.cgroups import CgroupError, GoneError, parse_cpus, render_cpus
 from nri.errors import NRIError, escape
-from nri.plugins import annotated, shared
-from nri.plugins.konfine import (
-    COUNTED,
-    EXCLUSIVE,
-    RESOURCE,
-    allowed,
-    narrow,
-    note_absent,
-    requested_list,
-)
+from nri.plugins import shared
+from nri.plugins.konfine import allowed, narrow, note_absent, requested_list
+from nri.plugins.konfine.asked import Wish, is_first, name_of, pool_of, requested, wish_of
 from nri.plugins.konfine.record import Record, now
-from nri.plugins.konfine.sharing import Sharing, Wish, name_of, requested
-from nri.skel import Refusal, fields, why_not_allowed
+from nri.plugins.konfine.seen import Seen
+from nri.plugins.konfine.wanted import Wanted
+from nri.plugins.konfine.written import Written
+from nri.skel import Refusal
 from nri.skel.scopes import SUBGROUP
 from nri.types.gojson import shorten
 from nri.types.v1 import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
+    from typing import Any, TypeVar
 
     from nri.cgroups import Cgroup
     from nri.plugins.konfine import KonfineConf
     from nri.plugins.konfine.record import Entry
     from nri.types.v1 import Request
 
-RESTARTS = "io.kubernetes.container.restartCount"
-"""The kubelet's annotation of a container: ``newContainerAnnotations`` in its ``kuberuntime/labels.go``."""
+    T = TypeVar("T")
 
 
 def give_out(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> dict[str, Any]:
@@ -42,90 +41,223 @@ def give_out(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> d
     For a release ``had``: the CPUs that it has of konfine, and the lists that the runtime was told.
     """
     with Record(conf.run, conf.sys) as record:
-        sharing = Sharing(record, conf, request)
-        if sharing.rebuilt:
-            said = f"the record of CPUs was made again of the cgroups: {sharing.rebuilt}"
+        giving = Giving(request, conf, record, metadata)
+        if request.state == State.DELETE:
+            return giving.let_go()
+        return giving.give()
+
+
+def forget(request: Request, conf: KonfineConf) -> None:
+    """Take a container out of the record: its conf gives out no CPUs any more."""
+    with Record(conf.run, conf.sys) as record:
+        giving = Giving(request, conf, record, {})
+        record.containers.pop(giving.wanted.own, None)
+        record.save()
+
+
+class Giving:
+    """One request, while it has the record.
+
+    :ivar wanted: what each container should have.
+    """
+
+    def __init__(
+        self, request: Request, conf: KonfineConf, record: Record, metadata: dict[str, str]
+    ) -> None:
+        self._request = request
+        self._conf = conf
+        self._record = record
+        self._metadata = metadata
+        self._is_running = request.state == State.UPDATE or request.late
+        self.wanted = Wanted(record, conf)
+        fixed = {name: render_cpus(cpus) for name, cpus in self.wanted.fixed.items()}
+        record.conf = {"reserved": render_cpus(conf.system_reserved), "fixed": fixed}
+        self._seen = Seen(self.wanted, conf.mountinfo)
+        is_setup = request.state == State.SETUP
+        self._written = Written(self.wanted, self._seen, conf.run, tells=is_setup)
+        self._seen.survey(request)
+        self._seen.find_own(request)
+        self._report()
+
+    def _report(self) -> None:
+        """Say what the comparison with the kernel has found."""
+        seen = self._seen
+        if seen.rebuilt:
+            said = f"the record of CPUs was made again of the cgroups: {seen.rebuilt}"
             sys.stderr.write(f"konfine: {said}\n")
-            metadata["rebuilt"] = sharing.rebuilt
-        for name in sharing.parted:
+            self._metadata["rebuilt"] = seen.rebuilt
+        for name in seen.parted:
             lost = "had CPUs that another container has alone, and has lost them"
             sys.stderr.write(f"konfine: {escape(name)} {lost}\n")
-        note_absent(conf, record.topology.online, metadata)
-        if request.state == State.DELETE:
-            return _let_go(request, sharing, metadata)
-        return _give(request, conf, sharing, metadata)
+        note_absent(self._conf, self._record.topology.online, self._metadata)
 
+    def let_go(self) -> dict[str, Any]:
+        """Free the CPUs of a container that ends, or that konfine is not run for any more."""
+        had: dict[str, Any] = {}
+        wanted = self.wanted
+        before = wanted.before
+        if self._request.release:
+            if before is not None:
+                had = self._had(before)
+            self._record.containers.pop(wanted.own, None)
+        else:
+            self._record.end(wanted.own)
+            self._record.expire()
+        wanted.fit_pools(wanted.usable)
+        self._move()
+        return had
 
-def _let_go(request: Request, sharing: Sharing, metadata: dict[str, str]) -> dict[str, Any]:
-    """Free the CPUs of a container that ends, or that konfine is not run for any more."""
-    had: dict[str, Any] = {}
-    before = sharing.before
-    if before is not None and request.release:
+    def _had(self, before: Entry) -> dict[str, Any]:
         try:
-            had = {"had": (sharing.wanted(before), before.get("told", []))}
+            return {"had": (self.wanted.cpus_of(before), before.get("told", []))}
         except NRIError:
-            pass  # the conf leaves it none: it has what its metadata say
-    sharing.leave(is_released=request.release)
-    sharing.fit_pools(sharing.usable)
-    _move(sharing, metadata)
-    return had
+            return {}  # the conf leaves it none: it has what its metadata say
 
+    def give(self) -> dict[str, Any]:
+        """Give a container what it asks for, after the others have lost it; return the changes.
 
-def _give(
-    request: Request, conf: KonfineConf, sharing: Sharing, metadata: dict[str, str]
-) -> dict[str, Any]:
-    """Give a container what it asks for, after the others have lost it; return the changes.
+        :raises Refusal: it may not have what it asks for. One that runs already has what it had, or shares CPUs.
+        """
+        request, wanted, metadata = self._request, self.wanted, self._metadata
+        if request.state == State.SETUP:
+            cgroup = None
+            within = self._seen.parents(request)
+        else:
+            cgroup = shared.cgroup(request, self._conf)
+            within = cgroup.parent_cpus()
+        entry = self._entry(cgroup, within)
+        wish, asked_wrongly = self._wish(entry)
+        if wish.count or entry["kind"] == "pool":
+            self._seen.adopt(is_whole=False)
+        refusal = self._enter(entry, wish, within) or asked_wrongly
+        if refusal is not None and not self._is_running:
+            raise refusal
+        had_others = self._written.settle(cgroup)
+        entry = self._record.containers[wanted.own]
+        if cgroup is not None:
+            self._follow(entry, cgroup)
+        self._record.save()
+        if refusal is not None:
+            raise refusal
+        self._describe(entry)
+        if cgroup is None:
+            return self._changes(entry)
+        if not had_others:
+            metadata["skipped"] = "it has these CPUs already"
+        shared.note_untold(cgroup, metadata)
+        return {}
 
-    :raises Refusal: it may not have what it asks for. One that runs already has what it had, or shares CPUs.
-    """
-    record = sharing.record
-    is_setup = request.state == State.SETUP
-    cgroup = None if is_setup else shared.cgroup(request, conf)
-    within = sharing.parents(request) if cgroup is None else cgroup.parent_cpus()
-    entry, wish, refusal = _wanted(request, conf, sharing, cgroup, within, metadata)
-    if wish.count or entry["kind"] == "pool":
-        sharing.adopt(is_whole=False)
-    is_first = _is_first(request, wish.count)
-    is_running = request.state == State.UPDATE or request.late
-    is_in_the_way = True
-    refused: Refusal | None = None
-    while is_in_the_way:  # another container keeps CPUs of the set: take others
-        refused = sharing.enter(entry, wish, within, is_first=is_first, is_running=is_running)
-        is_in_the_way = _move(sharing, metadata, tells=is_setup)
-    refused = refused or refusal
-    if refused is not None and not is_running:
-        raise refused
-    had_others = sharing.settle(cgroup, tells=is_setup)
-    entry = record.containers[sharing.own]
-    if cgroup is not None:
-        _follow(request, conf, sharing, cgroup, metadata)
-    record.save()
-    if refused is not None:
-        raise refused
-    _describe(entry, sharing, metadata)
-    if cgroup is None:
-        return _changes(entry, conf, sharing, metadata["cpus"])
-    if not had_others:
-        metadata["skipped"] = "it has these CPUs already"
-    shared.note_untold(cgroup, metadata)
-    return {}
+    def _entry(self, cgroup: Cgroup | None, parents: frozenset[int]) -> Entry:
+        """Return the container's entry, as that of one that shares CPUs."""
+        request = self._request
+        before: Entry = self.wanted.before or {}
+        if requested_list(request) in before.get("told", ()):
+            within = before["within"]  # the CPUs that the runtime has of us
+        else:
+            isolated = self._record.topology.isolated
+            cpus = allowed(request, self._conf, parents, isolated, self._metadata)
+            within = render_cpus(cpus)
+        entry: Entry = {
+            "id": request.id,
+            "pod": request.sandbox_id,
+            "name": name_of(request),
+            "cgroup": self._written.path_of(cgroup),
+            "kind": "shared",
+            "cpus": "",
+            "within": within,
+        }
+        for key in ("told", "untold", "quota"):
+            if key in before:
+                entry[key] = before[key]
+        if request.is_sandbox:
+            entry["sandbox"] = True
+        if subgroup := request.annotations.get(SUBGROUP, ""):
+            entry["subgroup"] = subgroup[:255]
+        if cgroup is None:
+            entry["since"] = now()
+        return entry
 
+    def _wish(self, entry: Entry) -> tuple[Wish, Refusal | None]:
+        """Return what the container asks for alone; one that asks for nothing may be in a pool, as its entry says.
 
-def _follow(
-    request: Request,
-    conf: KonfineConf,
-    sharing: Sharing,
-    cgroup: Cgroup,
-    metadata: dict[str, str],
-) -> None:
-    """Lift the quota of a container that has CPUs alone; give one that had some its quota and memory back."""
-    entry, before = sharing.record.containers[sharing.own], sharing.before
-    if entry["kind"] == "exclusive":
-        _lift_quota(cgroup, entry, metadata)
-    elif before is not None:
-        if before["kind"] == "exclusive":
-            _free_memory(cgroup, conf, metadata)
-        _give_quota_back(cgroup, request, entry.pop("quota", ""), metadata)
+        :returns: also the refusal of one that runs already and asks wrongly: it shares CPUs as without asking.
+        :raises Refusal: it asks wrongly.
+        """
+        refusal = None
+        try:
+            wish = wish_of(self._request, self._conf, self._metadata)
+        except Refusal as error:
+            if not self._is_running:
+                raise
+            refusal = error
+            wish = self._what_it_has()
+        if not wish.count and (pool := pool_of(self._request, self._conf, self._metadata)):
+            entry["kind"] = "pool"
+            entry["pool"] = pool
+            entry["milli"] = requested(self._request)
+        return wish, refusal
+
+    def _what_it_has(self) -> Wish:
+        """Return the wish of a container for the CPUs that it has."""
+        before = self.wanted.before
+        if before is None or before["kind"] != "exclusive":
+            return Wish()
+        return Wish("", len(self.wanted.alone(before)), before.get("plus", False))
+
+    def _enter(self, entry: Entry, wish: Wish, within: frozenset[int]) -> Refusal | None:
+        """Put the container into the record, and take its CPUs from the others; return its refusal."""
+        first = is_first(self._request, wish)
+        while True:
+            refusal = self.wanted.enter(
+                entry, wish, within, is_first=first, is_running=self._is_running
+            )
+            is_in_the_way = self._move()
+            if not is_in_the_way:
+                return refusal
+            # Another container keeps CPUs of the set: take others.
+
+    def _move(self) -> bool:
+        """Give all other containers what the record says; return whether one keeps CPUs of the request's own set."""
+        written, metadata = self._written, self._metadata
+        is_in_the_way = written.move()
+        if written.moved:
+            metadata["moved"] = f"{len(written.moved)} other containers"
+        if reasons := self.wanted.reasons():
+            metadata["held"] = shorten(escape("; ".join(reasons)), 500)
+        shared.note_untold(written.systemd, metadata)
+        return is_in_the_way
+
+    def _follow(self, entry: Entry, cgroup: Cgroup) -> None:
+        """Lift the quota of a container that has CPUs alone; give one that had some its quota and memory back."""
+        before = self.wanted.before
+        if entry["kind"] == "exclusive":
+            _lift_quota(cgroup, entry, self._metadata)
+        elif before is not None:
+            if before["kind"] == "exclusive":
+                _free_memory(cgroup, self._conf, self._metadata)
+            _give_quota_back(cgroup, self._request, entry.pop("quota", ""), self._metadata)
+
+    def _describe(self, entry: Entry) -> None:
+        """Add what a container has to the metadata."""
+        metadata = self._metadata
+        metadata["cpus"] = render_cpus(self.wanted.cpus_of(entry))
+        if entry["kind"] == "exclusive":
+            count = str(len(self.wanted.alone(entry)))
+            metadata["exclusive"] = f"{count}+shared" if entry.get("plus") else count
+            if "counted" in entry:
+                metadata["counted"] = entry["counted"]
+        elif entry["kind"] == "pool":
+            metadata["pool"] = shorten(entry["pool"])
+
+    def _changes(self, entry: Entry) -> dict[str, Any]:
+        """Return the changes that tell a runtime the CPUs of a container that it is about to create."""
+        cpu = {"cpus": self._metadata["cpus"]}
+        if entry["kind"] == "exclusive" and self._conf.exclusive.memory:
+            cpu["mems"] = render_cpus(self._record.topology.memory_of(self.wanted.alone(entry)))
+        return {
+            "adjust": {"linux": {"resources": {"cpu": cpu}}},
+            "updates": self._written.updates() or None,
+        }
 
 
 def _lift_quota(cgroup: Cgroup, entry: Entry, metadata: dict[str, str]) -> None:
@@ -133,16 +265,10 @@ def _lift_quota(cgroup: Cgroup, entry: Entry, metadata: dict[str, str]) -> None:
 
     A quota throttles it on CPUs that no other may use (kubernetes/kubernetes#70585).
     """
-    try:
-        quota = cgroup.clear_cpu_quota()
-    except GoneError:
-        raise
-    except CgroupError as error:
-        shared.ignore(metadata, "cpu.max", str(error))
-        return
-    if quota.quota_us is not None:
+    quota = _attempt(cgroup.clear_cpu_quota, "cpu.max", metadata)
+    if quota is not None and quota.quota_us is not None:
         entry["quota"] = str(quota)
-    if "quota" in entry:
+    if quota is not None and "quota" in entry:
         metadata["quota"] = entry["quota"]
 
 
@@ -153,53 +279,34 @@ def _give_quota_back(
 
     :param noted: the quota that was lifted, such as ``50000/100000``; "" for none.
     """
-    if not noted:
-        return
+    if noted:
+        _attempt(
+            lambda: shared.restore_quota(cgroup, shared.quota_to_restore(request, noted)),
+            "cpu.max",
+            metadata,
+        )
+
+
+def _free_memory(cgroup: Cgroup, conf: KonfineConf, metadata: dict[str, str]) -> None:
+    """Let a container that had CPUs alone use the memory of all NUMA nodes again."""
+    above = cgroup.parent()
+    if conf.exclusive.memory and above is not None:
+        knob = "cpuset.mems"
+        _attempt(lambda: cgroup.write(knob, above.read(f"{knob}.effective")), knob, metadata)
+
+
+def _attempt(action: Callable[[], T], knob: str, metadata: dict[str, str]) -> T | None:
+    """Do what a container can do without; if the kernel refuses it, the metadata say so.
+
+    :raises GoneError: the container is gone.
+    """
     try:
-        shared.restore_quota(cgroup, shared.quota_to_restore(request, noted))
+        return action()
     except GoneError:
         raise
     except CgroupError as error:
-        shared.ignore(metadata, "cpu.max", str(error))
-
-
-def _describe(entry: Entry, sharing: Sharing, metadata: dict[str, str]) -> None:
-    """Add what a container has to the metadata."""
-    metadata["cpus"] = render_cpus(sharing.wanted(entry))
-    if entry["kind"] == "exclusive":
-        count = str(len(sharing.alone(entry)))
-        metadata["exclusive"] = f"{count}+shared" if entry.get("plus") else count
-        if "counted" in entry:
-            metadata["counted"] = entry["counted"]
-    elif entry["kind"] == "pool":
-        metadata["pool"] = shorten(entry["pool"])
-
-
-def _changes(entry: Entry, conf: KonfineConf, sharing: Sharing, cpus: str) -> dict[str, Any]:
-    """Return the changes that tell a runtime the CPUs of a container that it is about to create."""
-    cpu = {"cpus": cpus}
-    if entry["kind"] == "exclusive" and conf.exclusive.memory:
-        cpu["mems"] = render_cpus(sharing.topology.memory_of(sharing.alone(entry)))
-    return {
-        "adjust": {"linux": {"resources": {"cpu": cpu}}},
-        "updates": sharing.updates() or None,
-    }
-
-
-def _move(sharing: Sharing, metadata: dict[str, str], *, tells: bool = False) -> bool:
-    """Give all other containers what the record says; return whether one keeps CPUs of the request's own set."""
-    plan = sharing.plan()
-    sharing.record.save()
-    is_in_the_way = sharing.move(plan, tells=tells)
-    sharing.record.save()
-    if sharing.moved:
-        metadata["moved"] = f"{len(sharing.moved)} other containers"
-    if sharing.held:
-        metadata["held"] = shorten(
-            escape("; ".join([reason for _, reason in sharing.held.values()])), 500
-        )
-    shared.note_untold(sharing.systemd, metadata)
-    return is_in_the_way
+        shared.ignore(metadata, knob, str(error))
+        return None
 
 
 def give_back(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> None:
@@ -224,167 +331,3 @@ def give_back(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> 
         _give_quota_back(cgroup, request, before.get("quota", ""), metadata)
     shared.note_untold(cgroup, metadata)
     metadata["restored"] = render_cpus(cpus)
-
-
-def _free_memory(cgroup: Cgroup, conf: KonfineConf, metadata: dict[str, str]) -> None:
-    """Let a container that had CPUs alone use the memory of all NUMA nodes again."""
-    if conf.exclusive.memory and (above := cgroup.parent()) is not None:
-        try:
-            cgroup.write("cpuset.mems", above.read("cpuset.mems.effective"))
-        except CgroupError as error:
-            shared.ignore(metadata, "cpuset.mems", str(error))
-
-
-def _wanted(
-    request: Request,
-    conf: KonfineConf,
-    sharing: Sharing,
-    cgroup: Cgroup | None,
-    parents: frozenset[int],
-    metadata: dict[str, str],
-) -> tuple[Entry, Wish, Refusal | None]:
-    """Return a container's entry as that of one that shares CPUs or is in a pool, and what it asks for alone.
-
-    :returns: also the refusal of one that runs already and asks wrongly: it shares CPUs as without asking.
-    :raises Refusal: it asks wrongly.
-    """
-    before: Entry = sharing.before or {}
-    is_ours = requested_list(request) in before.get(
-        "told", ()
-    )  # the CPUs that the runtime has of us
-    within = (
-        before["within"]
-        if is_ours
-        else render_cpus(allowed(request, conf, parents, sharing.topology.isolated, metadata))
-    )
-    entry: Entry = {
-        "id": request.id,
-        "pod": request.sandbox_id,
-        "name": name_of(request),
-        "cgroup": sharing.path_of(cgroup),
-        "kind": "shared",
-        "cpus": "",
-        "within": within,
-    }
-    if "told" in before:
-        entry["told"] = before["told"]
-    if "untold" in before:
-        entry["untold"] = before["untold"]
-    if "quota" in before:
-        entry["quota"] = before["quota"]
-    if request.is_sandbox:
-        entry["sandbox"] = True
-    if subgroup := request.annotations.get(SUBGROUP, ""):
-        entry["subgroup"] = subgroup[:255]
-    if cgroup is None:
-        entry["since"] = now()
-    wish, refusal = Wish(), None
-    try:
-        wish = wish_of(request, conf, metadata)
-    except Refusal as error:
-        if request.state != State.UPDATE and not request.late:
-            raise
-        refusal = error
-        if before.get("kind") == "exclusive":  # it keeps what it has
-            wish = Wish("", len(sharing.alone(before)), before.get("plus", False))
-    if not wish.count and (pool := _pool(request, conf, metadata)):
-        entry["kind"], entry["pool"], entry["milli"] = "pool", pool, requested(request)
-    return entry, wish, refusal
-
-
-def wish_of(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> Wish:
-    """Return what a container asks for alone.
-
-    :raises Refusal: it asks wrongly.
-    """
-    if request.is_sandbox:
-        return Wish()
-    if COUNTED in request.own_annotations and conf.exclusive.counted:
-        return _counted_wish(request.annotations[COUNTED])
-    if COUNTED in request.annotations:
-        reason = "it is the pod's, not the kubelet's"
-        if not conf.exclusive.counted:
-            reason = "conf.exclusive.counted is false"
-        shared.ignore(metadata, COUNTED, reason)
-    annotation = annotated.asked(request, conf.allow, "exclusive", (EXCLUSIVE,), metadata)
-    if annotation is None:
-        return Wish()
-    key, text = annotation
-    wish = _annotated_wish(key, text.strip())
-    if "/container." not in key and _is_extra(request):
-        shared.ignore(metadata, key, "it is for the pod's containers that request CPUs")
-        return Wish()
-    return wish
-
-
-def _counted_wish(text: str) -> Wish:
-    """Return the wish for the CPUs that the device plugin has allocated.
-
-    :raises Refusal: the list is not one.
-    """
-    try:
-        listed = parse_cpus(text)
-    except CpuListError as error:
-        raise Refusal(f"{COUNTED}: {error}") from None
-    if not listed:
-        expected = "expected the CPUs that the device plugin has allocated"
-        raise Refusal(f"{COUNTED}: found an empty list, {expected}")
-    return Wish(f"the resource {RESOURCE}", len(listed), listed=listed)
-
-
-def _annotated_wish(key: str, text: str) -> Wish:
-    """Return the wish in an annotation, ``4`` or ``4+shared``.
-
-    :raises Refusal: it is no such number.
-    """
-    count, plus, more = text.partition("+")
-    is_short = 0 < len(count) < 5
-    is_number = is_short and count.isascii() and count.isdigit()
-    if not is_number or not 0 < int(count) <= fields.MAX_CPU or more != ("shared" if plus else ""):
-        wrong = f"found {shorten(repr(text))}, expected a number of CPUs, 1 to {fields.MAX_CPU}"
-        raise Refusal(f"{key}: {wrong}")
-    return Wish(key, int(count), bool(plus))
-
-
-def _is_extra(request: Request) -> bool:
-    """Return whether a container requests no CPUs, and its pod does: such as that of ``kubectl debug``.
-
-    A wish for the whole pod is that of its ordinary containers.
-    """
-    path = request.spec.cgroups_path if request.spec is not None else ""
-    has_shares = "shares" in shared.cpu_resources(request)
-    return has_shares and not requested(request) and "besteffort" not in path
-
-
-def _is_first(request: Request, count: int) -> bool:
-    """Return whether this is a container's first start in its pod, and it requests CPUs: init containers are over."""
-    annotations = request.annotations
-    is_start = request.state in (State.SETUP, State.CREATE) and not request.is_sandbox
-    return is_start and annotations.get(RESTARTS, "0") == "0" and bool(count or requested(request))
-
-
-def _pool(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> str:
-    """Return the name of the pool that a container is in, "" for none.
-
-    Labels and annotations are the pod's own words, so they count for pods of ``allow.pools`` alone.
-    """
-    if request.is_sandbox:
-        return ""
-    namespace = request.namespace
-    annotations = request.annotations
-    class_ = shared.container_class(request, conf, conf.allow, {})
-    for pool in conf.pools:
-        if (
-            (not pool.classes or class_ in pool.classes)
-            and (not pool.namespaces or namespace in pool.namespaces)
-            and all(request.labels.get(key) == value for key, value in pool.labels.items())
-            and all(annotations.get(key) == value for key, value in pool.annotations.items())
-        ):
-            is_of_pod = bool(pool.labels or pool.annotations)
-            if is_of_pod and (
-                reason := why_not_allowed(request, conf.allow.get("pools") or False, "allow.pools")
-            ):
-                shared.ignore(metadata, f"pool {pool.name}", reason)
-                continue
-            return pool.name
-    return ""

@@ -63,11 +63,7 @@ def choose(
         topology.cores,
     ]
     if not spread:
-        on = {number: cpus & free for number, cpus in topology.nodes.items()}
-        fits = [cpus for cpus in on.values() if _has_room(topology, cpus, count, whole=whole)]
-        if not fits:
-            raise NoRoomError(_not_on_one_node(on, count, where))
-        free = min(fits, key=lambda cpus: _order(topology, cpus, near))
+        free = _one_node(topology, free, count, near, where, whole=whole)
         levels = levels[2:]
     if not whole:
         return _take(topology, levels, free, count, near)
@@ -80,6 +76,20 @@ def choose(
         alike = frozenset().union(*[core for core in cores if len(core) == size])
         taken |= _take(topology, levels, alike, size * number, near | taken)
     return taken
+
+
+def _one_node(
+    topology: Topology, free: Set, count: int, near: Set, where: str, *, whole: bool
+) -> Set:
+    """Return the free CPUs of the best NUMA node that has enough.
+
+    :raises NoRoomError: none has.
+    """
+    on = {number: cpus & free for number, cpus in topology.nodes.items()}
+    fits = [cpus for cpus in on.values() if _has_room(topology, cpus, count, whole=whole)]
+    if not fits:
+        raise NoRoomError(_not_on_one_node(on, count, where))
+    return min(fits, key=lambda cpus: _order(topology, cpus, near))
 
 
 def _has_room(topology: Topology, cpus: Set, count: int, *, whole: bool) -> bool:

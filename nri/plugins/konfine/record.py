@@ -68,6 +68,7 @@ if TYPE_CHECKING:
         subgroup: str
         quota: str
 
+    Set = frozenset[int]
 
 FILE, LOCK = "state.json", "lock"
 
@@ -76,6 +77,10 @@ MAX_FILE = 16 * 1024 * 1024
 
 SETUP_WITHIN = 120
 """Seconds from ``setup`` to the container's cgroup; then its CPUs are free again, and ``create`` chooses anew."""
+
+KEPT_TIMES = 3
+"""Times of ``SETUP_WITHIN`` that a container which has ended has for its restart: the kubelet waits five minutes at
+most."""
 
 PROMISED_FOR = 600
 """Seconds that the CPUs of a container which the kubelet has admitted wait for it: images are pulled meanwhile."""
@@ -92,6 +97,29 @@ _PROMISE = "admitted "
 _BOOT = "/proc/sys/kernel/random/boot_id"
 
 
+class Lists:
+    """CPU lists and their sets: each is parsed, and rendered, once."""
+
+    def __init__(self) -> None:
+        self._sets: dict[str, Set] = {}
+        self._texts: dict[Set, str] = {}
+
+    def cpus(self, text: str) -> Set:
+        """Return the set of a list.
+
+        :raises CpuListError: it is none.
+        """
+        if text not in self._sets:
+            self._sets[text] = parse_cpus(text)
+        return self._sets[text]
+
+    def text(self, cpus: Set) -> str:
+        """Return the list of a set."""
+        if cpus not in self._texts:
+            self._texts[cpus] = render_cpus(cpus)
+        return self._texts[cpus]
+
+
 class Record:
     """The content of the file, while this process holds the lock; a context manager.
 
@@ -100,18 +128,22 @@ class Record:
     :ivar pools: the CPUs of each pool that grows, by the pool's name.
     :ivar conf: what others read of the conf: ``reserved`` and the ``fixed`` pools.
     :ivar rebuilt: why the file is to be made again of the cgroups; "" if it has all containers.
+    :ivar lists: the CPU lists of its entries as sets.
     """
 
     def __init__(self, run: str, sys: str, *, within: float = 0.0) -> None:
         self._within = within
-        self.directory, self._sys = f"{run}/nri/konfine", sys
+        self._sys = sys
+        self.directory = f"{run}/nri/konfine"
         self.containers: dict[str, Entry] = {}
         self.pools: dict[str, str] = {}
         self.conf: dict[str, Any] = {"reserved": "", "fixed": {}}
         self.topology: Topology
         self.rebuilt = ""
+        self.lists = Lists()
         self._unknown: dict[str, Any] = {}  # keys of a newer build
-        self._lock, self._read = -1, b""
+        self._lock = -1
+        self._read = b""
         self._rules = _rules()
 
     def __enter__(self) -> Record:
@@ -124,14 +156,11 @@ class Record:
         except OSError as error:
             self.__exit__()
             where = error.filename or self.directory
-            wanted = (
-                "files that it can read and write"
-                if where != self.directory
-                else "a directory of root's alone"
-            )
-            raise NRIError(
-                f"{where}: {error.strerror}; konfine keeps its record of CPUs there: {wanted}"
-            ) from error
+            wanted = "files that it can read and write"
+            if where == self.directory:
+                wanted = "a directory of root's alone"
+            why = f"konfine keeps its record of CPUs there: {wanted}"
+            raise NRIError(f"{where}: {error.strerror}; {why}") from error
         except BaseException:
             self.__exit__()
             raise
@@ -165,46 +194,39 @@ class Record:
 
         :raises OSError: it is there, and cannot be read.
         """
-        value: Any = None
+        self.topology = Topology.read(self._sys)
         try:
             self._read, _ = files.read_regular(f"{self.directory}/{FILE}", MAX_FILE)
-            value = gojson.loads(self._read)
-            if isinstance(value, dict) and value.get("boot") != _boot():
-                self.rebuilt = "it was of another boot"
-            elif self._rules["document"].accepts(value):
-                self.containers, self.pools, self.conf = (
-                    value["containers"],
-                    value["pools"],
-                    value["conf"],
-                )
-                self.rebuilt = value.get("incomplete", "")
-                self._unknown = {
-                    key: item
-                    for key, item in value.items()
-                    if key not in self._rules["document"].keys
-                }
-            else:
-                from nri.types.table_explained import refusal
-
-                self._keep_right(value)
-                raise refusal(self._rules["document"], value, FILE)
+            self._take(gojson.loads(self._read))
         except FileNotFoundError:
             self.rebuilt = "there was none"
         except DecodeError as error:
             self.rebuilt = f"it was damaged: {gojson.shorten(str(error), 300)}"
-        self.topology = Topology.read(self._sys)
+
+    def _take(self, value: Any) -> None:
+        """Take the content of the file.
+
+        :raises DecodeError: it breaks a rule; what is right of it is taken.
+        """
+        document = self._rules["document"]
+        if isinstance(value, dict) and value.get("boot") != _boot():
+            self.rebuilt = "it was of another boot"
+            return
+        if not document.accepts(value):
+            from nri.types.table_explained import refusal
+
+            self._keep_right(value)
+            raise refusal(document, value, FILE)
+        self.containers = value["containers"]
+        self.pools = value["pools"]
+        self.conf = value["conf"]
+        self.rebuilt = value.get("incomplete", "")
+        self._unknown = {key: item for key, item in value.items() if key not in document.keys}
 
     def _keep_right(self, value: Any) -> None:
         """Take what is right of a damaged document: the rest is made again of the cgroups."""
-        if not isinstance(value, dict):
-            return
-        containers, pools = value.get("containers"), value.get("pools")
-        if isinstance(containers, dict):
-            is_entry = self._rules["entry"].accepts
-            self.containers = {key: entry for key, entry in containers.items() if is_entry(entry)}
-        if isinstance(pools, dict):
-            is_cpus = self._rules["cpus"].accepts
-            self.pools = {name: cpus for name, cpus in pools.items() if is_cpus(cpus)}
+        self.containers = _accepted(value, "containers", self._rules["entry"])
+        self.pools = _accepted(value, "pools", self._rules["cpus"])
 
     def promise(self, cpus: frozenset[int], usable: frozenset[int], least: int) -> None:
         """Keep CPUs that the device plugin has allocated for their container, which comes soon.
@@ -216,20 +238,23 @@ class Record:
         waiting = self.waiting(cpus)
         taken = [entry["cpus"] for key, entry in self.containers.items() if key not in waiting]
         others = frozenset[int]().union(*map(parse_cpus, [*taken, *self.pools.values()]))
-        if (free := cpus - others) and len(usable - others - free) >= min(least, len(usable)):
-            key = f"{_PROMISE}{render_cpus(cpus)}"
-            while key in self.containers:  # a pod's containers may have the same ones
-                key += "+"
-            self.containers[key] = {
-                "id": "",
-                "name": "an admitted container",
-                "cgroup": "",
-                "kind": "exclusive",
-                "cpus": render_cpus(free),
-                "within": "",
-                "counted": render_cpus(cpus),
-                "since": now() + _PROMISE_ENDS,
-            }
+        free = cpus - others
+        leaves = len(usable - others - free)
+        if not free or leaves < min(least, len(usable)):
+            return
+        key = f"{_PROMISE}{render_cpus(cpus)}"
+        while key in self.containers:  # a pod's containers may have the same ones
+            key += "+"
+        self.containers[key] = {
+            "id": "",
+            "name": "an admitted container",
+            "cgroup": "",
+            "kind": "exclusive",
+            "cpus": render_cpus(free),
+            "within": "",
+            "counted": render_cpus(cpus),
+            "since": now() + _PROMISE_ENDS,
+        }
 
     def follow(self, listed: frozenset[int]) -> None:
         """End the promises whose CPUs no pod has, and keep the others.
@@ -268,6 +293,31 @@ class Record:
         base = f"{_PROMISE}{render_cpus(cpus)}"
         return next((key for key in self.containers if key.rstrip("+") == base), "")
 
+    def end(self, key: str) -> None:
+        """Note that a container has ended: its CPUs are free, or kept for its next start while its pod lives."""
+        entry = self.containers.pop(key, None)
+        if entry is not None and entry["kind"] == "exclusive":
+            entry["cgroup"] = ""
+            entry["ended"] = True
+            entry.pop("since", None)
+            self.containers[key] = entry
+
+    def expire(self) -> None:
+        """Forget the containers that are not coming any more."""
+        pods = {entry["id"] for entry in self.containers.values() if entry.get("sandbox")}
+        late = now() - SETUP_WITHIN
+        too_late = now() - KEPT_TIMES * SETUP_WITHIN
+        for key, entry in list(self.containers.items()):
+            if entry["cgroup"]:
+                continue
+            since = entry.get("since", late)
+            if entry.get("ended"):
+                is_over = entry.get("pod") not in pods or since < too_late
+            else:
+                is_over = since < late
+            if is_over:
+                del self.containers[key]
+
     def save(self) -> None:
         """Replace the file, if it has another content. One that was not rebuilt yet says so.
 
@@ -292,6 +342,14 @@ class Record:
                 f"{path}: {error.strerror}; expected to be able to replace it"
             ) from error
         self._read = document
+
+
+def _accepted(document: object, key: str, rule: Rule) -> dict[str, Any]:
+    """Return the values below a key of a damaged document that follow the rule."""
+    values = document.get(key) if isinstance(document, dict) else None
+    if not isinstance(values, dict):
+        return {}
+    return {name: value for name, value in values.items() if rule.accepts(value)}
 
 
 def now() -> int:

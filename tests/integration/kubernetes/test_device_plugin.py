@@ -12,7 +12,7 @@ import grpc
 import pytest
 
 from nri.kubernetes import devices
-from nri.plugins.konfine import COUNTED, RESOURCE, Konfine, record, sharing
+from nri.plugins.konfine import COUNTED, RESOURCE, Konfine, record, wanted
 from nri.plugins.konfine.record import Record
 from nri.testing import Pod, invoke
 from tests.support.waiting import until
@@ -173,7 +173,7 @@ def test_promise_is_kept_while_its_pod_is_listed(
     real = record.now
     for minutes in range(4, 60, 4):  # images are pulled for an hour
         monkeypatch.setattr(record, "now", lambda ahead=60 * minutes: real() + ahead)
-        monkeypatch.setattr(sharing, "now", record.now)
+        monkeypatch.setattr(wanted, "now", record.now)
         node.look()
         node.run("update", "web")
         assert len(promised(node)) == 1

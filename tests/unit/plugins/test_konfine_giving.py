@@ -345,7 +345,7 @@ def test_setup_without_a_create_is_forgotten(
     v2.run("setup", "db/main", ask=2)
     v2.run("update", "web")
     assert v2.cpus("web") == "1-3,5-7"
-    monkeypatch.setattr("nri.plugins.konfine.sharing.SETUP_WITHIN", -1.0)
+    monkeypatch.setattr("nri.plugins.konfine.record.SETUP_WITHIN", -1.0)
     v2.run("update", "web")
     assert v2.cpus("web") == "0-7"
 

@@ -117,7 +117,7 @@ def test_rest_of_an_init_containers_cpus_is_free_after_a_while(
     node.stop("db/init")
     node.start("db/main", ask=2, cpu=ONE)
     assert node.cpus("web") == "3,7"
-    monkeypatch.setattr("nri.plugins.konfine.sharing.SETUP_WITHIN", -2.0)
+    monkeypatch.setattr("nri.plugins.konfine.record.SETUP_WITHIN", -2.0)
     node.run("update", "web")
     assert len(parse_cpus(node.cpus("web"))) == 6
 
@@ -128,7 +128,7 @@ def test_init_containers_cpus_are_free_when_the_others_ask_for_none(
     node.start("db/init", annotations={f"{EXCLUSIVE}/container.init": "4"}, cpu=ONE)
     node.stop("db/init", annotations={f"{EXCLUSIVE}/container.init": "4"})
     assert len(parse_cpus(node.start("db/main", cpu=ONE).metadata["cpus"])) == 4
-    monkeypatch.setattr("nri.plugins.konfine.sharing.SETUP_WITHIN", -2.0)
+    monkeypatch.setattr("nri.plugins.konfine.record.SETUP_WITHIN", -2.0)
     node.run("update", "web")
     assert node.cpus("web") == "0-7"
 

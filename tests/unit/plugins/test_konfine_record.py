@@ -265,7 +265,7 @@ def test_container_started_despite_a_killed_plugin_gets_its_cpus(
     def killed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("nri.plugins.konfine.sharing.Sharing.settle", killed)
+    monkeypatch.setattr("nri.plugins.konfine.written.Written.settle", killed)
     path = node.make("db/main")
     with pytest.raises(KeyboardInterrupt):
         node.run("create", "db/main", ask=2)
@@ -308,7 +308,7 @@ def test_second_container_of_an_id_does_not_free_the_cpus_of_the_first(
     """The runtime refuses it after its setup."""
     v2.start("db/main", ask=2)
     v2.run("setup", "db/main", ask=2)
-    monkeypatch.setattr("nri.plugins.konfine.sharing.SETUP_WITHIN", -1.0)
+    monkeypatch.setattr("nri.plugins.konfine.record.SETUP_WITHIN", -1.0)
     v2.start("other/main", ask=2)
     assert not v2.sets()["db/main"] & v2.sets()["other/main"]
 
