@@ -20,6 +20,7 @@ from bench import (
     runtime,
     scale,
     ten,
+    waiting,
 )
 from harness.node import ROOT
 
@@ -64,6 +65,9 @@ def main() -> None:
             ),
             "Events: with the bridge, as the runtime sees them": lambda: events.measure(
                 scratch, binaries, events=400 // divisor, sustained=2000 // divisor
+            ),
+            "Waiting: foreign plugins": lambda: waiting.measure(
+                scratch, binaries, events=400 // divisor
             ),
             "Pods at once": lambda: bursts.measure(scratch, binaries, rounds=50 // divisor),
             "First event of a bridge": lambda: first.measure(

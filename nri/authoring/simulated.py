@@ -383,7 +383,7 @@ def bridged(
     )
     entries = config.load(conf_dir, "", check_owner=False).plugins
     invoker = _AlsoOfSources(bin_dirs, check_owner=False)
-    invoker.keep([(entry.type, entry.resident is not False) for entry in entries])
+    invoker.keep(entries)
     invoker.prepare(ANSWER_WITHIN)
     bridge = Bridge(
         options,

@@ -41,8 +41,8 @@ ENDING = (signal.SIGTERM, signal.SIGINT)
 
 PREFIX = "nri_v1bridge_"
 
-RESIDENT_STATES = ("ready", "starting", "off", "failed")
-"""The states of a resident; one that a later bridge adds has no series."""
+RESIDENT_STATES = ("ready", "starting", "waiting", "off", "failed")
+"""The states of a plugin as a resident; one that a later bridge adds has no series."""
 
 MAX_LABEL = 128
 """Characters of a label's value; versions are texts of other programs."""
@@ -292,7 +292,7 @@ def _of_plugins(plugins: list[Document]) -> Iterator[Metric]:
         for key, of_it in entries.items()
         for state in RESIDENT_STATES
     ]
-    text = "1 for the plugin's state as a resident, 0 for the other states: ready, starting, off, failed."
+    text = "1 for the plugin's state as a resident, 0 for the other states: ready, starting, waiting, off, failed."
     yield _gauge("plugin_resident_state", text, states, (*_PLUGIN, "resident"))
     # A state that has not come yet has 0, so that its first run is an increase.
     runs = [

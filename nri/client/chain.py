@@ -160,45 +160,26 @@ class Client:
         """
         log = log or _log
         request = request.replace(state=State(state), version=self.config.version)
-        results = list(request.results)
-        steps = []
-        errors = []
+        report = on_step or _logging_ignored(request, log)
         try:
             judged = self.judged(state, request)
         except ChainError as error:
-            if on_step is not None:
-                on_step(error.steps[0])
+            report(error.steps[0])
             raise
+        run = _Run(self, request, deadline, log, stop, changes)
         for plugin, undecided in judged:
             last = None if previous is None else previous(plugin)
             if only is not None and plugin.key not in only:
-                results += [] if last is None else [last]
+                run.results += filter(None, [last])
                 continue
-            shown = request if changes is None else as_shown(request, changes)
-            asked = shown.replace(
-                conf=plugin.conf, results=tuple(results), undecided=undecided, prev_result=last
-            )
-            step = Step(plugin, asked.to_json())
-            self._run(step, deadline, log, stop)
-            if step.result is not None and _asks_for_changes(step.result, changes):
-                _take(step, request, step.result, changes, log)
-            steps.append(step)
-            step.is_ignored = step.error is not None and self.policy_of(plugin) == "ignore"
-            if on_step is not None:
-                on_step(step)
-            if step.result is not None:
-                results.append(step.result)
-            elif step.error is not None:
-                if not step.is_ignored:
-                    errors.append(step.error)
-                    if state != State.DELETE:
-                        break
-                elif on_step is None:
-                    ignored = f"{state} of {request.id} failed, ignored (failurePolicy: ignore)"
-                    log(plugin.type, f"{ignored}: {step.error.reason}")
-        if errors:
-            raise ChainError(errors, steps)
-        return steps
+            step = run.step(plugin, undecided, last)
+            report(step)
+            is_over = run.add(step)
+            if is_over:
+                break
+        if run.errors:
+            raise ChainError(run.errors, run.steps)
+        return run.steps
 
     def policy_of(self, plugin: PluginEntry) -> str:
         """Return what a failure of an entry means: one of ``nri.config.entries.FAILURE_POLICIES``."""
@@ -231,44 +212,60 @@ class Client:
         :raises ChainError: as ``chain`` does.
         """
         plugins = self._of_state(state, RELEASE if request.release else state)
-        if all(plugin.when is None for plugin in plugins):
-            return [(plugin, "") for plugin in plugins]
+        judged = []
+        for plugin, undecided in self._verdicts(plugins, request):
+            if undecided is not None:
+                judged.append((plugin, undecided))
+        if state == State.DELETE:
+            return [(plugin, "") for plugin, _ in judged]
+        if state in (State.SETUP, State.CREATE):
+            self._refuse_contradiction(plugins, request)
+        return judged
+
+    def _refuse_contradiction(self, plugins: Sequence[PluginEntry], request: Request) -> None:
+        """Refuse a container that contradicts itself in a fact which a condition asks for.
+
+        :raises ChainError: it does.
+        """
+        conditions = [(plugin, plugin.when) for plugin in plugins if plugin.when is not None]
+        if not conditions:
+            return
         facts = self._facts_of(request)
-        judged = [
-            (plugin, undecided)
-            for plugin, undecided in _undecided(plugins, facts)
-            if undecided is not None
-        ]
-        for plugin in (
-            plugins if facts.contradictions and state in (State.SETUP, State.CREATE) else ()
-        ):
-            if plugin.when is not None and (contradiction := plugin.when.contradiction(facts)):
+        if not facts.contradictions:
+            return
+        for plugin, when in conditions:
+            contradiction = when.contradiction(facts)
+            if contradiction:
                 expected = "expected a container whose annotations agree"
+                reason = f"when: found {contradiction}; {expected}"
                 step = Step(plugin, b"")
-                step.error = PluginError(
-                    plugin.type, f"when: found {contradiction}; {expected}", refused=True
-                )
+                step.error = PluginError(plugin.type, reason, refused=True)
                 raise ChainError([step.error], [step])
-        return [(plugin, "") for plugin, _ in judged] if state == State.DELETE else judged
 
     def holding(self, request: Request) -> list[PluginEntry]:
         """Return the entries whose condition does not keep them from a container, whatever the state."""
-        plugins = self.config.plugins
-        if all(plugin.when is None for plugin in plugins):
-            return list(plugins)
-        verdicts = _undecided(plugins, self._facts_of(request))
+        verdicts = self._verdicts(self.config.plugins, request)
         return [plugin for plugin, undecided in verdicts if undecided is not None]
 
     def skipped(self, state: str, request: Request) -> list[tuple[PluginEntry, str]]:
         """Return the entries whose condition keeps them from running for ``state``, each with the reason."""
-        entries = [
-            entry for entry in self.config.plugins if entry.wants(state) and entry.when is not None
-        ]
-        if not entries:
-            return []
+        skipped = []
+        for entry, undecided in self._verdicts(self.config.plugins, request):
+            if undecided is None and entry.wants(state) and entry.when is not None:
+                skipped.append((entry, entry.when.explain(self._facts_of(request))))
+        return skipped
+
+    def _verdicts(
+        self, plugins: Sequence[PluginEntry], request: Request
+    ) -> list[tuple[PluginEntry, str | None]]:
+        """Return each plugin with ``Condition.undecided`` of its condition; "" without one."""
+        if all(plugin.when is None for plugin in plugins):
+            return [(plugin, "") for plugin in plugins]
         facts = self._facts_of(request)
-        kept_away = [entry for entry, undecided in _undecided(entries, facts) if undecided is None]
-        return [(entry, entry.when.explain(facts)) for entry in kept_away if entry.when]
+        return [
+            (plugin, "" if plugin.when is None else plugin.when.undecided(facts))
+            for plugin in plugins
+        ]
 
     def _facts_of(self, request: Request) -> Facts:
         if self._facts is not None:
@@ -277,35 +274,90 @@ class Client:
 
         return facts_of(request)
 
-    def _run(self, step: Step, deadline: float | None, log: Log, stop: Stop | None) -> None:
+
+class _Run:
+    """One run of a chain.
+
+    :ivar results: those that the next plugin gets.
+    :ivar steps: those that have ended.
+    :ivar errors: those that are not ignored.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        request: Request,
+        deadline: float | None,
+        log: Log,
+        stop: Stop | None,
+        changes: Changes | None,
+    ) -> None:
+        self._client = client
+        self._request = request
+        self._deadline = deadline
+        self._log = log
+        self._stop = stop
+        self._changes = changes
+        self.results = list(request.results)
+        self.steps: list[Step] = []
+        self.errors: list[PluginError] = []
+
+    def step(self, plugin: PluginEntry, undecided: str, last: Result | None) -> Step:
+        """Run a plugin; return its step.
+
+        :param last: its own last result for the container.
+        """
+        request = self._request
+        shown = request if self._changes is None else as_shown(request, self._changes)
+        asked = shown.replace(
+            conf=plugin.conf, results=tuple(self.results), undecided=undecided, prev_result=last
+        )
+        step = Step(plugin, asked.to_json())
         started = time.monotonic()
         try:
-            step.binary = self.invoker.find(step.plugin.type)
+            step.binary = self._client.invoker.find(plugin.type)
             step.identity = files.identity(step.binary)
-            step.result = self._ask(step, deadline, log, stop)
+            step.result = self._ask(step)
         except PluginError as error:
             step.error = error
         step.seconds = time.monotonic() - started
+        if step.result is not None and _asks_for_changes(step.result, self._changes):
+            _take(step, request, step.result, self._changes, self._log)
+        is_ignored = self._client.policy_of(plugin) == "ignore"
+        step.is_ignored = is_ignored and step.error is not None
+        return step
 
-    def _ask(self, step: Step, deadline: float | None, log: Log, stop: Stop | None) -> Result:
+    def add(self, step: Step) -> bool:
+        """Take in a step; return whether no other plugin runs after it."""
+        self.steps.append(step)
+        if step.result is not None:
+            self.results.append(step.result)
+        if step.error is None or step.is_ignored:
+            return False
+        self.errors.append(step.error)
+        return self._request.state != State.DELETE
+
+    def _ask(self, step: Step) -> Result:
         plugin = step.plugin.type
-        seconds = step.plugin.timeout or self.timeout
-        until, whose = time.monotonic() + seconds, ""
-        if deadline is not None and deadline < until:
-            until = deadline
-            seconds, whose = deadline - time.monotonic(), ", which the event's deadline leaves"
-            if (
-                seconds <= 0
-            ):  # a plugin that is killed right after its start may be in the middle of its work
-                raise PluginError(plugin, "not started: no time is left")
+        seconds = step.plugin.timeout or self._client.timeout
+        until = time.monotonic() + seconds
+        whose = ""
+        if self._deadline is not None and self._deadline < until:
+            until = self._deadline
+            seconds = until - time.monotonic()
+            whose = ", which the event's deadline leaves"
+        if seconds <= 0:
+            # A plugin that is killed right after its start may be in the middle of its work.
+            raise PluginError(plugin, "not started: no time is left")
+        stop = self._stop
         if stop is not None and stop.is_set:
             raise PluginError(plugin, f"not started: {STOPPED}", abandoned=True)
 
         def say(line: str) -> None:
-            log(plugin, line)
+            self._log(plugin, line)
 
         try:
-            output = self.invoker.run(step.binary, plugin, step.request, until, say, stop)
+            output = self._client.invoker.run(step.binary, plugin, step.request, until, say, stop)
         except BrokenOffError as error:
             reason = f"it could not be waited for or read: {error.strerror}"
             raise PluginError(plugin, reason, killed=True) from error
@@ -315,56 +367,49 @@ class Client:
         return _result(plugin, step.binary, output, f"{seconds:.3g} s{whose}")
 
 
-def _undecided(
-    plugins: Sequence[PluginEntry], facts: Facts
-) -> list[tuple[PluginEntry, str | None]]:
-    """Return each plugin with ``Condition.undecided`` of its condition; "" without one."""
-    return [
-        (plugin, "" if plugin.when is None else plugin.when.undecided(facts)) for plugin in plugins
-    ]
-
-
 def _result(plugin: str, binary: str, output: Output, allowed: str) -> Result:
     """Return the plugin's result.
 
     :param allowed: the time that it had, for people.
     :raises PluginError: if the output holds an error or no valid result, or the process failed.
     """
-    stderr = f"; the end of its stderr: {output.stderr}" if output.stderr else ""
-    if output.status in unstartable.NOT_RUN and unstartable.has_windows_ends(
-        binary
-    ):  # `#!/usr/bin/env sh` with CR
+    stderr = ""
+    if output.stderr:
+        stderr = f"; the end of its stderr: {output.stderr}"
+    # `#!/usr/bin/env sh` with CR
+    if output.status in unstartable.NOT_RUN and unstartable.has_windows_ends(binary):
         stderr += f"; {unstartable.WINDOWS}"
-    if output.stopped == "deadline":
-        raise PluginError(plugin, f"no result after {allowed}{stderr}", killed=True)
-    if output.stopped == "stop":
-        raise PluginError(plugin, f"{STOPPED}{stderr}", killed=True, abandoned=True)
     if output.stopped:
-        fault = f"it wrote more than {MAX_OUTPUT} bytes to stdout, expected one result"
-        raise PluginError(plugin, fault + stderr, killed=True)
+        raise _killed(plugin, output, allowed, stderr)
     ending = output.ending
     also = f"; {ending}" if ending else ""
+    if not output.stdout.strip():
+        fault = "no valid result: it wrote nothing to stdout, expected a result"
+        raise PluginError(plugin, f"{fault}{also}{stderr}")
     try:
-        if not output.stdout.strip():
-            raise DecodeError("it wrote nothing to stdout, expected a result")
         result = Result.from_json(output.stdout)
     except DecodeError as error:
-        wrote = (
-            f": {shorten(readable(output.stdout[:4096].strip()), 200)}"
-            if output.stdout.strip()
-            else ""
-        )
-        raise PluginError(plugin, f"no valid result: {error}{wrote}{also}{stderr}") from error
+        wrote = shorten(readable(output.stdout[:4096].strip()), 200)
+        fault = f"no valid result: {error}: {wrote}"
+        raise PluginError(plugin, f"{fault}{also}{stderr}") from error
     if result.error:
         raise PluginError(plugin, result.error + also, refused=result.refused and not ending)
     if result.refused:
-        raise PluginError(
-            plugin,
-            f"no valid result: found refused without an error, expected its reason{also}{stderr}",
-        )
+        fault = "no valid result: found refused without an error, expected its reason"
+        raise PluginError(plugin, f"{fault}{also}{stderr}")
     if ending:
         raise PluginError(plugin, f"{ending}, although it wrote a result without error{stderr}")
     return result
+
+
+def _killed(plugin: str, output: Output, allowed: str, stderr: str) -> PluginError:
+    """Return the error of a plugin that the host has killed."""
+    if output.stopped == "deadline":
+        return PluginError(plugin, f"no result after {allowed}{stderr}", killed=True)
+    if output.stopped == "stop":
+        return PluginError(plugin, f"{STOPPED}{stderr}", killed=True, abandoned=True)
+    fault = f"it wrote more than {MAX_OUTPUT} bytes to stdout, expected one result"
+    return PluginError(plugin, fault + stderr, killed=True)
 
 
 def as_shown(request: Request, changes: Changes) -> Request:
@@ -405,6 +450,18 @@ def _take(step: Step, request: Request, result: Result, changes: Changes | None,
         is_refused = result.pod_asked or getattr(error, "pod_asked", False)
         step.result = None
         step.error = PluginError(step.plugin.type, str(error), refused=is_refused)
+
+
+def _logging_ignored(request: Request, log: Log) -> Callable[[Step], None]:
+    """Return a function that logs the error of a step if it is ignored."""
+
+    def report(step: Step) -> None:
+        if step.is_ignored and step.error is not None:
+            policy = "ignored (failurePolicy: ignore)"
+            reason = f"{request.state} of {request.id} failed, {policy}: {step.error.reason}"
+            log(step.plugin.type, reason)
+
+    return report
 
 
 def _log(plugin: str, line: str) -> None:

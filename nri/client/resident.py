@@ -1,4 +1,6 @@
-"""Residents: plugins that a host keeps running, and asks request after request (docs/spec.md, "Residents").
+"""Processes that a host has ready: residents, and those that wait (``nri.client.waiting``).
+
+A resident is a plugin that a host keeps running, and asks request after request (docs/spec.md, "Residents").
 
 A plugin opts in (``resident = True`` on its class), and ``TYPE version`` says so. Only a compiled plugin becomes a
 resident: the code of a script may change without its file. In every other case, and whenever a resident is not ready,
@@ -24,21 +26,24 @@ import time
 from _socket import AF_UNIX, MSG_DONTWAIT, SCM_RIGHTS, SOCK_SEQPACKET, SOL_SOCKET, socketpair
 from array import array
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from nri import files
 from nri.client.invoker import Invoker, PluginError
 from nri.client.standing import ANSWER_WITHIN, Standing, about
+from nri.client.waiting import BEGUN_WITHIN, NotBegunError, Prepared, Waiting
+from nri.errors import reason_of
 from nri.places import DEFAULT_BIN_DIRS
 from nri.process.background import in_background
-from nri.process.children import SIGKILL, await_end, has_exited, kill_group, pidfd_or_none
-from nri.process.conversation import MAX_LINE, Asked, Conversation, Output, readable, unread
+from nri.process.children import await_end, has_exited, kill_group, pidfd_or_none
+from nri.process.conversation import MAX_LINE, Conversation, Output, readable
 from nri.process.spawn import Pipes, pipe, spawn
 from nri.types.gojson import shorten
 from nri.types.serve import CHANGED, ENDED, INVOKE, MAX_MESSAGE, READY, REFUSED
 
 if TYPE_CHECKING:
     from nri.client.invoker import Log
+    from nri.config import PluginEntry
     from nri.process.conversation import Stop
 
 READY_WITHIN = 0.02
@@ -46,9 +51,6 @@ READY_WITHIN = 0.02
 
 STUCK_AFTER = 2.0
 """Seconds after an answer in which a resident must be ready again; then it is replaced."""
-
-BEGUN_WITHIN = 0.5
-"""Seconds after which a resident that has not begun to read its request is killed: it was stopped."""
 
 PAUSE, LONGEST_PAUSE = 1.0, 600.0
 """Seconds until a third attempt to start a resident; doubled after each failure."""
@@ -59,14 +61,13 @@ PROVEN = 10
 MAX_WORDS = 8
 """Words of a resident that are taken in at a time: one that talks without end must not outlive its deadline."""
 
+OFF, WAITING = "off", "waiting"
+NOT_WANTED = "its entry or the options say so"
+
 _logger = logging.getLogger("nri.client")
 
 
-class NotBegunError(Exception):
-    """A resident has ended, and has read nothing of its request."""
-
-
-class Resident(Asked):
+class Resident(Prepared):
     """A started resident. Its owner calls one method at a time.
 
     To a request it says that it has answered, or its end is the end of the answer.
@@ -75,13 +76,11 @@ class Resident(Asked):
     """
 
     is_quick = True
+    name = "resident"
 
     def __init__(self, path: str, plugin: str) -> None:
         self.answers, self._plugin = 0, plugin
-        self.sent, self._stdin = (
-            0,
-            -1,
-        )  # its end of the request's stdin, which shows whether it was read
+        self.sent = 0
         self._status: int | None = None
         self.changed = ""
         """The change of its process for which it ended, as it stated it; "" without one."""
@@ -160,7 +159,7 @@ class Resident(Asked):
         self._status, self.sent = None, 0
         try:
             with Pipes() as pipes:
-                pause = BEGUN_WITHIN, self._kill_if_unread
+                pause = BEGUN_WITHIN, self.kill_if_unread
                 conversation = Conversation(
                     self, pipes.ours, request, log, stop=stop, meanwhile=pause
                 )
@@ -214,15 +213,9 @@ class Resident(Asked):
         if self._status is not None and not stopped:
             return self._status
         status = self.end(give_up)
-        if not stopped and unread(self._stdin) == self.sent:
+        if not stopped and not self.has_begun():
             raise NotBegunError
         return status
-
-    def _kill_if_unread(self) -> None:
-        """Kill it if it has read nothing. It may begin at this moment: what it has read decides."""
-        if unread(self._stdin) == self.sent:
-            self.end_reason = f"it has not begun to read a request after {BEGUN_WITHIN:g} s"
-            os.kill(self.pid, SIGKILL)
 
     def receive(self) -> tuple[bytes, bytes]:
         """Return the next word that it has said, and its argument; both are empty without one, and at its end."""
@@ -266,13 +259,29 @@ class Resident(Asked):
         return self.is_alive and self._is_ready
 
 
-class _File:
-    """The executable at a plugin's path, and its resident. The lock of ``Residents`` protects it."""
+class _Wanted(NamedTuple):
+    """What the entries of a plugin say of its processes."""
 
-    def __init__(self, plugin: str, identity: tuple[int, ...]) -> None:
-        self.plugin, self.identity = plugin, identity
+    resident: bool
+    """Whether it may be a resident."""
+    waiting: int
+    """How many processes wait for a request, if it is none."""
+
+
+class _File:
+    """The executable at a plugin's path, and its processes. The lock of ``Residents`` protects it.
+
+    :ivar waiting: those that wait for a request.
+    """
+
+    def __init__(self, plugin: str, identity: tuple[int, ...], wanted: _Wanted) -> None:
+        self.plugin = plugin
+        self.identity = identity
+        self.wanted = wanted
         self.resident: Resident | None = None
-        self.is_busy = self.is_starting = False
+        self.waiting: list[Waiting] = []
+        self.is_busy = False
+        self.is_starting = False
         self.retry_at = 0.0  # of time.monotonic()
         self.failures = 0  # in a row
         self.standing = Standing("starting")
@@ -300,42 +309,40 @@ class Residents(Invoker):
         self, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_owner: bool = True
     ) -> None:
         super().__init__(bin_dirs, check_owner=check_owner)
-        self._wanted: frozenset[str] = frozenset()
+        self._wanted: dict[str, _Wanted] = {}
+        self._is_new = False  # what is wanted: executables may not be known yet
         self._files: dict[str, _File] = {}
-        self._leaving: list[Resident] = []  # to be ended
+        self._leaving: list[Resident | Waiting] = []  # to be ended
         self._changed = threading.Condition(threading.Lock())
 
-    def keep(self, plugins: Iterable[tuple[str, bool]]) -> None:
-        """Have residents for these plugins only.
+    def keep(self, plugins: Iterable[PluginEntry], *, residents: bool = True) -> None:
+        """Have processes ready for these plugins only.
 
-        :param plugins: types, each with whether its entry allows it; one that does not counts for all of its type.
+        :param plugins: the entries. One that allows no resident counts for all of its type.
+        :param residents: whether plugins may be residents at all.
         """
-        allowed: dict[str, bool] = {}
-        for plugin, is_allowed in plugins:
-            allowed[plugin] = allowed.get(plugin, True) and is_allowed
+        wanted: dict[str, _Wanted] = {}
+        for entry in plugins:
+            others = wanted.get(entry.type, _Wanted(residents, 0))
+            allowed = others.resident and entry.resident is not False
+            wanted[entry.type] = _Wanted(allowed, others.waiting + bool(entry.waiting))
         with self._changed:
-            self._wanted = frozenset(
-                [plugin for plugin, is_allowed in allowed.items() if is_allowed]
-            )
-            for path in [
-                path for path, file in self._files.items() if file.plugin not in self._wanted
-            ]:
-                self._forget(path)
+            self._wanted = wanted
+            self._is_new = True
+            for path, file in [*self._files.items()]:
+                if wanted.get(file.plugin) != file.wanted:
+                    self._forget(path)
             self._changed.notify_all()
         self._end_leaving()
 
     def prepare(self, within: float) -> None:
         """Start the residents, and wait at most so many seconds until they are ready."""
-        for plugin in self._wanted:
-            try:
-                self._look(self.find(plugin), plugin)
-            except PluginError:
-                continue  # a request reports it
         self.tidy()
         with self._changed:
             self._changed.wait_for(
                 lambda: not any(file.is_starting for file in self._files.values()), within
             )
+        self.renew()
 
     def run(
         self,
@@ -346,18 +353,18 @@ class Residents(Invoker):
         log: Log,
         stop: Stop | None = None,
     ) -> Output:
-        """Ask the resident if there is one that waits, else start a process for the request."""
+        """Ask a process that is ready for the request, or start one."""
         file = self._look(path, plugin)
-        resident = None if file is None else self._take(file)
-        if file is not None and resident is not None:
+        process = None if file is None else self._take(file)
+        if file is not None and process is not None:
             try:
-                if resident.is_ready():
-                    _logger.debug("%s: its resident answers this request", plugin)
-                    return resident.ask(request, deadline, log, stop)
+                if process.is_ready():
+                    _logger.debug("%s: its %s answers this request", plugin, process.name)
+                    return process.ask(request, deadline, log, stop)
             except NotBegunError:
                 pass
             finally:
-                self._give_back(path, file)
+                self._give_back(path, file, process)
         _logger.debug("%s: starting a process for this request", plugin)
         return super().run(path, plugin, request, deadline, log, stop)
 
@@ -380,17 +387,16 @@ class Residents(Invoker):
         return path not in excluding or excluding[path] != files.identity(path)
 
     def tidy(self) -> None:
-        """Do the work that no answer waits for: end and start residents."""
+        """Do the work that no answer waits for: look at the executables, end and start residents."""
+        if self._is_new:
+            self._look_at_all()
         due = []
         with self._changed:
             for path, file in self._files.items():
                 if not file.is_busy and file.resident is not None:
                     file.resident.look()
                     self._drop_if_dead(file)
-                is_due = (
-                    file.resident is None and not file.is_starting and file.standing.state != "off"
-                )
-                if is_due and time.monotonic() >= file.retry_at:
+                if self._is_due(file):
                     file.is_starting = True
                     due.append((path, file))
         self._end_leaving()
@@ -400,15 +406,57 @@ class Residents(Invoker):
                     file.is_starting = False
                     file.failed(reason)
 
+    def _look_at_all(self) -> None:
+        self._is_new = False
+        for plugin in [*self._wanted]:
+            try:
+                self._look(self.find(plugin), plugin)
+            except PluginError:
+                continue  # a request reports it
+
+    def _is_due(self, file: _File) -> bool:
+        """Return whether a plugin is to be asked what it is, or a resident to be started."""
+        if file.resident is not None or file.is_starting:
+            return False
+        is_settled = file.standing.state in (OFF, WAITING)
+        return not is_settled and time.monotonic() >= file.retry_at
+
+    def renew(self) -> None:
+        """Start processes that wait, and end those that do not, or are old; call it while no request runs."""
+        with self._changed:
+            files = [*self._files.items()]
+        for path, file in files:
+            if file.standing.state == WAITING:
+                self._renew(path, file)
+        self._end_leaving()
+
+    def _renew(self, path: str, file: _File) -> None:
+        with self._changed:
+            for process in [*file.waiting]:
+                if not process.is_ready():
+                    file.waiting.remove(process)
+                    self._leave(file, process)
+            missing = file.wanted.waiting - len(file.waiting)
+        while missing > 0 and file.standing.state == WAITING:
+            missing -= 1
+            try:
+                self.find(file.plugin)  # its owner may have changed
+                process = Waiting(path, file.plugin)
+            except (PluginError, OSError) as error:
+                with self._changed:
+                    file.failed(f"it cannot be started: {reason_of(error)}")
+                return
+            with self._changed:
+                if self._files.get(path) is file:
+                    file.waiting.append(process)
+                else:
+                    self._leaving.append(process)
+
     def standing(self, path: str) -> Standing:
         """Return how the plugin at a path is asked."""
         with self._changed:
             file = self._files.get(path)
-            return (
-                Standing("off", "its entry or the options say so")
-                if file is None
-                else file.standing
-            )
+            return Standing(OFF, NOT_WANTED) if file is None else file.standing
 
     def close(self) -> None:
         """End all residents."""
@@ -425,25 +473,39 @@ class Residents(Invoker):
                 return file
             if file is not None:
                 self._forget(path)
-            if plugin not in self._wanted:
+            wanted = self._wanted.get(plugin)
+            if wanted is None:
                 return None
-            file = self._files[path] = _File(plugin, identity)
+            file = self._files[path] = _File(plugin, identity, wanted)
             return file
 
-    def _take(self, file: _File) -> Resident | None:
+    def _take(self, file: _File) -> Resident | Waiting | None:
         with self._changed:
+            if file.waiting:
+                return file.waiting.pop(0)
             if file.is_busy or file.resident is None:
                 return None
             file.is_busy = True
             return file.resident
 
-    def _give_back(self, path: str, file: _File) -> None:
+    def _give_back(self, path: str, file: _File, process: Resident | Waiting) -> None:
         with self._changed:
+            if isinstance(process, Waiting):
+                self._leave(file, process)
+                return
             file.is_busy = False
             if self._files.get(path) is not file and file.resident is not None:
                 self._leaving.append(file.resident)
                 file.resident = None
             self._drop_if_dead(file)
+
+    def _leave(self, file: _File, process: Waiting) -> None:
+        """Note that a process that has waited is of no use any more, and why if it should not be so."""
+        self._leaving.append(process)
+        if process.end_reason:
+            file.failed(process.end_reason)
+        else:
+            file.failures = 0
 
     def _drop_if_dead(self, file: _File) -> None:
         resident = file.resident
@@ -459,6 +521,8 @@ class Residents(Invoker):
 
     def _forget(self, path: str) -> None:
         file = self._files.pop(path)
+        self._leaving += file.waiting
+        file.waiting = []
         if file.resident is not None and not file.is_busy:
             self._leaving.append(file.resident)
             file.resident = None
@@ -466,15 +530,15 @@ class Residents(Invoker):
     def _end_leaving(self) -> None:
         with self._changed:
             leaving, self._leaving = self._leaving, []
-        for resident in leaving:
-            resident.end()
+        for process in leaving:
+            process.end()
 
     def _start(self, path: str, file: _File) -> None:
-        """Ask the plugin whether it can be a resident, and start it."""
+        """Ask the plugin which states it acts on, and whether it can be a resident; start that."""
         resident, standing = None, file.standing
         try:
             self.find(file.plugin)  # its owner may have changed
-            standing = self.said(path, file.plugin)
+            standing = _allowed(self.said(path, file.plugin), file.wanted)
             if standing.state == "ready":
                 resident = Resident(path, file.plugin)
                 if reason := resident.start(time.monotonic() + ANSWER_WITHIN):
@@ -501,6 +565,15 @@ class Residents(Invoker):
                 self._leaving.append(resident)
             self._changed.notify_all()
         self._end_leaving()
+
+
+def _allowed(standing: Standing, wanted: _Wanted) -> Standing:
+    """Return how a plugin is asked, by what it and its entries say."""
+    if standing.state == "ready" and not wanted.resident:
+        standing = standing._replace(state=OFF, reason=NOT_WANTED)
+    if standing.state == OFF and wanted.waiting:
+        standing = standing._replace(state=WAITING, reason="")
+    return standing
 
 
 def try_resident(path: str, plugin: str) -> str:

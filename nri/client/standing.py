@@ -1,11 +1,16 @@
 """Asks a plugin's executable, ``TYPE version``, which states it acts on, and whether it can be a resident.
 
-Only an executable with the mark of a build of nri is asked: a foreign program may take any verb for ``invoke``, and a
-script's code may change without its file.
+What a plugin says of itself counts whoever built it. But a foreign program may take any verb for ``invoke``. So only
+one whose file has the key ``states`` is asked; it gets a request of a state that means nothing to a plugin, and its
+answer counts if it has the keys of one to ``version``. A resident is an executable of a build: a script's code may
+change without its file.
 """
 
 from __future__ import annotations
 
+import mmap
+import os
+import re
 import time
 from typing import Any, NamedTuple
 
@@ -14,20 +19,28 @@ from nri.process.conversation import launch
 from nri.types import gojson
 from nri.types.gojson import shorten
 from nri.types.serve import VERSION
-from nri.types.v1 import RELEASE, STATES
+from nri.types.v1 import CHECK, RELEASE, STATES, Request
 
 ANSWER_WITHIN = 10.0
 """Seconds that a plugin has to answer ``version``, and then to become ready as a resident."""
 
 MAX_VERSION = 100  # characters of a plugin's version that are kept
 
+HARMLESS = Request(state=CHECK, id=CHECK)
+"""A request of a state that means nothing to a plugin: docs/spec.md has it answer."""
+
+_STATES_KEY = re.compile(rb"""states\\?["']""")
+
+FOREIGN = "it was not built with nri build"
+
 
 class Standing(NamedTuple):
     """How a plugin is asked."""
 
     state: str
-    """``ready``: it is a resident; ``starting``; ``off``: it is started for each request, because it, its entry or
-    the options say so; ``failed``: because it could not become a resident."""
+    """``ready``: it is a resident; ``starting``; ``waiting``: a process waits for its request; ``off``: it is started
+    for each request, because it, its entry or the options say so; ``failed``: because it could not become a resident,
+    or does not wait."""
     reason: str = ""
     build: str = ""
     """The version that it reports; "" if it was not asked."""
@@ -52,12 +65,15 @@ def about(path: str, plugin: str, *, may_be_script: bool = False) -> Standing:
     :param may_be_script: whether a script counts like an executable of a build.
     :raises OSError: when it cannot be read or started.
     """
-    if not may_be_script and not is_built(path):
-        return Standing("off", "it was not built with nri build")
-    output = launch(
-        path, [plugin, "version"], b"", time.monotonic() + ANSWER_WITHIN, log=lambda _line: None
-    )
+    is_own = may_be_script or is_built(path)
+    if not is_own and not _names_states(path):
+        return Standing("off", FOREIGN)
+    until = time.monotonic() + ANSWER_WITHIN
+    argv = [plugin, "version"]
+    output = launch(path, argv, HARMLESS.to_json(), until, log=lambda _line: None)
     answer = _answer(output.stdout)
+    if answer is None and not is_own:
+        return Standing("off", FOREIGN)
     if answer is None:
         said = f": {shorten(output.stderr, 200)}" if output.stderr else ""
         return Standing("failed", f"it does not answer 'version'{said}")
@@ -68,6 +84,8 @@ def about(path: str, plugin: str, *, may_be_script: bool = False) -> Standing:
         states=_states(answer),
         create_suffices=answer.get("createSuffices") is True,
     )
+    if not is_own:
+        return standing._replace(state="off", reason=FOREIGN)
     number = answer.get("resident")
     if number is None:
         return standing._replace(state="off", reason="it does not opt in (resident = True)")
@@ -77,13 +95,22 @@ def about(path: str, plugin: str, *, may_be_script: bool = False) -> Standing:
     return standing
 
 
+def _names_states(path: str) -> bool:
+    """Return whether the file has the key that it would have to print, in JSON, in C or in Python."""
+    with open(path, "rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            return False
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            return _STATES_KEY.search(content) is not None
+
+
 def _answer(stdout: bytes) -> dict[str, Any] | None:
-    """Return the answer to ``version``; None for what is none."""
+    """Return the answer to ``version``; None for what is none, such as a result."""
     try:
         answer = gojson.loads(stdout)
     except ValueError:
         return None
-    return answer if isinstance(answer, dict) else None
+    return answer if isinstance(answer, dict) and {"type", "nri"} <= answer.keys() else None
 
 
 def _states(answer: dict[str, Any]) -> frozenset[str] | None:

@@ -84,6 +84,12 @@ PLUGIN = Table(
         FLAG,
         description="Whether the bridge may keep a plugin running that has opted in to answer request after request.",
     ),
+    Key(
+        "waiting",
+        FLAG,
+        description="Whether the bridge starts a process before there is a request, which waits for it, unless the "
+        "plugin is a resident. For programs that do nothing before they have read their stdin.",
+    ),
     Key("when", WHEN),
     notes=True,
     description="A plugin may be listed several times with different confs; it runs once for each entry.",
@@ -116,6 +122,7 @@ class PluginEntry:
     :ivar failure_policy: one of ``FAILURE_POLICIES``, or "" for the default of the program that runs the chain.
     :ivar timeout: seconds; 0 for the default of the program that runs the chain.
     :ivar resident: False: the plugin is started for each request, even if it has opted in as a resident.
+    :ivar waiting: True: a process is started before there is a request, unless the plugin is a resident.
     :ivar when: the containers that the plugin runs for; None for all.
     :ivar source: the path of the entry's file; "" for none. Not part of the document.
     :ivar source_index: the index of the entry in that file, from 0. Not part of the document.
@@ -132,6 +139,7 @@ class PluginEntry:
             "states",
             "timeout",
             "type",
+            "waiting",
             "when",
         ),
     )
@@ -145,6 +153,7 @@ class PluginEntry:
         failure_policy: str = "",
         timeout: float = 0,
         resident: bool | None = None,
+        waiting: bool | None = None,
         when: Condition | dict[str, Any] | None = None,
         source: str = "",
         source_index: int = 0,
@@ -155,6 +164,7 @@ class PluginEntry:
         self.failure_policy = failure_policy
         self.timeout = timeout
         self.resident = resident
+        self.waiting = waiting
         self.when = Condition(when) if isinstance(when, dict) else when
         self.source = source
         self.source_index = source_index
@@ -173,6 +183,7 @@ class PluginEntry:
             failure_policy=value.get("failurePolicy", ""),
             timeout=value.get("timeout", 0),
             resident=value.get("resident"),
+            waiting=value.get("waiting"),
             when=value.get("when"),
             source=source,
             source_index=source_index,
@@ -202,6 +213,7 @@ class PluginEntry:
             "failurePolicy": self.failure_policy or None,
             "timeout": self.timeout or None,
             "resident": self.resident,
+            "waiting": self.waiting,
             "when": None if self.when is None else self.when.value,
         }
         return {name: item for name, item in value.items() if item is not None}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from nri.client import Invoker, PluginError
+from nri.client import Invoker, PluginError, waiting
 from nri.client.resident import try_resident
+from nri.client.standing import HARMLESS
 from nri.client.unstartable import NOT_RUN, WINDOWS, explain, has_windows_ends
 from nri.config import ConfigError, Fault
 from nri.config.conf_verdict import conf_verdict
@@ -17,7 +18,7 @@ from nri.doctor import engines
 from nri.doctor.node import Node
 from nri.process.conversation import Output, launch
 from nri.types import DecodeError, gojson
-from nri.types.v1 import CHECK, Request, State
+from nri.types.v1 import State
 
 if TYPE_CHECKING:
     from nri.config.site import Site
@@ -28,9 +29,6 @@ ANSWER_WITHIN = 10.0
 
 TRACEBACK = "Traceback (most recent call last):"
 """The first line that Python writes for an exception."""
-
-_HARMLESS = Request(state=CHECK, id=CHECK)
-"""A request of a state that means nothing to a plugin: docs/spec.md has it answer."""
 
 _OF_PODS = ("labels", "annotations")
 _UNKNOWN_TO_HOOKS = {"labels": "labels", "runtimeHandler": "runtime handlers"}
@@ -73,7 +71,29 @@ class Checked:
         self.binary: str | None = None
         self.version: str | None = None
         self.conf = "not checked"
+        self.faults: tuple[Fault, ...] = ()
         self.notes = notes_on_condition(plugin, containerds_file)
+        self._note_policy()
+        try:
+            self.binary = invoker.find(plugin.type)
+        except PluginError as error:
+            self._fault(str(error))
+            self.place = error.reason.partition(":")[0]  # "not found", or "not run"
+            return
+        self.place = self.binary  # for the table
+        about = self._about(self.binary)
+        self._check_processes(self.binary)
+        if about is None:
+            return  # no schema to check its conf against
+        self._check_about(self.binary, about)
+        schema, _ = self._ask(self.binary, "schema", [])
+        self._check_conf(self.binary, schema, is_quiet=bool(_states_of(about)))
+        if self.conf == "right" and (note := openness_note(plugin, schema)):
+            self.notes.append(note)
+
+    def _note_policy(self) -> None:
+        """Note what a failure means that is ignored, and a state that hooks do not send."""
+        plugin = self.plugin
         if plugin.failure_policy == "ignore":
             self.notes.append(
                 f"{plugin.type} has the failurePolicy ignore: a container runs without it if it fails or takes too "
@@ -83,39 +103,33 @@ class Checked:
             self.notes.append(
                 f"{plugin.type} wants setup, which `nri hook` never sends: {files[0]} runs it here"
             )
-        self.faults: tuple[Fault, ...] = ()
-        try:
-            self.place = self.binary = invoker.find(plugin.type)  # the place is for the table
-        except PluginError as error:
-            self._fault(str(error))
-            self.place = error.reason.partition(":")[0]  # "not found", or "not run"
-            return
-        about = self._about(self.binary)
-        if about is None:
-            return  # no schema to check its conf against
+
+    def _check_processes(self, binary: str) -> None:
+        """Note why the bridge starts a process for each request, if the plugin or its entry wants it otherwise."""
+        reasons = []
+        if self.plugin.resident is not False:
+            reasons.append(try_resident(binary, self.plugin.type))
+        if self.plugin.waiting:
+            reasons.append(waiting.why_not(binary, self.plugin.type))
+        for reason in filter(None, reasons):
+            self.notes.append(f"{binary} is started for each request: {reason}")
+
+    def _check_about(self, binary: str, about: dict[str, Any]) -> None:
+        """Compare what the plugin says of itself with its entry."""
+        plugin = self.plugin
         self.version = gojson.shorten(str(about.get("version") or "(none)"))
-        if plugin.resident is not False and (reason := try_resident(self.binary, plugin.type)):
-            self.notes.append(f"{self.binary} is started for each request: {reason}")
         if about["type"] != plugin.type:
             shown = gojson.describe(about["type"])
-            self._fault(f"{self.binary} version: type: found {shown}, expected {plugin.type!r}")
-        states = about.get("states")
-        if (
-            isinstance(states, list)
-            and states
-            and not any(plugin.wants(str(state)) for state in states)
-        ):
+            self._fault(f"{binary} version: type: found {shown}, expected {plugin.type!r}")
+        states = _states_of(about)
+        if states and not any(plugin.wants(str(state)) for state in states):
             named = ", ".join([gojson.shorten(str(state)) for state in states])
             self._fault(
                 f'it acts on {named} alone, expected one of these states in its entry\'s "states"'
             )
-        elif note := unlisted_states(
-            plugin, states, create_suffices=about.get("createSuffices") is True
-        ):
-            self.notes.append(note)
-        schema, _ = self._ask(self.binary, "schema", [])
-        self._check_conf(self.binary, schema, is_quiet=isinstance(states, list) and bool(states))
-        if self.conf == "right" and (note := openness_note(plugin, schema)):
+            return
+        suffices = about.get("createSuffices") is True
+        if note := unlisted_states(plugin, states, create_suffices=suffices):
             self.notes.append(note)
 
     def _check_conf(self, binary: str, schema: object, *, is_quiet: bool) -> None:
@@ -190,7 +204,7 @@ class Checked:
         """
         until = time.monotonic() + ANSWER_WITHIN
         if stdin is None:
-            stdin = _HARMLESS.replace(conf=self.plugin.conf).to_json()
+            stdin = HARMLESS.replace(conf=self.plugin.conf).to_json()
         try:
             ran = launch(binary, [self.plugin.type, verb], stdin, until, log=stderr.append)
         except OSError as error:
@@ -219,6 +233,12 @@ class Checked:
             "source": self.plugin.source,
         }
         return entry | value | {"faults": faults, "note": "; ".join(self.notes)}
+
+
+def _states_of(about: dict[str, Any]) -> list[object]:
+    """Return the states that a plugin says it acts on; [] if it names none."""
+    states = about.get("states")
+    return states if isinstance(states, list) else []
 
 
 def check_host(site: Site) -> tuple[list[Checked], tuple[Fault, ...]]:

@@ -22,9 +22,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nri.adjust import AdjustError
-from nri.client.resident import NotBegunError, Resident
+from nri.client.resident import Resident
 from nri.client.standing import about
 from nri.client.unstartable import explain
+from nri.client.waiting import NotBegunError
 from nri.errors import NRIError, escape
 from nri.process.children import stat_fields
 from nri.process.conversation import (

@@ -224,7 +224,7 @@ class Chains:
             change = "unchanged" if is_same else "read"
             log.debug("configuration %s (%.1f ms)", change, (time.monotonic() - started) * 1000)
         invoker = self._given or self.residents
-        if self._given is None and (is_late or not options.resident):
+        if self._given is None and is_late:
             invoker = self._starter
         is_sandbox = subject is not None and subject.container is None
         # containerd 2.x sends its own plugins these two states, of sandboxes alone.
@@ -245,10 +245,8 @@ class Chains:
         self._used = configuration, options
         entries = [entry for entry in configuration.plugins if entry.source != CONTAINERD_CONF_FILE]
         self._sandboxes = ConfigList(version=configuration.version, plugins=entries)
-        kept: list[tuple[str, bool]] = []
-        if options.resident and self._given is None:
-            kept = [(entry.type, entry.resident is not False) for entry in configuration.plugins]
-        self.residents.keep(kept)
+        if self._given is None:
+            self.residents.keep(configuration.plugins, residents=options.resident)
         return False
 
     def synchronize(
@@ -321,6 +319,7 @@ class Chains:
         """Do what no event waits for."""
         self._note_rewriting()
         self._tidy()
+        self.residents.renew()
         if self._has_late:
             self._has_late = False
             self.late.start()
@@ -486,6 +485,8 @@ class Chains:
         """Look at the configuration and the executables; return a number that changes with them."""
         client = self.client()
         watchdog.look()
+        if not self._busy:
+            self.residents.renew()
         self._take_rewritten()
         if not self.configuration.is_known:
             return None

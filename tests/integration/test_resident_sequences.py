@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from harness import machines
 from nri.client import Invoker
 from nri.client.resident import Residents
+from nri.config.entries import PluginEntry
 from nri.testing.cgroup_files import CgroupFiles
 from nri.types.v1 import Request, Spec
 from tests.support.waiting import SOON
@@ -232,7 +233,11 @@ def outcomes(invoker: Invoker, world: World, sequence: list[Step]) -> list[Any]:
 def residents(binaries: Path) -> Iterator[Residents]:
     residents = Residents([str(binaries)])
     residents.keep(
-        [(str(name), True) for name in os.listdir(binaries) if (binaries / name).is_file()]
+        [
+            PluginEntry(type=str(name))
+            for name in os.listdir(binaries)
+            if (binaries / name).is_file()
+        ]
     )
     yield residents
     residents.close()

@@ -56,7 +56,7 @@ def test_runs_are_counted_by_state_and_outcome_from_zero() -> None:
     assert value(series, "plugin_runs_total", **of_it, state="create", outcome="ok") == 9
     assert value(series, "plugin_last_run_ok", **of_it) == 0
     series = of(documents.healthy(plugins=[second]))
-    states = ("ready", "starting", "off", "failed")
+    states = ("ready", "starting", "waiting", "off", "failed")
     resident = {
         state: value(series, "plugin_resident_state", **of_it, resident=state) for state in states
     }

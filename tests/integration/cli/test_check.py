@@ -426,6 +426,24 @@ def test_a_plugin_that_must_not_be_a_resident_is_not_tried(
     assert not tried.exists()
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("cat > /dev/null", ""),
+        ("true", "it does not wait for its request: it has ended before"),
+        ("echo hello; cat > /dev/null", "it has written to stdout before"),
+    ],
+)
+def test_plugin_that_is_to_wait_and_does_not_is_a_note(host: Host, text: str, reason: str) -> None:
+    answer = '{"plugin": "shell", "version": "0.1"}'
+    path = host.script("shell", f"#!/bin/sh\n[ $1 = invoke ] || exit 0\n{text}\necho '{answer}'\n")
+    host.configure(PluginEntry(type="shell", waiting=True))
+    (entry,) = command(host, "check", "--json").json["plugins"]
+    assert (f"{path} is started for each request: " in entry["note"]) == bool(reason)
+    assert reason in entry["note"]
+    assert wait_until(lambda: not host.processes())
+
+
 # The project's own plugins
 
 

@@ -120,7 +120,7 @@ class ResidentNode:
 
     def keep(self, *types: str) -> None:
         """Keep these residents, and wait until they have started, or failed to."""
-        self.residents.keep([(type_, True) for type_ in types])
+        self.residents.keep([PluginEntry(type=type_) for type_ in types])
         self.residents.prepare(SOON)
 
     def standing(self, type_: str = "noop") -> Standing:
@@ -511,14 +511,17 @@ def test_unwanted_residents_are_started_for_each_request(node: ResidentNode) -> 
     node.install("other")
     node.keep("noop", "other")
     pids = {type_: node.make_ready(type_) for type_ in ("noop", "other")}
-    node.residents.keep([("noop", True), ("other", True), ("other", False)])
+    entries = [PluginEntry(type=type_) for type_ in ("noop", "other")]
+    node.residents.keep([*entries, PluginEntry(type="other", resident=False)])
     assert not is_running(pids["other"])
     assert node.run(type_="other").extra["id"]["count"] == 1
-    assert node.standing("other") == Standing("off", "its entry or the options say so")
+    node.residents.prepare(SOON)
+    assert node.standing("other").state == "off"
+    assert node.standing("other").reason == "its entry or the options say so"
     assert node.run().extra["id"]["pid"] == pids["noop"]
 
 
-def test_foreign_plugins_and_scripts_are_only_ever_asked_to_invoke(
+def test_foreign_plugins_and_scripts_are_only_asked_to_invoke(
     node: ResidentNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notes = node.host.root / "notes"
@@ -538,11 +541,57 @@ def test_foreign_plugins_and_scripts_are_only_ever_asked_to_invoke(
     assert try_resident(path, "noop") == ""
 
 
+FOREIGN = """#!/bin/sh
+cat > ROOT/stdin.$1
+if [ "$1" = version ]; then
+    echo '{"type": "shell", "nri": "0.1", "version": "7", "states": STATES}'
+else
+    echo '{"plugin": "shell", "version": "0.1"}'
+fi
+"""
+
+
+@pytest.mark.parametrize(
+    ("states", "acts"),
+    [
+        ('["create"]', [True, False, False]),
+        ('["setup", "delete"]', [False, True, True]),
+        ('["create", "no-state"]', [True, True, True]),
+        ("null", [True, True, True]),
+    ],
+)
+def test_states_that_a_foreign_plugin_names_are_those_that_it_is_run_for(
+    node: ResidentNode, states: str, acts: list[bool]
+) -> None:
+    text = FOREIGN.replace("ROOT", str(node.host.root)).replace("STATES", states)
+    node.host.script("shell", text)
+    node.keep("shell")
+    asked = ["create", "delete", "setup"]
+    assert [node.residents.acts_on("shell", state) for state in asked] == acts
+    assert node.standing("shell").build == "7"
+    # What it gets for `version` means nothing to a plugin that takes any verb for invoke.
+    given = json.loads((node.host.root / "stdin.version").read_text())
+    assert (given["state"], given["id"]) == ("nri-check", "nri-check")
+
+
+def test_answer_of_a_program_that_takes_version_for_invoke_does_not_count(
+    node: ResidentNode,
+) -> None:
+    answer = '{"plugin": "x", "version": "0.1", "states": ["create"]}'
+    node.host.script("shell", f"#!/bin/sh\necho '{answer}'\n")
+    node.keep("shell")
+    assert node.residents.acts_on("shell", "delete")
+    assert node.standing("shell") == Standing("off", "it was not built with nri build")
+
+
 def test_plugins_that_do_not_opt_in_or_answer_are_no_residents(node: ResidentNode) -> None:
     path = str(node.install(attributes="resident = False"))
     assert about(path, "noop") == Standing("off", "it does not opt in (resident = True)", "3")
     assert try_resident(path, "noop") == ""
-    node.host.script("old", '#!/bin/sh\n# nri.skel\necho \'{"version": "0.7", "resident": 7}\'\n')
+    node.host.script(
+        "old",
+        '#!/bin/sh\n# nri.skel\necho \'{"type": "old", "nri": "0.1", "version": "0.7", "resident": 7}\'\n',
+    )
     reason = "its nri.skel has another version of serve: found the number 7, expected 1"
     assert about(str(node.host.bin / "old"), "old") == Standing("off", reason, "0.7")
     node.host.script("mute", "#!/bin/sh\n# nri.skel\necho nothing to say >&2\n")

@@ -128,6 +128,29 @@ def test_killed_bridge_leaves_no_process_and_no_signal_ends_its_watchdog(
     assert not asking.is_alive()  # the runtime has seen that the bridge is gone
 
 
+def test_process_that_waits_answers_and_ends_with_the_bridge(
+    host: Host, bridge: BridgeProcess
+) -> None:
+    pids = host.root / "pids"
+    answer = '{"plugin": "shell", "version": "0.1"}'
+    script = f"#!/bin/sh\necho $$ >> {pids}\ncat > /dev/null\necho '{answer}'\n"
+    host.script("shell", script)
+    host.configure(plugin("shell", waiting=True))
+    runtime = serve(bridge, "launched")
+    for count in (1, 2):
+        assert wait_until(lambda: len(host.processes()) > 0)
+        (pid,) = host.processes()
+        assert int(pids.read_text().split()[-1]) == pid
+        start_container(runtime)
+        assert wait_until(lambda: len(pids.read_text().split()) > count)  # noqa: B023
+        assert not is_running(pid)
+    (shown,) = status_of(host.root / "v1bridge.sock")["plugins"]
+    assert shown["resident"] == {"state": "waiting", "reason": None}
+    assert shown["runs"]["create"]["ok"] == 2
+    bridge.signal(signal.SIGKILL)
+    assert wait_until(lambda: not host.processes())
+
+
 def _killed(bridge: BridgeProcess) -> int:
     return bridge.log.count("killed a process that a plugin has left behind")
 

@@ -51,6 +51,6 @@ def test_an_entry_reads_and_writes_each_key_of_its_table() -> None:
         "failurePolicy": "fail",
         "timeout": 1.5,
     }
-    value |= {"resident": False, "when": {"sandbox": True}}
+    value |= {"resident": False, "waiting": True, "when": {"sandbox": True}}
     assert set(value) == set(PLUGIN.keys)
     assert PluginEntry.of_accepted(value).to_value() == value

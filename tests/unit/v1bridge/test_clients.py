@@ -27,11 +27,15 @@ class Noted(Residents):
     def __init__(self, made: list[Noted], bin_dirs: Sequence[str], *, check_owner: bool) -> None:
         super().__init__(bin_dirs, check_owner=check_owner)
         made.append(self)
-        self.kept: list[list[tuple[str, bool]]] = []
+        self.kept: list[
+            list[tuple[str, bool]]
+        ] = []  # types, each with whether it may be a resident
         self.is_closed = False
 
-    def keep(self, plugins: Iterable[tuple[str, bool]]) -> None:
-        self.kept.append([*plugins])
+    def keep(self, plugins: Iterable[PluginEntry], *, residents: bool = True) -> None:
+        self.kept.append(
+            [(entry.type, residents and entry.resident is not False) for entry in plugins]
+        )
 
     def close(self) -> None:
         self.is_closed = True
@@ -77,8 +81,8 @@ def test_residents_get_each_configuration_once(conf: Path, residents: list[Noted
 def test_residents_come_and_go_with_the_options(conf: Path, residents: list[Noted]) -> None:
     configure(conf, PluginEntry(type="a"))
     chains = served(options(conf, resident=False))
-    assert isinstance(chains.client().invoker, Invoker)
-    assert [each.kept for each in residents] == [[[]]]
+    chains.client()
+    assert [each.kept for each in residents] == [[[("a", False)]]]
     chains.use(options(conf))
     assert chains.residents is chains.client().invoker
     assert residents[0].kept[1:] == [[("a", True)]]

@@ -1,0 +1,159 @@
+"""A process that waits: started as ``TYPE invoke`` before there is a request, it gets one, answers and exits.
+
+So the contract holds, a process for each request; only the program's start is off the pod's way. It is for programs
+that do nothing before they have read their stdin: an operator says so in the entry (``waiting``). One that has ended,
+has written to stdout or is old gets no request.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+from nri.process.children import REAP_WITHIN, SIGKILL, has_exited
+from nri.process.conversation import Asked, Conversation, Output, unread
+from nri.process.spawn import Pipes, spawn
+
+if TYPE_CHECKING:
+    from nri.client.invoker import Log
+    from nri.process.conversation import Stop
+
+BEGUN_WITHIN = 0.5
+"""Seconds after which a process that has not begun to read its request is killed: it was stopped."""
+
+LOADED_WITHIN = 5.0
+"""Seconds from the start of a process in which it need not have begun: it may be loading."""
+
+WAITS_FOR = 600.0
+"""Seconds that a process waits for a request; then another one is started in its place."""
+
+
+TRIED_FOR = 1.0
+"""Seconds that a plugin is tried for whether it waits: half of them to load."""
+
+_TRACE = 0.05
+"""Seconds of a CPU in the second half that a program may use which waits."""
+
+_LOOKS = 0.02
+"""Seconds between two looks at it."""
+
+
+class NotBegunError(Exception):
+    """A process has ended, and has read nothing of its request."""
+
+
+class Prepared(Asked):
+    """A process that is there before its request, which shows whether it has read some of it.
+
+    :ivar end_reason: why it is of no use any more, for people.
+    """
+
+    end_reason = ""
+    _stdin = -1  # the process's end of the request's stdin
+
+    def has_begun(self) -> bool:
+        """Return whether it has read some of the request."""
+        return unread(self._stdin) != self.sent
+
+    def kill_if_unread(self) -> None:
+        """Kill it if it has read nothing. It may begin at this moment: what it has read decides."""
+        if not self.has_begun():
+            self.end_reason = f"it has not begun to read a request after {BEGUN_WITHIN:g} s"
+            os.kill(self.pid, SIGKILL)
+
+
+class Waiting(Prepared):
+    """A process that waits for the request of its stdin.
+
+    :raises OSError: when it cannot be started.
+    """
+
+    is_quick = True
+    name = "waiting process"
+
+    def __init__(self, path: str, plugin: str) -> None:
+        with Pipes() as pipes:
+            pid = spawn(path, [plugin, "invoke"], pipes.theirs)
+            self._stdin = pipes.theirs.pop(0)
+        super().__init__(pid)
+        self._pipes = pipes.ours
+        self._since = time.monotonic()
+
+    def is_ready(self) -> bool:
+        """Return whether it can get the request; ``end_reason`` says why it does not wait."""
+        _, stdout, _ = self._pipes
+        if has_exited(self.pid):
+            self.end_reason = "it does not wait for its request: it has ended before"
+        elif unread(stdout):
+            self.end_reason = "it does not wait for its request: it has written to stdout before"
+        return not self.end_reason and self._age() < WAITS_FOR
+
+    def _age(self) -> float:
+        return time.monotonic() - self._since
+
+    def ask(self, request: bytes, deadline: float, log: Log, stop: Stop | None = None) -> Output:
+        """Have it answer a request, when it is ready.
+
+        :raises NotBegunError: when the request must be run by another process.
+        :raises BrokenOffError: when the exchange fails.
+        """
+        pipes, self._pipes = self._pipes, []
+        within = max(BEGUN_WITHIN, LOADED_WITHIN - self._age())
+        meanwhile = within, self.kill_if_unread
+        return Conversation(self, pipes, request, log, stop=stop, meanwhile=meanwhile).run(deadline)
+
+    def finish(self, stopped: str, give_up: float) -> int:
+        """As for ``Asked``."""
+        try:
+            status = super().finish(stopped, give_up)
+            has_begun = self.has_begun()
+        finally:
+            self.pid = 0
+            os.close(self._stdin)
+        if not stopped and not has_begun:
+            raise NotBegunError
+        return status
+
+    def end(self) -> None:
+        """Kill it with its process group, unless it has answered."""
+        if self.pid:
+            self.finish("not needed", time.monotonic() + REAP_WITHIN)
+        for fd in self._pipes:
+            os.close(fd)
+        self._pipes = []
+
+
+def why_not(path: str, plugin: str) -> str:
+    """Start a plugin without a request for a second; return why it does not wait, or ""."""
+    try:
+        process = Waiting(path, plugin)
+    except OSError as error:
+        return f"it cannot be started: {error.strerror}"
+    try:
+        for _ in ("it may load", "it waits"):
+            before = _seconds_on_cpu(process.pid)
+            until = time.monotonic() + TRIED_FOR / 2
+            while process.is_ready() and time.monotonic() < until:
+                time.sleep(_LOOKS)
+        used = _seconds_on_cpu(process.pid) - before
+    finally:
+        process.end()
+    if not process.end_reason and used > _TRACE:
+        return (
+            f"it does not wait for its request: it uses the CPU, {used / TRIED_FOR * 2:.0%} of one"
+        )
+    return process.end_reason
+
+
+def _seconds_on_cpu(pid: int) -> float:
+    """Return how long the threads of a process have run or waited for a CPU; 0 where the kernel does not say."""
+    seconds = 0.0
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/schedstat", encoding="ascii") as file:
+                ran, waited, _ = file.read().split()
+            seconds += (int(ran) + int(waited)) / 1e9
+    except (OSError, ValueError):
+        pass  # it has ended, or the kernel has no statistics
+    return seconds
