@@ -10,3 +10,11 @@ document$.subscribe(() => {
     }
   }
 });
+// The copy button copies the commands of a session alone, without prompts and output.
+document$.subscribe(() => {
+  for (const code of document.querySelectorAll(".highlight pre > code:has(.gp)")) {
+    const session = code.cloneNode(true);
+    session.querySelectorAll(".gp, .go, a").forEach((other) => other.remove());
+    code.dataset.copy = session.textContent.replace(/\n{2,}/g, "\n").trim();
+  }
+});

@@ -144,13 +144,14 @@ def test_wire_page_has_the_events() -> None:
 
 
 def test_monitoring_page_has_the_metrics_and_the_alerts() -> None:
-    shown = rows("monitoring.md", "| metric | type | labels |")
-    assert shown[0] == [f"`{exposition.UP}`", "gauge", ""]
+    shown = rows("monitoring.md", "| metric | type | labels | meaning |")
+    assert shown[0][:3] == [f"`{exposition.UP}`", "gauge", ""]
     assert shown[1:] == [
         [
             f"`{exposition.name(metric)}`",
             metric.type,
             ", ".join(f"`{label}`" for label in exposition.labels(metric)),
+            metric.documentation.removesuffix("."),
         ]
         for metric in exposition.metrics()
     ]
