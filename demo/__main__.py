@@ -41,6 +41,7 @@ def main() -> None:
     """Run all chapters, or those that are named."""
     if not (BINARIES / "v1bridge").exists():
         raise SystemExit("dist/nri is not built; run: make demo")
+    os.environ.setdefault("COLUMNS", "80")  # the lines are for people, also in a pipe
     names = chapters.chosen([*chapters.CHAPTERS])
     logging.disable()  # the demonstration prints what the embedded runtime would log
     click.secho("\nThe Node Resource Interface v0.1 on a runtime that speaks NRI v2\n", bold=True)

@@ -16,7 +16,7 @@ LABEL = 11
 
 def described(label: str, *texts: str) -> list[str]:
     """Return texts, each in lines of its own, with a label at their left."""
-    return labelled(label, *texts, width=LABEL)
+    return labelled(label, *texts, columns=LABEL)
 
 
 def plugin(type: str, conf: Mapping[str, Any], source: str) -> list[str]:

@@ -8,8 +8,17 @@ def describe() -> str:
 
     A commit that ends in ``-dirty`` had uncommitted changes. It is ``unknown`` if this runs from its source.
     """
-    date = f", {__date__}" if __date__ else ""
-    return f"{__version__} (commit {__commit__ or 'unknown'}{date})"
+    known = f"commit {__commit__ or 'unknown'}", __date__
+    return f"{__version__} ({', '.join(filter(None, known))})"
+
+
+def build() -> dict[str, str | None]:
+    """Return the version, the commit and its date, as JSON has them; what is not known is None."""
+    return {"version": __version__, "commit": _known(__commit__), "date": _known(__date__)}
+
+
+def _known(text: str) -> str | None:
+    return text or None
 
 
 def install(extra: str) -> str:

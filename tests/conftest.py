@@ -38,6 +38,7 @@ def pytest_configure() -> None:
     # No verdict depends on time; in CI none depends on chance. `make test` and `make fuzz` go on searching.
     settings.register_profile("nri", deadline=None, derandomize=os.environ.get("CI") == "true")
     settings.load_profile("nri")
+    os.environ.setdefault("COLUMNS", "80")  # what commands print is compared with pages for people
     os.umask(0o022)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import tempfile
 from contextlib import ExitStack, suppress
@@ -82,7 +83,7 @@ def _apply(host: Site, directory: str, conf_dir: str, sets: str) -> list[str]:
         stack.callback(os.close, lock)
         fcntl.flock(lock, fcntl.LOCK_EX)  # so that no other `nri apply` removes what this one makes
         current = os.path.basename(os.path.realpath(conf_dir)) if _is_ours(conf_dir, sets) else ""
-        new = tempfile.mkdtemp(dir=sets)
+        new = tempfile.mkdtemp(dir=sets)  # its name follows from its content, below
         try:
             names = _copied(directory, new)
             if not names:
@@ -90,6 +91,7 @@ def _apply(host: Site, directory: str, conf_dir: str, sets: str) -> list[str]:
                     f'{directory} has no *.conf; for no plugins, write one with "plugins": []'
                 )
             notes, content = _check(host, new, directory)
+            new = _named(new, sets, content)
             moved_to = _exchange(new, conf_dir, sets)
             InUse(host.replace(conf_dir=conf_dir, check_owner=True)).use(
                 read_set(conf_dir, host.conf_file).documents
@@ -105,6 +107,14 @@ def _apply(host: Site, directory: str, conf_dir: str, sets: str) -> list[str]:
                 shutil.rmtree(os.path.join(sets, name), ignore_errors=True)
         moved = [f"moved {conf_dir} to {moved_to}"] if moved_to else []
         return [*moved, f"now in use: {' '.join(names)}, hash {content}"]
+
+
+def _named(new: str, sets: str, content: str) -> str:
+    """Give a set its name, NUMBER-HASH, and return its path; the caller has the lock."""
+    numbers = [int(name.partition("-")[0]) for name in os.listdir(sets) if re.match(r"\d+-", name)]
+    path = os.path.join(sets, f"{max(numbers, default=0) + 1}-{content}")
+    os.rename(new, path)
+    return path
 
 
 def _is_ours(conf_dir: str, sets: str) -> bool:

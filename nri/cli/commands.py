@@ -29,6 +29,7 @@ COMMANDS = {
     "reapply": "Bring running containers up to the configuration in use.",
     "simulate": "Try plugins on made-up pods, without a container runtime.",
     "status": "Print how the bridge of this node is, and its plugins.",
+    "version": "Print the version of this build, and its commit.",
 }
 """The commands with their texts in ``nri --help``. Each is a module here, with a click command."""
 

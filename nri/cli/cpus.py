@@ -83,33 +83,33 @@ class Owners:
         self.pools: dict[str, str] = value["conf"]["fixed"] | value["pools"]
         self.containers: list[Entry] = list(value["containers"].values())
 
-    @classmethod
-    def read(cls, run: str) -> Owners:
-        """Return what konfine has written.
 
-        :param run: the node's /run.
-        :raises NRIError: there is no file, or it is not of this boot.
-        """
-        path = f"{run}/nri/konfine/state.json"
-        try:
-            document, _ = files.read_regular(path, MAX_FILE)
-            with open(_BOOT, encoding="ascii") as file:
-                boot = file.read().strip()
-            value: Any = gojson.loads(document)
-        except FileNotFoundError:
-            raise NRIError(f"no CPUs are given out here: {path}: there is none") from None
-        except OSError as error:
-            expected = "expected to be able to read what konfine writes"
-            raise NRIError(f"{path}: {reason_of(error)}; {expected}") from None
-        except DecodeError as error:
-            raise NRIError(
-                f"{path}: is damaged: {error}; konfine's next event makes it again"
-            ) from None
-        if not _FILE.accepts(value) or "incomplete" in value:
-            raise NRIError(f"{path}: is damaged; konfine's next event makes it again")
-        if value["boot"] != boot:
-            raise NRIError(f"no CPUs are given out here: {path}: it was of another boot")
-        return cls(value)
+def read(run: str) -> dict[str, Any]:
+    """Return the record that konfine has written.
+
+    :param run: the node's /run.
+    :raises NRIError: there is no file, or it is not of this boot.
+    """
+    path = f"{run}/nri/konfine/state.json"
+    try:
+        document, _ = files.read_regular(path, MAX_FILE)
+        with open(_BOOT, encoding="ascii") as file:
+            boot = file.read().strip()
+        value: Any = gojson.loads(document)
+    except FileNotFoundError:
+        raise NRIError(f"no CPUs are given out here: {path}: there is none") from None
+    except OSError as error:
+        expected = "expected to be able to read what konfine writes"
+        raise NRIError(f"{path}: {reason_of(error)}; {expected}") from None
+    except DecodeError as error:
+        again = "konfine's next event makes it again"
+        raise NRIError(f"{path}: is damaged: {error}; {again}") from None
+    if not _FILE.accepts(value) or "incomplete" in value:
+        raise NRIError(f"{path}: is damaged; konfine's next event makes it again")
+    if value["boot"] != boot:
+        raise NRIError(f"no CPUs are given out here: {path}: it was of another boot")
+    record: dict[str, Any] = value
+    return record
 
 
 def draw(owners: Owners, topology: Topology, style: Style = lambda text, kind: text) -> list[str]:

@@ -80,24 +80,18 @@ def invoke(
       nri invoke setup --spec config.json --id test
     """
     request, config = _subject(state, request_file, spec_file, container, pid)
-    if more := options.pairs("--annotation", annotations):
+    more = options.pairs("--annotation", annotations)
+    if more:
         spec = request.spec or spec_from_oci({})
         request = request.replace(spec=spec.replace(annotations={**spec.annotations, **more}))
     request = request.replace(labels={**request.labels, **options.pairs("--label", labels)})
-    places = host.replace(
-        bin_dirs=map(os.path.abspath, host.bin_dirs)
-    )  # prepare_process() changes directory
-    client = Client(
-        places.load(), _AsABridge(places.bin_dirs, check_owner=places.check_owner), timeout=timeout
-    )
+    # prepare_process() changes the directory.
+    places = host.replace(bin_dirs=map(os.path.abspath, host.bin_dirs))
+    invoker = _AsABridge(places.bin_dirs, check_owner=places.check_owner)
+    client = Client(places.load(), invoker, timeout=timeout)
+    changes = _changes(request, config, is_complete=request_file is None)
     if not as_json:
         _print_left_out(client, request, state)
-    spec = request.spec or spec_from_oci({})
-    config = oci_from_spec(spec) if config is None else config | {"annotations": spec.annotations}
-    abilities = OCIAbilities("an OCI runtime", lambda: NEWEST_OCI)
-    if request_file is not None:  # another host may have shown less
-        abilities.extensions = Abilities.extensions | request.extensions
-    changes = Changes(abilities, config)
     if dry_run:
         _print_requests(client, as_shown(request, changes), state, as_json)
         return
@@ -113,15 +107,33 @@ def invoke(
             changes=changes,
         )
     except ChainError as chain_error:
-        error, steps = chain_error, chain_error.steps
+        error = chain_error
+        steps = chain_error.steps
     if as_json:
         output.print_json([_step_value(s) if trace else _result_of(s).to_value() for s in steps])
-    elif not trace:
-        output.print_table(("PLUGIN", "RESULT"), [_row(step) for step in steps])
-    if not as_json:
+    else:
+        if not trace:
+            output.print_table(("PLUGIN", "RESULT"), [_row(step) for step in steps])
         _print_changes(changes)
     if error is not None:
         raise error
+
+
+def _changes(request: Request, config: dict[str, Any] | None, *, is_complete: bool) -> Changes:
+    """Return what takes the changes that the plugins ask for.
+
+    :param config: the container's OCI configuration; None to make it from the request.
+    :param is_complete: the host of the request shows all that an OCI runtime has.
+    """
+    spec = request.spec or spec_from_oci({})
+    if config is None:
+        config = oci_from_spec(spec)
+    else:
+        config = config | {"annotations": spec.annotations}
+    abilities = OCIAbilities("an OCI runtime", lambda: NEWEST_OCI)
+    if not is_complete:
+        abilities.extensions = Abilities.extensions | request.extensions
+    return Changes(abilities, config)
 
 
 def _subject(

@@ -50,7 +50,8 @@ MAX_LABEL = 128
 _PLUGIN = ("plugin", "source")
 
 Document = dict[str, Any]
-Samples = Iterable[tuple[tuple[object, ...], Any]]
+Sample = tuple[tuple[object, ...], Any]
+Samples = Iterable[Sample]
 
 
 @click.command()
@@ -272,59 +273,59 @@ def families(document: Document) -> Iterator[Metric]:
 
 def _of_plugins(plugins: list[Document]) -> Iterator[Metric]:
     """Yield the metrics of the plugins. Entries of one type and file share counts, and their series."""
-    entries: dict[tuple[str, str], list[Document]] = {}
+    shared: dict[tuple[str, str], list[Document]] = {}
     for plugin in plugins:
-        entries.setdefault((plugin["type"], os.path.basename(plugin["source"])), []).append(plugin)
-    builds = {(*key, plugin["build"]): 1 for key, of_it in entries.items() for plugin in of_it}
+        key = plugin["type"], os.path.basename(plugin["source"])
+        shared.setdefault(key, []).append(plugin)
+    builds: list[Sample] = []
+    usable: list[Sample] = []
+    states: list[Sample] = []
+    runs: list[Sample] = []
+    well: list[Sample] = []
+    times: list[Sample] = []
+    seconds = []
+    for key, entries in shared.items():
+        first = entries[0]
+        for build in dict.fromkeys(entry["build"] for entry in entries):
+            builds.append(((*key, build), 1))
+        usable.append((key, all(entry["problem"] is None for entry in entries)))
+        for state in RESIDENT_STATES:
+            states.append(((*key, state), first["resident"]["state"] == state))
+        runs += _runs(key, entries)
+        seconds.append((key, [first["seconds"]]))
+        outcomes = {run["outcome"] for entry in entries for run in entry["last"].values()}
+        if outcomes:
+            well.append((key, outcomes <= {*WORKS}))
+        if first["lastError"]:
+            times.append((key, first["lastError"]["time"]))
     text = "1 for each plugin; its label is the build that the executable answered, empty if it was not asked."
-    yield _gauge("plugin_info", text, builds.items(), (*_PLUGIN, "build"))
-    usable = [
-        (key, all(entry["problem"] is None for entry in of_it)) for key, of_it in entries.items()
-    ]
-    yield _gauge(
-        "plugin_usable",
-        "1 if the plugin has an executable that can be run, else 0.",
-        usable,
-        _PLUGIN,
-    )
-    states = [
-        ((*key, state), of_it[0]["resident"]["state"] == state)
-        for key, of_it in entries.items()
-        for state in RESIDENT_STATES
-    ]
+    yield _gauge("plugin_info", text, builds, (*_PLUGIN, "build"))
+    text = "1 if the plugin has an executable that can be run, else 0."
+    yield _gauge("plugin_usable", text, usable, _PLUGIN)
     text = "1 for the plugin's state as a resident, 0 for the other states: ready, starting, waiting, off, failed."
     yield _gauge("plugin_resident_state", text, states, (*_PLUGIN, "resident"))
-    # A state that has not come yet has 0, so that its first run is an increase.
-    runs = [
-        ((*key, state, outcome), of_it[0]["runs"].get(state, {}).get(outcome, 0))
-        for key, of_it in entries.items()
-        for state in dict.fromkeys(
-            [*of_it[0]["runs"], *[state for entry in of_it for state in entry["states"]]]
-        )
-        for outcome in OUTCOMES
-    ]
     text = "Runs of the plugin by state of the request and outcome: ok, error, killed, ignored, refused."
     yield _counter("plugin_runs_total", text, runs, (*_PLUGIN, "state", "outcome"))
-    seconds = [(key, [of_it[0]["seconds"]]) for key, of_it in entries.items()]
-    yield _histogram(
-        "plugin_duration_seconds", "Seconds that a run of the plugin took.", seconds, _PLUGIN
-    )
-    last = {
-        key: [run for entry in of_it for run in entry["last"].values()]
-        for key, of_it in entries.items()
-    }
-    well = [
-        (key, all(run["outcome"] in WORKS for run in runs)) for key, runs in last.items() if runs
-    ]
+    text = "Seconds that a run of the plugin took."
+    yield _histogram("plugin_duration_seconds", text, seconds, _PLUGIN)
     text = "1 if the plugin's last run for each state was ok or refused, else 0; absent before its first run."
     yield _gauge("plugin_last_run_ok", text, well, _PLUGIN)
-    times = [
-        (key, of_it[0]["lastError"]["time"])
-        for key, of_it in entries.items()
-        if of_it[0]["lastError"]
-    ]
     text = "When the plugin failed last, in seconds since 1970; absent if it has not."
     yield _gauge("plugin_last_error_timestamp_seconds", text, times, _PLUGIN)
+
+
+def _runs(key: tuple[str, str], entries: list[Document]) -> list[Sample]:
+    """Return the runs of a plugin. A state that has not come yet has 0, so that its first run is an increase."""
+    counts = entries[0]["runs"]
+    states = [*counts]
+    for entry in entries:
+        states += entry["states"]
+    runs: list[Sample] = []
+    for state in dict.fromkeys(states):
+        for outcome in OUTCOMES:
+            count = counts.get(state, {}).get(outcome, 0)
+            runs.append(((*key, state, outcome), count))
+    return runs
 
 
 def _of_events(events: list[Document]) -> Iterator[Metric]:

@@ -77,7 +77,27 @@ timeout = seconds(
     default=DEFAULT_TIMEOUT,
     help="Time to answer for a plugin without a timeout of its own.",
 )
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+
+
+def as_json(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``-o json``, and ``--json`` for the same: the argument ``as_json``."""
+
+    @click.option(
+        "-o",
+        "--output",
+        "form",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        help="Print text, for people, or JSON, for programs.",
+    )
+    @click.option("--json", "is_json", is_flag=True, help="The same as -o json.")
+    @functools.wraps(command)
+    def wrapped(*args: Any, form: str, is_json: bool, **kwargs: Any) -> Any:
+        return command(*args, as_json=is_json or form == "json", **kwargs)
+
+    return wrapped
+
+
 _HOST = (
     path(
         "--conf-dir",

@@ -1,8 +1,13 @@
-"""Prints the commands' output: JSON for programs, tables and lines of 80 columns for people. Text is escaped."""
+"""Prints the commands' output: JSON for programs, tables and lines of 80 columns for people. Text is escaped.
+
+In a pipe no line is wrapped: a program reads a line for each row.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import sys
 import textwrap
 import time
 from collections.abc import Iterable, Sequence
@@ -19,7 +24,7 @@ def print_json(value: object) -> None:
 
 
 WIDTH = 80
-"""Columns of a page."""
+"""Columns of a page on a terminal."""
 
 LABEL = 15
 """Columns of the words at the left of a page."""
@@ -30,25 +35,32 @@ MAX_TEXT = 4096
 _GAP = "  "
 
 
+def width() -> int:
+    """Return the columns of a page: without a terminal, and without $COLUMNS, as many as it takes."""
+    if sys.stdout.isatty() or "COLUMNS" in os.environ:
+        return WIDTH
+    return sys.maxsize
+
+
 def wrapped(text: str, first: str = "", then: str | None = None) -> list[str]:
     """Return ``text`` in lines that begin with ``first``, and after the first with ``then`` (by default as wide)."""
     then = " " * len(first) if then is None else then
     if len(text) > MAX_TEXT:
         text = f"{text[:MAX_TEXT]}… ({len(text)} characters)"
     lines = textwrap.wrap(
-        escape(text), WIDTH, initial_indent=first, subsequent_indent=then, break_on_hyphens=False
+        escape(text), width(), initial_indent=first, subsequent_indent=then, break_on_hyphens=False
     )
     return lines or [first.rstrip()]
 
 
-def labelled(label: str, *texts: str, width: int = LABEL) -> list[str]:
+def labelled(label: str, *texts: str, columns: int = LABEL) -> list[str]:
     """Return texts, each in lines of its own, with a label at their left.
 
-    :param width: columns of the label.
+    :param columns: columns of the label.
     """
     lines: list[str] = []
     for text in texts:
-        lines += wrapped(text, (label if not lines else "").ljust(width))
+        lines += wrapped(text, (label if not lines else "").ljust(columns))
     return lines
 
 
@@ -64,7 +76,7 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Return aligned columns, numbers to the right. A first cell that is too long has a line of its own."""
     widths = [max(len(row[column]) for row in [header, *rows]) for column in range(1, len(header))]
-    room = WIDTH - sum(widths) - len(_GAP) * len(widths)
+    room = width() - sum(widths) - len(_GAP) * len(widths)
     names = [escape(row[0][:MAX_TEXT]) for row in rows]
     first = max(len(header[0]), *[len(name) for name in names if len(name) <= room], 1)
     lines = [_row(header[0].ljust(first), header[1:], widths)]

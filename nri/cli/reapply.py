@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 
@@ -22,6 +23,7 @@ EVERY = 0.5
 @click.option("--namespace", default="", metavar="NS", help="Only pods of this namespace.")
 @click.option("--pod", default="", metavar="NS/NAME", help="Only this pod.")
 @click.option("--dry-run", is_flag=True, help="Print who is due, and do nothing.")
+@options.as_json
 @options.path(
     "--socket",
     default=client.DEFAULT_STATUS_SOCKET,
@@ -29,7 +31,9 @@ EVERY = 0.5
     help="The bridge's status socket.",
 )
 @options.plain_errors
-def reapply(plugin: str, namespace: str, pod: str, dry_run: bool, socket: str) -> None:
+def reapply(
+    plugin: str, namespace: str, pod: str, dry_run: bool, as_json: bool, socket: str
+) -> None:
     """Bring running containers up to the configuration in use.
 
     A plugin whose conf has changed gets a late create for them. One that is not configured for them any more gets a
@@ -40,33 +44,50 @@ def reapply(plugin: str, namespace: str, pod: str, dry_run: bool, socket: str) -
       nri reapply --dry-run
       nri reapply --plugin konfine --namespace shop
     """
-    if namespace.count("/") or (pod and [bool(part) for part in pod.split("/")] != [True, True]):
-        wrong = (
-            f"--namespace {namespace}: expected a name"
-            if "/" in namespace
-            else f"--pod {pod}: expected NS/NAME"
-        )
-        raise click.UsageError(wrong)
+    if "/" in namespace:
+        raise click.UsageError(f"--namespace {namespace}: expected a name")
+    if pod and not re.fullmatch("[^/]+/[^/]+", pod):
+        raise click.UsageError(f"--pod {pod}: expected NS/NAME")
     asked = {"plugin": plugin, "namespace": namespace, "pod": pod, "dryRun": dry_run}
     try:
         due = _ask(socket, asked)
-        rows = [[entry["plugin"], entry["what"], entry["name"], entry["id"][:12]] for entry in due]
-        if not rows:
-            click.echo("nothing is due")
+        if due and not dry_run:
+            _await(socket, asked, due)
+        if as_json:
+            output.print_json({"due": due})
+        elif not due:
+            click.echo(f"nothing to reapply or release{_late(socket)}")
         elif dry_run:
+            rows = [[one["plugin"], one["what"], one["name"], one["id"][:12]] for one in due]
             output.print_table(("PLUGIN", "DUE", "CONTAINER", "ID"), rows)
         else:
-            count = len({entry["id"] for entry in due})
-            _wait(socket, count)
-            if left := {
-                entry["id"] for entry in _ask(socket, asked | {"dryRun": True}) if entry in due
-            }:
-                raise NRIError(
-                    f"{len(left)} of {count} pods and containers have failed: nri status lists them"
-                )
-            click.echo(f"done for {count} pods and containers")
+            click.echo(f"done for {_count(due)} pods and containers")
     except client.UNUSABLE as error:
         raise client.unusable(socket, error) from None
+
+
+def _await(socket: str, asked: dict[str, object], due: list[dict[str, str]]) -> None:
+    """Wait until what is due has been done.
+
+    :raises NRIError: some of it has failed.
+    """
+    _wait(socket, _count(due))
+    left = [one for one in _ask(socket, asked | {"dryRun": True}) if one in due]
+    if left:
+        failed = f"{_count(left)} of {_count(due)} pods and containers have failed"
+        raise NRIError(f"{failed}: nri status lists them")
+
+
+def _count(due: list[dict[str, str]]) -> int:
+    """Return the number of pods and containers."""
+    return len({one["id"] for one in due})
+
+
+def _late(socket: str) -> str:
+    """Return the late creates that are due on the node, as the end of a sentence; "" for none."""
+    counts = client.status(socket)["lateCreates"]
+    due = counts["waiting"] + counts["running"]
+    return f"; late creates that are due: {due}" if due else ""
 
 
 def _ask(socket: str, asked: dict[str, object]) -> list[dict[str, str]]:

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from typing import Self
 
     from nri.authoring.simulated import Asked
+    from nri.client.chain import Step
     from nri.config.entries import PluginEntry
+    from nri.types.v1 import Result
 
 PAUSE = 0.3
 """Seconds between two looks at the files of --watch."""
@@ -159,37 +161,23 @@ def simulate(
     Exit status: 1 also when a plugin did not start, or answered with an error.
     """
     if watch:
-        for path in plugins:
-            if not os.path.exists(path):
-                raise NRIError(
-                    f"{path}: found nothing there; expected a plugin's source file or its folder"
-                )
         _repeat(plugins)
         return
     options.end_cleanly()
     from nri.authoring import simulated
 
-    name, _, version = runtime.partition(":")
-    nri = UNKNOWN if name in SENDS_ALONE else listed(name, version)
-    if nri is None:
-        raise click.BadParameter(
-            f"found {runtime!r}, expected containerd:1.7 or later, cri-o:1.26 or later, or docker:29"
-        )
     for text in (namespace, *annotations, *labels):
         text.encode()  # UnicodeEncodeError: it was not UTF-8
+    name, _, version = runtime.partition(":")
+    nri = _nri_of(name, version)
     about = {
         "annotations": options.pairs("--annotation", annotations),
         "labels": options.pairs("--label", labels),
         "namespace": namespace,
-        "runtime": "cri-o-1.36"
-        if name == "cri-o"
-        else f"containerd-{'1.7' if version.startswith('1.') else '2.1'}",
+        "runtime": _requests_of(name, version),
     }
     given = simulated.sort(plugins, is_v2=is_v2)
-    files = [*given.sources, *[path for _, _, path in given.v2]]
-    if getattr(sys, "frozen", False) and any(path.endswith(".py") for path in files):
-        reason = "this nri is a compiled executable, which can't load PLUGIN.py: use the nri of its wheel"
-        raise NRIError(reason)
+    _check_loadable([*given.sources, *[path for _, _, path in given.v2]])
     timeline = Timeline(as_json=as_json, verbose=verbose, has_v2=bool(given.v2))
     with (
         tempfile.TemporaryDirectory(prefix="nri-simulate-") as place,
@@ -228,19 +216,58 @@ def simulate(
                 timeline.event(item, outcome, error)
 
             replayer = Replayer(embedded, ended)
-            lifecycle = lives(made.add(shown))
-            if name in SENDS_ALONE:  # docker: a setup alone
-                lifecycle = (item for item in lifecycle if item.event == api.Event.CREATE_CONTAINER)
-            replayer.replay(lifecycle)
+            replayer.replay(_sent_by(name, lives(made.add(shown))))
     timeline.end([(plugin.entry, plugin.states, plugin.note) for plugin in installed])
     if timeline.failed or replayer.failed:
         raise click.exceptions.Exit(1)
 
 
+def _nri_of(name: str, version: str) -> tuple[int, ...]:
+    """Return the version of NRI in a runtime.
+
+    :raises BadParameter: it is not one that is known.
+    """
+    nri = UNKNOWN if name in SENDS_ALONE else listed(name, version)
+    if nri is None:
+        expected = "expected containerd:1.7 or later, cri-o:1.26 or later, or docker:29"
+        raise click.BadParameter(f"found '{name}:{version}', {expected}")
+    return nri
+
+
+def _requests_of(name: str, version: str) -> str:
+    """Return the runtime whose requests a pod is made up with."""
+    if name == "cri-o":
+        return "cri-o-1.36"
+    return "containerd-1.7" if version.startswith("1.") else "containerd-2.1"
+
+
+def _check_loadable(files: Sequence[str]) -> None:
+    """Refuse source files in a compiled executable.
+
+    :raises NRIError: there is one.
+    """
+    if getattr(sys, "frozen", False) and any(path.endswith(".py") for path in files):
+        reason = "this nri is a compiled executable, which can't load PLUGIN.py"
+        raise NRIError(f"{reason}: use the nri of its wheel")
+
+
+def _sent_by(name: str, lifecycle: Iterator[LifecycleEvent]) -> Iterator[LifecycleEvent]:
+    """Return the events that a runtime sends; docker sends setup alone."""
+    if name not in SENDS_ALONE:
+        return lifecycle
+    return (item for item in lifecycle if item.event == api.Event.CREATE_CONTAINER)
+
+
 def _repeat(paths: Sequence[str]) -> None:
     """Run the command in a process of its own, now and after each change of one of these files and of those beside
     it, or in the folder, until interrupted.
+
+    :raises NRIError: one of them is not there.
     """
+    for path in paths:
+        if not os.path.exists(path):
+            expected = "expected a plugin's source file or its folder"
+            raise NRIError(f"{path}: found nothing there; {expected}")
     program = (
         [sys.executable]
         if getattr(sys, "frozen", False)
@@ -374,39 +401,24 @@ class Timeline:
 
     def asked(self, asked: Asked) -> None:
         """Print a run of a v0.1 plugin."""
-        step, request = asked.step, json.loads(asked.step.request)
-        result = step.result.to_value() if step.result is not None else {}
-        error = (
-            ""
-            if step.error is None
-            else step.error.reason.partition("; the end of its stderr: ")[0]
-        )
-        words = [f"{key}={value}" for key, value in (result.get("metadata") or {}).items()]
+        step = asked.step
+        request = json.loads(step.request)
+        error, refused = _error(step)
+        shown = f"{'refused' if refused else 'error'}: {error}"
+        if not error:
+            shown = _words(step.result) or "ok"
         lines = [f"request: {json.dumps(request)}"] if self._verbose else []
-        lines += [
-            f"{key}: {json.dumps(result[key])}"
-            for key in ("cgroupsPath", "adjust", "updates")
-            if result.get(key)
-        ]
+        lines += _asked_for(step.result)
         lines += [f"wrote {_knob(file, request)}: {text}" for file, text in asked.writes]
-        refused = step.error is not None and step.error.refused
-        how = "refused" if refused else "error"
-        shown = f"{how}: {error}" if error else " ".join(words) or "ok"
         self.failed |= bool(error)
         with self._lock:
             self._calls += 1
-            plugin = step.plugin.type
-            before = self._said.get(plugin)  # also tells whether it has run
-            self._said[plugin] = asked.stderr
-            is_repeated = (
-                error and before == asked.stderr and len(asked.stderr) > 1 and not self._as_json
-            )
-            lines += ["(printed the same)"] if is_repeated else asked.stderr
+            lines += self._printed(step.plugin.type, asked.stderr, failed=bool(error))
             self._add(
                 Row(
                     request["state"],
                     *_names(request),
-                    plugin,
+                    step.plugin.type,
                     shown,
                     error,
                     step.seconds,
@@ -414,6 +426,15 @@ class Timeline:
                     refused,
                 )
             )
+
+    def _printed(self, plugin: str, stderr: list[str], *, failed: bool) -> Sequence[str]:
+        """Return what a run has printed; in short if a run that fails has printed the same as the one before."""
+        before = self._said.get(plugin)
+        self._said[plugin] = stderr  # also tells that it has run
+        is_same = before == stderr and len(stderr) > 1
+        if failed and is_same and not self._as_json:
+            return ["(printed the same)"]
+        return stderr
 
     def skipped(self, plugin: str, reason: str) -> None:
         """Note why a plugin does not run."""
@@ -522,6 +543,26 @@ def _knob(file: str, request: dict[str, Any]) -> str:
     path = (request.get("spec") or {}).get("cgroupsPath", "")
     directory, _, knob = file.rpartition("/")
     return knob if path and directory == expand(path) else file
+
+
+def _error(step: Step) -> tuple[str, bool]:
+    """Return the error of a step, "" for none, and whether it is a refusal."""
+    if step.error is None:
+        return "", False
+    return step.error.reason.partition("; the end of its stderr: ")[0], step.error.refused
+
+
+def _words(result: Result | None) -> str:
+    """Return the metadata of a result as one line."""
+    metadata = {} if result is None else result.metadata
+    return " ".join([f"{key}={value}" for key, value in metadata.items()])
+
+
+def _asked_for(result: Result | None) -> list[str]:
+    """Return what a result asks for, a line for each key."""
+    value = {} if result is None else result.to_value()
+    keys = ("cgroupsPath", "adjust", "updates")
+    return [f"{key}: {json.dumps(value[key])}" for key in keys if value.get(key)]
 
 
 def _columns(*cells: str) -> str:

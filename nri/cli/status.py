@@ -86,10 +86,10 @@ def status(
         "--cpus": cpus,
     }
     chosen = [name for name, value in given.items() if value]
-    if len(chosen) > 1 and chosen != ["--pod", "--json"]:
+    if len(chosen) > 1 and chosen not in (["--pod", "--json"], ["--json", "--cpus"]):
         raise click.UsageError(f"{chosen[0]} and {chosen[1]} exclude each other")
     if cpus:
-        click.echo("\n".join(cpus_page(run)))
+        _print_cpus(run, as_json)
         return
     if check or alive:
         verdict = probe(socket, is_alive=alive)
@@ -125,15 +125,24 @@ _COLOURS = {
 }
 
 
+def _print_cpus(run: str, as_json: bool) -> None:
+    from nri.cli.cpus import read
+
+    if as_json:
+        output.print_json(read(run))
+    else:
+        click.echo("\n".join(cpus_page(run)))
+
+
 def cpus_page(run: str, sys: str = "/sys") -> list[str]:
     """Return the picture of the node's CPUs.
 
     :param run: the node's /run, with konfine's record; *sys* is where sysfs is mounted.
     """
     from nri.cgroups.topology import Topology
-    from nri.cli.cpus import Owners, draw
+    from nri.cli.cpus import Owners, draw, read
 
-    owners = Owners.read(run)
+    owners = Owners(read(run))
     topology = Topology.read(sys)
     return draw(owners, topology, lambda text, kind: click.style(text, fg=_COLOURS[kind]))
 

@@ -28,7 +28,7 @@ from nri.doctor.node import (
     without_secrets,
 )
 from nri.errors import escape
-from nri.node.in_use import InUse
+from nri.node.in_use import InUse, how_long
 from nri.places import CONTAINERD_CONF_FILE, DEFAULT_SOCKET, RUNTIME_OPTIONS_FILE, beside
 from nri.process import watchdog
 from nri.runc.options import load as load_runtime_options
@@ -270,7 +270,8 @@ class _Examination:
         used = InUse(site, writes=False)
         used.look()
         if used.missing:
-            text = f"missing, and still in use: {', '.join([path.removeprefix(root) for path in used.missing])}"
+            paths = ", ".join([path.removeprefix(root) for path in used.missing])
+            text = f"missing, and still in use {how_long(used)}: {paths}"
             self._add(
                 FAULT,
                 "missing",

@@ -61,6 +61,7 @@ class InUse:
     :ivar rejected: why the files as they are now are not in use; None if they are, or are missing.
     :ivar missing: the files in use that are not there, each with when that was noted first, of CLOCK_BOOTTIME.
     :ivar is_waiting: True while a missing file may come back.
+    :ivar is_kept: True if files that are missing stay in use however long they are away.
     :ivar fault: why the record cannot be used, "" if it can be.
     """
 
@@ -77,6 +78,7 @@ class InUse:
         self.rejected: ConfigError | None = None
         self.missing: dict[str, float] = {}
         self.is_waiting = False
+        self.is_kept = False
         self.fault = ""
         self.site = site
         self.acceptance = acceptance
@@ -169,8 +171,9 @@ class InUse:
         gone = self._gone(read.documents)
         if gone and self._is_accepted_elsewhere(read):
             gone = []
-        is_kept = all(path == self.site.conf_file for path in read.documents)
+        is_kept = read.documents.keys() <= {self.site.conf_file}
         is_kept |= any(os.path.islink(path) for path in gone)
+        self.is_kept = is_kept
         directory, now = self._directory_now(), boottime()
         is_unchanged = is_kept or directory == self._directory
         missing = {}
@@ -338,13 +341,18 @@ def why_not(in_use: InUse) -> list[str]:
     faults = in_use.rejected.faults if in_use.rejected else ()
     lines = [f"invalid configuration; still using the last valid one: {fault}" for fault in faults]
     if in_use.missing:
-        names = ", ".join(in_use.missing)
-        lines.append(
-            f'missing, and still in use: {names}; for no plugins, write a file with "plugins": []'
-        )
+        missing = f"missing, and still in use {how_long(in_use)}: {', '.join(in_use.missing)}"
+        lines.append(f'{missing}; for no plugins, write a file with "plugins": []')
     if in_use.fault:
         lines.append(f"the record of the configuration in use: {in_use.fault}")
     return lines
+
+
+def how_long(in_use: InUse) -> str:
+    """Return how long files that are missing stay in use."""
+    if in_use.is_kept:
+        return "until they are back, or others are applied"
+    return f"for {MISSING_FOR:g} seconds without any change"
 
 
 def boottime() -> float:

@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from nri.config import ConfigError, ConfigList, Fault, refused
-from nri.node.in_use import InUse
+from nri.node.in_use import InUse, how_long
 from nri.types.gojson import shorten
 from nri.v1bridge.runs import MAX_TEXT
 
@@ -132,9 +132,9 @@ class Configuration:
             return
         self._reported, kept = news, self._names() if self._current is not None else ""
         if missing:
-            log.error(
-                "missing, and still in use (%s): %s", kept, shorten(", ".join(missing), MAX_TEXT)
-            )
+            until = how_long(self._in_use)
+            paths = shorten(", ".join(missing), MAX_TEXT)
+            log.error("missing, and still in use %s (%s): %s", until, kept, paths)
         without = "there has been no valid one, so no plugin runs"
         used = f"still using the last valid one ({kept})" if kept else without
         for fault in rejected.faults if rejected is not None else ():

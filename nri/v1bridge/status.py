@@ -17,7 +17,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from nri import __commit__, __date__, __version__, trust
+from nri import trust
 from nri.client import PluginError
 from nri.errors import NRIError, escape, reason_of
 from nri.node.record import REFUSED
@@ -26,6 +26,7 @@ from nri.process.background import in_background
 from nri.v1bridge.log import describe as log_of
 from nri.v1bridge.memory import NEW
 from nri.v2.api.runtimes import nri_version
+from nri.version import build
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -152,10 +153,9 @@ class Status:
         return json.dumps({"protocol": PROTOCOL, **document}).encode() + b"\n"
 
     def _bridge(self) -> dict[str, Any]:
-        build = {"version": __version__, "commit": __commit__ or None, "date": __date__ or None}
         options = self._chains.options
         return {
-            **build,
+            **build(),
             "pid": os.getpid(),
             "started": self._started,
             "state": self._state,

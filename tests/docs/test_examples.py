@@ -300,6 +300,7 @@ def environment(node: Path) -> dict[str, str]:
         "PYTHONPATH": str(ROOT),
         "HOME": str(node),
         "LANG": "C.UTF-8",
+        "COLUMNS": "80",
     }
 
 

@@ -322,7 +322,7 @@ def test_changed_policy_is_reapplied_and_given_back(containerd: Containerd, cri:
     nri("reapply")
     assert [knob(containerd, web, each) for each in knobs] == ["50000", "0-1"]
     assert [knob(containerd, other, each) for each in knobs] == ["50000", "0-1"]
-    assert nri("reapply") == "nothing is due\n"
+    assert nri("reapply") == "nothing to reapply or release\n"
 
 
 # The samples of conf/resource.d: no pod talks itself out of what they do

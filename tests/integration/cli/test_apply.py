@@ -56,6 +56,7 @@ def test_the_files_are_copied_and_one_link_leads_to_them(host: Host, new: Path) 
     content = command(host, "check", "--hash").stdout.strip()
     assert (done.status, done.stdout) == (0, f"now in use: 10.conf, hash {content}\n")
     assert os.readlink(host.conf) == f"sets/{name}"
+    assert name == f"1-{content}"
     assert [each.name for each in host.conf.iterdir()] == ["10.conf"]
     assert (host.conf / "10.conf").stat().st_mode & 0o777 == 0o644
     assert plugins(host) == ["a"]

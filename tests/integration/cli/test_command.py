@@ -10,8 +10,10 @@ import pytest
 
 import nri
 from nri.cli.commands import COMMANDS
+from nri.cli.output import table, wrapped
 from nri.version import describe
-from tests.integration.cli.running import COMMAND, SOURCE, inside, process
+from tests.integration.cli.running import COMMAND, SOURCE, command, inside, process
+from tests.support.host import Host
 from tests.support.processes import MEASURED
 
 
@@ -122,3 +124,28 @@ def test_colors_only_where_wanted(
     assert done.returncode == 1
     assert b"not found: no such executable" in printed
     assert (b"\x1b[" in printed) == has_color
+
+
+def test_version_is_printed_as_text_and_as_json() -> None:
+    text = inside("version").stdout
+    assert text == inside("--version").stdout
+    document = inside("version", "-o", "json").json
+    assert document["nri"] == "0.1"
+    assert document["version"] in text
+
+
+def test_json_is_asked_for_in_two_ways(host: Host) -> None:
+    documents = [
+        command(host, "check", *words).json for words in (["-o", "json"], ["--output", "json"])
+    ]
+    assert documents == [command(host, "check", "--json").json] * 2
+    assert command(host, "check", "-o", "yaml").status == 2
+
+
+def test_no_line_is_wrapped_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = "word " * 40
+    assert len(wrapped(words, "- ")) > 1
+    assert len(table(["NAME", "COUNT"], [["x" * 100, "1"]])) == 4
+    monkeypatch.delenv("COLUMNS")
+    assert wrapped(words, "- ") == [f"- {words}".rstrip()]
+    assert len(table(["NAME", "COUNT"], [["x" * 100, "1"]])) == 2

@@ -174,7 +174,7 @@ def test_hook_refuses_at_its_deadline_and_goes_on_when_the_file_counts_as_lost(h
         True,
     )
     ran = Ran(host)
-    assert (ran.status, ran.stderr.startswith("nri: missing, and still in use: ")) == (0, True)
+    assert (ran.status, ran.stderr.startswith("nri: missing, and still in use until ")) == (0, True)
     (host.conf / "10-test.conf").write_text("{")
     ran = Ran(host)
     assert (

@@ -66,9 +66,14 @@ def test_changed_conf_is_counted_and_reapplied_when_asked_for(
         ["two", "release", "default/web/app"],
     ]
     assert len(bridge.node.kept) == before
-    assert reapply(bridge, "--plugin", "none").stdout == "nothing is due\n"
-    assert reapply(bridge, "--namespace", "other").stdout == "nothing is due\n"
-    assert reapply(bridge, "--pod", "default/we").stdout == "nothing is due\n"
+    listed = reapply(bridge, "--dry-run", "-o", "json").json["due"]
+    assert [[one["plugin"], one["what"]] for one in listed][::2] == [
+        ["one", "reapply"],
+        ["one", "reapply"],
+    ]
+    assert reapply(bridge, "--plugin", "none").stdout == "nothing to reapply or release\n"
+    assert reapply(bridge, "--namespace", "other").stdout == "nothing to reapply or release\n"
+    assert reapply(bridge, "--pod", "default/we").stdout == "nothing to reapply or release\n"
     assert (
         reapply(bridge, "--plugin", "one", "--pod", "default/web").stdout
         == "done for 2 pods and containers\n"
@@ -87,7 +92,7 @@ def test_changed_conf_is_counted_and_reapplied_when_asked_for(
             1,
         )
         assert request["prevResult"]["metadata"] == {"mark": "1"}
-    assert reapply(bridge).stdout == "nothing is due\n"
+    assert reapply(bridge).stdout == "nothing to reapply or release\n"
 
 
 def test_option_reapplies_each_change(host: Host, bridge: BridgeProcess) -> None:

@@ -401,7 +401,7 @@ def test_tool_reads_the_record_and_writes_nothing(place: Place) -> None:
     tool = place.host(writes=False)
     assert place.types(tool) == ["a", "b"]
     assert in_use.why_not(tool)[0].startswith(
-        f"missing, and still in use: {place.directory}/a.conf"
+        f"missing, and still in use for 2 seconds without any change: {place.directory}/a.conf"
     )
     assert place.record().read_bytes() == before
 
@@ -451,7 +451,7 @@ def test_process_refuses_at_its_deadline(place: Place) -> None:
             lambda place: place.put(a=BROKEN),
             "invalid configuration; still using the last valid one: ",
         ),
-        (lambda place: place.away("a"), "missing, and still in use: "),
+        (lambda place: place.away("a"), "missing, and still in use until "),
     ],
 )
 def test_process_goes_on_with_the_last_valid_set_and_says_so(

@@ -8,7 +8,7 @@ import pytest
 
 from nri.cgroups import parse_cpus
 from nri.cgroups.topology import Topology
-from nri.cli.cpus import Owners, draw
+from nri.cli.cpus import Owners, draw, read
 from nri.plugins.konfine import COUNTED, Konfine
 from nri.plugins.konfine.record import PROMISED_FOR, Record
 from nri.testing import invoke
@@ -242,7 +242,7 @@ def test_picture_says_who_came_by_which_way(node: GivingNode) -> None:
     counted(node, "db/main", "1,6")
     promise(node, 1, 6)  # of another container of the pod
     promise(node, 2, 6)
-    lines = "\n".join(draw(Owners.read(str(node.root / "run")), Topology.read(node.sys)))
+    lines = "\n".join(draw(Owners(read(str(node.root / "run"))), Topology.read(node.sys)))
     assert "shop/db/main, counted by the scheduler" in lines
     assert lines.count("an admitted container, counted by the scheduler, not yet begun") == 1
     assert " .a .b .a" not in lines

@@ -12,14 +12,14 @@ from click.testing import CliRunner
 from harness.machines import MACHINES
 from nri.cgroups.topology import Topology
 from nri.cli.commands import nri
-from nri.cli.cpus import WIDTH, Owners, draw
+from nri.cli.cpus import WIDTH, Owners, draw, read
 from tests.support.giving import GivingNode
 
 PAGES = Path(__file__).parents[3]
 
 
 def picture(node: GivingNode) -> list[str]:
-    return draw(Owners.read(node.conf["run"]), Topology.read(node.sys))
+    return draw(Owners(read(node.conf["run"])), Topology.read(node.sys))
 
 
 def test_page_has_the_picture_of_such_a_node(tmp_path: Path) -> None:
@@ -80,6 +80,8 @@ def test_command_prints_it_or_says_that_there_is_no_record(tmp_path: Path) -> No
         0,
         True,
     )
+    document = json.loads(CliRunner().invoke(nri, [*run, "-o", "json"]).output)
+    assert [entry["name"] for entry in document["containers"].values()] == ["shop/db/main"]
     both = CliRunner().invoke(nri, [*run, "--check"])
     assert "--check and --cpus exclude each other" in both.output
 
