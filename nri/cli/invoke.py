@@ -198,8 +198,7 @@ class _AsABridge(Invoker):
     """Runs no plugin in a state that it does not act on, as it says."""
 
     def acts_on(self, plugin: str, state: str) -> bool:
-        standing = self.standing_of(plugin)
-        return standing is None or standing.states is None or state in standing.states
+        return self.says_it_acts_on(plugin, state)
 
 
 def _print_changes(changes: Changes) -> None:

@@ -78,8 +78,14 @@ class Invoker:
 
     def releases(self, plugin: str) -> bool:
         """Return False if the type ``plugin`` says what it acts on, and that a release is not among it."""
+        return self.says_it_acts_on(plugin, RELEASE)
+
+    def says_it_acts_on(self, plugin: str, state: str) -> bool:
+        """Return False if the type ``plugin`` says what it acts on, and that this state is not among it."""
         standing = self.standing_of(plugin)
-        return standing is None or standing.states is None or RELEASE in standing.states
+        if standing is None or standing.states is None:
+            return True
+        return state in standing.states
 
     def standing_of(self, plugin: str) -> Standing | None:
         """Return what the executable of a type says of itself; None if it cannot be asked: its run reports that.

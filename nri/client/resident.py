@@ -287,6 +287,11 @@ class _File:
         self.standing = Standing("starting")
         self._logged: set[str] = set()  # kinds of reasons
 
+    def excludes(self, plugin: str, state: str) -> bool:
+        """Return whether it is of this plugin, which has said that it does not act on the state."""
+        states = self.standing.states
+        return states is not None and self.plugin == plugin and state not in states
+
     def failed(self, reason: str) -> None:
         """Note that it could not become a resident, or did not remain one."""
         kind = reason.partition(":")[0]
@@ -311,6 +316,7 @@ class Residents(Invoker):
         super().__init__(bin_dirs, check_owner=check_owner)
         self._wanted: dict[str, _Wanted] = {}
         self._is_new = False  # what is wanted: executables may not be known yet
+        self._renewing = threading.Lock()
         self._files: dict[str, _File] = {}
         self._leaving: list[Resident | Waiting] = []  # to be ended
         self._changed = threading.Condition(threading.Lock())
@@ -368,23 +374,23 @@ class Residents(Invoker):
         _logger.debug("%s: starting a process for this request", plugin)
         return super().run(path, plugin, request, deadline, log, stop)
 
-    def acts_on(self, plugin: str, state: str) -> bool:
-        """Return False if the plugin's executable, unchanged, has said that it does not act on this state."""
-        with self._changed:
-            excluding = {
-                path: file.identity
-                for path, file in self._files.items()
-                if file.plugin == plugin
-                and file.standing.states is not None
-                and state not in file.standing.states
-            }
-        if not excluding:  # nearly always: then nothing is looked for
-            return True
+    def standing_of(self, plugin: str) -> Standing | None:
+        """Return what is known of a type's executable: no event waits for what it says of itself."""
         try:
             path = self.find(plugin)
         except PluginError:
-            return True  # its run reports it
-        return path not in excluding or excluding[path] != files.identity(path)
+            return None
+        with self._changed:
+            file = self._files.get(path)
+        is_known = file is not None and file.identity == files.identity(path)
+        return file.standing if file is not None and is_known else None
+
+    def acts_on(self, plugin: str, state: str) -> bool:
+        """Return False if the plugin's executable, unchanged, has said that it does not act on this state."""
+        with self._changed:
+            excluding = any(file.excludes(plugin, state) for file in self._files.values())
+        # Nearly always there is none: then no executable is looked for.
+        return not excluding or self.says_it_acts_on(plugin, state)
 
     def tidy(self) -> None:
         """Do the work that no answer waits for: look at the executables, end and start residents."""
@@ -423,14 +429,25 @@ class Residents(Invoker):
 
     def renew(self) -> None:
         """Start processes that wait, and end those that do not, or are old; call it while no request runs."""
-        with self._changed:
-            files = [*self._files.items()]
-        for path, file in files:
-            if file.standing.state == WAITING:
-                self._renew(path, file)
+        if not self._renewing.acquire(blocking=False):
+            return  # another thread does it
+        try:
+            with self._changed:
+                files = [*self._files.items()]
+            for path, file in files:
+                if file.standing.state == WAITING:
+                    self._renew(path, file)
+        finally:
+            self._renewing.release()
         self._end_leaving()
 
     def _renew(self, path: str, file: _File) -> None:
+        if not self._is_found(path, file):
+            with self._changed:
+                if self._files.get(path) is file:
+                    self._forget(path)
+                    self._is_new = True
+            return
         with self._changed:
             for process in [*file.waiting]:
                 if not process.is_ready():
@@ -440,9 +457,8 @@ class Residents(Invoker):
         while missing > 0 and file.standing.state == WAITING:
             missing -= 1
             try:
-                self.find(file.plugin)  # its owner may have changed
                 process = Waiting(path, file.plugin)
-            except (PluginError, OSError) as error:
+            except OSError as error:
                 with self._changed:
                     file.failed(f"it cannot be started: {reason_of(error)}")
                 return
@@ -451,6 +467,13 @@ class Residents(Invoker):
                     file.waiting.append(process)
                 else:
                     self._leaving.append(process)
+
+    def _is_found(self, path: str, file: _File) -> bool:
+        """Return whether a request for the plugin would run this file: its owner or another directory may decide."""
+        try:
+            return self.find(file.plugin) == path and files.identity(path) == file.identity
+        except PluginError:
+            return False
 
     def standing(self, path: str) -> Standing:
         """Return how the plugin at a path is asked."""
@@ -537,23 +560,22 @@ class Residents(Invoker):
         """Ask the plugin which states it acts on, and whether it can be a resident; start that."""
         resident, standing = None, file.standing
         try:
-            self.find(file.plugin)  # its owner may have changed
-            standing = _allowed(self.said(path, file.plugin), file.wanted)
+            if self._is_found(path, file):
+                standing = _allowed(self.said(path, file.plugin), file.wanted)
             if standing.state == "ready":
                 resident = Resident(path, file.plugin)
                 if reason := resident.start(time.monotonic() + ANSWER_WITHIN):
                     standing = standing._replace(state="failed", reason=reason)
-        except PluginError as error:
-            standing = standing._replace(state="failed", reason=error.reason)
         except OSError as error:
             standing = standing._replace(
                 state="failed", reason=f"it cannot be started: {error.strerror}"
             )
+        is_found = self._is_found(path, file)
         with self._changed:
             file.is_starting = False
             is_known = self._files.get(path) is file
-            if is_known and files.identity(path) != file.identity:
-                del self._files[path]  # the next request sees another file
+            if is_known and not is_found:
+                self._forget(path)  # the next request sees another file
             elif standing.state == "failed":
                 file.standing = file.standing._replace(build=standing.build)
                 file.failed(standing.reason)

@@ -8,8 +8,6 @@ change without its file.
 
 from __future__ import annotations
 
-import mmap
-import os
 import re
 import time
 from typing import Any, NamedTuple
@@ -30,6 +28,9 @@ HARMLESS = Request(state=CHECK, id=CHECK)
 """A request of a state that means nothing to a plugin: docs/spec.md has it answer."""
 
 _STATES_KEY = re.compile(rb"""states\\?["']""")
+
+_PIECE = 1 << 20
+"""Bytes of an executable that are searched at a time."""
 
 FOREIGN = "it was not built with nri build"
 
@@ -72,7 +73,7 @@ def about(path: str, plugin: str, *, may_be_script: bool = False) -> Standing:
     argv = [plugin, "version"]
     output = launch(path, argv, HARMLESS.to_json(), until, log=lambda _line: None)
     answer = _answer(output.stdout)
-    if answer is None and not is_own:
+    if not is_own and (answer is None or output.status or answer["type"] != plugin):
         return Standing("off", FOREIGN)
     if answer is None:
         said = f": {shorten(output.stderr, 200)}" if output.stderr else ""
@@ -97,11 +98,13 @@ def about(path: str, plugin: str, *, may_be_script: bool = False) -> Standing:
 
 def _names_states(path: str) -> bool:
     """Return whether the file has the key that it would have to print, in JSON, in C or in Python."""
+    before = b""
     with open(path, "rb") as file:
-        if os.fstat(file.fileno()).st_size == 0:
-            return False
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            return _STATES_KEY.search(content) is not None
+        while piece := file.read(_PIECE):
+            if _STATES_KEY.search(before + piece):
+                return True
+            before = piece[-len(rb"states\"") :]
+    return False
 
 
 def _answer(stdout: bytes) -> dict[str, Any] | None:
@@ -116,7 +119,9 @@ def _answer(stdout: bytes) -> dict[str, Any] | None:
 def _states(answer: dict[str, Any]) -> frozenset[str] | None:
     """Return the states that an answer names, with ``RELEASE``; None if it names none, or others."""
     states = answer.get("states")
-    if not isinstance(states, list) or not all(state in STATES for state in states):
+    if not isinstance(states, list) or not states:
+        return None
+    if not all(state in STATES for state in states):
         return None
     if answer.get("releases") is True:
         return frozenset([*states, RELEASE])

@@ -12,8 +12,9 @@ import time
 from typing import TYPE_CHECKING
 
 from nri.process.children import REAP_WITHIN, SIGKILL, has_exited
-from nri.process.conversation import Asked, Conversation, Output, unread
+from nri.process.conversation import Asked, Conversation, Output, launch, unread
 from nri.process.spawn import Pipes, spawn
+from nri.types import DecodeError, gojson
 
 if TYPE_CHECKING:
     from nri.client.invoker import Log
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 
 BEGUN_WITHIN = 0.5
 """Seconds after which a process that has not begun to read its request is killed: it was stopped."""
-
-LOADED_WITHIN = 5.0
-"""Seconds from the start of a process in which it need not have begun: it may be loading."""
 
 WAITS_FOR = 600.0
 """Seconds that a process waits for a request; then another one is started in its place."""
@@ -39,6 +37,12 @@ _LOOKS = 0.02
 """Seconds between two looks at it."""
 
 
+STOPPED = ("T", "t")
+"""The states of a process that a signal or a debugger has stopped: proc_pid_stat(5)."""
+
+_DOES_NOT = "it does not wait for its request"
+
+
 class NotBegunError(Exception):
     """A process has ended, and has read nothing of its request."""
 
@@ -52,15 +56,25 @@ class Prepared(Asked):
     end_reason = ""
     _stdin = -1  # the process's end of the request's stdin
 
-    def has_begun(self) -> bool:
-        """Return whether it has read some of the request."""
-        return unread(self._stdin) != self.sent
-
     def kill_if_unread(self) -> None:
         """Kill it if it has read nothing. It may begin at this moment: what it has read decides."""
-        if not self.has_begun():
+        if unread(self._stdin) == self.sent:
             self.end_reason = f"it has not begun to read a request after {BEGUN_WITHIN:g} s"
             os.kill(self.pid, SIGKILL)
+
+    def has_begun(self) -> bool:
+        """Return whether the process, which has ended, has read some of the request.
+
+        The rest is taken out of the pipe, so that no other process reads it later.
+        """
+        left = 0
+        os.set_blocking(self._stdin, False)
+        try:
+            while data := os.read(self._stdin, 65536):
+                left += len(data)
+        except BlockingIOError:
+            pass  # not all of it was written
+        return left != self.sent
 
 
 class Waiting(Prepared):
@@ -84,13 +98,15 @@ class Waiting(Prepared):
         """Return whether it can get the request; ``end_reason`` says why it does not wait."""
         _, stdout, _ = self._pipes
         if has_exited(self.pid):
-            self.end_reason = "it does not wait for its request: it has ended before"
+            self.end_reason = f"{_DOES_NOT}: it has ended before"
         elif unread(stdout):
-            self.end_reason = "it does not wait for its request: it has written to stdout before"
-        return not self.end_reason and self._age() < WAITS_FOR
+            self.end_reason = f"{_DOES_NOT}: it has written to stdout before"
+        return not self.end_reason and time.monotonic() < self._since + WAITS_FOR
 
-    def _age(self) -> float:
-        return time.monotonic() - self._since
+    def _kill_if_stopped(self) -> None:
+        """Kill it if it was stopped before it has read its request; one that loads is waited for."""
+        if _state(self.pid) in STOPPED:
+            self.kill_if_unread()
 
     def ask(self, request: bytes, deadline: float, log: Log, stop: Stop | None = None) -> Output:
         """Have it answer a request, when it is ready.
@@ -99,8 +115,7 @@ class Waiting(Prepared):
         :raises BrokenOffError: when the exchange fails.
         """
         pipes, self._pipes = self._pipes, []
-        within = max(BEGUN_WITHIN, LOADED_WITHIN - self._age())
-        meanwhile = within, self.kill_if_unread
+        meanwhile = BEGUN_WITHIN, self._kill_if_stopped
         return Conversation(self, pipes, request, log, stop=stop, meanwhile=meanwhile).run(deadline)
 
     def finish(self, stopped: str, give_up: float) -> int:
@@ -112,6 +127,7 @@ class Waiting(Prepared):
             self.pid = 0
             os.close(self._stdin)
         if not stopped and not has_begun:
+            self.end_reason = self.end_reason or f"{_DOES_NOT}: it has ended without reading it"
             raise NotBegunError
         return status
 
@@ -125,7 +141,7 @@ class Waiting(Prepared):
 
 
 def why_not(path: str, plugin: str) -> str:
-    """Start a plugin without a request for a second; return why it does not wait, or ""."""
+    """Start a plugin without a request for a second; return why it should not wait, or ""."""
     try:
         process = Waiting(path, plugin)
     except OSError as error:
@@ -137,13 +153,29 @@ def why_not(path: str, plugin: str) -> str:
             while process.is_ready() and time.monotonic() < until:
                 time.sleep(_LOOKS)
         used = _seconds_on_cpu(process.pid) - before
+        if process.end_reason:
+            return process.end_reason
+        if used > _TRACE:
+            return f"{_DOES_NOT}: it uses the CPU, {used / TRIED_FOR * 2:.0%} of one"
     finally:
         process.end()
-    if not process.end_reason and used > _TRACE:
-        return (
-            f"it does not wait for its request: it uses the CPU, {used / TRIED_FOR * 2:.0%} of one"
-        )
-    return process.end_reason
+    return _why_not_without_request(path, plugin)
+
+
+def _why_not_without_request(path: str, plugin: str) -> str:
+    """Run a plugin with an empty stdin, as a killed host leaves it; return what is wrong with its answer, or ""."""
+    until = time.monotonic() + TRIED_FOR
+    result: object = None
+    try:
+        output = launch(path, [plugin, "invoke"], b"", until, log=lambda _line: None)
+        if output.stopped or output.status:
+            return ""
+        result = gojson.loads(output.stdout)
+    except (OSError, DecodeError):
+        pass
+    if isinstance(result, dict) and result.get("error"):
+        return ""
+    return "it takes an empty stdin, as a killed bridge leaves it, for a request; expected an error"
 
 
 def _seconds_on_cpu(pid: int) -> float:
@@ -157,3 +189,12 @@ def _seconds_on_cpu(pid: int) -> float:
     except (OSError, ValueError):
         pass  # it has ended, or the kernel has no statistics
     return seconds
+
+
+def _state(pid: int) -> str:
+    """Return the state of a process, as proc_pid_stat(5) has it; "" if it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b") ")[2][:1].decode()
+    except OSError:
+        return ""

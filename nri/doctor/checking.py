@@ -106,13 +106,11 @@ class Checked:
 
     def _check_processes(self, binary: str) -> None:
         """Note why the bridge starts a process for each request, if the plugin or its entry wants it otherwise."""
-        reasons = []
-        if self.plugin.resident is not False:
-            reasons.append(try_resident(binary, self.plugin.type))
-        if self.plugin.waiting:
-            reasons.append(waiting.why_not(binary, self.plugin.type))
-        for reason in filter(None, reasons):
+        plugin = self.plugin
+        if plugin.resident is not False and (reason := try_resident(binary, plugin.type)):
             self.notes.append(f"{binary} is started for each request: {reason}")
+        if plugin.waiting and (reason := waiting.why_not(binary, plugin.type)):
+            self.notes.append(f"{binary} should not wait for requests: {reason}")
 
     def _check_about(self, binary: str, about: dict[str, Any]) -> None:
         """Compare what the plugin says of itself with its entry."""
@@ -129,8 +127,8 @@ class Checked:
             )
             return
         suffices = about.get("createSuffices") is True
-        if note := unlisted_states(plugin, states, create_suffices=suffices):
-            self.notes.append(note)
+        note = unlisted_states(plugin, states, create_suffices=suffices)
+        self.notes += filter(None, [note])
 
     def _check_conf(self, binary: str, schema: object, *, is_quiet: bool) -> None:
         """Have the plugin judge its conf; one that cannot is judged by its schema.

@@ -206,7 +206,7 @@ class Conversation:
     :param data: the bytes for stdin.
     :param log: called with each line of its stderr.
     :param stop: ends the exchange before its deadline.
-    :param meanwhile: seconds, and a function that is called once if nothing happens for so long.
+    :param meanwhile: seconds, and a function that is called once if the answer takes longer.
     """
 
     def __init__(
@@ -222,7 +222,12 @@ class Conversation:
         self._asked = asked
         self._stdin, self._stdout, self._stderr = pipes
         self._left = memoryview(data)
-        self._lines, self._meanwhile = Lines(log), meanwhile
+        self._lines = Lines(log)
+        self._meanwhile: Callable[[], None] | None = None
+        self._meanwhile_at = 0.0
+        if meanwhile is not None:
+            seconds, self._meanwhile = meanwhile
+            self._meanwhile_at = time.monotonic() + seconds
         self._written = bytearray()  # what was read from stdout
         self._open = set(pipes)
         self._poll = select.poll()
@@ -313,14 +318,20 @@ class Conversation:
             within, self._ends_within = min(left, self._ends_within), 0.0
             if events := self._ends.poll(within * 1000):
                 return events
-        if self._meanwhile is not None and self._meanwhile[0] < left:
-            if not (events := self._poll.poll(self._meanwhile[0] * 1000)):
-                meanwhile, self._meanwhile = self._meanwhile[1], None
-                meanwhile()
-            return events
         if not self._asked.ends:
             left = min(left, POLL_WITHOUT_PIDFD)
+        if self._meanwhile is not None:
+            left = min(left, self._until(self._meanwhile))
         return self._poll.poll(left * 1000 + 1)
+
+    def _until(self, meanwhile: Callable[[], None]) -> float:
+        """Return the seconds until a function is to be called; call it when it is due."""
+        left = self._meanwhile_at - time.monotonic()
+        if left > 0:
+            return left
+        self._meanwhile = None
+        meanwhile()
+        return 0.0
 
     def _write(self) -> None:
         try:

@@ -142,9 +142,6 @@ class Chains:
         self._given, self._counts, self._subreaper = invoker, counts, subreaper
         self._find_plugins(options.site)
         self.configuration = self._configuration()
-        self._used: tuple[ConfigList, BridgeOptions] | None = (
-            None  # with which the residents were chosen
-        )
         self._sandboxes = (
             ConfigList()
         )  # the entries that containerd 2.x does not run itself for sandboxes
@@ -190,6 +187,8 @@ class Chains:
     def _find_plugins(self, site: Site) -> None:
         """Find the plugins in the directories of a site from now on."""
         self.residents = Residents(site.bin_dirs, check_owner=site.check_owner)
+        # With which the residents were chosen.
+        self._used: tuple[ConfigList, BridgeOptions] | None = None
         self._starter = Invoker(site.bin_dirs, check_owner=site.check_owner)
         self._acceptance = Acceptance(self._starter) if self._given is None else None
 

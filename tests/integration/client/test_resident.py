@@ -558,6 +558,7 @@ fi
         ('["setup", "delete"]', [False, True, True]),
         ('["create", "no-state"]', [True, True, True]),
         ("null", [True, True, True]),
+        ("[]", [True, True, True]),
     ],
 )
 def test_states_that_a_foreign_plugin_names_are_those_that_it_is_run_for(
@@ -582,6 +583,29 @@ def test_answer_of_a_program_that_takes_version_for_invoke_does_not_count(
     node.keep("shell")
     assert node.residents.acts_on("shell", "delete")
     assert node.standing("shell") == Standing("off", "it was not built with nri build")
+
+
+@pytest.mark.parametrize("answer", ['"type": "other"', '"type": "shell"'])
+def test_answer_of_another_plugin_or_a_failure_does_not_count(
+    node: ResidentNode, answer: str
+) -> None:
+    document = f'{{{answer}, "nri": "0.1", "states": ["create"]}}'
+    status = 0 if "other" in answer else 3
+    node.host.script("shell", f"#!/bin/sh\necho '{document}'\nexit {status}\n")
+    node.keep("shell")
+    assert node.residents.acts_on("shell", "delete")
+
+
+def test_no_event_waits_for_what_a_plugin_says_of_itself(node: ResidentNode) -> None:
+    notes = node.host.root / "notes"
+    says = '{"type": "shell", "nri": "0.1", "states": ["create"], "createSuffices": true}'
+    text = f"#!/bin/sh\necho $1 >> {notes}\necho '{says}'\n"
+    node.host.script("shell", text)
+    assert not node.residents.create_suffices("shell")
+    assert not notes.exists()
+    node.keep("shell")
+    assert node.residents.create_suffices("shell")
+    assert notes.read_text() == "version\n"
 
 
 def test_plugins_that_do_not_opt_in_or_answer_are_no_residents(node: ResidentNode) -> None:

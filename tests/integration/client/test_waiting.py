@@ -14,6 +14,7 @@ from nri.client import resident as module
 from nri.client.resident import Residents
 from nri.client.waiting import why_not
 from nri.config.entries import PluginEntry
+from nri.process import conversation
 from tests.support.host import Host, request
 from tests.support.processes import is_running, open_fds
 from tests.support.waiting import SOON, wait_until
@@ -178,7 +179,18 @@ def test_program_that_does_not_wait_is_started_for_each_request(
 
 
 def test_program_that_waits_passes_the_trial(node: WaitingNode) -> None:
-    assert why_not(str(node.install()), "shell") == ""
+    reads = "[ $(wc -c) -gt 0 ] || exit 1"
+    assert why_not(str(node.install(reads=reads)), "shell") == ""
+
+
+@pytest.mark.parametrize(
+    ("last", "is_right"), [("", False), ('echo \'{"error": "no request"}\'; exit', True)]
+)
+def test_program_that_takes_an_empty_stdin_for_a_request_is_named(
+    node: WaitingNode, last: str, is_right: bool
+) -> None:
+    reason = why_not(str(node.install(last=last)), "shell")
+    assert reason.startswith("it takes an empty stdin, as a killed bridge leaves it") != is_right
 
 
 def test_program_that_uses_the_cpu_does_not_wait(node: WaitingNode) -> None:
@@ -199,9 +211,8 @@ def test_output_that_comes_before_the_request_is_no_answer(node: WaitingNode) ->
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_process_that_is_killed_or_stopped_has_not_run_the_request(
-    node: WaitingNode, how: signal.Signals, monkeypatch: pytest.MonkeyPatch
+    node: WaitingNode, how: signal.Signals
 ) -> None:
-    monkeypatch.setattr(waiting, "LOADED_WITHIN", 0.0)
     node.install(reads="read line")
     node.keep()
     (first,) = node.started
@@ -231,6 +242,46 @@ def test_request_that_was_not_read_is_run_by_another_process(node: WaitingNode) 
     node.keep()
     (first,) = node.started
     assert node.run() == node.started[-1] != first
+    assert node.standing().state == "failed"
+    assert node.standing().reason.endswith("it has ended without reading it")
+
+
+def test_request_of_a_process_that_has_not_begun_is_read_by_no_other(node: WaitingNode) -> None:
+    """A daemon of the process may hold its stdin."""
+    go, late = node.host.root / "go", node.host.root / "late"
+    wait = f"while [ ! -e {go} ]; do sleep 0.02; done; cat <&3 > {late}; echo end >> {late}"
+    node.install(first=f"exec 3<&0; setsid sh -c '{wait}' &", reads="exec 0<&-; sleep 0.2")
+    node.keep()
+    node.run()
+    go.touch()
+    assert wait_until(lambda: late.exists() and late.read_text().endswith("end\n"))
+    assert late.read_text() == "end\n"
+
+
+def test_process_of_a_directory_that_another_one_hides_is_ended(
+    node: WaitingNode, tmp_path: Path
+) -> None:
+    other = tmp_path / "first"
+    other.mkdir()
+    node.residents = Residents([str(other), str(node.host.bin)], check_owner=False)
+    path = node.install()
+    node.keep()
+    (first,) = node.started
+    hiding = other / "shell"
+    hiding.write_text(path.read_text())
+    hiding.chmod(0o755)
+    node.residents.renew()
+    assert wait_until(lambda: not is_running(first))
+    node.renew()
+    assert wait_until(lambda: len(node.started) == 2)
+    assert node.residents.standing(str(hiding)).state == "waiting"
+
+
+def test_it_works_without_pidfds(node: WaitingNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversation, "pidfd_or_none", lambda _pid: None)
+    node.install(last="exec 2>&-; sleep 0.1")
+    node.keep()
+    assert node.run() == node.started[0]
 
 
 def test_request_that_was_read_is_not_run_again(node: WaitingNode) -> None:
