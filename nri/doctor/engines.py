@@ -17,7 +17,11 @@ from nri.doctor.node import FAULT, NOTE, OK, UNSEEN, reason, table, texts
 from nri.places import DEFAULT_SOCKET
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from nri.doctor.node import Findings, Node, Process
+
+    _Read = Callable[[Node, str, Process | None, Findings], "Engine"]
 
 PLUGIN_DIR, PLUGIN_CONF_DIR = "/opt/nri/plugins", "/etc/nri/conf.d"
 """Where every runtime looks for v2 plugins and for their configuration, unless its configuration names another."""
@@ -100,24 +104,24 @@ class Engine(NamedTuple):
 def look(node: Node, processes: list[Process], findings: Findings) -> list[Engine]:
     """Return the engines in use: what runs, podman and docker; if no runtime runs, what is installed."""
     engines: list[Engine] = []
-    runtimes = (("containerd", "containerd", _containerd), ("CRI-O", "crio", _crio))
-    installed = []
-    for name, program, read in runtimes:
+    installed: list[tuple[_Read, str]] = []
+    for name, program, read in (
+        ("containerd", "containerd", _containerd),
+        ("CRI-O", "crio", _crio),
+    ):
         running = [process for process in processes if _is_daemon(process, program)]
         for process in running:
             if process.is_here:
-                path = (
-                    process.program.partition(" (deleted)")[0] or program
-                )  # "deleted": it was replaced
+                # "deleted": it was replaced.
+                path = process.program.partition(" (deleted)")[0] or program
                 engines.append(read(node, path, process, findings))
-                continue
-            text = f"{name}, process {process.pid}: it sees other files than this command"
-            fix = "run this command on the host: nsenter -t 1 -m /opt/nri/lib/nri doctor"
-            findings.add(UNSEEN, "elsewhere", text, fix)
-        if path := node.find(program):
+            else:
+                _add_elsewhere(name, process, findings)
+        path = node.find(program)
+        if path:
             installed.append((read, path))
-            if not running:
-                findings.add(NOTE, "not-running", f"{name} is installed ({path}) and does not run")
+        if path and not running:
+            findings.add(NOTE, "not-running", f"{name} is installed ({path}) and does not run")
     if not any(engine.serves for engine in engines):
         engines += [read(node, path, None, findings) for read, path in installed]
     if node.find("podman"):
@@ -125,16 +129,26 @@ def look(node: Node, processes: list[Process], findings: Findings) -> list[Engin
     if node.find("dockerd"):
         engines.append(_docker(node, findings))
     for engine in engines:
-        findings.add(
-            OK, "engine", f"{engine.about}{f', process {engine.pid}' if engine.pid else ''}"
-        )
-        for path in engine.runtimes:
-            if path.startswith("/") and not node.mode(path):
-                text = f"{path}, which {engine.file} names, does not exist: no container starts with it"
-                findings.add(FAULT, "no-program", text, f"install it, or correct {engine.file}")
+        _judge(engine, node, findings)
     if not engines:
         findings.add(NOTE, "no-engine", "found none of containerd, CRI-O, docker and podman")
     return engines
+
+
+def _add_elsewhere(name: str, process: Process, findings: Findings) -> None:
+    text = f"{name}, process {process.pid}: it sees other files than this command"
+    fix = "run this command on the host: nsenter -t 1 -m /opt/nri/lib/nri doctor"
+    findings.add(UNSEEN, "elsewhere", text, fix)
+
+
+def _judge(engine: Engine, node: Node, findings: Findings) -> None:
+    """Add an engine, and the programs that it names and that are missing."""
+    process = f", process {engine.pid}" if engine.pid else ""
+    findings.add(OK, "engine", f"{engine.about}{process}")
+    for path in engine.runtimes:
+        if path.startswith("/") and not node.mode(path):
+            text = f"{path}, which {engine.file} names, does not exist: no container starts with it"
+            findings.add(FAULT, "no-program", text, f"install it, or correct {engine.file}")
 
 
 def _is_daemon(process: Process, program: str) -> bool:
@@ -178,37 +192,21 @@ def _containerd(node: Node, program: str, process: Process | None, findings: Fin
     version = _numbers(_said(node, findings, program, "--version", name="containerd"))
     main = (process.option("--config", "-c") if process is not None else "") or CONTAINERD_CONFIG
     restart = "systemctl restart containerd"
-    text, is_refused = "", False
-    try:
-        option = ("--config", main) if node.mode(main) else ()
-        text = node.run(program, *option, "config", "dump", name="containerd")
-    except ChildProcessError:
-        is_refused = True
-        refusal = f"containerd refuses {main}: `{program} --config {main} config dump` says why"
-        findings.add(FAULT, "refused", refusal, f"correct {main}; {restart}")
-    except OSError as error:
-        findings.add(UNSEEN, "unseen", f"{reason(error)}; the settings are those in {main} alone")
-        with contextlib.suppress(OSError):
-            text = node.read(main)
-    document = _toml(main, text, findings)
-    plugins, disabled = table(document, "plugins"), texts(document.get("disabled_plugins"))
+    text = _dump(node, program, main, restart, findings)
+    document = _toml(main, text or "", findings)
+    plugins = table(document, "plugins")
+    disabled = texts(document.get("disabled_plugins"))
     nri = table(plugins, _NRI)
     is_on: bool | None = None
-    if not is_refused and (not version or version >= FIRST_WITH_V2):
-        is_on = (
-            not nri["disable"]
-            if isinstance(nri.get("disable"), bool)
-            else (version >= (2,) if version else None)
-        )
-        is_on = False if _NRI in disabled else is_on
+    if text is not None:
+        is_on = _is_on(nri, version, is_disabled=_NRI in disabled)
     switch_on = f"set disable = false in {_SECTION} of {main}"
     if _NRI in disabled:
         switch_on = f'take "{_NRI}" out of disabled_plugins in {main}'
     elif version < (2,):
         switch_on += ", whose first line must be version = 2"
-    handlers = table(plugins, _CRI, "containerd", "runtimes") | table(
-        plugins, _CRI_RUNTIME, "containerd", "runtimes"
-    )
+    handlers = table(plugins, _CRI, "containerd", "runtimes")
+    handlers |= table(plugins, _CRI_RUNTIME, "containerd", "runtimes")
     programs = [table(handler, "options").get("BinaryName") for handler in handlers.values()]
     return Engine(
         "containerd",
@@ -226,6 +224,34 @@ def _containerd(node: Node, program: str, process: Process | None, findings: Fin
         restart=restart,
         runtimes=_ours(programs),
     )
+
+
+def _dump(node: Node, program: str, main: str, restart: str, findings: Findings) -> str | None:
+    """Return the settings of a containerd; None if it refuses its file."""
+    option = ("--config", main) if node.mode(main) else ()
+    try:
+        return node.run(program, *option, "config", "dump", name="containerd")
+    except ChildProcessError:
+        refusal = f"containerd refuses {main}: `{program} --config {main} config dump` says why"
+        findings.add(FAULT, "refused", refusal, f"correct {main}; {restart}")
+        return None
+    except OSError as error:
+        findings.add(UNSEEN, "unseen", f"{reason(error)}; the settings are those in {main} alone")
+    try:
+        return node.read(main)
+    except OSError:
+        return ""
+
+
+def _is_on(nri: dict[str, Any], version: tuple[int, ...], *, is_disabled: bool) -> bool | None:
+    """Return whether a containerd has NRI v2 on; None if it has none, or if that is not known."""
+    if version and version < FIRST_WITH_V2:
+        return None
+    if is_disabled:
+        return False
+    if isinstance(nri.get("disable"), bool):
+        return not nri["disable"]
+    return version >= (2,) if version else None
 
 
 def _crio(node: Node, program: str, process: Process | None, findings: Findings) -> Engine:

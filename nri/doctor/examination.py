@@ -305,35 +305,35 @@ class _Examination:
     def ways(self) -> None:
         """The programs that run the plugins: none, or two for the same containers."""
         ways: list[str] = []
-        faults = len(self.findings)
+        before = len(self.findings)
         for engine in self._engines:
-            of_engine = [f"nri-runc ({path})" for path in engine.runtimes]
-            of_engine += [f"OCI hooks ({path})" for path in engine.hooks[:1]]
-            if engine.serves and (served := self._served(engine)):
-                of_engine.append(served)
-            if len(of_engine) > 1:
-                text = f"{engine.about}: {' and '.join(of_engine)} run every plugin twice"
-                fix = (
-                    f"rm {' '.join(engine.hooks)}"
-                    if engine.hooks
-                    else f"name runc in place of it in {engine.file}"
-                )
-                self._add(FAULT, "twice", text, fix)
-            elif engine.name == "containerd" and (native := self._native(engine, bool(of_engine))):
-                of_engine.append(native)
-            ways += [f"{engine.about}: {way}" for way in of_engine]
+            ways += [f"{engine.about}: {way}" for way in self._ways_of(engine)]
         for way in ways:
             self._add(OK, "way", way)
+        if not self._is_valid:
+            return
         configured = self._in_directory or self._in_file
-        if self._is_valid and not configured:
+        if not configured:
             self._add(NOTE, "no-plugins", "no plugin is configured")
-        elif (
-            self._is_valid
-            and not ways
-            and all(finding.level != FAULT for finding in self.findings[faults:])
-        ):
+        elif not ways and not any(finding.level == FAULT for finding in self.findings[before:]):
             text = f"plugins are configured ({_listed(configured)}), and nothing runs them"
             self._add(FAULT, "no-way", text, self._way())
+
+    def _ways_of(self, engine: Engine) -> list[str]:
+        """Return what runs plugins for the containers of an engine; add a fault if each runs twice."""
+        ways = [f"nri-runc ({path})" for path in engine.runtimes]
+        ways += [f"OCI hooks ({path})" for path in engine.hooks[:1]]
+        if engine.serves:
+            ways += filter(None, [self._served(engine)])
+        if len(ways) > 1:
+            text = f"{engine.about}: {' and '.join(ways)} run every plugin twice"
+            fix = f"name runc in place of it in {engine.file}"
+            if engine.hooks:
+                fix = f"rm {' '.join(engine.hooks)}"
+            self._add(FAULT, "twice", text, fix)
+        elif engine.name == "containerd":
+            ways += filter(None, [self._native(engine, bool(ways))])
+        return ways
 
     def _served(self, engine: Engine) -> str:
         """Return how the bridge serves a runtime, "" if it does not; add what keeps it from that."""
@@ -371,29 +371,39 @@ class _Examination:
 
     def _native(self, engine: Engine, has_way: bool) -> str:
         """Return how containerd itself runs plugins of conf.json; add those that run twice, or never."""
-        runs_file = self._in_file and (engine.is_native or engine.version >= (2,))
-        by_wrapper = self._in_file if engine.runtimes and not self._in_directory else []
-        both = by_wrapper or [plugin for plugin in self._in_file if plugin in self._in_directory]
-        if runs_file and has_way and both:
-            which = (
-                CONTAINERD_CONF_FILE
-                if engine.is_native
-                else f"{CONTAINERD_CONF_FILE} for the sandbox"
+        runs_file = bool(self._in_file) and (engine.is_native or engine.version >= (2,))
+        if runs_file and has_way and self._add_twice(engine):
+            return ""
+        if engine.is_native and self._in_file:
+            return f"containerd itself, {CONTAINERD_CONF_FILE}"
+        if engine.is_native and self._in_directory and not (has_way or self._launched):
+            unread = _listed(self._in_directory)
+            text = f"{engine.about} does not read {self._options.conf_dir}: {unread} never run"
+            fix = (
+                f"name them in {CONTAINERD_CONF_FILE}, or use nri-runc: docs/podman-docker-crio.md"
             )
-            text = f"{_listed(both)} run twice for each pod: {engine.about} itself runs those of {which}"
-            fix = f"move them to {self._options.conf_dir}; " if by_wrapper else ""
-            self._add(FAULT, "twice", text, f"{fix}rm {CONTAINERD_CONF_FILE}")
-        elif engine.is_native:
-            if self._in_file:
-                return f"containerd itself, {CONTAINERD_CONF_FILE}"
-            if self._in_directory and not has_way and not self._launched:
-                unread_types = _listed(self._in_directory)
-                text = f"{engine.about} does not read {self._options.conf_dir}: {unread_types} never run"
-                fix = f"name them in {CONTAINERD_CONF_FILE}, or use nri-runc: docs/podman-docker-crio.md"
-                self._add(FAULT, "directory-unread", text, fix)
-        elif runs_file and not has_way:
+            self._add(FAULT, "directory-unread", text, fix)
+        if runs_file and not engine.is_native and not has_way:
             return f"containerd itself, for the sandbox only, {CONTAINERD_CONF_FILE}"
         return ""
+
+    def _add_twice(self, engine: Engine) -> bool:
+        """Add the plugins of conf.json that containerd and another way run for each pod; return whether some do."""
+        by_wrapper = self._in_file if engine.runtimes and not self._in_directory else []
+        both = by_wrapper or [plugin for plugin in self._in_file if plugin in self._in_directory]
+        if not both:
+            return False
+        which = CONTAINERD_CONF_FILE
+        if not engine.is_native:
+            which += " for the sandbox"
+        text = (
+            f"{_listed(both)} run twice for each pod: {engine.about} itself runs those of {which}"
+        )
+        fix = f"rm {CONTAINERD_CONF_FILE}"
+        if by_wrapper:
+            fix = f"move them to {self._options.conf_dir}; {fix}"
+        self._add(FAULT, "twice", text, fix)
+        return True
 
     def _way(self) -> str:
         serving = [engine for engine in self._engines if engine.serves and not engine.is_native]
@@ -568,26 +578,28 @@ class _Examination:
         for path in dict.fromkeys(paths):
             self._judge(path, is_program=os.path.dirname(path) in programs)
         for directory in programs:
-            if (system := node.file_system(directory)) and system.f_flag & os.ST_NOEXEC:
+            system = node.file_system(directory)
+            if system and system.f_flag & os.ST_NOEXEC:
+                text = f"{directory} is mounted noexec: nothing in it can run"
                 fix = f"mount -o remount,exec its file system; findmnt -T {directory}"
-                self._add(
-                    FAULT, "noexec", f"{directory} is mounted noexec: nothing in it can run", fix
-                )
-        system, means = (
-            node.file_system(run),
-            "the bridge can't keep its record, so a restart runs create again",
-        )
-        if system and system.f_flag & os.ST_RDONLY:
-            fix = f"mount -o remount,rw its file system; findmnt -T {run}"
-            self._add(FAULT, "read-only", f"{run} is read-only: {means}", fix)
-        elif (
-            system
-            and system.f_blocks
-            and (not system.f_bavail or (system.f_files and not system.f_favail))
-        ):
-            self._add(FAULT, "full", f"{run} is full: {means}", f"df {run}; remove what fills it")
+                self._add(FAULT, "noexec", text, fix)
+        self._look_at_space(run)
         if all(finding.subject != self.findings.subject for finding in self.findings):
             self._add(OK, "trusted", "only root can change what runs here")
+
+    def _look_at_space(self, run: str) -> None:
+        """Look at the file system of the record."""
+        system = self.node.file_system(run)
+        if not system:
+            return
+        means = "the bridge can't keep its record, so a restart runs create again"
+        has_no_inode = bool(system.f_files) and not system.f_favail
+        has_no_block = bool(system.f_blocks) and not system.f_bavail
+        if system.f_flag & os.ST_RDONLY:
+            fix = f"mount -o remount,rw its file system; findmnt -T {run}"
+            self._add(FAULT, "read-only", f"{run} is read-only: {means}", fix)
+        elif has_no_block or (system.f_blocks and has_no_inode):
+            self._add(FAULT, "full", f"{run} is full: {means}", f"df {run}; remove what fills it")
 
     def _judge(self, path: str, *, is_program: bool) -> None:
         here = self.node.root + path

@@ -11,6 +11,8 @@ from nri.cgroups.topology import Topology
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    Set = frozenset[int]
+
 
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -44,55 +46,75 @@ def make(
     big = packages * nodes * caches * cores
     siblings = [[core + big * thread for thread in range(threads)] for core in range(big)]
     siblings += [[big * threads + atom] for atom in range(atoms)]
-    off, every = frozenset(offline), frozenset(cpu for core in siblings for cpu in core)
-    online = every - off
+    every = frozenset[int]().union(*siblings)
+    online = every - frozenset(offline)
     cpu = sys / "devices/system/cpu"
     _write(cpu / "online", render_cpus(online))
     _write(cpu / "present", render_cpus(every))
     _write(cpu / "isolated", isolated)
     on_cache = [siblings[at : at + cores] for at in range(0, big, cores)]
     on_cache[-1] = on_cache[-1] + siblings[big:]
-    groups = [frozenset(cpu for core in group for cpu in core) for group in on_cache]
-    per_node, per_package = [
-        [frozenset[int]().union(*groups[at : at + size]) for at in range(0, len(groups), size)]
-        for size in (caches, caches * nodes)
-    ]
-    given = list(capacities)
-    for number, core in enumerate(siblings):
-        for member in online.intersection(core):
-            place = cpu / f"cpu{member}"
-            _write(place / "topology/core_cpus_list", render_cpus(online.intersection(core)))
-            _write(place / "cache/index2/shared_cpu_list", render_cpus(online.intersection(core)))
-            if given:
-                _write(place / "cpu_capacity", str(given[number]))
-            for name, sets in (
-                ("topology/package_cpus_list", per_package),
-                ("cache/index3/shared_cpu_list", groups if has_l3 else []),
-            ):
-                for cpus in sets:
-                    if member in cpus:
-                        _write(place / name, render_cpus(cpus & online))
-    count = len(per_node) + bare_nodes
-    node = sys / "devices/system/node"
-    _write(node / "online", render_cpus(range(count)))
-    _write(node / "has_memory", render_cpus(set(range(count)) - set(without_memory)))
-    for one in range(count):
-        _write(
-            node / f"node{one}/cpulist",
-            render_cpus(per_node[one] & online if one < len(per_node) else ()),
-        )
-        far = [
-            10 if one == other else 12 if one // nodes == other // nodes else 32
-            for other in range(count)
-        ]
-        _write(node / f"node{one}/distance", " ".join(map(str, far)))
+    groups = [frozenset[int]().union(*group) for group in on_cache]
+    per_node = _joined(groups, caches)
+    domains = {"topology/package_cpus_list": _joined(groups, caches * nodes)}
+    if has_l3:
+        domains["cache/index3/shared_cpu_list"] = groups
+    for core in siblings:
+        _write_core(cpu, online.intersection(core), domains, online)
+    for number, capacity in enumerate(capacities):
+        for member in online.intersection(siblings[number]):
+            _write(cpu / f"cpu{member}/cpu_capacity", str(capacity))
+    per_node += [frozenset()] * bare_nodes
+    _write_nodes(sys / "devices/system/node", per_node, nodes, online, without_memory)
     if atoms:
-        _write(sys / "devices/cpu_core/cpus", render_cpus(online & set(range(big * threads))))
-        _write(
-            sys / "devices/cpu_atom/cpus",
-            render_cpus(online & set(range(big * threads, big * threads + atoms))),
-        )
+        _write(sys / "devices/cpu_core/cpus", render_cpus(online & {*range(big * threads)}))
+        small = range(big * threads, big * threads + atoms)
+        _write(sys / "devices/cpu_atom/cpus", render_cpus(online.intersection(small)))
     return str(sys)
+
+
+def _joined(groups: list[Set], size: int) -> list[Set]:
+    """Return the CPUs of each *size* groups together."""
+    starts = range(0, len(groups), size)
+    return [frozenset[int]().union(*groups[at : at + size]) for at in starts]
+
+
+def _write_core(cpu: Path, core: Set, domains: dict[str, list[Set]], online: Set) -> None:
+    """Write the files of the CPUs of a core.
+
+    :param core: those that are online.
+    :param domains: the sets of CPUs for each file, one of which has the core.
+    """
+    for member in core:
+        place = cpu / f"cpu{member}"
+        _write(place / "topology/core_cpus_list", render_cpus(core))
+        _write(place / "cache/index2/shared_cpu_list", render_cpus(core))
+        for name, sets in domains.items():
+            (own,) = [cpus for cpus in sets if member in cpus]
+            _write(place / name, render_cpus(own & online))
+
+
+def _write_nodes(
+    node: Path, per_node: list[Set], in_package: int, online: Set, without_memory: Iterable[int]
+) -> None:
+    """Write the files of the NUMA nodes.
+
+    :param in_package: nodes in a package.
+    """
+    numbers = range(len(per_node))
+    _write(node / "online", render_cpus(numbers))
+    _write(node / "has_memory", render_cpus({*numbers} - {*without_memory}))
+    for one, cpus in enumerate(per_node):
+        _write(node / f"node{one}/cpulist", render_cpus(cpus & online))
+        distances = [str(_distance(one, other, in_package)) for other in numbers]
+        _write(node / f"node{one}/distance", " ".join(distances))
+
+
+def _distance(one: int, other: int, in_package: int) -> int:
+    """Return the distance of two nodes, as the firmware of most machines has it."""
+    if one == other:
+        return 10
+    return 12 if one // in_package == other // in_package else 32
 
 
 MACHINES: dict[str, dict[str, object]] = {
