@@ -70,7 +70,8 @@ def read_regular(path: str, limit: int) -> tuple[bytes, os.stat_result]:
         )  # the error for a socket does not name its kind
         raise
     try:
-        status, data = os.fstat(fd), b""
+        status = os.fstat(fd)
+        data = b""
         _require_regular(path, status.st_mode)
         while len(data) <= limit and (
             piece := os.read(fd, min(limit, max(status.st_size, _PIECE)) + 1)

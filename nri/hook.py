@@ -80,8 +80,8 @@ class Arguments:
 def parse(argv: Sequence[str]) -> Arguments | None:
     """Parse the words after ``nri hook``; return None if they are not valid."""
     states: list[str] = []
-    given: dict[str, Any] = {}
     bin_dirs: list[str] = []
+    given: dict[str, Any] = {}
     words = iter(argv)
     for word in words:
         name, equals, value = word.partition("=")
@@ -103,15 +103,16 @@ def parse(argv: Sequence[str]) -> Arguments | None:
         return None
     if bin_dirs:
         given["bin_dirs"] = bin_dirs
+    return Arguments(states[0], **given) if _are_valid(given) else None
+
+
+def _are_valid(given: dict[str, Any]) -> bool:
+    """Make the times of options numbers; return whether the options are valid."""
     for name in ("timeout", "deadline"):
         if name in given:
-            seconds = _seconds(given[name])
-            if seconds is None:
-                return None
-            given[name] = seconds
-    if given.get("failure_policy", "fail") not in FAILURE_POLICIES:
-        return None
-    return Arguments(states[0], **given)
+            given[name] = _seconds(given[name])
+    has_times = None not in given.values()
+    return has_times and given.get("failure_policy", "fail") in FAILURE_POLICIES
 
 
 def _seconds(text: str) -> float | None:
@@ -163,7 +164,9 @@ class _Hook:
     def __init__(
         self, arguments: Arguments, reporter: Reporter, deadline: Deadline, *, has_own_process: bool
     ) -> None:
-        self._arguments, self._reporter, self.deadline = arguments, reporter, deadline
+        self._arguments = arguments
+        self._reporter = reporter
+        self.deadline = deadline
         self._has_own_process = has_own_process
         self._name = ""
 
@@ -189,7 +192,8 @@ class _Hook:
             prefix = ""
 
     def _run(self, stdin: BinaryIO | None) -> None:
-        arguments, deadline = self._arguments, self.deadline
+        arguments = self._arguments
+        deadline = self.deadline
         self._reporter.log_file = _absolute(arguments.log_file) if arguments.log_file else ""
         site = arguments.site.replace(bin_dirs=map(_absolute, arguments.site.bin_dirs))
         host = ShortHost(
@@ -220,7 +224,8 @@ class _Hook:
                 self._reporter.write(f"nri: {plugin.type} wants setup, {unsent}")
 
     def _reconcile(self, host: ShortHost, state: OCIState, name: str, path: str) -> None:
-        arguments, deadline = self._arguments, self.deadline
+        arguments = self._arguments
+        deadline = self.deadline
         deadline.doing = f"it was reading {state.bundle}/config.json"
         about = request(arguments.state, state.id, state.spec(), state.pid)
         if self._has_own_process and not arguments.record:  # else nri-runc has the lock

@@ -37,7 +37,8 @@ def judge(status: os.stat_result) -> str:
     It must belong to root or to our effective user. No other user may write to it, even in a sticky directory, and no
     group except root's and our own.
     """
-    user, mode = os.geteuid(), status.st_mode & 0o7777
+    user = os.geteuid()
+    mode = status.st_mode & 0o7777
     by_group = bool(mode & 0o020)
     if mode & 0o002 or (by_group and status.st_gid not in (0, os.getegid())):
         fault = "is writable by others"

@@ -15,7 +15,9 @@ class EventError(NRIError):
 
     def __init__(self, event: str, plugin: str, message: str, text: str = "") -> None:
         super().__init__(text or f"{event}: plugin {plugin}: {message}")
-        self.event, self.plugin, self.message = event, plugin, message
+        self.event = event
+        self.plugin = plugin
+        self.message = message
 
     def text_with_event(self) -> str:
         """Return the text for a log: it names the event in any case."""
@@ -34,4 +36,5 @@ class ConflictError(EventError):
     def __init__(self, event: str, words: str, field: str, first: str, second: str) -> None:
         text = f'plugins "{second}" and "{first}" both tried to set {words}'
         super().__init__(event, second, text, text)
-        self.field, self.plugins = field, (first, second)
+        self.field = field
+        self.plugins = (first, second)

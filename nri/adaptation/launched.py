@@ -29,7 +29,8 @@ SOCKET = 3
 GRACE = 1.0
 """Seconds between SIGTERM and SIGKILL."""
 
-_CHUNK, _MAX = 65536, 1 << 30
+_CHUNK = 65536
+_MAX = 1 << 30
 
 
 class LaunchedPlugin:
@@ -44,9 +45,12 @@ class LaunchedPlugin:
     def __init__(
         self, path: str, *, index: str, name: str, on_line: Callable[[str], None] | None = None
     ) -> None:
-        self.index, self.name = index, name
+        self.index = index
+        self.name = name
         self.sock, theirs = socket.socketpair()
-        self._lines, self._read, self._printed = Lines(on_line or (lambda line: None), _MAX), 0, -1
+        self._lines = Lines(on_line or (lambda line: None), _MAX)
+        self._read = 0
+        self._printed = -1
         environment = {NAME_VARIABLE: name, INDEX_VARIABLE: index, SOCKET_VARIABLE: str(SOCKET)}
         null = output = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         try:

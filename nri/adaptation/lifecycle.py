@@ -97,8 +97,11 @@ def container_of(pod: api.PodSandbox, name: str, request: Request) -> api.Contai
     }
     container = oci.container_from_oci(config)
     container.linux.namespaces.extend(_namespaces(spec))
-    container.id, container.pod_sandbox_id, container.name = request.id, pod.id, name
-    container.state, container.created_at = api.ContainerState.CONTAINER_CREATED, _START
+    container.id = request.id
+    container.pod_sandbox_id = pod.id
+    container.name = name
+    container.state = api.ContainerState.CONTAINER_CREATED
+    container.created_at = _START
     labels = {key: text for key, text in pod.labels.items() if key.startswith("io.kubernetes.pod.")}
     container.labels.update(labels | {"io.kubernetes.container.name": name})
     if _KIND in pod.labels:
@@ -167,7 +170,8 @@ class Replayer:
         runtime: Runtime,
         on_event: Callable[[LifecycleEvent, Outcome | None, EventError | None], None] | None = None,
     ) -> None:
-        self.failed, self._runtime = 0, runtime
+        self.failed = 0
+        self._runtime = runtime
         self._on_event = on_event or (lambda item, outcome, error: None)
         self._skipped: dict[str, frozenset[int]] = {}
 

@@ -77,10 +77,8 @@ class Merger:
         container: api.Container | None = None,
         resources: api.LinuxResources | None = None,
     ) -> None:
-        self.container, self._requested = (
-            deepcopy(container or api.Container()),
-            api.LinuxResources(),
-        )
+        self.container = deepcopy(container or api.Container())
+        self._requested = api.LinuxResources()
         if resources is not None:
             self._requested.CopyFrom(resources)
         self._requested.MergeFrom(_empty_resources())
@@ -189,7 +187,8 @@ class Merger:
             if not update.ignore_failure:
                 raise
         else:
-            combined.merge, combined.has_resources = merge, True
+            combined.merge = merge
+            combined.has_resources = True
 
     def _claim(self, merge: Merge, path: str, rule: MergeRule, given: Any, plugin: str) -> None:
         try:
@@ -253,19 +252,25 @@ def _show(container: api.Container, path: str, rule: MergeRule, given: Any) -> N
             if item is not None:
                 put_key(shown, entry, item)
     elif rule.kind in BY_ENTRIES:
-        mentioned = {entry for entry, _ in given} if rule.removable else set()
-        new = [item for _, item in given if item is not None]
-        if path == "env":
-            kept = [text for text in shown if text.partition("=")[0] not in mentioned]
-            shown[:] = kept + [f"{item.key}={item.value}" for item in new]
-        else:
-            _replace(
-                shown, [*[item for item in shown if getattr(item, rule.key) not in mentioned], *new]
-            )
+        _show_entries(shown, path, rule, given)
     elif rule.kind == ADDED:
         shown.extend(given)
+    elif rule.kind == COMMAND and given[0] == "":
+        put(container, path, given[1:])
     else:
-        put(container, path, given[1:] if rule.kind == COMMAND and given[0] == "" else given)
+        put(container, path, given)
+
+
+def _show_entries(shown: Any, path: str, rule: MergeRule, given: Any) -> None:
+    """Change a list whose entries have names: a mentioned one is replaced, or gone."""
+    mentioned = {entry for entry, _ in given} if rule.removable else set()
+    new = [item for _, item in given if item is not None]
+    if path == "env":
+        kept = [text for text in shown if text.partition("=")[0] not in mentioned]
+        shown[:] = kept + [f"{item.key}={item.value}" for item in new]
+    else:
+        kept = [item for item in shown if getattr(item, rule.key) not in mentioned]
+        _replace(shown, [*kept, *new])
 
 
 def apply(container: api.Container, change: api.ContainerAdjustment | api.LinuxResources) -> None:
@@ -277,7 +282,8 @@ def apply(container: api.Container, change: api.ContainerAdjustment | api.LinuxR
     for path, rule, value in set_fields(change, RESOURCES if is_update else FIELDS):
         if path.startswith(_NOT_SHOWN):
             continue
-        place, given = f"linux.resources.{path}" if is_update else path, entries(rule, value)
+        place = f"linux.resources.{path}" if is_update else path
+        given = entries(rule, value)
         if rule.kind == MAP:
             for entry, _ in given:
                 reach(container, place).pop(entry, None)

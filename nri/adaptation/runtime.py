@@ -106,14 +106,16 @@ class Runtime:
         on_exchange: Callable[[Exchange], None] | None = None,
         on_output: Callable[[str, str], None] | None = None,
     ) -> None:
-        self.name, self.version, self.nri_version = name, version, nri_version
-        self.request_timeout, self.registration_timeout = request_timeout, registration_timeout
-        self.on_exchange, self.on_output = on_exchange or (lambda exchange: None), on_output
-        self._plugin_dir, self._executables, self._config_dir = (
-            plugin_dir,
-            tuple(plugins),
-            config_dir,
-        )
+        self.name = name
+        self.version = version
+        self.nri_version = nri_version
+        self.request_timeout = request_timeout
+        self.registration_timeout = registration_timeout
+        self.on_exchange = on_exchange or (lambda exchange: None)
+        self.on_output = on_output
+        self._plugin_dir = plugin_dir
+        self._executables = tuple(plugins)
+        self._config_dir = config_dir
         self.store = Store()
         self._lock = threading.RLock()  # held during an admission, an update and an event
         self.reporting = threading.Lock()  # held during a callback: validators answer side by side
@@ -171,7 +173,8 @@ class Runtime:
         self._admitted = []
 
     def _launch(self, index: str, name: str, path: str, config: str) -> None:
-        full_name, output = f"{index}-{name}", self.on_output
+        full_name = f"{index}-{name}"
+        output = self.on_output
         started = time.monotonic()
         try:
             on_line = None if output is None else lambda line: output(full_name, line)
@@ -179,7 +182,8 @@ class Runtime:
             self._admit(PluginConnection(process.sock, self, config, process))
         except AdaptationError as error:
             log.error("%s", error)
-            request, seconds = api.RegisterPluginRequest(), time.monotonic() - started
+            request = api.RegisterPluginRequest()
+            seconds = time.monotonic() - started
             self.on_exchange(
                 Exchange(
                     event="RegisterPlugin",
@@ -250,7 +254,8 @@ class Runtime:
         :raises EventError: when a plugin makes the event fail.
         """
         method = events.BY_RPC[event] if isinstance(event, str) else events.BY_EVENT[event]
-        values, keys = [pod, container, resources], ["pod", "container", "linux_resources"]
+        values = [pod, container, resources]
+        keys = ["pod", "container", "linux_resources"]
         fields = method.request.DESCRIPTOR.fields_by_name
         given: dict[str, Any] = {
             name: value
@@ -271,9 +276,10 @@ class Runtime:
                 error = failure
             finally:  # the processes of closed connections end by themselves
                 self._admitted = [plugin for plugin in self._admitted if not plugin.closed]
-            result = (
-                None if container is None else _changed(method.event, container, resources, merger)
-            )
+            if container is None:
+                result = None
+            else:
+                result = _changed(method.event, container, resources, merger)
             self.store.note(method.event, pod, result)
             updates = () if error is not None else tuple(merger.updates)
             self.store.update(updates)
@@ -394,8 +400,10 @@ class PluginConnection:
     ) -> None:
         self.index, self.base = (process.index, process.name) if process is not None else ("", "")
         self.process = process
-        self._runtime, self._config = runtime, config
-        self._mask, self._refusal = 0, ""
+        self._runtime = runtime
+        self._config = config
+        self._mask = 0
+        self._refusal = ""
         self._registered = threading.Event()
         self._splits = runtime.nri_version >= SPLITS_SYNCHRONIZE
         self._mux = Mux(sock, max_payload=None if self._splits else OLD_MAX_PAYLOAD)
@@ -525,7 +533,8 @@ class PluginConnection:
         if self.process is None:  # a launched plugin keeps the name of its file
             self._refusal = names.find_fault(request.plugin_name, request.plugin_idx)
             if not self._refusal:
-                self.base, self.index = request.plugin_name, request.plugin_idx
+                self.base = request.plugin_name
+                self.index = request.plugin_idx
         self._registered.set()
         if self._refusal:
             raise StatusError(Code.INVALID_ARGUMENT, self._refusal)

@@ -59,7 +59,8 @@ class Changes:
         abilities: Abilities,
         config: dict[str, Any] | Callable[[], dict[str, Any]] | None = None,
     ) -> None:
-        self.abilities, self._given = abilities, config
+        self.abilities = abilities
+        self._given = config
         self._config: dict[str, Any] | None = None
         self.adjust: dict[str, Any] = {}
         self.updates: dict[str, dict[str, Any]] = {}
@@ -154,7 +155,8 @@ class Changes:
             except Conflict as conflict:
                 raise self._in_conflict(conflict, "cgroupsPath") from None
             merge.values[_PATH] = path
-        merged, config = document(merge.values), _copy(self.original)
+        merged = document(merge.values)
+        config = _copy(self.original)
         if self._takes_command or adjust.get("args", [])[:1] == [""]:
             # The runtime has other plugins, whose command line it is to drop, too.
             merged["args"] = ["", *merged.get("args", [])]
@@ -166,9 +168,12 @@ class Changes:
             return
         if reason := self.abilities.why_no_update(is_sandbox=request.is_sandbox):
             raise AdjustError(f"updates: {reason}")
-        merges, merged, ignored = dict(self._merges), dict(self.updates), []
+        merges = dict(self._merges)
+        merged = dict(self.updates)
+        ignored = []
         for index, update in enumerate(updates):
-            id_, asked = update["id"], {"linux": {"resources": update["resources"]}}
+            id_ = update["id"]
+            asked = {"linux": {"resources": update["resources"]}}
             if id_ == request.id and request.state != State.RESIZE:
                 raise AdjustError(
                     f"updates[{index}].id: found the container of the {request.state} itself, expected another one"
@@ -191,7 +196,8 @@ class Changes:
                 "ignoreFailure": merged.get(id_, {}).get("ignoreFailure", True)
                 and bool(update.get("ignoreFailure")),
             }
-        self._merges, self.updates = merges, merged
+        self._merges = merges
+        self.updates = merged
         self.ignored += ignored
 
     def _add(self, merge: Merge, asked: dict[str, Any], plugin: str, where: str) -> None:
@@ -280,7 +286,8 @@ class NRIAbilities(Abilities):
     """
 
     def __init__(self, name: str, version: Version) -> None:
-        self.name, self.version = name, version
+        self.name = name
+        self.version = version
 
     def why_no_field(self, field: AdjustField) -> str:
         """As for the base class."""
@@ -293,11 +300,9 @@ class NRIAbilities(Abilities):
 
     def why_no_updated_field(self, field: AdjustField) -> str:
         """As for the base class."""
-        return (
-            ""
-            if field.name in UPDATED_BY_NRI
-            else "no NRI v2 runtime applies it to a container that exists"
-        )
+        if field.name in UPDATED_BY_NRI:
+            return ""
+        return "no NRI v2 runtime applies it to a container that exists"
 
     def why_no_update(self, *, is_sandbox: bool) -> str:
         """As for the base class."""
@@ -314,16 +319,16 @@ class OCIAbilities(Abilities):
     extensions = EXTENSIONS
 
     def __init__(self, name: str, version: Callable[[], Version]) -> None:
-        self.name, self._version = name, version
+        self.name = name
+        self._version = version
 
     def why_no_field(self, field: AdjustField) -> str:
         """As for the base class."""
         if field.oci is None:
-            which = (
-                "a runtime with NRI"
-                if field.nri == (0, 2)
-                else f"a runtime with NRI {_dotted(field.nri)} or newer"
-            )
+            if field.nri == (0, 2):
+                which = "a runtime with NRI"
+            else:
+                which = f"a runtime with NRI {_dotted(field.nri)} or newer"
             return f"the OCI runtime specification does not have it; expected {which}, which applies it"
         if field.oci == (1, 0) or field.oci <= (version := self._version()):
             return ""

@@ -315,11 +315,9 @@ def without_nulls(rule: Rule, value: Any) -> Any:
             for name, item in value.items()
         }
     if rule.parts:
-        return (
-            [without_nulls(rule.parts[0], item) for item in value]
-            if isinstance(value, list)
-            else without_nulls(rule.parts[0], value)
-        )
+        if isinstance(value, list):
+            return [without_nulls(rule.parts[0], item) for item in value]
+        return without_nulls(rule.parts[0], value)
     return value
 
 
@@ -353,7 +351,8 @@ def faults_of_mount(mount: dict[str, Any] | None, where: str) -> Iterator[tuple[
     """Yield the fault between the keys of a mount, or of a removal."""
     if mount is None:
         return
-    source, options = mount.get("source", ""), mount.get("options", [])
+    source = mount.get("source", "")
+    options = mount.get("options", [])
     is_bind = mount.get("type") == "bind" or "bind" in options or "rbind" in options
     if is_bind and not PATH.accepts(source):
         yield (

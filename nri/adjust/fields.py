@@ -45,13 +45,11 @@ class AdjustField:
         nri: Version = (0, 2),
         oci: Version | None = (1, 0),
     ) -> None:
-        self.path, self.kind, self.key, self.nri, self.oci = (
-            tuple(path.split(".")),
-            kind,
-            key,
-            nri,
-            oci,
-        )
+        self.path = tuple(path.split("."))
+        self.kind = kind
+        self.key = key
+        self.nri = nri
+        self.oci = oci
 
     @property
     def name(self) -> str:
@@ -65,7 +63,9 @@ def _below(
     return [AdjustField(f"{parent}.{name}", nri=nri, oci=oci) for name in names]
 
 
-_CPU, _MEMORY, _RESOURCES = "linux.resources.cpu", "linux.resources.memory", "linux.resources"
+_CPU = "linux.resources.cpu"
+_MEMORY = "linux.resources.memory"
+_RESOURCES = "linux.resources"
 
 FIELDS = (
     AdjustField("annotations", MAP),

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
     Entries = Iterable[tuple[str, Any]]
 
-VALUE, COMMAND, ADDED = "value", "command", "added"
+VALUE = "value"
+COMMAND = "command"
+ADDED = "added"
 """Kinds of fields: set as a whole; the command line; a list to which each plugin appends."""
 
 MAP, LIST, CLAIMED = BY_ENTRIES = "map", "list", "claimed"
@@ -43,7 +45,9 @@ class Conflict(Exception):  # noqa: N818 - the callers' errors say for whom it i
 
     def __init__(self, name: str, entry: str, owner: str) -> None:
         super().__init__(name, entry, owner)
-        self.name, self.entry, self.owner = name, entry, owner
+        self.name = name
+        self.entry = entry
+        self.owner = owner
 
 
 class Merge:
@@ -56,7 +60,8 @@ class Merge:
     """
 
     def __init__(self, names: Collection[str], inert: Collection[str] = ()) -> None:
-        self._names, self._inert = names, inert
+        self._names = names
+        self._inert = inert
         self.owners: dict[tuple[str, str], str] = {}
         self.values: dict[str, Any] = {}
 
@@ -106,20 +111,32 @@ class Merge:
             self.values.pop(other, None)
         self.values[name] = True
 
+    def _claim_all(self, name: str, entries: list[tuple[str, Any]], plugin: str) -> dict[str, Any]:
+        """Return entries whose removal is a claim, too, as they are merged."""
+        claimed = {}
+        for entry, item in entries:
+            self._claim(name, entry, plugin)
+            claimed[entry if item is not None else f"-{entry}"] = item
+        return claimed
+
     def _add_entries(
         self, name: str, kind: str, entries: list[tuple[str, Any]], plugin: str
     ) -> None:
         merged = dict(self.values.get(name, ()))
+        if kind == CLAIMED:
+            self.values[name] = merged | self._claim_all(name, entries, plugin)
+            return
         is_set = {entry for entry, item in entries if item is not None}
-        removed = [entry for entry, item in entries if item is None and kind != CLAIMED]
+        removed = [entry for entry, item in entries if item is None]
         for entry in removed:
-            if (kind == MAP and entry in is_set) or (entry in merged and name not in self._inert):
+            is_replaced = kind == MAP and entry in is_set
+            if is_replaced or (entry in merged and name not in self._inert):
                 self.owners[name, entry] = f"-{plugin}"
                 merged.pop(entry, None)
         for entry, item in entries:
-            if item is not None or kind == CLAIMED:
+            if item is not None:
                 self._claim(name, entry, plugin)
-                merged[entry if item is not None else f"-{entry}"] = item
+                merged[entry] = item
         for entry in removed:
             if kind == MAP or entry not in is_set:
                 merged[f"-{entry}"] = None

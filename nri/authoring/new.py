@@ -101,11 +101,9 @@ def module_name(name: str) -> str:
     """Return a plugin's module: its name where that can be imported, and hides nothing else."""
     module = "".join([character if character.isalnum() else "_" for character in name]).lower()
     is_taken = keyword.iskeyword(module) or module in sys.stdlib_module_names or module in TAKEN
-    return (
-        f"plugin_{module}"
-        if is_taken or module[0].isdigit() or module.startswith("test_")
-        else module
-    )
+    if is_taken or module[0].isdigit() or module.startswith("test_"):
+        return f"plugin_{module}"
+    return module
 
 
 def _texts(template: str) -> dict[str, str]:

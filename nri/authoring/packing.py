@@ -146,7 +146,8 @@ class Packer:
     """
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
-        self._analysis, self._pyz = spec["Analysis"], spec["PYZ"]
+        self._analysis = spec["Analysis"]
+        self._pyz = spec["PYZ"]
         self._exe: Callable[..., Any] = spec["EXE"]
         self._collect: Callable[..., Any] = spec["COLLECT"]
         self._work: str = spec["workpath"]

@@ -178,7 +178,9 @@ class Cgroups:
     """
 
     def __init__(self, kind: str, place: str, nodes: int = 1) -> None:
-        self.kind, self.root, self.nodes = kind, f"{place}/cgroups", nodes
+        self.kind = kind
+        self.root = f"{place}/cgroups"
+        self.nodes = nodes
         self.top = f"/nri-simulate-{os.getpid()}" if kind == "node" else ""
         self._made: list[str] = []
         self._enabled: list[
@@ -254,7 +256,8 @@ class Cgroups:
             changed.append(item.container.id)
         for id_ in dict.fromkeys(changed):
             linux = store.containers[id_].linux
-            path, resources = expand(linux.cgroups_path), resources_to_oci(linux.resources) or {}
+            path = expand(linux.cgroups_path)
+            resources = resources_to_oci(linux.resources) or {}
             if is_new and id_ == changed[-1]:
                 self.make(path, resources)
                 continue
@@ -498,12 +501,10 @@ class _Shown(EventLog):
         on_skipped: Callable[[str, str], None],
     ) -> None:
         super().__init__()
-        self._residents, self._record, self._on_asked, self._on_skipped = (
-            residents,
-            record,
-            on_asked,
-            on_skipped,
-        )
+        self._residents = residents
+        self._record = record
+        self._on_asked = on_asked
+        self._on_skipped = on_skipped
 
     def begin(self, run: Run) -> None:
         self._residents.prepare(ANSWER_WITHIN)

@@ -128,9 +128,10 @@ def ask(command: Sequence[str], verb: str) -> Any:
         (line for line in places if f'"{command[-1]}"' in line), next(iter(places), "")
     )  # the author's line
     said = f" ({lines[-1]}{place and f', {place}'})" if lines else ""
-    expected = (
-        "expected JSON" if output.ending else "expected what skel.main() prints: is it called?"
-    )
+    if output.ending:
+        expected = "expected JSON"
+    else:
+        expected = "expected what skel.main() prints: is it called?"
     raise SourceError(f"{command[-1]} {verb}: found {output.ending or 'no JSON'}{said}, {expected}")
 
 
@@ -150,11 +151,10 @@ def run(command: Sequence[str], verb: str, stdin: bytes = b"") -> tuple[Output, 
     except OSError as error:
         raise SourceError(f"{command[0]} can't be started: {error.strerror}") from error
     if output.stopped:
-        reason = (
-            f"no answer within {ANSWER_WITHIN:g} s"
-            if output.stopped == "deadline"
-            else "it wrote too much"
-        )
+        if output.stopped == "deadline":
+            reason = f"no answer within {ANSWER_WITHIN:g} s"
+        else:
+            reason = "it wrote too much"
         advice = "" if verb == "invoke" else "; work belongs into invoke()"
         raise SourceError(f"{command[-1]} {verb}: killed: {reason}{advice}")
     return output, lines

@@ -68,7 +68,8 @@ def find(
     :raises CgroupError: the mounts cannot be read.
     """
     if mounts is None:
-        mounts, systemd = Mounts.read(), systemd or units.Systemd()
+        mounts = Mounts.read()
+        systemd = systemd or units.Systemd()
     return Cgroup(
         Resolver(cgroups_path, pid, container_id, mounts, proc, subgroup, noted), 0, systemd
     )
@@ -84,7 +85,9 @@ class Cgroup:
 
     def __init__(self, resolver: Resolver, up: int, systemd: units.Systemd | None = None) -> None:
         """Take the cgroup *up* levels above the one that *resolver* finds."""
-        self._resolver, self._up, self._systemd = resolver, up, systemd
+        self._resolver = resolver
+        self._up = up
+        self._systemd = systemd
 
     def directory(self, controller: str) -> str:
         """Return the directory for a controller: cpu, cpuset, memory, io, pids or hugetlb."""

@@ -110,7 +110,8 @@ def assign_all(version: int, levels: list[str], numbers: frozenset[int], knob: s
         return
     had = own(scope, version, knob)
     outer = {os.path.dirname(directory) for directory, _, _ in below}
-    now, done = had, ""
+    now = had
+    done = ""
     for directory, old, new in [(scope, had, numbers), *below]:
         if directory in outer and not new <= old:
             knobs.after(done, assign, directory, version, old | new, knob)
@@ -136,7 +137,8 @@ def _nested(
     Each keeps what it has of its parent's new ones, or else gets all of these; *inner* gets the same as the scope.
     """
     below: list[tuple[str, frozenset[int], frozenset[int]]] = []
-    above, seen = [(scope, numbers)], 0
+    above = [(scope, numbers)]
+    seen = 0
     while above:
         directory, of_parent = above.pop()
         children = knobs.children(directory)

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
     Order = Literal["little", "big"]
 
-CALL, REPLY, ERROR = 1, 2, 3
+CALL = 1
+REPLY = 2
+ERROR = 3
 """Types of messages that count here; 4 is a signal."""
 
 MAX_MESSAGE = 65536
@@ -23,15 +25,13 @@ MAX_MESSAGE = 65536
 FIXED = 16
 """Bytes of the fixed part of a header, which has the sizes of the rest."""
 
-_PATH, _INTERFACE, _MEMBER, _ERROR_NAME, _REPLY_SERIAL, _DESTINATION, _SIGNATURE = (
-    1,
-    2,
-    3,
-    4,
-    5,
-    6,
-    8,
-)
+_PATH = 1
+_INTERFACE = 2
+_MEMBER = 3
+_ERROR_NAME = 4
+_REPLY_SERIAL = 5
+_DESTINATION = 6
+_SIGNATURE = 8
 _TYPES = {
     _ERROR_NAME: "s",
     _REPLY_SERIAL: "u",
@@ -52,7 +52,10 @@ class Message:
     def __init__(
         self, type: int, reply_to: int, error: str, value: str | int | bytes | None
     ) -> None:
-        self.type, self.reply_to, self.error, self.value = type, reply_to, error, value
+        self.type = type
+        self.reply_to = reply_to
+        self.error = error
+        self.value = value
 
 
 def call(
@@ -108,7 +111,10 @@ def read(message: bytes) -> Message:
     """
     order = _order(message)
     end = FIXED + int.from_bytes(message[12:16], order)
-    header, reply_to, error, signature = _Reader(message[:end], order, FIXED), 0, "", ""
+    header = _Reader(message[:end], order, FIXED)
+    reply_to = 0
+    error = ""
+    signature = ""
     while header.place < end:
         header.align(8)
         field = header.number(1)
@@ -196,7 +202,9 @@ class _Reader:
     __slots__ = ("_data", "_order", "place")
 
     def __init__(self, data: bytes, order: Order, place: int) -> None:
-        self._data, self._order, self.place = data, order, place
+        self._data = data
+        self._order = order
+        self.place = place
 
     def align(self, boundary: int) -> None:
         self.place += -self.place % boundary

@@ -24,7 +24,11 @@ if TYPE_CHECKING:
     Conversion = tuple[Callable[[int], int], Callable[[int], int]]
     Tell = Callable[[Callable[[Unit], bool]], bool | None]
 
-SCOPE, LIMIT, BOTH, SETS, INNER = "scope", "limit", "both", "sets", "inner"
+SCOPE = "scope"
+LIMIT = "limit"
+BOTH = "both"
+SETS = "sets"
+INNER = "inner"
 """The level that is read and written where crun made a child of the scope.
 
 - ``scope``: the scope's. For what counts among siblings (weights), for all below (oom.group), and what is counted.
@@ -71,7 +75,10 @@ class Values:
     ) -> None:
         shown = "2**63 - 1" if high == MOST else high
         self.expected = f"{unit} from {low} to {shown}" + (", or None for no limit" if none else "")
-        self._low, self._high, self._none, self._step = low, high, none, step
+        self._low = low
+        self._high = high
+        self._none = none
+        self._step = step
         self._from_file, self._to_file = convert
 
     def accepts(self, value: Any) -> bool:
@@ -97,11 +104,9 @@ class Values:
 
     def stored(self, value: Any) -> Any:
         """Return the value that the kernel makes of one."""
-        return (
-            None
-            if value is None
-            else self._from_file(self._to_file(value)) // self._step * self._step
-        )
+        if value is None:
+            return None
+        return self._from_file(self._to_file(value)) // self._step * self._step
 
     def in_file(self, value: int) -> int:
         """Return the number that is written for a value."""
@@ -154,7 +159,10 @@ class File:
     def __init__(
         self, name: str, values: Values, told: str = "", hints: Mapping[int, str] | None = None
     ) -> None:
-        self.name, self.values, self.told, self.hints = name, values, told, hints or {}
+        self.name = name
+        self.values = values
+        self.told = told
+        self.hints = hints or {}
 
     def names(self) -> tuple[str, ...]:
         """Return the names of the files, for people."""
@@ -192,7 +200,8 @@ class File:
             steps.reverse()
         for level, had in steps:
             knobs.after(done, self._write_one, level, value, had)
-            earlier, was = f"; {done}" if done else "", values.shown(had)
+            earlier = f"; {done}" if done else ""
+            was = values.shown(had)
             done = f"{knob.name} of {level} was written before that, it was {was}{earlier}"
 
     def _write_one(self, level: str, value: Any, had: Any) -> None:
@@ -237,7 +246,10 @@ class Knob:
         can_be_written: bool = True,
     ) -> None:
         """Take a knob that v2 has in the file *name*; *v1* names a file with the same text, *told* v2's property."""
-        self.name, self.level, self.values, self.needs = name, level, values, needs
+        self.name = name
+        self.level = level
+        self.values = values
+        self.needs = needs
         self.controller = name.partition(".")[0]
         self.files = {2: v2 or File(name, values, told, hints)}
         if v1:
@@ -267,7 +279,8 @@ def write(knob: Knob, place: Place, value: Any, tell: Tell) -> Any:
 
     :param tell: asks or changes the cgroup's unit; returns None if there is none, or if systemd does not answer.
     """
-    file, levels = _file(knob, place), _levels(knob, place)
+    file = _file(knob, place)
+    levels = _levels(knob, place)
     before: list[Any] = []
     try:
         before = _read(knob, place)
@@ -321,7 +334,8 @@ def _levels(knob: Knob, place: Place) -> list[str]:
 
 def _read(knob: Knob, place: Place) -> list[Any]:
     """Return the value of each level."""
-    file, values = _file(knob, place), []
+    file = _file(knob, place)
+    values = []
     for level in _levels(knob, place):
         try:
             values.append(file.read(level))

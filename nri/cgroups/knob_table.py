@@ -32,7 +32,8 @@ from .knob_values import (
 )
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
-MEMORY_V1, BOTH_V1 = "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"
+MEMORY_V1 = "memory.limit_in_bytes"
+BOTH_V1 = "memory.memsw.limit_in_bytes"
 BFQ_V1 = "blkio.bfq.weight"
 
 
@@ -68,7 +69,8 @@ class SwapLimitV1(File):
         return (f"{self.name} - {MEMORY_V1}",)
 
     def read(self, directory: str) -> int | None:
-        both, memory = super().read(directory), self._memory(directory)
+        both = super().read(directory)
+        memory = self._memory(directory)
         return None if both is None or memory is None else max(both - memory, 0)
 
     def steps(self, directory: str, value: int | None, before: int | None) -> list[tuple[str, str]]:
@@ -100,7 +102,9 @@ _MEMORY_HINTS = {
     errno.EINVAL: f"in v1 {MEMORY_V1} may not be above {BOTH_V1}",
 }
 
-_FAIR, _MEMCG, _PIDS = "CONFIG_FAIR_GROUP_SCHED", "CONFIG_MEMCG", "CONFIG_CGROUP_PIDS"
+_FAIR = "CONFIG_FAIR_GROUP_SCHED"
+_MEMCG = "CONFIG_MEMCG"
+_PIDS = "CONFIG_CGROUP_PIDS"
 _BFQ = "CONFIG_BFQ_GROUP_IOSCHED and the module bfq"
 _BYTES, _BYTES_V1 = (
     Values(none=none, unit="a number of bytes", step=PAGE) for none in ("max", "-1")

@@ -71,7 +71,8 @@ class DefaultWeight(Values):
 # Sources: opencontainers/cgroups, ``utils.go`` (ConvertCPUSharesToCgroupV2Value, ConvertBlkIOToIOWeightValue), which
 # runc and the kubelet use, and crun's ``convert_shares_to_weight``.
 
-MIN_SHARES, MAX_SHARES = 2, 262144
+MIN_SHARES = 2
+MAX_SHARES = 262144
 """The kernel's bounds of cpu.shares (kernel/sched/sched.h); it takes any number, and stores the nearest of these."""
 
 MIN_BLKIO = 10

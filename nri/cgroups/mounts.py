@@ -31,7 +31,9 @@ class Mount:
     __slots__ = ("point", "root", "version")
 
     def __init__(self, point: str, root: str, version: int) -> None:
-        self.point, self.root, self.version = point, root, version
+        self.point = point
+        self.root = root
+        self.version = version
 
     def __repr__(self) -> str:
         return f"Mount(point={self.point!r}, root={self.root!r}, version={self.version})"
@@ -68,7 +70,8 @@ class Mounts:
     __slots__ = ("v1", "v2")
 
     def __init__(self, v1: dict[str, Mount], v2: Mount | None) -> None:
-        self.v1, self.v2 = v1, v2
+        self.v1 = v1
+        self.v2 = v2
 
     @classmethod
     def parse(cls, text: str) -> Mounts:

@@ -47,7 +47,8 @@ class Quota:
     __slots__ = ("period_us", "quota_us")
 
     def __init__(self, quota_us: int | None, period_us: int) -> None:
-        self.quota_us, self.period_us = quota_us, period_us
+        self.quota_us = quota_us
+        self.period_us = period_us
 
     def __str__(self) -> str:
         """Return ``50000/100000`` or ``max/100000``."""
@@ -183,6 +184,7 @@ def _microseconds(word: str, path: str) -> int:
 
 
 _QUOTAS = Quotas()
-_V1, _V2 = QuotaFiles(1, _QUOTAS), QuotaFiles(2, _QUOTAS)
+_V1 = QuotaFiles(1, _QUOTAS)
+_V2 = QuotaFiles(2, _QUOTAS)
 CPU_MAX = Knob("cpu.max", LIMIT, _QUOTAS, "CONFIG_CFS_BANDWIDTH", v1=_V1, v2=_V2)
 """The knob of the quota."""

@@ -45,7 +45,9 @@ class Place:
     __slots__ = ("directory", "mount", "path", "subgroups")
 
     def __init__(self, mount: Mount, path: str, subgroups: tuple[str, ...] = (SUBGROUP,)) -> None:
-        self.mount, self.path, self.subgroups = mount, path, subgroups
+        self.mount = mount
+        self.path = path
+        self.subgroups = subgroups
         self.directory = mount.point + path
 
     def levels(self, file: str) -> list[str]:
@@ -100,10 +102,13 @@ class Resolver:
         is_name = is_name and subgroup.isprintable() and len(subgroup.encode()) <= MAX_NAME
         # The pod's author sets it, and crun may not get it: its own name counts as well.
         self.subgroups = (subgroup, SUBGROUP) if is_name else (SUBGROUP,)
-        self._given, self._noted = cgroups_path, noted
+        self._given = cgroups_path
+        self._noted = noted
         self._wanted = paths.expand(cgroups_path) if cgroups_path else ""
         self._is_relative = not cgroups_path.startswith("/") and ":" not in cgroups_path
-        self._id, self._pid, self._proc = container_id, pid, proc
+        self._id = container_id
+        self._pid = pid
+        self._proc = proc
         self._memberships: dict[str, str] | None = None
         self._places: dict[str, Place] = {}
 
@@ -155,7 +160,8 @@ class Resolver:
             printed = self._membership(hierarchy)
         except (_AbsentError, CgroupError):
             return
-        wanted, path = mount.below_host(self._wanted), mount.below(printed)
+        wanted = mount.below_host(self._wanted)
+        path = mount.below(printed)
         if wanted is None or path is None or f"{path}/".startswith(f"{wanted}/"):
             return
         if not self._is_ours(hierarchy, printed):
@@ -220,7 +226,8 @@ class Resolver:
         """
         if path == "/":
             raise _AbsentError(f"{self._process} is in the root cgroup")
-        finding, container = f"{self._process} is in {quoted(path)}", quoted(self._id)
+        finding = f"{self._process} is in {quoted(path)}"
+        container = quoted(self._id)
         if not self._id:
             raise _AbsentError(f"{finding}, and no container id was given to compare its name with")
         if not paths.is_named_after(path, self._id):

@@ -51,7 +51,8 @@ def connect(run: str) -> Bus:
 
     :raises UntoldError: none of its sockets answers.
     """
-    reasons, until = [], time.monotonic() + TIMEOUT
+    reasons = []
+    until = time.monotonic() + TIMEOUT
     for name, is_bus in SOCKETS:
         try:
             return Bus(f"{run}/{name}", until, is_bus=is_bus)
@@ -69,7 +70,10 @@ class Bus:
 
     def __init__(self, path: str, until: float, *, is_bus: bool) -> None:
         """Connect to the socket at *path*, and greet the bus if *is_bus*; all answers come *until* then."""
-        self._path, self._serial, self._rest, self._until = path, 0, b"", until
+        self._path = path
+        self._serial = 0
+        self._rest = b""
+        self._until = until
         self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
         try:
             self._authenticate()
@@ -151,7 +155,8 @@ class Bus:
             while len(self._rest) < dbus.FIXED or len(self._rest) < dbus.size(self._rest):
                 self._receive()
             end = dbus.size(self._rest)
-            message, self._rest = dbus.read(self._rest[:end]), self._rest[end:]
+            message = dbus.read(self._rest[:end])
+            self._rest = self._rest[end:]
             if message.reply_to == self._serial and message.type in (dbus.REPLY, dbus.ERROR):
                 return message
 

@@ -27,10 +27,9 @@ SYS = "/sys"
 SLOWER = 0.85
 """A core that has less than this share of the next faster one's speed is of a slower type."""
 
-_NEAR, _FAR = (
-    10,
-    20,
-)  # distances of ACPI's SLIT: to the node itself, and to another one if the machine has no table
+# distances of ACPI's SLIT: to the node itself, and to another one if the machine has no table
+_NEAR = 10
+_FAR = 20
 
 
 class Topology:
@@ -193,17 +192,17 @@ def _domains(online: Set, cpu: str, *files: str, is_one: bool = False) -> list[S
 
     :param is_one: a CPU without such a file is with all others, and not alone.
     """
-    domains, left = [], set(online)
+    domains = []
+    left = set(online)
     while left:
         first = min(left)
         cpus = next(
             (listed for file in files if (listed := _list(f"{cpu}/cpu{first}/{file}"))), None
         )
-        own = (
-            (frozenset(left) if is_one else frozenset([first]))
-            if cpus is None
-            else cpus & left | {first}
-        )
+        if cpus is None:
+            own = frozenset(left) if is_one else frozenset([first])
+        else:
+            own = cpus & left | {first}
         domains.append(own)
         left -= own
     return domains

@@ -83,7 +83,9 @@ class Unit:
     __slots__ = ("_bus", "_interface", "_path", "name")
 
     def __init__(self, name: str, path: str, bus: Bus) -> None:
-        self.name, self._path, self._bus = name, path, bus
+        self.name = name
+        self._path = path
+        self._bus = bus
         self._interface = f"org.freedesktop.systemd1.{_INTERFACES[os.path.splitext(name)[1]]}"
 
     def number(self, name: str) -> int:

@@ -132,7 +132,8 @@ def _copied(directory: str, new: str) -> list[str]:
     :raises NRIError: files disappear again and again, or cannot be a configuration's.
     """
     for _ in range(ATTEMPTS):
-        source, faults = _source(directory), list[config.Fault]()
+        source = _source(directory)
+        faults = list[config.Fault]()
         with suppress(FileNotFoundError):
             names = [os.path.basename(path) for path in config.list_files(source)]
             for name in names:
@@ -188,7 +189,9 @@ def _refusal(faults: str, place: str, directory: str) -> NRIError:
 
 def _exchange(new: str, conf_dir: str, sets: str) -> str:
     """Make *conf_dir* a link to *new*; return the place that what the node had there was moved to, "" for none."""
-    above, part, before = os.path.dirname(conf_dir), os.path.join(sets, ".part"), ""
+    above = os.path.dirname(conf_dir)
+    part = os.path.join(sets, ".part")
+    before = ""
     if os.path.lexists(conf_dir) and not _is_ours(conf_dir, sets):
         before = os.path.join(os.path.dirname(sets), "before", os.path.basename(conf_dir))
         if os.path.lexists(before):

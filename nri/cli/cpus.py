@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 WIDTH = 80
 
-SHARED, RESERVED, ISOLATED, MORE = ".", "r", "i", "+"
+SHARED = "."
+RESERVED = "r"
+ISOLATED = "i"
+MORE = "+"
 SINGLE = [
     sign for sign in "abcdefghijklmnopqrstuvwxyz0123456789" if sign not in (RESERVED, ISOLATED)
 ]
@@ -119,7 +122,9 @@ def draw(owners: Owners, topology: Topology, style: Style = lambda text, kind: t
         ``isolated`` or ``shared``.
     """
     signs, legend = _signs(owners, topology)
-    cpus, cores, nodes = len(topology.online), len(topology.cores), len(topology.nodes)
+    cpus = len(topology.online)
+    cores = len(topology.cores)
+    nodes = len(topology.nodes)
     lines = [f"{cpus} CPUs online, {cores} cores, {nodes} NUMA node{'s' if nodes != 1 else ''}", ""]
     for place, groups in _places(topology):
         if place:
@@ -181,13 +186,12 @@ def _signed(items: list[Any], signs: list[str]) -> list[tuple[Any, str]]:
 
 
 def _more(entry: Entry) -> str:
-    state = (
-        ", ended: kept for its next start"
-        if entry.get("ended")
-        else ""
-        if entry["cgroup"]
-        else ", not yet begun"
-    )
+    if entry.get("ended"):
+        state = ", ended: kept for its next start"
+    elif entry["cgroup"]:
+        state = ""
+    else:
+        state = ", not yet begun"
     way = ", counted by the scheduler" if "counted" in entry else ""
     return f"{', and the shared ones' if entry.get('plus') else ''}{way}{state}"
 
@@ -217,17 +221,20 @@ def _places(topology: Topology) -> list[tuple[str, list[list[Set]]]]:
 def _rows(groups: list[list[Set]], signs: dict[int, tuple[str, str]], style: Style) -> list[str]:
     """Return the cores of the groups in lines, each with its first CPU at the left."""
     rows: list[str] = []
-    row, width = "", WIDTH
+    row = ""
+    width = WIDTH
     for group in groups:
         needed = sum([len(core) + 1 for core in group])
         if len(groups) > 1 and width + needed + 2 > WIDTH and needed + 6 < WIDTH:
             width = WIDTH  # a cache that fits into a line is in one
         elif row:
-            row, width = f"{row} |", width + 2
+            row = f"{row} |"
+            width = width + 2
         for core in group:
             if width + len(core) + 1 > WIDTH:
                 rows.append(row)
-                row, width = f"{min(core):>5}", 5
+                row = f"{min(core):>5}"
+                width = 5
             row += " " + "".join([style(*signs[cpu]) for cpu in sorted(core)])
             width += len(core) + 1
     return [*rows[1:], row]

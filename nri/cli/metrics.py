@@ -144,7 +144,9 @@ class BridgeCollector(Collector):
     """
 
     def __init__(self, path: str, report: Callable[[str], None]) -> None:
-        self._path, self._report, self._reason = path, report, ""
+        self._path = path
+        self._report = report
+        self._reason = ""
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics; those without a sample are left out."""
@@ -166,11 +168,9 @@ class BridgeCollector(Collector):
 
 def families(document: Document) -> Iterator[Metric]:
     """Yield the metrics of a status, in the order of docs/monitoring.md."""
-    bridge, runtime, configuration = (
-        document["bridge"],
-        document["runtime"],
-        document["configuration"],
-    )
+    bridge = document["bridge"]
+    runtime = document["runtime"]
+    configuration = document["configuration"]
     build = [(tuple(bridge[key] for key in ("version", "commit", "date")), 1)]
     yield _gauge(
         "build_info",
@@ -178,20 +178,17 @@ def families(document: Document) -> Iterator[Metric]:
         build,
         ("version", "commit", "date"),
     )
-    names = (
-        [(tuple(runtime[key] for key in ("name", "version", "nri")), 1)]
-        if runtime["name"] is not None
-        else []
-    )
+    if runtime["name"] is not None:
+        names = [(tuple(runtime[key] for key in ("name", "version", "nri")), 1)]
+    else:
+        names = []
     text = "1; its labels are the runtime's name, its version, and its version of NRI."
     yield _gauge("runtime_info", text, names, ("name", "version", "nri"))
     known_hash = [((configuration["hash"],), 1)] if configuration["hash"] else []
     text = "1; its label is the hash of the content of the configuration in use, as `nri check --hash` prints it."
     yield _gauge("configuration_info", text, known_hash, ("hash",))
-    is_usable, is_refused = (
-        document["record"]["fault"] is None,
-        configuration["refused"] is not None,
-    )
+    is_usable = document["record"]["fault"] is None
+    is_refused = configuration["refused"] is not None
     for name, value, text in (
         (
             "start_time_seconds",

@@ -41,7 +41,8 @@ def _read_conf(context: click.Context, option: click.Parameter, value: str | Non
     """Return the plugin conf in an option's value: JSON, or the name of a file."""
     if value is None:
         return None
-    where, text = "it", value.encode()
+    where = "it"
+    text = value.encode()
     if value.lstrip()[:1] not in ("{", "["):
         where = escape(value)
         try:

@@ -121,7 +121,8 @@ def duration(seconds: float) -> str:
 
 def quantile(histogram: dict[str, Any], share: float) -> str:
     """Return the bound that this share of the values does not exceed, as ``<= 2.5 ms``; ``-`` without values."""
-    counts, bounds = histogram["counts"], histogram["bounds"]
+    counts = histogram["counts"]
+    bounds = histogram["bounds"]
     every = sum(counts)
     if not every:
         return "-"

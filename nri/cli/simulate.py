@@ -268,11 +268,10 @@ def _repeat(paths: Sequence[str]) -> None:
         if not os.path.exists(path):
             expected = "expected a plugin's source file or its folder"
             raise NRIError(f"{path}: found nothing there; {expected}")
-    program = (
-        [sys.executable]
-        if getattr(sys, "frozen", False)
-        else [sys.executable, "-m", "nri.cli.entry"]
-    )
+    if getattr(sys, "frozen", False):
+        program = [sys.executable]
+    else:
+        program = [sys.executable, "-m", "nri.cli.entry"]
     command = [*program, *[word for word in sys.argv[1:] if word != "--watch"]]
     try:
         while True:
@@ -307,7 +306,8 @@ BRIDGE = "10-v1bridge"
 WIDTHS = {"EVENT": 20, "POD": 11, "PLUGIN": 12, "RESULT": 20, "TIME": 9}
 """The columns with their widths: 80 with the blanks between them."""
 
-INDENT, OUTPUT_INDENT = " " * 2, " " * 4
+INDENT = " " * 2
+OUTPUT_INDENT = " " * 4
 """Before a result that has lines of its own, and before a line that a plugin has printed."""
 
 
@@ -337,11 +337,14 @@ class Timeline:
     """
 
     def __init__(self, *, as_json: bool, verbose: bool = False, has_v2: bool = True) -> None:
-        self.failed, self._verbose, self._has_v2 = False, verbose, has_v2
+        self.failed = False
+        self._verbose = verbose
+        self._has_v2 = has_v2
         self._said: dict[str, list[str]] = {}  # what a plugin has printed at its last run
         self._reasons: dict[str, str] = {}  # why a plugin was skipped, by its type
         self._warnings = _Warnings()
-        self._as_json, self._calls = as_json, 0
+        self._as_json = as_json
+        self._calls = 0
         self._rows: list[Row] = []
         self._lines: dict[str, list[str]] = {}
         self._lock = threading.Lock()
@@ -371,11 +374,10 @@ class Timeline:
             self.failed |= exchange.error is not None
             return  # its plugins have rows of their own
         if exchange.error is not None:
-            reason = (
-                exchange.error.message
-                if isinstance(exchange.error, StatusError)
-                else str(exchange.error)
-            )
+            if isinstance(exchange.error, StatusError):
+                reason = exchange.error.message
+            else:
+                reason = str(exchange.error)
             error = ("cut off: " if exchange.cut_off else "error: ") + reason
             self.failed = True
         pod, container = [
@@ -447,10 +449,8 @@ class Timeline:
         self, item: LifecycleEvent, outcome: Outcome | None, error: EventError | None
     ) -> None:
         """Print the end of an event, if it failed or no plugin was called."""
-        event, container = (
-            events.BY_EVENT[item.event].rpc,
-            item.container.name if item.container is not None else "",
-        )
+        event = events.BY_EVENT[item.event].rpc
+        container = item.container.name if item.container is not None else ""
         with self._lock:
             if error is not None:
                 result = f"{event} fails: {error.message}"
@@ -531,11 +531,9 @@ def _names(request: dict[str, Any]) -> tuple[str, str]:
     annotations = (request.get("spec") or {}).get("annotations") or {}
     pod = (request.get("labels") or {}).get("io.kubernetes.pod.name", "")
     container = next((annotations[key] for key in CONTAINER_NAME_KEYS if key in annotations), "")
-    return (
-        (pod, "")
-        if request.get("id") == request.get("sandboxID")
-        else (pod, container or request["id"][:12])
-    )
+    if request.get("id") == request.get("sandboxID"):
+        return (pod, "")
+    return (pod, container or request["id"][:12])
 
 
 def _knob(file: str, request: dict[str, Any]) -> str:
@@ -599,7 +597,8 @@ def _result(request: Message, response: Message | None) -> str:
         words.append(f"sets {', '.join(names)}")
     if isinstance(response, api.ValidateContainerAdjustmentResponse) and response.reject:
         words.append(f"rejects: {response.reason}")
-    updates, evictions = getattr(response, "update", ()), getattr(response, "evict", ())
+    updates = getattr(response, "update", ())
+    evictions = getattr(response, "evict", ())
     words += [
         f"updates {update.container_id[:12]}: {', '.join(changed_fields(update))}"
         for update in updates

@@ -100,11 +100,10 @@ def status(
         if as_json:
             output.print_json(document)
         else:
-            lines = (
-                pod_page(document)
-                if pod is not None
-                else page(document, judge(document), lists_all=lists_all)
-            )
+            if pod is not None:
+                lines = pod_page(document)
+            else:
+                lines = page(document, judge(document), lists_all=lists_all)
             click.echo("\n".join(lines))
         if pod is not None and not is_known(document):
             raise click.exceptions.Exit(1)
@@ -147,7 +146,9 @@ def cpus_page(run: str, sys: str = "/sys") -> list[str]:
     return draw(owners, topology, lambda text, kind: click.style(text, fg=_COLOURS[kind]))
 
 
-MAX_FAULTS, MAX_FILES, MAX_LISTED = 10, 5, 3
+MAX_FAULTS = 10
+MAX_FILES = 5
+MAX_LISTED = 3
 """Faults, files, and containers without their plugins or refused that are shown; the others are counted."""
 
 
@@ -214,7 +215,8 @@ def _runtime(runtime: dict[str, Any], state: str, now: float) -> Iterator[str]:
 
 
 def _configuration(configuration: dict[str, Any], now: float) -> Iterator[str]:
-    files, faults = configuration["files"], configuration["faults"]
+    files = configuration["files"]
+    faults = configuration["faults"]
     if configuration["rejectedSince"] is not None:
         yield f"NOT VALID since {since(configuration['rejectedSince'], now)}"
         for fault in faults[:MAX_FAULTS]:
@@ -277,7 +279,8 @@ def _errors(document: dict[str, Any], most: int) -> Iterator[str]:
 
 
 def _without(document: dict[str, Any], most: int) -> Iterator[str]:
-    entries, all_ = document["withoutPlugins"], document["without"]
+    entries = document["withoutPlugins"]
+    all_ = document["without"]
     if entries:
         yield f"without their plugins ({number(all_['containers'])})"
         rows = [

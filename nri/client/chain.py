@@ -70,8 +70,11 @@ class Step:
     )
 
     def __init__(self, plugin: PluginEntry, request: bytes) -> None:
-        self.plugin, self.request = plugin, request
-        self.binary, self.stdout, self.seconds = "", b"", 0.0
+        self.plugin = plugin
+        self.request = request
+        self.binary = ""
+        self.stdout = b""
+        self.seconds = 0.0
         self.identity: tuple[int, ...] = ()
         self.result: Result | None = None
         self.error: PluginError | None = None
@@ -103,7 +106,8 @@ class ChainError(NRIError):
 
     def __init__(self, errors: Sequence[PluginError], steps: Sequence[Step]) -> None:
         super().__init__("; ".join([f"plugin {error}" for error in errors]))
-        self.errors, self.steps = tuple(errors), tuple(steps)
+        self.errors = tuple(errors)
+        self.steps = tuple(steps)
 
 
 class Client:
@@ -126,8 +130,11 @@ class Client:
         failure_policy: str = "fail",
         facts: Callable[[Request], Facts] | None = None,
     ) -> None:
-        self.config, self.invoker = config, invoker or Invoker()
-        self.timeout, self.failure_policy, self._facts = timeout, failure_policy, facts
+        self.config = config
+        self.invoker = invoker or Invoker()
+        self.timeout = timeout
+        self.failure_policy = failure_policy
+        self._facts = facts
 
     def invoke(
         self,

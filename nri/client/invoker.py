@@ -45,7 +45,9 @@ class PluginError(NRIError):
         refused: bool = False,
         abandoned: bool = False,
     ) -> None:
-        self.killed, self.refused, self.abandoned = killed, refused, abandoned
+        self.killed = killed
+        self.refused = refused
+        self.abandoned = abandoned
         self.plugin = escape(plugin)
         self.reason = escape(f"killed: {reason}" if killed else reason)
         super().__init__(f"{self.plugin}: {self.reason}")

@@ -52,7 +52,8 @@ READY_WITHIN = 0.02
 STUCK_AFTER = 2.0
 """Seconds after an answer in which a resident must be ready again; then it is replaced."""
 
-PAUSE, LONGEST_PAUSE = 1.0, 600.0
+PAUSE = 1.0
+LONGEST_PAUSE = 600.0
 """Seconds until a third attempt to start a resident; doubled after each failure."""
 
 PROVEN = 10
@@ -61,7 +62,8 @@ PROVEN = 10
 MAX_WORDS = 8
 """Words of a resident that are taken in at a time: one that talks without end must not outlive its deadline."""
 
-OFF, WAITING = "off", "waiting"
+OFF = "off"
+WAITING = "waiting"
 NOT_WANTED = "its entry or the options say so"
 
 _logger = logging.getLogger("nri.client")
@@ -79,7 +81,8 @@ class Resident(Prepared):
     name = "resident"
 
     def __init__(self, path: str, plugin: str) -> None:
-        self.answers, self._plugin = 0, plugin
+        self.answers = 0
+        self._plugin = plugin
         self.sent = 0
         self._status: int | None = None
         self.changed = ""
@@ -104,7 +107,8 @@ class Resident(Prepared):
             os.close(their_stderr)
         self._pidfd = pidfd_or_none(self.pid)
         self.is_alive = True
-        self._is_ready, self._ready_by = False, 0.0
+        self._is_ready = False
+        self._ready_by = 0.0
         self._poll = select.poll()
         self._poll.register(self._control, select.POLLIN)
 
@@ -131,11 +135,10 @@ class Resident(Prepared):
             lines = []
         if lines and (stated := readable(lines[-1])).startswith(f"{self._plugin} serve: "):
             return shorten(stated.removeprefix(f"{self._plugin} serve: "), 500)
-        fault = (
-            "it does not become ready"
-            if time.monotonic() >= until
-            else "it ends while it is loaded"
-        )
+        if time.monotonic() >= until:
+            fault = "it does not become ready"
+        else:
+            fault = "it ends while it is loaded"
         return f"{fault}: {shorten(readable(lines[-1]), 500)}" if lines else fault
 
     def is_ready(self, within: float = READY_WITHIN) -> bool:
@@ -156,7 +159,8 @@ class Resident(Prepared):
         :raises NotBegunError: when the request must be run by another process.
         :raises BrokenOffError: when the exchange fails.
         """
-        self._status, self.sent = None, 0
+        self._status = None
+        self.sent = 0
         try:
             with Pipes() as pipes:
                 pause = BEGUN_WITHIN, self.kill_if_unread
@@ -224,13 +228,15 @@ class Resident(Prepared):
         except BlockingIOError:
             return b"", b""
         except OSError:
-            word, argument = b"", b""
+            word = b""
+            argument = b""
         if not word:
             self.is_alive = False
         elif word == READY:
             self._is_ready = True
         elif word in (CHANGED, REFUSED):
-            self.changed, self.is_alive = readable(argument), False
+            self.changed = readable(argument)
+            self.is_alive = False
             self.end_reason = f"a request changes its process: {self.changed}"
         return word, argument
 
@@ -239,7 +245,8 @@ class Resident(Prepared):
         if self.pid == 0:
             return 0
         self.is_alive = False
-        pid, self.pid = self.pid, 0
+        pid = self.pid
+        self.pid = 0
         kill_group(pid)
         try:
             return await_end(pid, self._pidfd, give_up)
@@ -538,7 +545,8 @@ class Residents(Invoker):
         self._leaving.append(resident)
         file.standing = file.standing._replace(state="starting")
         if resident.answers >= PROVEN:
-            file.failures, file.retry_at = 0, 0.0
+            file.failures = 0
+            file.retry_at = 0.0
         else:
             file.failed(resident.end_reason)
 
@@ -552,13 +560,15 @@ class Residents(Invoker):
 
     def _end_leaving(self) -> None:
         with self._changed:
-            leaving, self._leaving = self._leaving, []
+            leaving = self._leaving
+            self._leaving = []
         for process in leaving:
             process.end()
 
     def _start(self, path: str, file: _File) -> None:
         """Ask the plugin which states it acts on, and whether it can be a resident; start that."""
-        resident, standing = None, file.standing
+        resident = None
+        standing = file.standing
         try:
             if self._is_found(path, file):
                 standing = _allowed(self.said(path, file.plugin), file.wanted)
@@ -582,7 +592,8 @@ class Residents(Invoker):
             else:
                 file.standing = standing
                 if is_known:
-                    file.resident, resident = resident, None
+                    file.resident = resident
+                    resident = None
             if resident is not None:
                 self._leaving.append(resident)
             self._changed.notify_all()

@@ -114,7 +114,8 @@ class Waiting(Prepared):
         :raises NotBegunError: when the request must be run by another process.
         :raises BrokenOffError: when the exchange fails.
         """
-        pipes, self._pipes = self._pipes, []
+        pipes = self._pipes
+        self._pipes = []
         meanwhile = BEGUN_WITHIN, self._kill_if_stopped
         return Conversation(self, pipes, request, log, stop=stop, meanwhile=meanwhile).run(deadline)
 

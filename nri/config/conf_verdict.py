@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
     from nri.config.entries import PluginEntry
 
-MAX_FAULTS, MAX_TEXT = 20, 1000
+MAX_FAULTS = 20
+MAX_TEXT = 1000
 """Faults and notes that are taken, and characters of each."""
 
 _STEP = either(text(), number(0, 2**31, whole=True), expected="a key or an index")
@@ -62,7 +63,8 @@ def _place(fault: dict[str, Any]) -> str:
     from nri.config.diagnostics import SourcePositions
     from nri.files import read_regular
 
-    file, path = fault["file"], tuple(fault.get("path", ()))
+    file = fault["file"]
+    path = tuple(fault.get("path", ()))
     try:
         positions = SourcePositions(read_regular(file, 1024 * 1024)[0].decode(errors="replace"))
         line, column = positions.key(path) if fault.get("atKey") else positions.value(path)

@@ -75,7 +75,8 @@ def _not_json(file: str, text: str, error: DecodeError) -> Fault:
 def _hint(text: str, line: int, column: int) -> str:
     """Return a hint on a syntax error, if the text at its place is valid in other formats."""
     lines = text.split("\n")
-    before, after = lines[line - 1][: column - 1], lines[line - 1][column - 1 :]
+    before = lines[line - 1][: column - 1]
+    after = lines[line - 1][column - 1 :]
     if after.startswith(("//", "/*", "#")):
         return f'; JSON has no comments, notes go under a key that begins with "{NOTE_PREFIX}"'
     if after.startswith("'"):
@@ -152,14 +153,16 @@ class SourcePositions:
     def _read(self, text: str, limit: int) -> None:
         opened = [self._around]
         path: list[str | int] = []
-        key, key_at = "", -1
+        key = ""
+        key_at = -1
         for token, at in _tokens(text):
             around = opened[-1]
             if token in ("]", "}"):
                 opened.pop()
                 path.pop()
             elif around.is_object and key_at < 0:
-                key, key_at = json.loads(token), at
+                key = json.loads(token)
+                key_at = at
             else:
                 name: str | int = key if around.is_object else len(around.children)
                 is_open = token in ("[", "{")

@@ -32,7 +32,8 @@ SUFFIX = ".conf"
 MAX_SIZE = 64 * 1024
 """The longest file that is accepted, in bytes; a real one has some hundreds. A container waits for what is read."""
 
-ATTEMPTS, PAUSE = 4, 0.001
+ATTEMPTS = 4
+PAUSE = 0.001
 """Readings of files that change meanwhile, after which the last one counts; and seconds between two."""
 
 
@@ -118,7 +119,8 @@ def read_settled(
         if last is not None and read.is_as(last):
             break
         time.sleep(PAUSE)
-        last, read = read, read_set(conf_dir, conf_file, check_owner=check_owner)
+        last = read
+        read = read_set(conf_dir, conf_file, check_owner=check_owner)
     return read
 
 

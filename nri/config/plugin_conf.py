@@ -139,7 +139,8 @@ def _of_error(error: Any) -> Iterator[Finding]:
     """Yield the findings of one error of jsonschema, in the form of our own: its text would quote the whole value."""
     from jsonschema.exceptions import best_match
 
-    path, wanted = tuple(error.absolute_path), error.validator_value
+    path = tuple(error.absolute_path)
+    wanted = error.validator_value
     types = _only_types(error.context)
     if error.validator == "additionalProperties" and wanted is False:
         for key in _unknown(error):
@@ -167,7 +168,8 @@ def _of_error(error: Any) -> Iterator[Finding]:
 
 def _unknown(error: Any) -> list[str]:
     """Return the keys of an object that its schema does not have."""
-    known, patterns = error.schema.get("properties", {}), error.schema.get("patternProperties", {})
+    known = error.schema.get("properties", {})
+    patterns = error.schema.get("patternProperties", {})
     others = [key for key in error.instance if key not in known]
     return [key for key in others if not any(re.search(regex, key) for regex in patterns)]
 
@@ -193,7 +195,8 @@ def _right(error: Any, types: list[Any]) -> str:
 
     :param types: those of the alternatives, if a value has some.
     """
-    wanted, title = error.validator_value, _title(error)
+    wanted = error.validator_value
+    title = _title(error)
     if error.validator == "enum":
         return f"one of {_json(wanted)}"
     if error.validator == "pattern":
@@ -236,11 +239,9 @@ def _faults(plugin: PluginEntry, findings: list[tuple[Path, str, bool]]) -> list
         gojson.loads(text)
     except (OSError, ConfigError, ValueError):
         text = ""
-    positions, file, entry = (
-        SourcePositions(text),
-        plugin.source or "(no file)",
-        ("plugins", plugin.source_index),
-    )
+    positions = SourcePositions(text)
+    file = plugin.source or "(no file)"
+    entry = ("plugins", plugin.source_index)
     return [
         positions.fault(file, (*entry, *path), message, at_key)
         for path, message, at_key in findings

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-MAX_FAULTS, MAX_FAULT, MAX_FILE = 20, 1000, 64 * 1024
+MAX_FAULTS = 20
+MAX_FAULT = 1000
+MAX_FILE = 64 * 1024
 """Faults that are kept; bytes of each; bytes of the file."""
 
 

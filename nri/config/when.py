@@ -40,7 +40,8 @@ MAX_VALUE = 4096
 BOTH = "both"
 """The value of ``sandbox`` for sandboxes and for containers."""
 
-RUN, SKIP = "run", "skip"
+RUN = "run"
+SKIP = "skip"
 """The values of ``unknown``."""
 
 
@@ -197,9 +198,13 @@ class Facts:
         runtime_handler: str | None = None,
         contradictions: Mapping[str, str] | None = None,
     ) -> None:
-        self.namespace, self.labels, self.annotations = namespace, labels, annotations
-        self.has_all_annotations, self.is_sandbox = has_all_annotations, is_sandbox
-        self.runtime_handler, self.contradictions = runtime_handler, contradictions or {}
+        self.namespace = namespace
+        self.labels = labels
+        self.annotations = annotations
+        self.has_all_annotations = has_all_annotations
+        self.is_sandbox = is_sandbox
+        self.runtime_handler = runtime_handler
+        self.contradictions = contradictions or {}
 
 
 def matches(pattern: str, text: str) -> bool:
@@ -208,7 +213,8 @@ def matches(pattern: str, text: str) -> bool:
     Its fixed parts are searched for from left to right, each once, so that matching never goes back.
     """
     start, *middle, last = pattern.split("*")
-    at, end = len(start), len(text) - len(last)
+    at = len(start)
+    end = len(text) - len(last)
     if at > end or not text.startswith(start) or not text.endswith(last):
         return False
     for part in middle:
@@ -247,7 +253,9 @@ class _Name:
     __slots__ = ("_subject", "_texts", "fact")
 
     def __init__(self, subject: str, fact: str, given: Sequence[str]) -> None:
-        self._subject, self.fact, self._texts = subject, fact, Texts(given)
+        self._subject = subject
+        self.fact = fact
+        self._texts = Texts(given)
 
     def judge(self, facts: Facts) -> tuple[bool | None, str]:
         name = getattr(facts, self.fact)
@@ -283,7 +291,8 @@ class _Value:
     fact = ""  # no two places have the same label or annotation
 
     def __init__(self, kind: str, key: str, rule: Mapping[str, Any]) -> None:
-        self._kind, self._key = kind, key
+        self._kind = kind
+        self._key = key
         self._may_be_there: bool = rule.get("present", True)
         self._allowed = []
         if "equals" in rule:
@@ -292,7 +301,8 @@ class _Value:
             self._allowed.append(Texts(_listed(rule["pattern"])))
 
     def judge(self, facts: Facts) -> tuple[bool | None, str]:
-        is_label, where = self._kind == "label", f"{self._kind} {_quoted(self._key)}"
+        is_label = self._kind == "label"
+        where = f"{self._kind} {_quoted(self._key)}"
         values = facts.labels if is_label else facts.annotations
         value = None if values is None else values.get(self._key)
         expected = " and ".join([str(texts) for texts in self._allowed])

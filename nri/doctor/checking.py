@@ -51,11 +51,10 @@ def notes_on_condition(plugin: PluginEntry, containerds_file: str) -> list[str]:
         notes.append(f": depends on {' and '.join(asked)} alone, {means}")
     if unknown := [fact for key, fact in _UNKNOWN_TO_HOOKS.items() if key in when]:
         names = " and ".join(unknown)
-        means = (
-            "keeps it away"
-            if when.get("unknown") == SKIP
-            else "keeps no plugin away that restricts"
-        )
+        if when.get("unknown") == SKIP:
+            means = "keeps it away"
+        else:
+            means = "keeps no plugin away that restricts"
         notes.append(f": nri hook and nri-runc do not know {names}; what is not known {means}")
     return [
         f"{plugin.source or '(no file)'}: plugins[{plugin.source_index}].when{note}"
@@ -166,21 +165,19 @@ class Checked:
         stderr: list[str] = []
         result, ran = self._ask(binary, "invoke", stderr)
         if isinstance(result, dict):
-            error = (
-                f"; it answers an unknown state with the error {result['error']!r}"
-                if result.get("error")
-                else ""
-            )
+            if result.get("error"):
+                error = f"; it answers an unknown state with the error {result['error']!r}"
+            else:
+                error = ""
             self.notes.append(
                 f"{binary} does not answer 'version': its conf is not checked{gojson.shorten(error, 300)}"
             )
         elif ran is not None:
             lines = [line for line in stderr if line.strip()]
-            wrote = (
-                f"; it wrote {gojson.shorten(repr(ran.stdout.decode(errors='replace')))}"
-                if ran.stdout
-                else ""
-            )
+            if ran.stdout:
+                wrote = f"; it wrote {gojson.shorten(repr(ran.stdout.decode(errors='replace')))}"
+            else:
+                wrote = ""
             problem = f"{binary} does not answer a request ({ran.ending or 'exit status 0'}{wrote})"
             if ran.stderr:  # the last line of a traceback is the error
                 problem += (
@@ -209,11 +206,10 @@ class Checked:
             self._fault(explain(binary, error))
             return None, None
         if ran.stopped:
-            reason = (
-                f"no answer within {ANSWER_WITHIN:g} s"
-                if ran.stopped == "deadline"
-                else "it wrote too much"
-            )
+            if ran.stopped == "deadline":
+                reason = f"no answer within {ANSWER_WITHIN:g} s"
+            else:
+                reason = "it wrote too much"
             self._fault(f"{binary} {verb}: killed: {reason}")
             return None, None
         try:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     _Read = Callable[[Node, str, Process | None, Findings], "Engine"]
 
-PLUGIN_DIR, PLUGIN_CONF_DIR = "/opt/nri/plugins", "/etc/nri/conf.d"
+PLUGIN_DIR = "/opt/nri/plugins"
+PLUGIN_CONF_DIR = "/etc/nri/conf.d"
 """Where every runtime looks for v2 plugins and for their configuration, unless its configuration names another."""
 
 HOOKS = ("/usr/share/containers/oci/hooks.d", "/etc/containers/oci/hooks.d")
@@ -32,14 +33,13 @@ HOOKS = ("/usr/share/containers/oci/hooks.d", "/etc/containers/oci/hooks.d")
 FIRST_WITH_V2 = (1, 7)
 """The first containerd with NRI v2."""
 
-CONTAINERD_CONFIG, DOCKER_CONFIG = "/etc/containerd/config.toml", "/etc/docker/daemon.json"
+CONTAINERD_CONFIG = "/etc/containerd/config.toml"
+DOCKER_CONFIG = "/etc/docker/daemon.json"
 PODMAN_CONFIG = "/etc/containers/containers.conf"
 
-_NRI, _CRI, _CRI_RUNTIME = (
-    "io.containerd.nri.v1.nri",
-    "io.containerd.grpc.v1.cri",
-    "io.containerd.cri.v1.runtime",
-)
+_NRI = "io.containerd.nri.v1.nri"
+_CRI = "io.containerd.grpc.v1.cri"
+_CRI_RUNTIME = "io.containerd.cri.v1.runtime"
 _SECTION = f'[plugins."{_NRI}"]'
 _OTHER_COMMANDS = {
     "config",
@@ -110,18 +110,15 @@ def look(node: Node, processes: list[Process], findings: Findings) -> list[Engin
         ("CRI-O", "crio", _crio),
     ):
         running = [process for process in processes if _is_daemon(process, program)]
-        for process in running:
-            if process.is_here:
-                # "deleted": it was replaced.
-                path = process.program.partition(" (deleted)")[0] or program
-                engines.append(read(node, path, process, findings))
-            else:
-                _add_elsewhere(name, process, findings)
+        for process in _seen(name, running, findings):
+            # "deleted": it was replaced.
+            path = process.program.partition(" (deleted)")[0] or program
+            engines.append(read(node, path, process, findings))
         path = node.find(program)
         if path:
             installed.append((read, path))
-        if path and not running:
-            findings.add(NOTE, "not-running", f"{name} is installed ({path}) and does not run")
+            if not running:
+                findings.add(NOTE, "not-running", f"{name} is installed ({path}) and does not run")
     if not any(engine.serves for engine in engines):
         engines += [read(node, path, None, findings) for read, path in installed]
     if node.find("podman"):
@@ -135,10 +132,17 @@ def look(node: Node, processes: list[Process], findings: Findings) -> list[Engin
     return engines
 
 
-def _add_elsewhere(name: str, process: Process, findings: Findings) -> None:
-    text = f"{name}, process {process.pid}: it sees other files than this command"
-    fix = "run this command on the host: nsenter -t 1 -m /opt/nri/lib/nri doctor"
-    findings.add(UNSEEN, "elsewhere", text, fix)
+def _seen(name: str, running: list[Process], findings: Findings) -> list[Process]:
+    """Return the processes of a runtime whose files this command sees; add the others."""
+    seen = []
+    for process in running:
+        if process.is_here:
+            seen.append(process)
+            continue
+        text = f"{name}, process {process.pid}: it sees other files than this command"
+        fix = "run this command on the host: nsenter -t 1 -m /opt/nri/lib/nri doctor"
+        findings.add(UNSEEN, "elsewhere", text, fix)
+    return seen
 
 
 def _judge(engine: Engine, node: Node, findings: Findings) -> None:
@@ -237,10 +241,9 @@ def _dump(node: Node, program: str, main: str, restart: str, findings: Findings)
         return None
     except OSError as error:
         findings.add(UNSEEN, "unseen", f"{reason(error)}; the settings are those in {main} alone")
-    try:
+    with contextlib.suppress(OSError):
         return node.read(main)
-    except OSError:
-        return ""
+    return ""
 
 
 def _is_on(nri: dict[str, Any], version: tuple[int, ...], *, is_disabled: bool) -> bool | None:
@@ -256,7 +259,8 @@ def _is_on(nri: dict[str, Any], version: tuple[int, ...], *, is_disabled: bool) 
 
 def _crio(node: Node, program: str, process: Process | None, findings: Findings) -> Engine:
     """Read ``crio config``, where a line of a setting that has its default is a comment."""
-    file, restart = "/etc/crio/crio.conf.d/99-nri.conf", "systemctl restart crio"
+    file = "/etc/crio/crio.conf.d/99-nri.conf"
+    restart = "systemctl restart crio"
     options: list[str] = []
     for long, short in (("--config", "-c"), ("--config-dir", "-d")):
         if process is not None and (value := process.option(long, short)):

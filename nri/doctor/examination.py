@@ -55,7 +55,8 @@ WANTED = f"/etc/systemd/system/multi-user.target.wants/{SERVICE}"
 OUTSIDE_OPTIONS = "/etc/nri/v1bridge.json"
 """The options that the systemd unit of this project names."""
 
-LINES, MAX_NAMES = 20, 1000
+LINES = 20
+MAX_NAMES = 1000
 """Lines of the bridge's log that are shown, and names of a directory."""
 
 LEAST = 0.5
@@ -199,11 +200,10 @@ class _Examination:
             if process.is_here and (path := process.option("--config"))
         ]
         directory = next((engine.conf_dir for engine in serving), PLUGIN_CONF_DIR)
-        launched = (
-            [f"{directory}/10-v1bridge.conf", f"{directory}/v1bridge.conf"]
-            if self._launched
-            else []
-        )
+        if self._launched:
+            launched = [f"{directory}/10-v1bridge.conf", f"{directory}/v1bridge.conf"]
+        else:
+            launched = []
         for path in [*named, *([] if self._outside else launched), OUTSIDE_OPTIONS]:
             try:
                 self._options, faults = BridgeOptions.of_text(self.node.read(path, errors="strict"))
@@ -236,8 +236,10 @@ class _Examination:
 
     def configuration(self) -> None:
         """The findings of ``nri check``, without the values that it quotes."""
-        root, options = self.node.root, self._options
-        directory, file = root + options.conf_dir, root + options.conf_file
+        root = self.node.root
+        options = self._options
+        directory = root + options.conf_dir
+        file = root + options.conf_file
         site = options.site.replace(
             conf_dir=directory,
             conf_file=file,
@@ -364,9 +366,9 @@ class _Examination:
             fix = f"set disable_connections (nri_disable_connections in CRI-O) to false in {engine.file}"
             self._add(FAULT, "connections-off", text, f"{fix}; {engine.restart}")
         else:
-            return (
-                f"the bridge, launched as {launched[0]}" if launched else "the bridge, from outside"
-            )
+            if launched:
+                return f"the bridge, launched as {launched[0]}"
+            return "the bridge, from outside"
         return ""
 
     def _native(self, engine: Engine, has_way: bool) -> str:
@@ -443,7 +445,8 @@ class _Examination:
 
     def _look_at_status(self, document: dict[str, Any]) -> None:
         bridge = document["bridge"]
-        self._log, self._pod = str(document["log"]["to"] or ""), str(document["ownPod"] or "")
+        self._log = str(document["log"]["to"] or "")
+        self._pod = str(document["ownPod"] or "")
         self._look_at_cpu(str(bridge["pid"]))
         self._add(
             OK,
@@ -567,7 +570,8 @@ class _Examination:
 
     def files(self) -> None:
         """Users that can change programs of root, and file systems that forbid what is needed."""
-        options, node = self._options, self.node
+        options = self._options
+        node = self.node
         programs = [*options.bin_dirs, PLUGIN_DIR]
         directories = ["/etc/nri", "/opt/nri", options.conf_dir, PLUGIN_CONF_DIR, *programs]
         run = os.path.dirname(options.record_dir)
@@ -593,12 +597,13 @@ class _Examination:
         if not system:
             return
         means = "the bridge can't keep its record, so a restart runs create again"
-        has_no_inode = bool(system.f_files) and not system.f_favail
-        has_no_block = bool(system.f_blocks) and not system.f_bavail
+        left = [system.f_bavail]
+        if system.f_files:
+            left.append(system.f_favail)
         if system.f_flag & os.ST_RDONLY:
             fix = f"mount -o remount,rw its file system; findmnt -T {run}"
             self._add(FAULT, "read-only", f"{run} is read-only: {means}", fix)
-        elif has_no_block or (system.f_blocks and has_no_inode):
+        elif system.f_blocks and 0 in left:
             self._add(FAULT, "full", f"{run} is full: {means}", f"df {run}; remove what fills it")
 
     def _judge(self, path: str, *, is_program: bool) -> None:

@@ -14,13 +14,18 @@ from nri.errors import escape, reason_of
 from nri.process.conversation import launch
 from nri.types.gojson import shorten
 
-OK, NOTE, FAULT, UNSEEN = "ok", "note", "fault", "unseen"
+OK = "ok"
+NOTE = "note"
+FAULT = "fault"
+UNSEEN = "unseen"
 """The levels of a finding: as it should be; worth knowing; wrong; it could not be looked at."""
 
-MAX_TEXT, MAX_LINE = 2000, 500
+MAX_TEXT = 2000
+MAX_LINE = 500
 """Characters of a finding, and of a line of the log."""
 
-MAX_FILE, MAX_END = 32 * 1024 * 1024, 1024 * 1024
+MAX_FILE = 32 * 1024 * 1024
+MAX_END = 1024 * 1024
 """Bytes of a file, and of the end of a log."""
 
 WITHIN = 10.0
@@ -165,7 +170,8 @@ class Node:
             except OSError:
                 continue  # it has ended
             if arguments != [""]:
-                theirs, program = self._link(f"/proc/{pid}/ns/mnt"), self._link(f"/proc/{pid}/exe")
+                theirs = self._link(f"/proc/{pid}/ns/mnt")
+                program = self._link(f"/proc/{pid}/exe")
                 processes.append(
                     Process(pid, arguments, program, name, not ours or not theirs or ours == theirs)
                 )

@@ -57,7 +57,9 @@ class Agent(Collector):
         clock: Callable[[], float] = time.monotonic,
         pod_resources: str = SOCKET,
     ) -> None:
-        self._in_use, self._report, self._clock = in_use, report, clock
+        self._in_use = in_use
+        self._report = report
+        self._clock = clock
         self.devices = DevicePlugin(kubelet_dir, clock)
         self._pod_resources = pod_resources
         self._is_listing: bool | None = None  # whether the kubelet has said who has which devices

@@ -41,8 +41,11 @@ class NodeCpus:
     """
 
     def __init__(self, record: Record, conf: KonfineConf) -> None:
-        self.record, self.conf, self.topology = record, conf, record.topology
-        topology, given = self.topology, conf.exclusive
+        self.record = record
+        self.conf = conf
+        self.topology = record.topology
+        topology = self.topology
+        given = conf.exclusive
         fixed = conf.fixed_pools(topology.online)
         self.pools = fixed | {name: parse_cpus(cpus) for name, cpus in record.pools.items()}
         entries = [entry for entry in record.containers.values() if entry["cpus"]]
@@ -53,7 +56,8 @@ class NodeCpus:
         self.alone = pools | _joined([parse_cpus(entry["cpus"]) for entry in entries])
         others = self.alone - self.allocated
         unreserved = topology.online - conf.system_reserved
-        usable, isolated = unreserved - topology.isolated, unreserved & topology.isolated
+        usable = unreserved - topology.isolated
+        isolated = unreserved & topology.isolated
         self.shareable = usable - _joined(fixed.values())
         self.devices: dict[int, bool] = {}
         if not given.counted:

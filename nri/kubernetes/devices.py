@@ -31,9 +31,11 @@ if TYPE_CHECKING:
     from nri.kubernetes.cpus import NodeCpus
 
 KUBELET_DIR = "/var/lib/kubelet/device-plugins"
-KUBELET_SOCKET, ENDPOINT = "kubelet.sock", "nri-exclusive-cpu.sock"
+KUBELET_SOCKET = "kubelet.sock"
+ENDPOINT = "nri-exclusive-cpu.sock"
 VERSION = "v1beta1"
-HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
+HEALTHY = "Healthy"
+UNHEALTHY = "Unhealthy"
 
 MAX_ADDRESS = 107
 """Bytes of a socket's path, unix(7)."""
@@ -63,7 +65,8 @@ class DevicePlugin:
 
     def __init__(self, directory: str, clock: Callable[[], float]) -> None:
         directory = os.path.abspath(directory)  # a relative one is no address for gRPC
-        self._directory, self._clock = directory, clock
+        self._directory = directory
+        self._clock = clock
         self._socket = os.path.join(directory, ENDPOINT)
         self._kubelets = os.path.join(directory, KUBELET_SOCKET)
         self._changed = threading.Condition()
@@ -133,7 +136,8 @@ class DevicePlugin:
 
     def _stop(self) -> None:
         """Stop listening. A watching kubelet gets what it has not been sent yet."""
-        server, self._server = self._server, None
+        server = self._server
+        self._server = None
         self._wake()
         if server is not None:
             # Its end removes the socket, which may be that of the next server by then.
@@ -153,7 +157,8 @@ class DevicePlugin:
             raise NRIError(
                 f"{self._socket}: another process listens there; expected to be the only device plugin"
             )
-        unary, stream = grpc.unary_unary_rpc_method_handler, grpc.unary_stream_rpc_method_handler
+        unary = grpc.unary_unary_rpc_method_handler
+        stream = grpc.unary_stream_rpc_method_handler
         handlers = {
             name: make(function, request_deserializer=read, response_serializer=serialized)
             for name, make, function, read in (
@@ -212,7 +217,8 @@ class DevicePlugin:
         self, _request: api.Empty, context: grpc.ServicerContext
     ) -> Iterator[api.ListAndWatchResponse]:
         context.add_callback(self._wake)
-        server, sent = self._server, None
+        server = self._server
+        sent = None
         with self._changed:
             self._watchers += 1
         try:
@@ -250,7 +256,8 @@ class DevicePlugin:
             return frozenset()
         cpus = self._cpus
         assert cpus is not None  # noqa: S101 - its devices are known
-        given, isolated = cpus.conf.exclusive, cpus.topology.isolated
+        given = cpus.conf.exclusive
+        isolated = cpus.topology.isolated
         kinds = [free - isolated, free]
         if near <= isolated:
             kinds.insert(0, free & isolated)

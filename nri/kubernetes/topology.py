@@ -25,16 +25,20 @@ if TYPE_CHECKING:
 
 MANAGER = "nri-device-plugin"
 
-AT_MOST_EVERY, AT_LEAST_EVERY = 5.0, 300.0
+AT_MOST_EVERY = 5.0
+AT_LEAST_EVERY = 300.0
 """Seconds between two writes: of something new, and of the same."""
 
-_GROUP, _VERSION, _PLURAL = "topology.node.k8s.io", "v1alpha2", "noderesourcetopologies"
+_GROUP = "topology.node.k8s.io"
+_VERSION = "v1alpha2"
+_PLURAL = "noderesourcetopologies"
 _Topology = create_global_resource(_GROUP, _VERSION, "NodeResourceTopology", _PLURAL)
 
 
 def document(cpus: NodeCpus) -> dict[str, Any]:
     """Return the zones and attributes of the object."""
-    topology, conf = cpus.topology, cpus.conf
+    topology = cpus.topology
+    conf = cpus.conf
     reserved = conf.system_reserved
     zones: list[dict[str, Any]] = []
     for number, own in topology.nodes.items():
@@ -93,7 +97,8 @@ class TopologyWriter:
     """
 
     def __init__(self, node: str, clock: Callable[[], float]) -> None:
-        self._node, self._clock = node, clock
+        self._node = node
+        self._clock = clock
         self._client: Client | None = None
         self._content: dict[str, Any] = {}
         self.written: float | None = None
@@ -103,7 +108,8 @@ class TopologyWriter:
 
         :raises NRIError: the API server refuses it, or is away.
         """
-        content, now = document(cpus), self._clock()
+        content = document(cpus)
+        now = self._clock()
         if self.written is not None:
             since = now - self.written
             if since < (AT_LEAST_EVERY if content == self._content else AT_MOST_EVERY):
@@ -127,7 +133,8 @@ class TopologyWriter:
                 self._client = Client()
             call(self._client)
         except ApiError as error:
-            code, said = error.response.status_code, shorten(str(error), 300)
+            code = error.response.status_code
+            said = shorten(str(error), 300)
             fix = _FIXES.get(code, "")
             if code == 404 and done == "deleted":
                 return

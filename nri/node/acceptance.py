@@ -61,7 +61,8 @@ class Acceptance:
             _, _, module = build_mark.read(path)
             if not module:
                 return ()
-            before, until = identity(path), time.monotonic() + ANSWER_WITHIN
+            before = identity(path)
+            until = time.monotonic() + ANSWER_WITHIN
             conf = gojson.dumps(entry.conf)
             output = launch(path, [entry.type, "check"], conf, until, log=lambda _line: None)
             answer = gojson.loads(output.stdout)

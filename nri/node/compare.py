@@ -42,7 +42,9 @@ class Wanted:
     def __init__(
         self, entry: PluginEntry, *, acts: bool = True, binary: tuple[int, ...] = ()
     ) -> None:
-        self.entry, self.acts, self.binary = entry, acts, binary
+        self.entry = entry
+        self.acts = acts
+        self.binary = binary
 
 
 class Due:
@@ -56,7 +58,9 @@ class Due:
     __slots__ = ("entry", "had", "what")
 
     def __init__(self, what: str, entry: PluginEntry, had: Entry | None = None) -> None:
-        self.what, self.entry, self.had = what, entry, had
+        self.what = what
+        self.entry = entry
+        self.had = had
 
 
 def compare(wanted: Sequence[Wanted], had: Sequence[Entry], *, again: bool = False) -> list[Due]:
@@ -120,7 +124,11 @@ class Lack:
     __slots__ = ("cause", "plugin", "since", "state", "why")
 
     def __init__(self, plugin: str | None, state: str, since: float, why: str, cause: str) -> None:
-        self.plugin, self.state, self.since, self.why, self.cause = plugin, state, since, why, cause
+        self.plugin = plugin
+        self.state = state
+        self.since = since
+        self.why = why
+        self.cause = cause
 
 
 def lacking(facts: Facts) -> list[Lack]:

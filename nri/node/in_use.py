@@ -174,7 +174,8 @@ class InUse:
         is_kept = read.documents.keys() <= {self.site.conf_file}
         is_kept |= any(os.path.islink(path) for path in gone)
         self.is_kept = is_kept
-        directory, now = self._directory_now(), boottime()
+        directory = self._directory_now()
+        now = boottime()
         is_unchanged = is_kept or directory == self._directory
         missing = {}
         for path in gone:
@@ -277,7 +278,8 @@ class InUse:
                 raise FileNotFoundError
             for name, size, noted in head["files"]:
                 path = os.fsdecode(name.encode("latin-1"))
-                documents[path], rest = rest[:size], rest[size:]
+                documents[path] = rest[:size]
+                rest = rest[size:]
                 if len(documents[path]) != size:
                     raise ValueError
                 if noted is not None:

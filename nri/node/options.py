@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 MAX_OPTIONS = 1024 * 1024
 """Bytes of recorded options."""
 
-BRIDGE, RUNC = "options", "options.runc"
+BRIDGE = "options"
+RUNC = "options.runc"
 """The hosts whose options are recorded."""
 
 

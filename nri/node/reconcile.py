@@ -104,11 +104,9 @@ LATE = "late"
 MISSED_SETUP = "its setup was missed: the container was created without it"
 NO_CONFIGURATION = "there was no valid configuration when it started"
 STARTED = "the runtime starts it all the same"
-LATE_CREATE, LATE_UPDATE, LATE_RELEASE = (
-    "the late create has failed",
-    "the late update has failed",
-    "the release has failed",
-)
+LATE_CREATE = "the late create has failed"
+LATE_UPDATE = "the late update has failed"
+LATE_RELEASE = "the release has failed"
 EVER_IGNORED = "its failure is ignored"
 
 
@@ -131,8 +129,11 @@ class Chain:
         only: Collection[str] | None = None,
         replaces: Mapping[str, Entry] | None = None,
     ) -> None:
-        self.client, self.container, self.request = client, container, request
-        self.only, self.replaces = only, replaces or {}
+        self.client = client
+        self.container = container
+        self.request = request
+        self.only = only
+        self.replaces = replaces or {}
         self.step_state = RELEASE if request.release else str(request.state)
         self.steps: list[Step] = []
         self.error: Exception | None = None
@@ -179,7 +180,9 @@ class Verdict:
     def __init__(
         self, error: str = "", *, is_refused: bool = False, is_noted: bool = False
     ) -> None:
-        self.error, self.is_refused, self.is_noted = error, is_refused, is_noted
+        self.error = error
+        self.is_refused = is_refused
+        self.is_noted = is_noted
 
 
 def reconcile(container: Container, wish: str, host: Host, due: Sequence[Due] = ()) -> Verdict:
@@ -427,7 +430,9 @@ def _note_created(container: Container) -> None:
 
 
 def _note_success(chain: Chain, step: Step) -> None:
-    facts, key, state = chain.facts, step.plugin.key, chain.step_state
+    facts = chain.facts
+    key = step.plugin.key
+    state = chain.step_state
     older = chain.replaces.get(key)
     if state == RELEASE:
         facts.entries = [entry for entry in facts.entries if entry is not older]

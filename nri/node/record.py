@@ -31,13 +31,15 @@ MAX_FILE = 64 * 1024 * 1024
 MAX_RESULT = 16 * 1024
 """Characters of a plugin's last result that are kept; of a longer one there is no ``prevResult``."""
 
-MAX_WHY, MAX_NAME = 1024, 1024
+MAX_WHY = 1024
+MAX_NAME = 1024
 """Bytes of the reason of an outcome, and of a container's name."""
 
 MAX_SEEN = 16
 """Digests of a container's resources that are kept; the first and the last ones are."""
 
-DONE, SKIPPED = "done", "skipped"
+DONE = "done"
+SKIPPED = "skipped"
 """Outcomes of a state: the plugin has succeeded; its condition kept it from the container."""
 
 FAILED, IGNORED, REFUSED, MISSED, UNCONFIGURED, OFF = CAUSES = (
@@ -51,7 +53,8 @@ FAILED, IGNORED, REFUSED, MISSED, UNCONFIGURED, OFF = CAUSES = (
 """Outcomes that are causes why a container runs without a plugin: the plugin has failed, or that was ignored; it
 refuses the container; its ``setup`` was missed; there was no valid configuration; ``lateCreate`` is false."""
 
-REAPPLY, RELEASE = "reapply", "release"
+REAPPLY = "reapply"
+RELEASE = "release"
 """Steps beside the states of the contract: a ``create`` in place of an older entry; a ``delete`` of an entry that
 does not apply any more, for a container that runs on."""
 
@@ -115,7 +118,8 @@ class Outcome:
     def __init__(
         self, outcome: str, why: str = "", binary: tuple[int, ...] = (), since: float | None = None
     ) -> None:
-        self.outcome, self.binary = outcome, binary
+        self.outcome = outcome
+        self.binary = binary
         self.why = bounded(escape(why), MAX_WHY)
         self.since = round(time.time(), 3) if since is None else since
         self.extra: dict[str, Any] = {}
@@ -158,7 +162,8 @@ class Entry:
 
     def __init__(self, key: str, document: str) -> None:
         self.type, _, self.hash = key.partition(" ")
-        self.document, self.result = document, ""
+        self.document = document
+        self.result = ""
         self.states: dict[str, Outcome] = {}
         self.extra: dict[str, Any] = {}
 
@@ -239,7 +244,8 @@ class Facts:
     """
 
     def __init__(self, name: str = "", life: str = "") -> None:
-        self.name, self.life = bounded(name, MAX_NAME), life
+        self.name = bounded(name, MAX_NAME)
+        self.life = life
         self.is_created = self.is_rewritten = self.is_unwritten = False
         self.entries: list[Entry] = []
         self.without: Outcome | None = None

@@ -55,7 +55,8 @@ class Known:
     def __init__(
         self, path: str, about: Request, note: Callable[[str], object], facts: Facts | None = None
     ) -> None:
-        self.path, self._about = path, about
+        self.path = path
+        self._about = about
         self.spec = about.spec or Spec()
         if facts is None:
             facts, faults = read_facts(path)
@@ -96,12 +97,10 @@ class Occasion:
         changes: Changes | None = None,
         if_killed: Callable[[], object] | None = None,
     ) -> None:
-        self._host, self._deadline, self._changes, self._if_killed = (
-            host,
-            deadline,
-            changes,
-            if_killed,
-        )
+        self._host = host
+        self._deadline = deadline
+        self._changes = changes
+        self._if_killed = if_killed
 
     def client(self, _container: Known, _state: str) -> Client:
         """Return the client of the configuration in use."""
@@ -141,7 +140,9 @@ class Occasion:
         :raises ChainError: it has failed.
         :raises NRIError: it cannot be run.
         """
-        host, deadline, state = self._host, self._deadline, chain.request.state
+        host = self._host
+        deadline = self._deadline
+        state = chain.request.state
         plugins = chain.client.chain(state, chain.request)
         if not plugins:
             return
@@ -207,7 +208,9 @@ class ShortHost:
         sends_setup: bool = False,
     ) -> None:
         deadline.doing = f"it was reading the configuration, {site.conf_dir} or {site.conf_file}"
-        self.note, self.has_own_process, self.sends_setup = note, has_own_process, sends_setup
+        self.note = note
+        self.has_own_process = has_own_process
+        self.sends_setup = sends_setup
         self.is_fault_noted = False
         kind = ForkingInvoker if has_own_process else Invoker
         invoker = kind(site.bin_dirs, check_owner=site.check_owner)

@@ -204,7 +204,11 @@ class Injection:
         place: tuple[str, ...],
         make: Callable[[Any, str], Any] = _unchanged,
     ) -> None:
-        self.kind, self.keys, self.rule, self.place, self.make = kind, keys, rule, place, make
+        self.kind = kind
+        self.keys = keys
+        self.rule = rule
+        self.place = place
+        self.make = make
 
 
 def _both(name: str) -> tuple[str, str]:
@@ -259,11 +263,10 @@ def _adjust(request: Request, conf: DeviceInjectorConf, metadata: dict[str, str]
     adjust: dict[str, Any] = {}
     for injection in INJECTIONS:
         annotation = annotated.asked(request, conf.allow, injection.kind, injection.keys, metadata)
-        value = (
-            None
-            if annotation is None
-            else annotated.read(injection.rule, annotation[1], annotation[0])
-        )
+        if annotation is None:
+            value = None
+        else:
+            value = annotated.read(injection.rule, annotation[1], annotation[0])
         made = injection.make(value, annotation[0]) if value and annotation is not None else None
         if made:
             _put(adjust, injection.place, made)

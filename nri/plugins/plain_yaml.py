@@ -65,7 +65,8 @@ class _Events:
         self._events = events
 
     def document(self) -> Any:
-        value, documents = None, 0
+        value = None
+        documents = 0
         for event in self._events:
             if isinstance(event, yaml.DocumentStartEvent):
                 documents += 1

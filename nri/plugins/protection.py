@@ -83,7 +83,9 @@ class _Levels:
     """The cgroups above protected ones, with what was written to each knob, and what was there before."""
 
     def __init__(self, file: str, mounts: Mounts, systemd: Systemd) -> None:
-        self.file, self.mounts, self.systemd = file, mounts, systemd
+        self.file = file
+        self.mounts = mounts
+        self.systemd = systemd
         self.notes: dict[tuple[str, str], tuple[int, int]] = {}
         self.ending: list[str] = []  # directories that do not count any more
         self.point = ""

@@ -210,31 +210,34 @@ class QoS(Plugin):
         an idle cgroup takes no weight, and a quota must not be below the burst. ``update`` sets both again.
         """
         cpu = shared.cpu_resources(request) if batch is None else batch.resources["cpu"]
-        before, quota = shared.previous(request), cpu.get("quota")
-        quota = quota if isinstance(quota, int) and quota > 0 else 0
-        knobs = (conf.pods if request.is_sandbox else conf.containers).get(
-            _class(request, conf, metadata) or "", {}
-        )
-        if quota or knobs.get("cpu.idle"):
+        before = shared.previous(request)
+        quota = cpu.get("quota")
+        if not isinstance(quota, int) or quota < 0:
+            quota = 0
+        of_class = conf.pods if request.is_sandbox else conf.containers
+        knobs = of_class.get(_class(request, conf, metadata) or "", {})
+        wakes = bool(knobs.get("cpu.idle"))
+        if quota or wakes:
             cgroup = shared.cgroup(request, conf)
             writer = _Writer(cgroup, conf, metadata, before)
             if quota:
                 writer.lower_bursts(quota, of_pod=request.is_sandbox)
-            if knobs.get("cpu.idle"):
+            if wakes:
                 writer.wake(of_pod=request.is_sandbox)
             shared.note_untold(cgroup, metadata)
-        woken = {
-            f"{prefix}{name}" for prefix in ("", "pod.") for name in ("cpu.idle", "cpu.weight")
-        }
-        for name in before.keys() - metadata.keys() - (woken if knobs.get("cpu.idle") else set()):
-            if (
-                _CHANGED in before[name]
-            ):  # what was there first, for a later request that gives it back
+        # What was there first, for a later request that gives it back.
+        over = _WOKEN if wakes else frozenset()
+        for name in before.keys() - metadata.keys() - over:
+            if _CHANGED in before[name]:
                 metadata[name] = before[name]
         if batch is None or request.is_sandbox:
             return {}
         updates = [{"id": request.id, "resources": _without_none(batch.resources)}]
         return {"updates": updates, "pod_asked": True}
+
+
+_WOKEN = frozenset(["cpu.idle", "cpu.weight", "pod.cpu.idle", "pod.cpu.weight"])
+"""The knobs, as the metadata name them, that ``_Writer.wake`` gives back."""
 
 
 def _spread(
@@ -357,11 +360,10 @@ def _made_of(
     for name, of in table.items():
         if entry := annotated.asked(request, conf.allow, property_, (of["annotation"],), metadata):
             items = of.get("items")
-            values = (
-                _walk(_loaded(entry[1], entry[0]), items.split("."), entry[0])
-                if items
-                else [entry[1]]
-            )
+            if items:
+                values = _walk(_loaded(entry[1], entry[0]), items.split("."), entry[0])
+            else:
+                values = [entry[1]]
             made.append((name, entry[0], values))
     return made
 
@@ -379,7 +381,8 @@ def _walk(value: object, keys: list[str], where: str) -> list[str]:
         if isinstance(value, str | int) and not isinstance(value, bool):
             return [str(value)]
         raise Refusal(f"{where}: found {describe(value)}, expected a text or an integer")
-    key, is_array = keys[0].removesuffix("[]"), keys[0].endswith("[]")
+    key = keys[0].removesuffix("[]")
+    is_array = keys[0].endswith("[]")
     if not isinstance(value, dict) or key not in value:
         raise Refusal(f"{where}: found {describe(value)}, expected an object with the key {key!r}")
     if not is_array:
@@ -403,7 +406,10 @@ class _Writer:
     def __init__(
         self, cgroup: Cgroup, conf: QoSConf, metadata: dict[str, str], before: dict[str, str]
     ) -> None:
-        self._cgroup, self._conf, self._metadata, self._before = cgroup, conf, metadata, before
+        self._cgroup = cgroup
+        self._conf = conf
+        self._metadata = metadata
+        self._before = before
         self.computed: set[str] = set()
 
     def give_back(self, *, but: Collection[str]) -> None:
@@ -434,7 +440,8 @@ class _Writer:
         The pod is first, since it bounds the container. But a pod whose quota is lowered comes after it: v1 takes no
         quota that is less than one below it.
         """
-        pod, whole = self._pod(), batch
+        pod = self._pod()
+        whole = batch
         if pod is not None and batch is not None and not request.is_sandbox and request.spec:
             whole = read_batch(request.spec.annotations[SPEC], None)
         is_last = pod is not None and whole is not None and self._is_below(whole)
@@ -451,7 +458,8 @@ class _Writer:
 
     def _is_below(self, whole: Batch) -> bool:
         """Return whether the pod, with these batch resources, is to get a lower quota than the container has."""
-        quota, own = whole.quota, self._attempt(self._cgroup.cpu_quota, "")
+        quota = whole.quota
+        own = self._attempt(self._cgroup.cpu_quota, "")
         if quota is None or own is None or own.quota_us is None:
             return False
         return bool(quota * own.period_us < own.quota_us * PERIOD)
@@ -466,7 +474,8 @@ class _Writer:
 
         After a container's new quota the kubelet writes the pod's, which is lower by as much.
         """
-        pod, own = self._pod(), self._attempt(lambda: self._cgroup.read("cpu.max"), "")
+        pod = self._pod()
+        own = self._attempt(lambda: self._cgroup.read("cpu.max"), "")
         if not of_pod:
             self._lower_burst(self._cgroup, "", quota)
         whole = None if pod is None else self._attempt(pod.cpu_quota, "")
@@ -524,7 +533,8 @@ class _Writer:
         from nri.cgroups import Quota
         from nri.cgroups.knob_values import weight_of_shares
 
-        cpu, limit = batch.resources["cpu"], batch.resources["memory"]["limit"]
+        cpu = batch.resources["cpu"]
+        limit = batch.resources["memory"]["limit"]
         quota = Quota(batch.quota, cpu["period"])
         if prefix and quota.quota_us is not None:
             # In v1 no less than a container has that was not lowered yet: its own request comes.
@@ -540,9 +550,10 @@ class _Writer:
         self, cgroup: Cgroup, prefix: str, name: str, given: Any, batch: Batch | None
     ) -> Any:
         """Return the value of a knob; None if it is a share of what there is not."""
-        quota = (
-            self._attempt(lambda: cgroup.read("cpu.max"), name) if name == "cpu.max.burst" else None
-        )
+        if name == "cpu.max.burst":
+            quota = self._attempt(lambda: cgroup.read("cpu.max"), name)
+        else:
+            quota = None
         most = None if quota is None else quota.quota_us
         if not isinstance(given, str):
             return given if most is None else min(given, most)
@@ -566,11 +577,10 @@ class _Writer:
 
         def write() -> None:
             was = _shown(cgroup.read(name))
-            weight = (
-                _shown(cgroup.read("cpu.weight"))
-                if name == "cpu.idle" and value and was == "0"
-                else ""
-            )
+            if name == "cpu.idle" and value and was == "0":
+                weight = _shown(cgroup.read("cpu.weight"))
+            else:
+                weight = ""
             cgroup.write(name, value)
             if weight:  # which the kernel forgets
                 self._metadata[f"{prefix}cpu.weight"] = f"0{_CHANGED}{weight}"
@@ -643,7 +653,8 @@ def _say_once(run: str, name: str, reason: str) -> None:
 # webhook of one's own may, under ``initContainers``.
 
 SPEC = "node.koordinator.sh/extended-resource-spec"
-CPU, MEMORY = "kubernetes.io/batch-cpu", "kubernetes.io/batch-memory"
+CPU = "kubernetes.io/batch-cpu"
+MEMORY = "kubernetes.io/batch-memory"
 _NAMES = {
     CPU: (CPU, "kubernetes.io/mid-cpu"),
     MEMORY: (MEMORY, "kubernetes.io/mid-memory"),
@@ -656,7 +667,8 @@ PERIOD = 100_000
 _UNITS = {unit: (1000**power, 1) for power, unit in enumerate(("", "k", "M", "G", "T", "P", "E"))}
 _UNITS |= {f"{unit}i": (1024**power, 1) for power, unit in enumerate("KMGTPE", 1)}
 _UNITS |= {unit: (1, 1000**power) for power, unit in enumerate("mun", 1)}
-_MOST, _LEAST_MEMORY = 2**63 - 1, 4096
+_MOST = 2**63 - 1
+_LEAST_MEMORY = 4096
 
 
 class Batch:
@@ -679,15 +691,16 @@ class Batch:
             return max(sums)
 
         limits = [item.get("limits", {}) for item in items + init]
-        asked, most, memory = total("requests", CPU), total("limits", CPU), total("limits", MEMORY)
+        asked = total("requests", CPU)
+        most = total("limits", CPU)
+        memory = total("limits", MEMORY)
         self.request = total("requests", MEMORY)
         shares = min(max((asked or most) * 1024 // 1000, MIN_SHARES), MAX_SHARES)
         # A container without a limit leaves its pod without one; a limit of 0 is the least that the kernel takes.
-        quota = (
-            min(max(most * PERIOD // 1000, 1000), MAX_QUOTA_US)
-            if all(CPU in limit for limit in limits)
-            else -1
-        )
+        if all(CPU in limit for limit in limits):
+            quota = min(max(most * PERIOD // 1000, 1000), MAX_QUOTA_US)
+        else:
+            quota = -1
         memory = min(max(memory, _LEAST_MEMORY), _MOST)
         self.resources: dict[str, Any] = {
             "cpu": {"shares": shares, "quota": quota, "period": PERIOD},
@@ -712,22 +725,19 @@ def read_batch(text: str, container: str | None) -> Batch | None:
         raise Refusal(f"{SPEC}: {error}") from error
     items: dict[str, list[dict[str, Any]]] = {"containers": [], "initContainers": []}
     for kind, batches in items.items():
-        listed = (
-            value.get(kind, {} if kind == "initContainers" else None)
-            if isinstance(value, dict)
-            else None
-        )
+        if isinstance(value, dict):
+            listed = value.get(kind, {} if kind == "initContainers" else None)
+        else:
+            listed = None
         if not isinstance(listed, dict):
             raise Refusal(f"{SPEC}: found {describe(listed)} for {kind}, expected an object")
         names = listed if container is None else [name for name in listed if name == container]
         batches += [
             _read_container(listed[name], f"{SPEC}: {kind}.{shorten(name)}") for name in names
         ]
-    return (
-        Batch(items["containers"], items["initContainers"])
-        if any([*items["containers"], *items["initContainers"]])
-        else None
-    )
+    if any([*items["containers"], *items["initContainers"]]):
+        return Batch(items["containers"], items["initContainers"])
+    return None
 
 
 def _read_container(value: Any, where: str) -> dict[str, Any]:
@@ -759,7 +769,8 @@ def quantity(value: object, where: str) -> int:
     unit = text.lstrip("0123456789.")
     whole, _, part = text[: len(text) - len(unit)].partition(".")
     number = f"{whole}{part}"
-    sign, exponent = unit[1:2] if unit[1:2] in ("+", "-") else "", unit[1:].lstrip("+-")
+    sign = unit[1:2] if unit[1:2] in ("+", "-") else ""
+    exponent = unit[1:].lstrip("+-")
     factor = _UNITS.get(unit)
     if (
         unit[:1] in ("e", "E")

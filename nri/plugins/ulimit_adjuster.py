@@ -106,11 +106,9 @@ def _limits(value: list[dict[str, Any]], where: str) -> Any:
     """
     limits: dict[str, dict[str, Any]] = {}
     for index, limit in enumerate(value):
-        name, hard, soft = (
-            _PREFIX + _name(limit["type"]),
-            limit.get("hard", 0),
-            limit.get("soft", 0),
-        )
+        name = _PREFIX + _name(limit["type"])
+        hard = limit.get("hard", 0)
+        soft = limit.get("soft", 0)
         if name in limits:
             raise Refusal(
                 f"{where}[{index}].type: found {shorten(repr(limit['type']))} again, expected it once"

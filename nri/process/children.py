@@ -31,7 +31,9 @@ late: list[
     int
 ] = []  # killed children that did not end in time, as in an uninterruptible system call
 _plugins: dict[int | str, None] = {}  # those that are listed in _list, the oldest first
-_list, _forgets = -1, False  # see list_in
+# see list_in
+_list = -1
+_forgets = False
 
 
 def start(begin: Callable[[], int], *, stdin: int | None = None) -> int:
@@ -69,8 +71,9 @@ def list_in(fd: int, *, forgets: bool = False, goes_on: bool = False) -> None:
     :param forgets: take those off that are reaped, and whose descendants a subreaper kills.
     :param goes_on: with those of the list before.
     """
-    global _list, _forgets
-    _list, _forgets = fd, forgets
+    global _list, _forgets  # noqa: PLW0603 - a process has one list
+    _list = fd
+    _forgets = forgets
     if goes_on:
         _write_list()
     else:

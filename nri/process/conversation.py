@@ -260,9 +260,10 @@ class Conversation:
         try:
             try:
                 stop = self._stop
-                output.stopped = (
-                    self._exchange(deadline) if stop is None else self._until_stop(stop, deadline)
-                )
+                if stop is None:
+                    output.stopped = self._exchange(deadline)
+                else:
+                    output.stopped = self._until_stop(stop, deadline)
             except BaseException:
                 self._asked.finish("broken off", give_up_at(deadline))
                 raise
@@ -315,7 +316,8 @@ class Conversation:
     def _wait(self, left: float) -> list[tuple[int, int]]:
         """Wait, at most so many seconds, for events; return them."""
         if self._ends_within and self._asked.ends and not self._left:
-            within, self._ends_within = min(left, self._ends_within), 0.0
+            within = min(left, self._ends_within)
+            self._ends_within = 0.0
             if events := self._ends.poll(within * 1000):
                 return events
         if not self._asked.ends:
@@ -361,7 +363,8 @@ class Conversation:
         left = self._unread(self._stdout)
         while left > 0 and len(self._written) <= MAX_OUTPUT:
             left -= self._read(self._stdout) or left
-        left, give_up = self._unread(self._stderr), give_up_at(deadline)
+        left = self._unread(self._stderr)
+        give_up = give_up_at(deadline)
         while left > 0 and time.monotonic() < give_up:
             left -= self._read(self._stderr) or left
 
@@ -405,7 +408,8 @@ class Lines:
     """Cuts stderr into lines for a log, and keeps its end. ``log`` gets lines escaped, of ``limit`` bytes at most."""
 
     def __init__(self, log: Log, limit: int = MAX_OUTPUT) -> None:
-        self._log, self._left = log, limit
+        self._log = log
+        self._left = limit
         self._line = self._end = b""
 
     def feed(self, data: bytes) -> None:

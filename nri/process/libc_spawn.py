@@ -16,18 +16,17 @@ from nri.process.spawn import SIGNALS, inheritable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_SETSIGDEF, _SETSIGMASK, _SETSID = 0x04, 0x08, 0x80  # spawn.h of glibc and of musl
+# spawn.h of glibc and of musl
+_SETSIGDEF = 0x04
+_SETSIGMASK = 0x08
+_SETSID = 0x80
 _SIZE = 1024  # bytes; more than any of the C library's structures
 _libc = ctypes.PyDLL(None)  # keeps the lock
 _posix_spawn = ctypes.CDLL(None).posix_spawn  # alone takes long enough to release it
-_actions_init, _add_dup2 = (
-    _libc.posix_spawn_file_actions_init,
-    _libc.posix_spawn_file_actions_adddup2,
-)
-_actions_destroy, _add_close = (
-    _libc.posix_spawn_file_actions_destroy,
-    _libc.posix_spawn_file_actions_addclose,
-)
+_actions_init = _libc.posix_spawn_file_actions_init
+_add_dup2 = _libc.posix_spawn_file_actions_adddup2
+_actions_destroy = _libc.posix_spawn_file_actions_destroy
+_add_close = _libc.posix_spawn_file_actions_addclose
 _add_close_from = getattr(_libc, "posix_spawn_file_actions_addclosefrom_np", None)  # glibc 2.34
 
 
@@ -55,7 +54,8 @@ def spawn_unlocked(
 
     :raises OSError: when it cannot be started.
     """
-    pid, actions = ctypes.c_int(), ctypes.create_string_buffer(_SIZE)
+    pid = ctypes.c_int()
+    actions = ctypes.create_string_buffer(_SIZE)
     strings = [_strings(argv), _strings([f"{key}={value}" for key, value in environment.items()])]
     number = _actions_init(actions)
     try:

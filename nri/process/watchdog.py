@@ -39,7 +39,9 @@ class Watchdog:
     """The watchdog's process, as the host sees it."""
 
     def __init__(self, pid: int, alive: int, plugins: int) -> None:
-        self.pid, self._alive, self._plugins = pid, alive, plugins
+        self.pid = pid
+        self._alive = alive
+        self._plugins = plugins
         self._is_stopped = False
 
     def look(self) -> str:
@@ -48,7 +50,8 @@ class Watchdog:
             state = stat_fields(self.pid)[0]
         except OSError:
             state = b"X"
-        was_stopped, self._is_stopped = self._is_stopped, state in b"Tt"
+        was_stopped = self._is_stopped
+        self._is_stopped = state in b"Tt"
         if self._is_stopped:
             os.kill(self.pid, SIGCONT)
             return f"its watchdog, process {self.pid}, is stopped" if was_stopped else ""
@@ -59,7 +62,9 @@ class Watchdog:
         except OSError as error:
             return f"its watchdog has ended, and no other can be started: {error.strerror}"
         self._close()
-        self.pid, self._alive, self._plugins = new.pid, new._alive, new._plugins
+        self.pid = new.pid
+        self._alive = new._alive
+        self._plugins = new._plugins
         return ""
 
     def dismiss(self) -> None:

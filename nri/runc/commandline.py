@@ -100,7 +100,10 @@ class Given:
     def __init__(
         self, name: str, value: str, words: Sequence[str], *, is_known: bool = True
     ) -> None:
-        self.name, self.value, self.words, self.is_known = name, value, list(words), is_known
+        self.name = name
+        self.value = value
+        self.words = list(words)
+        self.is_known = is_known
 
 
 class CommandLine:
@@ -141,7 +144,8 @@ class CommandLine:
         return [word for option in self.before if option.name not in own for word in option.words]
 
     def _read_after(self, words: list[str]) -> None:
-        at, after_unknown = 0, set()
+        at = 0
+        after_unknown = set()
         while at < len(words):
             word = words[at]
             if word == "--":

@@ -172,7 +172,8 @@ def set_up(
 
     :raises NRIError: if a plugin refuses it, or it cannot be written; the plugins have then got a ``delete``.
     """
-    oci, spec = file.config, container.spec
+    oci = file.config
+    spec = container.spec
     changes = call.changes(oci)
     container.show(spec_from_oci(oci, adjustable=True))
     try:
@@ -343,7 +344,8 @@ def update(call: Invocation) -> int:
     if (state := call.state(id_)) is None:
         raise NRIError("the container has no state; expected one that exists")
     container = call.known(State.RESIZE, state)
-    spec, wanted = container.spec, asked
+    spec = container.spec
+    wanted = asked
     container.show(spec.replace(resources=asked))
     if chains.wants(State.RESIZE, asked=container.request(State.RESIZE)):
         changes = call.changes()
@@ -511,7 +513,8 @@ class ConfigFile:
     """
 
     def __init__(self, path: str, kept: str) -> None:
-        self.path, self._kept = path, kept
+        self.path = path
+        self._kept = kept
         self._where = escape(path)
         try:
             self._document, self._status = self._read()
@@ -548,7 +551,8 @@ class ConfigFile:
             except (OSError, NRIError):
                 pass  # nothing can be kept
             self._replace(document)
-            self.config, self._original = config, original
+            self.config = config
+            self._original = original
 
     def put_back(self) -> None:
         """Replace the file by one with the content that was read at first.

@@ -38,17 +38,14 @@ def main(argv: Sequence[str], options_file: str = RUNTIME_OPTIONS_FILE) -> int:
     try:
         options = None
         if runs_chain or os.path.lexists(options_file):
-            from nri.runc.options import load
-
-            options = load(options_file)
-        real = Real(find(options.runtime or wanted if options else wanted, argv[0]))
-        if line.command == "start" and line.arguments and not line.asks_for_help:
-            record_dir = options.record_dir if options else DEFAULT_RECORD_DIR
+            options = _load(options_file)
+        runtime = options.runtime if options is not None else ""
+        real = Real(find(runtime or wanted, argv[0]))
+        if _is_start(line):
+            record_dir = DEFAULT_RECORD_DIR if options is None else options.record_dir
             runs_chain = not Made(record_dir, real.root(line), line.arguments[0]).is_finished
-            if runs_chain and options is None:
-                from nri.runc.options import load
-
-                options = load(options_file)
+        if runs_chain and options is None:
+            options = _load(options_file)
         if options is None or not (runs_chain or options.fault):
             real.execute(line.words)
     except NRIError as error:
@@ -57,6 +54,17 @@ def main(argv: Sequence[str], options_file: str = RUNTIME_OPTIONS_FILE) -> int:
         Report(name, line, sys.stderr, is_crun="crun" in name).error(str(error))
         return 1
     return _run(name, line, real, options, runs_chain=runs_chain)
+
+
+def _is_start(line: CommandLine) -> bool:
+    """Return whether a command line starts a container: its plugins may not have run, or not all."""
+    return line.command == "start" and bool(line.arguments) and not line.asks_for_help
+
+
+def _load(options_file: str) -> WrapperOptions:
+    from nri.runc.options import load  # a command without plugins needs none
+
+    return load(options_file)
 
 
 def _run(

@@ -37,7 +37,10 @@ class Invocation:
     def __init__(
         self, line: CommandLine, real: Real, options: WrapperOptions, report: Report
     ) -> None:
-        self.line, self.real, self.options, self.report = line, real, options, report
+        self.line = line
+        self.real = real
+        self.options = options
+        self.report = report
         self.on_late: Callable[[str], None] = report.error
         """Called with the reason before the process ends because a time is over; by default it is reported."""
 

@@ -30,9 +30,12 @@ class Made:
     """
 
     def __init__(self, record_dir: str, root: str, id_: str) -> None:
-        self._directory, self._root, self._id = record_dir, root, id_
+        self._directory = record_dir
+        self._root = root
+        self._id = id_
         stem = in_record(f"runc.{_number(root)}", id_)
-        self.path, self.unfinished = f"{record_dir}/{stem}.json", f"{record_dir}/{stem}.creating"
+        self.path = f"{record_dir}/{stem}.json"
+        self.unfinished = f"{record_dir}/{stem}.creating"
         self._left = b""  # the unfinished record of a call that was killed
         self._is_begun = False
         self._take_over(f"{record_dir}/.runc/{_number(root)}.{id_}")
@@ -158,7 +161,8 @@ class Made:
         """
         if not os.path.isdir(self._root):
             return []
-        begin, end = f".runc.{_number(self._root)}.", ".json"
+        begin = f".runc.{_number(self._root)}."
+        end = ".json"
         ids = []
         for name in os.listdir(self._directory):
             id_ = name[len(begin) : -len(end)]

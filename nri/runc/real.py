@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 DIRECTORIES = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 """Where a runtime is looked for by its name. ``$PATH`` is the caller's, and not followed."""
 
-_SIGPIPE, _SIGCHLD, _SIGXFSZ = 13, 17, 25  # the signal module would import enum
+# the signal module would import enum
+_SIGPIPE = 13
+_SIGCHLD = 17
+_SIGXFSZ = 25
 FORWARDED = frozenset((1, 2, 3, 10, 12, 14, 15, 28, *range(34, 65)))
 """The signals that are forwarded to a child if they were sent to this process alone: HUP, INT, QUIT, USR1, USR2,
 ALRM, TERM, WINCH and the real-time ones. A terminal sends its own to the whole group, the child included."""

@@ -40,7 +40,8 @@ class Report:
     ) -> None:
         self._lines = Reporter(stderr, program=program)
         self._lines.log_file = self._log_file = log_file
-        self._program, self._is_crun = program, is_crun
+        self._program = program
+        self._is_crun = is_crun
         self._has_json = line.value("log-format") == "json"
         self._log = _log_file(line.value("log"))
         self.about = f"{program} {line.command}"
@@ -68,11 +69,9 @@ class Report:
         wrong = append(
             self._log, f"{self._format(level, message)}\n".encode("utf-8", "backslashreplace")
         )
-        return (
-            escape(f"{self._program}: --log {self._log}: cannot be written: {wrong}")
-            if wrong
-            else ""
-        )
+        if wrong:
+            return escape(f"{self._program}: --log {self._log}: cannot be written: {wrong}")
+        return ""
 
     def _format(self, level: str, message: str) -> str:
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

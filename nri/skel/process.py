@@ -211,7 +211,8 @@ def _invoke(
 
 def _message(error: Exception) -> str:
     """Return the error of a result: ``KeyError: 'max'``, not ``'max'``; of an NRIError its message."""
-    name, text = type(error).__name__, str(error)
+    name = type(error).__name__
+    text = str(error)
     if not text:
         return name
     return text if isinstance(error, NRIError) else f"{name}: {text}"
@@ -252,29 +253,40 @@ def answer_of(plugin: Plugin, request: Request) -> Any:
     """
     if reason := _wrong_attribute(plugin):
         raise NRIError(reason)
-    is_released = request.release and plugin.releases
-    if (
-        plugin.acts_on
-        and request.state not in plugin.acts_on
-        and not is_released
-        and not _why_not(plugin)
-    ):
+    if not _is_for(plugin, request):
         if request.state == CHECK and plugin.conf_class is not None:
             plugin.conf_class.from_value(request.conf)
         return request.new_result(plugin.type)
     if request.state == State.SETUP:
-        for name in plugin.needs:
-            if name not in request.extensions:
-                known = (
-                    f"{_SHOWS_LESS if name == 'configuration' else 'expected'} a host that has it"
-                )
-                raise NRIError(f"the request lacks the extension {gojson.shorten(name)}: {known}")
+        _check_extensions(plugin, request)
     if plugin.grants and request.undecided:
         reason = f'"when": {request.undecided}; "unknown": "run" in it would let {plugin.type} work all the same'
         return request.new_result(plugin.type, metadata={"ignored": reason})
     if plugin.conf_class is None:
         return plugin.invoke(request)
     return plugin.invoke(request, plugin.conf_class.from_value(request.conf))
+
+
+def _is_for(plugin: Plugin, request: Request) -> bool:
+    """Return whether a plugin acts on a request; one that can handle none says so when it gets it."""
+    if not plugin.acts_on or request.state in plugin.acts_on:
+        return True
+    if request.release and plugin.releases:
+        return True
+    return bool(_why_not(plugin))
+
+
+def _check_extensions(plugin: Plugin, request: Request) -> None:
+    """Compare the extensions that a plugin needs with those of the request.
+
+    :raises NRIError: the host lacks one.
+    """
+    for name in plugin.needs:
+        if name not in request.extensions:
+            expected = (
+                f"{_SHOWS_LESS if name == 'configuration' else 'expected'} a host that has it"
+            )
+            raise NRIError(f"the request lacks the extension {gojson.shorten(name)}: {expected}")
 
 
 def schema_of(plugin: Plugin) -> Any:

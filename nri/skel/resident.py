@@ -80,10 +80,13 @@ def serve(plugin: Plugin, answer: Answer) -> NoReturn:
     null = os.open(os.devnull, os.O_RDWR)
     _be_idle(null)
     sys.argv[1:] = ["invoke"]
-    own, stderr = os.getpid(), sys.stderr
+    own = os.getpid()
+    stderr = sys.stderr
     gc.collect()
     gc.freeze()
-    unfinished, before, memory = _unfinished(null), _state(), 0
+    unfinished = _unfinished(null)
+    before = _state()
+    memory = 0
     functions = _Functions()
     control.send(READY)
     for _ in range(MOST):
@@ -127,9 +130,10 @@ def _change(name: str, before: Any, after: Any) -> str:
     if not isinstance(before, dict):
         return f"{name}: {before}, then {after}"
     keys = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
-    shown = (
-        keys if name == "environment" else [f"{key} {after.get(key, 'is gone')}" for key in keys]
-    )
+    if name == "environment":
+        shown = keys
+    else:
+        shown = [f"{key} {after.get(key, 'is gone')}" for key in keys]
     return f"{name}: {', '.join(shown)}"
 
 
@@ -212,8 +216,10 @@ def _unfinished(null: int) -> tuple[object, ...]:
     """
     free = os.dup(null)
     os.close(free)
-    at_exit, threading = sys.modules.get("atexit"), sys.modules.get("threading")
-    weakref, logging = sys.modules.get("weakref"), sys.modules.get("logging")
+    at_exit = sys.modules.get("atexit")
+    threading = sys.modules.get("threading")
+    weakref = sys.modules.get("weakref")
+    logging = sys.modules.get("logging")
     return (
         _thread._count(),
         at_exit and at_exit._ncallbacks(),
@@ -265,7 +271,8 @@ class _Functions:
         import time
 
         self._put: dict[object, object] = {}
-        real_put, real_unset = os.putenv, os.unsetenv
+        real_put = os.putenv
+        real_unset = os.unsetenv
 
         def putenv(key: Any, value: Any, /) -> None:
             real_put(key, value)
@@ -275,7 +282,8 @@ class _Functions:
             real_unset(key)
             self._put[os.fsdecode(key)] = None
 
-        os.putenv, os.unsetenv = putenv, unsetenv
+        os.putenv = putenv
+        os.unsetenv = unsetenv
         shared = [
             sys.modules[name]
             for name in sys.modules
@@ -288,10 +296,8 @@ class _Functions:
             for key, value in space.items()
             if callable(value)
         ]
-        self._spaces, self._names = (
-            [space for space, _, _ in functions],
-            [name for _, name, _ in functions],
-        )
+        self._spaces = [space for space, _, _ in functions]
+        self._names = [name for _, name, _ in functions]
         self._values = [value for _, _, value in functions]
 
     def replaced(self) -> list[str]:

@@ -27,7 +27,9 @@ WORKS = ("ok", "refused")
 CONNECTED = "connected"
 """The state of a bridge that has a runtime; otherwise it is ``connecting``."""
 
-WELL, DEGRADED, NO_BRIDGE = 0, 1, 2
+WELL = 0
+DEGRADED = 1
+NO_BRIDGE = 2
 """The codes of a verdict; exit statuses of ``nri status --check``."""
 
 MAX_LINE = 1024
@@ -48,7 +50,9 @@ class Verdict:
     __slots__ = ("causes", "code", "reasons")
 
     def __init__(self, code: int, reasons: list[str], causes: list[str] | None = None) -> None:
-        self.code, self.reasons, self.causes = code, reasons, reasons if causes is None else causes
+        self.code = code
+        self.reasons = reasons
+        self.causes = reasons if causes is None else causes
 
     @property
     def word(self) -> str:
@@ -89,7 +93,8 @@ def judge(document: dict[str, Any]) -> Verdict:
             [cause + details for cause, details in reasons],
             [cause for cause, _ in reasons],
         )
-    runtime, count = document["runtime"], len(document["plugins"])
+    runtime = document["runtime"]
+    count = len(document["plugins"])
     name = f"{runtime['name'] or 'a runtime'} {runtime['version'] or ''}".rstrip()
     return Verdict(
         WELL, [f"connected to {name}, {count or 'no'} plugin{'s' if count != 1 else ''}"]
@@ -158,7 +163,8 @@ def run(words: Sequence[str]) -> int | None:
 
     :param words: those after ``nri status``.
     """
-    words, path = [*words], client.DEFAULT_STATUS_SOCKET
+    words = [*words]
+    path = client.DEFAULT_STATUS_SOCKET
     if "--socket" in words[:-1]:
         at = words.index("--socket")
         path = words.pop(at + 1)
@@ -185,11 +191,9 @@ def probe(path: str, *, is_alive: bool) -> Verdict:
         hangs = why_it_hangs(document)
         return Verdict(DEGRADED, [hangs]) if hangs else Verdict(WELL, ["the bridge answers"])
     except client.NoBridgeError as error:
-        return (
-            Verdict(WELL, [f"no bridge, so none hangs: {error}"])
-            if is_alive
-            else Verdict(NO_BRIDGE, [str(error)])
-        )
+        if is_alive:
+            return Verdict(WELL, [f"no bridge, so none hangs: {error}"])
+        return Verdict(NO_BRIDGE, [str(error)])
     except client.AskError as error:
         return Verdict(NO_BRIDGE, [str(error)])
     except client.UNUSABLE as error:

@@ -89,7 +89,8 @@ class CgroupFiles:
     knobs = KNOBS
 
     def __init__(self, root: object, kind: str, cpus: str = "0-3", mems: str = "0") -> None:
-        self.root, self._mems = str(root), mems
+        self.root = str(root)
+        self._mems = mems
         self.points: dict[str, str] = {}
         if kind != "v2":
             self.points |= {name: f"{self.root}/{name}" for name in self.knobs if name}
@@ -97,7 +98,8 @@ class CgroupFiles:
             self.points[""] = f"{self.root}/unified" if kind == "hybrid" else self.root
         for point in self.points.values():
             os.makedirs(point, exist_ok=True)
-        self.kind, self.version = kind, 2 if kind == "v2" else 1
+        self.kind = kind
+        self.version = 2 if kind == "v2" else 1
         if kind == "v2":
             write(f"{self.root}/cpuset.cpus.effective", f"{cpus}\n")
             write(f"{self.root}/cpuset.mems.effective", f"{mems}\n")
@@ -112,9 +114,10 @@ class CgroupFiles:
         """The text of a mountinfo file with the mounts of this tree."""
         lines = []
         for number, (controller, point) in enumerate(self.points.items(), start=40):
-            kind = (
-                f"cgroup cgroup rw,{controller}" if controller else "cgroup2 cgroup2 rw,nsdelegate"
-            )
+            if controller:
+                kind = f"cgroup cgroup rw,{controller}"
+            else:
+                kind = "cgroup2 cgroup2 rw,nsdelegate"
             lines.append(
                 f"{number} 31 0:{number} / {escape(point)} rw,nosuid,nodev shared:9 - {kind}\n"
             )
@@ -152,13 +155,15 @@ class CgroupFiles:
             self._settle(kind, whole)
 
     def _settle(self, kind: str, whole: frozenset[int]) -> None:
-        top, knob = self.points["" if self.kind == "v2" else "cpuset"], f"cpuset.effective_{kind}"
+        top = self.points["" if self.kind == "v2" else "cpuset"]
+        knob = f"cpuset.effective_{kind}"
         if self.kind == "v2":
             knob = f"cpuset.{kind}.effective"
         above = {top: whole}
         for directory, names, _ in os.walk(top):
             for inner in [f"{directory}/{name}" for name in names]:
-                own, of_parent = _own(f"{inner}/cpuset.{kind}"), above[directory]
+                own = _own(f"{inner}/cpuset.{kind}")
+                of_parent = above[directory]
                 above[inner] = (own & of_parent or of_parent) if self.kind == "v2" else own
                 if os.path.exists(f"{inner}/{knob}"):
                     write(f"{inner}/{knob}", f"{cpulist.render(above[inner])}\n")
@@ -190,9 +195,11 @@ def files_of(resources: Mapping[str, Any], version: int) -> dict[str, str]:
 
     :param version: of the hierarchy, 1 or 2.
     """
-    cpu, memory = resources.get("cpu") or {}, resources.get("memory") or {}
+    cpu = resources.get("cpu") or {}
+    memory = resources.get("memory") or {}
     pids = resources.get("pids") or {}
-    quota, period = cpu.get("quota", 0), cpu.get("period", 100_000)
+    quota = cpu.get("quota", 0)
+    period = cpu.get("period", 100_000)
     values: dict[str, object] = {"cpuset.cpus": cpu.get("cpus"), "cpuset.mems": cpu.get("mems")}
     if version == 2:
         values["cpu.max"] = f"{quota if quota > 0 else 'max'} {period}"

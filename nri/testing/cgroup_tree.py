@@ -67,7 +67,9 @@ class CgroupTree:
         ):
             if value not in allowed:
                 raise ValueError(f"{name}: found {value!r}, expected one of {', '.join(allowed)}")
-        self.kind, self.driver, self.cpus = kind, driver, cpus
+        self.kind = kind
+        self.driver = driver
+        self.cpus = cpus
         self._base = tempfile.mkdtemp(prefix="nri-")  # short: a socket's path has at most 107 bytes
         weakref.finalize(self, shutil.rmtree, self._base, ignore_errors=True)
         top = os.path.abspath(root) if root else f"{self._base}/cgroup"
@@ -92,7 +94,8 @@ class CgroupTree:
     def __enter__(self) -> Self:
         if knobs.put is not _PUT:
             raise RuntimeError("a CgroupTree is active already: expected one at a time")
-        slurp, init = knobs.slurp, units.Systemd.__init__
+        slurp = knobs.slurp
+        init = units.Systemd.__init__
 
         def systemd(self_: units.Systemd, run: str = units.RUN) -> None:
             init(
@@ -264,7 +267,8 @@ class CgroupTree:
         if not data:
             return 0  # such a write does not reach the file's parser
         directory, knob = os.path.split(path)
-        below, text = directory.removeprefix(mount), data.decode("ascii")
+        below = directory.removeprefix(mount)
+        text = data.decode("ascii")
         name = (
             f"{next((name for name, place in self._paths.items() if place == below), below)}/{knob}"
         )
@@ -296,14 +300,7 @@ class CgroupTree:
         except ValueError:
             _refuse(errno.EINVAL)
         if isinstance(values, Numbers):
-            there = cpulist.parse(self.cpus) if file == "cpuset.cpus" else self._mems
-            if not item <= there:  # one that the machine cannot have, or one that is offline
-                _refuse(
-                    errno.ERANGE
-                    if file == "cpuset.cpus" and max(item) > max(there)
-                    else errno.EINVAL
-                )
-            return cpulist.render(item)
+            return self._written_list(file, item)
         if not values.accepts(item):
             _refuse(errno.EINVAL)
         if file == _BURST[version]:
@@ -313,6 +310,15 @@ class CgroupTree:
         if isinstance(values, DefaultWeight):
             return f"default {item}" if version == 2 else text
         return UNLIMITED if values.word(item) == "-1" else values.word(values.stored(item))
+
+    def _written_list(self, file: str, item: frozenset[int]) -> str:
+        """Return the new text of a list of CPUs or memory nodes; raise OSError if the machine lacks one of them."""
+        is_of_cpus = file == "cpuset.cpus"
+        there = cpulist.parse(self.cpus) if is_of_cpus else self._mems
+        if not item <= there:  # one that the machine cannot have, or one that is offline
+            cannot_be = is_of_cpus and max(item) > max(there)
+            _refuse(errno.ERANGE if cannot_be else errno.EINVAL)
+        return cpulist.render(item)
 
 
 _VALUES = {

@@ -56,7 +56,9 @@ __all__ = [
 if TYPE_CHECKING:
     Judge = Callable[["Trial"], None]
 
-HOLDS, FAILS, NOT_JUDGED = "holds", "fails", "not judged"
+HOLDS = "holds"
+FAILS = "fails"
+NOT_JUDGED = "not judged"
 
 TIMEOUT = 10.0
 """Seconds for each run of the plugin: the default deadline of a host."""
@@ -74,7 +76,8 @@ class BrokenRuleError(NRIError):
     """A plugin does not keep a rule: what the contract expects, and what was found."""
 
     def __init__(self, expected: str, found: str) -> None:
-        self.expected, self.found = expected, found
+        self.expected = expected
+        self.found = found
         super().__init__(f"found {found}, expected {expected}")
 
 
@@ -153,11 +156,10 @@ def report(outcomes: Sequence[Outcome]) -> str:
     lines: list[str] = []
     width = max(map(len, CHECKS))
     for outcome in outcomes:
-        text = (
-            f"not judged: {escape(outcome.found)}"
-            if outcome.verdict == NOT_JUDGED
-            else outcome.title
-        )
+        if outcome.verdict == NOT_JUDGED:
+            text = f"not judged: {escape(outcome.found)}"
+        else:
+            text = outcome.title
         lines.append(f"{_WORDS[outcome.verdict]:4}  {outcome.id:{width}}  {text}")
         if outcome.verdict == FAILS:
             lines.append(f"      expected {escape(outcome.expected)}")
@@ -196,7 +198,8 @@ def result_of(output: Output) -> dict[str, Any]:
     """
     if output.stopped or output.status:
         raise BrokenRuleError("one result of at most 1 MiB, and exit status 0", ending(output))
-    expected, shown = "one JSON object on stdout, and nothing else", readable(output.stdout[:200])
+    expected = "one JSON object on stdout, and nothing else"
+    shown = readable(output.stdout[:200])
     try:
         value = gojson.loads(output.stdout)
     except DecodeError as error:
@@ -232,8 +235,11 @@ class Trial:
         self.path = os.path.abspath(binary)
         self.type = os.path.basename(self.path)
         self.conf = {} if conf is None else {"conf": conf}
-        self._given, self._annotations, self.timeout = request, annotations or {}, timeout
-        self._prefix, self._numbers = f"nri-conformance-{secrets.token_hex(8)}", itertools.count(1)
+        self._given = request
+        self._annotations = annotations or {}
+        self.timeout = timeout
+        self._prefix = f"nri-conformance-{secrets.token_hex(8)}"
+        self._numbers = itertools.count(1)
         self.last = _Watched(0)
         self.fault: BrokenRuleError | None = None
         self.life: dict[str, Output] = {}
@@ -252,9 +258,9 @@ class Trial:
     def new_id(self) -> str:
         """Return an id that no other request has. A given request keeps its own."""
         given = (self._given or {}).get("id")
-        return (
-            given if isinstance(given, str) and given else f"{self._prefix}-{next(self._numbers)}"
-        )
+        if isinstance(given, str) and given:
+            return given
+        return f"{self._prefix}-{next(self._numbers)}"
 
     def request(self, state: str, container: str = "", **more: Any) -> dict[str, Any]:
         """Return a request as a host writes it, with more keys; of a new container if none is named."""
@@ -619,7 +625,8 @@ def _resident(trial: Trial) -> None:
 
 def _compare(trial: Trial, resident: Resident, value: dict[str, Any]) -> None:
     """Have a resident answer a request between two processes for it alone, whose answers may differ, too."""
-    before, state = trial.answer(value), value["state"]
+    before = trial.answer(value)
+    state = value["state"]
     answer = result_of(
         resident.ask(gojson.dumps(value), time.monotonic() + trial.timeout, lambda line: None)
     )

@@ -40,10 +40,12 @@ def invoke(plugin: skel.Plugin, request: Asked) -> Result:
     :raises AssertionError: the plugin wrote no result, or asks for changes that every host refuses; the message has
         its stderr.
     """
-    stdout, stderr = io.BytesIO(), io.StringIO()
+    stdout = io.BytesIO()
+    stderr = io.StringIO()
     document = _document(request)
     status = skel.run(plugin, [plugin.type, "invoke"], io.BytesIO(document), stdout, stderr)
-    said, who = stderr.getvalue(), f"plugin {plugin.type!r}"
+    said = stderr.getvalue()
+    who = f"plugin {plugin.type!r}"
     sys.stderr.write(said)
     result = _result(who, stdout.getvalue(), said, f"exit status {status}" if status else "")
     if is_without_cgroup(result.error):
@@ -79,11 +81,10 @@ def run(executable: str | os.PathLike[str], request: Asked, *, timeout: float = 
         ) from error
     said = "".join(f"{line}\n" for line in lines)
     if output.stopped:
-        reason = (
-            f"no result after {timeout:g} s"
-            if output.stopped == "deadline"
-            else "it wrote too much to stdout"
-        )
+        if output.stopped == "deadline":
+            reason = f"no result after {timeout:g} s"
+        else:
+            reason = "it wrote too much to stdout"
         raise AssertionError(_failed(path, f"was killed: {reason}", said))
     result = _result(path, output.stdout, said, output.ending)
     if output.ending and not result.error:
@@ -167,7 +168,8 @@ def assert_idempotent(plugin: Plugin, request: Request, tree: CgroupTree | None 
     first = _step(plugin, request, tree, f"the first {state}")
     second = _step(plugin, request, tree, f"the second {state}", writes=False)
     for attribute in ("adjust", "updates", "cgroups_path"):
-        was, is_ = getattr(first, attribute), getattr(second, attribute)
+        was = getattr(first, attribute)
+        is_ = getattr(second, attribute)
         if was != is_:
             values = f"found {is_!r}, expected {was!r}"
             raise AssertionError(

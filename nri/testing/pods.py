@@ -97,9 +97,14 @@ class Pod(_Subject):
         _check("cgroup_version", cgroup_version, (1, 2))
         _check("qos", qos, QOS)
         self.profile = profile(runtime)
-        self.name, self.namespace, self.runtime, self.qos = name, namespace, runtime, qos
-        self.labels, self.annotations = dict(labels or {}), dict(annotations or {})
-        self.cgroup_driver, self.cgroup_version = cgroup_driver, cgroup_version
+        self.name = name
+        self.namespace = namespace
+        self.runtime = runtime
+        self.qos = qos
+        self.labels = dict(labels or {})
+        self.annotations = dict(annotations or {})
+        self.cgroup_driver = cgroup_driver
+        self.cgroup_version = cgroup_version
         self.kubelet = kubelet and self.profile.has_pods
         self.uid = str(uuid.UUID(made_up("uid", namespace, name)[:32]))
         self.id = made_up("pod", namespace, name)
@@ -197,8 +202,11 @@ class Container(_Subject):
         pid: int,
         cgroups_path: str | None,
     ) -> None:
-        self.pod, self.name, self.image = pod, name, image
-        self.annotations, self.resources = annotations, resources
+        self.pod = pod
+        self.name = name
+        self.image = image
+        self.annotations = annotations
+        self.resources = resources
         self.adjustable: dict[str, Any] = {}  # for setup
         self.id = made_up("container", pod.namespace, pod.name, name)
         if not pod.profile.has_pods and pod.runtime != "podman":
@@ -272,9 +280,11 @@ def _value(owner: Pod | Container, state: str, resources: dict[str, Any]) -> dic
 
 def _check_state(pod: Pod, container: Container | None, state: str) -> None:
     """Raise ValueError if the runtime sends no request of this state."""
-    states, subject = pod.profile.states, "a container"
+    states = pod.profile.states
+    subject = "a container"
     if container is None:
-        states, subject = pod.profile.pod_states, "a pod's sandbox"
+        states = pod.profile.pod_states
+        subject = "a pod's sandbox"
     if state not in states:
         sends = f"it sends {', '.join(states)}" if states else "it sends none"
         raise ValueError(f"{pod.runtime} sends no {state!r} about {subject}: {sends}")
@@ -345,9 +355,10 @@ def _labels(pod: Pod, before: dict[str, str]) -> dict[str, str]:
     of_runtime = {key: item for key, item in before.items() if key not in SAMPLE_LABELS}
     if pod.runtime.startswith("cri-o"):
         of_runtime.pop("io.cri-containerd.kind", None)
-    of_kubelet = (
-        {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid} if pod.kubelet else {}
-    )
+    if pod.kubelet:
+        of_kubelet = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
+    else:
+        of_kubelet = {}
     return (
         pod.labels
         | of_runtime

@@ -51,13 +51,11 @@ class ConfField:
     ) -> None:
         if default is not REQUIRED and default is not None and not isinstance(default, rule.kind):
             raise TypeError(f"found the default {default!r}, expected {rule.expected}")
-        self.rule, self.description, self.default, self.read, self.key = (
-            rule,
-            description,
-            default,
-            read,
-            key,
-        )
+        self.rule = rule
+        self.description = description
+        self.default = default
+        self.read = read
+        self.key = key
 
 
 class Conf:
@@ -91,7 +89,8 @@ class Conf:
             }
             fields |= {key: base._fields[key] for key in inherited}  # type: ignore[attr-defined] # it has attributes
             names |= inherited
-        cls.attributes, cls._fields = names, fields
+        cls.attributes = names
+        cls._fields = fields
         cls.table = Table(
             *[
                 Key(key, field.rule, required=True, description=field.description)
@@ -174,9 +173,11 @@ class Conf:
     @classmethod
     def _of(cls, read: dict[str, Any]) -> Self:
         made = object.__new__(cls)
-        fields, names = cls._fields, cls.attributes
+        fields = cls._fields
+        names = cls.attributes
         for key, name in names.items():
-            item, convert = read[key], fields[key].read
+            item = read[key]
+            convert = fields[key].read
             made.__dict__[name] = item if convert is None or item is None else convert(item)
         return made
 

@@ -107,8 +107,24 @@ def loads(
         text = str(document, "utf-8", "replace")
     else:
         text = without_lone(document)
+    value = _scanned(text, _scan if twice is None else _scanner_noting(twice))
+    if text.count("[") + text.count("{") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
+        raise _too_deep()
+    if not keeps_lone and may_have_lone(text):
+        try:
+            value = _mend(value)
+        except RecursionError:  # the caller is deep in its own stack
+            raise _too_deep() from None
+    return value
+
+
+def _scanned(text: str, scan: Scanner) -> object:
+    """Return the value of a text.
+
+    :raises DecodeError: it is not JSON.
+    """
     try:
-        value = _whole(text, _scan if twice is None else _scanner_noting(twice))
+        return _whole(text, scan)
     except DecodeError:
         raise
     except IndexError:
@@ -124,17 +140,9 @@ def loads(
             raise
         import json.decoder  # noqa: F401
 
-        return loads(document, twice, keeps_lone=keeps_lone)
+        return _scanned(text, scan)
     except ValueError as error:
         raise _syntax_error(text, error) from None
-    if text.count("[") + text.count("{") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
-        raise _too_deep()
-    if not keeps_lone and may_have_lone(text):
-        try:
-            value = _mend(value)
-        except RecursionError:  # the caller is deep in its own stack
-            raise _too_deep() from None
-    return value
 
 
 def _whole(text: str, scan: Scanner) -> object:
@@ -216,11 +224,9 @@ def describe(value: object) -> str:
 
 def shorten(text: str, limit: int = 60) -> str:
     """Return ``text``, without its middle if it is longer than ``limit`` characters, for a message."""
-    return (
-        text
-        if len(text) <= limit
-        else f"{text[: limit - 20]}…{text[-16:]} ({len(text)} characters)"
-    )
+    if len(text) <= limit:
+        return text
+    return f"{text[: limit - 20]}…{text[-16:]} ({len(text)} characters)"
 
 
 def _number(value: float) -> str:
@@ -259,7 +265,8 @@ def _glimpse(text: str, at: int) -> str:
 
 
 def _depth(value: object) -> int:
-    depth, level = 0, [value]
+    depth = 0
+    level = [value]
     while containers := [outer for outer in level if isinstance(outer, dict | list)]:
         level = [
             inner

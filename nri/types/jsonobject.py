@@ -103,7 +103,10 @@ class Field:
     __slots__ = ("attribute", "key", "kind", "omit_empty")
 
     def __init__(self, key: str, attribute: str, kind: Kind, *, omit_empty: bool = True) -> None:
-        self.key, self.attribute, self.kind, self.omit_empty = key, attribute, kind, omit_empty
+        self.key = key
+        self.attribute = attribute
+        self.kind = kind
+        self.omit_empty = omit_empty
 
 
 class JSONObject:

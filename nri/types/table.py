@@ -45,8 +45,12 @@ class Rule:
         explain: Callable[[Any], str] | None = None,
         parts: tuple[Rule, ...] = (),
     ) -> None:
-        self.kind, self.accepts, self.expected = kind, accepts, expected
-        self.keywords, self.explain, self.parts = keywords, explain, parts
+        self.kind = kind
+        self.accepts = accepts
+        self.expected = expected
+        self.keywords = keywords
+        self.explain = explain
+        self.parts = parts
 
 
 ANYTHING = Rule(object, lambda value: True, "a value", {})
@@ -92,11 +96,10 @@ def text(
         "maxLength": longest,
         "pattern": pattern,
     }
-    long = (
-        f"a string of at least {shortest} characters"
-        if shortest > 1
-        else "a string that is not empty"
-    )
+    if shortest > 1:
+        long = f"a string of at least {shortest} characters"
+    else:
+        long = "a string that is not empty"
     return Rule(str, accepts, expected or (long if shortest else "a string"), keywords)
 
 
@@ -167,7 +170,10 @@ class Map(Rule):
         super().__init__(
             dict, self._accepts, "an object", {"minProperties": least or None}, parts=(item,)
         )
-        self.item, self.names, self.removable, self.least = item, names, removable, least
+        self.item = item
+        self.names = names
+        self.removable = removable
+        self.least = least
 
     def accepts_key(self, key: str) -> bool:
         """Return whether *key* can be in the object."""
@@ -198,13 +204,11 @@ class Key:
     def __init__(
         self, name: str, rule: Rule, *, default: Any = None, required: bool = False, **named: str
     ) -> None:
-        self.name, self.rule, self.default, self.required, self.named = (
-            name,
-            rule,
-            default,
-            required,
-            named,
-        )
+        self.name = name
+        self.rule = rule
+        self.default = default
+        self.required = required
+        self.named = named
 
 
 SCHEMA_KEY = Key("$schema", text(), title="The schema of this file, for editors")

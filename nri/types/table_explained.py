@@ -56,19 +56,26 @@ def faults(rule: Rule, value: object, path: Path = ()) -> Faults:
     """
     if rule.accepts(value):
         return
+    if isinstance(rule, (Table, Map)) and isinstance(value, dict):
+        yield from _faults_of_object(rule, value, path)
+        return
     least = rule.keywords.get("minItems") or 0
-    if isinstance(rule, (Table, Map)) and isinstance(value, dict) and len(value) < rule.least:
-        yield path, f"found {len(value)} keys, expected at least {rule.least}", False
-    elif isinstance(rule, Table) and isinstance(value, dict):
-        yield from _faults_of_keys(rule, value, path)
-    elif isinstance(rule, Map) and isinstance(value, dict):
-        yield from _faults_of_names(rule, value, path)
-    elif rule.kind is list and rule.parts and isinstance(value, list) and len(value) >= least:
+    parts = [part for part in rule.parts if _is_of(part, value)]
+    if rule.kind is list and rule.parts and isinstance(value, list) and len(value) >= least:
         yield from _faults_of_items(rule, value, path)
-    elif rule.kind is object and (parts := [part for part in rule.parts if _is_of(part, value)]):
+    elif rule.kind is object and parts:
         yield from faults(parts[0], value, path)
     else:
         yield path, why(rule, value), False
+
+
+def _faults_of_object(rule: Table | Map, value: dict[str, Any], path: Path) -> Faults:
+    if len(value) < rule.least:
+        yield path, f"found {len(value)} keys, expected at least {rule.least}", False
+    elif isinstance(rule, Table):
+        yield from _faults_of_keys(rule, value, path)
+    else:
+        yield from _faults_of_names(rule, value, path)
 
 
 def path_text(path: Iterable[str | int], root: str = "") -> str:
@@ -181,7 +188,8 @@ def _behind_a_dash(names: Schema) -> Schema:
 
 
 def _faults_of_items(rule: Rule, value: list[Any], path: Path) -> Faults:
-    item, is_unique = rule.parts[0], rule.keywords["uniqueItems"]
+    item = rule.parts[0]
+    is_unique = rule.keywords["uniqueItems"]
     seen = set()
     for index, element in enumerate(value):
         if not item.accepts(element):

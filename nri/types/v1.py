@@ -145,7 +145,8 @@ class Spec(JSONObject):
         hooks: Any = None,
         linux: Any = None,
     ) -> None:
-        namespaces, annotations = dict(namespaces or {}), dict(annotations or {})
+        namespaces = dict(namespaces or {})
+        annotations = dict(annotations or {})
         self._set(
             resources=resources,
             namespaces=namespaces,

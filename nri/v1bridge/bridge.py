@@ -79,7 +79,9 @@ class Bridge(stub.V2Plugin):
         event_log: EventLog | None = None,
         follows: bool = True,
     ) -> None:
-        self._adopt, self._launched, self._follows = adopt, launched, follows
+        self._adopt = adopt
+        self._launched = launched
+        self._follows = follows
         self._counts = Counts([events.BY_EVENT[event].rpc for event in handlers(self)])
         self.chains = Chains(
             options, self._counts, subreaper, invoker, is_alone, event_log or EventLog()
@@ -191,7 +193,8 @@ class Bridge(stub.V2Plugin):
         self, request: api.CreateContainerRequest, call: Call
     ) -> api.CreateContainerResponse | None:
         """Run ``setup``; the response has the changes that the plugins ask for."""
-        pod, container = request.pod, request.container
+        pod = request.pod
+        container = request.container
         changes = Changes(
             self._abilities, lambda: requests.config_of(self._pods.complete(pod), container)
         )

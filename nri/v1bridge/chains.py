@@ -76,7 +76,9 @@ class Occasion:
     def __init__(
         self, chains: Chains, call: Call | None = None, changes: Changes | None = None
     ) -> None:
-        self._chains, self._call, self._changes = chains, call, changes
+        self._chains = chains
+        self._call = call
+        self._changes = changes
         self.lock = chains.memory.changed
         self.refuses_starts = chains.refuses_starts
 
@@ -139,13 +141,16 @@ class Chains:
         event_log: EventLog,
     ) -> None:
         self.options = options
-        self._given, self._counts, self._subreaper = invoker, counts, subreaper
+        self._given = invoker
+        self._counts = counts
+        self._subreaper = subreaper
         self._find_plugins(options.site)
         self.configuration = self._configuration()
         self._sandboxes = (
             ConfigList()
         )  # the entries that containerd 2.x does not run itself for sandboxes
-        self._stamp, self._stamped = 0, object()
+        self._stamp = 0
+        self._stamped = object()
         self._seen: dict[
             str, tuple[int, ...]
         ] = {}  # the executables as they were last looked at, by type
@@ -165,7 +170,8 @@ class Chains:
         self.late = Worker(
             self.memory, self._look, self._compare, self._run_due, lambda: self.options, is_alone
         )
-        self._runtime_runs_pods, self.refuses_starts = False, True
+        self._runtime_runs_pods = False
+        self.refuses_starts = True
         self.own_pod = "", ""  # its id and name, if this bridge runs in a pod
         self._in_progress: tuple[str, Call] | None = (
             None  # the name of the pod or container, and the event
@@ -173,7 +179,8 @@ class Chains:
 
     def use(self, options: BridgeOptions) -> None:
         """Replace the options."""
-        before, self.options = self.options, options
+        before = self.options
+        self.options = options
         site = options.site
         if (options.bin_dirs, options.check_owner) != (before.bin_dirs, before.check_owner):
             self.residents.close()
@@ -202,7 +209,8 @@ class Chains:
         :param refuses_starts: an error keeps the runtime from starting a container; CRI-O only logs it.
         :param within: seconds that the residents have to be ready.
         """
-        self._runtime_runs_pods, self.refuses_starts = runtime_runs_pods, refuses_starts
+        self._runtime_runs_pods = runtime_runs_pods
+        self.refuses_starts = refuses_starts
         self.memory.load(self.options.record_dir)
         self._seen = self._binaries(self.client())
         self.residents.prepare(within)
@@ -294,7 +302,8 @@ class Chains:
     def _note_rewriting(self) -> None:
         """Have it on record that updates follow, also for a bridge that comes after this one."""
         with self._lock:
-            updates, self._rewriting = self._rewriting, {}
+            updates = self._rewriting
+            self._rewriting = {}
         if updates:
             self.memory.rewritten(updates)
             with self._lock:
@@ -440,11 +449,10 @@ class Chains:
             return verdict
         except Exception as error:
             if column == "fails":
-                reason = (
-                    error.message
-                    if isinstance(error, StatusError)
-                    else f"{type(error).__name__}: {error}"
-                )
+                if isinstance(error, StatusError):
+                    reason = error.message
+                else:
+                    reason = f"{type(error).__name__}: {error}"
                 self.memory.lack(row, f"{STARTED}: {reason}", FAILED)
             raise
         finally:
@@ -511,8 +519,10 @@ class Chains:
         """Compare a row with the configuration in use."""
         if row.subject is None:
             return Comparison(row.version)
-        version, again = row.version, row.state != DONE
-        request, client = row.request(State.CREATE), self.client(row.subject, State.CREATE)
+        version = row.version
+        again = row.state != DONE
+        request = row.request(State.CREATE)
+        client = self.client(row.subject, State.CREATE)
         wanted = []
         for entry in client.holding(request):
             acts = client.invoker.acts_on(entry.type, State.CREATE)

@@ -74,9 +74,10 @@ class Configuration:
                 in_use.reject(
                     f"cannot be read: {type(error).__name__}: {shorten(str(error), MAX_TEXT)}"
                 )
-            self._rejected_since = (
-                None if in_use.rejected is None else self._rejected_since or time.time()
-            )
+            if in_use.rejected is None:
+                self._rejected_since = None
+            else:
+                self._rejected_since = self._rejected_since or time.time()
             is_new = in_use.config is not self._current and in_use.config != self._current
             self._current = in_use.config
             if self._current is not None and (
@@ -101,7 +102,8 @@ class Configuration:
 
     def describe(self) -> dict[str, Any]:
         """Return what the status says of the configuration: docs/status.md."""
-        in_use, refusal = self._in_use, refused.read(self._in_use.site.conf_dir)
+        in_use = self._in_use
+        refusal = refused.read(self._in_use.site.conf_dir)
         with self._lock:
             return {
                 "files": list(in_use.documents),
@@ -123,10 +125,8 @@ class Configuration:
 
     def _report(self) -> None:
         """Log what the log does not have yet."""
-        rejected, missing = (
-            self._in_use.rejected,
-            () if self._in_use.is_waiting else tuple(self._in_use.missing),
-        )
+        rejected = self._in_use.rejected
+        missing = () if self._in_use.is_waiting else tuple(self._in_use.missing)
         news: object = missing if rejected is None else rejected.faults
         if news == self._reported:
             return

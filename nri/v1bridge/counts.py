@@ -25,7 +25,8 @@ BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0
 MAX_PLUGINS = 256
 """Plugins, by type and file, whose runs are counted; the counts of the one that ran longest ago are dropped."""
 
-MAX_ERROR, MAX_NAME = 1024, 1024
+MAX_ERROR = 1024
+MAX_NAME = 1024
 """Bytes of a plugin's last error, and of the name of a pod and container."""
 
 MAX_REFUSALS = 64
@@ -100,12 +101,15 @@ class Counts:
 
         :param about: its time and state, and the pod and container.
         """
-        plugin, state, outcome = step.plugin.type, about["state"], step.outcome
+        plugin = step.plugin.type
+        state = about["state"]
+        outcome = step.outcome
         key = plugin, step.plugin.source
         runs = self._plugins[key] = self._plugins.pop(key, {}) or _runs()
         tried = step.plugin, step.identity
         if self._tried.get(key) != tried:
-            self._tried[key], runs["last"] = tried, {}
+            self._tried[key] = tried
+            runs["last"] = {}
         runs["runs"].setdefault(state, dict.fromkeys(OUTCOMES, 0))[outcome] += 1
         _add(runs["seconds"], step.seconds)
         error = "" if step.error is None else bounded(escape(step.error.reason), MAX_ERROR)

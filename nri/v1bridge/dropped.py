@@ -41,6 +41,22 @@ def dropped(
     if not container.env or not container.mounts:
         return {}  # a container has both, so this runtime does not show it as it is
     there = parts_of(container)
+    owners, devices = _owners(results)
+    missing = {part: type_ for part, type_ in owners.items() if part not in there}
+    for device in container.CDI_devices:
+        devices.pop(device.name, None)
+    # A device adds a variable, a mount, a node or a hook.
+    has_added_nothing = created is not None and not there - created - owners.keys()
+    if has_added_nothing:
+        missing |= {("cdiDevices", name): type_ for name, type_ in devices.items()}
+    lines: dict[str, str] = {}
+    for (field, name), type_ in missing.items():
+        lines.setdefault(type_, f"adjust.{field} {name}: the runtime has not applied it")
+    return lines
+
+
+def _owners(results: Iterable[tuple[str, Result]]) -> tuple[dict[Part, str], dict[str, str]]:
+    """Return the type of the plugin that has set each part last, and that has asked for each CDI device."""
     owners: dict[Part, str] = {}
     devices: dict[str, str] = {}
     for type_, result in results:
@@ -51,16 +67,7 @@ def dropped(
                 owners[part] = type_
         for name in adjust.get("cdiDevices") or ():
             devices[str(name)] = type_
-    missing = {part: type_ for part, type_ in owners.items() if part not in there}
-    injected = {device.name for device in container.CDI_devices}
-    devices = {name: type_ for name, type_ in devices.items() if name not in injected}
-    if created is not None and devices and not there - created - owners.keys():
-        # A device adds a variable, a mount, a node or a hook: nothing was added.
-        missing |= {("cdiDevices", name): type_ for name, type_ in devices.items()}
-    lines: dict[str, str] = {}
-    for (field, name), type_ in missing.items():
-        lines.setdefault(type_, f"adjust.{field} {name}: the runtime has not applied it")
-    return lines
+    return owners, devices
 
 
 def _asked(adjust: Mapping[str, Any]) -> Iterable[tuple[Part, bool]]:

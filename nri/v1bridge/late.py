@@ -51,7 +51,9 @@ class Counted:
     __slots__ = ("failed", "refused", "succeeded")
 
     def __init__(self, succeeded: int = 0, failed: int = 0, refused: int = 0) -> None:
-        self.succeeded, self.failed, self.refused = succeeded, failed, refused
+        self.succeeded = succeeded
+        self.failed = failed
+        self.refused = refused
 
     def copy(self) -> Counted:
         """Return the numbers as they are now."""
@@ -78,8 +80,12 @@ class Worker:
         options: Callable[[], BridgeOptions],
         is_alone: Callable[[float], bool],
     ) -> None:
-        self._memory, self._look, self._compare, self._run = memory, look, compare, run
-        self._options, self._is_alone = options, is_alone
+        self._memory = memory
+        self._look = look
+        self._compare = compare
+        self._run = run
+        self._options = options
+        self._is_alone = is_alone
         self._is_active = self._is_ending = self._is_started = self._is_new = self._has_reported = (
             False
         )
@@ -96,11 +102,13 @@ class Worker:
         """
         with self._memory.changed:
             if is_new:
-                self._is_stopped, self._is_new = False, True
+                self._is_stopped = False
+                self._is_new = True
             if self._is_ending:
                 self._is_stopped = True
             self._is_active = not self._is_stopped
-            is_started, self._is_started = self._is_started, True
+            is_started = self._is_started
+            self._is_started = True
             self._memory.wake.notify_all()
         if is_started:
             return
@@ -116,11 +124,9 @@ class Worker:
         :param for_good: the bridge ends.
         """
         with self._memory.changed:
-            self._is_active, self._is_stopped, self._is_ending = (
-                False,
-                True,
-                self._is_ending or for_good,
-            )
+            self._is_active = False
+            self._is_stopped = True
+            self._is_ending = self._is_ending or for_good
             self._memory.wake.notify_all()
         if left := self._memory.disconnect():
             log.warning(
@@ -182,7 +188,8 @@ class Worker:
 
     def _judge_one(self, row: Row, stamp: int) -> bool:
         """Compare a row; return whether it has missed a ``create``."""
-        comparison, options = self._compare(row), self._options()
+        comparison = self._compare(row)
+        options = self._options()
         self._memory.judge(
             row, comparison, stamp, reapplies=options.reapply, creates=options.late_create
         )
@@ -225,7 +232,8 @@ class Worker:
         )
         if not (succeeded or failed) or self._memory.count(DUE, RUNNING):
             return
-        level, took = logging.WARNING if failed else logging.INFO, time.monotonic() - self._begun_at
+        level = logging.WARNING if failed else logging.INFO
+        took = time.monotonic() - self._begun_at
         log.log(
             level,
             "late: create succeeded for %d, failed for %d, in %.1f s",
@@ -247,7 +255,8 @@ class Worker:
 
     def _pause(self) -> float:
         """Return the seconds until the next look; the caller has the lock."""
-        now, pause = time.monotonic(), LOOK_EVERY
+        now = time.monotonic()
+        pause = LOOK_EVERY
         for row in self._memory.rows.values():
             if row.state == DUE and row.attempts.retry_at > now:
                 pause = min(pause, row.attempts.retry_at - now)
@@ -263,7 +272,8 @@ class Worker:
             done, verdict = self._run(row)
         except Exception as failure:  # the host's own fault; the others must go on
             log.exception("unexpected error")
-            done, verdict = (), Verdict(f"{type(failure).__name__}: {failure}")
+            done = ()
+            verdict = Verdict(f"{type(failure).__name__}: {failure}")
             self._memory.lack(row, f"the late create has failed: {verdict.error}", "failed")
         column = self._column(row, verdict, has_created=bool(done))
         try:
@@ -291,11 +301,10 @@ class Worker:
         is_last = attempts.count >= len(PAUSES)
         # It is not tried again when the connection is over, or a delete waits.
         is_final = is_last or not self._is_active or row.then is not None
-        state = (
-            State.DELETE
-            if row.due and all(task.what == RELEASE for task in row.due)
-            else State.CREATE
-        )
+        if row.due and all(task.what == RELEASE for task in row.due):
+            state = State.DELETE
+        else:
+            state = State.CREATE
         late_line(row.name, row.request(state).replace(late=True), verdict.error, is_final=is_final)
         if not is_final:
             return "fails"

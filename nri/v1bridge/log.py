@@ -47,7 +47,8 @@ STREAM = "JOURNAL_STREAM"
 DIRECTORY = "/var/log/nri"
 """The directory of the file that keeps its own size."""
 
-MAX_BYTES, OLD_FILES = 4 * 1024 * 1024, 2
+MAX_BYTES = 4 * 1024 * 1024
+OLD_FILES = 2
 """Size at which that file is replaced, and how many older ones are kept."""
 
 MAX_LINES = 1000
@@ -92,7 +93,8 @@ class Log(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Queue a line, or lose it."""
         try:
-            record.msg, record.args = record.getMessage(), None
+            record.msg = record.getMessage()
+            record.args = None
         except Exception as error:  # its values do not fit
             self._lose(f"{type(error).__name__}: {error}")
             return
@@ -123,7 +125,8 @@ class Log(logging.Handler):
             try:
                 if handler is None or place is not self.place:
                     _close(handler)
-                    place, handler = self.place, None
+                    place = self.place
+                    handler = None
                     handler = _opened(place, may_be_cut=bool(self.fault))
                 if (lost := self.lost) > self._reported:
                     text = f"{lost - self._reported} lines before this one are lost: {self._why}"
@@ -226,7 +229,8 @@ def _place(options: BridgeOptions, *, launched: bool) -> Place:
 
 def _syslog() -> logging.Handler:
     handler = SysLogHandler(SYSLOG, SysLogHandler.LOG_DAEMON)
-    handler.ident, handler.append_nul = f"{IDENTIFIER}[{os.getpid()}]: ", False
+    handler.ident = f"{IDENTIFIER}[{os.getpid()}]: "
+    handler.append_nul = False
     return handler
 
 
@@ -278,7 +282,8 @@ class TextFormatter(logging.Formatter):
     """``TIME LEVEL MESSAGE key=value …``; without the time for syslog and the journal, which add one."""
 
     converter = time.gmtime  # type: ignore[assignment]
-    default_time_format, default_msec_format = "%Y-%m-%dT%H:%M:%S", "%s.%03dZ"
+    default_time_format = "%Y-%m-%dT%H:%M:%S"
+    default_msec_format = "%s.%03dZ"
 
     def __init__(self, *, stamped: bool) -> None:
         super().__init__()

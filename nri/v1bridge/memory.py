@@ -46,7 +46,12 @@ if TYPE_CHECKING:
 MAX_ROWS = 20_000
 """Pods and containers that are remembered; beyond that the oldest is forgotten. A node has some hundreds."""
 
-NEW, HELD, DUE, RUNNING, DONE, FAILED = "new", "held", "due", "running", "done", "failed"
+NEW = "new"
+HELD = "held"
+DUE = "due"
+RUNNING = "running"
+DONE = "done"
+FAILED = "failed"
 """The states of a row."""
 
 COLUMNS = (
@@ -89,11 +94,14 @@ class Attempts:
     __slots__ = ("count", "retry_at", "stamp")
 
     def __init__(self) -> None:
-        self.count, self.retry_at, self.stamp = 0, 0.0, -1
+        self.count = 0
+        self.retry_at = 0.0
+        self.stamp = -1
 
     def begin(self) -> None:
         """Begin anew."""
-        self.count, self.retry_at = 0, 0.0
+        self.count = 0
+        self.retry_at = 0.0
 
 
 class Row:
@@ -108,7 +116,8 @@ class Row:
     """
 
     def __init__(self, id_: str, facts: Facts) -> None:
-        self.id, self.facts = id_, facts
+        self.id = id_
+        self.facts = facts
         self.subject: Subject | None = None
         self.state = NEW
         self.attempts = Attempts()
@@ -166,7 +175,8 @@ class Told:
     __slots__ = ("row", "subject")
 
     def __init__(self, row: Row, subject: Subject) -> None:
-        self.row, self.subject = row, subject
+        self.row = row
+        self.subject = subject
 
     @property
     def name(self) -> str:
@@ -197,7 +207,8 @@ class Memory:
 
     def __init__(self) -> None:
         lock = threading.Lock()
-        self.changed, self.wake = threading.Condition(lock), threading.Condition(lock)
+        self.changed = threading.Condition(lock)
+        self.wake = threading.Condition(lock)
         self.rows: dict[str, Row] = {}
         self.record = Record()
 
@@ -255,7 +266,8 @@ class Memory:
 
     def _compare_resources(self, row: Row, subject: Subject) -> None:
         """Find a resize of which no bridge was told. What a runtime says when it connects is its memory."""
-        facts, digest = row.facts, subject.resources
+        facts = row.facts
+        digest = subject.resources
         if not facts.is_created or not facts.seen or digest == 0:
             return
         # An old answer is no change: CRI-O sends the resources of the creation after it was restarted.
@@ -409,12 +421,14 @@ class Memory:
                 return  # something has happened meanwhile
             if row.state not in (DUE, DONE, FAILED):
                 return
-            facts, before = row.facts, lacking(row.facts)
+            facts = row.facts
+            before = lacking(row.facts)
             due = comparison.due
             is_off = not creates and any(task.what == CREATE for task in due)
             if is_off:
                 due = [task for task in due if task.what != CREATE]
-            row.attempts.stamp, row.due = stamp, due
+            row.attempts.stamp = stamp
+            row.due = due
             row.asked &= {task.entry.type for task in row.outdated}
             is_changed = forget(
                 facts, comparison.applying, {entry.type for entry in comparison.missed}, due
@@ -557,7 +571,10 @@ class Comparison:
         applying: Collection[str] = (),
         missed: Sequence[PluginEntry] = (),
     ) -> None:
-        self.version, self.due, self.applying, self.missed = version, due, applying, missed
+        self.version = version
+        self.due = due
+        self.applying = applying
+        self.missed = missed
 
 
 def _same_life(one: str, other: str) -> bool:

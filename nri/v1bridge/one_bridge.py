@@ -38,7 +38,8 @@ class InstanceLock:
     """
 
     def __init__(self, directory: str, grace: float = GRACE) -> None:
-        self._directory, self._grace = directory, grace
+        self._directory = directory
+        self._grace = grace
         self._fd = -1
         self._is_ending = threading.Event()
         self.is_held = threading.Event()
@@ -74,7 +75,8 @@ class InstanceLock:
             self._fd = -1
 
     def _watch(self, other: str) -> None:
-        report_at, is_reported = time.monotonic() + self._grace, False
+        report_at = time.monotonic() + self._grace
+        is_reported = False
         while not self._is_ending.wait(POLL) and not self._take():
             if not is_reported and time.monotonic() >= report_at:
                 is_reported = True
@@ -92,7 +94,8 @@ class InstanceLock:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if self._other():
                 return False
-            self._fd, fd = fd, -1
+            self._fd = fd
+            fd = -1
         except BlockingIOError:
             return False
         except (OSError, NRIError) as error:

@@ -117,7 +117,8 @@ def _still(
 
 def _is_blank_file() -> bool:
     """Return whether the file of options is there, and holds nothing: a runtime passes "" for none, too."""
-    name, index = os.environ.get(NAME_VARIABLE, ""), os.environ.get(INDEX_VARIABLE, "")
+    name = os.environ.get(NAME_VARIABLE, "")
+    index = os.environ.get(INDEX_VARIABLE, "")
     for path in (f"{CONF_DIR}/{index}-{name}.conf", f"{CONF_DIR}/{name}.conf"):
         try:
             document, _ = files.read_regular(path, node_options.MAX_OPTIONS)

@@ -46,7 +46,8 @@ class Record:
     def load(self, directory: str) -> dict[str, Facts]:
         """Use this directory from now on; return what is in it, by id."""
         self.directory = directory
-        self._names, self._written = set(), {}
+        self._names = set()
+        self._written = {}
         try:
             trust.make_private(directory)
             names = sorted(os.listdir(directory))

@@ -47,13 +47,19 @@ class Subject:
     __slots__ = ("container", "id", "in_force", "life", "name", "pod")
 
     def __init__(self, pod: PodSandbox, container: Container | None = None) -> None:
-        self.pod, self.container, self.name = pod, container, name_of(pod, container)
-        self.id, pid = self._about.id, self._about.pid
+        self.pod = pod
+        self.container = container
+        self.name = name_of(pod, container)
+        self.id = self._about.id
+        pid = self._about.pid
         self.in_force: Any = None
         created = 0 if container is None else container.created_at
-        self.life = (
-            f"created:{created}" if created else f"pid:{pid}/{start_time(pid)}" if pid else ""
-        )
+        if created:
+            self.life = f"created:{created}"
+        elif pid:
+            self.life = f"pid:{pid}/{start_time(pid)}"
+        else:
+            self.life = ""
 
     @property
     def _about(self) -> PodSandbox | Container:
@@ -65,8 +71,11 @@ class Subject:
         The annotations of a container are the pod's, overridden by its own: containerd does not copy a pod's
         annotations to its containers, and annotations for containers are usually written at the pod.
         """
-        pod, container, about = self.pod, self.container, self._about
-        annotations, sandbox = _plain(pod.annotations), pod.id
+        pod = self.pod
+        container = self.container
+        about = self._about
+        annotations = _plain(pod.annotations)
+        sandbox = pod.id
         own: list[str] = []
         if container is not None:
             if annotations:  # else they are not known
@@ -94,7 +103,8 @@ class Subject:
 
         :param request: one about it.
         """
-        pod, is_sandbox = self.pod, self.container is None
+        pod = self.pod
+        is_sandbox = self.container is None
         is_known = bool(pod.name or pod.namespace)
         is_whole = not is_sandbox or request.state != State.DELETE or pod.HasField("linux")
         return Facts(
@@ -117,9 +127,9 @@ class Subject:
     def resources(self) -> int:
         """A digest of its resources."""
         resources = resources_of(self._about.linux)
-        return (
-            crc32(resources.SerializeToString(deterministic=True)) if resources is not None else 0
-        )
+        if resources is not None:
+            return crc32(resources.SerializeToString(deterministic=True))
+        return 0
 
 
 def start_time(pid: int) -> str:
@@ -230,7 +240,8 @@ class BridgeAbilities(NRIAbilities):
         applies_cdi_from: str = "",
     ) -> None:
         super().__init__(name, version)
-        self._applies_alone, self._applies_cdi_from = applies_alone, applies_cdi_from
+        self._applies_alone = applies_alone
+        self._applies_cdi_from = applies_cdi_from
 
     def why_no_field(self, field: AdjustField) -> str:
         """As for the base class, also by the runtime's own release."""

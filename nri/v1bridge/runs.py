@@ -33,10 +33,12 @@ taken: both go on.
 MAX_TEXT = 4096
 """Maximum length of an event's errors, or a plugin's line, in characters. Syslog takes no datagram of a megabyte."""
 
-MAX_METADATA, MAX_VALUE = 32, 256
+MAX_METADATA = 32
+MAX_VALUE = 256
 """Maximum number of keys of metadata in a line, and maximum length of each key and value in characters."""
 
-LINES, INTERVAL = 60, 60.0
+LINES = 60
+INTERVAL = 60.0
 """Lines of a plugin's stderr that are logged within so many seconds."""
 
 log = logging.getLogger("nri.v1bridge")
@@ -59,10 +61,13 @@ class Run:
     def __init__(
         self, client: Client, request: Request, name: str, call: Call | None = None
     ) -> None:
-        self.client, self.request, self.name = client, request, name
+        self.client = client
+        self.request = request
+        self.name = name
         self.steps: list[Step] = []
         self.said: list[tuple[str, str]] = []
-        self.seconds, self.error = 0.0, ""
+        self.seconds = 0.0
+        self.error = ""
         self.deadline: float | None = None
         self.stop: Stop | None = None
         if call is None:
@@ -93,12 +98,12 @@ class EventLog:
     def begin(self, run: Run) -> None:
         """Log what is to run, for who looks closely."""
         if log.isEnabledFor(logging.DEBUG):
-            client, request = run.client, run.request
-            left = (
-                []
-                if run.deadline is None
-                else [("ms_left", round((run.deadline - time.monotonic()) * 1000))]
-            )
+            client = run.client
+            request = run.request
+            if run.deadline is None:
+                left = []
+            else:
+                left = [("ms_left", round((run.deadline - time.monotonic()) * 1000))]
             names = (
                 ",".join([plugin.type for plugin in client.chain(request.state, request)]) or "none"
             )
@@ -134,7 +139,8 @@ class EventLog:
         if not run.said:
             return
         self.report()
-        plugin, lines = run.said[0][0], [line for _, line in run.said]
+        plugin = run.said[0][0]
+        lines = [line for _, line in run.said]
         run.said.clear()
         with self._lock:
             begun, count = self._counts.get(plugin, (time.monotonic(), 0))
@@ -174,9 +180,11 @@ def late_line(
     :param is_again: its plugins have had one, with another configuration.
     """
     if error:
-        subject, means = "late create", "it runs without its plugins"
+        subject = "late create"
+        means = "it runs without its plugins"
         if request.state == State.DELETE:
-            subject, means = "release", "it keeps what the plugin has done"
+            subject = "release"
+            means = "it keeps what the plugin has done"
         message = f"{subject} failed: {means if is_final else 'trying again'}"
         log.error(message, extra=_about(name, request, ("error", shorten(error, MAX_TEXT))))
     else:

@@ -29,7 +29,8 @@ from nri.version import describe
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-NAME, INDEX = "v1bridge", "10"
+NAME = "v1bridge"
+INDEX = "10"
 """The bridge's default name and index."""
 
 ENDING = (signal.SIGTERM, signal.SIGINT)
@@ -40,7 +41,8 @@ LAST_CALLS = 5.0
 
 STILL_RUNNING = f"exiting after {LAST_CALLS:g} s while a chain is still running"
 
-_M_ARENA_MAX, _M_MMAP_THRESHOLD = -8, -3
+_M_ARENA_MAX = -8
+_M_MMAP_THRESHOLD = -3
 _LARGE = 128 * 1024  # bytes
 
 log = logging.getLogger("nri.v1bridge")
@@ -86,7 +88,7 @@ def _serve(
         if not options.check_owner:
             log.warning('%s ("checkOwner": false)', trust.UNCHECKED)
 
-    locks = [] if launched else [InstanceLock(options.record_dir)]
+    locks = _locks(options, launched=launched)
 
     def adopt(text: str) -> BridgeOptions:
         options, faults = adopt_options(text)
@@ -105,35 +107,59 @@ def _serve(
     bridge = Bridge(
         options, None if has_file else adopt, Subreaper(), launched=launched, is_alone=is_alone
     )
-    # A launched bridge takes its name and index from the runtime. The executable's name may be just `nri`.
-    name, index = ("", index) if launched else (NAME, index or INDEX)
+    name = ""  # a launched bridge takes its name and index from the runtime
+    if not launched:
+        name = NAME  # the executable's name may be just `nri`
+        index = index or INDEX
     runner = stub.Runner(bridge, path=path, name=name, index=index, build=describe())
     begin_log(options, is_final=not launched or has_file)
     log.info("v1bridge %s", describe())
     if not launched or has_file:
         _raise_priority(options.nice)
 
-    # A thread waits for these signals, and all others block them. A Python handler would run in this thread, and only
-    # after its blocking read has returned, with the next event. Plugins start with the signals unblocked.
-    for number in ENDING:
-        signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
-    over = threading.Event()
-    threading.Thread(
-        target=_end, args=(runner, bridge, locks, over), name="end", daemon=True
-    ).start()
+    over = _end_by_signals(runner, bridge, locks)
     if launched:
         runner.run()
-    elif locks[0].stand_by():
-        bridge.status.is_in(CONNECTING)
-        bridge.open_status()
-        runner.run()
+    else:
+        _run_alone(runner, bridge, locks[0])
     over.set()
     if not bridge.chains.wait_until_idle(LAST_CALLS):  # a late create may be running
         log.warning(STILL_RUNNING)
     bridge.close()
     for lock in locks:
         lock.release()
+
+
+def _locks(options: BridgeOptions, *, launched: bool) -> list[InstanceLock]:
+    """Return the lock of the one bridge of the node; a launched one gets its options, and so its lock, later."""
+    return [] if launched else [InstanceLock(options.record_dir)]
+
+
+def _run_alone(runner: stub.Runner, bridge: Bridge, lock: InstanceLock) -> None:
+    """Run the bridge when it is the only one of the node."""
+    if lock.stand_by():
+        bridge.status.is_in(CONNECTING)
+        bridge.open_status()
+        runner.run()
+
+
+def _end_by_signals(
+    runner: stub.Runner, bridge: Bridge, locks: Sequence[InstanceLock]
+) -> threading.Event:
+    """Have the signals of ``ENDING`` end the bridge, until the event is set.
+
+    A thread waits for them, and all others block them. A Python handler would run in this thread, and only after its
+    blocking read has returned, with the next event. Plugins start with the signals unblocked.
+    """
+    for number in ENDING:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    over = threading.Event()
+    waits = threading.Thread(
+        target=_end, args=(runner, bridge, locks, over), name="end", daemon=True
+    )
+    waits.start()
+    return over
 
 
 def _raise_priority(nice: int) -> None:

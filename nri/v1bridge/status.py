@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from nri.v1bridge.counts import Counts
     from nri.v2.stub import RuntimeInfo
 
-CONNECTED, CONNECTING = "connected", "connecting"
+CONNECTED = "connected"
+CONNECTING = "connecting"
 """The states of a bridge: it has a runtime, or looks for one."""
 
 PROTOCOL = 1
@@ -55,7 +56,8 @@ MAX_REQUEST = 4096
 log = logging.getLogger("nri.v1bridge")
 
 
-MAX_TEXT, HIDDEN = 2048, "(not shown)"
+MAX_TEXT = 2048
+HIDDEN = "(not shown)"
 """Characters of a result that are shown, and what stands for environment and arguments: they may have secrets."""
 
 
@@ -63,7 +65,8 @@ class Status:
     """The status of a bridge. All methods may be called from any thread."""
 
     def __init__(self, chains: Chains, counts: Counts) -> None:
-        self._chains, self._counts = chains, counts
+        self._chains = chains
+        self._counts = counts
         self._started = time.time()
         self._runtime: dict[str, Any] = dict.fromkeys(
             ("name", "version", "nri", "since", "synchronized")
@@ -121,7 +124,8 @@ class Status:
         configuration = self._chains.configuration
         self._chains.memory.retry()  # not with the lock, which an event takes to be counted
         self._chains.note_runs()
-        described, why_unwatched = configuration.describe(), watchdog.look() or None
+        described = configuration.describe()
+        why_unwatched = watchdog.look() or None
         with self._counts.lock:
             document = {
                 "protocol": PROTOCOL,
@@ -164,7 +168,8 @@ class Status:
 
     def _plugin(self, plugin: PluginEntry, invoker: Invoker) -> dict[str, Any]:
         options = self._chains.options
-        binary, problem = None, None
+        binary = None
+        problem = None
         try:
             binary = invoker.find(plugin.type)
         except PluginError as error:
@@ -210,11 +215,9 @@ class StatusSocket:
                 log.error("no status socket: %s: %s", escape(path), escape(reason_of(error)))
                 return
             status = os.lstat(path)
-            self._path, self._identity, self._listener = (
-                path,
-                (status.st_dev, status.st_ino),
-                listener,
-            )
+            self._path = path
+            self._identity = (status.st_dev, status.st_ino)
+            self._listener = listener
             if reason := in_background(functools.partial(self._serve, listener), "status"):
                 log.error("no status socket: %s", reason)
                 self._close()

@@ -35,7 +35,8 @@ OLD_MAX_PAYLOAD = 1 << 24
 FIRST_PAYLOAD = 4096
 """Bytes of a message's first frame at most: the size of Go's ``bufio.Reader``, through which ttRPC reads a header."""
 
-PLUGIN_SERVICE, RUNTIME_SERVICE = 1, 2
+PLUGIN_SERVICE = 1
+RUNTIME_SERVICE = 2
 """The channels on which the plugin and the runtime are the servers."""
 
 
@@ -65,7 +66,8 @@ class FrameDecoder:
         :raises ProtocolError: for a length above the limit; the pieces before it are lost with the connection.
         """
         pieces = []
-        at, size = 0, len(data)
+        at = 0
+        size = len(data)
         while at < size:
             if self._left == 0:
                 head = self._header + data[at : at + HEADER.size - len(self._header)]

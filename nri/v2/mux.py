@@ -32,10 +32,12 @@ RELIEVED_AFTER = 0.02
 SEND_TIMEOUT = 10
 """Seconds that the peer has to take what is sent."""
 
-QUIET, QUIET_WITHIN = 0.002, 0.05
+QUIET = 0.002
+QUIET_WITHIN = 0.05
 """Seconds without input after which the event thread does what can wait, and after which it does so anyway."""
 
-MAX_WAITING, MAX_AHEAD = 64, 32 * 1024 * 1024
+MAX_WAITING = 64
+MAX_AHEAD = 32 * 1024 * 1024
 """Jobs that wait, and bytes that are read while one job runs, after which no more are read until it has ended. A
 runtime sends one event at a time, and its largest message has 4 MiB."""
 
@@ -99,13 +101,16 @@ class Mux:
         self._busy = threading.Event()  # set while jobs are done, and when it is closed
         self._began = 0.0  # when the job began
         self._jobs: deque[Job] = deque()
-        self._idle, self._idle_by = idle, 0.0  # 0 without a job since
+        # 0 without a job since
+        self._idle = idle
+        self._idle_by = 0.0
         self._turn = (
             threading.Lock()
         )  # held while a job begins or the queue is left, and while it is relieved
         self._job = 0  # the number of the job that runs; 0 while the event thread reads
         self._count = 0
-        self._sending, self._closing = threading.Lock(), threading.Lock()
+        self._sending = threading.Lock()
+        self._closing = threading.Lock()
         self._has_notified = False
         self.reason: ClosedError | None = None
         """The reason for which it is closed; None while it is open."""
@@ -150,7 +155,8 @@ class Mux:
         with self._closing:
             if self.reason is None:
                 self.reason = ClosedError(reason)
-            has_notified, self._has_notified = self._has_notified, True
+            has_notified = self._has_notified
+            self._has_notified = True
             if not has_notified:
                 self._busy.set()
                 try:
@@ -194,7 +200,8 @@ class Mux:
                     return
                 job = self._jobs.popleft()
                 self._count += 1
-                self._job, self._began = self._count, time.monotonic()
+                self._job = self._count
+                self._began = time.monotonic()
                 self._busy.set()
             _do(job)
             if self._idle is not None and job is not self._idle and not self._idle_by:
@@ -211,7 +218,8 @@ class Mux:
                 and (left := self._began + RELIEVED_AFTER - time.monotonic()) > 0
             ):
                 time.sleep(left)
-            job, ahead = self._job, 0
+            job = self._job
+            ahead = 0
             while self.reason is None and job == self._job != 0:
                 try:
                     for receiver in self._receivers.values():
@@ -261,7 +269,8 @@ class Channel:
     """One stream of messages in each direction. A Go peer reads no other frames than ``nri.v2.frames`` makes."""
 
     def __init__(self, mux: Mux, number: int) -> None:
-        self._mux, self._number = mux, number
+        self._mux = mux
+        self._number = number
 
     def attach(self, receiver: Receiver) -> None:
         """Pass the received bytes to ``receiver``. Do it before the connection runs: earlier bytes are dropped."""

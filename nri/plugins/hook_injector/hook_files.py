@@ -48,11 +48,10 @@ def _why_no_program(path: str) -> str:
         return f"found {describe(path)}, expected an absolute path without '..'"
     try:
         status = os.stat(path)
-        wrong = (
-            ""
-            if stat.S_ISREG(status.st_mode)
-            else f"{path} is not a regular file; expected a program"
-        )
+        if stat.S_ISREG(status.st_mode):
+            wrong = ""
+        else:
+            wrong = f"{path} is not a regular file; expected a program"
         return wrong or trust.judge_path(path, status)
     except OSError as error:
         return f"found {describe(path)}, expected a program: {error.strerror}"
@@ -225,9 +224,9 @@ class Subject:
         self.annotations = spec.annotations if spec is not None else {}
         process: Any = spec.process if spec is not None else None
         args = process.get("args") if isinstance(process, dict) else None
-        self.command = (
-            args[0] if isinstance(args, list) and args and isinstance(args[0], str) else None
-        )
+        self.command: str | None = None
+        if isinstance(args, list) and args and isinstance(args[0], str):
+            self.command = args[0]
         mounts: Any = spec.mounts if spec is not None else None
         self.has_bind_mounts = isinstance(mounts, list) and any(map(_is_bind, mounts))
 
@@ -251,7 +250,8 @@ class PatternError(DecodeError):
     def __init__(
         self, pattern: str, path: tuple[str | int, ...], is_key: bool, reason: str
     ) -> None:
-        self.path, self.is_key = path, is_key
+        self.path = path
+        self.is_key = is_key
         names = "".join(
             [
                 f"[{part}]" if isinstance(part, int) else f".{shorten(part)}"
@@ -268,30 +268,31 @@ def is_met(when: dict[str, Any], container: Subject) -> bool | None:
     :param when: of a file of oci-hooks(5).
     :raises PatternError: a pattern is not a regular expression.
     """
-    keys = [
-        (
-            _pattern(key, ("when", "annotations", key), is_key=True),
-            _pattern(value, ("when", "annotations", key)),
-        )
-        for key, value in when.get("annotations", {}).items()
-    ]
-    listed = when.get("commands", ())
-    commands = [
-        _pattern(command, ("when", "commands", index)) for index, command in enumerate(listed)
-    ]
+    pairs = []
+    for key, value in when.get("annotations", {}).items():
+        path = "when", "annotations", key
+        pairs.append((_pattern(key, path, is_key=True), _pattern(value, path)))
+    commands = []
+    for index, command in enumerate(when.get("commands", ())):
+        commands.append(_pattern(command, ("when", "commands", index)))
+    if when.get("always") is False:
+        return False
     bind_mounts = when.get("hasBindMounts")
-    if (
-        when.get("always") is False
-        or bind_mounts is False
-        or (bind_mounts and not container.has_bind_mounts)
-    ):
+    if bind_mounts is False or (bind_mounts and not container.has_bind_mounts):
         return False
-    texts = container.annotations.items()
-    if not all(any(key(name) and value(text) for name, text in texts) for key, value in keys):
+    if not all(_has_one(container, key, value) for key, value in pairs):
         return False
-    if commands and container.command is None:
+    if not commands:
+        return True
+    own = container.command
+    if own is None:
         return None
-    return not commands or any(command(container.command or "") for command in commands)
+    return any(command(own) for command in commands)
+
+
+def _has_one(container: Subject, key: Pattern, value: Pattern) -> bool:
+    """Return whether a container has an annotation of which both patterns hold."""
+    return any(key(name) and value(text) for name, text in container.annotations.items())
 
 
 def _pattern(pattern: str, path: tuple[str | int, ...], *, is_key: bool = False) -> Pattern:

@@ -118,7 +118,9 @@ class Giving:
 
         :raises Refusal: it may not have what it asks for. One that runs already has what it had, or shares CPUs.
         """
-        request, wanted, metadata = self._request, self.wanted, self._metadata
+        request = self._request
+        wanted = self.wanted
+        metadata = self._metadata
         if request.state == State.SETUP:
             cgroup = None
             within = self._seen.parents(request)
@@ -218,7 +220,8 @@ class Giving:
 
     def _move(self) -> bool:
         """Give all other containers what the record says; return whether one keeps CPUs of the request's own set."""
-        written, metadata = self._written, self._metadata
+        written = self._written
+        metadata = self._metadata
         is_in_the_way = written.move()
         if written.moved:
             metadata["moved"] = f"{len(written.moved)} other containers"
@@ -322,7 +325,8 @@ def give_back(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> 
             f"it has other CPUs than {shorten(render_cpus(given))}, which konfine gave it"
         )
         return
-    cpus, listed = cgroup.parent_cpus(), requested_list(request)
+    cpus = cgroup.parent_cpus()
+    listed = requested_list(request)
     if listed is not None and listed not in told:
         cpus = narrow(cpus, "spec.resources.cpu.cpus", listed, metadata)
     cgroup.confine(cpus)

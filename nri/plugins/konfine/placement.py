@@ -176,7 +176,8 @@ def _take(topology: Topology, levels: list[list[Set]], free: Set, count: int, ne
     if rest := free.difference(*levels[0]):
         parts.append((rest, rest))
     while len(taken) < count:
-        left, anchor = count - len(taken), near | taken
+        left = count - len(taken)
+        anchor = near | taken
         nearest = [part for part in parts if part[0] & anchor] or parts
         if fits := [part for part in nearest if len(part[1]) >= left]:
             best = min(fits, key=lambda part: _order(topology, part[1], anchor))

@@ -70,7 +70,8 @@ if TYPE_CHECKING:
 
     Set = frozenset[int]
 
-FILE, LOCK = "state.json", "lock"
+FILE = "state.json"
+LOCK = "lock"
 
 MAX_FILE = 16 * 1024 * 1024
 """Bytes of the file; 500 containers on 256 CPUs take 150 KiB."""
@@ -376,7 +377,8 @@ def _rules() -> dict[str, Any]:
         str, lambda value: value != "" and is_cpus(value), "a CPU list that is not empty", {}
     )
     cgroup = Rule(str, _is_path, "the path of a cgroup", {})
-    least, count = number(0, 2**53), number(0, 2**53, whole=True)
+    least = number(0, 2**53)
+    count = number(0, 2**53, whole=True)
     of_all = (("id", text()), ("name", text()), ("cgroup", cgroup))
     of_any = [Key(name, rule, required=True) for name, rule in of_all]
     of_any += [

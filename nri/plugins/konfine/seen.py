@@ -104,7 +104,8 @@ class Seen:
 
         :param is_whole: also those that share CPUs; else konfine is not to run for them, and leaves them alone.
         """
-        containers, lists = self._record.containers, self._record.lists
+        containers = self._record.containers
+        lists = self._record.lists
         wanted = self._wanted
         known = {entry["cgroup"] for entry in containers.values()}
         listed = found.sets(self.mount.point, known - {""})

@@ -323,7 +323,8 @@ class Wanted:
         """Return *count* of the free CPUs and of those that are kept."""
         given = self.conf.exclusive
         topology = self.topology
-        whole, spread = given.whole_cores, given.spread
+        whole = given.whole_cores
+        spread = given.spread
         chosen = choose(topology, free | kept, count, whole=whole, spread=spread)
         if not kept:
             return chosen

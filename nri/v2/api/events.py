@@ -37,7 +37,8 @@ class EventMethod:
 def _method(
     rpc: str, event: pb.Event, *, state_change: bool = False, since: Version = (0, 2)
 ) -> EventMethod:
-    request, response = getattr(pb, rpc + "Request"), getattr(pb, rpc + "Response")
+    request = getattr(pb, rpc + "Request")
+    response = getattr(pb, rpc + "Response")
     return EventMethod(
         event=event,
         rpc=rpc,

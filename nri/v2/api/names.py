@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import re
 
-NAME_VARIABLE, INDEX_VARIABLE, SOCKET_VARIABLE = (
-    "NRI_PLUGIN_NAME",
-    "NRI_PLUGIN_IDX",
-    "NRI_PLUGIN_SOCKET",
-)
+NAME_VARIABLE = "NRI_PLUGIN_NAME"
+INDEX_VARIABLE = "NRI_PLUGIN_IDX"
+SOCKET_VARIABLE = "NRI_PLUGIN_SOCKET"
 """The whole environment of a plugin that a runtime launches."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.+-]+")

@@ -71,7 +71,8 @@ def container_to_oci(container: Container, annotations: Mapping[str, str]) -> di
 
 def container_from_oci(config: Mapping[str, Any]) -> Container:
     """Return the container of a configuration as ``container_to_oci`` makes it, without the annotations."""
-    process, linux = config.get("process", {}), config.get("linux", {})
+    process = config.get("process", {})
+    linux = config.get("linux", {})
     parts = {key: process[key] for key in ("args", "env", "user", "rlimits") if key in process}
     linux = linux | {
         key: process[key] for key in ("oomScoreAdj", "ioPriority", "scheduler") if key in process
@@ -152,6 +153,18 @@ def _marked(entries: dict[str, Any], nothing: Any) -> dict[str, Any]:
     return removed | {key: value for key, value in entries.items() if value is not None}
 
 
+def _itself(item: Any) -> Any:
+    return item
+
+
+def _is_always(field: Any) -> bool:
+    """Return whether OCI demands a field, also an empty text and 0."""
+    if field.message_type is not None or field.is_repeated:
+        return False
+    kind = field.containing_type.name
+    return field.enum_type is not None or not _DEMANDED.isdisjoint((kind, f"{kind}.{field.name}"))
+
+
 class _Field:
     """A field of a message; what its descriptor says of it, which takes long to ask for.
 
@@ -171,21 +184,16 @@ class _Field:
         if self.is_map:
             self.of = self.of.fields_by_name["value"].message_type
         self._is_optional = self.of is not None and self.of.name.startswith("Optional")
-        words = field.enum_type and {
-            number: word.name for number, word in field.enum_type.values_by_number.items()
-        }
         if self._is_optional:
             self._one = _plain
         elif self.of is not None:
             self._one = _to_oci
+        elif field.enum_type is not None:
+            numbers = field.enum_type.values_by_number
+            self._one = {number: word.name for number, word in numbers.items()}.__getitem__
         else:
-            self._one = words.__getitem__ if words else lambda item: item
-        is_one = field.message_type is None and not field.is_repeated
-        kind = field.containing_type.name
-        is_demanded = (
-            field.enum_type is not None or kind in _DEMANDED or f"{kind}.{self.name}" in _DEMANDED
-        )
-        self.is_always = is_one and is_demanded
+            self._one = _itself
+        self.is_always = _is_always(field)
 
     def in_message(self, item: Any) -> Any:
         """Return the value of the message's field for the value of OCI's key."""

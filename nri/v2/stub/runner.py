@@ -24,7 +24,8 @@ from nri.v2.mux import ClosedError, inherited_socket
 from nri.v2.stub.plugin import Identity, RuntimeInfo, V2Plugin, handlers
 from nri.v2.stub.session import Session
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.05, 0.8
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 0.8
 """Seconds between attempts to connect: doubled each time, with jitter so that plugins don't connect all at once."""
 
 log = logging.getLogger("nri.v2.stub")
@@ -59,7 +60,9 @@ class Runner:
         self.identity = Identity.find(
             environment, executable or sys.argv[0], name=name, index=index
         )
-        self._plugin, self._path, self._build = plugin, path, build
+        self._plugin = plugin
+        self._path = path
+        self._build = build
         self._registration_timeout = registration_timeout
         self._connected = _inherited(environment) if sock is None else _given(sock)
         self._stopped = threading.Event()
@@ -79,7 +82,8 @@ class Runner:
         if self._connected is not None:
             return self._serve(self._on(self._connected))
         reason = None
-        pause, reported = FIRST_PAUSE, ""
+        pause = FIRST_PAUSE
+        reported = ""
         while not self._stopped.is_set():
             log.debug("connecting to %s", self._path)
             try:

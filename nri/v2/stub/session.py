@@ -44,7 +44,9 @@ class Session:
     """
 
     def __init__(self, plugin: V2Plugin, identity: Identity, sock: socket.socket) -> None:
-        self._plugin, self._identity, self._handlers = plugin, identity, handlers(plugin)
+        self._plugin = plugin
+        self._identity = identity
+        self._handlers = handlers(plugin)
         self.registration_timeout = REGISTRATION_TIMEOUT
         self._mux = Mux(sock, max_payload=OLD_MAX_PAYLOAD, idle=plugin.idle)
         self._client = RPCClient(self._mux.open(RUNTIME_SERVICE))
@@ -96,10 +98,8 @@ class Session:
 
         :raises NRIError: when the runtime refuses, or the connection is closed.
         """
-        request, response = (
-            api.UpdateContainersRequest(update=updates),
-            api.UpdateContainersResponse,
-        )
+        request = api.UpdateContainersRequest(update=updates)
+        response = api.UpdateContainersResponse
         return list(
             self._client.call(
                 RUNTIME, "UpdateContainers", request, response, timeout=timeout
@@ -107,7 +107,8 @@ class Session:
         )
 
     def _register(self) -> None:
-        name, index = self._identity.name, self._identity.index
+        name = self._identity.name
+        index = self._identity.index
         request = api.RegisterPluginRequest(
             plugin_name=name, plugin_idx=index, NRI_version=NRI_VERSION
         )
@@ -173,8 +174,10 @@ class Session:
         self._containers += request.containers
         if request.more:
             return api.SynchronizeResponse(more=True)
-        pods, containers = self._pods, self._containers
-        self._pods, self._containers = [], []
+        pods = self._pods
+        containers = self._containers
+        self._pods = []
+        self._containers = []
         response = api.SynchronizeResponse(update=self._plugin.synchronize(pods, containers) or [])
         self.synchronized = True
         return response
@@ -190,7 +193,8 @@ class Session:
         return api.Empty()
 
     def _state_change(self, change: api.StateChangeEvent, call: Call) -> api.Empty:
-        handler, method = self._handlers.get(change.event), events.BY_EVENT.get(change.event)
+        handler = self._handlers.get(change.event)
+        method = events.BY_EVENT.get(change.event)
         if handler is None or method is None or not method.state_change:
             log.info(
                 "ignored a StateChange with event %d, which the plugin does not handle",

@@ -32,7 +32,8 @@ class RPCClient(Receiver):
         self._decoder = codec.MessageDecoder()
         self._pending: dict[int, Pending] = {}
         self._next_stream = 1
-        self._sending, self._lock = threading.Lock(), threading.Lock()
+        self._sending = threading.Lock()
+        self._lock = threading.Lock()
         self._closed: NRIError | None = None
         channel.attach(self)
 
@@ -90,7 +91,8 @@ class RPCClient(Receiver):
         """End every pending call with ``reason``."""
         with self._lock:
             self._closed = self._closed or reason
-            pending, self._pending = self._pending, {}
+            pending = self._pending
+            self._pending = {}
         for call in pending.values():
             call.put(reason)
 

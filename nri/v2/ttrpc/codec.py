@@ -21,10 +21,14 @@ HEADER = struct.Struct(">IIBB")
 MAX_DATA = 4 * 1024 * 1024
 """Bytes of the longest data of a message frame. A peer with an older ttRPC may send more."""
 
-REQUEST, RESPONSE, DATA = 1, 2, 3
+REQUEST = 1
+RESPONSE = 2
+DATA = 3
 """Types of a message frame."""
 
-FLAG_REMOTE_CLOSED, FLAG_REMOTE_OPEN, FLAG_NO_DATA = 1, 2, 4
+FLAG_REMOTE_CLOSED = 1
+FLAG_REMOTE_OPEN = 2
+FLAG_NO_DATA = 4
 """Flags of a message frame: the sender sends no more; more will follow; this one carries no data."""
 
 

@@ -37,7 +37,8 @@ from nri.v2.ttrpc.ttrpc_pb2 import Request, Response
 MethodHandler = Callable[[bytes, "Call"], bytes]
 
 In = TypeVar("In", bound="Message")
-REFUSALS, WITHIN = 10, 60.0
+REFUSALS = 10
+WITHIN = 60.0
 """Refused requests that are logged within so many seconds; more are of a peer that does nothing else."""
 
 MAX_MESSAGE = 65536
@@ -51,7 +52,8 @@ class Call:
 
     def __init__(self, stream: int, request: Request, early: float = 0.0) -> None:
         self.stream = stream
-        self.service, self.method = request.service, request.method
+        self.service = request.service
+        self.method = request.method
         seconds = request.timeout_nano / 1e9
         self.received = time.monotonic()
         """When the call was read; all times are of ``time.monotonic``."""
@@ -107,9 +109,12 @@ class RPCServer(Receiver):
         has_late: bool = False,
         answered: Callable[[Call], object] | None = None,
     ) -> None:
-        self._channel, self._answered = channel, answered
+        self._channel = channel
+        self._answered = answered
         self._handlers = handlers
-        self._early, self._is_one_at_a_time, self._has_late = early, one_at_a_time, has_late
+        self._early = early
+        self._is_one_at_a_time = one_at_a_time
+        self._has_late = has_late
         self._max_request = codec.MAX_DATA if max_request is None else max_request
         self._decoder = codec.MessageDecoder(self._max_request)
         self._last_stream = -1
@@ -131,7 +136,8 @@ class RPCServer(Receiver):
                 if (job := self._job_of(message)) is not None:
                     jobs.append(job)
             except StatusError as error:
-                now, oldest = time.monotonic(), self._refused[0]
+                now = time.monotonic()
+                oldest = self._refused[0]
                 self._refused.append(now)
                 level = logging.WARNING if now - oldest > WITHIN else logging.DEBUG
                 log.log(level, "refused: %s", escape(error.message[:500]))

@@ -42,7 +42,8 @@ class StatusError(NRIError):
     def __init__(self, code: int, message: str) -> None:
         name = _NAMES.get(code, f"code {code}")
         super().__init__(f"{name}: {message}")
-        self.code, self.message = code, message
+        self.code = code
+        self.message = message
 
 
 class DeadlineError(StatusError):
