@@ -25,8 +25,9 @@ from nri.authoring.source import SourceError, about, content, entry_beside, find
 from nri.cgroups import Mounts
 from nri.cgroups.paths import expand
 from nri.client.resident import Residents
-from nri.client.standing import ANSWER_WITHIN, Standing
+from nri.client.standing import Standing
 from nri.client.standing import about as about_executable
+from nri.client.verbs import ANSWER_WITHIN
 from nri.config.entries import ConfigList, PluginEntry, is_type_name
 from nri.errors import NRIError
 from nri.testing import CgroupTree, Pod

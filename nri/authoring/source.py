@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import re
 import sys
-import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from nri import config
+from nri.client import verbs
 from nri.config.entries import PluginEntry, is_type_name
 from nri.errors import NRIError, escape
-from nri.process.conversation import Output, launch
 from nri.types import gojson
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from nri.client.verbs import Answer
 
 ANSWER_WITHIN = 30.0
 """Seconds that a plugin has for one answer: its first start reads it from the disk."""
@@ -115,13 +115,11 @@ def ask(command: Sequence[str], verb: str) -> Any:
 
     :raises SourceError: it answers none.
     """
-    output, lines = run(command, verb)
-    if not output.ending:
-        with suppress(ValueError):
-            return gojson.loads(output.stdout)
-    if (
-        output.status == 2 and len(lines) == 1 and (reason := lines[0].partition(": ")[2])
-    ):  # of skel.main
+    (answer, output), lines = run(command, verb)
+    if answer is not None:
+        return answer
+    # Of skel.main.
+    if output.status == 2 and len(lines) == 1 and (reason := lines[0].partition(": ")[2]):
         raise SourceError(f"{command[-1]}: {reason}")
     places = [line.strip() for line in reversed(lines) if line.lstrip().startswith('File "')]
     place = next(
@@ -135,8 +133,8 @@ def ask(command: Sequence[str], verb: str) -> Any:
     raise SourceError(f"{command[-1]} {verb}: found {output.ending or 'no JSON'}{said}, {expected}")
 
 
-def run(command: Sequence[str], verb: str, stdin: bytes = b"") -> tuple[Output, list[str]]:
-    """Run a plugin once; return its output, and the lines of its stderr.
+def run(command: Sequence[str], verb: str, stdin: bytes = b"") -> tuple[Answer, list[str]]:
+    """Run a plugin once; return its answer, and the lines of its stderr.
 
     :param command: an executable, and the arguments before the verb.
     :raises SourceError: it cannot be started, or does not end.
@@ -145,19 +143,13 @@ def run(command: Sequence[str], verb: str, stdin: bytes = b"") -> tuple[Output, 
     # An interpreter finds its modules by the path that it was called by; a plugin gets its type, as on a node.
     words = [*(command if command[1:] else [os.path.basename(command[0])]), verb]
     try:
-        output = launch(
-            command[0], words, stdin, time.monotonic() + ANSWER_WITHIN, log=lines.append
-        )
+        answer = verbs.ask(command[0], words, stdin, within=ANSWER_WITHIN, log=lines.append)
     except OSError as error:
         raise SourceError(f"{command[0]} can't be started: {error.strerror}") from error
-    if output.stopped:
-        if output.stopped == "deadline":
-            reason = f"no answer within {ANSWER_WITHIN:g} s"
-        else:
-            reason = "it wrote too much"
+    if killed := verbs.why_killed(answer.output, ANSWER_WITHIN):
         advice = "" if verb == "invoke" else "; work belongs into invoke()"
-        raise SourceError(f"{command[-1]} {verb}: killed: {reason}{advice}")
-    return output, lines
+        raise SourceError(f"{command[-1]} {verb}: {killed}{advice}")
+    return answer, lines
 
 
 def entry_beside(source: str, type_: str) -> PluginEntry | None:

@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nri import files
 from nri.client.invoker import Invoker, PluginError
-from nri.client.standing import ANSWER_WITHIN, Standing, about
+from nri.client.standing import Standing, about
+from nri.client.verbs import ANSWER_WITHIN
 from nri.client.waiting import BEGUN_WITHIN, NotBegunError, Prepared, Waiting
 from nri.errors import reason_of
 from nri.places import DEFAULT_BIN_DIRS
@@ -389,8 +390,9 @@ class Residents(Invoker):
             return None
         with self._changed:
             file = self._files.get(path)
-        is_known = file is not None and file.identity == files.identity(path)
-        return file.standing if file is not None and is_known else None
+        if file is None or file.identity != files.identity(path):
+            return None
+        return file.standing
 
     def acts_on(self, plugin: str, state: str) -> bool:
         """Return False if the plugin's executable, unchanged, has said that it does not act on this state."""

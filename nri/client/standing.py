@@ -9,18 +9,14 @@ change without its file.
 from __future__ import annotations
 
 import re
-import time
 from typing import Any, NamedTuple
 
 from nri.client import build_mark
-from nri.process.conversation import launch
+from nri.client.verbs import ANSWER_WITHIN, ask
 from nri.types import gojson
 from nri.types.gojson import shorten
 from nri.types.serve import VERSION
 from nri.types.v1 import CHECK, RELEASE, STATES, Request
-
-ANSWER_WITHIN = 10.0
-"""Seconds that a plugin has to answer ``version``, and then to become ready as a resident."""
 
 MAX_VERSION = 100  # characters of a plugin's version that are kept
 
@@ -69,13 +65,13 @@ def about(path: str, plugin: str, *, may_be_script: bool = False) -> Standing:
     is_own = may_be_script or is_built(path)
     if not is_own and not _names_states(path):
         return Standing("off", FOREIGN)
-    until = time.monotonic() + ANSWER_WITHIN
     argv = [plugin, "version"]
-    output = launch(path, argv, HARMLESS.to_json(), until, log=lambda _line: None)
-    answer = _answer(output.stdout)
-    if not is_own and (answer is None or output.status or answer["type"] != plugin):
+    answer, output = ask(path, argv, HARMLESS.to_json(), within=ANSWER_WITHIN)
+    # A result is no answer.
+    is_one = isinstance(answer, dict) and {"type", "nri"} <= answer.keys()
+    if not is_own and (not is_one or answer["type"] != plugin):
         return Standing("off", FOREIGN)
-    if answer is None:
+    if not is_one:
         said = f": {shorten(output.stderr, 200)}" if output.stderr else ""
         return Standing("failed", f"it does not answer 'version'{said}")
     version = answer.get("version")
@@ -105,15 +101,6 @@ def _names_states(path: str) -> bool:
                 return True
             before = piece[-len(rb"states\"") :]
     return False
-
-
-def _answer(stdout: bytes) -> dict[str, Any] | None:
-    """Return the answer to ``version``; None for what is none, such as a result."""
-    try:
-        answer = gojson.loads(stdout)
-    except ValueError:
-        return None
-    return answer if isinstance(answer, dict) and {"type", "nri"} <= answer.keys() else None
 
 
 def _states(answer: dict[str, Any]) -> frozenset[str] | None:

@@ -11,10 +11,10 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+from nri.client.verbs import ask
 from nri.process.children import REAP_WITHIN, SIGKILL, has_exited
-from nri.process.conversation import Asked, Conversation, Output, launch, unread
+from nri.process.conversation import Asked, Conversation, Output, unread
 from nri.process.spawn import Pipes, spawn
-from nri.types import DecodeError, gojson
 
 if TYPE_CHECKING:
     from nri.client.invoker import Log
@@ -148,12 +148,8 @@ def why_not(path: str, plugin: str) -> str:
     except OSError as error:
         return f"it cannot be started: {error.strerror}"
     try:
-        for _ in ("it may load", "it waits"):
-            before = _seconds_on_cpu(process.pid)
-            until = time.monotonic() + TRIED_FOR / 2
-            while process.is_ready() and time.monotonic() < until:
-                time.sleep(_LOOKS)
-        used = _seconds_on_cpu(process.pid) - before
+        _watch(process)  # it may load
+        used = _watch(process)
         if process.end_reason:
             return process.end_reason
         if used > _TRACE:
@@ -163,18 +159,22 @@ def why_not(path: str, plugin: str) -> str:
     return _why_not_without_request(path, plugin)
 
 
+def _watch(process: Waiting) -> float:
+    """Watch a process for half of ``TRIED_FOR``; return the seconds of a CPU that it uses."""
+    before = _seconds_on_cpu(process.pid)
+    until = time.monotonic() + TRIED_FOR / 2
+    while process.is_ready() and time.monotonic() < until:
+        time.sleep(_LOOKS)
+    return _seconds_on_cpu(process.pid) - before
+
+
 def _why_not_without_request(path: str, plugin: str) -> str:
     """Run a plugin with an empty stdin, as a killed host leaves it; return what is wrong with its answer, or ""."""
-    until = time.monotonic() + TRIED_FOR
-    result: object = None
     try:
-        output = launch(path, [plugin, "invoke"], b"", until, log=lambda _line: None)
-        if output.stopped or output.status:
-            return ""
-        result = gojson.loads(output.stdout)
-    except (OSError, DecodeError):
-        pass
-    if isinstance(result, dict) and result.get("error"):
+        result, _ = ask(path, [plugin, "invoke"], within=TRIED_FOR)
+    except OSError:
+        return ""
+    if not isinstance(result, dict) or result.get("error"):
         return ""
     return "it takes an empty stdin, as a killed bridge leaves it, for a request; expected an error"
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 from nri.client import Invoker, PluginError, waiting
 from nri.client.resident import try_resident
 from nri.client.standing import HARMLESS
 from nri.client.unstartable import NOT_RUN, WINDOWS, explain, has_windows_ends
+from nri.client.verbs import ANSWER_WITHIN, ask, why_killed
 from nri.config import ConfigError, Fault
 from nri.config.conf_verdict import conf_verdict
 from nri.config.entries import PluginEntry
@@ -16,15 +16,12 @@ from nri.config.plugin_conf import check_conf, fault_at, openness_note, unlisted
 from nri.config.when import SKIP
 from nri.doctor import engines
 from nri.doctor.node import Node
-from nri.process.conversation import Output, launch
-from nri.types import DecodeError, gojson
+from nri.process.conversation import Output
+from nri.types import gojson
 from nri.types.v1 import State
 
 if TYPE_CHECKING:
     from nri.config.site import Site
-
-ANSWER_WITHIN = 10.0
-"""Seconds that a plugin has for each answer."""
 
 
 TRACEBACK = "Traceback (most recent call last):"
@@ -197,25 +194,18 @@ class Checked:
 
         The output is None, and there is a fault, if it cannot be started or has to be killed.
         """
-        until = time.monotonic() + ANSWER_WITHIN
         if stdin is None:
             stdin = HARMLESS.replace(conf=self.plugin.conf).to_json()
         try:
-            ran = launch(binary, [self.plugin.type, verb], stdin, until, log=stderr.append)
+            argv = [self.plugin.type, verb]
+            answer, ran = ask(binary, argv, stdin, within=ANSWER_WITHIN, log=stderr.append)
         except OSError as error:
             self._fault(explain(binary, error))
             return None, None
-        if ran.stopped:
-            if ran.stopped == "deadline":
-                reason = f"no answer within {ANSWER_WITHIN:g} s"
-            else:
-                reason = "it wrote too much"
-            self._fault(f"{binary} {verb}: killed: {reason}")
+        if killed := why_killed(ran, ANSWER_WITHIN):
+            self._fault(f"{binary} {verb}: {killed}")
             return None, None
-        try:
-            return gojson.loads(ran.stdout) if ran.status == 0 else None, ran
-        except DecodeError:
-            return None, ran
+        return answer, ran
 
     def to_value(self) -> dict[str, Any]:
         """Return the entry as ``--json`` prints it."""

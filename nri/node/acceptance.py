@@ -8,13 +8,11 @@ time says nothing; its run reports what is wrong.
 
 from __future__ import annotations
 
-import time
-
 from nri.client import build_mark
 from nri.client.invoker import PluginError
+from nri.client.verbs import ask
 from nri.files import identity
-from nri.process.conversation import launch
-from nri.types import DecodeError, gojson
+from nri.types import gojson
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,11 +60,9 @@ class Acceptance:
             if not module:
                 return ()
             before = identity(path)
-            until = time.monotonic() + ANSWER_WITHIN
             conf = gojson.dumps(entry.conf)
-            output = launch(path, [entry.type, "check"], conf, until, log=lambda _line: None)
-            answer = gojson.loads(output.stdout)
-        except (PluginError, OSError, DecodeError):
+            answer, _ = ask(path, [entry.type, "check"], conf, within=ANSWER_WITHIN)
+        except (PluginError, OSError):
             return ()
         from nri.config.conf_verdict import conf_verdict  # only after a change
 

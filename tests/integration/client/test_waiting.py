@@ -248,9 +248,11 @@ def test_request_that_was_not_read_is_run_by_another_process(node: WaitingNode) 
 
 def test_request_of_a_process_that_has_not_begun_is_read_by_no_other(node: WaitingNode) -> None:
     """A daemon of the process may hold its stdin."""
-    go, late = node.host.root / "go", node.host.root / "late"
+    go, late, begun = (node.host.root / name for name in ("go", "late", "begun"))
     wait = f"while [ ! -e {go} ]; do sleep 0.02; done; cat <&3 > {late}; echo end >> {late}"
-    node.install(first=f"exec 3<&0; setsid sh -c '{wait}' &", reads="exec 0<&-; sleep 0.2")
+    daemon = f"exec 3<&0; setsid sh -c '{wait}' & touch {begun}"
+    first = f"[ -e {begun} ] || {{ {daemon}; }}"
+    node.install(first=first, reads="exec 0<&-; sleep 0.2")
     node.keep()
     node.run()
     go.touch()

@@ -137,10 +137,10 @@ def test_process_that_waits_answers_and_ends_with_the_bridge(
     host.script("shell", script)
     host.configure(plugin("shell", waiting=True))
     runtime = serve(bridge, "launched")
+    assert wait_until(pids.exists)
     for count in (1, 2):
-        assert wait_until(lambda: len(host.processes()) > 0)
-        (pid,) = host.processes()
-        assert int(pids.read_text().split()[-1]) == pid
+        pid = int(pids.read_text().split()[-1])
+        assert pid in host.processes()
         start_container(runtime)
         assert wait_until(lambda: len(pids.read_text().split()) > count)  # noqa: B023
         assert not is_running(pid)
