@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from nri.client import Invoker, PluginError, waiting
@@ -18,11 +20,13 @@ from nri.doctor import engines
 from nri.doctor.node import Node
 from nri.process.conversation import Output
 from nri.types import gojson
+from nri.types.table_explained import nearest
 from nri.types.v1 import State
 
 if TYPE_CHECKING:
-    from nri.config.site import Site
+    from collections.abc import Iterable
 
+    from nri.config.site import Site
 
 TRACEBACK = "Traceback (most recent call last):"
 """The first line that Python writes for an exception."""
@@ -73,7 +77,7 @@ class Checked:
         try:
             self.binary = invoker.find(plugin.type)
         except PluginError as error:
-            self._fault(str(error))
+            self._fault(f"{error}{_meant(plugin.type, invoker.bin_dirs)}")
             self.place = error.reason.partition(":")[0]  # "not found", or "not run"
             return
         self.place = self.binary  # for the table
@@ -210,7 +214,7 @@ class Checked:
     def to_value(self) -> dict[str, Any]:
         """Return the entry as ``--json`` prints it."""
         faults = [fault_value(fault) for fault in self.faults]
-        value = {name: getattr(self, name) for name in ("binary", "version", "conf")}
+        value = {"binary": self.binary, "version": self.version, "conf": self.conf}
         entry = {
             "type": self.plugin.type,
             "states": self.plugin.wanted_states,
@@ -223,6 +227,16 @@ def _states_of(about: dict[str, Any]) -> list[object]:
     """Return the states that a plugin says it acts on; [] if it names none."""
     states = about.get("states")
     return states if isinstance(states, list) else []
+
+
+def _meant(type_: str, bin_dirs: Iterable[str]) -> str:
+    """Return the plugin that is there and has nearly this name, as the end of a sentence; "" without one."""
+    names: list[str] = []
+    for directory in bin_dirs:
+        with suppress(OSError):
+            names += os.listdir(directory)
+    near = nearest(type_, {*names} - {type_})
+    return f"; did you mean {near}?" if near else ""
 
 
 def check_host(site: Site) -> tuple[list[Checked], tuple[Fault, ...]]:

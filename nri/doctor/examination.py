@@ -247,7 +247,7 @@ class _Examination:
             bin_dirs=[root + path for path in options.bin_dirs],
         )
         for note in unread(directory, is_standard=options.conf_dir == BridgeOptions().conf_dir):
-            self._add(NOTE, "unread", *[item.replace(root, "") if root else item for item in note])
+            self._add(NOTE, "unread", *[item.replace(root, "") for item in note])
         self._look_at_set_in_use(site)
         checked, faults = check_host(site)
         entries = [entry.plugin for entry in checked]

@@ -445,6 +445,15 @@ def test_plugin_that_is_to_wait_and_does_not_is_a_note(host: Host, text: str, re
     assert wait_until(lambda: not host.processes())
 
 
+def test_misspelt_type_is_noted_with_the_one_that_was_meant(host: Host) -> None:
+    host.script("weigher", "#!/bin/sh\ncat > /dev/null\n")
+    host.configure(PluginEntry(type="wiegher"))
+    ran = command(host, "check")
+    assert ran.status == 1
+    missing = f"wiegher: not found: no such executable in {host.bin}; did you mean weigher?"
+    assert missing in ran.stderr
+
+
 # The project's own plugins
 
 
