@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
     from nri.testing import CgroupTree, Pod
 
-MARKER = "nri_cgroups(kind='v2', *, driver='cgroupfs', cpus='0-7'): the cgroups of the fixture nri_cgroups"
+MARKER = (
+    "nri_cgroups(kind='v2', *, driver='cgroupfs', cpus='0-7'): the cgroups of the fixture "
+    "nri_cgroups"
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -176,7 +176,8 @@ class Changes:
             asked = {"linux": {"resources": update["resources"]}}
             if id_ == request.id and request.state != State.RESIZE:
                 raise AdjustError(
-                    f"updates[{index}].id: found the container of the {request.state} itself, expected another one"
+                    f"updates[{index}].id: found the container of the {request.state} itself, "
+                    "expected another one"
                 )
             for field, _ in walk(asked):
                 if reason := self.abilities.why_no_updated_field(field):

@@ -248,7 +248,8 @@ ADJUST = Table(
     Key(
         "linux",
         _LINUX,
-        title="What the specification has below linux, and the process's oomScoreAdj and ioPriority",
+        title="What the specification has below linux, and the process's oomScoreAdj and "
+        "ioPriority",
     ),
     nulls=True,
     title="Changes of the container that is about to be created",

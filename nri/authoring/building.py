@@ -229,7 +229,8 @@ def _try(executable: str, plugin: Built, say: Callable[[str], None]) -> None:
             )
         if not is_without_cgroup(error):
             say(
-                f"{plugin.name}: {request.state} of a made-up container: {gojson.shorten(error, 300)}"
+                f"{plugin.name}: {request.state} of a made-up container: "
+                f"{gojson.shorten(error, 300)}"
             )
     if "resident" in answer:
         _try_resident(executable, plugin, say)

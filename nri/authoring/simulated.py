@@ -121,7 +121,8 @@ def sort(paths: Sequence[str], *, is_v2: bool) -> Plugins:
             _add_plugin(plugins, path, is_v2=is_v2)
     if plugins.conf_dir and plugins.sources:
         raise SourceError(
-            f"{plugins.sources[0]}: found beside the host configuration {plugins.conf_dir}: name it there"
+            f"{plugins.sources[0]}: found beside the host configuration {plugins.conf_dir}: name "
+            "it there"
         )
     return plugins
 

@@ -61,7 +61,8 @@ def find(path: str) -> str:
             f"{path}: found {len(plugins)} plugins ({', '.join(plugins)}), expected one; name the file"
         )
     raise SourceError(
-        f"{path}: found {', '.join(names) or 'no module'}, expected one module that calls skel.main()"
+        f"{path}: found {', '.join(names) or 'no module'}, expected one module that calls "
+        "skel.main()"
     )
 
 

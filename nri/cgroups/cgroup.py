@@ -33,7 +33,10 @@ _HIERARCHIES = {
 }
 """The controllers by their names in v2, with those in v1, by which a hierarchy is found."""
 
-_NO_FILE = "the kernel lacks it, its controller is not enabled here, or the other version of cgroups has it"
+_NO_FILE = (
+    "the kernel lacks it, its controller is not enabled here, or the other version of "
+    "cgroups has it"
+)
 _V2 = "v2"  # no controller has this name: the hierarchy of v2, whatever else is mounted
 
 
@@ -93,7 +96,8 @@ class Cgroup:
         """Return the directory for a controller: cpu, cpuset, memory, io, pids or hugetlb."""
         if controller not in _HIERARCHIES:
             raise CgroupError(
-                f"controller {controller!r} is not known here: expected one of {', '.join(_HIERARCHIES)}"
+                f"controller {controller!r} is not known here: expected one of "
+                f"{', '.join(_HIERARCHIES)}"
             )
         return self._place(_HIERARCHIES[controller]).directory
 

@@ -115,7 +115,10 @@ def assign_all(version: int, levels: list[str], numbers: frozenset[int], knob: s
     for directory, old, new in [(scope, had, numbers), *below]:
         if directory in outer and not new <= old:
             knobs.after(done, assign, directory, version, old | new, knob)
-            done = f"{directory} was given {cpulist.render(old | new)} before that, it had {_rendered(old)}"
+            done = (
+                f"{directory} was given {cpulist.render(old | new)} before that, it had "
+                f"{_rendered(old)}"
+            )
             now = old | new if directory == scope else now
     for directory, _, new in reversed(below):
         try:
@@ -145,7 +148,8 @@ def _nested(
         seen += len(children)
         if seen > MAX_NESTED:
             raise CgroupError(
-                f"{scope} has more than {MAX_NESTED} cgroups below it, which would have to change with it"
+                f"{scope} has more than {MAX_NESTED} cgroups below it, which would have to change "
+                "with it"
             )
         for child in children:
             try:

@@ -215,7 +215,8 @@ class File:
             return values.parse(text)
         except ValueError as error:
             raise CgroupError(
-                f"{directory}/{name} holds {quoted(text)}: expected the kernel's text for {values.expected}"
+                f"{directory}/{name} holds {quoted(text)}: expected the kernel's text for "
+                f"{values.expected}"
             ) from error
 
 

@@ -140,7 +140,8 @@ TABLE = {
             "cpu.bvt_warp_ns",
             BOTH,
             Values(-2, 2),
-            "a kernel of Alibaba Cloud Linux or Anolis OS, with kernel.sched_group_identity_enabled",
+            "a kernel of Alibaba Cloud Linux or Anolis OS, with "
+            "kernel.sched_group_identity_enabled",
             v1="cpu.bvt_warp_ns",
         ),
         cpuset.CPUS,

@@ -53,7 +53,8 @@ def expand(cgroups_path: str) -> str:
             )
         if len(os.fsencode(part)) > MAX_COMPONENT:
             raise CgroupPathError(
-                f"cgroupsPath {quoted(cgroups_path)}: {quoted(part)} is longer than {MAX_COMPONENT} bytes"
+                f"cgroupsPath {quoted(cgroups_path)}: {quoted(part)} is longer than "
+                f"{MAX_COMPONENT} bytes"
             )
     if not parts:
         raise CgroupPathError(

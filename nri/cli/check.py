@@ -57,7 +57,8 @@ def check(host: Site, as_json: bool, hash_only: bool) -> None:
     if (last := refused.read(host.conf_dir)) is not None:
         fault = last.faults[0] if last.faults else "its faults are not known"
         notes.append(
-            f"what `nri apply {last.source}` was to bring in was refused, and is not in use: {fault}"
+            f"what `nri apply {last.source}` was to bring in was refused, and is not in use: "
+            f"{fault}"
         )
     if as_json:
         listed = [entry.to_value() for entry in checked]
@@ -98,7 +99,10 @@ def _print(checked: list[Checked], faults: tuple[Fault, ...], notes: list[str], 
     if faults:
         click.echo(f"{len(faults)} fault{'s' if len(faults) > 1 else ''}", err=True)
     elif not checked:
-        nothing = f"no plugins: {host.conf_dir} holds no *.conf with plugins, and there is no {host.conf_file}"
+        nothing = (
+            f"no plugins: {host.conf_dir} holds no *.conf with plugins, and there is no "
+            f"{host.conf_file}"
+        )
         click.echo(escape(nothing))
     else:
         click.secho("all is well", fg="green")

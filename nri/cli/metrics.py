@@ -161,7 +161,10 @@ class BridgeCollector(Collector):
         if reason != self._reason:
             self._reason = reason
             self._report(reason or "the bridge answers again")
-        help_text = "1 if the bridge has answered on its status socket, else 0; then this is its only series."
+        help_text = (
+            "1 if the bridge has answered on its status socket, else 0; then this is its only "
+            "series."
+        )
         yield GaugeMetricFamily(PREFIX + "up", help_text, float(not reason))
         yield from (family for family in scraped if family.samples)
 
@@ -185,7 +188,10 @@ def families(document: Document) -> Iterator[Metric]:
     text = "1; its labels are the runtime's name, its version, and its version of NRI."
     yield _gauge("runtime_info", text, names, ("name", "version", "nri"))
     known_hash = [((configuration["hash"],), 1)] if configuration["hash"] else []
-    text = "1; its label is the hash of the content of the configuration in use, as `nri check --hash` prints it."
+    text = (
+        "1; its label is the hash of the content of the configuration in use, as `nri check "
+        "--hash` prints it."
+    )
     yield _gauge("configuration_info", text, known_hash, ("hash",))
     is_usable = document["record"]["fault"] is None
     is_refused = configuration["refused"] is not None
@@ -254,7 +260,10 @@ def families(document: Document) -> Iterator[Metric]:
     )
     ended = [((key,), late[key]) for key in ("succeeded", "failed", "refused")]
     yield _counter("late_creates_total", "Late creates that have ended.", ended, ("outcome",))
-    text = "Pods and containers that run without their plugins, or without one of them, by cause: docs/status.md."
+    text = (
+        "Pods and containers that run without their plugins, or without one of them, by cause: "
+        "docs/status.md."
+    )
     causes = [((cause,), count) for cause, count in document["without"]["causes"].items()]
     yield _gauge("without_plugins", text, causes, ("cause",))
     counts: dict[str, Any] = {
@@ -264,7 +273,10 @@ def families(document: Document) -> Iterator[Metric]:
     outdated = [
         ((plugin, due), counts[plugin][due]) for plugin in counts for due in ("reapply", "release")
     ]
-    text = "Pods and containers that run under an older configuration of a plugin, by what `nri reapply` would do."
+    text = (
+        "Pods and containers that run under an older configuration of a plugin, by what `nri "
+        "reapply` would do."
+    )
     yield _gauge("outdated", text, outdated, ("plugin", "due"))
 
 
@@ -295,17 +307,29 @@ def _of_plugins(plugins: list[Document]) -> Iterator[Metric]:
             well.append((key, outcomes <= {*WORKS}))
         if first["lastError"]:
             times.append((key, first["lastError"]["time"]))
-    text = "1 for each plugin; its label is the build that the executable answered, empty if it was not asked."
+    text = (
+        "1 for each plugin; its label is the build that the executable answered, empty if it was "
+        "not asked."
+    )
     yield _gauge("plugin_info", text, builds, (*_PLUGIN, "build"))
     text = "1 if the plugin has an executable that can be run, else 0."
     yield _gauge("plugin_usable", text, usable, _PLUGIN)
-    text = "1 for the plugin's state as a resident, 0 for the other states: ready, starting, waiting, off, failed."
+    text = (
+        "1 for the plugin's state as a resident, 0 for the other states: ready, starting, "
+        "waiting, off, failed."
+    )
     yield _gauge("plugin_resident_state", text, states, (*_PLUGIN, "resident"))
-    text = "Runs of the plugin by state of the request and outcome: ok, error, killed, ignored, refused."
+    text = (
+        "Runs of the plugin by state of the request and outcome: ok, error, killed, ignored, "
+        "refused."
+    )
     yield _counter("plugin_runs_total", text, runs, (*_PLUGIN, "state", "outcome"))
     text = "Seconds that a run of the plugin took."
     yield _histogram("plugin_duration_seconds", text, seconds, _PLUGIN)
-    text = "1 if the plugin's last run for each state was ok or refused, else 0; absent before its first run."
+    text = (
+        "1 if the plugin's last run for each state was ok or refused, else 0; absent before its "
+        "first run."
+    )
     yield _gauge("plugin_last_run_ok", text, well, _PLUGIN)
     text = "When the plugin failed last, in seconds since 1970; absent if it has not."
     yield _gauge("plugin_last_error_timestamp_seconds", text, times, _PLUGIN)

@@ -480,7 +480,8 @@ class Timeline:
             notes = [note and f"{entry.type}: {note}", unlisted_states(entry, states)]
             if entry.type not in self._said:
                 notes.append(
-                    f"{entry.type} did not run: {self._reasons.get(entry.type, 'none of its states came')}"
+                    f"{entry.type} did not run: "
+                    f"{self._reasons.get(entry.type, 'none of its states came')}"
                 )
             for line in filter(None, notes):
                 click.echo(f"note: {line}", err=True)

@@ -226,7 +226,10 @@ def _configuration(configuration: dict[str, Any], now: float) -> Iterator[str]:
     elif configuration["valid"]:
         yield f"valid, hash {configuration['hash'] or 'unknown'}"
     if (refused := configuration["refused"]) is not None:
-        about = f"REFUSED since {since(refused['since'], now)}, and not in use: {refused['source'] or 'a directory'}"
+        about = (
+            f"REFUSED since {since(refused['since'], now)}, and not in use: "
+            f"{refused['source'] or 'a directory'}"
+        )
         yield about
         yield from [f"- {fault}" for fault in refused["faults"][:MAX_FAULTS]]
     for path in configuration["missing"]:
@@ -293,7 +296,10 @@ def _without(document: dict[str, Any], most: int) -> Iterator[str]:
         ]
         yield from table(("PLUGIN", "STATE", "CAUSE", "COUNT"), rows)
     for entry in entries[-most:]:
-        about = f"{_name(entry)} without {entry['plugin'] or 'its plugins'} since {date(entry['since'])}"
+        about = (
+            f"{_name(entry)} without {entry['plugin'] or 'its plugins'} since "
+            f"{date(entry['since'])}"
+        )
         yield from wrapped(f"{about}: {entry['state']}: {entry['why']}", "- ", "  ")
     yield from _more(sum(entry["count"] for entry in all_["by"]) - most)
 

@@ -157,7 +157,10 @@ class Invoker:
                 status = os.stat(path)
             except FileNotFoundError:
                 if len(self.bin_dirs) > 1 and not os.path.isdir(directory):
-                    gone = f"{directory} does not exist, expected a directory, since it is named as one of plugins"
+                    gone = (
+                        f"{directory} does not exist, expected a directory, since it is named as "
+                        "one of plugins"
+                    )
                     raise PluginError(plugin, f"not run: {gone}") from None
                 try:
                     unusable.append(
@@ -182,7 +185,8 @@ class Invoker:
             raise PluginError(plugin, f"not run: {'; '.join(unusable)}")
         raise PluginError(
             plugin,
-            f"not found: no such executable in {', '.join(self.bin_dirs) or 'an empty list of directories'}",
+            "not found: no such executable in "
+            f"{', '.join(self.bin_dirs) or 'an empty list of directories'}",
         )
 
 

@@ -87,7 +87,10 @@ def about(path: str, plugin: str, *, may_be_script: bool = False) -> Standing:
     if number is None:
         return standing._replace(state="off", reason="it does not opt in (resident = True)")
     if number != VERSION:
-        reason = f"its nri.skel has another version of serve: found {gojson.describe(number)}, expected {VERSION}"
+        reason = (
+            f"its nri.skel has another version of serve: found {gojson.describe(number)}, "
+            f"expected {VERSION}"
+        )
         return standing._replace(state="off", reason=reason)
     return standing
 

@@ -17,7 +17,10 @@ def explain(path: str, error: OSError) -> str:
     """Return the error of starting ``path`` as a sentence that names the interpreter or loader at fault."""
     fault = f"cannot be started: {path}: {error.strerror}"
     if error.errno == errno.ENOEXEC:
-        return f"{fault}; expected a program for this machine, or a script with an interpreter in its first line"
+        return (
+            f"{fault}; expected a program for this machine, or a script with an interpreter in "
+            "its first line"
+        )
     if error.errno != errno.ENOENT:
         return fault
     # The file existed a moment ago, so an interpreter or loader is missing.

@@ -45,7 +45,10 @@ def diagnose(file: str, document: bytes, limit: int = MAX_FAULTS) -> tuple[Fault
     except UnicodeDecodeError as error:
         before = document[: error.start].decode()
         line, column = gojson.position(before, len(before))
-        message = f"found the byte 0x{document[error.start]:02x}, which is not UTF-8, expected a file in UTF-8"
+        message = (
+            f"found the byte 0x{document[error.start]:02x}, which is not UTF-8, expected a file "
+            "in UTF-8"
+        )
         return (*faults, Fault(file=file, line=line, column=column, message=message))
     except DecodeError as error:
         return (*faults, _not_json(file, text, error))

@@ -77,12 +77,14 @@ PLUGIN = Table(
     Key(
         "timeout",
         SECONDS,
-        description="Seconds after which the plugin is killed, which is a failure. Without it the host decides.",
+        description="Seconds after which the plugin is killed, which is a failure. Without it the host "
+        "decides.",
     ),
     Key(
         "resident",
         FLAG,
-        description="Whether the bridge may keep a plugin running that has opted in to answer request after request.",
+        description="Whether the bridge may keep a plugin running that has opted in to answer request "
+        "after request.",
     ),
     Key(
         "waiting",

@@ -87,7 +87,10 @@ def unlisted_states(plugin: PluginEntry, states: object, *, create_suffices: boo
     missed = [state for state in missed if not (create_suffices and state == State.SETUP)]
     if not missed:
         return ""
-    return f'{plugin.type} acts on {" and ".join(missed)}, which its entry\'s "states" do not list: it is not asked'
+    return (
+        f'{plugin.type} acts on {" and ".join(missed)}, which its entry\'s "states" do not list: '
+        "it is not asked"
+    )
 
 
 def openness_note(plugin: PluginEntry, schema: Any) -> str:

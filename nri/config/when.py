@@ -86,7 +86,8 @@ _NAMESPACE = text(
     MAX_NAMESPACE,
     matches=is_namespace,
     pattern=r"^[a-z0-9*]([a-z0-9*-]*[a-z0-9*])?(?!\n)$",
-    expected="a name of letters a-z, digits and '-', or a pattern of such names with '*' for any characters",
+    expected="a name of letters a-z, digits and '-', or a pattern of such names with '*' for any "
+    "characters",
 )
 _KEY = text(
     0,
@@ -117,7 +118,8 @@ RULE = Table(
     ),
     Key("present", FLAG, title="Whether the key exists"),
     least=1,
-    description="All that is given must hold. A key that is missing equals nothing and matches no pattern.",
+    description="All that is given must hold. A key that is missing equals nothing and matches no "
+    "pattern.",
 )
 """The rule for one key of labels or annotations."""
 
@@ -135,7 +137,8 @@ WHEN = Table(
     Key(
         "annotations",
         Map(RULE, _KEY, least=1),
-        description="Annotations of the container, which override those of its pod, each with a rule; all must hold.",
+        description="Annotations of the container, which override those of its pod, each with a rule; all "
+        "must hold.",
     ),
     Key(
         "sandbox",

@@ -44,7 +44,8 @@ def notes_on_condition(plugin: PluginEntry, containerds_file: str) -> list[str]:
     notes = []
     if when and plugin.source == containerds_file:
         notes.append(
-            ": containerd runs the plugins of this file itself, for all containers (1.6) or all sandboxes (2.x)"
+            ": containerd runs the plugins of this file itself, for all containers (1.6) or all "
+            "sandboxes (2.x)"
         )
     asked = [key for key in when if key in _OF_PODS]
     if asked and when.keys() <= {*_OF_PODS, "sandbox", "unknown"}:
@@ -148,7 +149,10 @@ class Checked:
             if not wrong and is_quiet:  # no schema has all of its rules
                 result, _ = self._ask(binary, "invoke", [])
                 if isinstance(result, dict) and result.get("error"):
-                    refusal = f"{self.plugin.type} refuses it: {gojson.shorten(str(result['error']), 300)}"
+                    refusal = (
+                        f"{self.plugin.type} refuses it: "
+                        f"{gojson.shorten(str(result['error']), 300)}"
+                    )
                     wrong = (fault_at(self.plugin, "conf", refusal),)
         self.faults += wrong
         self.conf = "wrong" if wrong else "right"
@@ -171,7 +175,8 @@ class Checked:
             else:
                 error = ""
             self.notes.append(
-                f"{binary} does not answer 'version': its conf is not checked{gojson.shorten(error, 300)}"
+                f"{binary} does not answer 'version': its conf is not "
+                f"checked{gojson.shorten(error, 300)}"
             )
         elif ran is not None:
             lines = [line for line in stderr if line.strip()]

@@ -128,7 +128,10 @@ class _Examination:
             name[1] if name else "unknown distribution: no name in /etc/os-release",
         )
         if os.geteuid() != 0:
-            text = f"run as user {os.geteuid()}: processes, logs and files of root are seen in part or not at all"
+            text = (
+                f"run as user {os.geteuid()}: processes, logs and files of root are seen in part "
+                "or not at all"
+            )
             self._add(UNSEEN, "not-root", text, "sudo nri doctor")
         version = Mounts.parse(self._text("/proc/self/mountinfo")).version
         if version == "none":
@@ -160,7 +163,10 @@ class _Examination:
         for engine in [engine for engine in serving if engine.nri]:
             if 0 < engines.seconds(engine.request_timeout) < LEAST:
                 given = f"plugin_request_timeout = {engine.request_timeout}"
-                text = f"{engine.about} has {given}: it cuts the bridge off after that, and goes on without plugins"
+                text = (
+                    f"{engine.about} has {given}: it cuts the bridge off after that, and goes on "
+                    "without plugins"
+                )
                 self._add(
                     FAULT,
                     "timeout",
@@ -178,7 +184,10 @@ class _Examination:
             return  # a link to nothing, which is found with the other files
         if not _NAME.match(name):
             if is_executable:
-                text = f"{path}: a name without two digits and a dash in front keeps containerd from starting"
+                text = (
+                    f"{path}: a name without two digits and a dash in front keeps containerd from "
+                    "starting"
+                )
                 self._add(FAULT, "plugin-name", text, f"move {path} away")
         elif not is_executable:
             self._add(
@@ -191,7 +200,10 @@ class _Examination:
     def _read_options(self, serving: list[Engine]) -> None:
         """Read the options of the bridge that runs, else of the one that would be launched."""
         if self._outside and not any(process.is_here for process in self._outside):
-            text = f"the options of process {self._outside[0].pid}: it sees other files than this command"
+            text = (
+                f"the options of process {self._outside[0].pid}: it sees other files than this "
+                "command"
+            )
             self._add(UNSEEN, "options", text)
             return
         named = [
@@ -210,7 +222,10 @@ class _Examination:
             except FileNotFoundError:
                 continue
             except UnicodeDecodeError:
-                text = f"{path} is not UTF-8: a runtime can't pass it on; containerd 1.7 ends, 2.x drops the bridge"
+                text = (
+                    f"{path} is not UTF-8: a runtime can't pass it on; containerd 1.7 ends, 2.x "
+                    "drops the bridge"
+                )
                 self._add(FAULT, "options", text, f"correct {path}")
                 return
             except OSError as error:
@@ -222,14 +237,20 @@ class _Examination:
 
     def _look_at_socket(self, engine: Engine) -> None:
         if not stat.S_ISSOCK(self.node.mode(engine.socket)):
-            text = f"{engine.about} has NRI on, and {engine.socket} is no socket: it was not restarted since"
+            text = (
+                f"{engine.about} has NRI on, and {engine.socket} is no socket: it was not "
+                "restarted since"
+            )
             self._add(FAULT, "no-socket", text, engine.restart)
             return
         self._add(OK, "socket", f"{engine.about} has the socket {engine.socket}")
         for process in [process for process in self._outside if process.is_here]:
             wanted = process.option("--socket") or DEFAULT_SOCKET
             if same_path(wanted) != same_path(engine.socket):
-                text = f"process {process.pid} connects to {wanted}, and {engine.about} listens on {engine.socket}"
+                text = (
+                    f"process {process.pid} connects to {wanted}, and {engine.about} listens on "
+                    f"{engine.socket}"
+                )
                 self._add(
                     FAULT, "other-socket", text, f"start the bridge with --socket {engine.socket}"
                 )
@@ -281,7 +302,10 @@ class _Examination:
                 'put it back; for no plugins write a file with "plugins": []',
             )
         if last := refused.read(site.conf_dir):
-            text = f"a configuration was refused, and an older one is in use: {last.source or 'source unknown'}"
+            text = (
+                "a configuration was refused, and an older one is in use: "
+                f"{last.source or 'source unknown'}"
+            )
             path = refused.path_of(self._options.conf_dir)
             fix = f"nri status shows its faults; correct them, and apply it again; or rm {path}"
             self._add(FAULT, "refused-configuration", text, fix)
@@ -347,7 +371,10 @@ class _Examination:
             return ""
         if engine.is_native:
             text = f"{engine.about} has no NRI v2, so the bridge can't serve it"
-            fix = f"name the plugins in {CONTAINERD_CONF_FILE}, or use nri-runc: docs/podman-docker-crio.md"
+            fix = (
+                f"name the plugins in {CONTAINERD_CONF_FILE}, or use nri-runc: "
+                "docs/podman-docker-crio.md"
+            )
             self._add(FAULT, "no-v2", text, fix)
         elif engine.nri is False:
             self._add(
@@ -358,12 +385,18 @@ class _Examination:
             )
         elif launched and (self._outside or is_enabled):
             which = f"process {self._outside[0].pid}" if self._outside else SERVICE
-            text = f"{engine.about} launches {launched[0]}, and {which} runs from outside: one of them is too many"
+            text = (
+                f"{engine.about} launches {launched[0]}, and {which} runs from outside: one of "
+                "them is too many"
+            )
             fix = f"systemctl disable --now {SERVICE}; or rm {launched[0]}, then {engine.restart}"
             self._add(FAULT, "two-bridges", text, fix)
         elif not launched and not engine.accepts:
             text = f"{engine.about} accepts no connections, so a bridge from outside can't serve it"
-            fix = f"set disable_connections (nri_disable_connections in CRI-O) to false in {engine.file}"
+            fix = (
+                "set disable_connections (nri_disable_connections in CRI-O) to false in "
+                f"{engine.file}"
+            )
             self._add(FAULT, "connections-off", text, f"{fix}; {engine.restart}")
         else:
             if launched:
@@ -454,7 +487,10 @@ class _Examination:
             f"process {bridge['pid']} is v1bridge {bridge['version']}: {bridge['state']}",
         )
         if (bridge["version"], bridge["commit"] or "") != (__version__, __commit__):
-            text = f"it is v1bridge {bridge['version']} (commit {bridge['commit'] or 'unknown'}), and this is nri"
+            text = (
+                f"it is v1bridge {bridge['version']} (commit {bridge['commit'] or 'unknown'}), "
+                "and this is nri"
+            )
             self._add(
                 NOTE,
                 "old-bridge",
@@ -480,7 +516,10 @@ class _Examination:
                     "nri status; nri status --pod NAMESPACE/NAME shows its error",
                 )
         if bridge["state"] == CONNECTED and not document["runtime"]["synchronized"]:
-            text = "the runtime has not said what exists: what started before this bridge may run without its plugins"
+            text = (
+                "the runtime has not said what exists: what started before this bridge may run "
+                "without its plugins"
+            )
             self._add(NOTE, "not-synchronized", text, "start these containers anew")
         if without := {entry["id"] for entry in document["withoutPlugins"]}:
             text = f"{len(without)} pods and containers run without their plugins, or without one of them"
@@ -518,7 +557,10 @@ class _Examination:
                 self._restart(),
             )
         elif self._launched and launching:
-            text = f"{launching[0].about} should have launched {self._launched[0]}, and no bridge answers: {why}"
+            text = (
+                f"{launching[0].about} should have launched {self._launched[0]}, and no bridge "
+                f"answers: {why}"
+            )
             self._add(FAULT, "not-running", text, launching[0].restart)
         else:
             self._add(OK, "none", "no bridge runs")
@@ -560,7 +602,10 @@ class _Examination:
         )
         periods, throttled = (int(stat_.get(key, 0)) for key in ("nr_periods", "nr_throttled"))
         if throttled * 10 >= periods > 0:
-            text = f"a CPU limit has stopped the bridge in {throttled * 100 // periods} % of its periods: {path}"
+            text = (
+                f"a CPU limit has stopped the bridge in {throttled * 100 // periods} % of its "
+                f"periods: {path}"
+            )
             self._add(
                 FAULT,
                 "no-cpu",

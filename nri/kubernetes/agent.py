@@ -156,7 +156,10 @@ class Agent(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the series: docs/counted-cpus.md."""
         if (cpus := self._cpus) is not None:
-            text = "CPUs that single containers can have, by NUMA node and state: free, allocated, unhealthy."
+            text = (
+                "CPUs that single containers can have, by NUMA node and state: free, allocated, "
+                "unhealthy."
+            )
             devices = GaugeMetricFamily(PREFIX + "cpus", text, labels=("node", "state"))
             for number, own in cpus.topology.nodes.items():
                 every, healthy, free = cpus.counted(own)

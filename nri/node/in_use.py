@@ -327,7 +327,10 @@ def wait(in_use: InUse, until: float, note: Callable[[str], object]) -> ConfigLi
     in_use.keep()
     while in_use.is_waiting:
         if time.monotonic() >= until:
-            away = "was in use, and is missing for a moment: it is being replaced, or was removed; try again"
+            away = (
+                "was in use, and is missing for a moment: it is being replaced, or was removed; "
+                "try again"
+            )
             raise ConfigError([Fault(file=path, message=away) for path in in_use.missing])
         time.sleep(POLL)
         in_use.look()

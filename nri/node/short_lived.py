@@ -180,7 +180,10 @@ class Occasion:
 
         def take(step: Step) -> None:
             if step.is_ignored and step.error is not None:
-                about = f"{chain.request.state} of {chain.request.id} failed, ignored (failurePolicy: ignore)"
+                about = (
+                    f"{chain.request.state} of {chain.request.id} failed, ignored (failurePolicy: "
+                    "ignore)"
+                )
                 self._host.note(f"{step.plugin.type}: {about}: {step.error.reason}")
             on_step(step)
 

@@ -64,7 +64,8 @@ class LoggerConf(Conf):
             pattern=r"^/[^\u0000]*$",
             expected="an absolute path",
         ),
-        "the log: appended to, created with mode 0600, no link; without it stderr, and so the host's log",
+        "the log: appended to, created with mode 0600, no link; without it stderr, and so the "
+        "host's log",
         default=None,
     )
     states: tuple[str, ...] = fields.array(
@@ -174,7 +175,8 @@ def _append(path: str, data: bytes) -> None:
         try:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
                 raise NRIError(
-                    f"the log {shown} is not a regular file; expected one, or a path where one can be made"
+                    f"the log {shown} is not a regular file; expected one, or a path where one "
+                    "can be made"
                 )
             written = os.write(fd, data)
         finally:

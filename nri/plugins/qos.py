@@ -113,7 +113,8 @@ class QoSConf(shared.SharedConf):
     lacking: str = fields.choice(
         *("ignore", "refuse"),
         default="ignore",
-        description="whether a knob that the kernel lacks is ignored (and logged once), or its container refused",
+        description="whether a knob that the kernel lacks is ignored (and logged once), or its container "
+        "refused",
     )
     env: dict[str, Any] = fields.value(
         Map(_VARIABLE, VARIABLE),
@@ -134,7 +135,10 @@ class QoS(Plugin):
 
     type = "qos"
     version = __version__
-    description = "Gives containers and pods the knobs of their class, batch resources, and variables for devices."
+    description = (
+        "Gives containers and pods the knobs of their class, batch resources, and variables for "
+        "devices."
+    )
     conf_class = QoSConf
     resident = True
     releases = True

@@ -590,7 +590,8 @@ class ConfigFile:
         os.fchmod(fd, self._status.st_mode & 0o7777)
         if self._read()[0] != self._document:
             raise NRIError(
-                f"{self._where}: another program has changed it meanwhile, expected the file as it was read"
+                f"{self._where}: another program has changed it meanwhile, expected the file as "
+                "it was read"
             )
 
     def _read(self) -> tuple[bytes, os.stat_result]:

@@ -47,7 +47,8 @@ def main(plugin: Plugin) -> NoReturn:
     except OSError as error:
         _say(
             sys.stderr,
-            f"{plugin.type}: stdout cannot be used: {error.strerror}; expected open descriptors 0, 1, 2",
+            f"{plugin.type}: stdout cannot be used: {error.strerror}; expected open descriptors "
+            "0, 1, 2",
         )
         sys.exit(1)
     stdin = sys.stdin.buffer if sys.stdin is not None else open(os.devnull, "rb")  # noqa: SIM115
@@ -260,7 +261,10 @@ def answer_of(plugin: Plugin, request: Request) -> Any:
     if request.state == State.SETUP:
         _check_extensions(plugin, request)
     if plugin.grants and request.undecided:
-        reason = f'"when": {request.undecided}; "unknown": "run" in it would let {plugin.type} work all the same'
+        reason = (
+            f'"when": {request.undecided}; "unknown": "run" in it would let {plugin.type} work '
+            "all the same"
+        )
         return request.new_result(plugin.type, metadata={"ignored": reason})
     if plugin.conf_class is None:
         return plugin.invoke(request)
@@ -299,7 +303,10 @@ def schema_of(plugin: Plugin) -> Any:
 def _why_not(plugin: Plugin) -> str:
     """Return the reason why the plugin can't handle any request, or "" if it can."""
     if isinstance(plugin, type):
-        return f"found the class {plugin.__name__}, expected an object of it: skel.main({plugin.__name__}())"
+        return (
+            f"found the class {plugin.__name__}, expected an object of it: "
+            f"skel.main({plugin.__name__}())"
+        )
     method = getattr(plugin, "invoke", None)
     if not callable(method) or getattr(method, "__func__", None) is Plugin.invoke:
         return f"class {type(plugin).__name__} {NO_INVOKE}"
@@ -308,9 +315,15 @@ def _why_not(plugin: Plugin) -> str:
     if code is not None and not code.co_flags & 0x0C:  # without *args and **kwargs
         needed = code.co_argcount - len(method.__defaults__ or ())
         if has_conf and code.co_argcount < 3:
-            return f"class {type(plugin).__name__} has a conf_class; expected the method invoke(self, request, conf)"
+            return (
+                f"class {type(plugin).__name__} has a conf_class; expected the method "
+                "invoke(self, request, conf)"
+            )
         if not has_conf and needed > 2:
-            return f"class {type(plugin).__name__} has no conf_class; expected the method invoke(self, request)"
+            return (
+                f"class {type(plugin).__name__} has no conf_class; expected the method "
+                "invoke(self, request)"
+            )
     return _wrong_attribute(plugin)
 
 

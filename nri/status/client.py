@@ -200,7 +200,8 @@ def read(answer: bytes, path: str) -> dict[str, Any]:
     if not isinstance(protocol, int) or isinstance(protocol, bool) or protocol != PROTOCOL:
         shown = bounded(escape(str(protocol)), 128)
         raise AskError(
-            f"{path}: found protocol {shown}, expected {PROTOCOL}: use the nri of the bridge's version"
+            f"{path}: found protocol {shown}, expected {PROTOCOL}: use the nri of the bridge's "
+            "version"
         )
     return value
 

@@ -127,7 +127,8 @@ class CgroupTree:
         pod = owner.pod if isinstance(owner, Container) else owner
         if pod.cgroup_driver != self.driver:
             raise ValueError(
-                f"{pod} has the cgroup driver {pod.cgroup_driver!r}: expected this tree's, {self.driver!r}"
+                f"{pod} has the cgroup driver {pod.cgroup_driver!r}: expected this tree's, "
+                f"{self.driver!r}"
             )
         members = [owner] if isinstance(owner, Container) else pod.containers
         if pod.kubelet:

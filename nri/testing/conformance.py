@@ -371,7 +371,10 @@ def _answered(
             trial.answer(value)
 
 
-_ONE = "A request is answered by one JSON object of at most 1 MiB, and exit status 0, before the deadline"
+_ONE = (
+    "A request is answered by one JSON object of at most 1 MiB, and exit status 0, before "
+    "the deadline"
+)
 
 
 @_rule(FIRST, "exit-status", _ONE)
@@ -635,7 +638,8 @@ def _compare(trial: Trial, resident: Resident, value: dict[str, Any]) -> None:
         expected, found = [shorten(gojson.dumps(value).decode(), 300) for value in (after, answer)]
         raise BrokenRuleError(
             f"the answer of a process that is new: {expected}",
-            f"{found} as answer {resident.answers} of a resident, to {state}: a request before left something",
+            f"{found} as answer {resident.answers} of a resident, to {state}: a request before "
+            "left something",
         )
     if not resident.is_ready(trial.timeout):
         if resident.is_alive:

@@ -77,7 +77,8 @@ class Conf:
         _check(cls, own)
         if taken := [name for name in own if hasattr(Conf, name)]:
             raise TypeError(
-                f"{cls.__name__}.{taken[0]}: found a name that every conf has, expected another and its key="
+                f"{cls.__name__}.{taken[0]}: found a name that every conf has, expected another "
+                "and its key="
             )
         names = {field.key or _camel(name): name for name, field in own.items()}
         fields = {key: own[name] for key, name in names.items()}
@@ -117,7 +118,8 @@ class Conf:
         if len(values) > len(self.attributes):
             unknown = ", ".join(sorted(values.keys() - set(self.attributes.values())))
             raise TypeError(
-                f"{type(self).__name__}: found {unknown}, expected {', '.join(self.attributes.values())}"
+                f"{type(self).__name__}: found {unknown}, expected "
+                f"{', '.join(self.attributes.values())}"
             )
         self.__dict__.update(values)
 
@@ -219,7 +221,8 @@ def _check(cls: type, own: dict[str, ConfField]) -> None:
         if name not in own and name[:1] != "_" and "ClassVar" not in str(kind):
             default = f"the default {vars(cls)[name]!r}" if name in vars(cls) else "no default"
             raise TypeError(
-                f"{cls.__name__}.{name}: found {default}, expected a field such as fields.integer(…)"
+                f"{cls.__name__}.{name}: found {default}, expected a field such as "
+                "fields.integer(…)"
             )
 
 

@@ -215,7 +215,8 @@ class JSONObject:
 
     def __setattr__(self, name: str, value: object = None) -> None:
         raise AttributeError(
-            f"{type(self).__name__}.{name} cannot be set: use {type(self).__name__}.replace({name}=…)"
+            f"{type(self).__name__}.{name} cannot be set: use "
+            f"{type(self).__name__}.replace({name}=…)"
         )
 
     __delattr__ = __setattr__

@@ -46,7 +46,10 @@ def why(rule: Rule, value: object) -> str:
     is_no_integer = rule.kind is int and value is not None and not _is_of(rule, value)
     near = nearest(value, [word for word in keywords.get("enum", ()) if isinstance(word, str)])
     hint = f"; did you mean {near}?" if near else ""
-    return f"found {describe(value)}, expected {'an integer' if is_no_integer else rule.expected}{hint}"
+    return (
+        f"found {describe(value)}, expected "
+        f"{'an integer' if is_no_integer else rule.expected}{hint}"
+    )
 
 
 def faults(rule: Rule, value: object, path: Path = ()) -> Faults:

@@ -139,7 +139,10 @@ class Bridge(stub.V2Plugin):
         for state in unsent:
             types = ", ".join([entry.type for entry in client.chain(state)])
             if types:
-                about = "%s has no event for %s, so these plugins are not run for it: %s; use nri-runc there"
+                about = (
+                    "%s has no event for %s, so these plugins are not run for it: %s; use "
+                    "nri-runc there"
+                )
                 log.warning(about, escape(self._runtime), state, escape(types))
 
     def idle(self) -> None:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 class BridgeOptions(
     SiteOptions,
     title="Options of the bridge",
-    description="The file of `nri bridge --config`, or /etc/nri/conf.d/10-v1bridge.conf: docs/configuration.md.",
+    description="The file of `nri bridge --config`, or /etc/nri/conf.d/10-v1bridge.conf: "
+    "docs/configuration.md.",
 ):
     """The bridge options, with the default of each that is not given or wrong.
 
@@ -39,19 +40,23 @@ class BridgeOptions(
     )
     resident: bool = fields.flag("keep plugins running that have opted in", default=True)
     check_owner: bool = fields.flag(
-        "use only files that no other user can write to; false is for development, and logs a warning",
+        "use only files that no other user can write to; false is for development, and logs a "
+        "warning",
         default=True,
     )
     late_create: bool = fields.flag(
-        "run a late create for containers that started without the bridge; false: they are logged and listed",
+        "run a late create for containers that started without the bridge; false: they are "
+        "logged and listed",
         default=True,
     )
     reapply: bool = fields.flag(
-        "after a change of the configuration, run it for containers that run, too; false: `nri reapply` does it",
+        "after a change of the configuration, run it for containers that run, too; false: `nri "
+        "reapply` does it",
         default=False,
     )
     nice: int = fields.integer(
-        "nice value that bridge and plugins run at, if theirs is higher and may be lowered (CAP_SYS_NICE)",
+        "nice value that bridge and plugins run at, if theirs is higher and may be lowered "
+        "(CAP_SYS_NICE)",
         -20,
         19,
         default=-10,

@@ -145,7 +145,10 @@ def _refuse_missing(listed: list[str], directory: str, dirs: Sequence[str]) -> N
             continue
         wrong = "was there, and no other is left in its directory: expected it, or other dirs in the conf"
         if os.path.dirname(path) in left:
-            wrong = "was there, and is missing for a moment: it is being replaced, or was removed; try again"
+            wrong = (
+                "was there, and is missing for a moment: it is being replaced, or was removed; "
+                "try again"
+            )
         raise NRIError(f"{escape(shorten(path, 200))}: {wrong}")
 
 

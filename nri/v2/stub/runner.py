@@ -183,7 +183,10 @@ def _help(plugin: V2Plugin, path: str) -> str:
         f"{os.path.basename(sys.argv[0])}: a plugin of the Node Resource Interface v2",
         cleandoc(plugin.__doc__ or ""),
         f"It handles {', '.join(events.BY_EVENT[event].rpc for event in handlers(plugin))}.",
-        "A runtime starts it as /opt/nri/plugins/NN-name, where NN is its place among others, such as 10.",
+        (
+            "A runtime starts it as /opt/nri/plugins/NN-name, where NN is its place among others, "
+            "such as 10."
+        ),
         f"Started by hand, it connects to {path}.",
     ]
     return "\n\n".join(filter(None, parts))

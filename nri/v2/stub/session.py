@@ -218,7 +218,10 @@ def _checked(
         call.event = method.rpc
         response = handler(request, call)
         if response is not None and not isinstance(response, method.response):
-            fault = f"{method.rpc} returned a {type(response).__name__}, expected {method.response.__name__} or None"
+            fault = (
+                f"{method.rpc} returned a {type(response).__name__}, expected "
+                f"{method.response.__name__} or None"
+            )
             raise StatusError(Code.INTERNAL, fault)
         return method.response() if response is None else response
 
@@ -236,7 +239,8 @@ def _chosen_events(answer: object, handled: Collection[int]) -> frozenset[int]:
     if isinstance(answer, str | bytes) or not isinstance(answer, Iterable):
         shown = escape(f"{answer!r:.80}")
         raise NRIError(
-            f"configure returned {shown}, expected a collection of events such as ['CreateContainer']"
+            f"configure returned {shown}, expected a collection of events such as "
+            "['CreateContainer']"
         )
     try:
         methods = [events.find(event) for event in answer]
