@@ -103,7 +103,9 @@ def parse(argv: Sequence[str]) -> Arguments | None:
         return None
     if bin_dirs:
         given["bin_dirs"] = bin_dirs
-    return Arguments(states[0], **given) if _are_valid(given) else None
+    if _are_valid(given):
+        return Arguments(states[0], **given)
+    return None
 
 
 def _are_valid(given: dict[str, Any]) -> bool:
@@ -194,7 +196,10 @@ class _Hook:
     def _run(self, stdin: BinaryIO | None) -> None:
         arguments = self._arguments
         deadline = self.deadline
-        self._reporter.log_file = _absolute(arguments.log_file) if arguments.log_file else ""
+        if arguments.log_file:
+            self._reporter.log_file = _absolute(arguments.log_file)
+        else:
+            self._reporter.log_file = ""
         site = arguments.site.replace(bin_dirs=map(_absolute, arguments.site.bin_dirs))
         host = ShortHost(
             site,
@@ -252,7 +257,10 @@ def read_state(stdin: BinaryIO, deadline: Deadline) -> bytes:
     """
     fd = descriptor(stdin)
     try:
-        document = stdin.read(MAX_STATE + 1) if fd < 0 else _read(fd, deadline)
+        if fd < 0:
+            document = stdin.read(MAX_STATE + 1)
+        else:
+            document = _read(fd, deadline)
         if document is None:  # non-blocking, and empty
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
     except OSError as error:

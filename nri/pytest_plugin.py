@@ -54,7 +54,10 @@ def nri_pod(request: pytest.FixtureRequest) -> Pod:
 
 def _arguments(request: pytest.FixtureRequest) -> dict[str, Any]:
     parameter = getattr(request, "param", {})
-    given = {"kind": parameter} if isinstance(parameter, str) else dict(parameter)
+    if isinstance(parameter, str):
+        given = {"kind": parameter}
+    else:
+        given = dict(parameter)
     return _marked(request) | given
 
 

@@ -49,7 +49,10 @@ def judge(status: os.stat_result) -> str:
     group = f", group {status.st_gid}" if by_group else ""
     whose = "root's" if user == 0 else f"root's or user {user}'s"
     right = f"expected it to be {whose}, and mode {mode & 0o755:04o}"
-    rootless = f"; {ROOTLESS}" if status.st_uid == _NOBODY and _is_rootless() else ""
+    if status.st_uid == _NOBODY and _is_rootless():
+        rootless = f"; {ROOTLESS}"
+    else:
+        rootless = ""
     return f"{fault} (mode {mode:04o}, owner {status.st_uid}{group}); {right}{rootless}"
 
 
@@ -141,7 +144,9 @@ def follow(path: str, plain: set[str] | None = None) -> tuple[str, list[str]]:
 def at_end(path: str) -> str:
     """Return the beginning of a message about the end of a link, or "" if ``path`` is not a link."""
     try:
-        return f"is a link to {follow(path)[0]}, which " if _is_link(path) else ""
+        if _is_link(path):
+            return f"is a link to {follow(path)[0]}, which "
+        return ""
     except OSError:
         return ""
 

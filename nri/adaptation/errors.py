@@ -22,7 +22,9 @@ class EventError(NRIError):
     def text_with_event(self) -> str:
         """Return the text for a log: it names the event in any case."""
         text = str(self)
-        return text if text.startswith(f"{self.event}: ") else f"{self.event}: {text}"
+        if text.startswith(f"{self.event}: "):
+            return text
+        return f"{self.event}: {text}"
 
 
 class ConflictError(EventError):

@@ -110,7 +110,9 @@ def get(message: Any, path: str) -> Any:
         message = getattr(message, parent)
     descriptor = message.DESCRIPTOR.fields_by_name[name]
     if descriptor.message_type is not None and not descriptor.is_repeated:
-        return getattr(message, name) if message.HasField(name) else None
+        if message.HasField(name):
+            return getattr(message, name)
+        return None
     return getattr(message, name) or None
 
 
@@ -159,7 +161,10 @@ def entries(rule: MergeRule, value: Any) -> Any:
 
 def changed_fields(message: Message) -> list[str]:
     """Return the paths, with keys, that an adjustment or update changes; for display."""
-    table = FIELDS if isinstance(message, api.ContainerAdjustment) else _UPDATED
+    if isinstance(message, api.ContainerAdjustment):
+        table = FIELDS
+    else:
+        table = _UPDATED
     names = []
     for path, rule, value in set_fields(message, table):
         if rule.kind == MAP:

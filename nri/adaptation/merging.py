@@ -108,19 +108,25 @@ class Merger:
         """The requested resources that the next plugin is shown."""
         id_ = self.container.id
         is_changed = self._is_own(id_) and id_ in self._updates and self._updates[id_].has_resources
-        return self._update(id_).linux.resources if is_changed else self._requested
+        if is_changed:
+            return self._update(id_).linux.resources
+        return self._requested
 
     @property
     def updates(self) -> list[api.ContainerUpdate]:
         """The merged updates, in the order of each container's first one; ``own_update`` is the last."""
         others = [self._update(id_) for id_ in self._updates if not self._is_own(id_)]
-        return others if self.own_update is None else [*others, self.own_update]
+        if self.own_update is None:
+            return others
+        return [*others, self.own_update]
 
     @property
     def own_update(self) -> api.ContainerUpdate | None:
         """The merged update of the container of UpdateContainer, if a plugin asked for one."""
         id_ = self.container.id
-        return self._update(id_) if self._is_own(id_) and id_ in self._updates else None
+        if self._is_own(id_) and id_ in self._updates:
+            return self._update(id_)
+        return None
 
     @property
     def owners(self) -> api.OwningPlugins:
@@ -178,8 +184,10 @@ class Merger:
             for path, rule in _IN_UPDATES.items():
                 if path != _PIDS:
                     value = get(update, path)
+                elif self._is_own(id_):
+                    value = get(self._requested, "pids")
                 else:
-                    value = get(self._requested, "pids") if self._is_own(id_) else None
+                    value = None
                 if value is not None:
                     self._claim(merge, path, rule, entries(rule, value), plugin)
         except ConflictError:
@@ -263,7 +271,10 @@ def _show(container: api.Container, path: str, rule: MergeRule, given: Any) -> N
 
 def _show_entries(shown: Any, path: str, rule: MergeRule, given: Any) -> None:
     """Change a list whose entries have names: a mentioned one is replaced, or gone."""
-    mentioned = {entry for entry, _ in given} if rule.removable else set()
+    if rule.removable:
+        mentioned = {entry for entry, _ in given}
+    else:
+        mentioned = set()
     new = [item for _, item in given if item is not None]
     if path == "env":
         kept = [text for text in shown if text.partition("=")[0] not in mentioned]

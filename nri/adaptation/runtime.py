@@ -253,7 +253,10 @@ class Runtime:
         :param resources: the requested resources of UpdateContainer and UpdatePodSandbox.
         :raises EventError: when a plugin makes the event fail.
         """
-        method = events.BY_RPC[event] if isinstance(event, str) else events.BY_EVENT[event]
+        if isinstance(event, str):
+            method = events.BY_RPC[event]
+        else:
+            method = events.BY_EVENT[event]
         values = [pod, container, resources]
         keys = ["pod", "container", "linux_resources"]
         fields = method.request.DESCRIPTOR.fields_by_name
@@ -322,7 +325,9 @@ class Runtime:
             if response is None:  # for all other events, no answer is consent
                 return EventError(method.rpc, plugin.name, "gave no answer")
             reason = escape(response.reason) or "rejected the adjustment"
-            return EventError(method.rpc, plugin.name, reason) if response.reject else None
+            if response.reject:
+                return EventError(method.rpc, plugin.name, reason)
+            return None
 
         validators = [plugin for plugin in self._admitted if plugin.wants(method.event)]
         if validators:
@@ -340,7 +345,10 @@ def _changed(
     if event == api.Event.CREATE_CONTAINER:
         apply(changed, merger.adjustment)
     elif event == api.Event.UPDATE_CONTAINER:
-        wanted = resources if merger.own_update is None else merger.own_update.linux.resources
+        if merger.own_update is None:
+            wanted = resources
+        else:
+            wanted = merger.own_update.linux.resources
         apply(changed, wanted or api.LinuxResources())
     return changed
 

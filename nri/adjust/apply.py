@@ -103,7 +103,10 @@ def _apply_linux(config: dict[str, Any], linux: dict[str, Any]) -> None:
             config[key] = linux[key]
     if "intelRdt" in linux:
         rdt = {key: value for key, value in linux["intelRdt"].items() if key != "remove"}
-        existing = {} if linux["intelRdt"].get("remove") else below(config, "intelRdt", "linux")
+        if linux["intelRdt"].get("remove"):
+            existing = {}
+        else:
+            existing = below(config, "intelRdt", "linux")
         config["intelRdt"] = existing | rdt
         if not config["intelRdt"]:
             del config["intelRdt"]

@@ -102,11 +102,20 @@ class Changes:
         :raises AdjustError: the runtime cannot do it, or another plugin has set the same.
         """
         adjust = read_adjust(result.adjust)
-        updates = [] if result.updates is None else read_updates(result.updates)
-        path = result.cgroups_path if request.state == State.SETUP else ""
+        if result.updates is None:
+            updates = []
+        else:
+            updates = read_updates(result.updates)
+        if request.state == State.SETUP:
+            path = result.cgroups_path
+        else:
+            path = ""
         _check_state(request.state, adjust, updates)
         self._check_abilities(adjust, path)
-        merged = self._adjusted(plugin, adjust, path) if adjust or path else None
+        if adjust or path:
+            merged = self._adjusted(plugin, adjust, path)
+        else:
+            merged = None
         self._take_updates(plugin, request, updates)
         if merged is not None:
             self.adjust, self._config, self._merge = merged
@@ -245,7 +254,9 @@ def _copy(value: Any) -> Any:
     """Return a deep copy of a JSON value; ``copy`` takes longer than all of this."""
     if isinstance(value, dict):
         return {key: _copy(item) for key, item in value.items()}
-    return [_copy(item) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_copy(item) for item in value]
+    return value
 
 
 # The abilities of runtimes to apply the changes: one that speaks NRI v2, and an OCI runtime behind us. A change that
@@ -307,7 +318,9 @@ class NRIAbilities(Abilities):
 
     def why_no_update(self, *, is_sandbox: bool) -> str:
         """As for the base class."""
-        return "NRI v2 has no updates in answer to an event of a sandbox" if is_sandbox else ""
+        if is_sandbox:
+            return "NRI v2 has no updates in answer to an event of a sandbox"
+        return ""
 
 
 class OCIAbilities(Abilities):

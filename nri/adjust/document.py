@@ -365,7 +365,9 @@ def faults_of_mount(mount: dict[str, Any] | None, where: str) -> Iterator[tuple[
 def _of_device(device: dict[str, Any], where: str) -> Iterator[tuple[str, str]]:
     if device.get("remove"):
         return
-    needed = ("type",) if device.get("type") == "p" else ("type", "major", "minor")
+    needed = ["type"]
+    if device.get("type") != "p":
+        needed += ["major", "minor"]
     for key in needed:
         if key not in device:
             yield f"{where}.{key}", "missing, expected it for a device that is not removed"

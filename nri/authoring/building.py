@@ -273,7 +273,10 @@ def _answer(command: Sequence[str], name: str, request: Request) -> str:
 def _try_v2(executable: str, name: str) -> None:
     """Have the embedded runtime launch a v2 plugin."""
     index, _, rest = name.partition("-")
-    identity = (index, rest) if re.fullmatch("[0-9]{2}", index) and rest else ("10", name)
+    if re.fullmatch("[0-9]{2}", index) and rest:
+        identity = (index, rest)
+    else:
+        identity = ("10", name)
     errors: list[object] = []
     lines: list[str] = []
     with Runtime(

@@ -94,7 +94,9 @@ def class_name(name: str) -> str:
     """Return a plugin's class: ``cpu-pinner`` is ``CpuPinner``."""
     words = "".join([character if character.isalnum() else " " for character in name]).split()
     joined = "".join([word[0].upper() + word[1:] for word in words])
-    return joined if joined[0].isalpha() and not keyword.iskeyword(joined) else f"Plugin{joined}"
+    if joined[0].isalpha() and not keyword.iskeyword(joined):
+        return joined
+    return f"Plugin{joined}"
 
 
 def module_name(name: str) -> str:

@@ -365,7 +365,10 @@ def bridged(
     :param on_skipped: called with the type of a plugin that a condition keeps from running, and the reason.
     :raises NRIError: a plugin cannot be loaded.
     """
-    bin_dirs = [*bin_dirs, f"{place}/bin"] if plugins.conf_dir else [f"{place}/bin"]
+    if plugins.conf_dir:
+        bin_dirs = [*bin_dirs, f"{place}/bin"]
+    else:
+        bin_dirs = [f"{place}/bin"]
     record = f"{place}/writes"
     installed = _install(plugins.sources, conf, f"{place}/bin", made, record)
     conf_dir = plugins.conf_dir or f"{place}/conf"

@@ -126,7 +126,10 @@ def ask(command: Sequence[str], verb: str) -> Any:
     place = next(
         (line for line in places if f'"{command[-1]}"' in line), next(iter(places), "")
     )  # the author's line
-    said = f" ({lines[-1]}{place and f', {place}'})" if lines else ""
+    if lines:
+        said = f" ({lines[-1]}{place and f', {place}'})"
+    else:
+        said = ""
     if output.ending:
         expected = "expected JSON"
     else:
@@ -148,7 +151,10 @@ def run(command: Sequence[str], verb: str, stdin: bytes = b"") -> tuple[Answer, 
     except OSError as error:
         raise SourceError(f"{command[0]} can't be started: {error.strerror}") from error
     if killed := verbs.why_killed(answer.output, ANSWER_WITHIN):
-        advice = "" if verb == "invoke" else "; work belongs into invoke()"
+        if verb == "invoke":
+            advice = ""
+        else:
+            advice = "; work belongs into invoke()"
         raise SourceError(f"{command[-1]} {verb}: {killed}{advice}")
     return answer, lines
 

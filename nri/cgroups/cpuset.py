@@ -80,7 +80,9 @@ def effective(directory: str, version: int) -> frozenset[int]:
     """
     path = f"{directory}/{EFFECTIVE[version]}"
     text = knobs.read_optional(path)
-    return own(directory, version) if text is None else _parse(text, path)
+    if text is None:
+        return own(directory, version)
+    return _parse(text, path)
 
 
 def assign(directory: str, version: int, cpus: frozenset[int], knob: str = KNOB) -> None:
@@ -103,8 +105,10 @@ def assign_all(version: int, levels: list[str], numbers: frozenset[int], knob: s
     inner = children[0] if children else ""
     if version == 1:
         below = _nested(scope, inner, numbers, knob)
+    elif inner and (old := own(inner, version, knob)):
+        below = [(inner, old, numbers)]
     else:
-        below = [(inner, old, numbers)] if inner and (old := own(inner, version, knob)) else []
+        below = []
     if not below:
         assign(scope, version, numbers, knob)
         return
@@ -156,7 +160,10 @@ def _nested(
                 old = own(child, 1, knob)
             except GoneError:
                 continue
-            new = of_parent if child == inner else (old & of_parent) or of_parent
+            if child == inner:
+                new = of_parent
+            else:
+                new = (old & of_parent) or of_parent
             if old and new != old:
                 below.append((child, old, new))
                 above.append((child, new))

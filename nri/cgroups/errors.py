@@ -24,7 +24,10 @@ class CpuListError(CgroupError, ValueError):
     """
 
     def __init__(self, reason: str, text: str | None = None, expected: str = "") -> None:
-        message = reason if text is None else f"CPU list {quoted(text)}: {reason}"
+        if text is None:
+            message = reason
+        else:
+            message = f"CPU list {quoted(text)}: {reason}"
         super().__init__(f"{message}; {expected}" if expected else message)
         self.reason = reason
 
@@ -54,10 +57,14 @@ class UntoldError(CgroupError):
 
 def quoted(text: str, limit: int = 80) -> str:
     """Return ``repr(text)`` for a message, cut to *limit* characters: the text may be hostile."""
-    return repr(text) if len(text) <= limit else f"{text[:limit]!r}... ({len(text)} characters)"
+    if len(text) <= limit:
+        return repr(text)
+    return f"{text[:limit]!r}... ({len(text)} characters)"
 
 
 def described(value: object, limit: int = 80) -> str:
     """Return ``repr(value)`` for a message, cut to *limit* characters."""
     text = repr(value)
-    return text if len(text) <= limit else f"{text[:limit]}... ({len(text)} characters)"
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]}... ({len(text)} characters)"

@@ -100,7 +100,9 @@ class Values:
 
     def word(self, value: Any) -> str:
         """Return the kernel's word for a value."""
-        return self._none if value is None else str(self._to_file(value))
+        if value is None:
+            return self._none
+        return str(self._to_file(value))
 
     def stored(self, value: Any) -> Any:
         """Return the value that the kernel makes of one."""
@@ -290,10 +292,16 @@ def write(knob: Knob, place: Place, value: Any, tell: Tell) -> Any:
         if not file.told:
             raise
         previous = None  # systemd may enable the controller
-    changed = tell(lambda unit: file.tell(unit, value)) if file.told else None
+    if file.told:
+        changed = tell(lambda unit: file.tell(unit, value))
+    else:
+        changed = None
     if changed:
         knobs.wait_for(f"{levels[0]}/{file.name}")
-    done = f"systemd was told of {file.told} before that" if changed else ""
+    if changed:
+        done = f"systemd was told of {file.told} before that"
+    else:
+        done = ""
     before = before or _read(knob, place)
     file.write(knob, levels, before, value, done)
     if changed is not None:
@@ -368,4 +376,6 @@ def _why_absent(knob: Knob, level: str, version: int) -> str:
         f"the cgroup.subtree_control of the parent lacks {knob.controller}; "
         f"'+{knob.controller}' written there enables it"
     )
-    return parent if listed is not None else f"{parent}; or {kernel}"
+    if listed is not None:
+        return parent
+    return f"{parent}; or {kernel}"

@@ -52,7 +52,10 @@ class MemoryLimitV1(File):
         ):  # a kernel without swap accounting has no such file
             both = self._parsed(directory, BOTH_V1, self.values)
             if both is not None:
-                moved = None if value is None or before is None else value + max(both - before, 0)
+                if value is None or before is None:
+                    moved = None
+                else:
+                    moved = value + max(both - before, 0)
                 # The kernel refuses a limit of the memory above that of both, at any moment.
                 steps.insert(
                     0 if moved is None or moved > both else 1, (BOTH_V1, self.values.word(moved))
@@ -69,9 +72,11 @@ class SwapLimitV1(File):
         return (f"{self.name} - {MEMORY_V1}",)
 
     def read(self, directory: str) -> int | None:
-        both = super().read(directory)
+        both: int | None = super().read(directory)
         memory = self._memory(directory)
-        return None if both is None or memory is None else max(both - memory, 0)
+        if both is None or memory is None:
+            return None
+        return max(both - memory, 0)
 
     def steps(self, directory: str, value: int | None, before: int | None) -> list[tuple[str, str]]:
         memory = self._memory(directory)

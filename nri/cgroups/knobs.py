@@ -115,7 +115,9 @@ def write(path: str, value: str, absent: str, hints: Mapping[int, str] | None = 
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENODEV):
             _raise_if_gone(path, error)
-        hint = absent if error.errno == errno.ENOENT else (hints or {}).get(error.errno or 0)
+        hint = (hints or {}).get(error.errno or 0)
+        if error.errno == errno.ENOENT:
+            hint = absent
         raise CgroupError(f"{doing}: {answer(error)}" + (f": {hint}" if hint else "")) from error
     if written != len(data):
         raise CgroupError(f"{doing}: the kernel took only {written} of {len(data)} bytes")

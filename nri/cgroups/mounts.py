@@ -44,7 +44,9 @@ class Mount:
         parts = self.root.split("/")[1:]
         if parts == [""]:
             return 0
-        return len(parts) if all(part == ".." for part in parts) else -1
+        if all(part == ".." for part in parts):
+            return len(parts)
+        return -1
 
     def below(self, path: str) -> str | None:
         """Map a path as the kernel prints it, in ``/proc/PID/cgroup``, to one below ``point``.
@@ -57,7 +59,9 @@ class Mount:
             return None
         rest = path[len(root) :] or "/"
         unclear = "\0" in rest or any(part in ("", ".", "..") for part in rest[1:].split("/"))
-        return None if unclear and rest != "/" else rest
+        if unclear and rest != "/":
+            return None
+        return rest
 
     def below_host(self, path: str) -> str | None:
         """Map a runtime's path (cgroupsPath), which counts from the host's root; a root ``/..`` is taken for that."""

@@ -99,8 +99,10 @@ def is_pod(path: str) -> bool:
     if name.endswith(_SLICE):
         head, _, uid = name.removesuffix(_SLICE).rpartition("-pod")
         parents = head.split("-")
+    elif name.startswith("pod"):
+        uid = name.removeprefix("pod")
     else:
-        uid = name.removeprefix("pod") if name.startswith("pod") else ""
+        uid = ""
     if parents[-1:] and parents[-1] in _POD_CLASSES:
         parents.pop()
     # A UID is a UUID, or 32 hexadecimal digits for a static pod, or the value in a static pod's manifest.
@@ -128,7 +130,10 @@ def _systemd(cgroups_path: str) -> list[str]:
             "and NAME must be a container's, neither empty nor the root slice"
         )
     # With an empty PREFIX runc and crun name the unit "-NAME.scope".
-    unit = name if name.endswith(_SLICE) else f"{prefix}-{name}.scope"
+    if name.endswith(_SLICE):
+        unit = name
+    else:
+        unit = f"{prefix}-{name}.scope"
     return [*_slices(parent or "system.slice", cgroups_path), unit]
 
 

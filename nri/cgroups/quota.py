@@ -134,7 +134,9 @@ class QuotaFiles(File):
         self._version = version
 
     def names(self) -> tuple[str, ...]:
-        return (self.name,) if self._version == 2 else (self.name, PERIOD_V1)
+        if self._version == 2:
+            return (self.name,)
+        return (self.name, PERIOD_V1)
 
     def read(self, directory: str) -> Quota:
         path = period_path = f"{directory}/{self.name}"
@@ -148,12 +150,18 @@ class QuotaFiles(File):
             raise CgroupError(
                 f"{path} holds {quoted(text)}: expected {none!r} or a number of microseconds"
             )
-        limit = None if words[0] == none else _microseconds(words[0], path)
+        if words[0] == none:
+            limit = None
+        else:
+            limit = _microseconds(words[0], path)
         return Quota(limit, _microseconds(words[1], period_path))
 
     def steps(self, directory: str, value: Quota, before: Quota) -> list[tuple[str, str]]:
         period = before.period_us if value is CLEAR else value.period_us
-        word = _NONE[self._version] if value.quota_us is None else str(value.quota_us)
+        if value.quota_us is None:
+            word = _NONE[self._version]
+        else:
+            word = str(value.quota_us)
         if self._version == 2:
             return [(self.name, f"{word} {period}")]
         writes = [(self.name, word)]

@@ -65,7 +65,9 @@ class Place:
     @property
     def host_path(self) -> str:
         """The path from the root of the node's hierarchy, as far as this process can see that."""
-        return self.path if self.mount.height >= 0 else self.mount.root + self.path
+        if self.mount.height >= 0:
+            return self.path
+        return self.mount.root + self.path
 
 
 class Resolver:
@@ -137,7 +139,10 @@ class Resolver:
                 reasons.append(str(absent))
             if not (self._is_relative or mount.below_host(self._wanted) in (None, "/")):
                 break
-        container = f"container {quoted(self._id)}" if self._id else self._process
+        if self._id:
+            container = f"container {quoted(self._id)}"
+        else:
+            container = self._process
         if self._given or self._noted:
             container = f"cgroupsPath {quoted(self._given or self._noted)}"
         raise GoneError(f"no {controller} cgroup for {container}: {', and '.join(reasons)}")
@@ -256,7 +261,10 @@ def _existing(mount: Mount, path: str | None, origin: str) -> Place:
             raise _AbsentError(
                 f"cgroup {quoted(origin)} is outside of this process's cgroup namespace"
             )
-        seen = "" if mount.root == "/" else f", where only {mount.root} is mounted"
+        if mount.root == "/":
+            seen = ""
+        else:
+            seen = f", where only {mount.root} is mounted"
         raise _AbsentError(f"cgroup {quoted(origin)} is not below {mount.point}{seen}")
     place = Place(mount, path)
     below = mount.point

@@ -212,7 +212,9 @@ def _caches(online: Set, cores: list[Set], cpu: str) -> list[Set]:
     """Return the CPUs that share each last-level cache: that of the highest index, if it is shared by cores."""
     indices = [name for name in _names(f"{cpu}/cpu{min(online)}/cache") if name.startswith("index")]
     last = max(indices, key=lambda name: (len(name), name), default="")
-    return _domains(online, cpu, f"cache/{last}/shared_cpu_list") if last else list(cores)
+    if last:
+        return _domains(online, cpu, f"cache/{last}/shared_cpu_list")
+    return list(cores)
 
 
 def _kinds(online: Set, cores: list[Set], sys: str) -> dict[str, Set]:
@@ -230,7 +232,10 @@ def _kinds(online: Set, cores: list[Set], sys: str) -> dict[str, Set]:
         left = [core for core in left if core not in of_pmu]
         for number, alike in enumerate(_by_speed(of_pmu, speeds)):
             speed = speeds[min(alike[0])]
-            name = f"{pmu} {speed:g}" if number or not pmu else pmu
+            if number or not pmu:
+                name = f"{pmu} {speed:g}"
+            else:
+                name = pmu
             kinds.append((speed, name, frozenset[int]().union(*alike)))
     if len(kinds) < 2:
         return {"": online}

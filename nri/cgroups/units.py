@@ -74,7 +74,9 @@ class Systemd:
         name = cgroup.rpartition("/")[2]
         # systemd answers with the unit that owns the cgroup, which may be one above it.
         path = systemd_bus.object_path(name)
-        return Unit(name, path, self._bus) if self._bus.unit_of(cgroup) == path else None
+        if self._bus.unit_of(cgroup) == path:
+            return Unit(name, path, self._bus)
+        return None
 
 
 class Unit:

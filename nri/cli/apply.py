@@ -82,7 +82,10 @@ def _apply(host: Site, directory: str, conf_dir: str, sets: str) -> list[str]:
         lock = os.open(sets, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         stack.callback(os.close, lock)
         fcntl.flock(lock, fcntl.LOCK_EX)  # so that no other `nri apply` removes what this one makes
-        current = os.path.basename(os.path.realpath(conf_dir)) if _is_ours(conf_dir, sets) else ""
+        if _is_ours(conf_dir, sets):
+            current = os.path.basename(os.path.realpath(conf_dir))
+        else:
+            current = ""
         new = tempfile.mkdtemp(dir=sets)  # its name follows from its content, below
         try:
             names = _copied(directory, new)

@@ -49,13 +49,19 @@ def check(host: Site, as_json: bool, hash_only: bool) -> None:
     checked, faults = check_host(host)
     in_use = InUse(host, writes=False)
     in_use.look()
-    notes = [*why_not(in_use)] if in_use.config is not None or in_use.fault else []
+    if in_use.config is not None or in_use.fault:
+        notes = [*why_not(in_use)]
+    else:
+        notes = []
     notes += [
         note for note, _ in unread(host.conf_dir, is_standard=host.conf_dir == DEFAULT_CONF_DIR)
     ]
     notes += _twice([entry.plugin for entry in checked])
     if (last := refused.read(host.conf_dir)) is not None:
-        fault = last.faults[0] if last.faults else "its faults are not known"
+        if last.faults:
+            fault = last.faults[0]
+        else:
+            fault = "its faults are not known"
         notes.append(
             f"what `nri apply {last.source}` was to bring in was refused, and is not in use: "
             f"{fault}"

@@ -64,7 +64,10 @@ def conformance(
         raise click.UsageError(
             f"{escape(binary)}: its name is no type of a plugin: letters, digits and . _ -"
         )
-    request = None if request_file is None else options.read_request(request_file).to_value()
+    if request_file is None:
+        request = None
+    else:
+        request = options.read_request(request_file).to_value()
     more = options.pairs("--annotation", annotations)
     prepare_process()  # which changes the directory
     outcomes = check(path, conf=conf, request=request, annotations=more, timeout=timeout)

@@ -192,7 +192,10 @@ def _more(entry: Entry) -> str:
         state = ""
     else:
         state = ", not yet begun"
-    way = ", counted by the scheduler" if "counted" in entry else ""
+    if "counted" in entry:
+        way = ", counted by the scheduler"
+    else:
+        way = ""
     return f"{', and the shared ones' if entry.get('plus') else ''}{way}{state}"
 
 

@@ -188,7 +188,10 @@ def _print_left_out(client: Client, request: Request, state: str) -> None:
             click.echo(escape(f"# {plugin.type} does not run: it does not act on {state}"))
     for plugin, reason in client.skipped(state, request):
         several = [entry.type for entry in client.config.plugins].count(plugin.type) > 1
-        entry = f" ({plugin.source}: plugins[{plugin.source_index}])" if several else ""
+        if several:
+            entry = f" ({plugin.source}: plugins[{plugin.source_index}])"
+        else:
+            entry = ""
         click.echo(escape(f"# {plugin.type}{entry} does not run: {reason}"))
     if not any(plugin.wants(state) for plugin in client.config.plugins):
         click.echo(f"no plugin is configured for {state}")

@@ -187,7 +187,10 @@ def families(document: Document) -> Iterator[Metric]:
         names = []
     text = "1; its labels are the runtime's name, its version, and its version of NRI."
     yield _gauge("runtime_info", text, names, ("name", "version", "nri"))
-    known_hash = [((configuration["hash"],), 1)] if configuration["hash"] else []
+    if configuration["hash"]:
+        known_hash = [((configuration["hash"],), 1)]
+    else:
+        known_hash = []
     text = (
         "1; its label is the hash of the content of the configuration in use, as `nri check "
         "--hash` prints it."
@@ -244,7 +247,10 @@ def families(document: Document) -> Iterator[Metric]:
     ):
         yield _gauge(name, text, [] if value is None else [((), value)])
     text = "How often a runtime has configured this bridge: one more than the reconnects."
-    connections = [] if runtime["connections"] is None else [((), runtime["connections"])]
+    if runtime["connections"] is None:
+        connections = []
+    else:
+        connections = [((), runtime["connections"])]
     yield _counter("runtime_connections_total", text, connections)
     yield _counter(
         "log_lines_lost_total",
@@ -374,7 +380,10 @@ def _of_events(events: list[Document]) -> Iterator[Metric]:
         took,
         ("event",),
     )
-    waits = [((), [event["waiting"] for event in events])] if events else []
+    if events:
+        waits = [((), [event["waiting"] for event in events])]
+    else:
+        waits = []
     yield _histogram(
         "event_waiting_seconds",
         "Seconds from the arrival of an event until a handler takes it.",
@@ -416,4 +425,6 @@ def _histogram(name: str, help: str, samples: Samples, labels: tuple[str, ...] =
 
 def _label(value: object) -> str:
     """Return a label's value: printable, bounded, "" for a value that is not known."""
-    return "" if value is None else escape(str(value)[:MAX_LABEL])[:MAX_LABEL]
+    if value is None:
+        return ""
+    return escape(str(value)[:MAX_LABEL])[:MAX_LABEL]

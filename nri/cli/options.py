@@ -49,7 +49,10 @@ def _read_conf(context: click.Context, option: click.Parameter, value: str | Non
             with open(value, "rb") as file:
                 text = file.read(MAX_CONF + 1)
         except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error)
+            if isinstance(error, OSError):
+                reason = error.strerror
+            else:
+                reason = str(error)
             expected = "expected a JSON object, or a file with one"
             raise click.BadParameter(
                 f"{where} cannot be read: {reason}; {expected}", context, option
@@ -197,7 +200,10 @@ def read_request(name: str) -> Request:
     where = "stdin" if name == "-" else escape(name)
     try:
         if name == "-":  # stdin is None if the caller has closed it
-            document = sys.stdin.buffer.read(MAX_REQUEST + 1) if sys.stdin else b""
+            if sys.stdin:
+                document = sys.stdin.buffer.read(MAX_REQUEST + 1)
+            else:
+                document = b""
         else:
             with open(name, "rb") as file:
                 document = file.read(MAX_REQUEST + 1)

@@ -96,7 +96,9 @@ def _row(name: str, cells: Sequence[str], widths: Sequence[int]) -> str:
 
 def number(value: int) -> str:
     """Return a count in at most seven characters."""
-    return str(value) if 0 <= value < 10**7 else f"{min(abs(value), 10**99):.1e}"
+    if 0 <= value < 10**7:
+        return str(value)
+    return f"{min(abs(value), 10**99):.1e}"
 
 
 def date(seconds: float) -> str:
@@ -135,4 +137,6 @@ def quantile(histogram: dict[str, Any], share: float) -> str:
 
 
 def _bound(seconds: float) -> str:
-    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1000:.3g} ms"
+    if seconds >= 1:
+        return f"{seconds:.3g} s"
+    return f"{seconds * 1000:.3g} ms"

@@ -227,7 +227,9 @@ def _nri_of(name: str, version: str) -> tuple[int, ...]:
 
     :raises BadParameter: it is not one that is known.
     """
-    nri = UNKNOWN if name in SENDS_ALONE else listed(name, version)
+    if name in SENDS_ALONE:
+        return UNKNOWN
+    nri = listed(name, version)
     if nri is None:
         expected = "expected containerd:1.7 or later, cri-o:1.26 or later, or docker:29"
         raise click.BadParameter(f"found '{name}:{version}', {expected}")
@@ -238,7 +240,9 @@ def _requests_of(name: str, version: str) -> str:
     """Return the runtime whose requests a pod is made up with."""
     if name == "cri-o":
         return "cri-o-1.36"
-    return "containerd-1.7" if version.startswith("1.") else "containerd-2.1"
+    if version.startswith("1."):
+        return "containerd-1.7"
+    return "containerd-2.1"
 
 
 def _check_loadable(files: Sequence[str]) -> None:
@@ -287,7 +291,10 @@ def _repeat(paths: Sequence[str]) -> None:
 def _times(paths: Sequence[str]) -> dict[str, int]:
     times = {}
     for path in paths:
-        folder = path if os.path.isdir(path) else os.path.dirname(os.path.abspath(path))
+        if os.path.isdir(path):
+            folder = path
+        else:
+            folder = os.path.dirname(os.path.abspath(path))
         with contextlib.suppress(
             OSError
         ):  # it was removed, and may come again; or a file was just replaced
@@ -409,7 +416,10 @@ class Timeline:
         shown = f"{'refused' if refused else 'error'}: {error}"
         if not error:
             shown = _words(step.result) or "ok"
-        lines = [f"request: {json.dumps(request)}"] if self._verbose else []
+        if self._verbose:
+            lines = [f"request: {json.dumps(request)}"]
+        else:
+            lines = []
         lines += _asked_for(step.result)
         lines += [f"wrote {_knob(file, request)}: {text}" for file, text in asked.writes]
         self.failed |= bool(error)
@@ -450,7 +460,10 @@ class Timeline:
     ) -> None:
         """Print the end of an event, if it failed or no plugin was called."""
         event = events.BY_EVENT[item.event].rpc
-        container = item.container.name if item.container is not None else ""
+        if item.container is not None:
+            container = item.container.name
+        else:
+            container = ""
         with self._lock:
             if error is not None:
                 result = f"{event} fails: {error.message}"
@@ -490,7 +503,10 @@ class Timeline:
         if self._as_json:
             self._rows.append(row)
             return
-        pod = f"{row.pod}/{row.container}" if row.container else row.pod
+        if row.container:
+            pod = f"{row.pod}/{row.container}"
+        else:
+            pod = row.pod
         result = escape(row.result)
         fits = len(result) <= WIDTHS["RESULT"]
         cells = (
@@ -541,7 +557,9 @@ def _knob(file: str, request: dict[str, Any]) -> str:
     """Return the name of a cgroup's file, without the path of the container's own cgroup."""
     path = (request.get("spec") or {}).get("cgroupsPath", "")
     directory, _, knob = file.rpartition("/")
-    return knob if path and directory == expand(path) else file
+    if path and directory == expand(path):
+        return knob
+    return file
 
 
 def _error(step: Step) -> tuple[str, bool]:
@@ -575,13 +593,17 @@ def _columns(*cells: str) -> str:
 def _cut(text: str, width: int) -> str:
     """Return a name in at most ``width`` characters; its end often tells it from others."""
     end = width // 2
-    return text if len(text) <= width else f"{text[: width - end - 1]}…{text[-end:]}"
+    if len(text) <= width:
+        return text
+    return f"{text[: width - end - 1]}…{text[-end:]}"
 
 
 def _time(seconds: float | None) -> str:
     if seconds is None:
         return ""
-    return f"{seconds * 1000:.1f} ms" if seconds < 9 else f"{seconds:.1f} s"
+    if seconds < 9:
+        return f"{seconds * 1000:.1f} ms"
+    return f"{seconds:.1f} s"
 
 
 def _result(request: Message, response: Message | None) -> str:

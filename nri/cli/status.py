@@ -96,7 +96,10 @@ def status(
         click.echo(verdict.line)
         raise click.exceptions.Exit(verdict.code)
     try:
-        document = client.status(socket) if pod is None else client.of_pod(pod, socket)
+        if pod is None:
+            document = client.status(socket)
+        else:
+            document = client.of_pod(pod, socket)
         if as_json:
             output.print_json(document)
         else:
@@ -158,10 +161,16 @@ def page(document: dict[str, Any], verdict: Verdict, *, lists_all: bool = False)
     :param document: of ``nri.status.client.status``.
     :param lists_all: list all containers without their plugins, and all refusals.
     """
-    lines = wrapped(verdict.line) if verdict.code == WELL else [verdict.word]
+    if verdict.code == WELL:
+        lines = wrapped(verdict.line)
+    else:
+        lines = [verdict.word]
     for reason in verdict.reasons if verdict.code != WELL else ():
         lines += wrapped(reason, "- ")
-    most = len(document["withoutPlugins"]) + len(document["refusals"]) if lists_all else MAX_LISTED
+    if lists_all:
+        most = len(document["withoutPlugins"]) + len(document["refusals"])
+    else:
+        most = MAX_LISTED
     listed = (_errors(document, most), _without(document, most))
     for part in (
         _facts(document),
@@ -269,7 +278,10 @@ def _errors(document: dict[str, Any], most: int) -> Iterator[str]:
     ]
     refusals = document["refusals"]
     for refusal in refusals[-most:]:
-        often = f", {refusal['count']} times" if refusal["count"] != 1 else ""
+        if refusal["count"] != 1:
+            often = f", {refusal['count']} times"
+        else:
+            often = ""
         listed.append((refusal, refusal["plugin"], f" refused{often}"))
     if listed:
         yield "last errors and refusals"
@@ -338,7 +350,9 @@ def _events(document: dict[str, Any]) -> Iterator[str]:
 
 
 def _name(about: dict[str, Any]) -> str:
-    return f"{about['pod']}/{about['container']}" if about["container"] else str(about["pod"])
+    if about["container"]:
+        return f"{about['pod']}/{about['container']}"
+    return str(about["pod"])
 
 
 def pod_page(document: dict[str, Any]) -> list[str]:
@@ -347,7 +361,10 @@ def pod_page(document: dict[str, Any]) -> list[str]:
     :param document: of ``nri.status.client.of_pod``.
     """
     refusals = document.get("refusals", [])  # an earlier bridge has none
-    lines = [] if is_known(document) else wrapped(f"{document['name']}: nothing is known of it")
+    if is_known(document):
+        lines = []
+    else:
+        lines = wrapped(f"{document['name']}: nothing is known of it")
     for container in document["containers"]:
         name = document["name"] + (f"/{container['container']}" if container["container"] else "")
         lines += wrapped(f"{name}: {container['state']}", "", "  ") + wrapped(
@@ -371,7 +388,10 @@ def pod_page(document: dict[str, Any]) -> list[str]:
                 "    ",
             )
     for refusal in refusals:
-        times = f", {refusal['count']} times" if refusal["count"] > 1 else ""
+        if refusal["count"] > 1:
+            times = f", {refusal['count']} times"
+        else:
+            times = ""
         said = f"refused since {date(refusal['since'])}{times}: {refusal['state']}"
         lines += wrapped(
             f"{_name(refusal)}: {said}: {refusal['plugin']}: {refusal['error']}", "", "  "

@@ -74,4 +74,6 @@ def read_own_plugin(path: str) -> tuple[str, str]:
     except OSError:
         return "", ""
     is_own = build and other == build and os.path.dirname(executable) == os.path.dirname(own)
-    return (executable, module) if is_own and module.startswith(_PLUGINS) else ("", "")
+    if is_own and module.startswith(_PLUGINS):
+        return (executable, module)
+    return ("", "")

@@ -315,7 +315,10 @@ class _Run:
         :param last: its own last result for the container.
         """
         request = self._request
-        shown = request if self._changes is None else as_shown(request, self._changes)
+        if self._changes is None:
+            shown = request
+        else:
+            shown = as_shown(request, self._changes)
         asked = shown.replace(
             conf=plugin.conf, results=tuple(self.results), undecided=undecided, prev_result=last
         )

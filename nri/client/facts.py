@@ -39,7 +39,10 @@ NAME_KEY = "io.kubernetes.container.name"
 
 def facts_of(request: Request) -> Facts:
     """Return what the host knows of a request's container."""
-    annotations = request.spec.annotations if request.spec is not None else None
+    if request.spec is not None:
+        annotations = request.spec.annotations
+    else:
+        annotations = None
     told = annotations or {}
     contradictions: dict[str, str] = {}
     labels = request.labels or None  # hooks have none, and the kubelet labels every pod
@@ -70,8 +73,13 @@ def _namespace_in(labels: str) -> str:
         value = gojson.loads(labels)
     except DecodeError:
         return "none"
-    namespace = value.get(NAMESPACE_LABEL) if isinstance(value, dict) else None
-    return namespace if isinstance(namespace, str) and namespace else "none"
+    if isinstance(value, dict):
+        namespace = value.get(NAMESPACE_LABEL)
+    else:
+        namespace = None
+    if isinstance(namespace, str) and namespace:
+        return namespace
+    return "none"
 
 
 def _is_sandbox(

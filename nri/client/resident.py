@@ -117,7 +117,9 @@ class Resident(Prepared):
     def ends(self) -> Sequence[int]:
         """Descriptors that become readable when it says something, or ends."""
         control = [self._control.fileno()] if self.is_alive else []
-        return control if self._pidfd is None else [*control, self._pidfd]
+        if self._pidfd is None:
+            return control
+        return [*control, self._pidfd]
 
     def start(self, until: float) -> str:
         """Wait until it is ready for the first time; return "", or the reason why it is of no use.
@@ -140,7 +142,9 @@ class Resident(Prepared):
             fault = "it does not become ready"
         else:
             fault = "it ends while it is loaded"
-        return f"{fault}: {shorten(readable(lines[-1]), 500)}" if lines else fault
+        if lines:
+            return f"{fault}: {shorten(readable(lines[-1]), 500)}"
+        return fault
 
     def is_ready(self, within: float = READY_WITHIN) -> bool:
         """Return whether it waits for a request, or does so within some seconds."""
@@ -307,7 +311,10 @@ class _File:
             self._logged.add(kind)
             _logger.warning("%s is started for each request: %s", self.plugin, reason)
         self.failures += 1
-        pause = PAUSE * 2 ** min(self.failures - 2, 10) if self.failures > 1 else 0.0
+        if self.failures > 1:
+            pause = PAUSE * 2 ** min(self.failures - 2, 10)
+        else:
+            pause = 0.0
         self.retry_at = time.monotonic() + min(pause, LONGEST_PAUSE)
         self.standing = self.standing._replace(state="failed", reason=reason)
 
@@ -488,7 +495,9 @@ class Residents(Invoker):
         """Return how the plugin at a path is asked."""
         with self._changed:
             file = self._files.get(path)
-            return Standing(OFF, NOT_WANTED) if file is None else file.standing
+            if file is None:
+                return Standing(OFF, NOT_WANTED)
+            return file.standing
 
     def close(self) -> None:
         """End all residents."""

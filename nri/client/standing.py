@@ -72,7 +72,10 @@ def about(path: str, plugin: str, *, may_be_script: bool = False) -> Standing:
     if not is_own and (not is_one or answer["type"] != plugin):
         return Standing("off", FOREIGN)
     if not is_one:
-        said = f": {shorten(output.stderr, 200)}" if output.stderr else ""
+        if output.stderr:
+            said = f": {shorten(output.stderr, 200)}"
+        else:
+            said = ""
         return Standing("failed", f"it does not answer 'version'{said}")
     version = answer.get("version")
     standing = Standing(

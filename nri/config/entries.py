@@ -268,7 +268,9 @@ def _hash(conf: Any) -> str:
 def _in_order(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _in_order(value[key]) for key in sorted(value)}
-    return [_in_order(item) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_in_order(item) for item in value]
+    return value
 
 
 class ConfigList:

@@ -131,7 +131,10 @@ def read_set(conf_dir: str, conf_file: str, *, check_owner: bool = True) -> Read
     """
     result = Read()
     plain: set[str] = set()
-    directories = _leading_to(conf_dir, result.faults, plain) if conf_dir and check_owner else []
+    if conf_dir and check_owner:
+        directories = _leading_to(conf_dir, result.faults, plain)
+    else:
+        directories = []
     try:
         paths = _files(conf_dir) if conf_dir else []
     except ConfigError as error:

@@ -184,13 +184,17 @@ def _hint(key: str, schema: Any) -> str:
         return f", did you mean {near}?"
     if keys:
         return f", expected one of {', '.join(keys)}"
-    return "" if schema.get("patternProperties") else ", expected none"
+    if schema.get("patternProperties"):
+        return ""
+    return ", expected none"
 
 
 def _title(error: Any) -> str:
     """Return the title of what an error's value stands for, in brackets; "" for none."""
     schema = error.schema
-    return f" ({schema['title']})" if isinstance(schema, dict) and "title" in schema else ""
+    if isinstance(schema, dict) and "title" in schema:
+        return f" ({schema['title']})"
+    return ""
 
 
 def _right(error: Any, types: list[Any]) -> str:
@@ -210,7 +214,9 @@ def _right(error: Any, types: list[Any]) -> str:
 def _only_types(errors: list[Any]) -> list[Any]:
     """Return the types that the alternatives of a value expect, if none has another rule for it."""
     is_type = all(error.validator == "type" and not error.relative_path for error in errors)
-    return [error.validator_value for error in errors] if is_type else []
+    if is_type:
+        return [error.validator_value for error in errors]
+    return []
 
 
 def _types(wanted: Any) -> str:

@@ -380,11 +380,16 @@ class Condition:
     def explain(self, facts: Facts) -> str:
         """Return the reasons of the verdict: the parts that do not hold, or else those that cannot be judged."""
         judged = [part.judge(facts) for part in self._parts]
-        wanted = False if any(holds is False for holds, _ in judged) else None
+        if any(holds is False for holds, _ in judged):
+            wanted = False
+        else:
+            wanted = None
         return "; ".join([said for holds, said in judged if holds is wanted])
 
     def __eq__(self, other: object) -> bool:
-        return self.value == other.value if isinstance(other, Condition) else NotImplemented
+        if isinstance(other, Condition):
+            return self.value == other.value
+        return NotImplemented
 
     __hash__ = None  # type: ignore[assignment] # its value is a dictionary
 

@@ -189,7 +189,10 @@ class Checked:
                 problem += (
                     f"; the end of its stderr: {lines[-1] if TRACEBACK in lines else ran.stderr}"
                 )
-            windows = f"; {WINDOWS}" if ran.status in NOT_RUN and has_windows_ends(binary) else ""
+            if ran.status in NOT_RUN and has_windows_ends(binary):
+                windows = f"; {WINDOWS}"
+            else:
+                windows = ""
             self._fault(problem + windows)
         return None
 

@@ -179,7 +179,9 @@ def seconds(duration: str) -> float:
 def _numbers(text: str) -> tuple[int, ...]:
     """Return the three numbers of the first version in a text, () without one."""
     match = _VERSION.search(text)
-    return tuple(map(int, match.groups())) if match is not None else ()
+    if match is not None:
+        return tuple(map(int, match.groups()))
+    return ()
 
 
 def _toml(path: str, text: str, findings: Findings) -> dict[str, Any]:

@@ -315,7 +315,10 @@ class _Examination:
         root = self.node.root
         for fault in [fault for fault in faults if not self._is_of_owner(fault)]:
             is_quoted = not checked or ".conf" in fault.path
-            message = "it is not valid" if is_quoted else _OF_PLUGIN.sub("", fault.message)
+            if is_quoted:
+                message = "it is not valid"
+            else:
+                message = _OF_PLUGIN.sub("", fault.message)
             where = f"{fault.file.removeprefix(root)}:{fault.line}:{fault.column}: {fault.path}"
             code = "plugin" if checked else "invalid"
             self._add(FAULT, code, f"{where}: {message}", "nri check shows what was found")
@@ -384,7 +387,10 @@ class _Examination:
                 engine.switch_on,
             )
         elif launched and (self._outside or is_enabled):
-            which = f"process {self._outside[0].pid}" if self._outside else SERVICE
+            if self._outside:
+                which = f"process {self._outside[0].pid}"
+            else:
+                which = SERVICE
             text = (
                 f"{engine.about} launches {launched[0]}, and {which} runs from outside: one of "
                 "them is too many"
@@ -424,7 +430,10 @@ class _Examination:
 
     def _add_twice(self, engine: Engine) -> bool:
         """Add the plugins of conf.json that containerd and another way run for each pod; return whether some do."""
-        by_wrapper = self._in_file if engine.runtimes and not self._in_directory else []
+        if engine.runtimes and not self._in_directory:
+            by_wrapper = self._in_file
+        else:
+            by_wrapper = []
         both = by_wrapper or [plugin for plugin in self._in_file if plugin in self._in_directory]
         if not both:
             return False
@@ -444,7 +453,10 @@ class _Examination:
         serving = [engine for engine in self._engines if engine.serves and not engine.is_native]
         if not serving:
             return "choose a way: docs/install.md"
-        first = f"{serving[0].switch_on}; " if serving[0].nri is False else ""
+        if serving[0].nri is False:
+            first = f"{serving[0].switch_on}; "
+        else:
+            first = ""
         return f"{first}ln -s ../lib/v1bridge {PLUGIN_DIR}/10-v1bridge; {serving[0].restart}"
 
     def status(self) -> None:
@@ -462,7 +474,10 @@ class _Examination:
         except NoBridgeError as error:
             self._without_bridge(str(error).removeprefix(self.node.root))
         except AskError as error:
-            level = FAULT if self._outside or self._launched else UNSEEN
+            if self._outside or self._launched:
+                level = FAULT
+            else:
+                level = UNSEEN
             self._add(level, "hangs", f"the bridge does not answer: {error}", self._restart())
 
     def _ask(self, path: str) -> dict[str, Any]:
@@ -594,7 +609,10 @@ class _Examination:
         path = next(
             (path for _, names, path in lines if names == "" or "cpu" in names.split(",")), ""
         )
-        below = mount.below_host(path) if mount is not None and path else None
+        if mount is not None and path:
+            below = mount.below_host(path)
+        else:
+            below = None
         if mount is None or below is None:
             return
         stat_ = dict(

@@ -100,7 +100,9 @@ class Process(NamedTuple):
         for number, argument in enumerate(self.arguments):
             name, equals, value = argument.partition("=")
             if name in names:
-                return value if equals else "".join(self.arguments[number + 1 : number + 2])
+                if equals:
+                    return value
+                return "".join(self.arguments[number + 1 : number + 2])
         return ""
 
 
@@ -192,7 +194,10 @@ class Node:
         :raises ChildProcessError: its exit status is not 0.
         :raises OSError: it can't be started, takes too long, or others can write to it.
         """
-        path = program if program.startswith("/") else self.find(program)
+        if program.startswith("/"):
+            path = program
+        else:
+            path = self.find(program)
         if not path:
             raise FileNotFoundError(errno.ENOENT, "it is not installed", program)
         real = os.path.realpath(self.root + path.removeprefix(self.root))
@@ -235,7 +240,9 @@ def table(value: Any, *keys: str) -> dict[str, Any]:
 
 def texts(value: object) -> list[str]:
     """Return the strings in a list; [] for anything else."""
-    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+    if isinstance(value, list):
+        return [item for item in value if isinstance(item, str)]
+    return []
 
 
 def without_secrets(line: str) -> str:

@@ -99,7 +99,10 @@ class Agent(Collector):
     def problems(self) -> list[str]:
         """Return what does not work, a line for each fault."""
         late = self._clock() - self._looked
-        hangs = [f"has not looked for {late:.0f} s"] if late > HANGS_AFTER else []
+        if late > HANGS_AFTER:
+            hangs = [f"has not looked for {late:.0f} s"]
+        else:
+            hangs = []
         return [f"{part}: {reason}" for part, reason in [*self.faults.items()]] + hangs
 
     def _try(self, part: str, action: Callable[[], object], longest: float = LONGEST_PAUSE) -> None:
@@ -142,7 +145,10 @@ class Agent(Collector):
         conf = conf_of(self._in_use.config)
         record = Record(conf.run, conf.sys)
         record.load()
-        known = {} if self._cpus is None else self._cpus.record.containers
+        if self._cpus is None:
+            known = {}
+        else:
+            known = self._cpus.record.containers
         if record.rebuilt and any(entry["cgroup"] for entry in known.values()):
             raise NRIError(
                 f"konfine's record: {record.rebuilt}; expected the next event to make it again"

@@ -223,7 +223,10 @@ def _start(container: Container, host: Host) -> Verdict:
     request = container.request(State.CREATE)
     with host.lock:
         facts.begin_again()
-    missed = missed_setup(container, request, client) if host.expects_setup(request) else []
+    if host.expects_setup(request):
+        missed = missed_setup(container, request, client)
+    else:
+        missed = []
     dropped = host.dropped(container, client)
     if error := _without_setup(client, missed, dropped):
         host.note(f"nri v0.1: {error}")
@@ -232,7 +235,10 @@ def _start(container: Container, host: Host) -> Verdict:
     with host.lock:
         note_missed(facts, missed)
         for entry, why in dropped:
-            cause = IGNORED if client.policy_of(entry) == "ignore" else FAILED
+            if client.policy_of(entry) == "ignore":
+                cause = IGNORED
+            else:
+                cause = FAILED
             facts.lack(facts.add(entry.key, entry.document), State.SETUP, Outcome(cause, why))
     chain = _run(host, Chain(client, container, request))
     if chain.error is not None and (host.refuses_starts or request.is_sandbox):

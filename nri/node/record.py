@@ -187,7 +187,9 @@ class Entry:
     def failed_create(self) -> Outcome | None:
         """The outcome of a ``create`` that has not succeeded; None if it has, or was not tried."""
         outcome = self.states.get(State.CREATE)
-        return outcome if outcome is not None and outcome.is_lack else None
+        if outcome is not None and outcome.is_lack:
+            return outcome
+        return None
 
     def to_value(self) -> dict[str, Any]:
         """Return the JSON value."""

@@ -131,7 +131,10 @@ def _give_back(request: Request, conf: ClearCFSConf, metadata: dict[str, str]) -
         before["quota"] = shared.quota_to_restore(request, before.get("quota", ""))
     cgroup = shared.cgroup(request, conf)
     try:
-        pod = None if _is_for_another(request, conf) and not request.release else cgroup.parent()
+        if _is_for_another(request, conf) and not request.release:
+            pod = None
+        else:
+            pod = cgroup.parent()
         if pod is not None and pod.is_pod():
             noted = before.get("podQuota", "")
             if shared.restore_quota(pod, noted):

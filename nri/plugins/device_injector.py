@@ -144,7 +144,10 @@ def _mounts(value: list[dict[str, Any]], where: str) -> dict[str, Any]:
     for index, mount in enumerate(value):
         is_bind = mount.get("type") == "bind" or {"bind", "rbind"} & set(mount.get("options", []))
         if is_bind and not PATH.accepts(mount.get("source")):
-            source = describe(mount["source"]) if "source" in mount else "none"
+            if "source" in mount:
+                source = describe(mount["source"])
+            else:
+                source = "none"
             raise Refusal(
                 f"{where}[{index}].source: found {source}, expected {PATH.expected} for a bind mount"
             )
@@ -179,7 +182,9 @@ def _once(names: list[str], where: str, key: str) -> None:
 
 def _or_none(value: Any, where: str) -> Any:
     """Return the value, or None if it stands for no change."""
-    return None if "NONE" in (value.get("class", "")[-4:], value.get("policy", "")[-4:]) else value
+    if "NONE" in (value.get("class", "")[-4:], value.get("policy", "")[-4:]):
+        return None
+    return value
 
 
 def _unchanged(value: Any, where: str) -> Any:
@@ -253,7 +258,10 @@ class DeviceInjector(Plugin):
     def invoke(self, request: Request, conf: DeviceInjectorConf) -> Result:
         """Answer with what the pod asks for; the metadata names it."""
         metadata: dict[str, str] = {}
-        adjust = None if request.is_sandbox else _adjust(request, conf, metadata)
+        if request.is_sandbox:
+            adjust = None
+        else:
+            adjust = _adjust(request, conf, metadata)
         return request.new_result(
             self.type, metadata=metadata, adjust=adjust, pod_asked=adjust is not None
         )
@@ -267,7 +275,10 @@ def _adjust(request: Request, conf: DeviceInjectorConf, metadata: dict[str, str]
             value = None
         else:
             value = annotated.read(injection.rule, annotation[1], annotation[0])
-        made = injection.make(value, annotation[0]) if value and annotation is not None else None
+        if value and annotation is not None:
+            made = injection.make(value, annotation[0])
+        else:
+            made = None
         if made:
             _put(adjust, injection.place, made)
             metadata[injection.kind] = shorten(escape(", ".join(_names(injection.rule, made))), 300)

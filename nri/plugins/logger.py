@@ -212,7 +212,9 @@ def render(document: dict[str, Any], limit: int) -> bytes:
             break
         part[key] = f"{_LEFT_OUT} {size} bytes"
         left -= size - len(_line(part[key]))
-    return _line(shown) if left <= limit else _line({_LEFT_OUT: f"{left} bytes"})
+    if left <= limit:
+        return _line(shown)
+    return _line({_LEFT_OUT: f"{left} bytes"})
 
 
 def _line(value: Any) -> bytes:

@@ -86,7 +86,9 @@ class _Events:
                 f"found the tag {shorten(repr(event.tag))}, expected a value without a tag",
             )
         if isinstance(event, yaml.ScalarEvent):
-            return _resolve(event.value) if event.implicit[0] else event.value
+            if event.implicit[0]:
+                return _resolve(event.value)
+            return event.value
         if depth == MAX_DEPTH:
             raise _fault(event.start_mark, f"nested too deep; expected at most {MAX_DEPTH} levels")
         if isinstance(event, yaml.SequenceStartEvent):
@@ -125,7 +127,10 @@ def _resolve(text: str) -> Any:
             if group
         )
         return -value if match[1] == "-" else value
-    number = float(digits) if _FLOAT.fullmatch(digits) else float("inf")
+    if _FLOAT.fullmatch(digits):
+        number = float(digits)
+    else:
+        number = float("inf")
     return text if abs(number) == float("inf") else number
 
 

@@ -109,7 +109,10 @@ class _Levels:
 
     def settle(self, directories: list[str], own: Collection[str]) -> dict[str, str]:
         """Write what is due, the lowest cgroups first, and the file."""
-        pod = directories[0].removeprefix(self.point) if directories else ""
+        if directories:
+            pod = directories[0].removeprefix(self.point)
+        else:
+            pod = ""
         above = [directory.removeprefix(self.point) for directory in directories]
         known = {*above, *[path for path, _ in self.notes]}
         changed: dict[str, str] = {}

@@ -213,7 +213,10 @@ class QoS(Plugin):
         """Keep batch resources, and make way for what the runtime is about to write, or the kernel would refuse it:
         an idle cgroup takes no weight, and a quota must not be below the burst. ``update`` sets both again.
         """
-        cpu = shared.cpu_resources(request) if batch is None else batch.resources["cpu"]
+        if batch is None:
+            cpu = shared.cpu_resources(request)
+        else:
+            cpu = batch.resources["cpu"]
         before = shared.previous(request)
         quota = cpu.get("quota")
         if not isinstance(quota, int) or quota < 0:
@@ -471,7 +474,9 @@ class _Writer:
     def _pod(self) -> Cgroup | None:
         """Return the pod's own cgroup; None if the kubelet has not made the one above the container's."""
         pod = self._cgroup.parent()
-        return pod if pod is not None and pod.is_pod() else None
+        if pod is not None and pod.is_pod():
+            return pod
+        return None
 
     def lower_bursts(self, quota: int, *, of_pod: bool) -> None:
         """Lower the burst of the container or its pod to a quota that it is about to get.
@@ -482,7 +487,10 @@ class _Writer:
         own = self._attempt(lambda: self._cgroup.read("cpu.max"), "")
         if not of_pod:
             self._lower_burst(self._cgroup, "", quota)
-        whole = None if pod is None else self._attempt(pod.cpu_quota, "")
+        if pod is None:
+            whole = None
+        else:
+            whole = self._attempt(pod.cpu_quota, "")
         if pod is None or whole is None or whole.quota_us is None:
             return
         if of_pod:
@@ -626,11 +634,15 @@ def _value_of(knob: str, text: str) -> Any:
     number = None if first == "max" else int(first)
     if knob == "cpu.max":
         return Quota(number, int(period))
-    return bool(number) if knob in ("cpu.idle", "memory.oom.group") else number
+    if knob in ("cpu.idle", "memory.oom.group"):
+        return bool(number)
+    return number
 
 
 def _shown(value: Any) -> str:
-    return "max" if value is None else str(int(value) if isinstance(value, bool) else value)
+    if value is None:
+        return "max"
+    return str(int(value) if isinstance(value, bool) else value)
 
 
 def _say_once(run: str, name: str, reason: str) -> None:
@@ -735,7 +747,7 @@ def read_batch(text: str, container: str | None) -> Batch | None:
             listed = None
         if not isinstance(listed, dict):
             raise Refusal(f"{SPEC}: found {describe(listed)} for {kind}, expected an object")
-        names = listed if container is None else [name for name in listed if name == container]
+        names = [name for name in listed if container in (None, name)]
         batches += [
             _read_container(listed[name], f"{SPEC}: {kind}.{shorten(name)}") for name in names
         ]
@@ -768,8 +780,11 @@ def quantity(value: object, where: str) -> int:
 
     :raises Refusal: it is none, or negative, or more than 2**63 - 1.
     """
-    text = str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
-    text = text.removeprefix("+") if isinstance(text, str) and len(text) < 40 else ""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    given = str(value) if is_number else value
+    text = ""
+    if isinstance(given, str) and len(given) < 40:
+        text = given.removeprefix("+")
     unit = text.lstrip("0123456789.")
     whole, _, part = text[: len(text) - len(unit)].partition(".")
     number = f"{whole}{part}"

@@ -87,14 +87,23 @@ def not_in(class_name: str | None, classes: tuple[str, ...]) -> str:
 
     :param class_name: its class; None if it has none.
     """
-    label = "no class" if class_name is None else f"class={shorten(class_name) or repr(class_name)}"
+    if class_name is None:
+        label = "no class"
+    else:
+        label = f"class={shorten(class_name) or repr(class_name)}"
     return escape(f"{label}, not in [{shorten(', '.join(classes), 200)}]")
 
 
 def cpu_resources(request: Request) -> dict[str, Any]:
     """Return ``linux.resources.cpu`` of the request's container, of any types; empty if there is none."""
-    resources = request.spec.resources if request.spec is not None else None
-    cpu = resources.get("cpu") if isinstance(resources, dict) else None
+    if request.spec is not None:
+        resources = request.spec.resources
+    else:
+        resources = None
+    if isinstance(resources, dict):
+        cpu = resources.get("cpu")
+    else:
+        cpu = None
     return cpu if isinstance(cpu, dict) else {}
 
 
@@ -154,7 +163,9 @@ def skip_elsewhere(error: NRIError, metadata: dict[str, str]) -> None:
 
 def previous(request: Request) -> dict[str, str]:
     """Return the metadata of the plugin's own last result for the container; empty if the host has none."""
-    return request.prev_result.metadata if request.prev_result is not None else {}
+    if request.prev_result is not None:
+        return request.prev_result.metadata
+    return {}
 
 
 def note_untold(cgroup: Cgroup | Systemd, metadata: dict[str, str]) -> None:

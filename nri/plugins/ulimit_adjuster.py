@@ -48,7 +48,9 @@ _PREFIX = "RLIMIT_"
 
 def _name(value: str) -> str:
     """Return a resource's name without prefix; it may be in any case, with the prefix or without."""
-    return value.upper().removeprefix(_PREFIX) if value.isascii() else ""
+    if value.isascii():
+        return value.upper().removeprefix(_PREFIX)
+    return ""
 
 
 _TYPE = Rule(

@@ -43,7 +43,10 @@ def start(begin: Callable[[], int], *, stdin: int | None = None) -> int:
         it, with its session, when this process is killed; until its pid is known, it is found by its stdin.
     """
     global coming  # noqa: PLW0603 - see the module's docstring
-    mark = "" if stdin is None or _list < 0 else identity(os.fstat(stdin))
+    if stdin is None or _list < 0:
+        mark = ""
+    else:
+        mark = identity(os.fstat(stdin))
     with lock:
         coming += 1
         if mark:
@@ -182,7 +185,8 @@ def await_end(pid: int, pidfd: int | None, give_up: float | None = None) -> int:
 
     A child that has not ended at ``give_up``, by default in REAP_WITHIN seconds, is left to ``children.reap_late``.
     """
-    give_up = time.monotonic() + REAP_WITHIN if give_up is None else give_up
+    if give_up is None:
+        give_up = time.monotonic() + REAP_WITHIN
     while (status := reap(pid)) is None:
         left = give_up - time.monotonic()
         if left <= 0:

@@ -433,7 +433,9 @@ class Lines:
 
     def tail(self) -> str:
         """Return the end of all that was read, in one line."""
-        return readable(self._end.strip().replace(b"\n", b" | ")) if self._end else ""
+        if self._end:
+            return readable(self._end.strip().replace(b"\n", b" | "))
+        return ""
 
 
 def readable(text: bytes) -> str:

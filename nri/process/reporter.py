@@ -83,7 +83,9 @@ def append(path: str, data: bytes) -> str:
     try:
         fd = open_log(path)
         try:
-            return "" if os.write(fd, data) == len(data) else "it does not accept a whole line"
+            if os.write(fd, data) == len(data):
+                return ""
+            return "it does not accept a whole line"
         finally:
             os.close(fd)
     except OSError as error:
@@ -95,7 +97,10 @@ def append(path: str, data: bytes) -> str:
 def _kind(path: str, error: OSError) -> str:
     """Return the kind of the log file if the kind is the cause of ``error``; ENXIO alone does not name it."""
     try:
-        kind = stat.S_IFMT(os.stat(path).st_mode) if error.errno == errno.ENXIO else 0
+        if error.errno == errno.ENXIO:
+            kind = stat.S_IFMT(os.stat(path).st_mode)
+        else:
+            kind = 0
     except OSError:
         return ""  # the file was removed
     return {

@@ -47,7 +47,10 @@ def spawn(
     """
     children.reap_late()
     # A descriptor whose number is one of the child's could be overwritten before it is in place.
-    moved = copies(descriptors) if min(descriptors) < len(descriptors) else []
+    if min(descriptors) < len(descriptors):
+        moved = copies(descriptors)
+    else:
+        moved = []
     try:
         stdin = descriptors[0] if is_plugin else None
         return children.start(

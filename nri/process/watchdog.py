@@ -54,7 +54,9 @@ class Watchdog:
         self._is_stopped = state in b"Tt"
         if self._is_stopped:
             os.kill(self.pid, SIGCONT)
-            return f"its watchdog, process {self.pid}, is stopped" if was_stopped else ""
+            if was_stopped:
+                return f"its watchdog, process {self.pid}, is stopped"
+            return ""
         if state not in b"ZX":
             return ""
         try:

@@ -131,7 +131,10 @@ def open_config(call: Invocation, made: Made, id_: str) -> ConfigFile:
         call.real.execute(call.line.words)
     name = call.line.value("config", "config.json")  # crun's option
     # For crun only this very name is in the bundle; any other counts from the directory of the call.
-    path = os.path.join(call.bundle, name) if name == "config.json" else name
+    if name == "config.json":
+        path = os.path.join(call.bundle, name)
+    else:
+        path = name
     try:
         path = os.path.abspath(path)
     except OSError as error:
@@ -355,7 +358,10 @@ def update(call: Invocation) -> int:
     container.show(spec)
     if wanted != asked:
         document = gojson.dumps(wanted)
-    status = call.real.run(call.line.words) if document is None else _update(call, id_, document)
+    if document is None:
+        status = call.real.run(call.line.words)
+    else:
+        status = _update(call, id_, document)
     if status == 0:
         call.written(container, wanted, state.bundle)
         try:
@@ -544,7 +550,10 @@ class ConfigFile:
         :raises NRIError: if that cannot be done; then the file is as it was.
         """
         if config != self.config:
-            original = self._document if self._original is None else self._original
+            if self._original is None:
+                original = self._document
+            else:
+                original = self._original
             document = gojson.dumps(config)
             try:
                 write_file(self._kept, _digest(document) + b"\n" + original)

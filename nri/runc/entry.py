@@ -42,7 +42,10 @@ def main(argv: Sequence[str], options_file: str = RUNTIME_OPTIONS_FILE) -> int:
         runtime = options.runtime if options is not None else ""
         real = Real(find(runtime or wanted, argv[0]))
         if _is_start(line):
-            record_dir = DEFAULT_RECORD_DIR if options is None else options.record_dir
+            if options is None:
+                record_dir = DEFAULT_RECORD_DIR
+            else:
+                record_dir = options.record_dir
             runs_chain = not Made(record_dir, real.root(line), line.arguments[0]).is_finished
         if runs_chain and options is None:
             options = _load(options_file)

@@ -79,7 +79,9 @@ class Invocation:
     def pid_file(self) -> str:
         """The file that the real runtime writes the pid to, "" for none; for crun a relative one is in the bundle."""
         path = self.line.value("pid-file")
-        return os.path.join(self.bundle, path) if path and self.real.is_crun else path
+        if path and self.real.is_crun:
+            return os.path.join(self.bundle, path)
+        return path
 
     def changes(self, oci: dict[str, Any] | None = None) -> Changes:
         """Return an empty collection of the changes that plugins ask for.
@@ -96,7 +98,9 @@ class Invocation:
     def state(self, id_: str) -> OCIState | None:
         """Return what the real runtime says of a container; None if it fails, as where there is none of that id."""
         done = self.ask("state", *named(id_))
-        return OCIState(done.stdout, f"of {escape(id_)}") if done.status == 0 else None
+        if done.status == 0:
+            return OCIState(done.stdout, f"of {escape(id_)}")
+        return None
 
     def known(self, name: str, state: OCIState) -> Known:
         """Return a container that exists, for a request about it.
@@ -108,7 +112,10 @@ class Invocation:
         """
         made = self.made(state.id)
         facts = made.facts(state.bundle)
-        spec = state.spec() if facts.made is None else Spec.from_value(facts.made["spec"], "spec")
+        if facts.made is None:
+            spec = state.spec()
+        else:
+            spec = Spec.from_value(facts.made["spec"], "spec")
         about = request(name, state.id, spec, max(0, state.pid))
         return Known(made.current, about, self.report.note, facts)
 
@@ -262,7 +269,10 @@ class Invocation:
         try:
             done = self.ask("features")
             value = gojson.loads(done.stdout) if done.status == 0 else None
-            version = value.get("ociVersionMax") if isinstance(value, dict) else None
+            if isinstance(value, dict):
+                version = value.get("ociVersionMax")
+            else:
+                version = None
             major, minor = str(version).split(".")[:2]
             return int(major), int(minor)
         except (

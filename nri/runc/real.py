@@ -35,7 +35,10 @@ def find(wanted: str, argv0: str) -> str:
     :raises NRIError: if there is none.
     """
     ours = {_identity(path) for path in ("/proc/self/exe", argv0 if "/" in argv0 else "")} - {None}
-    paths = [wanted] if "/" in wanted else [f"{directory}/{wanted}" for directory in DIRECTORIES]
+    if "/" in wanted:
+        paths = [wanted]
+    else:
+        paths = [f"{directory}/{wanted}" for directory in DIRECTORIES]
     for path in paths:
         if os.path.isfile(path) and os.access(path, os.X_OK):
             if _identity(path) not in ours:
@@ -44,7 +47,10 @@ def find(wanted: str, argv0: str) -> str:
                 raise NRIError(
                     f"runtime: {path} is this program itself, expected the runtime that it runs"
                 )
-    where = f" in {', '.join(DIRECTORIES)}" if "/" not in wanted else ""
+    if "/" not in wanted:
+        where = f" in {', '.join(DIRECTORIES)}"
+    else:
+        where = ""
     raise NRIError(f"runtime: no executable {wanted}{where}; expected runc, crun or the like")
 
 
@@ -171,7 +177,9 @@ def original(environment: Mapping[str, str], *, is_frozen: bool) -> dict[str, st
     restored = {name: value for name, value in environment.items() if not name.startswith("_PYI_")}
     before = restored.pop("LD_LIBRARY_PATH_ORIG", None)
     restored.pop("LD_LIBRARY_PATH", None)
-    return restored if before is None else restored | {"LD_LIBRARY_PATH": before}
+    if before is None:
+        return restored
+    return restored | {"LD_LIBRARY_PATH": before}
 
 
 def _undo_pythons_signals() -> None:

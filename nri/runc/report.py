@@ -51,7 +51,10 @@ class Report:
         """Report why the command fails; the reasons are lines of one message."""
         message = f"{self.about}: " + "; ".join(map(escape, reasons))
         wrong = self._append("error", message)
-        shown = message if self._log or self._is_crun else self._format("error", message)
+        if self._log or self._is_crun:
+            shown = message
+        else:
+            shown = self._format("error", message)
         self._lines.write(message, f"{shown}\n{wrong}" if wrong else shown)
 
     def note(self, line: str) -> None:
@@ -90,7 +93,10 @@ def _log_file(given: str) -> str:
     kind, colon, rest = given.partition(":")
     if colon and kind in ("journald", "syslog"):  # crun's; the caller sees stderr in any case
         return ""
-    path = rest if colon and kind == "file" else given
+    if colon and kind == "file":
+        path = rest
+    else:
+        path = given
     if path in ("", "/dev/stderr", "/proc/self/fd/2"):
         return ""
     try:

@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 def lines_of(schema: Any) -> list[str]:
     """Return the lines about the keys that a schema declares; none if it declares none."""
-    properties = schema.get("properties") if isinstance(schema, dict) else None
+    if isinstance(schema, dict):
+        properties = schema.get("properties")
+    else:
+        properties = None
     if not isinstance(properties, dict) or not properties:
         return []
     required = schema.get("required") or ()
@@ -40,7 +43,10 @@ def _kind(schema: dict[str, Any]) -> list[str]:
     if "const" in schema:
         return [str(schema["const"])]
     kinds = schema.get("type")
-    names = [kinds] if isinstance(kinds, str) else [kind for kind in kinds or () if kind != "null"]
+    if isinstance(kinds, str):
+        names = [kinds]
+    else:
+        names = [kind for kind in kinds or () if kind != "null"]
     return [" or ".join(names)] if names else []
 
 

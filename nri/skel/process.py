@@ -216,7 +216,9 @@ def _message(error: Exception) -> str:
     text = str(error)
     if not text:
         return name
-    return text if isinstance(error, NRIError) else f"{name}: {text}"
+    if isinstance(error, NRIError):
+        return text
+    return f"{name}: {text}"
 
 
 def _say_traceback(error: Exception, stderr: Any) -> None:
@@ -237,7 +239,10 @@ def _why_not_adjusted(request: Request, adjust: Any) -> str:
     """Return why changes of a container cannot be in answer to a request."""
     if request.state != State.SETUP:
         return f"found adjust in answer to {request.state}, expected it in answer to setup alone"
-    names = ", ".join(map(str, adjust)) if isinstance(adjust, dict) else ""
+    if isinstance(adjust, dict):
+        names = ", ".join(map(str, adjust))
+    else:
+        names = ""
     asked = gojson.shorten(names) or gojson.describe(adjust)
     return (
         "the request lacks the extension adjust: this host would drop what is asked for "
@@ -297,7 +302,9 @@ def schema_of(plugin: Plugin) -> Any:
     """Return the JSON Schema of the plugin conf; True, which accepts anything, for a plugin that declares none."""
     if plugin.conf_schema is not None:
         return plugin.conf_schema
-    return True if plugin.conf_class is None else plugin.conf_class.schema()
+    if plugin.conf_class is None:
+        return True
+    return plugin.conf_class.schema()
 
 
 def _why_not(plugin: Plugin) -> str:

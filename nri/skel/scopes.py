@@ -77,7 +77,10 @@ def cgroup_of(
     """
     from nri.cgroups import find
 
-    path = request.spec.cgroups_path if request.spec is not None else ""
+    if request.spec is not None:
+        path = request.spec.cgroups_path
+    else:
+        path = ""
     subgroup = request.annotations.get(SUBGROUP, "")
     return find(path, request.pid, request.id, mounts=mounts, systemd=systemd, subgroup=subgroup)
 
@@ -115,4 +118,6 @@ def name_in_metadata(annotations: Mapping[str, str]) -> str | None:
     except DecodeError:
         return None
     name = value.get("name") if isinstance(value, dict) else None
-    return name if isinstance(name, str) and name else None
+    if isinstance(name, str) and name:
+        return name
+    return None

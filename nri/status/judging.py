@@ -119,7 +119,10 @@ def _of_configuration(configuration: dict[str, Any]) -> list[tuple[str, str]]:
         used = "the last valid one is in use"
         if configuration["since"] is None:
             used = "no plugin can run"
-        others = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+        if len(faults) > 1:
+            others = f" (and {len(faults) - 1} more)"
+        else:
+            others = ""
         details = f": {faults[0]}{others}" if faults else ""
         return [(f"the configuration is not valid, {used}", details)]
     if configuration["missing"]:
@@ -149,7 +152,10 @@ def _of_plugin(plugin: dict[str, Any]) -> list[tuple[str, str]]:
     for state, run in plugin["last"].items():
         if run["outcome"] not in WORKS:
             since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(run["since"]))
-            of = f"{run['pod']}/{run['container']}" if run["container"] else run["pod"]
+            if run["container"]:
+                of = f"{run['pod']}/{run['container']}"
+            else:
+                of = run["pod"]
             details = f": {run['error'] or 'no reason is known'}"
             reasons.append((f"{name}: {state} has failed since {since}, last of {of}", details))
     return reasons
@@ -189,7 +195,9 @@ def probe(path: str, *, is_alive: bool) -> Verdict:
         if not is_alive:
             return judge(document)
         hangs = why_it_hangs(document)
-        return Verdict(DEGRADED, [hangs]) if hangs else Verdict(WELL, ["the bridge answers"])
+        if hangs:
+            return Verdict(DEGRADED, [hangs])
+        return Verdict(WELL, ["the bridge answers"])
     except client.NoBridgeError as error:
         if is_alive:
             return Verdict(WELL, [f"no bridge, so none hangs: {error}"])

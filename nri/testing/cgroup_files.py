@@ -131,9 +131,15 @@ class CgroupFiles:
                 directory += "/" + part
                 if not os.path.isdir(directory):
                     os.mkdir(directory)
-                    knobs = self.knobs[controller] if controller or self.kind == "v2" else {}
+                    if controller or self.kind == "v2":
+                        knobs = self.knobs[controller]
+                    else:
+                        knobs = {}
                     for name, value in knobs.items():
-                        text = self._mems if value == "0" and name in _MEMS else value
+                        if value == "0" and name in _MEMS:
+                            text = self._mems
+                        else:
+                            text = value
                         write(f"{directory}/{name}", f"{text}\n")
         for name, value in values.items():
             self.put(path, name.replace("__", "."), value)

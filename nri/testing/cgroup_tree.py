@@ -72,10 +72,16 @@ class CgroupTree:
         self.cpus = cpus
         self._base = tempfile.mkdtemp(prefix="nri-")  # short: a socket's path has at most 107 bytes
         weakref.finalize(self, shutil.rmtree, self._base, ignore_errors=True)
-        top = os.path.abspath(root) if root else f"{self._base}/cgroup"
+        if root:
+            top = os.path.abspath(root)
+        else:
+            top = f"{self._base}/cgroup"
         self._mems = frozenset(range(nodes or 1))
         self.files = CgroupFiles(top, kind, cpus, cpulist.render(self._mems))
-        self.sys = _machine(f"{self._base}/sys", cpulist.parse(cpus), nodes) if nodes else "/sys"
+        if nodes:
+            self.sys = _machine(f"{self._base}/sys", cpulist.parse(cpus), nodes)
+        else:
+            self.sys = "/sys"
         self.mountinfo = f"{self._base}/mountinfo"
         write(self.mountinfo, self.files.mountinfo)
         self.run = f"{self._base}/run"
@@ -130,7 +136,10 @@ class CgroupTree:
                 f"{pod} has the cgroup driver {pod.cgroup_driver!r}: expected this tree's, "
                 f"{self.driver!r}"
             )
-        members = [owner] if isinstance(owner, Container) else pod.containers
+        if isinstance(owner, Container):
+            members = [owner]
+        else:
+            members = pod.containers
         if pod.kubelet:
             self._make(pod, "pod", pod.cgroup, resources_of(pod))
         if isinstance(owner, Pod) and pod.profile.has_pods:
@@ -310,7 +319,9 @@ class CgroupTree:
             return text
         if isinstance(values, DefaultWeight):
             return f"default {item}" if version == 2 else text
-        return UNLIMITED if values.word(item) == "-1" else values.word(values.stored(item))
+        if values.word(item) == "-1":
+            return UNLIMITED
+        return values.word(values.stored(item))
 
     def _written_list(self, file: str, item: frozenset[int]) -> str:
         """Return the new text of a list of CPUs or memory nodes; raise OSError if the machine lacks one of them."""
@@ -351,7 +362,9 @@ def _bandwidth(directory: str, version: int, file: str, text: str) -> str:
     burst = knobs.read_optional(f"{directory}/{_BURST[version]}")
     _check_burst(int(burst or 0), new)
     if version == 1:
-        return str(new.period_us) if file == quota.PERIOD_V1 else str(new.quota_us or -1)
+        if file == quota.PERIOD_V1:
+            return str(new.period_us)
+        return str(new.quota_us or -1)
     return str(new).replace("/", " ")
 
 

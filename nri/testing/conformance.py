@@ -175,7 +175,10 @@ def report(outcomes: Sequence[Outcome]) -> str:
         f"{count} {verdict}" for verdict, count in counts.items() if count or verdict == "hold"
     )
     plural = "s" if len(outcomes) > 1 else ""
-    conforms = "it does not conform" if counts["fail"] else "it conforms"
+    if counts["fail"]:
+        conforms = "it does not conform"
+    else:
+        conforms = "it conforms"
     return "\n".join([*lines, "", f"{len(outcomes)} check{plural}: {said}: {conforms}"])
 
 
@@ -282,7 +285,10 @@ class Trial:
         :param stdout: as for ``nri.process.conversation.start``.
         :raises BrokenRuleError: if it cannot be started or watched.
         """
-        stdin = value if isinstance(value, bytes) else gojson.dumps(value)
+        if isinstance(value, bytes):
+            stdin = value
+        else:
+            stdin = gojson.dumps(value)
         deadline = time.monotonic() + self.timeout
         try:
             pid, pipes = start(self.path, [self.type, "invoke"], deadline, stdout=stdout)
@@ -310,7 +316,10 @@ class Trial:
         :raises BrokenRuleError: there is no result, or it has an error.
         """
         if error := self.answer(value).get("error"):
-            hint = "" if self.conf else "; if it misses its conf, give that (--conf)"
+            if self.conf:
+                hint = ""
+            else:
+                hint = "; if it misses its conf, give that (--conf)"
             shown = f"the error {shorten(repr(error))} in answer to {label}{hint}"
             raise BrokenRuleError("a result without error", shown)
 
@@ -646,9 +655,14 @@ def _compare(trial: Trial, resident: Resident, value: dict[str, Any]) -> None:
             raise BrokenRuleError(
                 "a resident that waits for the next request, or ends", f"neither after {state}"
             )
-        change = f", which changes its process: {resident.changed}" if resident.changed else ""
+        if resident.changed:
+            change = f", which changes its process: {resident.changed}"
+        else:
+            change = ""
         raise NotJudgedError(f"it ends after {state}{change}")  # as it may
 
 
 def _at(result: dict[str, Any], key: str) -> str:
-    return f'{describe(result[key])} for "{key}"' if key in result else f'no "{key}"'
+    if key in result:
+        return f'{describe(result[key])} for "{key}"'
+    return f'no "{key}"'

@@ -95,7 +95,9 @@ def run(executable: str | os.PathLike[str], request: Asked, *, timeout: float = 
 
 
 def _document(request: Asked) -> bytes:
-    return request.to_json() if isinstance(request, Request) else gojson.dumps(dict(request))
+    if isinstance(request, Request):
+        return request.to_json()
+    return gojson.dumps(dict(request))
 
 
 def _result(who: str, stdout: bytes, stderr: str, ending: str) -> Result:

@@ -286,7 +286,10 @@ def _check_state(pod: Pod, container: Container | None, state: str) -> None:
         states = pod.profile.pod_states
         subject = "a pod's sandbox"
     if state not in states:
-        sends = f"it sends {', '.join(states)}" if states else "it sends none"
+        if states:
+            sends = f"it sends {', '.join(states)}"
+        else:
+            sends = "it sends none"
         raise ValueError(f"{pod.runtime} sends no {state!r} about {subject}: {sends}")
 
 

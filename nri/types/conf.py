@@ -201,7 +201,9 @@ class Conf:
         raise AttributeError(f"{type(self).__name__} is frozen: {name} cannot be deleted")
 
     def __eq__(self, other: object) -> bool:
-        return self.__dict__ == other.__dict__ if type(other) is type(self) else NotImplemented
+        if type(other) is type(self):
+            return self.__dict__ == other.__dict__
+        return NotImplemented
 
     __hash__ = None  # type: ignore[assignment] # some values are dictionaries
 
@@ -219,7 +221,10 @@ def _check(cls: type, own: dict[str, ConfField]) -> None:
         annotations = cls.__annotations__
     for name, kind in annotations.items():
         if name not in own and name[:1] != "_" and "ClassVar" not in str(kind):
-            default = f"the default {vars(cls)[name]!r}" if name in vars(cls) else "no default"
+            if name in vars(cls):
+                default = f"the default {vars(cls)[name]!r}"
+            else:
+                default = "no default"
             raise TypeError(
                 f"{cls.__name__}.{name}: found {default}, expected a field such as "
                 "fields.integer(…)"

@@ -127,7 +127,9 @@ def mapping(
     of, read = _item(item)
 
     def items(value: dict[str, Any]) -> dict[str, Any]:
-        return value if read is None else {name: read(entry) for name, entry in value.items()}
+        if read is None:
+            return value
+        return {name: read(entry) for name, entry in value.items()}
 
     return _field(table.Map(of, table.text(1)), description, default, key, items)
 
@@ -147,13 +149,17 @@ def _item(item: Item) -> tuple[Rule, Callable[[Any], Any] | None]:
     """Return the rule of an item, and what makes its value; None if that is the JSON value."""
     if isinstance(item, ConfField):
         return item.rule, item.read
-    return (item, None) if isinstance(item, table.Rule) else (item.table, item.of_accepted)
+    if isinstance(item, table.Rule):
+        return (item, None)
+    return (item.table, item.of_accepted)
 
 
 def _bounds(low: float | None, high: float | None) -> str:
     if low is None:
         return "" if high is None else f", {high} at most"
-    return f", {low} at least" if high is None else f", {low} to {high}"
+    if high is None:
+        return f", {low} at least"
+    return f", {low} to {high}"
 
 
 def _is_path(value: str) -> bool:

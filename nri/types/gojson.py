@@ -219,7 +219,9 @@ def describe(value: object) -> str:
         return f"the number {shorten(_number(value))}"
     if isinstance(value, list | tuple):
         return "an array"
-    return "an object" if isinstance(value, dict) else f"a {type(value).__name__}"
+    if isinstance(value, dict):
+        return "an object"
+    return f"a {type(value).__name__}"
 
 
 def shorten(text: str, limit: int = 60) -> str:
@@ -261,7 +263,9 @@ def position(text: str, at: int) -> tuple[int, int]:
 
 
 def _glimpse(text: str, at: int) -> str:
-    return shorten(repr(text[at : at + 12])) if at < len(text) else "the end of the document"
+    if at < len(text):
+        return shorten(repr(text[at : at + 12]))
+    return "the end of the document"
 
 
 def _depth(value: object) -> int:

@@ -61,8 +61,11 @@ FLAG = Rule(
 
 def words(*allowed: str) -> Rule:
     """Return a rule for one of some words."""
-    keywords = {"enum": [*map(str, allowed)]} if len(allowed) > 1 else {"const": str(allowed[0])}
-    expected = f"one of {', '.join(allowed)}" if len(allowed) > 1 else f'"{allowed[0]}"'
+    keywords: dict[str, Any] = {"const": str(allowed[0])}
+    expected = f'"{allowed[0]}"'
+    if len(allowed) > 1:
+        keywords = {"enum": [*map(str, allowed)]}
+        expected = f"one of {', '.join(allowed)}"
     return Rule(str, allowed.__contains__, expected, keywords)
 
 

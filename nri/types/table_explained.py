@@ -138,7 +138,9 @@ def _is_of(rule: Rule, value: object) -> bool:
 
 
 def _keys(table: Table) -> str:
-    return f"one of {', '.join(table.keys)}" if table.keys else "none"
+    if table.keys:
+        return f"one of {', '.join(table.keys)}"
+    return "none"
 
 
 def _faults_of_keys(table: Table, value: dict[str, Any], path: Path) -> Faults:
@@ -147,7 +149,10 @@ def _faults_of_keys(table: Table, value: dict[str, Any], path: Path) -> Faults:
         if not (name in table.keys or table.is_note(name) or table.is_open):
             near = nearest(name, table.keys)
             meant.add(near)
-            hint = f"did you mean {near}?" if near else f"expected {_keys(table)}"
+            if near:
+                hint = f"did you mean {near}?"
+            else:
+                hint = f"expected {_keys(table)}"
             yield (*path, name), f"unknown key, {hint}", True
     for name, key in table.keys.items():
         if name in value and not (value[name] is None and name in table.nullable):

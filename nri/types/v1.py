@@ -72,7 +72,9 @@ def _state(value: object, where: str) -> State:
 
 
 def _spec(value: object, where: str) -> Spec | None:
-    return value if value is None or isinstance(value, Spec) else Spec.from_value(value, where)
+    if value is None or isinstance(value, Spec):
+        return value
+    return Spec.from_value(value, where)
 
 
 def _extensions(value: object, where: str) -> dict[str, int]:
@@ -91,7 +93,9 @@ def _results(value: object, where: str) -> tuple[Result, ...]:
 
 
 def _result(value: object, where: str) -> Result | None:
-    return value if value is None or isinstance(value, Result) else Result.from_value(value, where)
+    if value is None or isinstance(value, Result):
+        return value
+    return Result.from_value(value, where)
 
 
 class Spec(JSONObject):

@@ -220,7 +220,9 @@ class Bridge(stub.V2Plugin):
         changes = Changes(self._abilities)
         self._run_container(request.pod, container, State.RESIZE, call, changes)
         self._follow(changes, container.id)
-        return api.UpdateContainerResponse(update=requests.updates(changes)) if changes else None
+        if changes:
+            return api.UpdateContainerResponse(update=requests.updates(changes))
+        return None
 
     def post_update_container(self, request: api.PostUpdateContainerRequest, call: Call) -> None:
         """Run ``update``. The runtime has written the new limits, so it does not overwrite a plugin's changes."""
@@ -233,7 +235,9 @@ class Bridge(stub.V2Plugin):
         changes = Changes(self._abilities)
         self._run_container(request.pod, request.container, State.DELETE, call, changes)
         self._follow(changes, request.container.id)
-        return api.StopContainerResponse(update=requests.updates(changes)) if changes else None
+        if changes:
+            return api.StopContainerResponse(update=requests.updates(changes))
+        return None
 
     def answered(self, call: Call) -> None:
         """Count the event, and look after the status socket."""

@@ -111,7 +111,10 @@ class Occasion:
         entries = client.config.plugins
         results = [(entry.type, container.facts.adjusted(entry.key)) for entry in entries]
         asked = [(type_, result) for type_, result in results if result is not None]
-        missing = dropped(asked, container.created, subject.container) if asked else {}
+        if asked:
+            missing = dropped(asked, container.created, subject.container)
+        else:
+            missing = {}
         return [(entry, missing[entry.type]) for entry in entries if entry.type in missing]
 
     def save(self, container: Row | Told) -> None:
@@ -197,7 +200,9 @@ class Chains:
         # With which the residents were chosen.
         self._used: tuple[ConfigList, BridgeOptions] | None = None
         self._starter = Invoker(site.bin_dirs, check_owner=site.check_owner)
-        self._acceptance = Acceptance(self._starter) if self._given is None else None
+        self._acceptance: Acceptance | None = None
+        if self._given is None:
+            self._acceptance = Acceptance(self._starter)
 
     def _configuration(self) -> Configuration:
         return Configuration(self.options.site, self.options.doubts, self._acceptance)
@@ -481,7 +486,10 @@ class Chains:
             raise StatusError(Code.ABORTED, text)
 
     def _still_running(self, name: str, state: State) -> StatusError:
-        then = "delete runs after it" if state == State.DELETE else "try again"
+        if state == State.DELETE:
+            then = "delete runs after it"
+        else:
+            then = "try again"
         message = f"nri v0.1: the late create is still running; {then}"
         log.warning("%s: %s", escape(name), message)
         return StatusError(Code.ABORTED, message)
@@ -529,7 +537,10 @@ class Chains:
             wanted.append(Wanted(entry, acts=acts, binary=self._seen.get(entry.type, ())))
         due = compare(wanted, row.facts.entries, again=again)
         applying = {one.entry.type for one in wanted}
-        missed = missed_setup(row, request, client) if self.expects_setup(request) else []
+        if self.expects_setup(request):
+            missed = missed_setup(row, request, client)
+        else:
+            missed = []
         return Comparison(version, due, applying, missed)
 
     def _run_due(self, row: Row) -> tuple[Sequence[Due], Verdict]:
@@ -616,7 +627,10 @@ class Chains:
             return None
         name, call = now
         seconds = time.monotonic() - call.received
-        allowed = None if call.deadline is None else round(call.deadline - call.received, 3)
+        if call.deadline is None:
+            allowed = None
+        else:
+            allowed = round(call.deadline - call.received, 3)
         return {
             "event": call.event,
             "name": escape(name),
@@ -643,4 +657,6 @@ def _shown(error: str) -> str:
 def _half(call: Call) -> float | None:
     """Return until when an event may wait for the worker: its chain needs the rest."""
     remaining = call.remaining()
-    return None if remaining is None else time.monotonic() + remaining / 2
+    if remaining is None:
+        return None
+    return time.monotonic() + remaining / 2

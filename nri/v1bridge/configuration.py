@@ -126,7 +126,9 @@ class Configuration:
     def _report(self) -> None:
         """Log what the log does not have yet."""
         rejected = self._in_use.rejected
-        missing = () if self._in_use.is_waiting else tuple(self._in_use.missing)
+        missing: tuple[str, ...] = ()
+        if not self._in_use.is_waiting:
+            missing = tuple(self._in_use.missing)
         news: object = missing if rejected is None else rejected.faults
         if news == self._reported:
             return
@@ -136,7 +138,10 @@ class Configuration:
             paths = shorten(", ".join(missing), MAX_TEXT)
             log.error("missing, and still in use %s (%s): %s", until, kept, paths)
         without = "there has been no valid one, so no plugin runs"
-        used = f"still using the last valid one ({kept})" if kept else without
+        if kept:
+            used = f"still using the last valid one ({kept})"
+        else:
+            used = without
         for fault in rejected.faults if rejected is not None else ():
             log.error("invalid configuration; %s: %s", used, fault)
 

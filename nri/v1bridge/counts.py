@@ -79,7 +79,9 @@ class Counts:
         """
         key = plugin.type, plugin.source
         runs = self._plugins.get(key) or _runs()
-        return runs if self._tried.get(key) == (plugin, identity(binary)) else runs | {"last": {}}
+        if self._tried.get(key) == (plugin, identity(binary)):
+            return runs
+        return runs | {"last": {}}
 
     def refusals(self) -> list[dict[str, Any]]:
         """Return what plugins have refused and not admitted since, as the status has it, the latest last."""
@@ -112,7 +114,10 @@ class Counts:
             runs["last"] = {}
         runs["runs"].setdefault(state, dict.fromkeys(OUTCOMES, 0))[outcome] += 1
         _add(runs["seconds"], step.seconds)
-        error = "" if step.error is None else bounded(escape(step.error.reason), MAX_ERROR)
+        if step.error is None:
+            error = ""
+        else:
+            error = bounded(escape(step.error.reason), MAX_ERROR)
         run = {"outcome": outcome, "since": about["time"], **about, "error": error or None}
         before = runs["last"].get(state)
         if before is not None and outcome not in WORKS and before["outcome"] not in WORKS:

@@ -161,7 +161,10 @@ def _opened(place: Place, *, may_be_cut: bool) -> logging.Handler:
     handler = make()
     handler.setFormatter(TextFormatter(stamped=name != "syslog"))
     setattr(handler, "handleError", _reraise)  # noqa: B010 - the line is tried again
-    stream = handler.stream if may_be_cut and isinstance(handler, logging.FileHandler) else None
+    if may_be_cut and isinstance(handler, logging.FileHandler):
+        stream = handler.stream
+    else:
+        stream = None
     if stream is not None and os.fstat(stream.fileno()).st_size:
         stream.write("\n")
     return handler
@@ -298,7 +301,9 @@ class TextFormatter(logging.Formatter):
             [f" {key}={quoted(str(value))}" for key, value in getattr(record, "fields", ())]
         )
         line = escape(f"{record.levelname.lower()} {text}{pairs}")
-        return f"{self.formatTime(record)} {line}" if self._stamped else line
+        if self._stamped:
+            return f"{self.formatTime(record)} {line}"
+        return line
 
 
 def quoted(value: str) -> str:

@@ -135,7 +135,9 @@ class Row:
     @property
     def digest(self) -> int:
         """A digest of its resources, 0 if they are not known."""
-        return self.subject.resources if self.subject is not None else 0
+        if self.subject is not None:
+            return self.subject.resources
+        return 0
 
     def request(self, state: str) -> Request:
         """Return a request about it."""

@@ -136,8 +136,12 @@ class InstanceLock:
                 os.close(fd)
         except OSError:
             return 0
-        return 0 if pid == os.getpid() or not peer.is_trusted(user) else pid or -1
+        if pid == os.getpid() or not peer.is_trusted(user):
+            return 0
+        return pid or -1
 
     def _holder(self) -> str:
         pid = self._other()  # none if it does not listen yet
-        return f"the bridge with pid {pid}" if pid > 0 else "another bridge"
+        if pid > 0:
+            return f"the bridge with pid {pid}"
+        return "another bridge"

@@ -210,7 +210,9 @@ class Pods:
         """Return ``pod`` with its missing facts, and with the resources of its update, if they are known."""
         resources = self._resizes.pop(pod.id, None)
         pod = self.complete(pod)
-        return pod if resources is None else with_resources(pod, resources)
+        if resources is None:
+            return pod
+        return with_resources(pod, resources)
 
     def complete(self, pod: PodSandbox) -> PodSandbox:
         """Return ``pod`` with its missing facts filled in from memory."""
@@ -254,7 +256,9 @@ class BridgeAbilities(NRIAbilities):
 
     def why_no_removal(self, field: AdjustField) -> str:
         """As for the base class."""
-        return "" if self._applies_alone is None else f"{self.name} removes nothing"
+        if self._applies_alone is None:
+            return ""
+        return f"{self.name} removes nothing"
 
     def why_no_update(self, *, is_sandbox: bool) -> str:
         """As for the base class."""

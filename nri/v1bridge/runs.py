@@ -188,7 +188,10 @@ def late_line(
         message = f"{subject} failed: {means if is_final else 'trying again'}"
         log.error(message, extra=_about(name, request, ("error", shorten(error, MAX_TEXT))))
     else:
-        reason = "its configuration has changed" if is_again else "it has had no create"
+        if is_again:
+            reason = "its configuration has changed"
+        else:
+            reason = "it has had no create"
         log.info("late: %s", reason, extra=_about(name, request))
 
 

@@ -323,4 +323,6 @@ def _hidden(value: Any) -> Any:
         return {
             key: HIDDEN if key in ("env", "args") else _hidden(item) for key, item in value.items()
         }
-    return [_hidden(item) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_hidden(item) for item in value]
+    return value

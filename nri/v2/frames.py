@@ -94,7 +94,9 @@ def encode(channel: int, message: bytes, limit: int | None = None) -> bytes:
     :param limit: bytes of the longest payload; by default ``MAX_PAYLOAD``.
     """
     if len(message) <= FIRST_PAYLOAD:
-        return HEADER.pack(channel, len(message)) + message if message else b""
+        if message:
+            return HEADER.pack(channel, len(message)) + message
+        return b""
     cuts = [0, *range(FIRST_PAYLOAD, len(message), limit or MAX_PAYLOAD), len(message)]
     pieces = [message[start:end] for start, end in itertools.pairwise(cuts)]
     return b"".join(

@@ -178,7 +178,10 @@ class Mux:
                 self._socket.sendall(data)
             except OSError as error:
                 stalled = isinstance(error, BlockingIOError)
-                reason = f"it took nothing for {SEND_TIMEOUT} s" if stalled else reason_of(error)
+                if stalled:
+                    reason = f"it took nothing for {SEND_TIMEOUT} s"
+                else:
+                    reason = reason_of(error)
             else:
                 return
         raise self.close(f"sending to the peer failed: {reason}").with_traceback(None)

@@ -135,7 +135,10 @@ def _refuse_missing(listed: list[str], directory: str, dirs: Sequence[str]) -> N
         if path in files or os.path.dirname(path) not in dirs:
             continue
         # A time of a clock that has not come so far is of before the boot.
-        since = noted if noted is not None and 0 < noted <= now else now
+        if noted is not None and 0 < noted <= now:
+            since = noted
+        else:
+            since = now
         if os.path.dirname(path) not in left or now - since < MISSING_FOR:
             files[path] = since
     if files != known:
@@ -226,7 +229,10 @@ class Subject:
     def __init__(self, spec: Spec | None) -> None:
         self.annotations = spec.annotations if spec is not None else {}
         process: Any = spec.process if spec is not None else None
-        args = process.get("args") if isinstance(process, dict) else None
+        if isinstance(process, dict):
+            args = process.get("args")
+        else:
+            args = None
         self.command: str | None = None
         if isinstance(args, list) and args and isinstance(args[0], str):
             self.command = args[0]
@@ -307,6 +313,9 @@ def _pattern(pattern: str, path: tuple[str | int, ...], *, is_key: bool = False)
         compiled = re2.compile(pattern.encode(errors="replace"), options)
     except re2.error as error:
         reason = error.args[0] if error.args else ""
-        reason = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        if isinstance(reason, bytes):
+            reason = reason.decode(errors="replace")
+        else:
+            reason = str(reason)
         raise PatternError(pattern, path, is_key, reason) from error
     return lambda text: compiled.search(text.encode(errors="replace")) is not None

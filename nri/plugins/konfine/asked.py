@@ -102,7 +102,10 @@ def _is_extra(request: Request) -> bool:
 
     A wish for the whole pod is that of its ordinary containers.
     """
-    path = request.spec.cgroups_path if request.spec is not None else ""
+    if request.spec is not None:
+        path = request.spec.cgroups_path
+    else:
+        path = ""
     has_shares = "shares" in shared.cpu_resources(request)
     return has_shares and not requested(request) and "besteffort" not in path
 

@@ -110,7 +110,9 @@ def _shared(lists: list[Set], present: Set) -> Set:
     largest, *others = sorted(counts, key=len, reverse=True)
     is_rest = largest >= present.difference(*others)
     is_by_far = not others or len(largest) >= 2 * len(others[0])
-    return largest if is_rest and is_by_far else frozenset()
+    if is_rest and is_by_far:
+        return largest
+    return frozenset()
 
 
 def _entry(path: str, kind: str, *, cpus: str = "", within: str = "") -> Entry:

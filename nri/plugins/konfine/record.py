@@ -347,7 +347,10 @@ class Record:
 
 def _accepted(document: object, key: str, rule: Rule) -> dict[str, Any]:
     """Return the values below a key of a damaged document that follow the rule."""
-    values = document.get(key) if isinstance(document, dict) else None
+    if isinstance(document, dict):
+        values = document.get(key)
+    else:
+        values = None
     if not isinstance(values, dict):
         return {}
     return {name: value for name, value in values.items() if rule.accepts(value)}

@@ -161,7 +161,10 @@ class Seen:
 
     def parents(self, request: Request) -> Set:
         """Return the CPUs that the cgroup above a container may use, whose own cgroup does not exist yet."""
-        own = request.spec.cgroups_path if request.spec is not None else ""
+        if request.spec is not None:
+            own = request.spec.cgroups_path
+        else:
+            own = ""
         # Without a path the runtime chooses one.
         above = expand(own).rpartition("/")[0] if own else ""
         try:

@@ -203,13 +203,17 @@ class _Field:
             return {key: _from_oci(self.of, entry) for key, entry in item.items()}
         if self.is_list:
             return [_from_oci(self.of, entry) for entry in item]
-        return {"value": item} if self._is_optional else _from_oci(self.of, item)
+        if self._is_optional:
+            return {"value": item}
+        return _from_oci(self.of, item)
 
     def in_oci(self, item: Any) -> Any:
         """Return the value of OCI's key for that of the message's field."""
         if self.is_map:
             return {key: self._one(item[key]) for key in sorted(item)}
-        return [self._one(entry) for entry in item] if self.is_list else self._one(item)
+        if self.is_list:
+            return [self._one(entry) for entry in item]
+        return self._one(item)
 
 
 def _plain(optional: Any) -> Any:

@@ -111,4 +111,6 @@ def listed(name: str, version: str) -> Version | None:
 
 def _release(version: str) -> tuple[int, int, int]:
     match = _RUNTIME.match(version)
-    return (int(match[1]), int(match[2]), int(match[3] or 0)) if match else (0, 0, 0)
+    if match:
+        return (int(match[1]), int(match[2]), int(match[3] or 0))
+    return (0, 0, 0)

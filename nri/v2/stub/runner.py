@@ -64,7 +64,10 @@ class Runner:
         self._path = path
         self._build = build
         self._registration_timeout = registration_timeout
-        self._connected = _inherited(environment) if sock is None else _given(sock)
+        if sock is None:
+            self._connected = _inherited(environment)
+        else:
+            self._connected = _given(sock)
         self._stopped = threading.Event()
         self._session: Session | None = None
         self._latest: Session | None = None
@@ -97,7 +100,10 @@ class Runner:
                 failure = f"no runtime at {self._path}: {reason_of(error)}"
             else:
                 reason = self._serve(session)
-                failure = "" if session.synchronized else f"not accepted at {self._path}: {reason}"
+                if session.synchronized:
+                    failure = ""
+                else:
+                    failure = f"not accepted at {self._path}: {reason}"
             if not failure:
                 pause = FIRST_PAUSE
             elif (

@@ -62,7 +62,10 @@ class RPCClient(Receiver):
             raise StatusError(Code.RESOURCE_EXHAUSTED, fault)
         started = time.monotonic()
         stream, pending = self._send(data)
-        left = None if timeout is None else max(0.0, timeout - (time.monotonic() - started))
+        if timeout is None:
+            left = None
+        else:
+            left = max(0.0, timeout - (time.monotonic() - started))
         try:
             answer = pending.get(timeout=None if left is None else min(left, threading.TIMEOUT_MAX))
         except Empty:

@@ -67,7 +67,10 @@ class Call:
         """The name of the event, which ``nri.v2.stub`` sets."""
         self.deadline = None if seconds <= 0 else self.received + seconds
         """None where the client set no timeout."""
-        self.answer_by = None if self.deadline is None else self.deadline - min(early, seconds / 2)
+        if self.deadline is None:
+            self.answer_by = None
+        else:
+            self.answer_by = self.deadline - min(early, seconds / 2)
         """Time at which the server answers for a handler that has not finished."""
         self.is_abandoned = False
         """True when the client has made another call before this one was answered: see ``RPCServer``."""
@@ -82,7 +85,9 @@ class Call:
 
     def remaining(self) -> float | None:
         """Return the seconds until the deadline; None without one."""
-        return None if self.deadline is None else self.deadline - time.monotonic()
+        if self.deadline is None:
+            return None
+        return self.deadline - time.monotonic()
 
 
 class RPCServer(Receiver):
@@ -139,7 +144,10 @@ class RPCServer(Receiver):
                 now = time.monotonic()
                 oldest = self._refused[0]
                 self._refused.append(now)
-                level = logging.WARNING if now - oldest > WITHIN else logging.DEBUG
+                if now - oldest > WITHIN:
+                    level = logging.WARNING
+                else:
+                    level = logging.DEBUG
                 log.log(level, "refused: %s", escape(error.message[:500]))
                 refusal = _failure(error.code, error.message)
                 jobs.append(functools.partial(self._respond, message.stream, refusal))
@@ -216,7 +224,10 @@ class RPCServer(Receiver):
         with self._changed:
             if self._closed:  # by another thread meanwhile
                 return None
-            abandoned = list(self._calls.values()) if self._is_one_at_a_time else []
+            if self._is_one_at_a_time:
+                abandoned = list(self._calls.values())
+            else:
+                abandoned = []
             self._calls[stream] = call
             self._begun += 1
         for earlier_call in abandoned:
