@@ -256,7 +256,7 @@ def _answer(command: Sequence[str], name: str, request: Request) -> str:
 
     :raises SourceError: there is no result, or a module is missing.
     """
-    (_, output), lines = run(command, "invoke", request.to_json())
+    _, output, lines = run(command, "invoke", request.to_json())
     try:
         result = Result.from_json(output.stdout)
     except ValueError as error:

@@ -16,7 +16,7 @@ from nri.types import gojson
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nri.client.verbs import Answer
+    from nri.process.conversation import Output
 
 ANSWER_WITHIN = 30.0
 """Seconds that a plugin has for one answer: its first start reads it from the disk."""
@@ -116,7 +116,7 @@ def ask(command: Sequence[str], verb: str) -> Any:
 
     :raises SourceError: it answers none.
     """
-    (answer, output), lines = run(command, verb)
+    answer, output, lines = run(command, verb)
     if answer is not None:
         return answer
     # Of skel.main.
@@ -137,8 +137,8 @@ def ask(command: Sequence[str], verb: str) -> Any:
     raise SourceError(f"{command[-1]} {verb}: found {output.ending or 'no JSON'}{said}, {expected}")
 
 
-def run(command: Sequence[str], verb: str, stdin: bytes = b"") -> tuple[Answer, list[str]]:
-    """Run a plugin once; return its answer, and the lines of its stderr.
+def run(command: Sequence[str], verb: str, stdin: bytes = b"") -> tuple[Any, Output, list[str]]:
+    """Run a plugin once; return the JSON that it printed, its output, and the lines of its stderr.
 
     :param command: an executable, and the arguments before the verb.
     :raises SourceError: it cannot be started, or does not end.
@@ -147,16 +147,16 @@ def run(command: Sequence[str], verb: str, stdin: bytes = b"") -> tuple[Answer, 
     # An interpreter finds its modules by the path that it was called by; a plugin gets its type, as on a node.
     words = [*(command if command[1:] else [os.path.basename(command[0])]), verb]
     try:
-        answer = verbs.ask(command[0], words, stdin, within=ANSWER_WITHIN, log=lines.append)
+        answer, output = verbs.ask(command[0], words, stdin, within=ANSWER_WITHIN, log=lines.append)
     except OSError as error:
         raise SourceError(f"{command[0]} can't be started: {error.strerror}") from error
-    if killed := verbs.why_killed(answer.output, ANSWER_WITHIN):
+    if killed := verbs.why_killed(output, ANSWER_WITHIN):
         if verb == "invoke":
             advice = ""
         else:
             advice = "; work belongs into invoke()"
         raise SourceError(f"{command[-1]} {verb}: {killed}{advice}")
-    return answer, lines
+    return answer, output, lines
 
 
 def entry_beside(source: str, type_: str) -> PluginEntry | None:

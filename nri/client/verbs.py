@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple
 
 from nri.process.conversation import Output, launch
 from nri.types import DecodeError, gojson
@@ -11,17 +10,10 @@ from nri.types import DecodeError, gojson
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
 ANSWER_WITHIN = 10.0
 """Seconds that a plugin has for an answer."""
-
-
-class Answer(NamedTuple):
-    """What a plugin has answered to a verb."""
-
-    value: Any
-    """The JSON that it printed; None if it printed none, or has failed."""
-    output: Output
 
 
 def ignore(_line: str) -> None:
@@ -35,8 +27,8 @@ def ask(
     *,
     within: float,
     log: Callable[[str], None] = ignore,
-) -> Answer:
-    """Run ``TYPE VERB``; return its answer.
+) -> tuple[Any, Output]:
+    """Run ``TYPE VERB``; return the JSON that it printed, None if it printed none or has failed, and its output.
 
     :param argv: the type, or an interpreter and its script, and the verb.
     :param within: seconds that it has, such as ``ANSWER_WITHIN``.
@@ -44,7 +36,7 @@ def ask(
     :raises OSError: it cannot be started.
     """
     output = launch(path, argv, stdin, time.monotonic() + within, log=log)
-    return Answer(_json_of(output), output)
+    return _json_of(output), output
 
 
 def _json_of(output: Output) -> Any:
