@@ -158,11 +158,13 @@ def test_invalid_socket_is_one_line(bridge: BridgeProcess) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="raising a priority needs CAP_SYS_NICE")
-@pytest.mark.parametrize(("nice", "expected"), [(-7, -7), (5, 0)])
+@pytest.mark.parametrize("nice", [-7, 5])
 @pytest.mark.parametrize("launched", [True, False])
 def test_bridge_and_its_plugins_run_at_the_priority_of_the_options(
-    host: Host, bridge: BridgeProcess, launched: bool, nice: int, expected: int
+    host: Host, bridge: BridgeProcess, launched: bool, nice: int
 ) -> None:
+    """It is raised, and never lowered: these tests may run niced."""
+    expected = min(nice, os.getpriority(os.PRIO_PROCESS, 0))
     host.script("nicer", f"#!/bin/sh\nnice > {host.root}/nice\necho '{{}}'\n")
     host.configure(plugin("nicer"))
     bridge.changes["nice"] = nice
