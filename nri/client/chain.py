@@ -219,60 +219,38 @@ class Client:
         :raises ChainError: as ``chain`` does.
         """
         plugins = self._of_state(state, RELEASE if request.release else state)
+        facts = self._facts_for(plugins, request)
         judged = []
-        for plugin, undecided in self._verdicts(plugins, request):
+        for plugin, undecided in _verdicts(plugins, facts):
             if undecided is not None:
                 judged.append((plugin, undecided))
         if state == State.DELETE:
             return [(plugin, "") for plugin, _ in judged]
-        if state in (State.SETUP, State.CREATE):
-            self._refuse_contradiction(plugins, request)
+        if facts is not None and state in (State.SETUP, State.CREATE):
+            _refuse_contradiction(plugins, facts)
         return judged
-
-    def _refuse_contradiction(self, plugins: Sequence[PluginEntry], request: Request) -> None:
-        """Refuse a container that contradicts itself in a fact which a condition asks for.
-
-        :raises ChainError: it does.
-        """
-        conditions = [(plugin, plugin.when) for plugin in plugins if plugin.when is not None]
-        if not conditions:
-            return
-        facts = self._facts_of(request)
-        if not facts.contradictions:
-            return
-        for plugin, when in conditions:
-            contradiction = when.contradiction(facts)
-            if contradiction:
-                expected = "expected a container whose annotations agree"
-                reason = f"when: found {contradiction}; {expected}"
-                step = Step(plugin, b"")
-                step.error = PluginError(plugin.type, reason, refused=True)
-                raise ChainError([step.error], [step])
 
     def holding(self, request: Request) -> list[PluginEntry]:
         """Return the entries whose condition does not keep them from a container, whatever the state."""
-        verdicts = self._verdicts(self.config.plugins, request)
+        plugins = self.config.plugins
+        verdicts = _verdicts(plugins, self._facts_for(plugins, request))
         return [plugin for plugin, undecided in verdicts if undecided is not None]
 
     def skipped(self, state: str, request: Request) -> list[tuple[PluginEntry, str]]:
         """Return the entries whose condition keeps them from running for ``state``, each with the reason."""
+        entries = [entry for entry in self.config.plugins if entry.wants(state)]
+        facts = self._facts_for(entries, request)
         skipped = []
-        for entry, undecided in self._verdicts(self.config.plugins, request):
-            if undecided is None and entry.wants(state) and entry.when is not None:
-                skipped.append((entry, entry.when.explain(self._facts_of(request))))
+        for entry, undecided in _verdicts(entries, facts):
+            if undecided is None and entry.when is not None and facts is not None:
+                skipped.append((entry, entry.when.explain(facts)))
         return skipped
 
-    def _verdicts(
-        self, plugins: Sequence[PluginEntry], request: Request
-    ) -> list[tuple[PluginEntry, str | None]]:
-        """Return each plugin with ``Condition.undecided`` of its condition; "" without one."""
+    def _facts_for(self, plugins: Sequence[PluginEntry], request: Request) -> Facts | None:
+        """Return what is known of the container of a request; None if no plugin has a condition."""
         if all(plugin.when is None for plugin in plugins):
-            return [(plugin, "") for plugin in plugins]
-        facts = self._facts_of(request)
-        return [
-            (plugin, "" if plugin.when is None else plugin.when.undecided(facts))
-            for plugin in plugins
-        ]
+            return None
+        return self._facts_of(request)
 
     def _facts_of(self, request: Request) -> Facts:
         if self._facts is not None:
@@ -280,6 +258,39 @@ class Client:
         from nri.client.facts import facts_of  # only for a configuration that has conditions
 
         return facts_of(request)
+
+
+def _verdicts(
+    plugins: Sequence[PluginEntry], facts: Facts | None
+) -> list[tuple[PluginEntry, str | None]]:
+    """Return each plugin with ``Condition.undecided`` of its condition; "" without one.
+
+    :param facts: None if no plugin has a condition.
+    """
+    verdicts: list[tuple[PluginEntry, str | None]] = []
+    for plugin in plugins:
+        if plugin.when is None or facts is None:
+            verdicts.append((plugin, ""))
+        else:
+            verdicts.append((plugin, plugin.when.undecided(facts)))
+    return verdicts
+
+
+def _refuse_contradiction(plugins: Sequence[PluginEntry], facts: Facts) -> None:
+    """Refuse a container that contradicts itself in a fact which a condition asks for.
+
+    :raises ChainError: it does.
+    """
+    if not facts.contradictions:
+        return
+    for plugin in plugins:
+        contradiction = "" if plugin.when is None else plugin.when.contradiction(facts)
+        if contradiction:
+            expected = "expected a container whose annotations agree"
+            reason = f"when: found {contradiction}; {expected}"
+            step = Step(plugin, b"")
+            step.error = PluginError(plugin.type, reason, refused=True)
+            raise ChainError([step.error], [step])
 
 
 class _Run:
