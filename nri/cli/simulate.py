@@ -169,7 +169,7 @@ def simulate(
     for text in (namespace, *annotations, *labels):
         text.encode()  # UnicodeEncodeError: it was not UTF-8
     name, _, version = runtime.partition(":")
-    nri = _nri_of(name, version)
+    nri = _nri_of(runtime)
     about = {
         "annotations": options.pairs("--annotation", annotations),
         "labels": options.pairs("--label", labels),
@@ -222,17 +222,18 @@ def simulate(
         raise click.exceptions.Exit(1)
 
 
-def _nri_of(name: str, version: str) -> tuple[int, ...]:
-    """Return the version of NRI in a runtime.
+def _nri_of(runtime: str) -> tuple[int, ...]:
+    """Return the version of NRI in a runtime, given as NAME:VERSION.
 
     :raises BadParameter: it is not one that is known.
     """
+    name, _, version = runtime.partition(":")
     if name in SENDS_ALONE:
         return UNKNOWN
     nri = listed(name, version)
     if nri is None:
         expected = "expected containerd:1.7 or later, cri-o:1.26 or later, or docker:29"
-        raise click.BadParameter(f"found '{name}:{version}', {expected}")
+        raise click.BadParameter(f"found {runtime!r}, {expected}")
     return nri
 
 
