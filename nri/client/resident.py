@@ -272,12 +272,12 @@ class Resident(Prepared):
 
 
 class _Wanted(NamedTuple):
-    """What the entries of a plugin say of its processes."""
+    """The processes that the entries of a plugin allow and ask for."""
 
     resident: bool
-    """Whether it may be a resident."""
+    """True if the plugin may be a resident."""
     waiting: int
-    """How many processes wait for a request, if it is none."""
+    """The number of processes that wait for a request, if it is no resident."""
 
 
 class _File:

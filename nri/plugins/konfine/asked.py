@@ -1,4 +1,4 @@
-"""What a container asks for: CPUs alone, by its annotation or its devices, or those of a pool."""
+"""Reads what a container asks for: CPUs for itself, by annotation or by devices, or the CPUs of a pool."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""One request of konfine where CPUs are given out, in three steps.
+"""Handles one request of konfine where CPUs are given out.
 
-What its container asks for (``.asked``) is put into the record. From record, conf and topology follows what each
-container should have (``.wanted``). The difference to what the kernel shows (``.seen``) is written (``.written``).
+Each request puts what its container asks for (``.asked``) into the record, computes what each container should have
+(``.wanted``), compares that with what the kernel shows (``.seen``), and writes the difference (``.written``).
 """
 
 from __future__ import annotations
@@ -269,9 +269,11 @@ def _lift_quota(cgroup: Cgroup, entry: Entry, metadata: dict[str, str]) -> None:
     A quota throttles it on CPUs that no other may use (kubernetes/kubernetes#70585).
     """
     quota = _attempt(cgroup.clear_cpu_quota, "cpu.max", metadata)
-    if quota is not None and quota.quota_us is not None:
+    if quota is None:
+        return
+    if quota.quota_us is not None:
         entry["quota"] = str(quota)
-    if quota is not None and "quota" in entry:
+    if "quota" in entry:
         metadata["quota"] = entry["quota"]
 
 

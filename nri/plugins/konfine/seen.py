@@ -1,4 +1,4 @@
-"""What the kernel shows: the cpuset files of the machine, and the record brought in line with them.
+"""Compares the record with the cpuset files of the machine, and corrects it.
 
 A container whose cgroup is gone has ended. One that the record lacks (it was lost, damaged or of another boot, or
 konfine was not run for the container) has the CPUs that its own file says (``.found``).

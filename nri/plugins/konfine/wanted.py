@@ -1,4 +1,4 @@
-"""Which CPUs each container should have, computed from the topology, the conf and the record.
+"""Computes which CPUs each container should have, from the topology, the conf and the record.
 
 ``Wanted.enter`` puts the request's container into the record, with the CPUs that it asks for, and ``Wanted.plan``
 computes what each container is to have. Nothing here reads or writes a cgroup.
