@@ -18,7 +18,7 @@ from bench.durations import ROUNDS, compared, percentile_99
 from bench.executables import compiled
 from bench.node import TimedNode, back_to_back, turns
 from bench.report import Row
-from harness.processes import command_line
+from harness.processes import command_line, proportional
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,7 +75,9 @@ def _rows(name: str, nodes: list[TimedNode], events: int) -> list[Row]:
     rows.append(compared(f"{name}, 99th percentile", waiting, started, OF, by=percentile_99))
     nodes[0].warm_up(1)
     (pid,) = [pid for pid in nodes[0].family() if command_line(pid).endswith(b"\0invoke\0")]
-    rows.append(Row(name=f"{name}, memory of a waiting process", figure=_memory(pid), unit="MB"))
+    rows.append(
+        Row(name=f"{name}, memory of a waiting process", figure=proportional(pid), unit="MB")
+    )
     return rows
 
 
@@ -100,10 +102,3 @@ def _plugins(scratch: Path, binaries: Path) -> list[str]:
     source.write_text(GO)
     subprocess.run([go, "build", "-o", binaries / "go", source], check=True)
     return ["noop", "go", "python"]
-
-
-def _memory(pid: int) -> float:
-    """Return the megabytes that a process has for itself: its proportional share."""
-    with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
-        (line,) = [line for line in file if line.startswith("Pss:")]
-    return int(line.split()[1]) / 1024

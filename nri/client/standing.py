@@ -1,9 +1,9 @@
 """Asks a plugin's executable, ``TYPE version``, which states it acts on, and whether it can be a resident.
 
-What a plugin says of itself counts whoever built it. But a foreign program may take any verb for ``invoke``. So only
-one whose file has the key ``states`` is asked; it gets a request of a state that means nothing to a plugin, and its
-answer counts if it has the keys of one to ``version``. A resident is an executable of a build: a script's code may
-change without its file.
+The answer counts for every plugin, not only for those of a build. A foreign program may take any verb for
+``invoke``, so a file without the key ``states`` is not asked; the others get a request of a state that means nothing
+to a plugin, and an answer without the keys of ``version`` is ignored. Only an executable of a build becomes a
+resident: a script's code may change without its file.
 """
 
 from __future__ import annotations
@@ -67,8 +67,7 @@ def about(path: str, plugin: str, *, may_be_script: bool = False) -> Standing:
         return Standing("off", FOREIGN)
     argv = [plugin, "version"]
     answer, output = ask(path, argv, HARMLESS.to_json(), within=ANSWER_WITHIN)
-    # A result is no answer.
-    is_one = isinstance(answer, dict) and {"type", "nri"} <= answer.keys()
+    is_one = is_answer(answer)
     if not is_own and (not is_one or answer["type"] != plugin):
         return Standing("off", FOREIGN)
     if not is_one:
@@ -96,6 +95,11 @@ def about(path: str, plugin: str, *, may_be_script: bool = False) -> Standing:
         )
         return standing._replace(state="off", reason=reason)
     return standing
+
+
+def is_answer(value: Any) -> bool:
+    """Return whether JSON is an answer to ``version``; what a program writes to any verb lacks its keys."""
+    return isinstance(value, dict) and {"type", "nri"} <= value.keys()
 
 
 def _names_states(path: str) -> bool:

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from nri.client.verbs import ask
-from nri.process.children import REAP_WITHIN, SIGKILL, has_exited
+from nri.process.children import REAP_WITHIN, SIGKILL, has_exited, stat_fields
 from nri.process.conversation import Asked, Conversation, Output, unread
 from nri.process.spawn import Pipes, spawn
 
@@ -26,7 +26,6 @@ BEGUN_WITHIN = 0.5
 WAITS_FOR = 600.0
 """Seconds that a process waits for a request; then another one is started in its place."""
 
-
 TRIED_FOR = 1.0
 """Seconds that a plugin is tried for whether it waits: half of them to load."""
 
@@ -36,8 +35,7 @@ _TRACE = 0.05
 _LOOKS = 0.02
 """Seconds between two looks at it."""
 
-
-STOPPED = ("T", "t")
+STOPPED = (b"T", b"t")
 """The states of a process that a signal or a debugger has stopped: proc_pid_stat(5)."""
 
 _DOES_NOT = "it does not wait for its request"
@@ -105,7 +103,7 @@ class Waiting(Prepared):
 
     def _kill_if_stopped(self) -> None:
         """Kill it if it was stopped before it has read its request; one that loads is waited for."""
-        if _state(self.pid) in STOPPED:
+        if stat_fields(self.pid)[0] in STOPPED:
             self.kill_if_unread()
 
     def ask(self, request: bytes, deadline: float, log: Log, stop: Stop | None = None) -> Output:
@@ -190,12 +188,3 @@ def _seconds_on_cpu(pid: int) -> float:
     except (OSError, ValueError):
         pass  # it has ended, or the kernel has no statistics
     return seconds
-
-
-def _state(pid: int) -> str:
-    """Return the state of a process, as proc_pid_stat(5) has it; "" if it is gone."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b") ")[2][:1].decode()
-    except OSError:
-        return ""

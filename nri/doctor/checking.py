@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nri.client import Invoker, PluginError, waiting
 from nri.client.resident import try_resident
-from nri.client.standing import HARMLESS
+from nri.client.standing import HARMLESS, is_answer
 from nri.client.unstartable import NOT_RUN, WINDOWS, explain, has_windows_ends
 from nri.client.verbs import ANSWER_WITHIN, ask, why_killed
 from nri.config import ConfigError, Fault
@@ -163,8 +163,8 @@ class Checked:
         A plugin that was built with nri.skel answers. Another need not, but it answers a request, or cannot run.
         """
         about, ran = self._ask(binary, "version", [])
-        if isinstance(about, dict):  # one without these keys writes the same to any question
-            return about if {"type", "nri"} <= about.keys() else None
+        if isinstance(about, dict):
+            return about if is_answer(about) else None
         if ran is None:
             return None
         stderr: list[str] = []

@@ -15,6 +15,7 @@ from nri.client.resident import Residents
 from nri.client.waiting import why_not
 from nri.config.entries import PluginEntry
 from nri.process import conversation
+from nri.process.children import stat_fields
 from tests.support.host import Host, request
 from tests.support.processes import is_running, open_fds
 from tests.support.waiting import SOON, wait_until
@@ -217,16 +218,10 @@ def test_process_that_is_killed_or_stopped_has_not_run_the_request(
     node.keep()
     (first,) = node.started
     os.kill(first, how)
-    assert wait_until(lambda: state(first) in "TZ")
+    assert wait_until(lambda: stat_fields(first)[0] in (b"T", b"Z"))
     assert node.run() != first
     node.residents.tidy()
     assert not is_running(first)
-
-
-def state(pid: int) -> str:
-    """Return the state of a process: proc_pid_stat(5)."""
-    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-        return file.read().rpartition(")")[2].split()[0]
 
 
 def test_process_that_is_loading_is_waited_for(node: WaitingNode) -> None:

@@ -667,7 +667,7 @@ def test_bridge_in_another_mount_namespace_is_asked_there(node: ScratchNode) -> 
     outside(node.well())
     pid = 812
     node.process(pid, "/opt/nri/lib/nri", "bridge", namespace="mnt:[2]")
-    there = f"/proc/{pid}/root/run/nri/v1bridge.sock"
+    there = os.path.join("/proc", str(pid), "root", "run/nri/v1bridge.sock")
     document = documents.healthy()
     node.status = None
     node.path(there).parent.mkdir(parents=True, exist_ok=True)
