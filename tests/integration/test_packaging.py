@@ -6,10 +6,12 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib.metadata import metadata
 from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
+from packaging.specifiers import SpecifierSet
 
 from harness.json_schemas import PLACES
 from nri.version import install
@@ -108,6 +110,14 @@ def test_portable_binaries_are_made_of_the_pinned_versions() -> None:
     assert {each.partition("==")[0] for each in hashed - pinned} == {"setuptools"}, (
         "run tools/portable --pin"
     )
+
+
+def test_pinned_versions_can_be_installed_on_debian_12() -> None:
+    """Its Python is 3.11.2, and a package may ask for a later one of the same minor version."""
+    pins = (ROOT / "constraints.txt").read_text().splitlines()
+    names = [pin.partition("==")[0] for pin in pins if "==" in pin]
+    wanted = {name: metadata(name)["Requires-Python"] or "" for name in names}
+    assert {name: text for name, text in wanted.items() if "3.11.2" not in SpecifierSet(text)} == {}
 
 
 @pytest.fixture(scope="module")
