@@ -29,8 +29,8 @@ _MARKS = {
 def doctor(as_json: bool) -> None:
     """Find what is wrong with this node, and print the commands that fix it.
 
-    Looks at the engines with their NRI settings, the bridge, the configuration, owners, and the log. It changes
-    nothing. Not printed: values of configurations, the environment, and what looks like a secret in the log.
+    Looks at the engines with their NRI settings, the bridge, the configuration, and owners. It changes nothing, and
+    prints no value of a configuration and nothing of the environment.
 
     \b
     Examples:
@@ -39,19 +39,17 @@ def doctor(as_json: bool) -> None:
 
     Exit status: 1 if something is wrong.
     """
-    examined, log = examine(Node())
+    examined = examine(Node())
     if as_json:
         findings = [finding._asdict() | {"fix": finding.fix or None} for finding in examined]
-        output.print_json(
-            {"ok": examined.is_well, "time": int(time.time()), "findings": findings, "log": log}
-        )
+        output.print_json({"ok": examined.is_well, "time": int(time.time()), "findings": findings})
     else:
-        for line, color in _page(examined, log):
+        for line, color in _page(examined):
             click.secho(line, fg=color)
     raise click.exceptions.Exit(0 if examined.is_well else 1)
 
 
-def _page(findings: list[Finding], log: list[str]) -> Iterator[tuple[str, str | None]]:
+def _page(findings: list[Finding]) -> Iterator[tuple[str, str | None]]:
     """Yield the lines of the page, each with its color."""
     yield f"nri doctor, {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())}", None
     subject = ""
@@ -64,9 +62,6 @@ def _page(findings: list[Finding], log: list[str]) -> Iterator[tuple[str, str | 
         for line in output.wrapped(finding.text, f"  {mark}".ljust(9), " " * 9):
             yield line, color
         for line in output.wrapped(finding.fix, " " * 9 + "-> ", " " * 12) if finding.fix else ():
-            yield line, None
-    for entry in log:
-        for line in output.wrapped(entry, " " * 9, " " * 11):
             yield line, None
     yield "", None
     faults, unseen = (

@@ -1,11 +1,11 @@
 """``nri doctor``: why do the plugins not run on this node?
 
-It examines the engines, the bridge, the configuration, files and owners, and the log, reports each cause once with
-the command that fixes it, and changes nothing. It runs ``containerd config dump``, ``crio config`` and ``journalctl``
-instead of reading their files.
+It looks at the engines, the bridges, the configuration, and who can change them, and reports each finding with the
+command that fixes it. It changes nothing. It runs ``containerd config dump`` and ``crio config`` instead of reading
+their files.
 """
 
-from nri.doctor.examination import examine
 from nri.doctor.node import FAULT, NOTE, OK, UNSEEN, Finding, Node
+from nri.doctor.rules import examine
 
 __all__ = ["FAULT", "NOTE", "OK", "UNSEEN", "Finding", "Node", "examine"]

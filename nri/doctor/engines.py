@@ -52,8 +52,6 @@ _OTHER_COMMANDS = {
     "--help",
 }
 _VERSION = re.compile(r"(?<![\w.])v?(\d{1,5})\.(\d{1,5})\.(\d{1,5})")
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
-_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _CRIO_KEY = re.compile(
     r'^(?:# )?(enable_nri|nri_[a-z_]+) = "?([^"\n]*)"?$', re.MULTILINE
 )  # "# ": it is the default
@@ -67,7 +65,6 @@ class Engine(NamedTuple):
     :ivar nri: whether NRI v2 is on; None if it is not known, or it has none.
     :ivar accepts: whether plugins may connect from outside.
     :ivar serves: whether Kubernetes can use it: otherwise it has no NRI events.
-    :ivar request_timeout: what a plugin has for an event, as its configuration says; "" for its default, 2 s.
     :ivar switch_on: how NRI is switched on.
     :ivar file: the file to change.
     :ivar runtimes: executables of ``nri-runc`` and its kind that it uses.
@@ -83,7 +80,6 @@ class Engine(NamedTuple):
     socket: str = DEFAULT_SOCKET
     plugin_dir: str = PLUGIN_DIR
     conf_dir: str = PLUGIN_CONF_DIR
-    request_timeout: str = ""
     switch_on: str = ""
     file: str = ""
     restart: str = ""
@@ -99,6 +95,11 @@ class Engine(NamedTuple):
     def is_native(self) -> bool:
         """Whether it is a containerd without NRI v2, which runs v0.1 plugins itself."""
         return self.name == "containerd" and () < self.version < FIRST_WITH_V2
+
+    @property
+    def reads_file(self) -> bool:
+        """Whether it runs the plugins of conf.json itself: all of them (1.6), or for the sandbox alone (2.x)."""
+        return self.is_native or (self.name == "containerd" and self.version >= (2,))
 
 
 def look(node: Node, processes: list[Process], findings: Findings) -> list[Engine]:
@@ -170,12 +171,6 @@ def _said(node: Node, findings: Findings, *command: str, name: str = "") -> str:
         return ""
 
 
-def seconds(duration: str) -> float:
-    """Return the seconds of a Go duration such as ``1m30s`` or ``100ms``; 0 for anything else."""
-    parts = _DURATION.findall(duration)
-    return sum([float(number) * _UNITS[unit] for number, unit in parts])
-
-
 def _numbers(text: str) -> tuple[int, ...]:
     """Return the three numbers of the first version in a text, () without one."""
     match = _VERSION.search(text)
@@ -224,7 +219,6 @@ def _containerd(node: Node, program: str, process: Process | None, findings: Fin
         socket=str(nri.get("socket_path") or DEFAULT_SOCKET),
         plugin_dir=str(nri.get("plugin_path") or PLUGIN_DIR),
         conf_dir=str(nri.get("plugin_config_path") or PLUGIN_CONF_DIR),
-        request_timeout=str(nri.get("plugin_request_timeout") or ""),
         switch_on=f"{switch_on}; {restart}",
         file=main,
         restart=restart,
@@ -283,7 +277,6 @@ def _crio(node: Node, program: str, process: Process | None, findings: Findings)
         socket=nri.get("nri_listen") or DEFAULT_SOCKET,
         plugin_dir=nri.get("nri_plugin_dir") or PLUGIN_DIR,
         conf_dir=nri.get("nri_plugin_config_dir") or PLUGIN_CONF_DIR,
-        request_timeout=nri.get("nri_plugin_request_timeout", ""),
         switch_on=f"set enable_nri = true in [crio.nri] of {file}; {restart}",
         file=file,
         restart=restart,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
 import time
 from typing import Any, NamedTuple
@@ -21,26 +20,16 @@ UNSEEN = "unseen"
 """The levels of a finding: as it should be; worth knowing; wrong; it could not be looked at."""
 
 MAX_TEXT = 2000
-MAX_LINE = 500
-"""Characters of a finding, and of a line of the log."""
+"""Characters of a finding."""
 
 MAX_FILE = 32 * 1024 * 1024
-MAX_END = 1024 * 1024
-"""Bytes of a file, and of the end of a log."""
+"""Bytes of a file."""
 
 WITHIN = 10.0
 """Seconds that a program has."""
 
 PROGRAMS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 """Directories in which a program is looked up; ``PATH`` of the caller may be another one than the runtime's."""
-
-HIDDEN = "(not shown)"
-
-_SECRET = re.compile(
-    r"(?i)(\b[\w.-]*(?:passw|token|secret|credential|private|api_?-?key|auth|cookie|bearer|passphrase)[\w.-]*[\"']?)"
-    r"(\s*[=:]\s*|\s+)(?:(?:bearer|basic)\s+)?(\"[^\"]*\"?|'[^']*'?|[^\s,;\"']+)"
-)
-_URL = re.compile(r"(://)[^/@\s]*:[^/@\s]*@")
 
 
 class Finding(NamedTuple):
@@ -63,17 +52,20 @@ class Findings(list[Finding]):
     """The findings, in the order of the page; texts are fit for a terminal.
 
     :ivar subject: the heading of what is added next.
+    :ivar root: the directory that stands for ``/``; no text has it.
     """
 
     subject = ""
+    root = ""
 
     def add(self, level: str, code: str, text: str, fix: str = "") -> None:
         """Add a finding; the same text is not added twice."""
-        finding = Finding(
-            self.subject, level, code, *(escape(shorten(part, MAX_TEXT)) for part in (text, fix))
-        )
+        finding = Finding(self.subject, level, code, self._shown(text), self._shown(fix))
         if finding not in self:
             self.append(finding)
+
+    def _shown(self, text: str) -> str:
+        return escape(shorten(text.replace(self.root, ""), MAX_TEXT))
 
     @property
     def is_well(self) -> bool:
@@ -122,18 +114,6 @@ class Node:
         """
         return files.read_regular(self.root + path, MAX_FILE)[0].decode("utf-8", errors)
 
-    def end(self, path: str) -> str:
-        """Return the end of a log.
-
-        :raises OSError: it can't be read.
-        """
-        with open(
-            os.open(self.root + path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY),
-            "rb",
-        ) as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - MAX_END))
-            return file.read(MAX_END).decode("utf-8", "replace")
-
     def names(self, path: str) -> list[str]:
         """Return the sorted names in a directory, [] if it does not exist.
 
@@ -153,13 +133,6 @@ class Node:
             return os.stat(self.root + path).st_mode
         except (OSError, ValueError):
             return 0
-
-    def file_system(self, path: str) -> os.statvfs_result | None:
-        """Return the state of the file system that a path is in; None if it does not exist."""
-        try:
-            return os.statvfs(self.root + path)
-        except OSError:
-            return None
 
     def processes(self) -> list[Process]:
         """Return all processes that have a command line, and that we can see."""
@@ -243,8 +216,3 @@ def texts(value: object) -> list[str]:
     if isinstance(value, list):
         return [item for item in value if isinstance(item, str)]
     return []
-
-
-def without_secrets(line: str) -> str:
-    """Return a line of a log without the values of keys that look like those of secrets, and without URLs' users."""
-    return _URL.sub(rf"\1{HIDDEN}@", _SECRET.sub(rf"\1\2{HIDDEN}", line))

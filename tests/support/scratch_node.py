@@ -141,14 +141,14 @@ class ScratchNode:
 
     # What is found
 
-    def examine(self) -> tuple[Findings, list[str]]:
+    def examine(self) -> Findings:
         if self.status is None:
             return examine(Node(str(self.root)))
         with serving(self.path("/run/nri/v1bridge.sock"), self.status):
             return examine(Node(str(self.root)))
 
     def faults(self) -> list[Finding]:
-        return [finding for finding in self.examine()[0] if finding.level == FAULT]
+        return [finding for finding in self.examine() if finding.level == FAULT]
 
     def found(self, code: str) -> list[Finding]:
-        return [finding for finding in self.examine()[0] if finding.code == code]
+        return [finding for finding in self.examine() if finding.code == code]

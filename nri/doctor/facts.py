@@ -1,0 +1,537 @@
+"""The facts about a node that the rules of ``nri doctor`` are about."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from nri import trust
+from nri.cgroups import Mounts
+from nri.cgroups.paths import memberships
+from nri.config import ConfigError
+from nri.doctor import engines
+from nri.doctor.checking import check_host
+from nri.doctor.engines import PLUGIN_CONF_DIR, PLUGIN_DIR
+from nri.doctor.node import FAULT, UNSEEN
+from nri.node.in_use import InUse
+from nri.places import CONTAINERD_CONF_FILE, DEFAULT_SOCKET, RUNTIME_OPTIONS_FILE, beside
+from nri.process import watchdog
+from nri.status import AskError, NoBridgeError, judge, status
+from nri.status.client import UNUSABLE, unusable
+from nri.status.judging import WELL
+from nri.v1bridge.log import DIRECTORY, IDENTIFIER
+from nri.v1bridge.options import BridgeOptions
+
+if TYPE_CHECKING:
+    from nri.config.site import Site
+    from nri.doctor.engines import Engine
+    from nri.doctor.node import Findings, Node, Process
+
+SERVICE = "nri-v1bridge.service"
+WANTED = f"/etc/systemd/system/multi-user.target.wants/{SERVICE}"
+OUTSIDE_OPTIONS = "/etc/nri/v1bridge.json"
+"""The options that the systemd unit of this project names."""
+
+POD = "-l app.kubernetes.io/name=nri-v1bridge --field-selector spec.nodeName=NODE"
+"""Selects the pod of the DaemonSet on a node, for kubectl."""
+
+MAX_NAMES = 1000
+"""Names of a directory that are looked at."""
+
+_LAUNCHED = re.compile(r"\d\d-.")
+
+
+class PluginFile(NamedTuple):
+    """A file in a runtime's directory of v2 plugins.
+
+    :ivar mode: of what the path leads to; 0 if that does not exist.
+    """
+
+    path: str
+    mode: int
+
+    @property
+    def is_executable(self) -> bool:
+        """Whether it is a regular file that can be executed."""
+        return stat.S_ISREG(self.mode) and self.mode & 0o111 != 0
+
+    @property
+    def fault(self) -> str:
+        """The code of the rule that it breaks, "" if it breaks none."""
+        is_launched = _LAUNCHED.match(os.path.basename(self.path))
+        if self.is_executable:
+            return "" if is_launched else "plugin-name"
+        if not is_launched:
+            return ""
+        return "not-executable" if self.mode else "dangling"
+
+    @property
+    def is_bridge(self) -> bool:
+        """Whether a runtime launches the bridge by it."""
+        is_ours = os.path.basename(self.path)[3:] == "v1bridge"
+        return is_ours and self.is_executable and not self.fault
+
+
+class Serving(NamedTuple):
+    """A runtime, and the bridges for it.
+
+    :ivar launched: the path of the one that it launches, "" if there is none.
+    :ivar outside: the process or unit of the one that connects to it, "" if there is none.
+    """
+
+    engine: Engine
+    launched: str
+    outside: str
+
+    @property
+    def is_tried(self) -> bool:
+        """Whether a bridge is to serve it."""
+        return self.launched != "" or self.outside != ""
+
+    @property
+    def obstacle(self) -> str:
+        """The code of the rule that keeps a bridge from serving it, "" if nothing does."""
+        if not self.is_tried:
+            return ""
+        if self.engine.is_native:
+            return "no-v2"
+        if self.engine.nri is False:
+            return "nri-off"
+        if self.launched and self.outside:
+            return "two-bridges"
+        if self.outside and not self.engine.accepts:
+            return "connections-off"
+        return ""
+
+    @property
+    def ways(self) -> list[str]:
+        """The bridge as a way in which plugins run, if it is one."""
+        if self.obstacle or not self.is_tried:
+            return []
+        if self.launched:
+            return [f"the bridge, launched as {self.launched}"]
+        return ["the bridge, from outside"]
+
+
+class Listener(NamedTuple):
+    """A runtime that accepts plugins, and whether there is a socket where it does."""
+
+    engine: Engine
+    has_socket: bool
+
+
+class Meeting(NamedTuple):
+    """A runtime that accepts plugins, and a bridge that is to connect to it at the socket ``wanted``."""
+
+    engine: Engine
+    process: Process
+    wanted: str
+
+
+class NotRoots(NamedTuple):
+    """A path that others than root can change, and what is wrong with it."""
+
+    path: str
+    wrong: str
+
+
+class Throttling(NamedTuple):
+    """The share of the periods in which a CPU limit has stopped a cgroup."""
+
+    percent: int
+    cgroup: str
+
+
+class Ways(NamedTuple):
+    """An engine, and what runs plugins for its containers.
+
+    :ivar ours: nri-runc, OCI hooks and the bridge, as a phrase each.
+    :ivar itself: whether the engine runs the plugins of conf.json itself.
+    :ivar again: the plugins that it runs, and that one of ours runs, too; for a sentence.
+    :ivar is_directory_unread: whether nothing reads the directory in which there are plugins.
+    """
+
+    engine: Engine
+    ours: list[str]
+    itself: bool = False
+    again: str = ""
+    is_directory_unread: bool = False
+
+    @property
+    def listed(self) -> str:
+        """Ours, for a sentence."""
+        return " and ".join(self.ours)
+
+    @property
+    def own_file(self) -> str:
+        """The file of the plugins that the engine runs itself, and for what."""
+        if self.engine.is_native:
+            return CONTAINERD_CONF_FILE
+        return f"{CONTAINERD_CONF_FILE} for the sandbox"
+
+    @property
+    def fewer(self) -> str:
+        """What to do about two of ours."""
+        if self.engine.hooks:
+            return f"rm {' '.join(self.engine.hooks)}"
+        return f"name runc in place of it in {self.engine.file}"
+
+    @property
+    def sentences(self) -> list[str]:
+        """Each of the ways, as a sentence."""
+        ways = [*self.ours]
+        if self.itself and (self.engine.is_native or not ways):
+            ways.append(f"containerd itself, {self.own_file}")
+        return [f"{self.engine.about}: {way}" for way in ways]
+
+
+class Answer(NamedTuple):
+    """What a bridge has answered.
+
+    :ivar causes: why it is not well, without values of files.
+    :ivar without: the number of pods and containers that run without their plugins, or without one of them.
+    :ivar log: where its log goes.
+    :ivar pod: its own, NAMESPACE/NAME; "" if it runs in none.
+    """
+
+    pid: int
+    version: str
+    commit: str
+    state: str
+    causes: list[str]
+    without: int
+    log: str
+    pod: str
+
+    @property
+    def build(self) -> tuple[str, str]:
+        """The version and the commit."""
+        return self.version, self.commit
+
+    @classmethod
+    def of(cls, document: dict[str, Any]) -> Answer:
+        """Return the answer in a status.
+
+        :raises Exception: one of ``UNUSABLE``: the document is not as documented.
+        """
+        bridge = document["bridge"]
+        verdict = judge(document)
+        return cls(
+            int(bridge["pid"]),
+            str(bridge["version"]),
+            str(bridge["commit"] or "unknown"),
+            str(bridge["state"]),
+            verdict.causes if verdict.code != WELL else [],
+            len({entry["id"] for entry in document["withoutPlugins"]}),
+            str(document["log"]["to"] or ""),
+            str(document["ownPod"] or ""),
+        )
+
+
+class Facts:
+    """The facts about a node; each ``look_at_…`` adds those of a subject, and uses what those before it added.
+
+    :ivar engines: the engines in use.
+    :ivar outside: the bridges that no runtime has launched.
+    :ivar files: of the directories of v2 plugins.
+    :ivar options: those of the bridge.
+    :ivar configuration: of the plugins.
+    :ivar in_use: the set of files that is in use.
+    :ivar answers: what the bridge has answered; empty if it has not, or if the answer cannot be used.
+    :ivar silence: why there is no answer, "" if there is one.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.engines: list[Engine] = []
+        self.outside: list[Process] = []
+        self.files: list[PluginFile] = []
+        self.options = BridgeOptions()
+        self.configuration = Configuration()
+        self.in_use = InUse(self.options.site, writes=False)
+        self.answers: list[Answer] = []
+        self.silence = ""
+
+    # How they are found
+
+    def look_at_engines(self, findings: Findings) -> None:
+        """Add the engines, and the bridges from outside."""
+        processes = self.node.processes()
+        self.outside = [process for process in processes if _is_bridge(process)]
+        self.engines = engines.look(self.node, processes, findings)
+
+    def look_at_plugin_files(self, findings: Findings) -> None:
+        """Add the files in the directories of v2 plugins."""
+        directories = [engine.plugin_dir for engine in self.engines if engine.serves]
+        for directory in dict.fromkeys(directories or [PLUGIN_DIR]):
+            for name in self.node.names(directory)[:MAX_NAMES]:
+                path = f"{directory}/{name}"
+                self.files.append(PluginFile(path, self.node.mode(path)))
+
+    def look_at_options(self, findings: Findings) -> None:
+        """Add the options of the bridge that runs, else of the one that would be launched."""
+        here = [process for process in self.outside if process.is_here]
+        if self.outside and not here:
+            process = f"process {self.outside[0].pid}"
+            text = f"the options of {process}: it sees other files than this command"
+            findings.add(UNSEEN, "options", text)
+            return
+        for path in self._options_files(here):
+            try:
+                text = self.node.read(path, errors="strict")
+            except FileNotFoundError:
+                continue
+            except UnicodeDecodeError:
+                means = "a runtime can't pass it on; containerd 1.7 ends, 2.x drops the bridge"
+                findings.add(FAULT, "options", f"{path} is not UTF-8: {means}", f"correct {path}")
+                return
+            self.options, faults = BridgeOptions.of_text(text)
+            for fault in faults:
+                findings.add(FAULT, "options", f"{path}: {fault}", f"correct {path}")
+            return
+
+    def _options_files(self, outside: list[Process]) -> list[str]:
+        """Return the files that may have the options of a bridge; the first one that exists has them."""
+        paths = [process.option("--config") for process in outside]
+        if self.launched and not outside:
+            directories = [engine.conf_dir for engine in self.engines if engine.serves]
+            directory = (directories or [PLUGIN_CONF_DIR])[0]
+            paths += [f"{directory}/10-v1bridge.conf", f"{directory}/v1bridge.conf"]
+        paths.append(OUTSIDE_OPTIONS)
+        return [path for path in paths if path]
+
+    def look_at_configuration(self, findings: Findings) -> None:
+        """Add the configuration of the plugins."""
+        root = self.node.root
+        options = self.options
+        site = options.site.replace(
+            conf_dir=root + options.conf_dir,
+            conf_file=root + options.conf_file,
+            record_dir=root + options.record_dir,
+            bin_dirs=[root + path for path in options.bin_dirs],
+        )
+        self.in_use = InUse(site, writes=False)
+        self.in_use.look()
+        self.configuration = Configuration.of(site)
+
+    def look_at_status(self, findings: Findings) -> None:
+        """Ask the bridge."""
+        path = self.node.root + beside(self.options.record_dir, ".sock")
+        try:
+            self.answers = [Answer.of(self._ask(path))]
+        except AskError as error:
+            self.silence = str(error)
+        except UNUSABLE as error:
+            self.silence = str(unusable(path, error))
+
+    def _ask(self, path: str) -> dict[str, Any]:
+        """Return the status; of a bridge in another mount namespace by its own root directory."""
+        try:
+            return status(path)
+        except NoBridgeError:
+            below = path.removeprefix(self.node.root)
+            for process in [process for process in self.outside if not process.is_here]:
+                with contextlib.suppress(NoBridgeError):
+                    return status(f"{self.node.root}/proc/{process.pid}/root{below}")
+            raise
+
+    # What follows from them
+
+    @property
+    def launched(self) -> list[str]:
+        """The bridges that a runtime launches."""
+        return [file.path for file in self.files if file.is_bridge]
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether systemd starts a bridge."""
+        return self.node.mode(WANTED) != 0
+
+    def serving(self) -> list[Serving]:
+        """Return the runtimes that a bridge can serve, each with the bridges for it."""
+        outside = SERVICE if self.is_enabled else ""
+        if self.outside:
+            outside = f"process {self.outside[0].pid}"
+        found = []
+        for engine in self.engines:
+            if engine.serves:
+                below = f"{engine.plugin_dir}/"
+                launched = [path for path in self.launched if path.startswith(below)]
+                found.append(Serving(engine, "".join(launched[:1]), outside))
+        return found
+
+    @property
+    def is_expected(self) -> bool:
+        """Whether a bridge runs, or should."""
+        launching = [serving.engine for serving in self.serving() if serving.launched]
+        is_launched = any(engine.pid and engine.nri for engine in launching)
+        return bool(self.answers or self.outside or self.is_enabled or is_launched)
+
+    def listening(self) -> list[Listener]:
+        """Return the running engines that accept plugins at a socket."""
+        found = []
+        for engine in self.engines:
+            if engine.serves and engine.pid and engine.nri and engine.accepts:
+                has_socket = stat.S_ISSOCK(self.node.mode(engine.socket))
+                found.append(Listener(engine, has_socket))
+        return found
+
+    def meetings(self) -> list[Meeting]:
+        """Return the engines with a socket, each with each bridge from outside whose files we see."""
+        found = []
+        for engine, has_socket in self.listening():
+            for process in self.outside:
+                if has_socket and process.is_here:
+                    wanted = process.option("--socket") or DEFAULT_SOCKET
+                    found.append(Meeting(engine, process, wanted))
+        return found
+
+    def ways(self) -> list[Ways]:
+        """Return what runs plugins for the containers of each engine."""
+        bridges = {serving.engine: serving for serving in self.serving()}
+        found = []
+        for engine in self.engines:
+            ours = [f"nri-runc ({path})" for path in engine.runtimes]
+            ours += [f"OCI hooks ({path})" for path in engine.hooks[:1]]
+            if engine in bridges:
+                ours += bridges[engine].ways
+            if engine.reads_file:
+                found.append(self._with_own(engine, ours))
+            else:
+                found.append(Ways(engine, ours))
+        return found
+
+    def _with_own(self, engine: Engine, ours: list[str]) -> Ways:
+        """Return the ways of a containerd that runs the plugins of conf.json itself."""
+        in_file = self.configuration.in_file
+        in_directory = self.configuration.in_directory
+        if not ours:
+            is_unread = engine.is_native and bool(in_directory) and not self.launched
+            return Ways(engine, ours, itself=bool(in_file), is_directory_unread=is_unread)
+        again = [type_ for type_ in in_file if type_ in in_directory]
+        if engine.runtimes and not in_directory:
+            again = [*in_file]  # nri-runc reads this file, too
+        return Ways(engine, ours, itself=bool(in_file), again=", ".join(again))
+
+    @property
+    def restart(self) -> str:
+        """The command that restarts the bridge."""
+        if self.launched and not self.outside:
+            restarts = [engine.restart for engine in self.engines if engine.serves]
+            return (restarts or ["restart the runtime"])[0]
+        return self._by_kubectl("delete pod") or f"systemctl restart {SERVICE}"
+
+    @property
+    def log_command(self) -> str:
+        """The command that shows the end of the bridge's log."""
+        place = self.options.log_file
+        for answer in self.answers:
+            place = answer.log
+        if not place and self.node.mode(f"{DIRECTORY}/v1bridge.log"):
+            place = f"{DIRECTORY}/v1bridge.log"
+        if place.startswith("/") and not stat.S_ISSOCK(self.node.mode(place)):
+            return f"tail -n 20 {place}"
+        journal = f"journalctl -t {IDENTIFIER} -n 20"
+        return self._by_kubectl("logs -c bridge --tail 20") or journal
+
+    def _by_kubectl(self, verb: str) -> str:
+        """Return the command of kubectl for the bridge's pod; "" if it runs in none."""
+        for answer in self.answers:
+            if answer.pod:
+                namespace, _, pod = answer.pod.partition("/")
+                return f"kubectl -n {namespace} {verb} {pod}"
+        cgroups = [self.text(f"/proc/{process.pid}/cgroup") for process in self.outside]
+        if "kubepods" in "".join(cgroups):
+            return f"kubectl -n kube-system {verb} {POD}"
+        return ""
+
+    def not_roots(self) -> list[NotRoots]:
+        """Return what others can change of what ``nri check`` does not judge."""
+        places = [CONTAINERD_CONF_FILE, RUNTIME_OPTIONS_FILE, OUTSIDE_OPTIONS, PLUGIN_CONF_DIR]
+        places += [os.path.dirname(self.options.record_dir), PLUGIN_DIR]
+        places += [file.path for file in self.files]
+        found = []
+        for place in places:
+            path = self.node.root + place
+            with contextlib.suppress(FileNotFoundError):
+                wrong = trust.judge_path(path, os.stat(path))
+                if wrong:
+                    at_fault, _, text = wrong.removeprefix(self.node.root).partition(" ")
+                    found.append(NotRoots(at_fault, text))
+        return found
+
+    @property
+    def mounts(self) -> Mounts:
+        """The mounts of cgroups."""
+        return Mounts.parse(self.text("/proc/self/mountinfo"))
+
+    def throttling(self, answer: Answer) -> Throttling:
+        """Return how often a CPU limit has stopped the bridge."""
+        mount = self.mounts.serving("cpu")
+        if mount is None:
+            return Throttling(0, "")
+        cgroups = memberships(self.text(f"/proc/{answer.pid}/cgroup"))
+        cgroup = cgroups.get("" if mount.version == 2 else "cpu", "")
+        statistics = self.text(f"{mount.point}{mount.below_host(cgroup)}/cpu.stat")
+        counts = dict(re.findall(r"(?m)^(\w+) (\d+)$", statistics))
+        periods = max(1, int(counts.get("nr_periods", 0)))
+        return Throttling(int(counts.get("nr_throttled", 0)) * 100 // periods, cgroup)
+
+    def text(self, path: str) -> str:
+        """Return the text of a file, "" if it cannot be read."""
+        try:
+            return self.node.read(path)
+        except OSError:
+            return ""
+
+
+class Configuration(NamedTuple):
+    """The configuration of the plugins, as ``nri check`` judges it.
+
+    :ivar is_valid: whether it can be used.
+    :ivar faults: the places of what ``nri check`` finds, without the values that it quotes.
+    :ivar in_directory: the types of the plugins that only our hosts run.
+    :ivar in_file: the types in conf.json, which containerd may run itself.
+    """
+
+    is_valid: bool = True
+    faults: tuple[str, ...] = ()
+    in_directory: tuple[str, ...] = ()
+    in_file: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, site: Site) -> Configuration:
+        """Return the configuration of a site."""
+        checked, faults = check_host(site)
+        plugins = [entry.plugin for entry in checked]
+        in_directory = [plugin.type for plugin in plugins if plugin.source != site.conf_file]
+        in_file: list[str] = []
+        try:
+            in_file += [plugin.type for plugin in site.replace(conf_dir="").load().plugins]
+        except ConfigError as error:
+            faults = (*faults, *error.faults)
+        places = [f"{fault.file}:{fault.line}:{fault.column}: {fault.path}" for fault in faults]
+        return cls(
+            bool(checked) or not faults,
+            tuple(places),
+            tuple(in_directory),
+            tuple(in_file),
+        )
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The types of all plugins that are to run."""
+        return self.in_directory or self.in_file
+
+
+def _is_bridge(process: Process) -> bool:
+    """Return whether a process is ``nri bridge``, or a ``v1bridge`` that a runtime did not launch as NN-v1bridge."""
+    words = [os.path.basename(word) for word in process.arguments[:6]]
+    if process.name == watchdog.NAME or "--help" in process.arguments:
+        return False
+    if words[0] == "nri" or words[0].startswith("python"):
+        return "nri bridge" in " ".join(words)
+    return words[0] == "v1bridge"
