@@ -32,6 +32,13 @@ def command_lines() -> Iterator[tuple[int, bytes]]:
                 pass  # gone by now
 
 
+def kill_all(argument: str) -> None:
+    """Kill the processes that have this text in their command lines."""
+    for pid, words in command_lines():
+        if argument.encode() in words and pid != os.getpid():
+            kill(pid)
+
+
 def has_zombie() -> bool:
     """Return whether this process has a zombie child."""
     try:

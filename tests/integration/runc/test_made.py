@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.integration.runc.conftest import NriRunc
 from tests.support.host import OCI_CONFIG, plugin
+from tests.support.processes import kill_all
 from tests.support.waiting import SOON
 
 CREATE = ("create", "--bundle", "bundle", "web")
@@ -45,9 +45,7 @@ def kill_while_it_is_made(runtime: NriRunc) -> None:
     with runtime.begun(*CREATE) as process:
         process.kill()
         process.wait(SOON)
-    subprocess.run(
-        ["pkill", "-f", str(runtime.real)], check=False
-    )  # the real runtime, which the kill has left
+    kill_all(str(runtime.real))  # the real runtime, which the kill has left
     runtime.script("")
     runtime.exists(status="created")
 
@@ -312,7 +310,7 @@ def test_a_bundle_that_a_killed_call_has_left_is_set_up_once(runtime: NriRunc) -
         with runtime.begun(*CREATE) as process:
             process.kill()
             process.wait(SOON)
-        subprocess.run(["pkill", "-f", str(runtime.real)], check=False)
+        kill_all(str(runtime.real))
         (runtime.host.root / "begun").unlink()
         assert config.read_bytes() != before
     runtime.script("")
