@@ -153,10 +153,13 @@ def entries(rule: MergeRule, value: Any) -> Any:
         pairs = [(key, value[key]) for key in sorted(value)]  # Go's order is random
     else:
         pairs = [(getattr(item, rule.key), item) for item in value]
-    return [
-        (key.removeprefix(MARK), None) if rule.removable and key.startswith(MARK) else (key, item)
-        for key, item in pairs
-    ]
+    named = []
+    for key, item in pairs:
+        if rule.removable and key.startswith(MARK):
+            named.append((key.removeprefix(MARK), None))
+        else:
+            named.append((key, item))
+    return named
 
 
 def changed_fields(message: Message) -> list[str]:
@@ -170,9 +173,8 @@ def changed_fields(message: Message) -> list[str]:
         if rule.kind == MAP:
             names += [f"{path} {key}" for key in sorted(value)]
         elif rule.kind in BY_ENTRIES:
-            names += [
-                f"{path} {key}" for key in dict.fromkeys(getattr(item, rule.key) for item in value)
-            ]
+            for key in dict.fromkeys(getattr(item, rule.key) for item in value):
+                names.append(f"{path} {key}")
         else:
             names.append(path)
     return names

@@ -62,10 +62,10 @@ def pod_of(request: Request) -> api.PodSandbox:
     """Return the pod of a v0.1 ``create`` about its sandbox, as a runtime describes it."""
     spec = request.spec or Spec()
     path = spec.cgroups_path
-    kubelet = {
-        key: request.labels.get(f"io.kubernetes.pod.{key}", "")
-        for key in ("name", "namespace", "uid")
-    }
+    kubelet = {}
+    for key in ("name", "namespace", "uid"):
+        kubelet[key] = request.labels.get(f"io.kubernetes.pod.{key}", "")
+
     return api.PodSandbox(
         id=request.id,
         **kubelet,

@@ -144,9 +144,10 @@ class Runtime:
         """
         try:
             executables = [*discover(self._plugin_dir), *self._executables]
-            configs = [
-                configuration(self._config_dir, index, name) for index, name, _ in executables
-            ]
+            configs = []
+            for index, name, _ in executables:
+                configs.append(configuration(self._config_dir, index, name))
+
             for (index, name, path), config in zip(executables, configs, strict=True):
                 self._launch(index, name, path, config)
         except BaseException:
@@ -260,11 +261,11 @@ class Runtime:
         values = [pod, container, resources]
         keys = ["pod", "container", "linux_resources"]
         fields = method.request.DESCRIPTOR.fields_by_name
-        given: dict[str, Any] = {
-            name: value
-            for name, value in zip(keys, values, strict=True)
-            if value is not None and name in fields
-        }
+        given: dict[str, Any] = {}
+        for name, value in zip(keys, values, strict=True):
+            if value is not None and name in fields:
+                given[name] = value
+
         merger = Merger(method.rpc, container, resources)
         error: EventError | None = None
         with self._lock:

@@ -80,15 +80,7 @@ def apply_resources(resources: dict[str, Any], wanted: dict[str, Any]) -> None:
 
 def _apply_linux(config: dict[str, Any], linux: dict[str, Any]) -> None:
     if "devices" in linux:
-        config["devices"] = _by_key(elements(config, "devices", "linux"), linux["devices"], "path")
-        rules = [
-            _rule(device)
-            for device in linux["devices"]
-            if not is_removal(device) and device["type"] != "p"
-        ]
-        if rules:
-            resources = below(config, "resources", "linux")
-            resources["devices"] = [*elements(resources, "devices", "linux.resources"), *rules]
+        _apply_devices(config, linux["devices"])
     if "resources" in linux:  # after the devices: its rules can restrict theirs
         apply_resources(below(config, "resources", "linux"), linux["resources"])
     if "namespaces" in linux:
@@ -102,14 +94,31 @@ def _apply_linux(config: dict[str, Any], linux: dict[str, Any]) -> None:
         if key in linux:
             config[key] = linux[key]
     if "intelRdt" in linux:
-        rdt = {key: value for key, value in linux["intelRdt"].items() if key != "remove"}
-        if linux["intelRdt"].get("remove"):
-            existing = {}
-        else:
-            existing = below(config, "intelRdt", "linux")
-        config["intelRdt"] = existing | rdt
-        if not config["intelRdt"]:
-            del config["intelRdt"]
+        _apply_rdt(config, linux["intelRdt"])
+
+
+def _apply_devices(config: dict[str, Any], devices: list[dict[str, Any]]) -> None:
+    """Apply devices, and the rules by which the container may use them."""
+    config["devices"] = _by_key(elements(config, "devices", "linux"), devices, "path")
+    rules = []
+    for device in devices:
+        if not is_removal(device) and device["type"] != "p":
+            rules.append(_rule(device))
+
+    if rules:
+        resources = below(config, "resources", "linux")
+        resources["devices"] = [*elements(resources, "devices", "linux.resources"), *rules]
+
+
+def _apply_rdt(config: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Apply RDT; nothing is left of it if all of it is removed."""
+    rdt = {**wanted}
+    if not rdt.pop("remove", False):
+        rdt = below(config, "intelRdt", "linux") | rdt
+    if rdt:
+        config["intelRdt"] = rdt
+    else:
+        config.pop("intelRdt", None)
 
 
 def _apply_mounts(config: dict[str, Any], wanted: dict[str, Any]) -> None:
@@ -156,9 +165,11 @@ def _entries(parent: dict[str, Any], key: str, wanted: dict[str, Any], where: st
 def _by_key(existing: list[Any], wanted: list[Any], key: str) -> list[Any]:
     """Return the elements of both lists; one of *wanted* replaces or removes that with its key."""
     mentioned = [item[key] for item in wanted]  # no set: a key of the configuration may be an array
-    kept = [
-        item for item in existing if not (isinstance(item, dict) and item.get(key) in mentioned)
-    ]
+    kept = []
+    for item in existing:
+        if not (isinstance(item, dict) and item.get(key) in mentioned):
+            kept.append(item)
+
     added = [item for item in wanted if not is_removal(item)]
     return kept + [
         {name: value for name, value in item.items() if name != "remove"} for item in added

@@ -305,16 +305,19 @@ def without_nulls(rule: Rule, value: Any) -> Any:
     """Return a copy of an accepted value without the keys of tables whose value is null."""
     if isinstance(rule, Table):
         keys = rule.keys
-        return {
-            name: without_nulls(keys[name].rule, item)
-            for name, item in value.items()
-            if item is not None
-        }
+        kept = {}
+        for name, item in value.items():
+            if item is not None:
+                kept[name] = without_nulls(keys[name].rule, item)
+        return kept
     if isinstance(rule, Map):
-        return {
-            name: item if item is None else without_nulls(rule.item, item)
-            for name, item in value.items()
-        }
+        kept = {}
+        for name, item in value.items():
+            if item is None:
+                kept[name] = item
+            else:
+                kept[name] = without_nulls(rule.item, item)
+        return kept
     if rule.parts:
         if isinstance(value, list):
             return [without_nulls(rule.parts[0], item) for item in value]

@@ -166,12 +166,18 @@ def put(document: dict[str, Any], field: AdjustField, value: Any) -> None:
 def entries(field: AdjustField, value: Any) -> Any:
     """Return the value of a field as ``nri.adjust.merging.Merge.add`` takes it."""
     if field.kind == MAP:
-        return [
-            (key.removeprefix("-"), None) if item is None else (key, item)
-            for key, item in value.items()
-        ]
+        given = []
+        for key, item in value.items():
+            if item is None:
+                given.append((key.removeprefix("-"), None))
+            else:
+                given.append((key, item))
+        return given
     if field.kind in BY_ENTRIES:
-        return [(name_of(item, field), None if is_removal(item) else item) for item in value]
+        given = []
+        for item in value:
+            given.append((name_of(item, field), None if is_removal(item) else item))
+        return given
     return value
 
 

@@ -168,9 +168,10 @@ def _look_at(script: str, conf: Any) -> Built:
 def _pack(plugins: Sequence[Built], name: str, work: str) -> str:
     """Run PyInstaller; return the folder with the executables."""
     sources = os.path.dirname(os.path.dirname(os.path.abspath(nri.__file__)))
-    parts: list[dict[str, Any]] = [
-        {"name": built.name, "script": built.script, "excludes": ()} for built in plugins
-    ]
+    parts: list[dict[str, Any]] = []
+    for built in plugins:
+        parts.append({"name": built.name, "script": built.script, "excludes": ()})
+
     for part in parts:
         part["pathex"] = [os.path.dirname(part["script"]), sources]
     with open(f"{work}/plugins.spec", "w", encoding="utf-8") as file:

@@ -73,7 +73,10 @@ def make(name: str, kind: Kind, directory: str) -> list[str]:
             f"{place} exists: expected a name for which there is no file or folder yet"
         )
     texts = _texts(kind.template)
-    used = {word for text in texts.values() for word in re.findall(r"\w+", text)}
+    used = set()
+    for text in texts.values():
+        used |= {*re.findall(r"\w+", text)}
+
     class_ = class_name(name)
     class_ = f"{class_}Plugin" if class_ in used else class_
     words = {"check": kind.check, "name": name, "class": class_, "module": module_name(name)}

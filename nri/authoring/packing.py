@@ -129,11 +129,11 @@ def foreign_codecs() -> list[str]:
     names = sorted(
         {name.partition(".")[0] for name in os.listdir(os.path.dirname(encodings.__file__))}
     )
-    return [
-        f"encodings.{name}"
-        for name in names
-        if name not in _CODECS and not name.startswith(("_", "utf_"))
-    ]
+    codecs: list[str] = []
+    for name in names:
+        if name not in _CODECS and not name.startswith(("_", "utf_")):
+            codecs.append(f"encodings.{name}")
+    return codecs
 
 
 class Packer:

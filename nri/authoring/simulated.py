@@ -160,9 +160,10 @@ def described(pods: Sequence[Pod]) -> list[tuple[api.PodSandbox, list[api.Contai
     pairs = []
     for pod in pods:
         sandbox = pod_of(pod.request("create"))
-        members = [
-            container_of(sandbox, member.name, member.request("setup")) for member in pod.containers
-        ]
+        members = []
+        for member in pod.containers:
+            members.append(container_of(sandbox, member.name, member.request("setup")))
+
         pairs.append((sandbox, members))
     return pairs
 
@@ -456,12 +457,10 @@ def _misspelt(source: str, type_: str) -> str:
     for name in sorted(os.listdir(folder)):
         if name.endswith(".conf"):
             with contextlib.suppress(NRIError, OSError):
-                types = [
-                    entry.type
-                    for entry in config.load(
-                        "", os.path.join(folder, name), check_owner=False
-                    ).plugins
-                ]
+                types = []
+                for entry in config.load("", os.path.join(folder, name), check_owner=False).plugins:
+                    types.append(entry.type)
+
                 if near := nearest(type_, types):
                     return (
                         f"{name} beside it has an entry of the type {near!r}, and none of {type_!r}"

@@ -47,11 +47,11 @@ def find(path: str) -> str:
     if not os.path.isdir(path):
         content(path)
         return os.path.realpath(path)
-    names = [
-        name
-        for name in sorted(os.listdir(path))
-        if name.endswith(".py") and not name.startswith("test_")
-    ]
+    names = []
+    for name in sorted(os.listdir(path)):
+        if name.endswith(".py") and not name.startswith("test_"):
+            names.append(name)
+
     names = [name for name in names if name not in _NO_PLUGINS]
     plugins = [name for name in names if _is_plugin(content(os.path.join(path, name)))]
     if len(plugins) == 1:

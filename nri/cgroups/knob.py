@@ -191,12 +191,13 @@ class File:
         :param done: what was done before that, for an error.
         """
         values = self.values
-        steps = [
-            (level, had)
-            for depth, (level, had) in enumerate(zip(levels, before, strict=True))
-            if not values.same(had, value)
-            and (not depth or knob.level != LIMIT or values.limits(had))
-        ]
+        steps = []
+        for depth, (level, had) in enumerate(zip(levels, before, strict=True)):
+            if not values.same(had, value) and (
+                not depth or knob.level != LIMIT or values.limits(had)
+            ):
+                steps.append((level, had))
+
         # In v1 a child's quota may not exceed its scope's: a tighter one goes to the child first.
         if knob.level == LIMIT and values.tightest(before[0], value) != before[0]:
             steps.reverse()

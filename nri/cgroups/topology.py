@@ -131,9 +131,10 @@ def _read_nodes(topology: Topology, sys: str) -> dict[int, Set]:
 def _read_distances(topology: Topology, sys: str) -> dict[int, dict[int, int]]:
     numbers = list(topology.nodes)
     node = f"{sys}/devices/system/node"
-    return {
-        number: _distances(f"{node}/node{number}/distance", number, numbers) for number in numbers
-    }
+    distances: dict[int, dict[int, int]] = {}
+    for number in numbers:
+        distances[number] = _distances(f"{node}/node{number}/distance", number, numbers)
+    return distances
 
 
 def _with_memory(node: str, nodes: Set) -> Set:
@@ -278,7 +279,13 @@ def _distances(path: str, own: int, nodes: list[int]) -> dict[int, int]:
     words = _text(path).split()
     if len(words) == len(nodes) and all(word.isascii() and word.isdigit() for word in words):
         return dict(zip(nodes, map(int, words), strict=True))
-    return {number: _NEAR if number == own else _FAR for number in nodes}
+    distances: dict[int, int] = {}
+    for number in nodes:
+        if number == own:
+            distances[number] = _NEAR
+        else:
+            distances[number] = _FAR
+    return distances
 
 
 _DOMAINS: dict[str, Callable[[Topology, str], Any]] = {

@@ -181,7 +181,11 @@ def _check(host: Site, new: str, directory: str) -> tuple[list[str], str]:
     checked, faults = check_host(host.replace(conf_dir=new, conf_file=os.path.join(new, "none")))
     if faults:
         raise _refusal("\n".join(map(str, faults)), new, directory)
-    notes = [note.replace(f"{new}/", f"{directory}/") for entry in checked for note in entry.notes]
+    notes = []
+    for entry in checked:
+        for note in entry.notes:
+            notes.append(note.replace(f"{new}/", f"{directory}/"))
+
     return notes, config.ConfigList(plugins=[entry.plugin for entry in checked]).content_hash()
 
 

@@ -53,9 +53,9 @@ def check(host: Site, as_json: bool, hash_only: bool) -> None:
         notes = [*why_not(in_use)]
     else:
         notes = []
-    notes += [
-        note for note, _ in unread(host.conf_dir, is_standard=host.conf_dir == DEFAULT_CONF_DIR)
-    ]
+    for note, _ in unread(host.conf_dir, is_standard=host.conf_dir == DEFAULT_CONF_DIR):
+        notes.append(note)
+
     notes += _twice([entry.plugin for entry in checked])
     if (last := refused.read(host.conf_dir)) is not None:
         if last.faults:
@@ -83,10 +83,10 @@ def _twice(entries: list[PluginEntry]) -> list[str]:
         key = entry.type, json.dumps(entry.when, sort_keys=True, default=str)
         other = first.setdefault(key, entry)
         if other is not entry:
-            places = [
-                f"{one.source or '(no file)'}: plugins[{one.source_index}]"
-                for one in (other, entry)
-            ]
+            places = []
+            for one in (other, entry):
+                places.append(f"{one.source or '(no file)'}: plugins[{one.source_index}]")
+
             notes.append(
                 f"{entry.type} is configured twice, and runs twice: {' and '.join(places)}"
             )
@@ -94,9 +94,10 @@ def _twice(entries: list[PluginEntry]) -> list[str]:
 
 
 def _print(checked: list[Checked], faults: tuple[Fault, ...], notes: list[str], host: Site) -> None:
-    rows = [
-        (c.plugin.type, c.version or "unknown", c.conf, c.place, c.plugin.source) for c in checked
-    ]
+    rows = []
+    for c in checked:
+        rows.append((c.plugin.type, c.version or "unknown", c.conf, c.place, c.plugin.source))
+
     output.print_table(("PLUGIN", "VERSION", "CONF", "BINARY", "CONFIGURED IN"), rows)
     for note in notes + [note for entry in checked for note in entry.notes]:
         click.echo(escape(f"note: {note}"), err=True)

@@ -180,9 +180,10 @@ def _signs(owners: Owners, topology: Topology) -> tuple[dict[int, tuple[str, str
 
 
 def _signed(items: list[Any], signs: list[str]) -> list[tuple[Any, str]]:
-    return [
-        (item, signs[number] if number < len(signs) else MORE) for number, item in enumerate(items)
-    ]
+    signed: list[tuple[Any, str]] = []
+    for number, item in enumerate(items):
+        signed.append((item, signs[number] if number < len(signs) else MORE))
+    return signed
 
 
 def _more(entry: Entry) -> str:
@@ -210,7 +211,10 @@ def _places(topology: Topology) -> list[tuple[str, list[list[Set]]]]:
         for node, of_node in topology.nodes.items():
             if own := of_node & package:
                 cores = sorted([core for core in topology.cores if core & own], key=min)
-                groups = [[core for core in cores if core & cache] for cache in topology.caches]
+                groups = []
+                for cache in topology.caches:
+                    groups.append([core for core in cores if core & cache])
+
                 is_one = len(topology.packages) == 1 and len(topology.nodes) == 1
                 places.append(
                     (

@@ -214,10 +214,10 @@ def _print_changes(changes: Changes) -> None:
 def _print_requests(client: Client, request: Request, state: str, as_json: bool) -> None:
     asked = request.replace(version=client.config.version)
     judged = client.judged(state, asked)
-    requests = [
-        asked.replace(conf=plugin.conf, undecided=undecided).to_value()
-        for plugin, undecided in judged
-    ]
+    requests = []
+    for plugin, undecided in judged:
+        requests.append(asked.replace(conf=plugin.conf, undecided=undecided).to_value())
+
     if as_json:
         output.print_json(requests)
     else:

@@ -272,13 +272,16 @@ def families(document: Document) -> Iterator[Metric]:
     )
     causes = [((cause,), count) for cause, count in document["without"]["causes"].items()]
     yield _gauge("without_plugins", text, causes, ("cause",))
-    counts: dict[str, Any] = {
-        plugin["type"]: {"reapply": 0, "release": 0} for plugin in document["plugins"]
-    }
+    counts: dict[str, Any] = {}
+    for plugin in document["plugins"]:
+        counts[plugin["type"]] = {"reapply": 0, "release": 0}
+
     counts |= {entry["plugin"]: entry for entry in document["outdated"]}
-    outdated = [
-        ((plugin, due), counts[plugin][due]) for plugin in counts for due in ("reapply", "release")
-    ]
+    outdated = []
+    for plugin in counts:
+        for due in ("reapply", "release"):
+            outdated.append(((plugin, due), counts[plugin][due]))
+
     text = (
         "Pods and containers that run under an older configuration of a plugin, by what `nri "
         "reapply` would do."
@@ -308,7 +311,11 @@ def _of_plugins(plugins: list[Document]) -> Iterator[Metric]:
             states.append(((*key, state), first["resident"]["state"] == state))
         runs += _runs(key, entries)
         seconds.append((key, [first["seconds"]]))
-        outcomes = {run["outcome"] for entry in entries for run in entry["last"].values()}
+        outcomes = set()
+        for entry in entries:
+            for run in entry["last"].values():
+                outcomes.add(run["outcome"])
+
         if outcomes:
             well.append((key, outcomes <= {*WORKS}))
         if first["lastError"]:

@@ -50,11 +50,11 @@ def new(
       nri new pinner --reads annotations --writes cgroup
       cd pinner && python -m pytest && nri simulate --watch pinner.py
     """
-    chosen = [
-        template
-        for template in (reads, writes, adjusts, "v2" if is_v2 else None)
-        if template is not None
-    ]
+    chosen = []
+    for template in (reads, writes, adjusts, "v2" if is_v2 else None):
+        if template is not None:
+            chosen.append(template)
+
     kind = next((kind for kind in KINDS if kind.template == ("-".join(chosen) or "bare")), None)
     if kind is None:
         kinds = ", ".join([kind.option for kind in KINDS if kind.option])

@@ -146,9 +146,10 @@ def host(command: Callable[..., Any]) -> Callable[..., Any]:
     def wrapped(*args: Any, no_check_owner: bool, **kwargs: Any) -> Any:
         if no_check_owner:
             click.echo(f"warning: {trust.UNCHECKED} (--no-check-owner)", err=True)
-        places = {
-            name: kwargs.pop(name) for name in ("conf_dir", "conf_file", "record_dir", "bin_dirs")
-        }
+        places = {}
+        for name in ("conf_dir", "conf_file", "record_dir", "bin_dirs"):
+            places[name] = kwargs.pop(name)
+
         return command(*args, host=Site(check_owner=not no_check_owner, **places), **kwargs)
 
     for option in reversed(_HOST):

@@ -75,7 +75,10 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Return aligned columns, numbers to the right. A first cell that is too long has a line of its own."""
-    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(1, len(header))]
+    widths = []
+    for column in range(1, len(header)):
+        widths.append(max(len(row[column]) for row in [header, *rows]))
+
     room = width() - sum(widths) - len(_GAP) * len(widths)
     names = [escape(row[0][:MAX_TEXT]) for row in rows]
     first = max(len(header[0]), *[len(name) for name in names if len(name) <= room], 1)

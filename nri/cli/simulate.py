@@ -183,10 +183,10 @@ def simulate(
         tempfile.TemporaryDirectory(prefix="nri-simulate-") as place,
         simulated.Cgroups(cgroups, place, int(nodes)) as made,
     ):
-        shown = [
-            made.pod(f"web-{number}", containers, cpus, memory << 20, **about)
-            for number in range(pods)
-        ]
+        shown = []
+        for number in range(pods):
+            shown.append(made.pod(f"web-{number}", containers, cpus, memory << 20, **about))
+
         embedded = Runtime(
             name,
             version,
@@ -623,9 +623,8 @@ def _result(request: Message, response: Message | None) -> str:
         words.append(f"rejects: {response.reason}")
     updates = getattr(response, "update", ())
     evictions = getattr(response, "evict", ())
-    words += [
-        f"updates {update.container_id[:12]}: {', '.join(changed_fields(update))}"
-        for update in updates
-    ]
+    for update in updates:
+        words.append(f"updates {update.container_id[:12]}: {', '.join(changed_fields(update))}")
+
     words += [f"evicts {eviction.container_id[:12]}: {eviction.reason}" for eviction in evictions]
     return "; ".join(words) or "ok"

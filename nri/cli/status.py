@@ -253,10 +253,10 @@ def _configuration(configuration: dict[str, Any], now: float) -> Iterator[str]:
 def _plugins(document: dict[str, Any]) -> Iterator[str]:
     rows = []
     for plugin in document["plugins"]:
-        totals = {
-            outcome: sum([runs[outcome] for runs in plugin["runs"].values()])
-            for outcome in OUTCOMES
-        }
+        totals = {}
+        for outcome in OUTCOMES:
+            totals[outcome] = sum([runs[outcome] for runs in plugin["runs"].values()])
+
         totals["error"] += totals.pop("killed")
         counts = [number(total) for total in totals.values()]
         (resident,) = _words(plugin["resident"]["state"])
@@ -271,11 +271,11 @@ def _plugins(document: dict[str, Any]) -> Iterator[str]:
 
 
 def _errors(document: dict[str, Any], most: int) -> Iterator[str]:
-    listed = [
-        (plugin["lastError"], plugin["type"], "")
-        for plugin in document["plugins"]
-        if plugin["lastError"]
-    ]
+    listed = []
+    for plugin in document["plugins"]:
+        if plugin["lastError"]:
+            listed.append((plugin["lastError"], plugin["type"], ""))
+
     refusals = document["refusals"]
     for refusal in refusals[-most:]:
         if refusal["count"] != 1:
@@ -298,14 +298,16 @@ def _without(document: dict[str, Any], most: int) -> Iterator[str]:
     all_ = document["without"]
     if entries:
         yield f"without their plugins ({number(all_['containers'])})"
-        rows = [
-            [
-                entry["plugin"] or "all",
-                *_words(entry["state"], entry["cause"]),
-                number(entry["count"]),
-            ]
-            for entry in all_["by"]
-        ]
+        rows = []
+        for entry in all_["by"]:
+            rows.append(
+                [
+                    entry["plugin"] or "all",
+                    *_words(entry["state"], entry["cause"]),
+                    number(entry["count"]),
+                ]
+            )
+
         yield from table(("PLUGIN", "STATE", "CAUSE", "COUNT"), rows)
     for entry in entries[-most:]:
         about = (

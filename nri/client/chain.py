@@ -205,11 +205,11 @@ class Client:
 
     def _of_state(self, state: str, acts: str) -> list[PluginEntry]:
         acts_on = self.invoker.acts_on
-        return [
-            plugin
-            for plugin in self.config.plugins
-            if plugin.wants(state) and acts_on(plugin.type, acts)
-        ]
+        plugins: list[PluginEntry] = []
+        for plugin in self.config.plugins:
+            if plugin.wants(state) and acts_on(plugin.type, acts):
+                plugins.append(plugin)
+        return plugins
 
     def judged(self, state: str, request: Request) -> list[tuple[PluginEntry, str]]:
         """Return the plugins of ``chain``, each with ``undecided`` of its request.

@@ -128,9 +128,10 @@ def oci_from_spec(spec: Spec) -> dict[str, Any]:
 
     :raises DecodeError: if ``spec.linux`` is not an object.
     """
-    namespaces = [
-        {"type": kind} | ({"path": path} if path else {}) for kind, path in spec.namespaces.items()
-    ]
+    namespaces = []
+    for kind, path in spec.namespaces.items():
+        namespaces.append({"type": kind} | ({"path": path} if path else {}))
+
     shown = {
         "resources": spec.resources,
         "namespaces": namespaces,

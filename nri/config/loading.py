@@ -204,9 +204,11 @@ def list_files(conf_dir: str) -> list[str]:
 
     :raises OSError: when the directory cannot be listed.
     """
-    names = [
-        name for name in os.listdir(conf_dir) if name.endswith(SUFFIX) and not name.startswith(".")
-    ]
+    names = []
+    for name in os.listdir(conf_dir):
+        if name.endswith(SUFFIX) and not name.startswith("."):
+            names.append(name)
+
     return [os.path.join(conf_dir, name) for name in sorted(names, key=os.fsencode)]
 
 
@@ -215,35 +217,31 @@ def unread(conf_dir: str, *, is_standard: bool) -> list[tuple[str, str]]:
 
     :param is_standard: whether *conf_dir* is that of a node, so that what stands beside it was meant for it.
     """
-    above = os.path.dirname(conf_dir.rstrip("/"))
-    others = [
-        name for name in _names(conf_dir) if not name.endswith(SUFFIX) and not name.startswith(".")
-    ]
-    paths = [os.path.join(conf_dir, name) for name in others]
     reason = f"is not read: its name does not end in {SUFFIX}"
-    notes = [
-        (f"{path} {reason}", f"give it a name that ends in {SUFFIX}")
-        for path in paths
-        if _has_plugins(path)
-    ]
-    for folder in (
-        [above, *[os.path.join(above, name) for name in _names(above)]] if is_standard else []
-    ):
-        if (
-            folder == conf_dir or os.path.basename(folder) == "kubernetes"
-        ):  # which has the earlier configurations
-            continue
-        paths = [os.path.join(folder, name) for name in _names(folder)]
-        paths = [
-            path
-            for path in paths
-            if path != os.path.join(above, "conf.json") and _has_plugins(path)
-        ]
-        notes += [
-            (f"{path} is not read: it is not in {conf_dir}", f"move it to {conf_dir}")
-            for path in paths
-        ]
+    notes = []
+    for name in _names(conf_dir):
+        path = os.path.join(conf_dir, name)
+        is_read = name.endswith(SUFFIX)
+        if not is_read and not name.startswith(".") and _has_plugins(path):
+            notes.append((f"{path} {reason}", f"give it a name that ends in {SUFFIX}"))
+
+    if is_standard:
+        for path in _beside(conf_dir):
+            notes.append((f"{path} is not read: it is not in {conf_dir}", f"move it to {conf_dir}"))
+
     return notes
+
+
+def _beside(conf_dir: str) -> list[str]:
+    """Return the files with plugins that stand beside a directory, and in others there."""
+    above = os.path.dirname(conf_dir.rstrip("/"))
+    paths = []
+    for folder in (above, *[os.path.join(above, name) for name in _names(above)]):
+        # The directory "kubernetes" has the earlier configurations.
+        if folder != conf_dir and os.path.basename(folder) != "kubernetes":
+            paths += [os.path.join(folder, name) for name in _names(folder)]
+    single = os.path.join(above, "conf.json")
+    return [path for path in paths if path != single and _has_plugins(path)]
 
 
 def _names(directory: str) -> list[str]:

@@ -44,9 +44,10 @@ def faults_in_conf(
 
     :param found: the path in the conf, the message, and whether the key is wrong, of each.
     """
-    findings: list[Finding] = [
-        (("conf", *path), message, at_key) for path, message, at_key in found
-    ]
+    findings: list[Finding] = []
+    for path, message, at_key in found:
+        findings.append((("conf", *path), message, at_key))
+
     return tuple(sorted(_faults(plugin, findings), key=lambda fault: (fault.line, fault.column)))
 
 
@@ -68,10 +69,13 @@ def open_to_every_pod(schema: Any, conf: Any) -> tuple[str, ...]:
     declared = _object(
         _object(_object(_object(schema).get("properties")).get("allow")).get("properties")
     )
-    values = {
-        key: _object(declared[key]).get("default") if allow.get(key) is None else allow[key]
-        for key in declared
-    }
+    values = {}
+    for key in declared:
+        if allow.get(key) is None:
+            values[key] = _object(declared[key]).get("default")
+        else:
+            values[key] = allow[key]
+
     return tuple([key for key, value in values.items() if value in (None, True)])
 
 
@@ -174,7 +178,11 @@ def _unknown(error: Any) -> list[str]:
     known = error.schema.get("properties", {})
     patterns = error.schema.get("patternProperties", {})
     others = [key for key in error.instance if key not in known]
-    return [key for key in others if not any(re.search(regex, key) for regex in patterns)]
+    unknown: list[str] = []
+    for key in others:
+        if not any(re.search(regex, key) for regex in patterns):
+            unknown.append(key)
+    return unknown
 
 
 def _hint(key: str, schema: Any) -> str:
@@ -251,7 +259,7 @@ def _faults(plugin: PluginEntry, findings: list[tuple[Path, str, bool]]) -> list
     positions = SourcePositions(text)
     file = plugin.source or "(no file)"
     entry = ("plugins", plugin.source_index)
-    return [
-        positions.fault(file, (*entry, *path), message, at_key)
-        for path, message, at_key in findings
-    ]
+    faults: list[Fault] = []
+    for path, message, at_key in findings:
+        faults.append(positions.fault(file, (*entry, *path), message, at_key))
+    return faults

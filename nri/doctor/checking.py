@@ -58,10 +58,10 @@ def notes_on_condition(plugin: PluginEntry, containerds_file: str) -> list[str]:
         else:
             means = "keeps no plugin away that restricts"
         notes.append(f": nri hook and nri-runc do not know {names}; what is not known {means}")
-    return [
-        f"{plugin.source or '(no file)'}: plugins[{plugin.source_index}].when{note}"
-        for note in notes
-    ]
+    located: list[str] = []
+    for note in notes:
+        located.append(f"{plugin.source or '(no file)'}: plugins[{plugin.source_index}].when{note}")
+    return located
 
 
 class Checked:

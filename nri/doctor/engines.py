@@ -264,9 +264,10 @@ def _crio(node: Node, program: str, process: Process | None, findings: Findings)
     text = _said(node, findings, program, *options, "config", name="crio")
     nri = dict(_CRIO_KEY.findall(text))
     runtime = table(_toml("crio config", text, findings), "crio", "runtime")
-    programs = [
-        table(handler).get("runtime_path") for handler in table(runtime, "runtimes").values()
-    ]
+    programs = []
+    for handler in table(runtime, "runtimes").values():
+        programs.append(table(handler).get("runtime_path"))
+
     return Engine(
         "CRI-O",
         _numbers(_said(node, findings, program, "--version", name="crio")),

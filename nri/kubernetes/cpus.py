@@ -21,9 +21,11 @@ def conf_of(config: ConfigList) -> KonfineConf:
 
     :raises nri.types.DecodeError: an entry's conf is not valid.
     """
-    confs = [
-        KonfineConf.from_value(entry.conf) for entry in config.plugins if entry.type == "konfine"
-    ]
+    confs = []
+    for entry in config.plugins:
+        if entry.type == "konfine":
+            confs.append(KonfineConf.from_value(entry.conf))
+
     return next((conf for conf in confs if conf.gives_out), KonfineConf())
 
 

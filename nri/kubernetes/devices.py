@@ -80,9 +80,10 @@ class DevicePlugin:
     def update(self, cpus: NodeCpus) -> None:
         """Offer the devices of these CPUs from now on. One that is gone since its CPU is offline is unhealthy."""
         health = dict.fromkeys(self._offline(cpus), False) | cpus.devices
-        devices = [
-            _device(cpu, cpus.node_of(cpu), is_healthy=health[cpu]) for cpu in sorted(health)
-        ]
+        devices = []
+        for cpu in sorted(health):
+            devices.append(_device(cpu, cpus.node_of(cpu), is_healthy=health[cpu]))
+
         with self._changed:
             self._cpus = cpus
             if devices != self._devices:
@@ -159,20 +160,22 @@ class DevicePlugin:
             )
         unary = grpc.unary_unary_rpc_method_handler
         stream = grpc.unary_stream_rpc_method_handler
-        handlers = {
-            name: make(function, request_deserializer=read, response_serializer=serialized)
-            for name, make, function, read in (
-                ("GetDevicePluginOptions", unary, self._options, api.Empty.FromString),
-                ("ListAndWatch", stream, self._watch, api.Empty.FromString),
-                (
-                    "GetPreferredAllocation",
-                    unary,
-                    self._prefer,
-                    api.PreferredAllocationRequest.FromString,
-                ),
-                ("Allocate", unary, self._allocate, api.AllocateRequest.FromString),
+        handlers = {}
+        for name, make, function, read in (
+            ("GetDevicePluginOptions", unary, self._options, api.Empty.FromString),
+            ("ListAndWatch", stream, self._watch, api.Empty.FromString),
+            (
+                "GetPreferredAllocation",
+                unary,
+                self._prefer,
+                api.PreferredAllocationRequest.FromString,
+            ),
+            ("Allocate", unary, self._allocate, api.AllocateRequest.FromString),
+        ):
+            handlers[name] = make(
+                function, request_deserializer=read, response_serializer=serialized
             )
-        }
+
         server = grpc.server(ThreadPoolExecutor(max_workers=16, thread_name_prefix="device-plugin"))
         server.add_generic_rpc_handlers(
             [grpc.method_handlers_generic_handler(f"{VERSION}.DevicePlugin", handlers)]

@@ -46,10 +46,10 @@ def document(cpus: NodeCpus) -> dict[str, Any]:
         resources = [_counts("cpu", len(own), len(allocatable), len(allocatable - cpus.alone))]
         if conf.exclusive.counted:
             resources.append(_counts(RESOURCE, *cpus.counted(own)))
-        costs = [
-            {"name": f"node-{other}", "value": far}
-            for other, far in topology.distances[number].items()
-        ]
+        costs = []
+        for other, far in topology.distances[number].items():
+            costs.append({"name": f"node-{other}", "value": far})
+
         zones.append(
             {"name": f"node-{number}", "type": "Node", "costs": costs, "resources": resources}
         )
@@ -63,10 +63,10 @@ def document(cpus: NodeCpus) -> dict[str, Any]:
         "spread": given.spread,
         "wholeCores": given.whole_cores,
     }
-    listed = [
-        {"name": f"konfine.nri.io/{name}", "value": str(value).lower()}
-        for name, value in attributes.items()
-    ]
+    listed = []
+    for name, value in attributes.items():
+        listed.append({"name": f"konfine.nri.io/{name}", "value": str(value).lower()})
+
     return {"zones": zones, "attributes": listed}
 
 

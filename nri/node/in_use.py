@@ -297,10 +297,12 @@ class InUse:
     def _save(self) -> None:
         if not self._has_record or not self._writes:
             return
-        sizes = [
-            [os.fsencode(path).decode("latin-1"), len(document), self.missing.get(path)]
-            for path, document in self.documents.items()
-        ]
+        sizes = []
+        for path, document in self.documents.items():
+            sizes.append(
+                [os.fsencode(path).decode("latin-1"), len(document), self.missing.get(path)]
+            )
+
         about = {
             "of": self._of,
             "since": self.since,

@@ -162,9 +162,11 @@ class Chain:
         left = [entry for entry in self.client.holding(self.request) if entry.type not in asked]
         if self.only is not None:
             return [entry for entry in left if entry.key in self.only]
-        return [
-            entry for entry in left if self.client.invoker.acts_on(entry.type, self.request.state)
-        ]
+        unreached: list[PluginEntry] = []
+        for entry in left:
+            if self.client.invoker.acts_on(entry.type, self.request.state):
+                unreached.append(entry)
+        return unreached
 
 
 class Verdict:
@@ -293,9 +295,11 @@ def _release(container: Container, host: Host, client: Client, task: Due) -> Ver
 
 def _create_late(container: Container, host: Host, client: Client, tasks: Sequence[Due]) -> Verdict:
     keys = {task.entry.key for task in tasks}
-    replaces = {
-        task.entry.key: task.had for task in tasks if task.what == REAPPLY and task.had is not None
-    }
+    replaces = {}
+    for task in tasks:
+        if task.what == REAPPLY and task.had is not None:
+            replaces[task.entry.key] = task.had
+
     request = container.request(State.CREATE).replace(late=True)
     return _noted(host, _run(host, Chain(client, container, request, keys, replaces)), LATE_CREATE)
 
@@ -347,13 +351,15 @@ def missed_setup(container: Container, request: Request, client: Client) -> list
     applying = client.holding(
         request
     )  # a contradiction in a condition is refused by the chain itself
-    return [
-        entry
-        for entry in listed
-        if entry in applying
-        and not container.facts.has_judged_setup(entry.type)
-        and not client.invoker.create_suffices(entry.type)
-    ]
+    missed: list[PluginEntry] = []
+    for entry in listed:
+        if (
+            entry in applying
+            and not container.facts.has_judged_setup(entry.type)
+            and not client.invoker.create_suffices(entry.type)
+        ):
+            missed.append(entry)
+    return missed
 
 
 def _without_setup(

@@ -68,9 +68,11 @@ def asked(
 
 
 def _names(request: Request, keys: tuple[str, ...], scopes: tuple[str, ...]) -> list[str]:
-    return [
-        f"{key}{suffix}" for suffix in suffixes(container_name(request), scopes) for key in keys
-    ]
+    names: list[str] = []
+    for suffix in suffixes(container_name(request), scopes):
+        for key in keys:
+            names.append(f"{key}{suffix}")
+    return names
 
 
 def read(rule: Rule, text: str, where: str) -> Any:
@@ -127,9 +129,10 @@ def _as_wanted(rule: Rule, value: Any, where: str) -> Any:
     if isinstance(rule, Map) and isinstance(value, dict):
         return {key: _as_wanted(rule.item, item, where) for key, item in value.items()}
     if rule.kind is list and isinstance(value, list):
-        return [
-            _as_wanted(rule.parts[0], item, f"{where}[{index}]") for index, item in enumerate(value)
-        ]
+        wanted = []
+        for index, item in enumerate(value):
+            wanted.append(_as_wanted(rule.parts[0], item, f"{where}[{index}]"))
+        return wanted
     if rule.kind is str and isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return value

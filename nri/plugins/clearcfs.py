@@ -74,12 +74,12 @@ def _is_for_another(request: Request, conf: ClearCFSConf) -> bool:
     An update may have given the pod its quota back, which binds that container as well.
     """
     annotations = request.annotations
-    named = [
-        value
-        for values in (annotations, request.labels)
-        for key, value in values.items()
-        if key in (conf.key, f"{conf.key}/pod") or key.startswith(f"{conf.key}/container.")
-    ]
+    named = []
+    for values in (annotations, request.labels):
+        for key, value in values.items():
+            if key in (conf.key, f"{conf.key}/pod") or key.startswith(f"{conf.key}/container."):
+                named.append(value)
+
     pods = conf.allow.get("class", True)
     return any(name in conf.classes for name in named) and not why_not_allowed(
         request, pods, "allow.class"

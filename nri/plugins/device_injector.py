@@ -295,7 +295,13 @@ def _names(rule: Rule, made: Any) -> list[str]:
     """Return the names of what is injected: a list's items or their paths, a map's keys, or a policy."""
     if isinstance(rule, Table):
         return [made[rule.required[0]]]
-    return [item["path"] if isinstance(item, dict) else item for item in made]
+    paths: list[str] = []
+    for item in made:
+        if isinstance(item, dict):
+            paths.append(item["path"])
+        else:
+            paths.append(item)
+    return paths
 
 
 def main() -> None:

@@ -101,9 +101,11 @@ class Logger(Plugin):
 
 
 def _log(request: Request, conf: LoggerConf, type_: str) -> None:
-    document = {
-        key: value for key, value in _document(request, type_).items() if key in conf.fields
-    }
+    document = {}
+    for key, value in _document(request, type_).items():
+        if key in conf.fields:
+            document[key] = value
+
     if "env" not in conf.fields:
         document = _without_env(document)
     if conf.file is None:
@@ -130,11 +132,11 @@ def _since_last(results: tuple[Result, ...], type_: str) -> list[Result]:
 
 
 def _change(result: Result) -> dict[str, Any]:
-    asked = {
-        key: value
-        for key, value in result.to_value().items()
-        if key in ("cgroupsPath", "adjust", "updates")
-    }
+    asked = {}
+    for key, value in result.to_value().items():
+        if key in ("cgroupsPath", "adjust", "updates"):
+            asked[key] = value
+
     return {
         "plugin": result.plugin,
         **asked,
@@ -148,15 +150,21 @@ def _without_env(value: Any) -> Any:
         return [_without_env(item) for item in value]
     if not isinstance(value, dict):
         return value
-    return {
-        key: _names(item) if key == "env" else _without_env(item) for key, item in value.items()
-    }
+    shown = {}
+    for key, item in value.items():
+        if key == "env":
+            shown[key] = _names(item)
+        else:
+            shown[key] = _without_env(item)
+    return shown
 
 
 def _names(env: Any) -> Any:
     """Return variables without values; a string is not one of them, but a label or annotation that is called env."""
     if isinstance(env, dict):
-        return {name: None if value is None else _HIDDEN for name, value in env.items()}
+        names = dict.fromkeys(env, _HIDDEN)
+        names |= {name: None for name, value in env.items() if value is None}
+        return names
     if isinstance(env, list):
         return [f"{str(variable).partition('=')[0]}={_HIDDEN}" for variable in env]
     return env
@@ -200,12 +208,12 @@ def render(document: dict[str, Any], limit: int) -> bytes:
     if isinstance(spec := document.get("spec"), dict):
         parts.append(dict(spec))
         shown["spec"] = parts[1]
-    sized = [
-        (len(_line(part[key])), part, key)
-        for part in parts
-        for key in part
-        if part[key] is not parts[-1]
-    ]
+    sized = []
+    for part in parts:
+        for key in part:
+            if part[key] is not parts[-1]:
+                sized.append((len(_line(part[key])), part, key))
+
     left = len(_line(shown))
     for size, part, key in sorted(sized, key=lambda entry: -entry[0]):
         if left <= limit:

@@ -156,10 +156,10 @@ class _Levels:
         if not self.notes:
             os.unlink(self.file)
             return
-        lines = [
-            f"{path}\t{knob}\t{written}\t{least}\n"
-            for (path, knob), (written, least) in self.notes.items()
-        ]
+        lines = []
+        for (path, knob), (written, least) in self.notes.items():
+            lines.append(f"{path}\t{knob}\t{written}\t{least}\n")
+
         replace(self.file, "".join(lines).encode("utf-8", "surrogateescape"))
 
 

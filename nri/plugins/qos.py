@@ -319,10 +319,10 @@ def _batch(request: Request, conf: QoSConf, metadata: dict[str, str]) -> Batch |
 
 def _without_none(resources: dict[str, dict[str, int]]) -> Any:
     """Return OCI resources without limits that are none."""
-    kept = {
-        kind: {key: limit for key, limit in values.items() if limit > 0}
-        for kind, values in resources.items()
-    }
+    kept = {}
+    for kind, values in resources.items():
+        kept[kind] = {key: limit for key, limit in values.items() if limit > 0}
+
     return {kind: values for kind, values in kept.items() if values}
 
 
@@ -396,11 +396,10 @@ def _walk(value: object, keys: list[str], where: str) -> list[str]:
         return _walk(value[key], keys[1:], f"{where}.{key}")
     if not isinstance(value[key], list):
         raise Refusal(f"{where}.{key}: found {describe(value[key])}, expected an array")
-    return [
-        text
-        for number, item in enumerate(value[key])
-        for text in _walk(item, keys[1:], f"{where}[{number}]")
-    ]
+    texts: list[str] = []
+    for index, item in enumerate(value[key]):
+        texts += _walk(item, keys[1:], f"{where}[{index}]")
+    return texts
 
 
 class _Writer:
@@ -701,9 +700,10 @@ class Batch:
 
         def total(kind: str, name: str) -> int:
             groups = [items, *[[item] for item in init]]
-            sums: list[int] = [
-                sum([item.get(kind, {}).get(name, 0) for item in some]) for some in groups
-            ]
+            sums: list[int] = []
+            for some in groups:
+                sums.append(sum([item.get(kind, {}).get(name, 0) for item in some]))
+
             return max(sums)
 
         limits = [item.get("limits", {}) for item in items + init]
@@ -748,9 +748,9 @@ def read_batch(text: str, container: str | None) -> Batch | None:
         if not isinstance(listed, dict):
             raise Refusal(f"{SPEC}: found {describe(listed)} for {kind}, expected an object")
         names = [name for name in listed if container in (None, name)]
-        batches += [
-            _read_container(listed[name], f"{SPEC}: {kind}.{shorten(name)}") for name in names
-        ]
+        for name in names:
+            batches.append(_read_container(listed[name], f"{SPEC}: {kind}.{shorten(name)}"))
+
     if any([*items["containers"], *items["initContainers"]]):
         return Batch(items["containers"], items["initContainers"])
     return None
@@ -763,11 +763,11 @@ def _read_container(value: Any, where: str) -> dict[str, Any]:
         if given is not None and not isinstance(given, dict):
             raise Refusal(f"{where}.{kind}: found {describe(given)}, expected an object")
         for name, names in _NAMES.items():
-            amounts = [
-                quantity(item, f"{where}.{kind}.{key}")
-                for key, item in (given or {}).items()
-                if key in names
-            ]
+            amounts = []
+            for key, item in (given or {}).items():
+                if key in names:
+                    amounts.append(quantity(item, f"{where}.{kind}.{key}"))
+
             if amounts:
                 resources.setdefault(kind, {})[name] = min(sum(amounts), _MOST)
     return resources

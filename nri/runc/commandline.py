@@ -141,7 +141,11 @@ class CommandLine:
     def quiet_before(self) -> list[str]:
         """The words before the command for a call of our own, whose errors are ours to report."""
         own = ("log", "log-format", "log-level", "debug")
-        return [word for option in self.before if option.name not in own for word in option.words]
+        words: list[str] = []
+        for option in self.before:
+            if option.name not in own:
+                words += option.words
+        return words
 
     def _read_after(self, words: list[str]) -> None:
         at = 0

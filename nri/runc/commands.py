@@ -400,10 +400,15 @@ def _parse(document: bytes) -> dict[str, Any]:
 
 def _update(call: Invocation, id_: str, document: bytes) -> int:
     """Run the real update with a document on its stdin, and with the options that are no part of it."""
-    others = [
-        word for option in call.line.options if option.name != "resources" for word in option.words
-    ]
-    before = [word for option in call.line.before for word in option.words]
+    others = []
+    for option in call.line.options:
+        if option.name != "resources":
+            others += option.words
+
+    before = []
+    for option in call.line.before:
+        before += option.words
+
     stdin = os.memfd_create("resources", os.MFD_CLOEXEC)
     try:
         with open(stdin, "wb", closefd=False) as file:

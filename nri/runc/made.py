@@ -184,6 +184,7 @@ def _number(root: str) -> str:
 
 def _names(bundle: str) -> list[str]:
     """Return a bundle's path as it is given, and without links, which may be gone at the end."""
-    return [
-        os.fsencode(name(bundle)).decode("latin-1") for name in (os.path.abspath, os.path.realpath)
-    ]
+    names: list[str] = []
+    for name in (os.path.abspath, os.path.realpath):
+        names.append(os.fsencode(name(bundle)).decode("latin-1"))
+    return names

@@ -112,11 +112,11 @@ def serve(plugin: Plugin, answer: Answer) -> NoReturn:
         after = _state()
         grown = after.pop(_MEMORY, 0)
         memory = memory or grown * GROWTH
-        changed = [
-            _change(name, before[name], value)
-            for name, value in after.items()
-            if value != before[name]
-        ]
+        changed = []
+        for name, value in after.items():
+            if value != before[name]:
+                changed.append(_change(name, before[name], value))
+
         changed += functions.replaced()
         if changed or grown > memory:
             control.send(_message(CHANGED, changed[0] if changed else f"{_MEMORY}: {grown} KiB"))
@@ -284,11 +284,11 @@ class _Functions:
 
         os.putenv = putenv
         os.unsetenv = unsetenv
-        shared = [
-            sys.modules[name]
-            for name in sys.modules
-            if name.startswith(("nri.skel", "nri.types", "nri.errors"))
-        ]
+        shared = []
+        for name in sys.modules:
+            if name.startswith(("nri.skel", "nri.types", "nri.errors")):
+                shared.append(sys.modules[name])
+
         namespaces = [vars(module) for module in (builtins, os, sys, time, *shared)]
         functions = [
             (space, key, value)
@@ -302,18 +302,19 @@ class _Functions:
 
     def replaced(self) -> list[str]:
         """Return what a request has changed, for people."""
-        changed = [
-            f"putenv: {key}"
-            for key, value in self._put.items()
-            if os.environ.get(str(key)) != value
-        ]
+        changed = []
+        for key, value in self._put.items():
+            if os.environ.get(str(key)) != value:
+                changed.append(f"putenv: {key}")
+
         self._put.clear()
         now = list(map(dict.get, self._spaces, self._names))
         if now != self._values:
             pairs = zip(self._names, now, self._values, strict=True)
-            changed += [
-                f"another function {name}" for name, one, other in pairs if one is not other
-            ]
+            for name, one, other in pairs:
+                if one is not other:
+                    changed.append(f"another function {name}")
+
         return changed
 
 

@@ -44,7 +44,10 @@ def make(
     :param capacities: for each core, on arm64.
     """
     big = packages * nodes * caches * cores
-    siblings = [[core + big * thread for thread in range(threads)] for core in range(big)]
+    siblings = []
+    for number in range(big):
+        siblings.append([number + big * thread for thread in range(threads)])
+
     siblings += [[big * threads + atom] for atom in range(atoms)]
     every = frozenset[int]().union(*siblings)
     online = every - frozenset(offline)

@@ -377,10 +377,9 @@ def _runtime_annotations(
     if pod.kubelet and pod.profile.annotated == "all":
         kind = "sandbox" if container is None else "container"
         of_kubelet = recorded(f"{KUBERNETES}-{kind}-burst-ls")["spec"]["annotations"]
-        annotations |= {
-            key: of_kubelet[key]
-            for key in of_kubelet.keys() - annotations.keys() - SAMPLE_ANNOTATIONS
-        }
+        for key in of_kubelet.keys() - annotations.keys() - SAMPLE_ANNOTATIONS:
+            annotations[key] = of_kubelet[key]
+
         annotations |= {key: item for key, item in _share(pod).items() if key in annotations}
     values = _values(pod, container)
     annotations = {key: values.get(key, item) for key, item in annotations.items()}
@@ -463,11 +462,11 @@ def recordings(pattern: str = "*") -> list[str]:
     :param pattern: for the name below the folder, without ``.json``; ``*`` matches no slash.
     """
     folder, _, last = pattern.rpartition("/")
-    names = [
-        name.removesuffix(".json")
-        for name in os.listdir(os.path.join(FOLDER, folder))
-        if name.endswith(".json")
-    ]
+    names = []
+    for name in os.listdir(os.path.join(FOLDER, folder)):
+        if name.endswith(".json"):
+            names.append(name.removesuffix(".json"))
+
     return sorted(f"{folder}/{name}".lstrip("/") for name in names if fnmatchcase(name, last))
 
 

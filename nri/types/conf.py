@@ -83,11 +83,11 @@ class Conf:
         names = {field.key or _camel(name): name for name, field in own.items()}
         fields = {key: own[name] for key, name in names.items()}
         for base in cls.__bases__:
-            inherited = {
-                key: name
-                for key, name in getattr(base, "attributes", {}).items()
-                if name not in own
-            }
+            inherited = {}
+            for key, name in getattr(base, "attributes", {}).items():
+                if name not in own:
+                    inherited[key] = name
+
             fields |= {key: base._fields[key] for key in inherited}  # type: ignore[attr-defined] # it has attributes
             names |= inherited
         cls.attributes = names
@@ -155,9 +155,10 @@ class Conf:
             value = gojson.loads(text, twice) if text.strip() else {}
         except DecodeError as error:
             return cls(), [f"is not JSON: {error}"]
-        repeated = [
-            f"{gojson.shorten(repr(key))} is given twice, expected it once" for key in twice
-        ]
+        repeated = []
+        for key in twice:
+            repeated.append(f"{gojson.shorten(repr(key))} is given twice, expected it once")
+
         if repeated and isinstance(value, dict):
             value = {key: item for key, item in value.items() if key not in twice}
         if cls.table.accepts(value):

@@ -272,11 +272,9 @@ def _depth(value: object) -> int:
     depth = 0
     level = [value]
     while containers := [outer for outer in level if isinstance(outer, dict | list)]:
-        level = [
-            inner
-            for outer in containers
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]
+        level = []
+        for outer in containers:
+            level += outer.values() if isinstance(outer, dict) else outer
         depth += 1
     return depth
 

@@ -79,10 +79,10 @@ def string_map(value: object, where: str) -> dict[str, str]:
             break
     else:
         return value
-    return {
-        string(key, where): string(item, f"{where}.{gojson.shorten(repr(key)[1:-1])}")
-        for key, item in value.items()
-    }
+    strings: dict[str, str] = {}
+    for key, item in value.items():
+        strings[string(key, where)] = string(item, f"{where}.{gojson.shorten(repr(key)[1:-1])}")
+    return strings
 
 
 KEEP_EMPTY = (opaque,)

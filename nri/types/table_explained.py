@@ -28,9 +28,10 @@ _NOTES = {f"^{NOTE_PREFIX}": {"title": "The operator's own notes; no program rea
 def refusal(rule: Rule, value: object, where: str, limit: int = FIRST) -> DecodeError:
     """Return the error for a value that *rule* does not accept, or ``rule.read`` of a table: its first faults."""
     findings = faults(rule, {} if value is None and isinstance(rule, Table) else value)
-    listed = [
-        f"{where}{path_text(path, '.')}: {wrong}" for path, wrong, _ in islice(findings, limit)
-    ]
+    listed = []
+    for path, wrong, _ in islice(findings, limit):
+        listed.append(f"{where}{path_text(path, '.')}: {wrong}")
+
     return DecodeError("; ".join(listed))
 
 
@@ -112,10 +113,12 @@ def schema(rule: Rule) -> Schema:
     """Return the rule as a JSON Schema (2020-12)."""
     keywords = dict(rule.keywords)
     if isinstance(rule, Table):
-        keys = {
-            name: _without_none(key.named | schema(key.rule) | key.named | {"default": key.default})
-            for name, key in rule.keys.items()
-        }
+        keys = {}
+        for name, key in rule.keys.items():
+            keys[name] = _without_none(
+                key.named | schema(key.rule) | key.named | {"default": key.default}
+            )
+
         keywords |= {
             "type": "object",
             "required": rule.required or None,

@@ -82,10 +82,10 @@ def _extensions(value: object, where: str) -> dict[str, int]:
         return {}
     if not isinstance(value, dict):
         raise mismatch(value, where, "an object of integers")
-    return {
-        string(name, f"{where}: key"): integer(item, f"{where}.{name}")
-        for name, item in value.items()
-    }
+    numbers: dict[str, int] = {}
+    for name, item in value.items():
+        numbers[string(name, f"{where}: key")] = integer(item, f"{where}.{name}")
+    return numbers
 
 
 def _results(value: object, where: str) -> tuple[Result, ...]:

@@ -258,9 +258,11 @@ class Bridge(stub.V2Plugin):
 
         :param id_: the event's container, for which the runtime sends an event of its own.
         """
-        others = {
-            other: update["resources"] for other, update in changes.updates.items() if other != id_
-        }
+        others = {}
+        for other, update in changes.updates.items():
+            if other != id_:
+                others[other] = update["resources"]
+
         if others and self._follows:
             self.chains.rewrites(others)
 

@@ -382,20 +382,24 @@ class Chains:
         :param is_dry: return it alone.
         """
         self.late.judge()
-        wanted = [
-            (row, due)
-            for row, due in self.memory.outdated()
-            if plugin in ("", due.entry.type)
-            and namespace in ("", row.name.partition("/")[0])
-            and pod in ("", split_name(row.name)[0])
-        ]
+        wanted = []
+        for row, due in self.memory.outdated():
+            if (
+                plugin in ("", due.entry.type)
+                and namespace in ("", row.name.partition("/")[0])
+                and pod in ("", split_name(row.name)[0])
+            ):
+                wanted.append((row, due))
+
         if not is_dry:
             self.memory.ask(wanted)
             self.late.start()
-        return [
-            {"id": row.id, "name": row.name, "plugin": due.entry.type, "what": due.what}
-            for row, due in wanted
-        ]
+        answer: list[dict[str, str]] = []
+        for row, due in wanted:
+            answer.append(
+                {"id": row.id, "name": row.name, "plugin": due.entry.type, "what": due.what}
+            )
+        return answer
 
     def close(self) -> None:
         """End the residents."""

@@ -60,10 +60,12 @@ class Configuration:
             rejected = in_use.rejected
             try:
                 if self.doubts:
-                    faults = [
-                        Fault(file=in_use.site.conf_dir, message=f"not known: {doubt}")
-                        for doubt in self.doubts
-                    ]
+                    faults = []
+                    for doubt in self.doubts:
+                        faults.append(
+                            Fault(file=in_use.site.conf_dir, message=f"not known: {doubt}")
+                        )
+
                     in_use.rejected = ConfigError(faults)
                 else:
                     in_use.look()

@@ -321,9 +321,11 @@ def own_pod(containers: Sequence[api.Container]) -> str:
     It is the one whose container was started with this process, or with one that has started it. Its containers that
     start before the bridge does, such as init containers, never have a ``setup``.
     """
-    by_pid = {
-        container.pid: container.pod_sandbox_id for container in containers if container.pid > 1
-    }
+    by_pid = {}
+    for container in containers:
+        if container.pid > 1:
+            by_pid[container.pid] = container.pod_sandbox_id
+
     pid = os.getpid()
     while pid > 1:
         if pid in by_pid:

@@ -482,16 +482,17 @@ class Memory:
                 pod, container = split_name(row.name)
                 about = {"id": row.id, "pod": pod, "container": container or None}
                 for lack in lacking(row.facts):
-                    of_lack = {
-                        name: getattr(lack, name) for name in ("plugin", "state", "why", "cause")
-                    }
+                    of_lack = {}
+                    for name in ("plugin", "state", "why", "cause"):
+                        of_lack[name] = getattr(lack, name)
+
                     entries.append({"since": lack.since, **about, **of_lack})
         entries.sort(key=lambda entry: entry["since"])
         counts = Counter((entry["plugin"], entry["state"], entry["cause"]) for entry in entries)
-        by = [
-            {"plugin": key[0], "state": key[1], "cause": key[2], "count": counts[key]}
-            for key in counts
-        ]
+        by = []
+        for key in counts:
+            by.append({"plugin": key[0], "state": key[1], "cause": key[2], "count": counts[key]})
+
         of_cause = Counter(
             cause for _, cause in {(entry["id"], entry["cause"]) for entry in entries}
         )
@@ -509,7 +510,11 @@ class Memory:
 
     def outdated(self) -> list[tuple[Row, Due]]:
         """Return what would be reapplied or released."""
-        return [(row, task) for row in [*self.rows.values()] for task in row.outdated]
+        outdated: list[tuple[Row, Due]] = []
+        for row in [*self.rows.values()]:
+            for task in row.outdated:
+                outdated.append((row, task))
+        return outdated
 
     def count(self, *states: str) -> int:
         """Return the number of rows in one of these states; one that was asked for is due."""
@@ -617,7 +622,10 @@ def _shown(row: Row) -> dict[str, Any]:
             }
         )
     keys = ("plugin", "state", "since", "why", "cause")
-    without = [{key: getattr(lack, key) for key in keys} for lack in lacking(row.facts)]
+    without = []
+    for lack in lacking(row.facts):
+        without.append({key: getattr(lack, key) for key in keys})
+
     return {
         "id": row.id,
         "container": split_name(row.name)[1] or None,

@@ -124,10 +124,10 @@ class EventLog:
             return
         pairs: list[tuple[str, object]] = [("ms", round(run.seconds * 1000, 1))]
         if run.steps:
-            parts = [
-                f"{step.plugin.type} {step.outcome} {round(step.seconds * 1000, 1)}ms"
-                for step in run.steps
-            ]
+            parts = []
+            for step in run.steps:
+                parts.append(f"{step.plugin.type} {step.outcome} {round(step.seconds * 1000, 1)}ms")
+
             pairs.append(("plugins", ", ".join(parts)))
         pairs += _metadata(run.steps)
         if error := _errors(run.steps) or shorten(run.error, MAX_TEXT):
@@ -161,9 +161,11 @@ class EventLog:
             return
         until = time.monotonic() - INTERVAL
         with self._lock:
-            over = [
-                plugin for plugin, (begun, _) in self._counts.items() if is_last or begun <= until
-            ]
+            over = []
+            for plugin, (begun, _) in self._counts.items():
+                if is_last or begun <= until:
+                    over.append(plugin)
+
             left_out = {plugin: self._counts.pop(plugin)[1] - LINES for plugin in over}
         for plugin, lines in left_out.items():
             if lines > 0:

@@ -320,9 +320,13 @@ def _shown(result: str) -> str:
 
 def _hidden(value: Any) -> Any:
     if isinstance(value, dict):
-        return {
-            key: HIDDEN if key in ("env", "args") else _hidden(item) for key, item in value.items()
-        }
+        shown = {}
+        for key, item in value.items():
+            if key in ("env", "args"):
+                shown[key] = HIDDEN
+            else:
+                shown[key] = _hidden(item)
+        return shown
     if isinstance(value, list):
         return [_hidden(item) for item in value]
     return value

@@ -153,12 +153,12 @@ def _not_on_one_node(on: dict[int, Set], count: int, where: str) -> str:
 
 def _kinds(topology: Topology) -> list[Set]:
     """Return the CPUs of one core type within each cache: a set should not mix fast cores with slow ones."""
-    return [
-        cache & kind
-        for cache in topology.caches
-        for kind in topology.kinds.values()
-        if cache & kind
-    ]
+    parts: list[Set] = []
+    for cache in topology.caches:
+        for kind in topology.kinds.values():
+            if cache & kind:
+                parts.append(cache & kind)
+    return parts
 
 
 def _order(topology: Topology, cpus: Set, near: Set) -> tuple[int, int, int, int]:

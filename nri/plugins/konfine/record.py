@@ -283,11 +283,11 @@ class Record:
         So they are the promises of a pod, and what its containers have left, or a pod that is over.
         """
         entries = self.containers.items()
-        return {
-            key
-            for key, entry in entries
-            if not entry["cgroup"] and parse_cpus(entry.get("counted", "")) & cpus
-        }
+        waiting: set[str] = set()
+        for key, entry in entries:
+            if not entry["cgroup"] and parse_cpus(entry.get("counted", "")) & cpus:
+                waiting.add(key)
+        return waiting
 
     def promised(self, cpus: frozenset[int]) -> str:
         """Return the key of a promise of just these CPUs; "" if there is none."""

@@ -109,11 +109,11 @@ class Seen:
         wanted = self._wanted
         known = {entry["cgroup"] for entry in containers.values()}
         listed = found.sets(self.mount.point, known - {""})
-        shared = [
-            lists.cpus(self.texts[key])
-            for key, entry in containers.items()
-            if entry["kind"] == "shared" and key in self.texts
-        ]
+        shared = []
+        for key, entry in containers.items():
+            if entry["kind"] == "shared" and key in self.texts:
+                shared.append(lists.cpus(self.texts[key]))
+
         nobodys = wanted.conf.system_reserved.union(*wanted.fixed.values())
         present = present_cpus(wanted.conf.sys) - wanted.topology.isolated - nobodys
         added = found.entries(listed, shared, wanted.usable - nobodys, present, nobodys)

@@ -217,12 +217,12 @@ def handlers(plugin: V2Plugin) -> dict[int, EventHandler]:
     :raises NRIError: when it defines no handler: such a plugin would be subscribed to all. Or when a method has
         nearly the name of a handler, and would never be called.
     """
-    own = {
-        name
-        for class_ in type(plugin).__mro__
-        for name, value in vars(class_).items()
-        if callable(value)
-    }
+    own = set()
+    for class_ in type(plugin).__mro__:
+        for name, value in vars(class_).items():
+            if callable(value):
+                own.add(name)
+
     known = {name.replace("_", ""): name for name in (*HANDLERS.values(), *_METHODS)}
     for name in sorted(name for name in own - {*known.values()} if not name.startswith("_")):
         if near := difflib.get_close_matches(
@@ -232,9 +232,11 @@ def handlers(plugin: V2Plugin) -> dict[int, EventHandler]:
             raise NRIError(
                 f"{type(plugin).__name__}.{name}: found a method for no event, {expected}"
             )
-    by_event: dict[int, EventHandler] = {
-        event: getattr(plugin, name) for event, name in HANDLERS.items() if hasattr(plugin, name)
-    }
+    by_event: dict[int, EventHandler] = {}
+    for event, name in HANDLERS.items():
+        if hasattr(plugin, name):
+            by_event[event] = getattr(plugin, name)
+
     if not by_event:
         expected = ", ".join(HANDLERS.values())
         raise NRIError(

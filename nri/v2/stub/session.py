@@ -154,11 +154,11 @@ class Session:
         answer = self._plugin.configure(request.config, runtime)
         wanted = events.mask(_chosen_events(answer, self._handlers))
         mask = wanted & runtime.knows
-        missing = [
-            event
-            for event in events.in_mask(wanted & ~mask)
-            if event not in self._plugin.optional_events
-        ]
+        missing = []
+        for event in events.in_mask(wanted & ~mask):
+            if event not in self._plugin.optional_events:
+                missing.append(event)
+
         if missing:
             names = ", ".join(events.BY_EVENT[event].rpc for event in missing)
             log.warning("%s %s can't deliver %s", runtime.name, runtime.version, names)
