@@ -13,7 +13,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import nri
 from nri.adaptation import Runtime
@@ -34,13 +35,8 @@ from nri.config.plugin_conf import UNCHECKED, check_conf
 from nri.testing import Pod, conformance
 from nri.testing.invoking import is_without_cgroup
 from nri.types import gojson
-from nri.types.v1 import Result
+from nri.types.v1 import Request, Result
 from nri.version import install
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from nri.types.v1 import Request
 
 SEVERAL = "plugins"
 """The name of a folder with several plugins."""

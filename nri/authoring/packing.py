@@ -10,10 +10,8 @@ from __future__ import annotations
 import os
 import py_compile
 import subprocess
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 NEVER_USED = (
     *("_hashlib", "unittest", "tkinter", "pydoc", "doctest", "asyncio", "multiprocessing"),

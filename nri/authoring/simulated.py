@@ -16,14 +16,18 @@ import socket
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Self
 
 from nri import config
+from nri.adaptation import Outcome, Runtime
 from nri.adaptation.launched import parse_name
-from nri.adaptation.lifecycle import container_of, pod_of
+from nri.adaptation.lifecycle import LifecycleEvent, container_of, pod_of
+from nri.adaptation.store import Store
 from nri.authoring.source import SourceError, about, content, entry_beside, find, is_v2_source
 from nri.cgroups import Mounts
 from nri.cgroups.paths import expand
+from nri.client import Step
 from nri.client.resident import Residents
 from nri.client.standing import Standing
 from nri.client.standing import about as about_executable
@@ -35,19 +39,9 @@ from nri.testing.cgroup_files import files_of
 from nri.testing.pods import resources_of
 from nri.types.table_explained import nearest
 from nri.v1bridge import Bridge, BridgeOptions
-from nri.v1bridge.runs import EventLog
+from nri.v1bridge.runs import EventLog, Run
 from nri.v2 import api, stub
 from nri.v2.api.oci import resources_to_oci
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Self
-
-    from nri.adaptation import Outcome, Runtime
-    from nri.adaptation.lifecycle import LifecycleEvent
-    from nri.adaptation.store import Store
-    from nri.client import Step
-    from nri.v1bridge.runs import Run
 
 _EMPTY_WITHIN = 2.0
 """Seconds that the processes which were killed have to leave the cgroups."""

@@ -5,18 +5,15 @@ from __future__ import annotations
 import os
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from nri import config
 from nri.client import verbs
 from nri.config.entries import PluginEntry, is_type_name
 from nri.errors import NRIError, escape
+from nri.process.conversation import Output
 from nri.types import gojson
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nri.process.conversation import Output
 
 ANSWER_WITHIN = 30.0
 """Seconds that a plugin has for one answer: its first start reads it from the disk."""

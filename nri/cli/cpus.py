@@ -5,23 +5,20 @@ It is drawn of the file that konfine writes (docs/cpus.md, "The record") and of 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from nri import files
 from nri.cgroups import parse_cpus, render_cpus
+from nri.cgroups.topology import Topology
 from nri.errors import NRIError, escape, reason_of
 from nri.types import DecodeError, gojson
 from nri.types.gojson import shorten
 from nri.types.table import FLAG, Key, Map, Rule, open_table, text, words
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nri.cgroups.topology import Topology
-
-    Set = frozenset[int]
-    Style = Callable[[str, str], str]
-    Entry = dict[str, Any]
+Set = frozenset[int]
+Style = Callable[[str, str], str]
+Entry = dict[str, Any]
 
 WIDTH = 80
 

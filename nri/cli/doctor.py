@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import click
 
 from nri.cli import options, output
-from nri.doctor import FAULT, NOTE, OK, UNSEEN, Node, examine
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nri.doctor import Finding
+from nri.doctor import FAULT, NOTE, OK, UNSEEN, Finding, Node, examine
 
 _MARKS = {
     OK: ("ok", None),

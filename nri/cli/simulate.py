@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import click
 from google.protobuf.message import Message
@@ -21,24 +21,20 @@ from google.protobuf.message import Message
 from nri.adaptation import EventError, Exchange, Outcome, Runtime
 from nri.adaptation.fields import changed_fields
 from nri.adaptation.lifecycle import LifecycleEvent, Replayer, lives
+from nri.authoring.simulated import Asked
 from nri.cgroups.paths import expand
 from nri.cli import options, output
+from nri.client.chain import Step
+from nri.config.entries import PluginEntry
 from nri.config.plugin_conf import unlisted_states
 from nri.errors import NRIError, escape
 from nri.places import DEFAULT_BIN_DIRS
 from nri.skel.scopes import CONTAINER_NAME_KEYS
+from nri.types.v1 import Result
 from nri.v2 import api
 from nri.v2.api import events
 from nri.v2.api.runtimes import SENDS_ALONE, UNKNOWN, listed
 from nri.v2.ttrpc import StatusError
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    from nri.authoring.simulated import Asked
-    from nri.client.chain import Step
-    from nri.config.entries import PluginEntry
-    from nri.types.v1 import Result
 
 PAUSE = 0.3
 """Seconds between two looks at the files of --watch."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import click
 
@@ -11,9 +12,6 @@ from nri.cli.output import date, labelled, number, quantile, since, table, wrapp
 from nri.errors import escape
 from nri.status import client
 from nri.status.judging import CONNECTED, OUTCOMES, WELL, Verdict, judge, probe
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def _pod(context: click.Context, option: click.Parameter, value: str | None) -> str | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nri.client import Invoker, PluginError, waiting
 from nri.client.resident import try_resident
@@ -15,6 +16,7 @@ from nri.config import ConfigError, Fault
 from nri.config.conf_verdict import conf_verdict
 from nri.config.entries import PluginEntry
 from nri.config.plugin_conf import check_conf, fault_at, openness_note, unlisted_states
+from nri.config.site import Site
 from nri.config.when import SKIP
 from nri.doctor import engines
 from nri.doctor.node import Node
@@ -22,11 +24,6 @@ from nri.process.conversation import Output
 from nri.types import gojson
 from nri.types.table_explained import nearest
 from nri.types.v1 import State
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from nri.config.site import Site
 
 TRACEBACK = "Traceback (most recent call last):"
 """The first line that Python writes for an exception."""

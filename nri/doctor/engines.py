@@ -11,17 +11,13 @@ import json
 import os
 import re
 import tomllib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-from nri.doctor.node import FAULT, NOTE, OK, UNSEEN, reason, table, texts
+from nri.doctor.node import FAULT, NOTE, OK, UNSEEN, Findings, Node, Process, reason, table, texts
 from nri.places import DEFAULT_SOCKET
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nri.doctor.node import Findings, Node, Process
-
-    _Read = Callable[[Node, str, Process | None, Findings], "Engine"]
+_Read = Callable[[Node, str, Process | None, Findings], "Engine"]
 
 PLUGIN_DIR = "/opt/nri/plugins"
 PLUGIN_CONF_DIR = "/etc/nri/conf.d"

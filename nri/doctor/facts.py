@@ -6,16 +6,17 @@ import contextlib
 import os
 import re
 import stat
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from nri import trust
 from nri.cgroups import Mounts
 from nri.cgroups.paths import memberships
 from nri.config import ConfigError
+from nri.config.site import Site
 from nri.doctor import engines
 from nri.doctor.checking import check_host
-from nri.doctor.engines import PLUGIN_CONF_DIR, PLUGIN_DIR
-from nri.doctor.node import FAULT, UNSEEN
+from nri.doctor.engines import PLUGIN_CONF_DIR, PLUGIN_DIR, Engine
+from nri.doctor.node import FAULT, UNSEEN, Findings, Node, Process
 from nri.node.in_use import InUse
 from nri.places import CONTAINERD_CONF_FILE, DEFAULT_SOCKET, RUNTIME_OPTIONS_FILE, beside
 from nri.process import watchdog
@@ -24,11 +25,6 @@ from nri.status.client import UNUSABLE, unusable
 from nri.status.judging import WELL
 from nri.v1bridge.log import DIRECTORY, IDENTIFIER
 from nri.v1bridge.options import BridgeOptions
-
-if TYPE_CHECKING:
-    from nri.config.site import Site
-    from nri.doctor.engines import Engine
-    from nri.doctor.node import Findings, Node, Process
 
 SERVICE = "nri-v1bridge.service"
 WANTED = f"/etc/systemd/system/multi-user.target.wants/{SERVICE}"

@@ -7,23 +7,19 @@ between them and the runtimes, and name the command that says more.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
 from platform import python_version
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from nri import __commit__, __version__
 from nri.config import refused
 from nri.config.loading import unread
 from nri.doctor.facts import SERVICE, Facts
-from nri.doctor.node import FAULT, NOTE, OK, UNSEEN, Findings, reason, same_path
+from nri.doctor.node import FAULT, NOTE, OK, UNSEEN, Findings, Node, reason, same_path
 from nri.places import CONTAINERD_CONF_FILE, RUNTIME_OPTIONS_FILE
 from nri.runc.options import load as load_runtime_options
 from nri.v1bridge.options import BridgeOptions
 from nri.version import describe
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from nri.doctor.node import Node
 
 OTHER_WAY = (
     f"name the plugins in {CONTAINERD_CONF_FILE}, or use nri-runc: docs/podman-docker-crio.md"

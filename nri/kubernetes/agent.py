@@ -6,7 +6,7 @@ Each part that fails is a line that says what to do, and is tried again at once,
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -19,9 +19,6 @@ from nri.kubernetes.topology import TopologyWriter
 from nri.node.in_use import InUse
 from nri.plugins.konfine import RESOURCE
 from nri.plugins.konfine.record import Record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 INTERVAL = 1.0
 """Seconds between two looks."""

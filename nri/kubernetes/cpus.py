@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from nri.cgroups import parse_cpus
+from nri.config import ConfigList
 from nri.plugins.konfine import KonfineConf
+from nri.plugins.konfine.record import Record
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from nri.config import ConfigList
-    from nri.plugins.konfine.record import Record
-
-    Set = frozenset[int]
+Set = frozenset[int]
 
 
 def conf_of(config: ConfigList) -> KonfineConf:

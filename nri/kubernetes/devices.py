@@ -11,8 +11,9 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import grpc
 
@@ -20,15 +21,11 @@ from nri.cgroups import render_cpus
 from nri.errors import NRIError, reason_of
 from nri.files import identity
 from nri.kubernetes import deviceplugin_pb2 as api
+from nri.kubernetes.cpus import NodeCpus
 from nri.kubernetes.kubelet import call, serialized
 from nri.plugins.konfine import COUNTED, RESOURCE
 from nri.plugins.konfine.placement import NoRoomError, choose
 from nri.plugins.konfine.record import Record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from nri.kubernetes.cpus import NodeCpus
 
 KUBELET_DIR = "/var/lib/kubelet/device-plugins"
 KUBELET_SOCKET = "kubelet.sock"

@@ -8,20 +8,17 @@ another exporter has written the same.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from lightkube import ApiError, Client
 from lightkube.generic_resource import create_global_resource
 from lightkube.models.meta_v1 import ObjectMeta
 
 from nri.errors import NRIError
+from nri.kubernetes.cpus import NodeCpus, Set
 from nri.plugins.konfine import RESOURCE
 from nri.types.gojson import shorten
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nri.kubernetes.cpus import NodeCpus, Set
 
 MANAGER = "nri-device-plugin"
 

@@ -7,15 +7,13 @@ accept every value; ``nri.testing.CgroupTree`` refuses what the kernel would.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from nri.cgroups import CpuListError, cpulist
 from nri.cgroups.knob import MOST
 from nri.cgroups.knob_table import PAGE
 from nri.cgroups.knob_values import weight_of_shares
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 UNLIMITED = str(MOST // PAGE * PAGE)
 """The text of a file of v1 without a limit, in bytes."""

@@ -20,7 +20,7 @@ import tempfile
 import weakref
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn, Self
 
 from nri.cgroups import cpulist, knobs, quota, units
 from nri.cgroups.cpuset import Numbers
@@ -30,9 +30,6 @@ from nri.cgroups.knob_values import DefaultWeight
 from nri.testing import machines
 from nri.testing.cgroup_files import UNLIMITED, CgroupFiles, files_of, write
 from nri.testing.pods import Container, Pod, resources_of
-
-if TYPE_CHECKING:
-    from typing import Self
 
 KINDS = ("v1", "v2", "hybrid")
 _OWN = "/system.slice/containerd.service"

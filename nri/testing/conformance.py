@@ -19,7 +19,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from nri.adjust import AdjustError
 from nri.client.resident import Resident
@@ -53,8 +53,7 @@ __all__ = [
     "report",
 ]
 
-if TYPE_CHECKING:
-    Judge = Callable[["Trial"], None]
+Judge = Callable[["Trial"], None]
 
 HOLDS = "holds"
 FAILS = "fails"

@@ -6,24 +6,20 @@ import io
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from nri import skel
 from nri.adjust import Abilities, AdjustError, Changes
 from nri.client.oci import oci_from_spec, spec_from_oci
 from nri.process.conversation import BrokenOffError, launch, readable
+from nri.skel import Plugin
+from nri.testing.cgroup_tree import CgroupTree
 from nri.types import DecodeError, gojson
 from nri.types.gojson import shorten
 from nri.types.v1 import Request, Result, State
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from nri.skel import Plugin
-    from nri.testing.cgroup_tree import CgroupTree
-    from nri.types.v1 import Result
-
-    Asked = Request | Mapping[str, Any]
+Asked = Request | Mapping[str, Any]
 
 TIMEOUT = 10.0
 """Seconds that an executable has for a request, as on a node."""

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nri.cgroups import render_cpus
 from nri.cgroups.topology import Topology
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    Set = frozenset[int]
+Set = frozenset[int]
 
 
 def _write(path: Path, text: str) -> None:

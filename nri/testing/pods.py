@@ -14,18 +14,14 @@ import hashlib
 import os
 import re
 import uuid
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from nri.cgroups.paths import expand
 from nri.cgroups.resolve import MAX_PID
 from nri.types import gojson
-from nri.types.v1 import STATES, Request
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from nri.types.v1 import Result
+from nri.types.v1 import STATES, Request, Result
 
 QOS = ("guaranteed", "burstable", "besteffort")
 DRIVERS = ("cgroupfs", "systemd")

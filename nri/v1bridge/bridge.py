@@ -10,31 +10,27 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from nri.adjust import Changes
+from nri.client import Invoker
 from nri.errors import escape
 from nri.places import beside
+from nri.process.subreaper import Subreaper
 from nri.types.v1 import State
 from nri.v1bridge import requests
 from nri.v1bridge.chains import Chains
 from nri.v1bridge.counts import Counts
+from nri.v1bridge.options import BridgeOptions
 from nri.v1bridge.runs import EventLog
 from nri.v1bridge.status import CONNECTED, CONNECTING, Status, StatusSocket
 from nri.v2 import api, stub
 from nri.v2.api import events
 from nri.v2.api.runtimes import SENDS_ALONE
+from nri.v2.stub import RuntimeInfo
 from nri.v2.stub.plugin import handlers
-from nri.v2.ttrpc import Code, StatusError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from nri.client import Invoker
-    from nri.process.subreaper import Subreaper
-    from nri.v1bridge.options import BridgeOptions
-    from nri.v2.stub import RuntimeInfo
-    from nri.v2.ttrpc import Call
+from nri.v2.ttrpc import Call, Code, StatusError
 
 OF_EVENTS = (State.SETUP, State.CREATE, State.RESIZE, State.UPDATE, State.DELETE)
 """The states for which runtimes have events."""

@@ -12,47 +12,35 @@ import logging
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from nri.client import Client, Invoker, PluginError
+from nri.adjust import Changes
+from nri.client import Client, Invoker, PluginError, Step
 from nri.client.chain import STOPPED
 from nri.client.resident import Residents
-from nri.config.entries import ConfigList
+from nri.config.entries import ConfigList, PluginEntry
+from nri.config.site import Site
 from nri.errors import NRIError, bounded, escape
 from nri.files import identity
 from nri.node.acceptance import Acceptance
-from nri.node.compare import CREATE, Wanted, compare
-from nri.node.reconcile import LATE, STARTED, Verdict, missed_setup, reconcile
+from nri.node.compare import CREATE, Due, Wanted, compare
+from nri.node.reconcile import LATE, STARTED, Chain, Verdict, missed_setup, reconcile
 from nri.node.record import FAILED, REAPPLY, RELEASE
 from nri.places import CONTAINERD_CONF_FILE
 from nri.process import children, watchdog
-from nri.types.v1 import State
+from nri.process.subreaper import Subreaper
+from nri.types.v1 import Request, State
 from nri.v1bridge.configuration import Configuration
-from nri.v1bridge.counts import split_name
+from nri.v1bridge.counts import Counts, split_name
 from nri.v1bridge.dropped import dropped, parts_of
 from nri.v1bridge.late import Worker, living, own_pod
-from nri.v1bridge.memory import DONE, Comparison, Memory
-from nri.v1bridge.runs import REFUSABLE, Run, late_line
-from nri.v2.ttrpc import Code, StatusError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from nri.adjust import Changes
-    from nri.client import Step
-    from nri.config.entries import PluginEntry
-    from nri.config.site import Site
-    from nri.node.compare import Due
-    from nri.node.reconcile import Chain
-    from nri.process.subreaper import Subreaper
-    from nri.types.v1 import Request
-    from nri.v1bridge.counts import Counts
-    from nri.v1bridge.memory import Row, Told
-    from nri.v1bridge.options import BridgeOptions
-    from nri.v1bridge.requests import Subject
-    from nri.v1bridge.runs import EventLog
-    from nri.v2 import api
-    from nri.v2.ttrpc import Call
+from nri.v1bridge.memory import DONE, Comparison, Memory, Row, Told
+from nri.v1bridge.options import BridgeOptions
+from nri.v1bridge.requests import Subject
+from nri.v1bridge.runs import REFUSABLE, EventLog, Run, late_line
+from nri.v2 import api
+from nri.v2.ttrpc import Call, Code, StatusError
 
 MAX_ERROR = 4096
 """Bytes of an error, in one line, that the runtime shows to the pod's owner; a plugin may write a megabyte."""

@@ -8,18 +8,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from nri.config import ConfigError, ConfigList, Fault, refused
+from nri.config.site import Site
+from nri.node.acceptance import Acceptance
 from nri.node.in_use import InUse, how_long
 from nri.types.gojson import shorten
 from nri.v1bridge.runs import MAX_TEXT
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nri.config.site import Site
-    from nri.node.acceptance import Acceptance
 
 NONE = ConfigList()
 

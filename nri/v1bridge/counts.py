@@ -5,19 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
+from nri.client import Step
 from nri.client.chain import OUTCOMES, WORKS
+from nri.config.entries import PluginEntry
 from nri.errors import bounded, escape
 from nri.files import identity
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from nri.client import Step
-    from nri.config.entries import PluginEntry
-    from nri.v1bridge.runs import Run
-    from nri.v2.ttrpc import Call
+from nri.v1bridge.runs import Run
+from nri.v2.ttrpc import Call
 
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 """Upper bounds of the histograms, in seconds: from a resident plugin to more than a runtime's timeout."""

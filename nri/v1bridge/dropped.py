@@ -7,13 +7,11 @@ example. So what plugins have adjusted is looked for in the container that is ab
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from nri.types.v1 import Result
-    from nri.v2 import api
+from nri.types.v1 import Result
+from nri.v2 import api
 
 Part = tuple[str, str]
 """A part of a container: the name of its field in ``adjust``, and its own name."""

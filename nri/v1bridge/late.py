@@ -16,25 +16,19 @@ import logging
 import os
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
-from nri.node.compare import CREATE
+from nri.node.compare import CREATE, Due
 from nri.node.reconcile import NO_CONFIGURATION, Verdict
 from nri.node.record import RELEASE, UNCONFIGURED
 from nri.process.background import in_background
 from nri.process.children import stat_fields
 from nri.types.v1 import State
-from nri.v1bridge.memory import DONE, DUE, FAILED, PAUSES, RUNNING
+from nri.v1bridge.memory import DONE, DUE, FAILED, PAUSES, RUNNING, Comparison, Memory, Row
+from nri.v1bridge.options import BridgeOptions
 from nri.v1bridge.requests import Subject
 from nri.v1bridge.runs import late_line
 from nri.v2 import api
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from nri.node.compare import Due
-    from nri.v1bridge.memory import Comparison, Memory, Row
-    from nri.v1bridge.options import BridgeOptions
 
 LOOK_EVERY = 1.0
 """Seconds between two looks of the worker."""

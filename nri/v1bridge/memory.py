@@ -25,23 +25,18 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
 
-from nri.node.compare import CREATE, forget, lacking
+from nri.config.entries import PluginEntry
+from nri.node.compare import CREATE, Due, forget, lacking
 from nri.node.reconcile import note_missed
 from nri.node.record import CAUSES, IGNORED, OFF, Facts, Outcome, over
-from nri.types.v1 import State
+from nri.types.v1 import Request, State
 from nri.v1bridge.counts import split_name
+from nri.v1bridge.dropped import Part
 from nri.v1bridge.record import Record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
-    from nri.config.entries import PluginEntry
-    from nri.node.compare import Due
-    from nri.types.v1 import Request
-    from nri.v1bridge.dropped import Part
-    from nri.v1bridge.requests import Subject
+from nri.v1bridge.requests import Subject
 
 MAX_ROWS = 20_000
 """Pods and containers that are remembered; beyond that the oldest is forgotten. A node has some hundreds."""

@@ -9,16 +9,12 @@ from __future__ import annotations
 import logging
 import os
 import re
-from typing import TYPE_CHECKING
 
 from nri import trust
 from nri.errors import NRIError, escape, reason_of
 from nri.files import identity
-from nri.node.record import read_facts, remove_file, write_file
+from nri.node.record import Facts, read_facts, remove_file, write_file
 from nri.types import gojson
-
-if TYPE_CHECKING:
-    from nri.node.record import Facts
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _NAME = re.compile(rf"({_ID.pattern})\.json")

@@ -8,9 +8,11 @@ pod's start, and the new ones are in UpdatePodSandbox.
 from __future__ import annotations
 
 from binascii import crc32
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from nri.adjust import NRIAbilities
+from nri.adjust import Changes, NRIAbilities
+from nri.adjust.fields import AdjustField, Version
 from nri.cgroups.paths import expand
 from nri.config.when import Facts
 from nri.errors import NRIError, escape
@@ -18,18 +20,10 @@ from nri.process.children import stat_fields
 from nri.types.gojson import shorten
 from nri.types.v1 import Request, Spec, State
 from nri.v2 import api
-from nri.v2.api import PodSandbox, oci
+from nri.v2.api import Container, LinuxResources, PodSandbox, oci
 from nri.v2.api.oci import container_to_oci, resources_of, resources_to_oci
 from nri.v2.api.runtimes import APPLIES_ALONE, drops_cdi, nri_version
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from typing import Any
-
-    from nri.adjust import Changes
-    from nri.adjust.fields import AdjustField, Version
-    from nri.v2.api import Container, LinuxResources
-    from nri.v2.stub import RuntimeInfo
+from nri.v2.stub import RuntimeInfo
 
 MAX_PODS = 20_000
 """Pods that are remembered; beyond that the oldest one is forgotten. A node has some hundreds."""

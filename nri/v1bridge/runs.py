@@ -8,17 +8,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from nri.client import Client, Step
 from nri.process.conversation import Stop
 from nri.types.gojson import shorten
-from nri.types.v1 import RELEASE, State
+from nri.types.v1 import RELEASE, Request, State
 from nri.v1bridge.log import quoted
-
-if TYPE_CHECKING:
-    from nri.client import Client, Step
-    from nri.types.v1 import Request
-    from nri.v2.ttrpc import Call
+from nri.v2.ttrpc import Call
 
 MARGIN = 0.1
 """Seconds between the chain's deadline and the request's: to kill a plugin, and to send the response."""

@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from nri import trust
 from nri.config.loading import read_options
@@ -25,9 +25,6 @@ from nri.v1bridge.status import CONNECTING
 from nri.v2 import stub
 from nri.v2.api.names import SOCKET_VARIABLE
 from nri.version import describe
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 NAME = "v1bridge"
 INDEX = "10"

@@ -15,27 +15,23 @@ import socket
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from nri import trust
-from nri.client import PluginError
+from nri.client import Invoker, PluginError
+from nri.config.entries import PluginEntry
 from nri.errors import NRIError, escape, reason_of
 from nri.node.record import REFUSED
 from nri.process import peer, watchdog
 from nri.process.background import in_background
+from nri.v1bridge.chains import Chains
+from nri.v1bridge.counts import Counts
 from nri.v1bridge.log import describe as log_of
 from nri.v1bridge.memory import NEW
 from nri.v2.api.runtimes import nri_version
+from nri.v2.stub import RuntimeInfo
 from nri.version import build
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nri.client import Invoker
-    from nri.config.entries import PluginEntry
-    from nri.v1bridge.chains import Chains
-    from nri.v1bridge.counts import Counts
-    from nri.v2.stub import RuntimeInfo
 
 CONNECTED = "connected"
 CONNECTING = "connecting"
