@@ -261,11 +261,8 @@ class Runtime:
         values = [pod, container, resources]
         keys = ["pod", "container", "linux_resources"]
         fields = method.request.DESCRIPTOR.fields_by_name
-        given: dict[str, Any] = {}
-        for name, value in zip(keys, values, strict=True):
-            if value is not None and name in fields:
-                given[name] = value
-
+        # None leaves a field unset.
+        given = {name: value for name, value in zip(keys, values, strict=True) if name in fields}
         merger = Merger(method.rpc, container, resources)
         error: EventError | None = None
         with self._lock:

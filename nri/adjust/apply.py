@@ -100,11 +100,8 @@ def _apply_linux(config: dict[str, Any], linux: dict[str, Any]) -> None:
 def _apply_devices(config: dict[str, Any], devices: list[dict[str, Any]]) -> None:
     """Apply devices, and the rules by which the container may use them."""
     config["devices"] = _by_key(elements(config, "devices", "linux"), devices, "path")
-    rules = []
-    for device in devices:
-        if not is_removal(device) and device["type"] != "p":
-            rules.append(_rule(device))
-
+    added = [device for device in devices if not is_removal(device)]
+    rules = [_rule(device) for device in added if device["type"] != "p"]
     if rules:
         resources = below(config, "resources", "linux")
         resources["devices"] = [*elements(resources, "devices", "linux.resources"), *rules]

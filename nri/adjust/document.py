@@ -305,13 +305,13 @@ def without_nulls(rule: Rule, value: Any) -> Any:
     """Return a copy of an accepted value without the keys of tables whose value is null."""
     if isinstance(rule, Table):
         keys = rule.keys
-        kept = {}
-        for name, item in value.items():
-            if item is not None:
-                kept[name] = without_nulls(keys[name].rule, item)
-        return kept
+        return {
+            name: without_nulls(keys[name].rule, item)
+            for name, item in value.items()
+            if item is not None
+        }
     if isinstance(rule, Map):
-        kept = {}
+        kept: dict[str, Any] = {}
         for name, item in value.items():
             if item is None:
                 kept[name] = item

@@ -279,12 +279,8 @@ def _distances(path: str, own: int, nodes: list[int]) -> dict[int, int]:
     words = _text(path).split()
     if len(words) == len(nodes) and all(word.isascii() and word.isdigit() for word in words):
         return dict(zip(nodes, map(int, words), strict=True))
-    distances: dict[int, int] = {}
-    for number in nodes:
-        if number == own:
-            distances[number] = _NEAR
-        else:
-            distances[number] = _FAR
+    distances = dict.fromkeys(nodes, _FAR)
+    distances[own] = _NEAR
     return distances
 
 

@@ -205,11 +205,8 @@ class Client:
 
     def _of_state(self, state: str, acts: str) -> list[PluginEntry]:
         acts_on = self.invoker.acts_on
-        plugins: list[PluginEntry] = []
-        for plugin in self.config.plugins:
-            if plugin.wants(state) and acts_on(plugin.type, acts):
-                plugins.append(plugin)
-        return plugins
+        listed = [plugin for plugin in self.config.plugins if plugin.wants(state)]
+        return [plugin for plugin in listed if acts_on(plugin.type, acts)]
 
     def judged(self, state: str, request: Request) -> list[tuple[PluginEntry, str]]:
         """Return the plugins of ``chain``, each with ``undecided`` of its request.

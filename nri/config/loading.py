@@ -204,11 +204,8 @@ def list_files(conf_dir: str) -> list[str]:
 
     :raises OSError: when the directory cannot be listed.
     """
-    names = []
-    for name in os.listdir(conf_dir):
-        if name.endswith(SUFFIX) and not name.startswith("."):
-            names.append(name)
-
+    names = [name for name in os.listdir(conf_dir) if name.endswith(SUFFIX)]
+    names = [name for name in names if not name.startswith(".")]
     return [os.path.join(conf_dir, name) for name in sorted(names, key=os.fsencode)]
 
 

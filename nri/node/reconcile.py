@@ -162,11 +162,8 @@ class Chain:
         left = [entry for entry in self.client.holding(self.request) if entry.type not in asked]
         if self.only is not None:
             return [entry for entry in left if entry.key in self.only]
-        unreached: list[PluginEntry] = []
-        for entry in left:
-            if self.client.invoker.acts_on(entry.type, self.request.state):
-                unreached.append(entry)
-        return unreached
+        acts_on = self.client.invoker.acts_on
+        return [entry for entry in left if acts_on(entry.type, self.request.state)]
 
 
 class Verdict:
@@ -420,10 +417,11 @@ def _noted(host: Host, chain: Chain, how: str) -> Verdict:
     """Note what has come of a chain for a container that runs."""
     with host.lock:
         _note_failures(chain, how)
-        if chain.step_state == State.UPDATE and chain.error is not None:
-            chain.facts.is_rewritten = True
-        if chain.error is not None and chain.step_state == State.CREATE:
-            _note_unreached(chain, how)
+        if chain.error is not None:
+            if chain.step_state == State.UPDATE:
+                chain.facts.is_rewritten = True
+            if chain.step_state == State.CREATE:
+                _note_unreached(chain, how)
         host.save(chain.container)
     if chain.error is not None:
         return _failed(chain)
@@ -497,10 +495,10 @@ def _note_unreached(chain: Chain, how: str) -> None:
 def _note_lack(chain: Chain, plugin: PluginEntry, outcome: Outcome) -> None:
     facts = chain.facts
     older = chain.replaces.get(plugin.key)
-    # What it has had, it still has.
-    if older is not None and chain.step_state == State.CREATE:
-        facts.lack(older, REAPPLY, outcome)
-    elif older is not None:
-        facts.lack(older, chain.step_state, outcome)
-    else:
+    if older is None:
         facts.lack(facts.add(plugin.key, plugin.document), chain.step_state, outcome)
+    # What it has had, it still has.
+    elif chain.step_state == State.CREATE:
+        facts.lack(older, REAPPLY, outcome)
+    else:
+        facts.lack(older, chain.step_state, outcome)

@@ -101,10 +101,9 @@ class Logger(Plugin):
 
 
 def _log(request: Request, conf: LoggerConf, type_: str) -> None:
-    document = {}
-    for key, value in _document(request, type_).items():
-        if key in conf.fields:
-            document[key] = value
+    document = {
+        key: value for key, value in _document(request, type_).items() if key in conf.fields
+    }
 
     if "env" not in conf.fields:
         document = _without_env(document)
@@ -132,10 +131,11 @@ def _since_last(results: tuple[Result, ...], type_: str) -> list[Result]:
 
 
 def _change(result: Result) -> dict[str, Any]:
-    asked = {}
-    for key, value in result.to_value().items():
-        if key in ("cgroupsPath", "adjust", "updates"):
-            asked[key] = value
+    asked = {
+        key: value
+        for key, value in result.to_value().items()
+        if key in ("cgroupsPath", "adjust", "updates")
+    }
 
     return {
         "plugin": result.plugin,

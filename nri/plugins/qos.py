@@ -763,10 +763,11 @@ def _read_container(value: Any, where: str) -> dict[str, Any]:
         if given is not None and not isinstance(given, dict):
             raise Refusal(f"{where}.{kind}: found {describe(given)}, expected an object")
         for name, names in _NAMES.items():
-            amounts = []
-            for key, item in (given or {}).items():
-                if key in names:
-                    amounts.append(quantity(item, f"{where}.{kind}.{key}"))
+            amounts = [
+                quantity(item, f"{where}.{kind}.{key}")
+                for key, item in (given or {}).items()
+                if key in names
+            ]
 
             if amounts:
                 resources.setdefault(kind, {})[name] = min(sum(amounts), _MOST)

@@ -59,11 +59,7 @@ class Subreaper:
                 is_busy() or children.coming
             ):  # a child that is being started is not in `started` yet
                 return []
-            orphans = []
-            for pid in _children():
-                if pid not in children.started and pid not in children.late:
-                    orphans.append(pid)
-
+            orphans = [*{*_children()}.difference(children.started, children.late)]
         for pid in orphans:
             if not children.has_exited(pid):
                 log.warning(

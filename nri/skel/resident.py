@@ -112,10 +112,11 @@ def serve(plugin: Plugin, answer: Answer) -> NoReturn:
         after = _state()
         grown = after.pop(_MEMORY, 0)
         memory = memory or grown * GROWTH
-        changed = []
-        for name, value in after.items():
-            if value != before[name]:
-                changed.append(_change(name, before[name], value))
+        changed = [
+            _change(name, before[name], value)
+            for name, value in after.items()
+            if value != before[name]
+        ]
 
         changed += functions.replaced()
         if changed or grown > memory:
@@ -284,10 +285,11 @@ class _Functions:
 
         os.putenv = putenv
         os.unsetenv = unsetenv
-        shared = []
-        for name in sys.modules:
-            if name.startswith(("nri.skel", "nri.types", "nri.errors")):
-                shared.append(sys.modules[name])
+        shared = [
+            sys.modules[name]
+            for name in sys.modules
+            if name.startswith(("nri.skel", "nri.types", "nri.errors"))
+        ]
 
         namespaces = [vars(module) for module in (builtins, os, sys, time, *shared)]
         functions = [
@@ -302,19 +304,17 @@ class _Functions:
 
     def replaced(self) -> list[str]:
         """Return what a request has changed, for people."""
-        changed = []
-        for key, value in self._put.items():
-            if os.environ.get(str(key)) != value:
-                changed.append(f"putenv: {key}")
+        changed = [
+            f"putenv: {key}"
+            for key, value in self._put.items()
+            if os.environ.get(str(key)) != value
+        ]
 
         self._put.clear()
         now = list(map(dict.get, self._spaces, self._names))
         if now != self._values:
             pairs = zip(self._names, now, self._values, strict=True)
-            for name, one, other in pairs:
-                if one is not other:
-                    changed.append(f"another function {name}")
-
+            changed += [f"another function {name}" for name, one, new in pairs if one is not new]
         return changed
 
 

@@ -155,10 +155,8 @@ def _kinds(topology: Topology) -> list[Set]:
     """Return the CPUs of one core type within each cache: a set should not mix fast cores with slow ones."""
     parts: list[Set] = []
     for cache in topology.caches:
-        for kind in topology.kinds.values():
-            if cache & kind:
-                parts.append(cache & kind)
-    return parts
+        parts += [cache & kind for kind in topology.kinds.values()]
+    return [part for part in parts if part]
 
 
 def _order(topology: Topology, cpus: Set, near: Set) -> tuple[int, int, int, int]:

@@ -283,11 +283,8 @@ class Record:
         So they are the promises of a pod, and what its containers have left, or a pod that is over.
         """
         entries = self.containers.items()
-        waiting: set[str] = set()
-        for key, entry in entries:
-            if not entry["cgroup"] and parse_cpus(entry.get("counted", "")) & cpus:
-                waiting.add(key)
-        return waiting
+        without = [(key, entry) for key, entry in entries if not entry["cgroup"]]
+        return {key for key, entry in without if parse_cpus(entry.get("counted", "")) & cpus}
 
     def promised(self, cpus: frozenset[int]) -> str:
         """Return the key of a promise of just these CPUs; "" if there is none."""

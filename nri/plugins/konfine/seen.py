@@ -109,11 +109,8 @@ class Seen:
         wanted = self._wanted
         known = {entry["cgroup"] for entry in containers.values()}
         listed = found.sets(self.mount.point, known - {""})
-        shared = []
-        for key, entry in containers.items():
-            if entry["kind"] == "shared" and key in self.texts:
-                shared.append(lists.cpus(self.texts[key]))
-
+        keys = [key for key, entry in containers.items() if entry["kind"] == "shared"]
+        shared = [lists.cpus(self.texts[key]) for key in keys if key in self.texts]
         nobodys = wanted.conf.system_reserved.union(*wanted.fixed.values())
         present = present_cpus(wanted.conf.sys) - wanted.topology.isolated - nobodys
         added = found.entries(listed, shared, wanted.usable - nobodys, present, nobodys)

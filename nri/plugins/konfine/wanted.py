@@ -50,6 +50,7 @@ class Wanted:
         self.usable = topology.online - topology.isolated - conf.system_reserved
         self.isolated = topology.isolated - conf.system_reserved
         self.fixed = conf.fixed_pools(topology.online)
+        self._pools = {pool.name: pool for pool in conf.pools}
         self.own = ""
         self.path = ""
         self.before: Entry | None = None
@@ -142,9 +143,9 @@ class Wanted:
         if not self.knows(name):
             raise NRIError(f"the conf has no pool {name}")
         named = ""
-        for pool in self.conf.pools:
-            if pool.name == name and pool.cpus:
-                named = f", which names {render_cpus(pool.cpus)}"
+        pool = self._pools.get(name)
+        if pool is not None and pool.cpus:
+            named = f", which names {render_cpus(pool.cpus)}"
         raise self._none_left(f"the pool {name}{named}")
 
     def _none_left(self, who: str) -> NRIError:
@@ -415,7 +416,7 @@ class Wanted:
 
     def knows(self, pool: str) -> bool:
         """Return whether a pool is one of the conf: it may be of an earlier conf, or of another entry."""
-        return pool in self.record.pools or any(known.name == pool for known in self.conf.pools)
+        return pool in self.record.pools or pool in self._pools
 
     def _growing(self, name: str) -> Set:
         return self.record.lists.cpus(self.record.pools.get(name, ""))
@@ -455,9 +456,8 @@ class Wanted:
         held = self._kept()
         have = self._growing(name) & self.topology.online - held
         want = len(have)  # of a pool that the conf does not have any more
-        for pool in self.conf.pools:
-            if pool.name == name:
-                want = min(max(asked, pool.min), pool.max)
+        if name in self._pools:
+            want = min(max(asked, self._pools[name].min), self._pools[name].max)
         if want < len(have):
             return choose(self.topology, have, want, spread=True)
         free = self.usable - self.taken(name) - have - held

@@ -147,10 +147,9 @@ def update(update: dict[str, Any]) -> ContainerUpdate:
 
 def _marked(entries: dict[str, Any], nothing: Any) -> dict[str, Any]:
     """Return entries with the mark at the keys that null removes, and *nothing* as their values; those go first."""
-    removed = {}
-    for key, value in entries.items():
-        if value is None:
-            removed[MARK + key.removeprefix(MARK)] = nothing
+    removed = {
+        MARK + key.removeprefix(MARK): nothing for key, value in entries.items() if value is None
+    }
 
     return removed | {key: value for key, value in entries.items() if value is not None}
 
@@ -235,10 +234,11 @@ def _has_demanded(kind: Any) -> bool:
 
 def _from_oci(kind: Any, value: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a message, without those that are empty."""
-    fields = {}
-    for field in _fields(kind).values():
-        if field.key in value:
-            fields[field.name] = field.in_message(value[field.key])
+    fields = {
+        field.name: field.in_message(value[field.key])
+        for field in _fields(kind).values()
+        if field.key in value
+    }
 
     return {name: item for name, item in fields.items() if item not in ({}, [])}
 

@@ -219,9 +219,7 @@ def handlers(plugin: V2Plugin) -> dict[int, EventHandler]:
     """
     own = set()
     for class_ in type(plugin).__mro__:
-        for name, value in vars(class_).items():
-            if callable(value):
-                own.add(name)
+        own |= {name for name, value in vars(class_).items() if callable(value)}
 
     known = {name.replace("_", ""): name for name in (*HANDLERS.values(), *_METHODS)}
     for name in sorted(name for name in own - {*known.values()} if not name.startswith("_")):
@@ -232,10 +230,9 @@ def handlers(plugin: V2Plugin) -> dict[int, EventHandler]:
             raise NRIError(
                 f"{type(plugin).__name__}.{name}: found a method for no event, {expected}"
             )
-    by_event: dict[int, EventHandler] = {}
-    for event, name in HANDLERS.items():
-        if hasattr(plugin, name):
-            by_event[event] = getattr(plugin, name)
+    by_event: dict[int, EventHandler] = {
+        event: getattr(plugin, name) for event, name in HANDLERS.items() if hasattr(plugin, name)
+    }
 
     if not by_event:
         expected = ", ".join(HANDLERS.values())

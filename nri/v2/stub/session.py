@@ -154,10 +154,11 @@ class Session:
         answer = self._plugin.configure(request.config, runtime)
         wanted = events.mask(_chosen_events(answer, self._handlers))
         mask = wanted & runtime.knows
-        missing = []
-        for event in events.in_mask(wanted & ~mask):
-            if event not in self._plugin.optional_events:
-                missing.append(event)
+        missing = [
+            event
+            for event in events.in_mask(wanted & ~mask)
+            if event not in self._plugin.optional_events
+        ]
 
         if missing:
             names = ", ".join(events.BY_EVENT[event].rpc for event in missing)

@@ -180,11 +180,8 @@ class RPCServer(Receiver):
         """Answer for the handlers whose time is over."""
         now = time.monotonic()
         with self._changed:
-            late = []
-            for call in self._calls.values():
-                if call.answer_by is not None and call.answer_by <= now:
-                    late.append(call)
-
+            calls = self._calls.values()
+            late = [call for call in calls if call.answer_by is not None and call.answer_by <= now]
         for call in late:
             if self._take(call):
                 call.is_late = call.has_failed = True
