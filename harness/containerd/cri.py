@@ -154,7 +154,7 @@ class Cri:
         self._pods[pod] = config
         return pod
 
-    def create_container(
+    def create_container(  # noqa: PLR0913 - optional, by name
         self,
         pod: str,
         name: str,

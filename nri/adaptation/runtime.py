@@ -92,7 +92,7 @@ class Runtime:
     :ivar store: the pods and containers that exist.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - optional, by name
         self,
         name: str = "nri-simulator",
         version: str = "v0.1.0",

@@ -152,7 +152,7 @@ class Packer:
         self.parts: dict[str, Any] = {}  # PyInstaller's analyses by the names of their executables
         self._without_search: set[str] = set()
 
-    def add(
+    def add(  # noqa: PLR0913 - optional, by name
         self,
         name: str,
         script: str,

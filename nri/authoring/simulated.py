@@ -16,8 +16,8 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, Self
 
 from nri import config
 from nri.adaptation import Outcome, Runtime
@@ -341,6 +341,16 @@ def _write_script(script: str, source: str, call: str) -> str:
     return script
 
 
+class Listener(Protocol):
+    """Takes how plugins are asked."""
+
+    def asked(self, asked: Asked) -> None:
+        """Take a request that a plugin has answered."""
+
+    def skipped(self, plugin: str, reason: str) -> None:
+        """Take the type of a plugin that a condition keeps from running, and the reason."""
+
+
 @contextlib.contextmanager
 def bridged(
     runtime: Runtime,
@@ -349,15 +359,13 @@ def bridged(
     bin_dirs: Sequence[str],
     made: Cgroups,
     place: str,
-    on_asked: Callable[[Asked], None],
-    on_skipped: Callable[[str, str], None],
+    listener: Listener,
 ) -> Iterator[list[Installed]]:
     """Connect a bridge with the v0.1 plugins, if there are any; give them.
 
     :param conf: of a single plugin; None for that of the entry beside its source.
     :param bin_dirs: the directories of the executables of a host configuration.
     :param place: a folder for files.
-    :param on_skipped: called with the type of a plugin that a condition keeps from running, and the reason.
     :raises NRIError: a plugin cannot be loaded.
     """
     if plugins.conf_dir:
@@ -391,7 +399,7 @@ def bridged(
     bridge = Bridge(
         options,
         invoker=invoker,
-        event_log=_Shown(invoker, record, on_asked, on_skipped),
+        event_log=_Shown(invoker, record, listener),
         follows=False,
     )
     ours, theirs = socket.socketpair()
@@ -495,19 +503,17 @@ class _Shown(EventLog):
         self,
         residents: Residents,
         record: str,
-        on_asked: Callable[[Asked], None],
-        on_skipped: Callable[[str, str], None],
+        listener: Listener,
     ) -> None:
         super().__init__()
         self._residents = residents
         self._record = record
-        self._on_asked = on_asked
-        self._on_skipped = on_skipped
+        self._listener = listener
 
     def begin(self, run: Run) -> None:
         self._residents.prepare(ANSWER_WITHIN)
         for plugin, reason in run.client.skipped(run.request.state, run.request):
-            self._on_skipped(plugin.type, reason)
+            self._listener.skipped(plugin.type, reason)
 
     def step(self, run: Run, step: Step) -> None:
         lines = [line for _, line in run.said]
@@ -517,7 +523,7 @@ class _Shown(EventLog):
             with open(self._record, encoding="utf-8") as file:
                 writes = [tuple(json.loads(line)) for line in file]
             os.unlink(self._record)
-        self._on_asked(Asked(step, writes, lines))
+        self._listener.asked(Asked(step, writes, lines))
 
 
 def run_on_tree(script: str, kind: str, nodes: int, root: str, record: str) -> None:

@@ -40,7 +40,7 @@ _NO_FILE = (
 _V2 = "v2"  # no controller has this name: the hierarchy of v2, whatever else is mounted
 
 
-def find(
+def find(  # noqa: PLR0913 - optional, by name
     cgroups_path: str,
     pid: int = 0,
     container_id: str = "",

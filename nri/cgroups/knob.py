@@ -236,7 +236,7 @@ class Knob:
 
     __slots__ = ("can_be_written", "controller", "files", "level", "name", "needs", "values")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a key each
         self,
         name: str,
         level: str,

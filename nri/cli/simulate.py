@@ -199,9 +199,7 @@ def simulate(
         with (
             timeline,
             embedded,
-            simulated.bridged(
-                embedded, given, conf, bin_dirs, made, place, timeline.asked, timeline.skipped
-            ) as installed,
+            simulated.bridged(embedded, given, conf, bin_dirs, made, place, timeline) as installed,
         ):
 
             def ended(

@@ -136,7 +136,7 @@ class Client:
         self.failure_policy = failure_policy
         self._facts = facts
 
-    def invoke(
+    def invoke(  # noqa: PLR0913 - optional, by name
         self,
         request: Request,
         state: str,

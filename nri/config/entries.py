@@ -146,7 +146,7 @@ class PluginEntry:
         ),
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a key each
         self,
         *,
         type: str,

@@ -16,7 +16,7 @@ def _write(path: Path, text: str) -> None:
     path.write_text(f"{text}\n")
 
 
-def make(
+def make(  # noqa: PLR0913 - a key each
     sys: Path,
     *,
     packages: int = 1,

@@ -74,7 +74,7 @@ class Pod(_Subject):
     :ivar containers: the containers, in order.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a key each
         self,
         name: str = "shop",
         *,
@@ -126,7 +126,7 @@ class Pod(_Subject):
         """The path of the sandbox's own cgroup, below the mount of a hierarchy."""
         return expand(self.cgroups_path)
 
-    def container(
+    def container(  # noqa: PLR0913 - a key each
         self,
         name: str,
         *,

@@ -137,7 +137,7 @@ class Spec(JSONObject):
         Field("linux", "linux", opaque),
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a key each
         self,
         *,
         resources: Any = None,
@@ -208,7 +208,7 @@ class Result(JSONObject):
         Field("podAsked", "pod_asked", boolean),
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a key each
         self,
         *,
         plugin: str,
@@ -321,7 +321,7 @@ class Request(JSONObject):
         Field("ownAnnotations", "own_annotations", strings),
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a key each
         self,
         *,
         state: str,

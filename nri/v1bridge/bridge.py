@@ -63,7 +63,7 @@ class Bridge(stub.V2Plugin):
     )
     optional_events = frozenset({api.Event.UPDATE_POD_SANDBOX, api.Event.POST_UPDATE_POD_SANDBOX})
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - optional, by name
         self,
         options: BridgeOptions,
         adopt: Callable[[str], BridgeOptions] | None = None,

@@ -43,7 +43,7 @@ class Runner:
     :raises NRIError: when the name or index is unknown, the plugin handles no event, or a socket is not connected.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - optional, by name
         self,
         plugin: V2Plugin,
         *,
