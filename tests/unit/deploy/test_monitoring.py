@@ -13,11 +13,24 @@ from tests.support.exposition import UP
 from tests.support.prometheus import MONITORING, promtool
 
 RULES = prometheus.rules()
-PANELS = [
-    panel
-    for panel in json.loads((MONITORING / "nri.dashboard.json").read_text())["panels"]
-    if panel["type"] != "row"
-]
+DASHBOARD = json.loads((MONITORING / "nri.dashboard.json").read_text())
+PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
+REQUIRED = {
+    "timeseries": {"legend", "tooltip"},
+    "stat": {
+        "graphMode",
+        "colorMode",
+        "justifyMode",
+        "textMode",
+        "wideLayout",
+        "showPercentChange",
+        "percentChangeColorMode",
+        "orientation",
+        "reduceOptions",
+    },
+    "table": {"frameIndex", "showHeader"},
+}
+"""The options that Grafana's schema of each kind of panel requires (jsonschema/*.json of grafana-foundation-sdk)."""
 SHOWN = [
     expression for panel in prometheus.dashboard_expressions().values() for expression in panel
 ]
@@ -71,6 +84,20 @@ def test_dashboard_expressions_follow_the_choice_of_nodes() -> None:
         assert expression.count("nri_v1bridge_") == expression.count('instance=~"$instance"'), (
             expression
         )
+
+
+def test_dashboard_has_what_the_schemas_of_grafana_require() -> None:
+    ids = [panel["id"] for panel in DASHBOARD["panels"]]
+    assert len(ids) == len({*ids})
+    for panel in PANELS:
+        assert panel["options"].keys() >= REQUIRED[panel["type"]], panel["title"]
+        assert panel["fieldConfig"].keys() == {"defaults", "overrides"}, panel["title"]
+        assert panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24, panel["title"]
+        assert all({"refId", "expr"} <= target.keys() for target in panel["targets"]), panel[
+            "title"
+        ]
+    for variable in DASHBOARD["templating"]["list"]:
+        assert isinstance(variable["query"], str), variable["name"]
 
 
 @pytest.mark.prometheus
