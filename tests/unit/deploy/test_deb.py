@@ -94,6 +94,10 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     library = checkout / "dist/nri/_internal/library.so"
     library.write_text("not an executable, whatever its mode is")
     library.chmod(0o775)
+    completions = checkout / "dist/nri/completions"
+    completions.mkdir()
+    for shell in ("bash", "zsh", "fish"):
+        (completions / f"nri.{shell}").write_text(f"# {shell}\n")
     return checkout
 
 
@@ -116,6 +120,11 @@ def test_package_has_right_places_modes_and_checksums(packages: Packages) -> Non
     package = packages.build()
     contents = opened(package)
     executables = {"clearcfs", "konfine", "nri", "v1bridge", "install-lib", "rollback"}
+    completions = {
+        "./usr/share/bash-completion/completions/nri",
+        "./usr/share/zsh/vendor-completions/_nri",
+        "./usr/share/fish/vendor_completions.d/nri.fish",
+    }
     files, directories, checksums = set(), set(), {}
     for member in contents:
         assert (member.uid, member.gid) == (0, 0)
@@ -127,6 +136,7 @@ def test_package_has_right_places_modes_and_checksums(packages: Packages) -> Non
             assert (member.name, member.linkname) == ("./usr/bin/nri", "../../opt/nri/lib/nri")
             continue
         is_executable = member.isdir() or os.path.basename(member.name) in executables
+        is_executable = is_executable and member.name not in completions
         assert member.mode == (0o755 if is_executable else 0o644), member.name
         file = None if member.name.startswith("./etc") else contents.extractfile(member)
         if file is not None:
@@ -138,7 +148,7 @@ def test_package_has_right_places_modes_and_checksums(packages: Packages) -> Non
         if not name.startswith(("./etc/nri/", "./usr/lib/nri/", "./usr/share/doc/nri/"))
     }
     units = {f"./usr/lib/systemd/system/{name}.service" for name in ("nri-v1bridge", "nri-metrics")}
-    assert others == {"./usr/bin/nri", *units}
+    assert others == {"./usr/bin/nri", *units, *completions}
     own = {name for name in directories if name.startswith("./opt")}
     assert own == {"./opt", "./opt/nri", "./opt/nri/bin", "./opt/nri/plugins"}  # dpkg removes them
     listed = [
