@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from nri.v1bridge import chains
+from nri.v1bridge.runs import EventLog
 from nri.v2 import api
 from nri.v2.ttrpc import Code, StatusError
 from tests.support.host import Host, plugin
@@ -176,3 +178,18 @@ def test_twenty_events_at_once_get_their_own_answers(host: Host, node: Node) -> 
     ids = [f"pod-{number}" for number in range(20)]
     with ThreadPoolExecutor(len(ids)) as pool:
         assert [*pool.map(answer, ids)] == [f"nri v0.1: plugin mirror: {id_}" for id_ in ids]
+
+
+def test_chains_that_have_ended_are_noted_before_too_many_wait(
+    node: Node, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They wait for a moment without events; on a busy node none comes."""
+    noted: list[str] = []
+    monkeypatch.setattr(chains, "MAX_WAITING", 2)
+    monkeypatch.setattr(EventLog, "end", lambda _, run: noted.append(str(run.request.state)))
+    host.configure(node.keeper())
+    node.run_pod()
+    node.start()
+    assert noted == []
+    node.stop()
+    assert noted == ["create", "create", "delete"]

@@ -258,6 +258,10 @@ REFUSED = {
         ),
         ("- {hostIf: eth0, name: 'eth%d'}", "[0].name: found the string 'eth%d', expected"),
         (
+            "- {hostIf: eth0, name: a}\n- {hostIf: eth0, name: b}",
+            "[1].hostIf: found 'eth0' again, expected it once",
+        ),
+        (
             "- {hostIf: a234567890123456}",
             "[0].hostIf: found the string 'a234567890123456', expected",
         ),

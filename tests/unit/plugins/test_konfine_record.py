@@ -129,6 +129,8 @@ OUTSIDE = [
     f"/libpod_parent/libpod-{SOME_ID}",
     f"/system.slice/docker-{SOME_ID}.scope",
     "/docker/abc",
+    f"/batch/libpod-{SOME_ID}",  # by the id alone
+    f"/batch/{SOME_ID}",
 ]
 
 

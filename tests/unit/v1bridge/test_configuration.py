@@ -24,6 +24,15 @@ def test_change_takes_effect_at_the_next_event_and_is_logged(node: Configured) -
     ]
 
 
+def test_edit_that_changes_no_entry_is_no_new_configuration(node: Configured) -> None:
+    node.start("a")
+    before = node.configuration.describe()["hash"]
+    node.spoil("10.conf", text("a") + "\n")
+    assert node.plugins == ["a"]
+    assert node.logged() == []
+    assert node.configuration.describe()["hash"] == before
+
+
 def test_any_part_of_a_chain_of_links_may_change(node: Configured) -> None:
     for name in ("one", "two"):
         (node.root / name).mkdir()

@@ -133,6 +133,35 @@ def test_another_thread_reads_while_a_job_hangs(pair: Pair) -> None:
     assert threads == {"relief"}
 
 
+class Slow(Asking):
+    """A receiver whose ``expire`` takes a while."""
+
+    def __init__(self, jobs: dict[bytes, Job]) -> None:
+        super().__init__(jobs)
+        self.has_begun = threading.Event()
+        self.has_ended = False
+
+    def expire(self) -> None:
+        self.has_begun.set()
+        time.sleep(0.2)
+        self.has_ended = True
+
+
+def test_run_returns_when_its_second_thread_has_ended(pair: Pair) -> None:
+    """Else that thread would use a descriptor whose number is another file's by then."""
+
+    def job() -> None:
+        assert receiver.has_begun.wait(SOON)
+        mux.close("done")
+
+    receiver = Slow({b"a": job})
+    mux = attached(pair[1], receiver)
+    peer(pair, b"a")
+    assert str(mux.run()) == "done"
+    assert receiver.has_ended
+    assert "relief" not in {thread.name for thread in threading.enumerate()}
+
+
 def test_a_job_that_raises_is_logged_and_the_next_is_done(
     pair: Pair, caplog: pytest.LogCaptureFixture
 ) -> None:

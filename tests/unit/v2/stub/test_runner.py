@@ -5,6 +5,7 @@ import logging
 import os
 import random
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -66,6 +67,12 @@ class Listener:
         self.sock.close()
         if os.path.exists(self.path):
             os.unlink(self.path)
+
+
+def test_plugin_that_is_run_by_its_name_knows_who_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["/opt/nri/plugins/10-web", "--verbose"])
+    runner = stub.Runner(Plugin(), environment={})
+    assert runner.identity == stub.Identity(name="web", index="10")
 
 
 Start = Callable[..., tuple[Any, threading.Thread, list[ClosedError | None]]]
