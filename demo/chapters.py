@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -125,43 +126,61 @@ def resources(stage: Stage) -> None:
     show(["", *wrapped(without, "")])
 
 
-def picture(stage: Stage, sys: str) -> None:
-    """Print what ``nri status --cpus`` prints, for the made-up machine."""
-    click.secho("$ nri status --cpus", bold=True)
-    show(status.cpus_page(str(stage.run), sys))
-
-
-def cpus(stage: Stage) -> None:
-    """CPUs for one container alone, a pool, and a policy that changes while they run."""
+def placed(stage: Stage) -> tuple[Callable[..., dict[str, Any]], str]:
+    """Return what makes an entry of konfine for a made-up machine, and the machine's /sys."""
     sys = machines.make(stage.scratch / "sys", packages=2, cores=4, threads=2)
     places = {"sys": sys, "run": str(stage.run)}
 
-    def policy(**conf: object) -> None:
-        konfine = {"type": "konfine", "states": ["setup", "update"], "conf": conf | places}
-        stage.configure("10-konfine.conf", konfine)
+    def konfine(**conf: object) -> dict[str, Any]:
+        return {"type": "konfine", "states": ["setup", "update"], "conf": conf | places}
 
-    pool = {"name": "batch", "classes": ["batch"], "max": 4}
-    given = {"systemReserved": [0], "allow": {"class": [NAMESPACE], "exclusive": [NAMESPACE]}}
-    show(
-        lines.described(
-            "machine", "made up, so that the picture is the same everywhere: 16 CPUs, 2 NUMA nodes"
-        )
-    )
-    policy(**given, pools=[pool])
+    return konfine, sys
+
+
+ALLOW = {"class": [NAMESPACE], "exclusive": [NAMESPACE], "cpus": [NAMESPACE]}
+GIVEN = {"systemReserved": [0], "allow": ALLOW}
+POOL = {"name": "batch", "classes": ["batch"], "max": 4}
+
+
+def start_pods(stage: Stage) -> None:
+    """Start a pod that shares CPUs, one that asks for four of its own, and one of the pool's class."""
+    stage.start(stage.pod("web"))
+    stage.start(stage.pod("db", {EXCLUSIVE: "4"}, shares=4096))
+    stage.start(stage.pod("batch", {"qos.class": "batch"}, shares=2048))
+
+
+def policy(stage: Stage) -> None:
+    """A policy's life under running pods: an edit, a refused set, the way back, and its end."""
+    konfine, sys = placed(stage)
+    of_16 = "16 made-up CPUs; web and batch share, db asks for four of its own."
+
+    def owners() -> None:
+        """Print who has which CPUs, from the lines below the picture of ``nri status --cpus``."""
+        page = status.cpus_page(str(stage.run), sys)
+        words = [line.split(maxsplit=2) for line in page if re.match(r"[A-Za-z.]  [0-9]", line)]
+        text = "; ".join([f"{cpus} {who}" for _, cpus, who in words])
+        text = re.sub(r" \(\d+ containers?\)", "", text).replace("reserved for the ", "")
+        show(wrapped(text, "    "), fg="green")
+
+    show(lines.described("pods", of_16))
     with stage.begun():
-        stage.start(stage.pod("web"))
-        stage.start(stage.pod("db", {EXCLUSIVE: "4"}, shares=4096))
-        stage.start(stage.pod("batch", {"qos.class": "batch"}, shares=2048))
-        picture(stage, sys)
-        click.secho(
-            "\nThe policy changes while they run: all of core 0 for the system, no pool.", bold=True
+        stage.apply("first", konfine(**GIVEN, pools=[POOL]))
+        start_pods(stage)
+        owners()
+        show(
+            ["", "An edit: all of core 0 for the system, no pool. Running pods follow."], bold=True
         )
-        policy(**(given | {"systemReserved": [0, 8]}))
-        stage.nri("reapply", "--dry-run")
+        stage.apply("second", konfine(**(GIVEN | {"systemReserved": [0, 8]})))
         stage.nri("reapply")
-        picture(stage, sys)
-        click.secho("\nkonfine is not configured any more: it gives back what it took.", bold=True)
-        stage.configure("10-konfine.conf")
+        owners()
+        show(["", "A misspelt key is refused, and nothing changes."], bold=True)
+        stage.apply("third", konfine(**GIVEN, sytemReserved=[0]))
+        show(["", "Back to the set before, which is kept."], bold=True)
+        stage.apply(stage.sets()[0])
+        stage.nri("reapply")
+        owners()
+        show(["", "No plugin any more: konfine gives back what it took."], bold=True)
+        stage.apply("none")
         stage.nri("reapply")
 
 
@@ -170,6 +189,12 @@ _SETUP = frozenset({"CreateContainer"})
 
 CHAPTERS = {
     "events": Chapter("see what happens to the containers of a node.", events, _LIFE | _SETUP),
+    "policy": Chapter(
+        "change a policy under running pods, and to go back.",
+        policy,
+        frozenset(),
+        machine="0-15",
+    ),
     "hooks": Chapter(
         "run an OCI hook for some containers, on a runtime that has no hooks.d.", hooks, _SETUP
     ),
@@ -178,12 +203,6 @@ CHAPTERS = {
         "keep CPU 0 for the system, and no CPU quota for latency-sensitive pods.",
         resources,
         _LIFE | {"PostUpdateContainer"},
-    ),
-    "cpus": Chapter(
-        "give CPUs to one container alone, and change that while it runs.",
-        cpus,
-        _LIFE | _SETUP,
-        machine="0-15",
     ),
 }
 

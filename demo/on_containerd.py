@@ -1,8 +1,8 @@
 """The same chapters on a private, real containerd, which launches the bridge and starts real pods.
 
 ``make demo-containerd``; needs root, runc and busybox-static. The containerd is Debian's release 2.x, independent of
-the machine's own: the machine's files and containers are not touched, and nothing is left behind. The last chapter's
-machine is made up, so it is in `make demo` alone.
+the machine's own: the machine's files and containers are not touched, and nothing is left behind. The chapter
+"policy" has a made-up machine, so it is in `make demo` alone.
 """
 
 from __future__ import annotations

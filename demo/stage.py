@@ -115,19 +115,7 @@ class Stage:
 
     def configure(self, file: str, *plugins: Mapping[str, Any]) -> None:
         """Write a file of the configuration, and print what it says."""
-        changes = (
-            {}
-            if self.cgroups.mountinfo == "/proc/self/mountinfo"
-            else {"mountinfo": self.cgroups.mountinfo}
-        )
-        taking = {"konfine": changes, "clearcfs": changes, "hook-injector": {"run": str(self.run)}}
-        written = [
-            {**plugin, "conf": {**plugin.get("conf", {}), **taking[plugin["type"]]}}
-            if plugin["type"] in taking
-            else plugin
-            for plugin in plugins
-        ]
-        self._node.configure(file, *[{"failurePolicy": "fail", **plugin} for plugin in written])
+        self._node.configure(file, *[self._placed(plugin) for plugin in plugins])
         show_plugins(file, plugins)
 
     def pod(
@@ -184,7 +172,7 @@ class Stage:
         if outcome.error is not None:
             show(wrapped(str(outcome.error), "    error: "), fg="red")
         for knob, value in self.cgroups.knobs(pod.container_path).items():
-            if before and value != before[knob]:
+            if self._shown and before and value != before[knob]:
                 click.secho(f"    {knob}: {before[knob]} -> {value}", fg="yellow")
         return outcome.adjustment if rpc == "CreateContainer" else None
 
@@ -210,10 +198,48 @@ class Stage:
 
     def nri(self, *words: str) -> None:
         """Run the ``nri`` command on this node, and print what it prints."""
+        show(self._nri(words, f"--socket={self.run}/nri/v1bridge.sock").splitlines())
+
+    def apply(self, name: str, *plugins: Mapping[str, Any]) -> None:
+        """Apply a directory of the scratch directory; one of these plugins, if it is not there."""
+        directory = self.scratch / name
+        if not directory.exists():
+            directory.mkdir()
+            entries = [self._placed(plugin) for plugin in plugins]
+            (directory / "10.conf").write_text(json.dumps({"version": "0.1", "plugins": entries}))
+        places = (
+            f"--conf-dir={self.scratch}/resource.d",
+            f"--record-dir={self.run}/nri/v1bridge.record",
+            f"--bin-dir={self._lib}",
+        )
+        for line in self._nri(("apply", name), *places).splitlines():
+            show(wrapped(line.replace(f"{self.scratch}/", ""), ""))
+
+    def sets(self) -> list[str]:
+        """The sets that `nri apply` has kept, the oldest first."""
+        return sorted([f"sets/{path.name}" for path in (self.scratch / "sets").iterdir()])
+
+    def _nri(self, words: Iterable[str], *hidden: str) -> str:
+        """Print a command of ``nri``, run it with hidden options, too, and return what it prints."""
         click.secho(f"$ nri {' '.join(words)}", bold=True)
-        command = [str(self._lib / "nri"), *words, f"--socket={self.run}/nri/v1bridge.sock"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        show((done.stdout + done.stderr).splitlines())
+        command = [str(self._lib / "nri"), *words, *hidden]
+        done = subprocess.run(
+            command, cwd=self.scratch, capture_output=True, text=True, check=False
+        )
+        return done.stdout + done.stderr
+
+    def _placed(self, plugin: Mapping[str, Any]) -> dict[str, Any]:
+        """Return an entry with the places of this node, and a failure that fails."""
+        conf = {}
+        if plugin["type"] in ("konfine", "clearcfs"):
+            if self.cgroups.mountinfo != "/proc/self/mountinfo":
+                conf = {"mountinfo": self.cgroups.mountinfo}
+        elif plugin["type"] == "hook-injector":
+            conf = {"run": str(self.run)}
+        placed = {"failurePolicy": "fail", **plugin}
+        if conf:
+            placed["conf"] = {**plugin.get("conf", {}), **conf}
+        return placed
 
 
 def until(condition: Callable[[], Any], seconds: float) -> Any:

@@ -25,13 +25,13 @@ SHOWN = {
     ],
     "devices": ["ulimits=RLIMIT_NOFILE=77:99", "    inside: "],
     "resources": [" clearcfs ", " -> ", "skipped=class=batch, not in [ls]"],
-    "cpus": [
-        *(
-            "    0 r. aa aa AA",
-            "done for 6 pods and containers",
-            "a  1-2,9-10   kube-system/db/app",
-        ),
-        *("konfine  reapply  kube-system/db/app", "    0 rr aa aa .."),
+    "policy": [
+        "    0 system; 3,11 pool batch; 1-2,9-10 kube-system/db/app; 4-8,12-15 shared\n",
+        "    0,8 system; 1-2,9-10 kube-system/db/app; 3-7,11-15 shared\n",
+        "unknown key, did you mean\nsystemReserved?\nnothing has changed\n",
+        "$ nri apply sets/1-",
+        "$ nri apply none\n",
+        "done for 6 pods and containers",
     ],
 }
 
