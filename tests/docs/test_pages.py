@@ -113,7 +113,7 @@ def test_adjusting_page_has_the_versions_that_apply_each_field() -> None:
 
 
 def test_commands_of_the_contributors_page_select_tests() -> None:
-    page = (DOCS.parent / "CONTRIBUTING.md").read_text()
+    page = (DOCS.parent / "CONTRIBUTING.md").read_text() + (DOCS / "changing-nri.md").read_text()
     commands = re.findall(r"^    python -m (pytest .*?)  ", page, re.MULTILINE) + re.findall(
         r"`(pytest [^`]*)`", page
     )
@@ -130,6 +130,15 @@ def test_commands_of_the_contributors_page_select_tests() -> None:
         ]
         ran = subprocess.run(words, cwd=DOCS.parent, capture_output=True, text=True, check=False)
         assert ran.returncode == 0, f"{command}: {ran.stdout[-500:]}"
+
+
+def test_files_that_an_addition_touches_exist() -> None:
+    page = (DOCS / "changing-nri.md").read_text()
+    paths = re.findall(r"`((?:nri|tests|docs|tools|harness|conf)/[\w./-]+|build\.spec)`", page)
+    assert len(paths) > 30
+    root = DOCS.parent
+    missing = {path for path in paths if not (root / path).exists()}
+    assert missing == {"nri/plugins/NAME.py", "nri/cli/NAME.py"}
 
 
 def test_wire_page_has_the_events() -> None:
