@@ -178,10 +178,7 @@ def _unknown(error: Any) -> list[str]:
     known = error.schema.get("properties", {})
     patterns = error.schema.get("patternProperties", {})
     others = [key for key in error.instance if key not in known]
-    unknown: list[str] = [
-        key for key in others if not any(re.search(regex, key) for regex in patterns)
-    ]
-    return unknown
+    return [key for key in others if not any(re.search(regex, key) for regex in patterns)]
 
 
 def _hint(key: str, schema: Any) -> str:

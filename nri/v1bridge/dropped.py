@@ -7,11 +7,14 @@ example. So what plugins have adjusted is looked for in the container that is ab
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
+from nri.adjust.fields import entries, walk
 from nri.types.v1 import Result
 from nri.v2 import api
+
+_LOOKED_FOR = ("env", "mounts", "linux.devices")
+"""The fields of ``adjust`` whose parts are looked for."""
 
 Part = tuple[str, str]
 """A part of a container: the name of its field in ``adjust``, and its own name."""
@@ -58,21 +61,12 @@ def _owners(results: Iterable[tuple[str, Result]]) -> tuple[dict[Part, str], dic
     owners: dict[Part, str] = {}
     devices: dict[str, str] = {}
     for type_, result in results:
-        adjust = result.adjust if isinstance(result.adjust, dict) else {}
-        for part, is_set in _asked(adjust):
-            owners.pop(part, None)
-            if is_set:
-                owners[part] = type_
-        for name in adjust.get("cdiDevices") or ():
-            devices[str(name)] = type_
+        for field, value in walk(result.adjust or {}):
+            if field.name == "cdiDevices":
+                devices |= dict.fromkeys(map(str, value), type_)
+            elif field.name in _LOOKED_FOR:
+                for name, item in entries(field, value):
+                    owners.pop((field.name, name), None)
+                    if item is not None:
+                        owners[field.name, name] = type_
     return owners, devices
-
-
-def _asked(adjust: Mapping[str, Any]) -> Iterable[tuple[Part, bool]]:
-    """Yield each part that a document sets or removes, and whether it sets it."""
-    for field in ("env", "mounts"):
-        for name, value in (adjust.get(field) or {}).items():
-            yield (field, name.removeprefix("-") if value is None else name), value is not None
-    linux = adjust.get("linux")
-    for device in (linux.get("devices") if isinstance(linux, dict) else None) or ():
-        yield ("linux.devices", device["path"]), not device.get("remove")
