@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nri import files
 from nri.client.invoker import Invoker, PluginError
-from nri.client.standing import Standing, about
+from nri.client.standing import Standing
 from nri.client.verbs import ANSWER_WITHIN
 from nri.client.waiting import BEGUN_WITHIN, NotBegunError, Prepared, Waiting
 from nri.errors import reason_of
@@ -618,18 +618,3 @@ def _allowed(standing: Standing, wanted: _Wanted) -> Standing:
     if standing.state == OFF and wanted.waiting:
         standing = standing._replace(state=WAITING, reason="")
     return standing
-
-
-def try_resident(path: str, plugin: str) -> str:
-    """Start and end a resident; return the reason why a plugin that opts in cannot be one, or ""."""
-    try:
-        standing = about(path, plugin)
-        if standing.state != "ready":
-            return standing.reason if standing.state == "failed" else ""
-        resident = Resident(path, plugin)
-        try:
-            return resident.start(time.monotonic() + ANSWER_WITHIN)
-        finally:
-            resident.end()
-    except OSError as error:
-        return f"it cannot be started: {error.strerror}"

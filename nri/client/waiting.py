@@ -11,7 +11,6 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from nri.client.verbs import ask
 from nri.process.children import REAP_WITHIN, SIGKILL, has_exited, stat_fields
 from nri.process.conversation import Asked, Conversation, Output, unread
 from nri.process.spawn import Pipes, spawn
@@ -26,19 +25,11 @@ BEGUN_WITHIN = 0.5
 WAITS_FOR = 600.0
 """Seconds that a process waits for a request; then another one is started in its place."""
 
-TRIED_FOR = 1.0
-"""Seconds that a plugin is tried for whether it waits: half of them to load."""
-
-_TRACE = 0.05
-"""Seconds of a CPU in the second half that a program may use which waits."""
-
-_LOOKS = 0.02
-"""Seconds between two looks at it."""
-
 STOPPED = (b"T", b"t")
 """The states of a process that a signal or a debugger has stopped: proc_pid_stat(5)."""
 
-_DOES_NOT = "it does not wait for its request"
+DOES_NOT = "it does not wait for its request"
+"""The beginning of the reason why a program should not be started before its request."""
 
 
 class NotBegunError(Exception):
@@ -96,9 +87,9 @@ class Waiting(Prepared):
         """Return whether it can get the request; ``end_reason`` says why it does not wait."""
         _, stdout, _ = self._pipes
         if has_exited(self.pid):
-            self.end_reason = f"{_DOES_NOT}: it has ended before"
+            self.end_reason = f"{DOES_NOT}: it has ended before"
         elif unread(stdout):
-            self.end_reason = f"{_DOES_NOT}: it has written to stdout before"
+            self.end_reason = f"{DOES_NOT}: it has written to stdout before"
         return not self.end_reason and time.monotonic() < self._since + WAITS_FOR
 
     def _kill_if_stopped(self) -> None:
@@ -126,7 +117,7 @@ class Waiting(Prepared):
             self.pid = 0
             os.close(self._stdin)
         if not stopped and not has_begun:
-            self.end_reason = self.end_reason or f"{_DOES_NOT}: it has ended without reading it"
+            self.end_reason = self.end_reason or f"{DOES_NOT}: it has ended without reading it"
             raise NotBegunError
         return status
 
@@ -137,54 +128,3 @@ class Waiting(Prepared):
         for fd in self._pipes:
             os.close(fd)
         self._pipes = []
-
-
-def why_not(path: str, plugin: str) -> str:
-    """Start a plugin without a request for a second; return why it should not wait, or ""."""
-    try:
-        process = Waiting(path, plugin)
-    except OSError as error:
-        return f"it cannot be started: {error.strerror}"
-    try:
-        _watch(process)  # it may load
-        used = _watch(process)
-        if process.end_reason:
-            return process.end_reason
-        if used > _TRACE:
-            return f"{_DOES_NOT}: it uses the CPU, {used / TRIED_FOR * 2:.0%} of one"
-    finally:
-        process.end()
-    return _why_not_without_request(path, plugin)
-
-
-def _watch(process: Waiting) -> float:
-    """Watch a process for half of ``TRIED_FOR``; return the seconds of a CPU that it uses."""
-    before = _seconds_on_cpu(process.pid)
-    until = time.monotonic() + TRIED_FOR / 2
-    while process.is_ready() and time.monotonic() < until:
-        time.sleep(_LOOKS)
-    return _seconds_on_cpu(process.pid) - before
-
-
-def _why_not_without_request(path: str, plugin: str) -> str:
-    """Run a plugin with an empty stdin, as a killed host leaves it; return what is wrong with its answer, or ""."""
-    try:
-        result, _ = ask(path, [plugin, "invoke"], within=TRIED_FOR)
-    except OSError:
-        return ""
-    if not isinstance(result, dict) or result.get("error"):
-        return ""
-    return "it takes an empty stdin, as a killed bridge leaves it, for a request; expected an error"
-
-
-def _seconds_on_cpu(pid: int) -> float:
-    """Return how long the threads of a process have run or waited for a CPU; 0 where the kernel does not say."""
-    seconds = 0.0
-    try:
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{thread}/schedstat", encoding="ascii") as file:
-                ran, waited, _ = file.read().split()
-            seconds += (int(ran) + int(waited)) / 1e9
-    except (OSError, ValueError):
-        pass  # it has ended, or the kernel has no statistics
-    return seconds

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from nri.client import Invoker, PluginError, waiting
-from nri.client.resident import try_resident
+from nri.client import Invoker, PluginError
 from nri.client.standing import HARMLESS, is_answer
 from nri.client.unstartable import NOT_RUN, WINDOWS, explain, has_windows_ends
 from nri.client.verbs import ANSWER_WITHIN, ask, why_killed
@@ -20,6 +19,7 @@ from nri.config.site import Site
 from nri.config.when import SKIP
 from nri.doctor import engines
 from nri.doctor.node import Node
+from nri.doctor.trying import try_resident, try_waiting
 from nri.process.conversation import Output
 from nri.types import gojson
 from nri.types.table_explained import nearest
@@ -107,7 +107,7 @@ class Checked:
         plugin = self.plugin
         if plugin.resident is not False and (reason := try_resident(binary, plugin.type)):
             self.notes.append(f"{binary} is started for each request: {reason}")
-        if plugin.waiting and (reason := waiting.why_not(binary, plugin.type)):
+        if plugin.waiting and (reason := try_waiting(binary, plugin.type)):
             self.notes.append(f"{binary} should not wait for requests: {reason}")
 
     def _check_about(self, binary: str, about: dict[str, Any]) -> None:

@@ -14,9 +14,9 @@ import pytest
 from nri.authoring.new import KINDS
 from nri.authoring.packing import elf_files
 from nri.client import build_mark
-from nri.client.resident import try_resident
 from nri.client.standing import about
 from nri.config.entries import PluginEntry
+from nri.doctor.trying import try_resident
 from tests.integration.authoring.authored import Built, answer
 from tests.integration.cli.running import command, inside
 from tests.support.host import Host

@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 from nri.client import ChainError, resident, standing
-from nri.client.resident import Residents, try_resident
+from nri.client.resident import Residents
 from nri.client.standing import Standing, about
 from nri.config.entries import PluginEntry
+from nri.doctor.trying import try_resident
 from nri.process import conversation
 from tests.support import scripts
 from tests.support.host import Host, request

@@ -12,8 +12,8 @@ import pytest
 from nri.client import ChainError, waiting
 from nri.client import resident as module
 from nri.client.resident import Residents
-from nri.client.waiting import why_not
 from nri.config.entries import PluginEntry
+from nri.doctor.trying import try_waiting
 from nri.process import conversation
 from nri.process.children import stat_fields
 from tests.support.host import Host, request
@@ -165,7 +165,7 @@ def test_program_that_does_not_wait_is_started_for_each_request(
 ) -> None:
     path = node.install(first=f"[ -e {node.host.root}/asked ] || {{ {first}; }}")
     node.keep()
-    assert reason in why_not(str(path), "shell")
+    assert reason in try_waiting(str(path), "shell")
     begun = node.started[0]
 
     def has_failed() -> bool:
@@ -181,7 +181,7 @@ def test_program_that_does_not_wait_is_started_for_each_request(
 
 def test_program_that_waits_passes_the_trial(node: WaitingNode) -> None:
     reads = "[ $(wc -c) -gt 0 ] || exit 1"
-    assert why_not(str(node.install(reads=reads)), "shell") == ""
+    assert try_waiting(str(node.install(reads=reads)), "shell") == ""
 
 
 @pytest.mark.parametrize(
@@ -190,13 +190,15 @@ def test_program_that_waits_passes_the_trial(node: WaitingNode) -> None:
 def test_program_that_takes_an_empty_stdin_for_a_request_is_named(
     node: WaitingNode, last: str, is_right: bool
 ) -> None:
-    reason = why_not(str(node.install(last=last)), "shell")
+    reason = try_waiting(str(node.install(last=last)), "shell")
     assert reason.startswith("it takes an empty stdin, as a killed bridge leaves it") != is_right
 
 
 def test_program_that_uses_the_cpu_does_not_wait(node: WaitingNode) -> None:
     path = str(node.install(first="while :; do :; done"))
-    assert why_not(path, "shell").startswith("it does not wait for its request: it uses the CPU")
+    assert try_waiting(path, "shell").startswith(
+        "it does not wait for its request: it uses the CPU"
+    )
 
 
 def test_output_that_comes_before_the_request_is_no_answer(node: WaitingNode) -> None:
