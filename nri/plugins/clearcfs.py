@@ -142,8 +142,8 @@ def _give_back(request: Request, conf: ClearCFSConf, metadata: dict[str, str]) -
         noted = before.get("quota", "")
         if shared.restore_quota(cgroup, noted):
             metadata["restored"] = noted
-    except GoneError:
-        metadata["skipped"] = "its cgroup is gone"
+    except GoneError as error:
+        shared.skip_gone(error, metadata)
     shared.note_untold(cgroup, metadata)
 
 

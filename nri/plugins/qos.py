@@ -176,15 +176,13 @@ class QoS(Plugin):
         return {}
 
     def _release(self, request: Request, conf: QoSConf, metadata: dict[str, str]) -> None:
-        from nri.cgroups import ElsewhereError, GoneError
+        from nri.cgroups import GoneError
 
         cgroup = shared.cgroup(request, conf)
         try:
             _Writer(cgroup, conf, metadata, shared.previous(request)).give_back(but=())
-        except ElsewhereError:
-            raise
-        except GoneError:
-            metadata["skipped"] = "its cgroup is gone"
+        except GoneError as error:
+            shared.skip_gone(error, metadata)
         _spread(cgroup, conf, metadata, shared.previous(request))
         shared.note_untold(cgroup, metadata)
 

@@ -161,6 +161,19 @@ def skip_elsewhere(error: NRIError, metadata: dict[str, str]) -> None:
     metadata["skipped"] = shorten(escape(f"not in its cgroup: {error}"), 500)
 
 
+def skip_gone(error: NRIError, metadata: dict[str, str]) -> None:
+    """Add to the metadata that the container's cgroup is gone.
+
+    :param error: a ``GoneError``.
+    :raises ElsewhereError: *error*, if the container runs in another cgroup.
+    """
+    from nri.cgroups import ElsewhereError
+
+    if isinstance(error, ElsewhereError):
+        raise error
+    metadata["skipped"] = "its cgroup is gone"
+
+
 def previous(request: Request) -> dict[str, str]:
     """Return the metadata of the plugin's own last result for the container; empty if the host has none."""
     if request.prev_result is not None:

@@ -58,15 +58,17 @@ def run(
     id_: str = "redis",
     labels: dict[str, str] | None = None,
     says: bytes = b"",
+    **more: Any,
 ) -> Result:
     """Run a plugin for a container of class ``ls``, which is ``CONTAINER`` unless *path* names another.
 
     :param says: the beginning of what it writes to stderr.
+    :param more: other keys of the request.
     """
     path = f"{real.top}{CONTAINER}" if path is None else path
     spec = Spec(cgroups_path=path, annotations={"qos.class": "ls", **(annotations or {})})
     request = Request(
-        state=state, id=id_, sandbox_id="pod", pid=pid, spec=spec, conf=conf, labels=labels
+        state=state, id=id_, sandbox_id="pod", pid=pid, spec=spec, conf=conf, labels=labels, **more
     )
     done = subprocess.run(
         [*by, sys.executable, "-c", f"from nri.plugins.{plugin} import main; main()", "invoke"],

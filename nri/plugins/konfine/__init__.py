@@ -186,15 +186,13 @@ gives CPUs to one container alone ({EXCLUSIVE}), or to a pool."""
         return {}
 
     def _release(self, request: Request, conf: KonfineConf, metadata: dict[str, str]) -> None:
-        from nri.cgroups import ElsewhereError, GoneError
+        from nri.cgroups import GoneError
         from nri.plugins.konfine.giving import give_back
 
         try:
             give_back(request, conf, metadata)
-        except ElsewhereError:
-            raise
-        except GoneError:
-            metadata["skipped"] = "its cgroup is gone"
+        except GoneError as error:
+            shared.skip_gone(error, metadata)
 
     def _confine(self, request: Request, conf: KonfineConf, metadata: dict[str, str]) -> None:
         from nri.cgroups import render_cpus

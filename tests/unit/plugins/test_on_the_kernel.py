@@ -14,6 +14,7 @@ from nri.cgroups import find
 from nri.cgroups.topology import online_cpus
 from nri.plugins.konfine import ANNOTATION, EXCLUSIVE
 from nri.plugins.qos import CPU, MEMORY, SPEC
+from nri.types.v1 import Result
 from tests.support.kernel_pod import CONTAINER, POD, child, run, with_memory_and_pids
 from tests.support.real_cgroups import Real
 from tests.support.waiting import wait_until
@@ -101,6 +102,12 @@ def test_container_whose_process_is_elsewhere_is_skipped(
             skipped = result.metadata["skipped"]
             assert skipped.startswith(f"not in its cgroup: cgroupsPath '{path}': process {pid} is")
         assert os.sched_getaffinity(pid) == {0, 1}
+        had = {"clearcfs": {"quota": "20000/100000"}, "qos": {"cpu.weight": "300, was 100"}}
+        if plugin in had:
+            last = Result(plugin=plugin, version="0.1", metadata=had[plugin])
+            gives_back: dict[str, Any] = {"state": "delete", "release": True, "prev_result": last}
+            released = run(plugin, real, conf, path=path, pid=pid, **gives_back)
+            assert released.metadata["skipped"].startswith("not in its cgroup: ")
         if plugin == "konfine":
             gives = conf | {"run": str(tmp_path), "allow": {"exclusive": True}}
             for key in (EXCLUSIVE, ANNOTATION):
