@@ -77,12 +77,14 @@ def cgroup_of(
     """
     from nri.cgroups import find
 
-    if request.spec is not None:
-        path = request.spec.cgroups_path
-    else:
-        path = ""
-    subgroup = request.annotations.get(SUBGROUP, "")
-    return find(path, request.pid, request.id, mounts=mounts, systemd=systemd, subgroup=subgroup)
+    return find(
+        request.cgroups_path,
+        request.pid,
+        request.id,
+        mounts=mounts,
+        systemd=systemd,
+        subgroup=request.annotations.get(SUBGROUP, ""),
+    )
 
 
 def suffixes(container: str | None, scopes: tuple[str, ...] = SCOPES) -> list[str]:

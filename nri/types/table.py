@@ -99,11 +99,9 @@ def text(
         "maxLength": longest,
         "pattern": pattern,
     }
-    if shortest > 1:
-        long = f"a string of at least {shortest} characters"
-    else:
-        long = "a string that is not empty"
-    return Rule(str, accepts, expected or (long if shortest else "a string"), keywords)
+    usual = {0: "a string", 1: "a string that is not empty"}
+    least = usual.get(shortest, f"a string of at least {shortest} characters")
+    return Rule(str, accepts, expected or least, keywords)
 
 
 def number(

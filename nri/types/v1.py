@@ -369,6 +369,11 @@ class Request(JSONObject):
         return self.spec.annotations if self.spec is not None else {}
 
     @property
+    def cgroups_path(self) -> str:
+        """The runtime's path of the container's cgroup, ``spec.cgroupsPath``; "" if none is known."""
+        return self.spec.cgroups_path if self.spec is not None else ""
+
+    @property
     def namespace(self) -> str:
         """The pod's Kubernetes namespace; "" if none is known, as with ``nri hook`` and under docker."""
         return self.labels.get(NAMESPACE_LABEL, "")

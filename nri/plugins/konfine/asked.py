@@ -102,12 +102,8 @@ def _is_extra(request: Request) -> bool:
 
     A wish for the whole pod is that of its ordinary containers.
     """
-    if request.spec is not None:
-        path = request.spec.cgroups_path
-    else:
-        path = ""
     has_shares = "shares" in shared.cpu_resources(request)
-    return has_shares and not requested(request) and "besteffort" not in path
+    return has_shares and not requested(request) and "besteffort" not in request.cgroups_path
 
 
 def is_first(request: Request, wish: Wish) -> bool:

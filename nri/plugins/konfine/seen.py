@@ -144,26 +144,23 @@ class Seen:
         return None
 
     def _key(self, request: Request) -> str:
-        if request.spec is not None and request.spec.cgroups_path:
-            return expand(request.spec.cgroups_path)
+        if request.cgroups_path:
+            return expand(request.cgroups_path)
         containers = self._record.containers
         of_id = [key for key, entry in containers.items() if entry["id"] == request.id]
         return of_id[0] if len(of_id) == 1 else request.id
 
     def _path(self, request: Request) -> str:
         """Return the path below the mount of the request's container; "" if it is not known."""
-        if request.spec is None or not request.spec.cgroups_path:
+        if not request.cgroups_path:
             return ""
-        return self.mount.below_host(expand(request.spec.cgroups_path)) or ""
+        return self.mount.below_host(expand(request.cgroups_path)) or ""
 
     def parents(self, request: Request) -> Set:
         """Return the CPUs that the cgroup above a container may use, whose own cgroup does not exist yet."""
-        if request.spec is not None:
-            own = request.spec.cgroups_path
-        else:
-            own = ""
-        # Without a path the runtime chooses one.
-        above = expand(own).rpartition("/")[0] if own else ""
+        above = ""
+        if request.cgroups_path:  # without a path the runtime chooses one
+            above = expand(request.cgroups_path).rpartition("/")[0]
         try:
             return find(above or "/", mounts=self.mounts).effective_cpus()
         except CgroupError:
