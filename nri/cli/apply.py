@@ -42,7 +42,7 @@ ATTEMPTS = 5
 def apply(host: Site, directory: str, sets: str) -> None:
     """Replace the host configuration, if the plugins accept it.
 
-    The *.conf of DIR count at once and all together. They are copied to /etc/nri/sets, and checked as `nri check`
+    The *.conf of DIR take effect all together. They are copied to /etc/nri/sets, and checked as `nri check`
     does it. If there is a fault, nothing changes, and `nri status` and `nri doctor` report it until a directory is
     accepted. Otherwise one rename exchanges /etc/nri/resource.d, which is a link from then on; a bridge uses the
     files from the next event on. A directory that the node has there is moved to /etc/nri/before.

@@ -28,7 +28,7 @@ COMMANDS = {
     "new": "Make a folder with a new plugin.",
     "reapply": "Bring running containers up to the configuration in use.",
     "simulate": "Try plugins on made-up pods, without a container runtime.",
-    "status": "Print how the bridge of this node is, and its plugins.",
+    "status": "Print the state of this node's bridge and plugins.",
     "version": "Print the version of this build, and its commit.",
 }
 """The commands with their texts in ``nri --help``. Each is a module here, with a click command."""
@@ -93,7 +93,7 @@ def nri(ctx: click.Context) -> None:
     \b
     Examples:
       nri check                          check the node's configuration
-      nri status                         how the bridge and its plugins are
+      nri status                         the state of bridge and plugins
       nri invoke create --spec config.json --id test --pid 1234
       nri simulate plugin.py             try a plugin while writing it
       nri hook create                    run by an OCI runtime, state on stdin

@@ -68,8 +68,8 @@ def invoke(
     """Run the chain once, by hand, and print the results.
 
     Reads the request from a file (--request), or makes it from a container's OCI configuration (--spec and --id). For
-    setup it prints the changes that the plugins ask for. A line tells each plugin that its entry's "when" keeps from
-    running, and why.
+    setup it prints the changes that the plugins ask for. A line names each plugin that its entry's "when" keeps
+    from running, and why.
 
     \b
     Examples:

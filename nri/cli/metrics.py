@@ -227,7 +227,7 @@ def families(document: Document) -> Iterator[Metric]:
         (
             "configuration_last_valid_timestamp_seconds",
             configuration["since"],
-            "Since when the one in use counts.",
+            "When the configuration in use took effect.",
         ),
         (
             "configuration_rejected_timestamp_seconds",
@@ -237,7 +237,7 @@ def families(document: Document) -> Iterator[Metric]:
         (
             "configuration_refused",
             is_refused,
-            "1 if the last one that was to be applied was refused, else 0.",
+            "1 if the last configuration that was applied was refused, else 0.",
         ),
         (
             "record_usable",

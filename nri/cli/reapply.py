@@ -22,7 +22,7 @@ EVERY = 0.5
 @click.option("--plugin", default="", metavar="TYPE", help="Only this plugin.")
 @click.option("--namespace", default="", metavar="NS", help="Only pods of this namespace.")
 @click.option("--pod", default="", metavar="NS/NAME", help="Only this pod.")
-@click.option("--dry-run", is_flag=True, help="Print who is due, and do nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what is due; do nothing.")
 @options.as_json
 @options.path(
     "--socket",

@@ -111,7 +111,7 @@ _shown = functools.partial(click.option, show_default=True)
 @options.seconds(
     "--timeout", default=2.0, help="Time that a v2 plugin, or a whole chain, has to answer."
 )
-@click.option("--watch", is_flag=True, help="Again at every save.")
+@click.option("--watch", is_flag=True, help="Repeat at every save.")
 @click.option(
     "-v", "--verbose", is_flag=True, help="Print each request, and why a plugin did nothing."
 )

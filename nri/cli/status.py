@@ -62,7 +62,7 @@ def status(
     run: str,
     socket: str,
 ) -> None:
-    """Print how the bridge of this node is, and its plugins.
+    """Print the state of this node's bridge and plugins.
 
     Where no bridge runs, `nri check` says whether the configuration is valid and each plugin can run.
 

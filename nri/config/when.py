@@ -148,7 +148,7 @@ WHEN = Table(
             "true, false or both",
             {"enum": [True, False, BOTH]},
         ),
-        description="Whether it runs for pod sandboxes, for other containers, or, as without it, for both.",
+        description="Whether it runs for pod sandboxes (true) or for other containers (false); by default for both.",
     ),
     Key(
         "runtimeHandler",
