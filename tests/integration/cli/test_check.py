@@ -431,7 +431,7 @@ def test_a_plugin_that_must_not_be_a_resident_is_not_tried(
     [
         ("[ $(wc -c) -gt 0 ] || exit 1", ""),
         ("cat > /dev/null", "it takes an empty stdin, as a killed bridge leaves it, for a request"),
-        ("true", "it does not wait for its request: it has ended before"),
+        ("exit 0", "it does not wait for its request: it has ended before"),
         ("echo hello; cat > /dev/null", "it has written to stdout before"),
     ],
 )
