@@ -95,7 +95,8 @@ class Engine(NamedTuple):
     @property
     def reads_file(self) -> bool:
         """Whether it runs the plugins of conf.json itself: all of them (1.6), or for the sandbox alone (2.x)."""
-        return self.is_native or (self.name == "containerd" and self.version >= (2,))
+        is_reader = self.is_native or (self.name == "containerd" and self.version >= (2,))
+        return is_reader and self.serves
 
 
 def look(node: Node, processes: list[Process], findings: Findings) -> list[Engine]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import stat
 from typing import Any, NamedTuple
 
@@ -16,9 +17,9 @@ from nri.config.site import Site
 from nri.doctor import engines
 from nri.doctor.checking import check_host
 from nri.doctor.engines import PLUGIN_CONF_DIR, PLUGIN_DIR, Engine
-from nri.doctor.node import FAULT, UNSEEN, Findings, Node, Process
+from nri.doctor.node import FAULT, UNSEEN, Findings, Node, Process, reason
 from nri.node.in_use import InUse
-from nri.places import CONTAINERD_CONF_FILE, DEFAULT_SOCKET, RUNTIME_OPTIONS_FILE, beside
+from nri.places import CONTAINERD_CONF_FILE, DEFAULT_SOCKET, beside
 from nri.process import watchdog
 from nri.status import AskError, NoBridgeError, judge, status
 from nri.status.client import UNUSABLE, unusable
@@ -44,10 +45,12 @@ class PluginFile(NamedTuple):
     """A file in a runtime's directory of v2 plugins.
 
     :ivar mode: of what the path leads to; 0 if that does not exist.
+    :ivar is_link: whether it is a link, which a runtime takes for an executable whatever it leads to.
     """
 
     path: str
     mode: int
+    is_link: bool = False
 
     @property
     def is_executable(self) -> bool:
@@ -57,18 +60,21 @@ class PluginFile(NamedTuple):
     @property
     def fault(self) -> str:
         """The code of the rule that it breaks, "" if it breaks none."""
-        is_launched = _LAUNCHED.match(os.path.basename(self.path))
-        if self.is_executable:
-            return "" if is_launched else "plugin-name"
-        if not is_launched:
-            return ""
-        return "not-executable" if self.mode else "dangling"
+        if not _LAUNCHED.match(os.path.basename(self.path)):
+            return "plugin-name" if self.is_executable or self.is_link else ""
+        if not self.mode:
+            return "dangling"
+        return "" if self.is_executable else "not-executable"
+
+    @property
+    def is_bridges(self) -> bool:
+        """Whether it has the name by which a runtime launches the bridge."""
+        return os.path.basename(self.path)[2:] == "-v1bridge"
 
     @property
     def is_bridge(self) -> bool:
         """Whether a runtime launches the bridge by it."""
-        is_ours = os.path.basename(self.path)[3:] == "v1bridge"
-        return is_ours and self.is_executable and not self.fault
+        return self.is_bridges and not self.fault
 
 
 class Serving(NamedTuple):
@@ -133,6 +139,11 @@ class NotRoots(NamedTuple):
     path: str
     wrong: str
 
+    @property
+    def quoted(self) -> str:
+        """The path, for a shell."""
+        return shlex.quote(self.path)
+
 
 class Throttling(NamedTuple):
     """The share of the periods in which a CPU limit has stopped a cgroup."""
@@ -191,16 +202,20 @@ class Answer(NamedTuple):
     :ivar without: the number of pods and containers that run without their plugins, or without one of them.
     :ivar log: where its log goes.
     :ivar pod: its own, NAMESPACE/NAME; "" if it runs in none.
+    :ivar is_synchronized: whether its runtime has said what exists.
+    :ivar fault: why the rest of the answer cannot be used, "" if it can be.
     """
 
     pid: int
     version: str
     commit: str
     state: str
-    causes: list[str]
-    without: int
-    log: str
-    pod: str
+    causes: tuple[str, ...] = ()
+    without: int = 0
+    log: str = ""
+    pod: str = ""
+    is_synchronized: bool = True
+    fault: str = ""
 
     @property
     def build(self) -> tuple[str, str]:
@@ -209,22 +224,24 @@ class Answer(NamedTuple):
 
     @classmethod
     def of(cls, document: dict[str, Any]) -> Answer:
-        """Return the answer in a status.
+        """Return the answer in a status; of another build's, what it has of ours.
 
-        :raises Exception: one of ``UNUSABLE``: the document is not as documented.
+        :raises Exception: one of ``UNUSABLE``: it does not say which bridge it is.
         """
         bridge = document["bridge"]
-        verdict = judge(document)
-        return cls(
-            int(bridge["pid"]),
-            str(bridge["version"]),
-            str(bridge["commit"] or "unknown"),
-            str(bridge["state"]),
-            verdict.causes if verdict.code != WELL else [],
-            len({entry["id"] for entry in document["withoutPlugins"]}),
-            str(document["log"]["to"] or ""),
-            str(document["ownPod"] or ""),
-        )
+        commit = str(bridge["commit"] or "unknown")
+        answer = cls(int(bridge["pid"]), str(bridge["version"]), commit, str(bridge["state"]))
+        try:
+            verdict = judge(document)
+            return answer._replace(
+                causes=tuple(verdict.causes) if verdict.code != WELL else (),
+                without=len({entry["id"] for entry in document["withoutPlugins"]}),
+                log=str(document["log"]["to"] or ""),
+                pod=str(document["ownPod"] or ""),
+                is_synchronized=bool(document["runtime"]["synchronized"]),
+            )
+        except UNUSABLE as error:
+            return answer._replace(fault=f"{type(error).__name__}: {error}")
 
 
 class Facts:
@@ -236,8 +253,10 @@ class Facts:
     :ivar options: those of the bridge.
     :ivar configuration: of the plugins.
     :ivar in_use: the set of files that is in use.
-    :ivar answers: what the bridge has answered; empty if it has not, or if the answer cannot be used.
+    :ivar answers: what the bridge has answered; empty if it has not.
     :ivar silence: why there is no answer, "" if there is one.
+    :ivar has_none: whether no process listens for questions.
+    :ivar is_whole: False if a subject could not be looked at: what is not seen may still be there.
     """
 
     def __init__(self, node: Node) -> None:
@@ -250,6 +269,8 @@ class Facts:
         self.in_use = InUse(self.options.site, writes=False)
         self.answers: list[Answer] = []
         self.silence = ""
+        self.has_none = False
+        self.is_whole = True
 
     # How they are found
 
@@ -261,11 +282,10 @@ class Facts:
 
     def look_at_plugin_files(self, findings: Findings) -> None:
         """Add the files in the directories of v2 plugins."""
-        directories = [engine.plugin_dir for engine in self.engines if engine.serves]
-        for directory in dict.fromkeys(directories or [PLUGIN_DIR]):
+        for directory in self.plugin_dirs():
             for name in self.node.names(directory)[:MAX_NAMES]:
                 path = f"{directory}/{name}"
-                self.files.append(PluginFile(path, self.node.mode(path)))
+                self.files.append(PluginFile(path, self.node.mode(path), self.node.is_link(path)))
 
     def look_at_options(self, findings: Findings) -> None:
         """Add the options of the bridge that runs, else of the one that would be launched."""
@@ -279,6 +299,14 @@ class Facts:
             try:
                 text = self.node.read(path, errors="strict")
             except FileNotFoundError:
+                if self.node.is_link(path):
+                    text = f"{path} is a link to a file that does not exist"
+                    findings.add(FAULT, "dangling", text, f"install it again, or rm {path}")
+                continue
+            except PermissionError:
+                raise  # for this user
+            except OSError as error:
+                findings.add(FAULT, "options", reason(error), f"correct {path}")
                 continue
             except UnicodeDecodeError:
                 means = "a runtime can't pass it on; containerd 1.7 ends, 2.x drops the bridge"
@@ -309,16 +337,25 @@ class Facts:
             record_dir=root + options.record_dir,
             bin_dirs=[root + path for path in options.bin_dirs],
         )
+        if os.path.exists(site.conf_dir):
+            os.listdir(site.conf_dir)  # else what this user cannot see would be a fault
         self.in_use = InUse(site, writes=False)
         self.in_use.look()
-        self.configuration = Configuration.of(site)
+        is_file_read = any(engine.reads_file for engine in self.engines)
+        self.configuration = Configuration.of(site, is_file_read=is_file_read)
 
     def look_at_status(self, findings: Findings) -> None:
         """Ask the bridge."""
         path = self.node.root + beside(self.options.record_dir, ".sock")
         try:
             self.answers = [Answer.of(self._ask(path))]
+        except NoBridgeError as error:
+            self.silence = str(error)
+            self.has_none = True
         except AskError as error:
+            if isinstance(error.__cause__, PermissionError):
+                self.is_whole = False
+                findings.add(UNSEEN, "unseen", str(error))
             self.silence = str(error)
         except UNUSABLE as error:
             self.silence = str(unusable(path, error))
@@ -335,6 +372,11 @@ class Facts:
             raise
 
     # What follows from them
+
+    def plugin_dirs(self) -> list[str]:
+        """Return the directories of v2 plugins."""
+        directories = [engine.plugin_dir for engine in self.engines if engine.serves]
+        return [*dict.fromkeys(directories or [PLUGIN_DIR])]
 
     @property
     def launched(self) -> list[str]:
@@ -388,9 +430,11 @@ class Facts:
     def ways(self) -> list[Ways]:
         """Return what runs plugins for the containers of each engine."""
         bridges = {serving.engine: serving for serving in self.serving()}
-        found = []
+        found: list[Ways] = []
         for engine in self.engines:
-            ours = [f"nri-runc ({path})" for path in engine.runtimes]
+            ours = []
+            if engine.runtimes:  # a container has one of them
+                ours.append(f"nri-runc ({', '.join(dict.fromkeys(engine.runtimes))})")
             ours += [f"OCI hooks ({path})" for path in engine.hooks[:1]]
             if engine in bridges:
                 ours += bridges[engine].ways
@@ -398,6 +442,8 @@ class Facts:
                 found.append(self._with_own(engine, ours))
             else:
                 found.append(Ways(engine, ours))
+        if any(ways.ours for ways in found):  # they read the directory
+            return [ways._replace(is_directory_unread=False) for ways in found]
         return found
 
     def _with_own(self, engine: Engine, ours: list[str]) -> Ways:
@@ -418,7 +464,10 @@ class Facts:
         if self.launched and not self.outside:
             restarts = [engine.restart for engine in self.engines if engine.serves]
             return (restarts or ["restart the runtime"])[0]
-        return self._by_kubectl("delete pod") or f"systemctl restart {SERVICE}"
+        if self.own_pod:
+            namespace, pod = self.own_pod
+            return f"kubectl -n {namespace} delete pod {pod or POD}"
+        return f"systemctl restart {SERVICE}"
 
     @property
     def log_command(self) -> str:
@@ -430,34 +479,40 @@ class Facts:
             place = f"{DIRECTORY}/v1bridge.log"
         if place.startswith("/") and not stat.S_ISSOCK(self.node.mode(place)):
             return f"tail -n 20 {place}"
-        journal = f"journalctl -t {IDENTIFIER} -n 20"
-        return self._by_kubectl("logs -c bridge --tail 20") or journal
+        if self.own_pod:
+            namespace, pod = self.own_pod
+            which = pod or f"$(kubectl -n {namespace} get pods {POD} -o name)"
+            return f"kubectl -n {namespace} logs -c bridge --tail 20 {which}"
+        return f"journalctl -t {IDENTIFIER} -n 20"
 
-    def _by_kubectl(self, verb: str) -> str:
-        """Return the command of kubectl for the bridge's pod; "" if it runs in none."""
+    @property
+    def own_pod(self) -> tuple[str, str] | None:
+        """The namespace and the name of the bridge's pod, whose name may be ""; None if it runs in none."""
         for answer in self.answers:
             if answer.pod:
-                namespace, _, pod = answer.pod.partition("/")
-                return f"kubectl -n {namespace} {verb} {pod}"
+                namespace, _, name = answer.pod.partition("/")
+                return namespace, name
         cgroups = [self.text(f"/proc/{process.pid}/cgroup") for process in self.outside]
-        if "kubepods" in "".join(cgroups):
-            return f"kubectl -n kube-system {verb} {POD}"
-        return ""
+        return ("kube-system", "") if "kubepods" in "".join(cgroups) else None
 
     def not_roots(self) -> list[NotRoots]:
         """Return what others can change of what ``nri check`` does not judge."""
-        places = [CONTAINERD_CONF_FILE, RUNTIME_OPTIONS_FILE, OUTSIDE_OPTIONS, PLUGIN_CONF_DIR]
+        here = [process for process in self.outside if process.is_here]
+        places = [*self._options_files(here), PLUGIN_CONF_DIR]
         places += [os.path.dirname(self.options.record_dir), PLUGIN_DIR]
         places += [file.path for file in self.files]
-        found = []
+        found: dict[str, str] = {}
         for place in places:
             path = self.node.root + place
-            with contextlib.suppress(FileNotFoundError):
-                wrong = trust.judge_path(path, os.stat(path))
+            with contextlib.suppress(OSError, ValueError):
+                wrong = trust.judge(os.stat(path))
                 if wrong:
-                    at_fault, _, text = wrong.removeprefix(self.node.root).partition(" ")
-                    found.append(NotRoots(at_fault, text))
-        return found
+                    found[place] = wrong
+                for directory in trust.directories(path):
+                    wrong = trust.judge(os.stat(directory))
+                    if wrong:
+                        found[directory.removeprefix(self.node.root) or "/"] = wrong
+        return [NotRoots(path, wrong) for path, wrong in found.items()]
 
     @property
     def mounts(self) -> Mounts:
@@ -473,7 +528,9 @@ class Facts:
         cgroup = cgroups.get("" if mount.version == 2 else "cpu", "")
         statistics = self.text(f"{mount.point}{mount.below_host(cgroup)}/cpu.stat")
         counts = dict(re.findall(r"(?m)^(\w+) (\d+)$", statistics))
-        periods = max(1, int(counts.get("nr_periods", 0)))
+        periods = int(counts.get("nr_periods", 0))
+        if periods == 0:
+            return Throttling(0, cgroup)
         return Throttling(int(counts.get("nr_throttled", 0)) * 100 // periods, cgroup)
 
     def text(self, path: str) -> str:
@@ -499,8 +556,11 @@ class Configuration(NamedTuple):
     in_file: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, site: Site) -> Configuration:
-        """Return the configuration of a site."""
+    def of(cls, site: Site, *, is_file_read: bool) -> Configuration:
+        """Return the configuration of a site.
+
+        :param is_file_read: a runtime reads conf.json itself.
+        """
         checked, faults = check_host(site)
         plugins = [entry.plugin for entry in checked]
         in_directory = [plugin.type for plugin in plugins if plugin.source != site.conf_file]
@@ -508,7 +568,8 @@ class Configuration(NamedTuple):
         try:
             in_file += [plugin.type for plugin in site.replace(conf_dir="").load().plugins]
         except ConfigError as error:
-            faults = (*faults, *error.faults)
+            if is_file_read:
+                faults = (*faults, *error.faults)
         places = [f"{fault.file}:{fault.line}:{fault.column}: {fault.path}" for fault in faults]
         return cls(
             bool(checked) or not faults,
@@ -529,5 +590,5 @@ def _is_bridge(process: Process) -> bool:
     if process.name == watchdog.NAME or "--help" in process.arguments:
         return False
     if words[0] == "nri" or words[0].startswith("python"):
-        return "nri bridge" in " ".join(words)
+        return "nri" in words and words[words.index("nri") + 1 :][:1] == ["bridge"]
     return words[0] == "v1bridge"

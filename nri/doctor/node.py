@@ -112,6 +112,8 @@ class Node:
 
         :raises OSError: it can't be read, or has more than ``MAX_FILE``, half of which would be judged wrongly.
         """
+        if "\0" in path:
+            raise OSError(errno.EINVAL, "found a NUL, expected a path", path)
         return files.read_regular(self.root + path, MAX_FILE)[0].decode("utf-8", errors)
 
     def names(self, path: str) -> list[str]:
@@ -133,6 +135,17 @@ class Node:
             return os.stat(self.root + path).st_mode
         except (OSError, ValueError):
             return 0
+
+    def is_link(self, path: str) -> bool:
+        """Return whether a path is a link."""
+        return os.path.islink(self.root + path)
+
+    def is_noexec(self, path: str) -> bool:
+        """Return whether nothing can be executed in a directory, because of its mount."""
+        try:
+            return os.statvfs(self.root + path).f_flag & os.ST_NOEXEC != 0
+        except (OSError, ValueError):
+            return False
 
     def processes(self) -> list[Process]:
         """Return all processes that have a command line, and that we can see."""

@@ -18,6 +18,7 @@ from nri.doctor.facts import SERVICE, Facts
 from nri.doctor.node import FAULT, NOTE, OK, UNSEEN, Findings, Node, reason, same_path
 from nri.places import CONTAINERD_CONF_FILE, RUNTIME_OPTIONS_FILE
 from nri.runc.options import load as load_runtime_options
+from nri.status.judging import CONNECTED
 from nri.v1bridge.options import BridgeOptions
 from nri.version import describe
 
@@ -125,9 +126,24 @@ BRIDGE = (
         FAULT,
         "not-executable",
         lambda facts: facts.files,
-        lambda file: file.fault == "not-executable",
+        lambda file: file.is_bridges and file.fault == "not-executable",
         "{0.path} is not an executable file",
         "chmod 0755 {0.path}",
+    ),
+    Rule(
+        NOTE,
+        "not-executable",
+        lambda facts: facts.files,
+        lambda file: not file.is_bridges and file.fault == "not-executable",
+        "{0.path} is not an executable file: no runtime launches it",
+    ),
+    Rule(
+        FAULT,
+        "noexec",
+        lambda facts: [path for path in facts.plugin_dirs() if facts.node.is_noexec(path)],
+        _always,
+        "{0} is mounted noexec: nothing in it can run",
+        "mount -o remount,exec its file system; findmnt -T {0}",
     ),
     Rule(
         FAULT,
@@ -165,8 +181,8 @@ BRIDGE = (
         "not-roots",
         Facts.not_roots,
         _always,
-        "{0.path} {0.wrong}: it is not used",
-        "chown root:root {0.path}; chmod go-w {0.path}",
+        "{0.path} {0.wrong}: others decide what runs as root",
+        "chown root:root {0.quoted}; chmod go-w {0.quoted}",
     ),
 )
 
@@ -181,8 +197,12 @@ def _unread(facts: Facts) -> list[tuple[str, str]]:
     return unread(facts.node.root + directory, is_standard=is_standard)
 
 
-def _refused(facts: Facts) -> list[Any]:
-    return [refused.read(facts.node.root + facts.options.conf_dir)]
+def _refused(facts: Facts) -> list[tuple[str, str]]:
+    """Return the directory that was refused last, and the file that says so."""
+    last = refused.read(facts.node.root + facts.options.conf_dir)
+    if last is None:
+        return []
+    return [(last.source or "source unknown", refused.path_of(facts.options.conf_dir))]
 
 
 CONFIGURATION = (
@@ -207,9 +227,9 @@ CONFIGURATION = (
         FAULT,
         "refused-configuration",
         _refused,
-        lambda last: last is not None,
-        "a configuration was refused, and an older one is in use: {0.source}",
-        "nri status shows its faults; correct them, and apply it again",
+        _always,
+        "a configuration was refused, and an older one is in use: {0[0]}",
+        "nri status shows its faults; correct them, and apply it again; or rm {0[1]}",
     ),
     Rule(
         FAULT,
@@ -225,19 +245,27 @@ CONFIGURATION = (
 # Which program runs the plugins: none, or two for the same containers
 
 
-def _no_way(facts: Facts) -> list[str]:
-    """Return what to do if no other rule has a reason why no plugin runs."""
+def _runs_or_is_said(facts: Facts) -> bool:
+    """Return whether something runs the plugins, or another rule says why nothing does, or it is not known."""
+    if not (facts.is_whole and facts.configuration.is_valid):
+        return True
     is_obstructed = any(serving.obstacle for serving in facts.serving())
-    if is_obstructed or not facts.configuration.types:
+    is_faulty = any(file.is_bridges and file.fault for file in facts.files)
+    is_run = any(ways.sentences or ways.is_directory_unread for ways in facts.ways())
+    return is_obstructed or is_faulty or is_run
+
+
+def _no_way(facts: Facts) -> list[str]:
+    """Return a way for the plugins, if there are some, and no other rule says why nothing runs them."""
+    if not facts.configuration.types or _runs_or_is_said(facts):
         return []
-    for ways in facts.ways():
-        if ways.sentences or ways.is_directory_unread:
-            return []
     engines = [engine for engine in facts.engines if engine.serves and not engine.is_native]
     if not engines:
         return ["choose a way: docs/install.md"]
     engine = engines[0]
-    link = f"ln -s ../lib/v1bridge {engine.plugin_dir}/10-v1bridge; {engine.restart}"
+    directory = engine.plugin_dir
+    link = f"mkdir -p {directory}; ln -s /opt/nri/lib/v1bridge {directory}/10-v1bridge"
+    link = f"{link}; {engine.restart}"
     if engine.nri is False:
         link = f"{engine.switch_on}; {link}"
     return [link]
@@ -274,7 +302,8 @@ WAYS = (
         Facts.serving,
         lambda serving: serving.obstacle == "two-bridges",
         "{0.engine.about} launches {0.launched}, and {0.outside} runs from outside: one of them is too many",
-        f"systemctl disable --now {SERVICE}; or rm {{0.launched}}, then {{0.engine.restart}}",
+        f"systemctl disable --now {SERVICE}, or delete its DaemonSet; "
+        "or rm {0.launched}, then {0.engine.restart}",
     ),
     Rule(
         FAULT,
@@ -336,13 +365,13 @@ WAYS = (
 # The bridge
 
 
-def _silence(facts: Facts) -> list[Any]:
-    """Return why a bridge that should answer does not."""
+def _expected(facts: Facts) -> list[Facts]:
+    """Return the facts, if a bridge should answer, and does not for a reason that no other rule has."""
     run = os.path.dirname(facts.options.record_dir)
     places = [place.path for place in facts.not_roots()]
     if run in places or os.path.dirname(run) in places:
         return []  # no bridge makes its socket where others can change it: a finding has said so
-    return [facts]
+    return [facts] if facts.silence and facts.is_whole and facts.is_expected else []
 
 
 STATUS = (
@@ -372,6 +401,22 @@ STATUS = (
     ),
     Rule(
         NOTE,
+        "unusable",
+        lambda facts: [facts] if facts.answers else [],
+        lambda facts: facts.answers[0].fault,
+        "its answer is not that of this build ({0.answers[0].fault})",
+        "{0.restart}",
+    ),
+    Rule(
+        NOTE,
+        "not-synchronized",
+        lambda facts: facts.answers,
+        lambda answer: answer.state == CONNECTED and not answer.is_synchronized,
+        "the runtime has not said what exists: what started before this bridge may run without its plugins",
+        "start these containers anew",
+    ),
+    Rule(
+        NOTE,
         "without",
         lambda facts: facts.answers,
         lambda answer: answer.without,
@@ -389,8 +434,8 @@ STATUS = (
     Rule(
         FAULT,
         "not-answering",
-        _silence,
-        lambda facts: facts.silence and facts.is_expected,
+        _expected,
+        _always,
         "a bridge should be running, and does not answer: {0.silence}",
         "{0.restart}",
     ),
@@ -398,8 +443,15 @@ STATUS = (
         OK,
         "none",
         lambda facts: [facts],
-        lambda facts: facts.silence and not facts.is_expected,
+        lambda facts: facts.has_none and facts.is_whole and not facts.is_expected,
         "no bridge runs",
+    ),
+    Rule(
+        UNSEEN,
+        "hangs",
+        lambda facts: [facts] if facts.silence and not facts.has_none else [],
+        lambda facts: facts.is_whole and not facts.is_expected,
+        "{0.silence}",
     ),
     Rule(OK, "log", lambda facts: [facts.log_command], _always, "the last lines of its log: {0}"),
 )
@@ -425,11 +477,22 @@ def examine(node: Node) -> Findings:
         findings.subject = subject.name
         try:
             subject.look(facts, findings)
-            for rule in subject.rules:
+        except Exception as error:  # the other subjects count
+            facts.is_whole = False
+            _add_unseen(findings, error)
+            continue
+        for rule in subject.rules:
+            try:
                 rule.add_to(findings, facts)
-        except OSError as error:
-            findings.add(UNSEEN, "unseen", reason(error))
-        except Exception as error:  # the other subjects count; its text may quote a file
-            text = f"nri doctor failed here: {type(error).__name__}"
-            findings.add(UNSEEN, "failed", text, "please report this as a bug")
+            except Exception as error:  # and so do the other rules
+                _add_unseen(findings, error)
     return findings
+
+
+def _add_unseen(findings: Findings, error: Exception) -> None:
+    """Add that something could not be looked at; the text of a bug is left out, since it may quote a file."""
+    if isinstance(error, OSError):
+        findings.add(UNSEEN, "unseen", reason(error))
+        return
+    text = f"nri doctor failed here: {type(error).__name__}"
+    findings.add(UNSEEN, "failed", text, "please report this as a bug")

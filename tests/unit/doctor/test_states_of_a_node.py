@@ -16,6 +16,7 @@ from nri.doctor import engines
 from nri.doctor.facts import POD
 from nri.doctor.node import MAX_FILE, Node, reason
 from nri.node.in_use import InUse
+from nri.status import AskError
 from tests.support import status_documents as documents
 from tests.support.scratch_node import (
     CONFIG,
@@ -185,13 +186,13 @@ STATES: list[tuple[Callable[[ScratchNode], object], str, str, str]] = [
         lambda node: node.outside(),
         "two-bridges",
         f"containerd 1.7.24 launches {LAUNCHED}, and process 812 runs from outside: one of them is too many",
-        f"systemctl disable --now {SERVICE}; or rm {LAUNCHED}, then {RESTART}",
+        f"systemctl disable --now {SERVICE}, or delete its DaemonSet; or rm {LAUNCHED}, then {RESTART}",
     ),
     (
         no_bridge,
         "no-way",
         "plugins are configured, and nothing runs them",
-        f"ln -s ../lib/v1bridge {LAUNCHED}; {RESTART}",
+        f"mkdir -p /opt/nri/plugins; ln -s /opt/nri/lib/v1bridge {LAUNCHED}; {RESTART}",
     ),
     (
         lambda node: setattr(node, "status", None),
@@ -299,10 +300,10 @@ STATES: list[tuple[Callable[[ScratchNode], object], str, str, str]] = [
         "install it again, or rm /opt/nri/plugins/20-other",
     ),
     (
-        lambda node: node.write("/opt/nri/plugins/20-other", "", 0o644),
+        lambda node: node.path("/opt/nri/lib/v1bridge").chmod(0o644),
         "not-executable",
-        "/opt/nri/plugins/20-other is not an executable file",
-        "chmod 0755 /opt/nri/plugins/20-other",
+        f"{LAUNCHED} is not an executable file",
+        f"chmod 0755 {LAUNCHED}",
     ),
     (
         lambda node: node.write("/etc/nri/conf.d/10-v1bridge.conf", '{"logLevel": "loud"}'),
@@ -362,7 +363,7 @@ STATES: list[tuple[Callable[[ScratchNode], object], str, str, str]] = [
         refused_config_map,
         "refused-configuration",
         "a configuration was refused, and an older one is in use: /configuration",
-        "nri status shows its faults; correct them, and apply it again",
+        "nri status shows its faults; correct them, and apply it again; or rm /etc/nri/resource.d.refused",
     ),
     (
         throttled,
@@ -458,11 +459,16 @@ def test_command_for_the_log_is_shown(
     assert [each.text for each in node.found("log")] == [f"the last lines of its log: {command}"]
 
 
-def test_status_of_another_build_is_not_read_further(node: ScratchNode) -> None:
+def test_answer_of_another_build_says_which_bridge_it_is(node: ScratchNode) -> None:
     del node.well().status["withoutPlugins"]
-    (fault,) = node.faults()
-    assert fault.code == "not-answering"
-    assert "use the nri of the bridge's version" in fault.text
+    assert node.faults() == []
+    assert node.found("answers")
+    assert node.found("old-bridge")
+    (note,) = node.found("unusable")
+    assert note.text == "its answer is not that of this build (KeyError: 'withoutPlugins')"
+    no_bridge(node)
+    node.status = {"protocol": 1}
+    assert "none" not in {finding.code for finding in node.examine()}
 
 
 def test_a_daemon_that_sees_other_files_is_not_judged_by_these(node: ScratchNode) -> None:
@@ -605,3 +611,88 @@ def test_bridge_in_another_mount_namespace_is_asked_there(node: ScratchNode) -> 
         (answers,) = node.found("answers")
     assert answers.text.startswith(f"process {document['bridge']['pid']} is v1bridge")
     assert [each.code for each in node.faults()] == ["not-answering"]
+
+
+def loop(node: ScratchNode) -> None:
+    node.link("/etc/nri/conf.json", "conf.json")
+    node.status = None
+
+
+def other_directory(node: ScratchNode) -> None:
+    no_bridge(node)
+    node.write(CONFIG, f'{MAINTAINED}  plugin_path = "/var/lib/nri/plugins"\n')
+
+
+def two_handlers(node: ScratchNode) -> None:
+    no_bridge(node)
+    node.write(CONFIG, MAINTAINED + OURS + OURS.replace("runtimes.runc", "runtimes.nvidia"))
+    node.write("/opt/nri/sbin/nri-runc", "", 0o755)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        # A path that cannot be looked at costs only what it is about.
+        (loop, ["not-answering"]),
+        (other_directory, ["no-way"]),
+        (lambda node: node.path("/etc/nri/conf.d/10-v1bridge.conf/x"), ["options"]),
+        (lambda node: node.link("/etc/nri/conf.d/10-v1bridge.conf", "gone"), ["dangling"]),
+        (lambda node: node.process(900, "/usr/bin/python3", "/usr/bin/mynri", "bridge"), []),
+        (lambda node: node.process(900, "/usr/bin/python3", "logcli", "the nri bridge"), []),
+        (two_handlers, []),
+        (lambda node: node.link("/opt/nri/plugins/v1bridge", "../lib/gone"), ["plugin-name"]),
+        (lambda node: node.write("/opt/nri/plugins/20-notes", "", 0o644), []),
+        (lambda node: node.write("/etc/nri/conf.d/10-v1bridge.conf", "{}", 0o666), ["not-roots"]),
+        (lambda node: node.link(LAUNCHED, "../lib/gone"), ["dangling", "not-answering"]),
+        (lambda node: node.write("/etc/nri/conf.json", "{"), []),
+        (lambda node: throttled(node, periods=0, stopped=5), []),
+        (
+            lambda node: node.write(CONFIG, f'{MAINTAINED}  plugin_config_path = "/o\\u0000"\n'),
+            ["options", "options"],
+        ),
+    ],
+)
+def test_no_fault_is_false_and_none_is_hidden(
+    node: ScratchNode, change: Callable[[ScratchNode], object], expected: list[str]
+) -> None:
+    change(node.well())
+    if expected == ["dangling", "not-answering"]:
+        node.status = None
+        expected = ["dangling"]
+    assert [fault.code for fault in node.faults()] == expected
+    assert node.found("failed") == []
+
+
+def test_fixes_can_be_pasted(node: ScratchNode) -> None:
+    other_directory(node.well())
+    (fault,) = node.faults()
+    assert "ln -s /opt/nri/lib/v1bridge /var/lib/nri/plugins/10-v1bridge; " in fault.fix
+    node.write("/var/lib/nri/plugins/20-my plugin", "#!/bin/sh\n", 0o777)
+    (others,) = node.found("not-roots")
+    path = "'/var/lib/nri/plugins/20-my plugin'"
+    assert others.fix == f"chown root:root {path}; chmod go-w {path}"
+    node.outside()
+    node.write("/proc/812/cgroup", "0::/kubepods.slice/kubepods-podabc.slice/x.scope\n")
+    node.status = None
+    (log,) = node.found("log")
+    assert log.text.endswith(f" $({KUBECTL} get pods {POD} -o name)")
+
+
+def test_noexec_mount_of_the_plugins_of_a_runtime_is_found(
+    node: ScratchNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Node, "is_noexec", lambda _, path: path == "/opt/nri/plugins")
+    (fault,) = node.well().faults()
+    assert fault.code == "noexec"
+    assert fault.fix.endswith("; findmnt -T /opt/nri/plugins")
+
+
+def test_what_a_user_cannot_see_is_no_fault(
+    node: ScratchNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str) -> None:
+        raise AskError(f"{path}: root alone may ask") from PermissionError(errno.EACCES, "x")
+
+    monkeypatch.setattr("nri.doctor.facts.status", refuse)
+    assert node.well().faults() == []
+    assert "root alone may ask" in node.found("unseen")[0].text
