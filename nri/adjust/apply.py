@@ -138,9 +138,7 @@ def _apply_mounts(config: dict[str, Any], wanted: dict[str, Any]) -> None:
 def _environment(variables: list[Any], wanted: dict[str, str | None]) -> list[Any]:
     """Return ``process.env``: a variable that is set again keeps its place."""
     left = {key: value for key, value in wanted.items() if value is not None}
-    mentioned = {
-        key.removeprefix("-") for key in wanted if key.startswith("-") or wanted[key] is None
-    } | set(left)
+    mentioned = {key.removeprefix("-") for key in wanted if wanted[key] is None} | {*left}
     environment = []
     for variable in variables:
         name = str(variable).partition("=")[0]

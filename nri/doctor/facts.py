@@ -337,7 +337,7 @@ class Facts:
             record_dir=root + options.record_dir,
             bin_dirs=[root + path for path in options.bin_dirs],
         )
-        if os.path.exists(site.conf_dir):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             os.listdir(site.conf_dir)  # else what this user cannot see would be a fault
         self.in_use = InUse(site, writes=False)
         self.in_use.look()

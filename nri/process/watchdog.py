@@ -112,17 +112,18 @@ def start(
     :param then: called in the watchdog's process, in the host's directory, when the host was killed; no plugin runs.
     :raises OSError: when no process can be forked.
     """
-    waits, alive = (
-        pipe()
-    )  # no other process has the writing end, so the pipe ends with this process
-    (plugins,) = above_standard_files(os.memfd_create("nri-plugins", os.MFD_CLOEXEC))
+    made: list[int] = []
     with children.lock:  # until it is known, it looks like an orphan of a plugin
         try:
+            made += above_standard_files(os.memfd_create("nri-plugins", os.MFD_CLOEXEC))
+            made += pipe()
             pid = os.fork()
         except BaseException:
-            for fd in (waits, alive, plugins):
+            for fd in made:
                 os.close(fd)
             raise
+        # No other process has the writing end of the pipe, so it ends with this process.
+        plugins, waits, alive = made
         if pid == 0:
             try:
                 children.lock.release()

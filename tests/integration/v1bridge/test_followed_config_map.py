@@ -256,6 +256,8 @@ def test_an_uninstallation_leaves_the_node_as_it_was(node: FollowedNode, what: s
         (run / name).touch()
     for name in ("v1bridge.log", "v1bridge.log.1", "v1bridge.log.2"):
         (logs / name).touch()
+    # Other bytes, so that it is the follower which makes it ready.
+    node.volume.write({"10.conf": '{"version": "0.1","plugins": []}'})
     node.follow()
     assert wait_until(node.is_ready)
     refused = node.uninstall()

@@ -94,3 +94,14 @@ def test_quotas_compare_by_cpu_time() -> None:
     assert not none.is_tighter_than(none)
     assert fifth.is_tighter_than(half)
     assert not Quota(25000, 50000).is_tighter_than(half)
+
+
+def test_the_least_quota_of_a_period_is_the_highest_of_the_children_in_v1_alone(
+    v1: Tree, v2: Tree
+) -> None:
+    for tree, least in ((v1, 30001), (v2, 0)):
+        tree.make(f"{POD}/unlimited")
+        tree.make(f"{POD}/other")
+        tree.limit(f"{POD}/other", 10000)
+        tree.limit(PATH, 60001, 200000)  # rounded up
+        assert tree.cgroup(POD).least_cpu_quota(100000) == least

@@ -645,6 +645,13 @@ def two_handlers(node: ScratchNode) -> None:
         (lambda node: node.write("/etc/nri/conf.d/10-v1bridge.conf", "{}", 0o666), ["not-roots"]),
         (lambda node: node.link(LAUNCHED, "../lib/gone"), ["dangling", "not-answering"]),
         (lambda node: node.write("/etc/nri/conf.json", "{"), []),
+        (
+            lambda node: (
+                node.path("/etc/nri/resource.d").rename(node.path("/etc/nri/x"))
+                and node.write("/etc/nri/resource.d", "")
+            ),
+            ["invalid"],
+        ),
         (lambda node: throttled(node, periods=0, stopped=5), []),
         (
             lambda node: node.write(CONFIG, f'{MAINTAINED}  plugin_config_path = "/o\\u0000"\n'),

@@ -524,3 +524,17 @@ def test_units_that_were_not_told_are_reported_and_told_later(
         units = [systemd.properties[path_of(name).rpartition("/")[2]] for name in SHARED]
         assert {unit["AllowedCPUs"] for unit in units} == {b"\xee"}
         assert not any(entry.get("untold") for entry in node.state()["containers"].values())
+
+
+@pytest.mark.parametrize("ask", [None, 2])
+def test_unknown_containers_that_have_cpus_alone_are_named_where_none_is_left(
+    v2: GivingNode, ask: int | None
+) -> None:
+    v2.start("web")
+    v2.start("db", ask=ask)
+    v2.record.unlink()
+    assert "rebuilt" in v2.run("update", "web").metadata
+    v2.conf["pools"] = [{"name": "all", "cpus": "0-99", "classes": ["ls"]}]
+    error = v2.refusal("a", annotations={"qos.class": "be"})
+    assert error.startswith("no CPU is left for the containers that share CPUs, ")
+    assert error.endswith(": see `nri reapply`") == (ask is not None)

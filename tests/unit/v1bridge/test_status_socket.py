@@ -144,3 +144,11 @@ def test_without_a_place_the_log_has_the_reason(
     assert file.startswith("no status socket: ")
     assert "can write" in trust or "writable" in trust
     answering.close()
+
+
+def test_as_many_clients_as_there_may_be_keep_their_connections(path: Path) -> None:
+    with ExitStack() as stack:
+        first, *_, last = [stack.enter_context(connected(path)) for _ in range(CLIENTS)]
+        for client in (last, first):  # the last one's answer shows that all are accepted
+            client.sendall(b"next\n")
+            assert rest_of(client) == b"got next"
