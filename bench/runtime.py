@@ -21,8 +21,7 @@ PLUGINS: list[dict[str, object]] = [
     {"type": "konfine", "conf": {"systemReserved": [0]}},
     {"type": "clearcfs"},
 ]
-CONFIGURED: dict[str, list[dict[str, object]] | None] = {
-    "no configuration": None,
+CONFIGURED: dict[str, list[dict[str, object]]] = {
     "an empty chain": [],
     "konfine and clearcfs": PLUGINS,
 }
@@ -50,8 +49,6 @@ def run(name, program, *words):
 
 for number in range(rounds + 2):
     for name, program, document in cases:
-        if os.path.exists(conf):
-            os.unlink(conf)
         if document is not None:
             with open(conf, "w") as file:
                 file.write(document)
@@ -102,7 +99,7 @@ def _run(enclosure: Enclosure, binaries: Path, runc: str, runs: int) -> dict[str
     (bundle / "config.json").write_text(json.dumps(_config(f"{enclosure.cgroup_parent}/web")))
     cases: list[tuple[str, str, str | None]] = [("runc", runc, None)]
     for name, plugins in CONFIGURED.items():
-        document = None if plugins is None else json.dumps({"version": "0.1", "plugins": plugins})
+        document = json.dumps({"version": "0.1", "plugins": plugins})
         cases.append((name, "/opt/nri/lib/nri-runc", document))
     times: dict[str, list[float]] = {}
     for _ in range(max(1, runs // BATCH)):
