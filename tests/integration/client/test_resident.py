@@ -162,7 +162,8 @@ class ResidentNode:
 @pytest.fixture
 def node(host: Host, monkeypatch: pytest.MonkeyPatch) -> Iterator[ResidentNode]:
     monkeypatch.setattr(standing, "is_built", scripts.is_plugin)  # scripts, too
-    monkeypatch.setattr(resident, "READY_WITHIN", SOON)  # a machine may be busy
+    for name in ("READY_WITHIN", "BEGUN_WITHIN"):  # a machine may be busy
+        monkeypatch.setattr(resident, name, SOON)
     monkeypatch.setattr(resident, "PAUSE", 0.01)
     monkeypatch.setattr(resident, "LONGEST_PAUSE", 0.02)
     node = ResidentNode(host)
