@@ -89,12 +89,12 @@ class Engine(NamedTuple):
 
     @property
     def is_native(self) -> bool:
-        """Whether it is a containerd without NRI v2, which runs v0.1 plugins itself."""
+        """True for a containerd without NRI v2, which runs v0.1 plugins itself."""
         return self.name == "containerd" and () < self.version < FIRST_WITH_V2
 
     @property
     def reads_file(self) -> bool:
-        """Whether it runs the plugins of conf.json itself: all of them (1.6), or for the sandbox alone (2.x)."""
+        """True if it runs the plugins of conf.json itself: for all containers (1.6), or for sandboxes (2.x)."""
         is_reader = self.is_native or (self.name == "containerd" and self.version >= (2,))
         return is_reader and self.serves
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import shlex
@@ -54,7 +55,7 @@ class PluginFile(NamedTuple):
 
     @property
     def is_executable(self) -> bool:
-        """Whether it is a regular file that can be executed."""
+        """True if it is a regular file that can be executed."""
         return stat.S_ISREG(self.mode) and self.mode & 0o111 != 0
 
     @property
@@ -67,14 +68,14 @@ class PluginFile(NamedTuple):
         return "" if self.is_executable else "not-executable"
 
     @property
-    def is_bridges(self) -> bool:
-        """Whether it has the name by which a runtime launches the bridge."""
+    def has_bridges_name(self) -> bool:
+        """True if it has the name by which a runtime launches the bridge."""
         return os.path.basename(self.path)[2:] == "-v1bridge"
 
     @property
     def is_bridge(self) -> bool:
-        """Whether a runtime launches the bridge by it."""
-        return self.is_bridges and not self.fault
+        """True if a runtime launches the bridge by it."""
+        return self.has_bridges_name and not self.fault
 
 
 class Serving(NamedTuple):
@@ -90,7 +91,7 @@ class Serving(NamedTuple):
 
     @property
     def is_tried(self) -> bool:
-        """Whether a bridge is to serve it."""
+        """True if a bridge should serve it."""
         return self.launched != "" or self.outside != ""
 
     @property
@@ -159,6 +160,7 @@ class Ways(NamedTuple):
     :ivar itself: whether the engine runs the plugins of conf.json itself.
     :ivar again: the plugins that it runs, and that one of ours runs, too; for a sentence.
     :ivar is_directory_unread: whether nothing reads the directory in which there are plugins.
+    :ivar conf_dir: that directory.
     """
 
     engine: Engine
@@ -166,6 +168,7 @@ class Ways(NamedTuple):
     itself: bool = False
     again: str = ""
     is_directory_unread: bool = False
+    conf_dir: str = ""
 
     @property
     def listed(self) -> str:
@@ -181,7 +184,7 @@ class Ways(NamedTuple):
 
     @property
     def fewer(self) -> str:
-        """What to do about two of ours."""
+        """The fix for two of ours."""
         if self.engine.hooks:
             return f"rm {' '.join(self.engine.hooks)}"
         return f"name runc in place of it in {self.engine.file}"
@@ -196,7 +199,7 @@ class Ways(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a bridge has answered.
+    """The answer of a bridge.
 
     :ivar causes: why it is not well, without values of files.
     :ivar without: the number of pods and containers that run without their plugins, or without one of them.
@@ -251,6 +254,7 @@ class Facts:
     :ivar outside: the bridges that no runtime has launched.
     :ivar files: of the directories of v2 plugins.
     :ivar options: those of the bridge.
+    :ivar not_roots: what others than root can change.
     :ivar configuration: of the plugins.
     :ivar in_use: the set of files that is in use.
     :ivar answers: what the bridge has answered; empty if it has not.
@@ -265,6 +269,7 @@ class Facts:
         self.outside: list[Process] = []
         self.files: list[PluginFile] = []
         self.options = BridgeOptions()
+        self.not_roots: list[NotRoots] = []
         self.configuration = Configuration()
         self.in_use = InUse(self.options.site, writes=False)
         self.answers: list[Answer] = []
@@ -327,6 +332,25 @@ class Facts:
         paths.append(OUTSIDE_OPTIONS)
         return [path for path in paths if path]
 
+    def look_at_owners(self, findings: Findings) -> None:
+        """Add what others can change of what ``nri check`` does not judge."""
+        here = [process for process in self.outside if process.is_here]
+        places = [*self._options_files(here), PLUGIN_CONF_DIR]
+        places += [os.path.dirname(self.options.record_dir), PLUGIN_DIR]
+        places += [file.path for file in self.files]
+        found: dict[str, str] = {}
+        for place in places:
+            path = self.node.root + place
+            with contextlib.suppress(OSError, ValueError):
+                wrong = trust.judge(os.stat(path))
+                if wrong:
+                    found[place] = wrong
+                for directory in trust.directories(path):
+                    wrong = trust.judge(os.stat(directory))
+                    if wrong:
+                        found[directory.removeprefix(self.node.root) or "/"] = wrong
+        self.not_roots = [NotRoots(path, wrong) for path, wrong in found.items()]
+
     def look_at_configuration(self, findings: Findings) -> None:
         """Add the configuration of the plugins."""
         root = self.node.root
@@ -385,7 +409,7 @@ class Facts:
 
     @property
     def is_enabled(self) -> bool:
-        """Whether systemd starts a bridge."""
+        """True if systemd starts a bridge."""
         return self.node.mode(WANTED) != 0
 
     def serving(self) -> list[Serving]:
@@ -403,7 +427,7 @@ class Facts:
 
     @property
     def is_expected(self) -> bool:
-        """Whether a bridge runs, or should."""
+        """True if a bridge runs, or should."""
         launching = [serving.engine for serving in self.serving() if serving.launched]
         is_launched = any(engine.pid and engine.nri for engine in launching)
         return bool(self.answers or self.outside or self.is_enabled or is_launched)
@@ -450,13 +474,14 @@ class Facts:
         """Return the ways of a containerd that runs the plugins of conf.json itself."""
         in_file = self.configuration.in_file
         in_directory = self.configuration.in_directory
+        ways = Ways(engine, ours, itself=bool(in_file), conf_dir=self.options.conf_dir)
         if not ours:
             is_unread = engine.is_native and bool(in_directory) and not self.launched
-            return Ways(engine, ours, itself=bool(in_file), is_directory_unread=is_unread)
+            return ways._replace(is_directory_unread=is_unread)
         again = [type_ for type_ in in_file if type_ in in_directory]
         if engine.runtimes and not in_directory:
             again = [*in_file]  # nri-runc reads this file, too
-        return Ways(engine, ours, itself=bool(in_file), again=", ".join(again))
+        return ways._replace(again=", ".join(again))
 
     @property
     def restart(self) -> str:
@@ -495,26 +520,7 @@ class Facts:
         cgroups = [self.text(f"/proc/{process.pid}/cgroup") for process in self.outside]
         return ("kube-system", "") if "kubepods" in "".join(cgroups) else None
 
-    def not_roots(self) -> list[NotRoots]:
-        """Return what others can change of what ``nri check`` does not judge."""
-        here = [process for process in self.outside if process.is_here]
-        places = [*self._options_files(here), PLUGIN_CONF_DIR]
-        places += [os.path.dirname(self.options.record_dir), PLUGIN_DIR]
-        places += [file.path for file in self.files]
-        found: dict[str, str] = {}
-        for place in places:
-            path = self.node.root + place
-            with contextlib.suppress(OSError, ValueError):
-                wrong = trust.judge(os.stat(path))
-                if wrong:
-                    found[place] = wrong
-                for directory in trust.directories(path):
-                    wrong = trust.judge(os.stat(directory))
-                    if wrong:
-                        found[directory.removeprefix(self.node.root) or "/"] = wrong
-        return [NotRoots(path, wrong) for path, wrong in found.items()]
-
-    @property
+    @functools.cached_property
     def mounts(self) -> Mounts:
         """The mounts of cgroups."""
         return Mounts.parse(self.text("/proc/self/mountinfo"))

@@ -69,7 +69,7 @@ class Findings(list[Finding]):
 
     @property
     def is_well(self) -> bool:
-        """Whether nothing is wrong."""
+        """True if nothing is wrong."""
         return not any(finding.level == FAULT for finding in self)
 
 

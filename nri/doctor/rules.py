@@ -25,7 +25,7 @@ from nri.version import describe
 OTHER_WAY = (
     f"name the plugins in {CONTAINERD_CONF_FILE}, or use nri-runc: docs/podman-docker-crio.md"
 )
-"""What to do where the bridge cannot serve a runtime."""
+"""The fix where the bridge cannot serve a runtime."""
 
 
 class Rule(NamedTuple):
@@ -126,7 +126,7 @@ BRIDGE = (
         FAULT,
         "not-executable",
         lambda facts: facts.files,
-        lambda file: file.is_bridges and file.fault == "not-executable",
+        lambda file: file.has_bridges_name and file.fault == "not-executable",
         "{0.path} is not an executable file",
         "chmod 0755 {0.path}",
     ),
@@ -134,7 +134,7 @@ BRIDGE = (
         NOTE,
         "not-executable",
         lambda facts: facts.files,
-        lambda file: not file.is_bridges and file.fault == "not-executable",
+        lambda file: not file.has_bridges_name and file.fault == "not-executable",
         "{0.path} is not an executable file: no runtime launches it",
     ),
     Rule(
@@ -176,10 +176,16 @@ BRIDGE = (
         "process {0.process.pid} connects to {0.wanted}, and {0.engine.about} listens on {0.engine.socket}",
         "start the bridge with --socket {0.engine.socket}",
     ),
+)
+
+
+# Who can change them
+
+OWNERS = (
     Rule(
         FAULT,
         "not-roots",
-        Facts.not_roots,
+        lambda facts: facts.not_roots,
         _always,
         "{0.path} {0.wrong}: others decide what runs as root",
         "chown root:root {0.quoted}; chmod go-w {0.quoted}",
@@ -250,7 +256,7 @@ def _runs_or_is_said(facts: Facts) -> bool:
     if not (facts.is_whole and facts.configuration.is_valid):
         return True
     is_obstructed = any(serving.obstacle for serving in facts.serving())
-    is_faulty = any(file.is_bridges and file.fault for file in facts.files)
+    is_faulty = any(file.has_bridges_name and file.fault for file in facts.files)
     is_run = any(ways.sentences or ways.is_directory_unread for ways in facts.ways())
     return is_obstructed or is_faulty or is_run
 
@@ -327,7 +333,7 @@ WAYS = (
         Facts.ways,
         lambda ways: ways.again,
         "{0.again} run twice for each pod: {0.engine.about} itself runs those of {0.own_file}",
-        f"move them to /etc/nri/resource.d, if they are not there; rm {CONTAINERD_CONF_FILE}",
+        f"move them to {{0.conf_dir}}, if they are not there; rm {CONTAINERD_CONF_FILE}",
     ),
     Rule(
         FAULT,
@@ -368,7 +374,7 @@ WAYS = (
 def _expected(facts: Facts) -> list[Facts]:
     """Return the facts, if a bridge should answer, and does not for a reason that no other rule has."""
     run = os.path.dirname(facts.options.record_dir)
-    places = [place.path for place in facts.not_roots()]
+    places = [place.path for place in facts.not_roots]
     if run in places or os.path.dirname(run) in places:
         return []  # no bridge makes its socket where others can change it: a finding has said so
     return [facts] if facts.silence and facts.is_whole and facts.is_expected else []
@@ -462,6 +468,7 @@ SUBJECTS = (
     Subject("engines", Facts.look_at_engines, ()),
     Subject("bridge", Facts.look_at_plugin_files, BRIDGE),
     Subject("options of the bridge", Facts.look_at_options, ()),
+    Subject("owners", Facts.look_at_owners, OWNERS),
     Subject("configuration", Facts.look_at_configuration, CONFIGURATION),
     Subject("what runs the plugins", _nothing, WAYS),
     Subject("status of the bridge", Facts.look_at_status, STATUS),
