@@ -480,7 +480,10 @@ class Life(RuleBasedStateMachine):
         return self.entries
 
 
-def test_each_container_has_had_its_plugins(tmp_path: Path) -> None:
+def test_each_container_has_had_its_plugins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(Path.cwd())  # a hook in this process goes to another directory
     Life.place = tmp_path
     run_state_machine_as_test(
         Life,
