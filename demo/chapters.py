@@ -152,7 +152,6 @@ def start_pods(stage: Stage) -> None:
 def policy(stage: Stage) -> None:
     """A policy's life under running pods: an edit, a refused set, the way back, and its end."""
     konfine, sys = placed(stage)
-    of_16 = "16 made-up CPUs; web and batch share, db asks for four of its own."
 
     def owners() -> None:
         """Print who has which CPUs, from the lines below the picture of ``nri status --cpus``."""
@@ -162,7 +161,8 @@ def policy(stage: Stage) -> None:
         text = re.sub(r" \(\d+ containers?\)", "", text).replace("reserved for the ", "")
         show(wrapped(text, "    "), fg="green")
 
-    show(lines.described("pods", of_16))
+    about = "16 made-up CPUs; web and batch share, db asks for four of its own."
+    show(lines.described("pods", about))
     with stage.begun():
         stage.apply("first", konfine(**GIVEN, pools=[POOL]))
         start_pods(stage)

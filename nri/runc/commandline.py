@@ -134,7 +134,7 @@ class CommandLine:
 
     @property
     def asks_for_help(self) -> bool:
-        """Whether the command prints its usage, and does nothing else."""
+        """True if the command prints its usage, and does nothing else."""
         return any(self.has(name) for name in ("help", "usage", "version"))
 
     @property

@@ -360,7 +360,7 @@ class Request(JSONObject):
 
     @property
     def is_sandbox(self) -> bool:
-        """Whether the request is for the pod sandbox itself."""
+        """True if the request is for the pod sandbox itself."""
         return self.id == self.sandbox_id
 
     @property

@@ -64,9 +64,10 @@ def _owners(results: Iterable[tuple[str, Result]]) -> tuple[dict[Part, str], dic
         for field, value in walk(result.adjust or {}):
             if field.name == "cdiDevices":
                 devices |= dict.fromkeys(map(str, value), type_)
-            elif field.name in _LOOKED_FOR:
-                for name, item in entries(field, value):
-                    owners.pop((field.name, name), None)
-                    if item is not None:
-                        owners[field.name, name] = type_
+            if field.name not in _LOOKED_FOR:
+                continue
+            for name, item in entries(field, value):
+                owners.pop((field.name, name), None)
+                if item is not None:
+                    owners[field.name, name] = type_
     return owners, devices

@@ -149,7 +149,7 @@ class Row:
 
     @property
     def outdated(self) -> list[Due]:
-        """What would be reapplied or released."""
+        """The entries that would be reapplied or released."""
         return [task for task in self.due if task.what != CREATE]
 
     @property
@@ -477,10 +477,8 @@ class Memory:
                 pod, container = split_name(row.name)
                 about = {"id": row.id, "pod": pod, "container": container or None}
                 for lack in lacking(row.facts):
-                    of_lack = {}
-                    for name in ("plugin", "state", "why", "cause"):
-                        of_lack[name] = getattr(lack, name)
-
+                    of_lack = {"plugin": lack.plugin, "state": lack.state}
+                    of_lack |= {"why": lack.why, "cause": lack.cause}
                     entries.append({"since": lack.since, **about, **of_lack})
         entries.sort(key=lambda entry: entry["since"])
         counts = Counter((entry["plugin"], entry["state"], entry["cause"]) for entry in entries)

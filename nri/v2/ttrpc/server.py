@@ -60,9 +60,9 @@ class Call:
         self.begun = self.answered = self.received
         """When the handler began, and when its answer was sent. The latter counts in ``RPCServer.answered``."""
         self.has_failed = False
-        """Whether the answer is an error."""
+        """True if the answer is an error."""
         self.is_late = False
-        """Whether the server has answered for the handler, at ``answer_by``."""
+        """True if the server has answered for the handler, at ``answer_by``."""
         self.event = ""
         """The name of the event, which ``nri.v2.stub`` sets."""
         self.deadline = None if seconds <= 0 else self.received + seconds
