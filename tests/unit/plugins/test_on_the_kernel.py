@@ -13,7 +13,8 @@ import pytest
 from nri.cgroups import find
 from nri.cgroups.topology import online_cpus
 from nri.plugins.konfine import ANNOTATION, EXCLUSIVE
-from nri.plugins.qos import CPU, MEMORY, SPEC
+from nri.plugins.qos import SPEC
+from nri.plugins.qos.batch import CPU, MEMORY
 from nri.types.v1 import Result
 from tests.support.kernel_pod import CONTAINER, POD, child, run, with_memory_and_pids
 from tests.support.real_cgroups import Real

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from nri.plugins.qos import CPU, KEYS, MEMORY, SPEC, QoS, quantity
+from nri.plugins.qos import KEYS, SPEC, QoS
+from nri.plugins.qos.batch import CPU, MEMORY, quantity
 from nri.skel import Refusal
 from nri.testing import CgroupTree, Pod, assert_idempotent, invoke
 from nri.types.v1 import Result

@@ -1,0 +1,204 @@
+"""Batch and mid resources of Koordinator: CPUs and memory that pods request beside those of Kubernetes.
+
+A webhook of Koordinator writes what each container requests to the annotation ``SPEC``, since runtimes do not see
+extended resources: ``{"containers": {"main": {"limits": {"kubernetes.io/batch-cpu": "1500",
+"kubernetes.io/batch-memory": "2Gi"}, "requests": {…}}}}``; CPUs are in thousandths. It lists no init containers; a
+webhook of one's own may, under ``initContainers``.
+"""
+
+from __future__ import annotations
+
+from nri.cgroups.knob_values import MAX_SHARES, MIN_SHARES
+from nri.cgroups.quota import MAX_QUOTA_US
+from nri.plugins.qos import SPEC
+from nri.skel import Refusal
+from nri.types import DecodeError, gojson
+from nri.types.gojson import describe, shorten
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+CPU = "kubernetes.io/batch-cpu"
+MEMORY = "kubernetes.io/batch-memory"
+
+_KINDS = {
+    CPU: CPU,
+    "kubernetes.io/mid-cpu": CPU,
+    MEMORY: MEMORY,
+    "kubernetes.io/mid-memory": MEMORY,
+}
+"""The kind of each resource: those of the mid tier have the units of the batch tier."""
+
+PERIOD = 100_000
+"""Microseconds, as the kubelet has it."""
+
+_LEAST_QUOTA_US = 1000
+_LEAST_MEMORY = 4096
+_MOST = 2**63 - 1
+
+_UNITS = {unit: (1000**power, 1) for power, unit in enumerate(("", "k", "M", "G", "T", "P", "E"))}
+_UNITS |= {f"{unit}i": (1024**power, 1) for power, unit in enumerate("KMGTPE", 1)}
+_UNITS |= {unit: (1, 1000**power) for power, unit in enumerate("mun", 1)}
+"""What a number with a unit is multiplied with, and what it is divided by."""
+
+
+class Asked:
+    """The amounts that one container asks for, by ``CPU`` and ``MEMORY``."""
+
+    __slots__ = ("limits", "requests")
+
+    def __init__(self, requests: dict[str, int], limits: dict[str, int]) -> None:
+        self.requests = requests
+        self.limits = limits
+
+
+class Batch:
+    """The batch resources of one container, or of all containers of a pod.
+
+    :ivar shares: of the CPU.
+    :ivar quota: of the CPU, in microseconds of a ``PERIOD``; None for no limit.
+    :ivar memory: its limit in bytes; None for none.
+    :ivar request: of memory, in bytes; 0 for none.
+    """
+
+    __slots__ = ("memory", "quota", "request", "shares")
+
+    def __init__(self, containers: list[Asked], init: list[Asked]) -> None:
+        """Take the greatest of *init*, or the sum of *containers*, as in the kubelet.
+
+        A container without a limit leaves its pod without one; a limit of 0 is the least that the kernel takes.
+        """
+        limits = [asked.limits for asked in containers]
+        limits_of_init = [asked.limits for asked in init]
+        requests = [asked.requests for asked in containers]
+        requests_of_init = [asked.requests for asked in init]
+
+        most = _total(CPU, limits, limits_of_init)
+        cpu = _total(CPU, requests, requests_of_init) or most
+        self.shares = min(max(cpu * 1024 // 1000, MIN_SHARES), MAX_SHARES)
+        self.quota: int | None = None
+        if _all_have(CPU, limits + limits_of_init):
+            self.quota = min(max(most * PERIOD // 1000, _LEAST_QUOTA_US), MAX_QUOTA_US)
+
+        self.request = _total(MEMORY, requests, requests_of_init)
+        self.memory: int | None = None
+        if _all_have(MEMORY, limits + limits_of_init):
+            memory = _total(MEMORY, limits, limits_of_init)
+            self.memory = min(max(memory, _LEAST_MEMORY), _MOST)
+
+    def resources(self) -> dict[str, dict[str, int]]:
+        """Return ``cpu`` and ``memory`` of the OCI runtime specification, without limits that are none."""
+        cpu = {"shares": self.shares, "period": PERIOD}
+        if self.quota is not None:
+            cpu["quota"] = self.quota
+        resources = {"cpu": cpu}
+        if self.memory is not None:
+            resources["memory"] = {"limit": self.memory}
+        return resources
+
+
+def _total(kind: str, containers: list[dict[str, int]], init: list[dict[str, int]]) -> int:
+    total = 0
+    for amounts in containers:
+        total += amounts.get(kind, 0)
+    for amounts in init:
+        total = max(total, amounts.get(kind, 0))
+    return total
+
+
+def _all_have(kind: str, limits: list[dict[str, int]]) -> bool:
+    return all(kind in amounts for amounts in limits)
+
+
+def read_batch(text: str, container: str | None) -> Batch | None:
+    """Return the batch resources of a container, or with None of the pod; None if it requests none.
+
+    :raises Refusal: the annotation is not as Koordinator writes it.
+    """
+    try:
+        value = gojson.loads(text)
+    except DecodeError as error:
+        raise Refusal(f"{SPEC}: {error}") from error
+    document: dict[str, Any] = value if isinstance(value, dict) else {}
+    containers = _containers(document.get("containers"), "containers", container)
+    init = _containers(document.get("initContainers", {}), "initContainers", container)
+    for asked in containers + init:
+        if asked.requests or asked.limits:
+            return Batch(containers, init)
+    return None
+
+
+def _containers(listed: object, kind: str, container: str | None) -> list[Asked]:
+    """Return what each container asks for; with *container*, that one alone."""
+    if not isinstance(listed, dict):
+        raise Refusal(f"{SPEC}: found {describe(listed)} for {kind}, expected an object")
+    containers = []
+    for name, given in listed.items():
+        if container in (None, name):
+            where = f"{SPEC}: {kind}.{shorten(name)}"
+            containers.append(
+                Asked(_amounts(given, "requests", where), _amounts(given, "limits", where))
+            )
+    return containers
+
+
+def _amounts(given: object, key: str, where: str) -> dict[str, int]:
+    """Return the amounts of a container's requests or limits, of both tiers together."""
+    listed = given.get(key) if isinstance(given, dict) else given
+    if listed is None:
+        return {}
+    if not isinstance(listed, dict):
+        raise Refusal(f"{where}.{key}: found {describe(listed)}, expected an object")
+    amounts: dict[str, int] = {}
+    for name, amount in listed.items():
+        kind = _KINDS.get(name)
+        if kind is not None:
+            more = quantity(amount, f"{where}.{key}.{name}")
+            amounts[kind] = min(amounts.get(kind, 0) + more, _MOST)
+    return amounts
+
+
+def quantity(value: object, where: str) -> int:
+    """Return a quantity of Kubernetes such as ``1500``, ``1.5k``, ``129e6`` or ``1Gi``, rounded up.
+
+    Source: ``resource.Quantity`` of k8s.io/apimachinery.
+
+    :raises Refusal: it is none, or negative, or more than 2**63 - 1.
+    """
+    text = _text_of(value)
+    unit = text.lstrip("0123456789.")
+    whole, _, part = text.removesuffix(unit).partition(".")
+    digits = f"{whole}{part}"
+    factor = _factor(unit)
+    if factor is None or not digits.isdigit():
+        raise Refusal(
+            f"{where}: found {describe(value)}, expected a quantity such as 1500, 129e6 or 2Gi"
+        )
+    times, over = factor
+    amount: int = -(-int(digits) * times // (over * 10 ** len(part)))  # rounded up
+    if amount > _MOST:
+        raise Refusal(f"{where}: found {describe(value)}, expected at most 2**63 - 1")
+    return amount
+
+
+def _text_of(value: object) -> str:
+    """Return a number, or a string of a number's length, without a plus; "" for any other value."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return ""
+    text = str(value).removeprefix("+")
+    return text if len(text) < 40 else ""
+
+
+def _factor(unit: str) -> tuple[int, int] | None:
+    """Return what a number with a unit or an exponent is multiplied with, and divided by; None for another text."""
+    if unit in _UNITS:
+        return _UNITS[unit]
+    sign = unit[1:2]
+    digits = unit[1:]
+    if sign in ("+", "-"):
+        digits = digits[1:]
+    if unit[:1] not in ("e", "E") or not digits.isascii() or not digits.isdigit():
+        return None
+    power = 10 ** min(int(digits), 99)
+    return (1, power) if sign == "-" else (power, 1)
