@@ -104,7 +104,7 @@ def _print(checked: list[Checked], faults: tuple[Fault, ...], notes: list[str], 
     for fault in faults:
         click.secho(str(fault), fg="red", err=True)
     if faults:
-        click.echo(f"{len(faults)} fault{'s' if len(faults) > 1 else ''}", err=True)
+        click.echo(output.counted(len(faults), "fault"), err=True)
     elif not checked:
         nothing = (
             f"no plugins: {host.conf_dir} holds no *.conf with plugins, and there is no "

@@ -5,12 +5,15 @@ It is drawn of the file that konfine writes (docs/cpus.md, "The record") and of 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from itertools import chain, repeat
 from typing import Any
 
 from nri import files
 from nri.cgroups import parse_cpus, render_cpus
 from nri.cgroups.topology import Topology
+from nri.cli import output
 from nri.errors import NRIError, escape, reason_of
 from nri.types import DecodeError, gojson
 from nri.types.gojson import shorten
@@ -26,9 +29,7 @@ SHARED = "."
 RESERVED = "r"
 ISOLATED = "i"
 MORE = "+"
-SINGLE = [
-    sign for sign in "abcdefghijklmnopqrstuvwxyz0123456789" if sign not in (RESERVED, ISOLATED)
-]
+SINGLE = [*"abcdefghjklmnopqstuvwxyz0123456789"]  # without RESERVED and ISOLATED
 POOL = [*"ABCDEFGHIJKLMNOPQRSTUVWXYZ"]
 """The signs of containers with CPUs alone, and of pools; further ones have ``MORE``."""
 
@@ -118,108 +119,131 @@ def draw(owners: Owners, topology: Topology, style: Style = lambda text, kind: t
     :param style: returns a text as it is shown; its second argument is ``single``, ``pool``, ``reserved``,
         ``isolated`` or ``shared``.
     """
-    signs, legend = _signs(owners, topology)
+    picture = _Picture(owners, topology)
     cpus = len(topology.online)
     cores = len(topology.cores)
     nodes = len(topology.nodes)
-    lines = [f"{cpus} CPUs online, {cores} cores, {nodes} NUMA node{'s' if nodes != 1 else ''}", ""]
+    lines = [f"{cpus} CPUs online, {cores} cores, {output.counted(nodes, 'NUMA node')}", ""]
     for place, groups in _places(topology):
         if place:
             lines.append(place)
-        lines += _rows(groups, signs, style)
+        lines += _rows(groups, picture.signs, style)
     about = "a word is a core, a sign a thread, from the CPU at the left; | is between caches"
     lines += ["", about]
-    for line in legend:
+    for line in picture.legend():
         lines.append(line if len(line) <= WIDTH else f"{line[: WIDTH - 3]}...")
     return lines
 
 
-def _signs(owners: Owners, topology: Topology) -> tuple[dict[int, tuple[str, str]], list[str]]:
-    """Return the sign and the kind of each CPU, and the legend."""
-    online = topology.online
-    signs = dict.fromkeys(online, (SHARED, "shared"))
-    legend: list[tuple[str, Set, str]] = []
+class _Picture:
+    """The sign and the kind of each CPU, and what each sign stands for.
 
-    def put(cpus: Set, sign: str, kind: str, about: str) -> None:
-        signs.update(dict.fromkeys(cpus & online, (sign, kind)))
-        legend.append((sign, cpus, about))
+    :ivar signs: by CPU, a sign and a kind.
+    """
 
-    put(topology.isolated, ISOLATED, "isolated", "isolated, and free")
-    put(owners.reserved, RESERVED, "reserved", "reserved for the system")
-    containers = owners.containers
-    for (name, own), sign in _signed(sorted(owners.pools.items()), POOL):
-        count = len([entry for entry in containers if entry.get("pool") == name])
-        put(parse_cpus(own), sign, "pool", f"pool {name} ({_counted(count)})")
-    single = [entry for entry in containers if entry["kind"] == "exclusive"]
-    first = frozenset[int]().union(
-        *[parse_cpus(entry["cpus"]) for entry in single if entry["cgroup"]]
-    )
-    for entry, sign in _signed(
-        sorted(single, key=lambda entry: min(parse_cpus(entry["cpus"]))), SINGLE
-    ):
-        others = (
-            frozenset() if entry["cgroup"] else first
-        )  # of the pod's container that runs, or comes before
-        first |= parse_cpus(entry["cpus"])
-        put(parse_cpus(entry["cpus"]) - others, sign, "single", entry["name"] + _more(entry))
-    sharing = len([entry for entry in containers if entry["kind"] == "shared"])
-    legend.append((SHARED, frozenset(), f"shared ({_counted(sharing)})"))
-    rows: dict[tuple[str, str], str] = {}
-    for sign, cpus, about in legend:
-        left = frozenset([cpu for cpu, (own, _) in signs.items() if own == sign])
-        if listed := left if sign in (SHARED, ISOLATED) else cpus:
-            rows[sign, about] = render_cpus(listed)
-    width = min(max(map(len, rows.values()), default=0), WIDTH // 3)
-    return signs, [
-        f"{sign}  {cpus:<{width}}  {escape(shorten(about, 200))}"
-        for (sign, about), cpus in rows.items()
-    ]
+    def __init__(self, owners: Owners, topology: Topology) -> None:
+        self.signs = dict.fromkeys(topology.online, (SHARED, "shared"))
+        self._entries: list[tuple[str, Set, str]] = []
+        self._put(topology.isolated, ISOLATED, "isolated", "isolated, and free")
+        self._put(owners.reserved, RESERVED, "reserved", "reserved for the system")
+        self._put_pools(owners)
+        single = []
+        sharing = 0
+        for entry in owners.containers:
+            if entry["kind"] == "exclusive":
+                single.append(entry)
+            elif entry["kind"] == "shared":
+                sharing += 1
+        self._put_single(single)
+        shared = f"shared ({output.counted(sharing, 'container')})"
+        self._entries.append((SHARED, frozenset(), shared))
+
+    def legend(self) -> list[str]:
+        """Return a line for each sign that stands for some CPUs."""
+        rows: dict[tuple[str, str], str] = {}
+        for sign, cpus, about in self._entries:
+            if sign in (SHARED, ISOLATED):
+                cpus = self._signed_with(sign)  # noqa: PLW2901 - those that no other has got
+            if cpus:
+                rows[sign, about] = render_cpus(cpus)
+        width = min(max(map(len, rows.values()), default=0), WIDTH // 3)
+        lines = []
+        for (sign, about), cpus_text in rows.items():
+            lines.append(f"{sign}  {cpus_text:<{width}}  {escape(shorten(about, 200))}")
+        return lines
+
+    def _put(self, cpus: Set, sign: str, kind: str, about: str) -> None:
+        for cpu in cpus & self.signs.keys():
+            self.signs[cpu] = sign, kind
+        self._entries.append((sign, cpus, about))
+
+    def _put_pools(self, owners: Owners) -> None:
+        numbers = Counter([entry.get("pool") for entry in owners.containers])
+        for (name, own), sign in _signed(sorted(owners.pools.items()), POOL):
+            about = f"pool {name} ({output.counted(numbers[name], 'container')})"
+            self._put(parse_cpus(own), sign, "pool", about)
+
+    def _put_single(self, entries: list[Entry]) -> None:
+        """Put the containers that have CPUs alone.
+
+        One that has ended or has not begun yet may have CPUs of its pod's container that runs, or comes before it.
+        """
+        seen: Set = frozenset()
+        for entry in entries:
+            if entry["cgroup"]:
+                seen |= parse_cpus(entry["cpus"])
+        by_cpu = sorted(entries, key=lambda entry: min(parse_cpus(entry["cpus"])))
+        for entry, sign in _signed(by_cpu, SINGLE):
+            cpus = parse_cpus(entry["cpus"])
+            own = cpus if entry["cgroup"] else cpus - seen
+            seen |= cpus
+            self._put(own, sign, "single", entry["name"] + _more(entry))
+
+    def _signed_with(self, sign: str) -> Set:
+        return frozenset([cpu for cpu, (own, _) in self.signs.items() if own == sign])
 
 
 def _signed(items: list[Any], signs: list[str]) -> list[tuple[Any, str]]:
-    signed: list[tuple[Any, str]] = []
-    for number, item in enumerate(items):
-        signed.append((item, signs[number] if number < len(signs) else MORE))
-    return signed
+    """Return each item with a sign of its own; further ones with ``MORE``."""
+    return list(zip(items, chain(signs, repeat(MORE)), strict=False))
 
 
 def _more(entry: Entry) -> str:
-    if entry.get("ended"):
-        state = ", ended: kept for its next start"
-    elif entry["cgroup"]:
-        state = ""
-    else:
-        state = ", not yet begun"
+    """Return what is to be said of a container that has CPUs alone, after its name."""
+    about = ""
+    if entry.get("plus"):
+        about += ", and the shared ones"
     if "counted" in entry:
-        way = ", counted by the scheduler"
-    else:
-        way = ""
-    return f"{', and the shared ones' if entry.get('plus') else ''}{way}{state}"
-
-
-def _counted(count: int) -> str:
-    return f"{count} container{'s' if count != 1 else ''}"
+        about += ", counted by the scheduler"
+    if entry.get("ended"):
+        about += ", ended: kept for its next start"
+    elif not entry["cgroup"]:
+        about += ", not yet begun"
+    return about
 
 
 def _places(topology: Topology) -> list[tuple[str, list[list[Set]]]]:
     """Return each package's nodes by name, with the cores of each of their caches."""
+    is_one = len(topology.packages) == 1 and len(topology.nodes) == 1
     places = []
     for number, package in enumerate(topology.packages):
         for node, of_node in topology.nodes.items():
-            if own := of_node & package:
-                cores = sorted([core for core in topology.cores if core & own], key=min)
-                groups = []
-                for cache in topology.caches:
-                    groups.append([core for core in cores if core & cache])
-
-                is_one = len(topology.packages) == 1 and len(topology.nodes) == 1
-                places.append(
-                    (
-                        "" if is_one else f"package {number}, node {node}",
-                        [group for group in groups if group],
-                    )
-                )
+            own = of_node & package
+            if own:
+                name = "" if is_one else f"package {number}, node {node}"
+                places.append((name, _groups(topology, own)))
     return places
+
+
+def _groups(topology: Topology, cpus: Set) -> list[list[Set]]:
+    """Return the cores of each cache that have some of these CPUs."""
+    cores = sorted(topology.cores_of(cpus), key=min)
+    groups = []
+    for cache in topology.caches:
+        group = [core for core in cores if core & cache]
+        if group:
+            groups.append(group)
+    return groups
 
 
 def _rows(groups: list[list[Set]], signs: dict[int, tuple[str, str]], style: Style) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 
 import click
@@ -36,7 +37,9 @@ def doctor(as_json: bool) -> None:
     """
     examined = examine(Node())
     if as_json:
-        findings = [finding._asdict() | {"fix": finding.fix or None} for finding in examined]
+        findings = []
+        for finding in examined:
+            findings.append(finding._asdict() | {"fix": finding.fix or None})
         output.print_json({"ok": examined.is_well, "time": int(time.time()), "findings": findings})
     else:
         for line, color in _page(examined):
@@ -56,15 +59,18 @@ def _page(findings: list[Finding]) -> Iterator[tuple[str, str | None]]:
         mark, color = _MARKS[finding.level]
         for line in output.wrapped(finding.text, f"  {mark}".ljust(9), " " * 9):
             yield line, color
-        for line in output.wrapped(finding.fix, " " * 9 + "-> ", " " * 12) if finding.fix else ():
-            yield line, None
+        if finding.fix:
+            for line in output.wrapped(finding.fix, " " * 9 + "-> ", " " * 12):
+                yield line, None
     yield "", None
-    faults, unseen = (
-        sum(finding.level == level for finding in findings) for level in (FAULT, UNSEEN)
-    )
-    if faults:
-        yield f"{faults} thing{'s are' if faults > 1 else ' is'} wrong", "red"
-    else:
+    numbers = Counter([finding.level for finding in findings])
+    faults = numbers[FAULT]
+    unseen = numbers[UNSEEN]
+    if faults == 0:
         yield "nothing is wrong", "green"
+    elif faults == 1:
+        yield "1 thing is wrong", "red"
+    else:
+        yield f"{faults} things are wrong", "red"
     if unseen:
-        yield f"{unseen} thing{'s' if unseen > 1 else ''} could not be looked at", "cyan"
+        yield f"{output.counted(unseen, 'thing')} could not be looked at", "cyan"

@@ -16,6 +16,7 @@ from nri.cli import options, output
 from nri.client import ChainError, Client, Invoker, Step, read_config, spec_from_oci
 from nri.client.chain import as_shown
 from nri.client.oci import oci_from_spec
+from nri.config.entries import types_of
 from nri.config.site import Site
 from nri.errors import escape
 from nri.process.conversation import readable
@@ -110,13 +111,21 @@ def invoke(
         error = chain_error
         steps = chain_error.steps
     if as_json:
-        output.print_json([_step_value(s) if trace else _result_of(s).to_value() for s in steps])
+        _print_json(steps, trace=trace)
     else:
         if not trace:
-            output.print_table(("PLUGIN", "RESULT"), [_row(step) for step in steps])
+            output.print_table(("PLUGIN", "RESULT"), map(_row, steps))
         _print_changes(changes)
     if error is not None:
         raise error
+
+
+def _print_json(steps: Sequence[Step], *, trace: bool) -> None:
+    if trace:
+        output.print_json(list(map(_step_value, steps)))
+        return
+    results = [_result_of(step).to_value() for step in steps]
+    output.print_json(results)
 
 
 def _changes(request: Request, config: dict[str, Any] | None, *, is_complete: bool) -> Changes:
@@ -164,8 +173,10 @@ def _result_of(step: Step) -> Result:
     """Return the result of a plugin; for one that has failed or refused a result that says so."""
     if step.result is not None:
         return step.result
-    reason, is_refused = (step.error.reason, step.error.refused) if step.error else ("", False)
-    return Result(plugin=step.plugin.type, error=reason, refused=is_refused)
+    result = Result(plugin=step.plugin.type)
+    if step.error is not None:
+        result = result.replace(error=step.error.reason, refused=step.error.refused)
+    return result
 
 
 def _how(step: Step) -> str:
@@ -178,22 +189,20 @@ def _how(step: Step) -> str:
 def _row(step: Step) -> tuple[str, str]:
     if step.error is not None:
         return step.plugin.type, f"{_how(step)}: {step.error.reason}"
-    metadata = _result_of(step).metadata.items()
-    return step.plugin.type, " ".join([f"{key}={value}" for key, value in metadata]) or "-"
+    return step.plugin.type, output.assigned(_result_of(step).metadata) or "-"
 
 
 def _print_left_out(client: Client, request: Request, state: str) -> None:
     for plugin in client.config.plugins:
         if plugin.wants(state) and not client.invoker.acts_on(plugin.type, state):
             click.echo(escape(f"# {plugin.type} does not run: it does not act on {state}"))
+    types = types_of(client.config.plugins)
     for plugin, reason in client.skipped(state, request):
-        several = [entry.type for entry in client.config.plugins].count(plugin.type) > 1
-        if several:
+        entry = ""
+        if types.count(plugin.type) > 1:
             entry = f" ({plugin.source}: plugins[{plugin.source_index}])"
-        else:
-            entry = ""
         click.echo(escape(f"# {plugin.type}{entry} does not run: {reason}"))
-    if not any(plugin.wants(state) for plugin in client.config.plugins):
+    if not client.config.wanted_in(state):
         click.echo(f"no plugin is configured for {state}")
 
 
@@ -227,9 +236,9 @@ def _print_requests(client: Client, request: Request, state: str, as_json: bool)
 
 
 def _print_step(step: Step) -> None:
-    binary = (
-        step.binary or str(step.error and step.error.reason).partition(":")[0]
-    )  # "not found" or "not run"
+    binary = step.binary
+    if not binary and step.error is not None:
+        binary = step.error.reason.partition(":")[0]  # "not found" or "not run"
     click.secho(escape(f"{step.plugin.type}  {binary}  {step.seconds * 1000:.1f} ms"), bold=True)
     value = _step_value(step)
     for name in ("request", "result"):

@@ -10,7 +10,7 @@ import os
 import sys
 import textwrap
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -66,22 +66,29 @@ def labelled(label: str, *texts: str, columns: int = LABEL) -> list[str]:
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print aligned columns of texts; print nothing if there are no rows."""
-    lines = [header, *[[escape(cell) for cell in row] for row in rows]]
+    lines = [header]
+    for row in rows:
+        lines.append(list(map(escape, row)))
+    if len(lines) == 1:
+        return
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for index, line in enumerate(lines if len(lines) > 1 else ()):
-        cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
-        click.secho(_GAP.join(cells).rstrip(), bold=index == 0)
+    for line in lines:
+        cells = map(str.ljust, line, widths)
+        click.secho(_GAP.join(cells).rstrip(), bold=line is header)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Return aligned columns, numbers to the right. A first cell that is too long has a line of its own."""
     widths = []
     for column in range(1, len(header)):
-        widths.append(max(len(row[column]) for row in [header, *rows]))
+        widths.append(max([len(row[column]) for row in [header, *rows]]))
 
     room = width() - sum(widths) - len(_GAP) * len(widths)
     names = [escape(row[0][:MAX_TEXT]) for row in rows]
-    first = max(len(header[0]), *[len(name) for name in names if len(name) <= room], 1)
+    first = max(len(header[0]), 1)
+    for name in names:
+        if len(name) <= room:
+            first = max(first, len(name))
     lines = [_row(header[0].ljust(first), header[1:], widths)]
     for name, row in zip(names, rows, strict=True):
         if len(name) > first:
@@ -92,9 +99,17 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _row(name: str, cells: Sequence[str], widths: Sequence[int]) -> str:
-    return _GAP.join(
-        [name, *[cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]]
-    ).rstrip()
+    return _GAP.join([name, *map(str.rjust, cells, widths)]).rstrip()
+
+
+def counted(count: int, name: str) -> str:
+    """Return a number of things, such as ``1 fault`` or ``2 faults``."""
+    return f"{count} {name}" if count == 1 else f"{count} {name}s"
+
+
+def assigned(values: Mapping[str, object]) -> str:
+    """Return values as ``key=value key=value``."""
+    return " ".join(map("{}={}".format, values.keys(), values.values()))
 
 
 def number(value: int) -> str:

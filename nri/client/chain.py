@@ -205,7 +205,7 @@ class Client:
 
     def _of_state(self, state: str, acts: str) -> list[PluginEntry]:
         acts_on = self.invoker.acts_on
-        listed = [plugin for plugin in self.config.plugins if plugin.wants(state)]
+        listed = self.config.wanted_in(state)
         return [plugin for plugin in listed if acts_on(plugin.type, acts)]
 
     def judged(self, state: str, request: Request) -> list[tuple[PluginEntry, str]]:
@@ -219,10 +219,12 @@ class Client:
         facts = self._facts_for(plugins, request)
         judged = []
         for plugin, undecided in _verdicts(plugins, facts):
-            if undecided is not None:
+            if undecided is None:
+                continue
+            if state == State.DELETE:
+                judged.append((plugin, ""))
+            else:
                 judged.append((plugin, undecided))
-        if state == State.DELETE:
-            return [(plugin, "") for plugin, _ in judged]
         if facts is not None and state in (State.SETUP, State.CREATE):
             _refuse_contradiction(plugins, facts)
         return judged
@@ -235,7 +237,7 @@ class Client:
 
     def skipped(self, state: str, request: Request) -> list[tuple[PluginEntry, str]]:
         """Return the entries whose condition keeps them from running for ``state``, each with the reason."""
-        entries = [entry for entry in self.config.plugins if entry.wants(state)]
+        entries = self.config.wanted_in(state)
         facts = self._facts_for(entries, request)
         skipped = []
         for entry, undecided in _verdicts(entries, facts):

@@ -54,14 +54,14 @@ def diagnose(file: str, document: bytes, limit: int = MAX_FAULTS) -> tuple[Fault
         return (*faults, _not_json(file, text, error))
     positions = SourcePositions(text, limit)
     for path, (line, column), first in positions.duplicates:
-        message = "the key is given again, expected it once; it was given first at line {} column {}".format(
-            *first
-        )
+        at = "line {} column {}".format(*first)
+        message = f"the key is given again, expected it once; it was given first at {at}"
         faults.append(
             Fault(file=file, line=line, column=column, path=path_text(path), message=message)
         )
     findings = itertools.islice(faults_of(HOST_CONFIG, value), limit)
-    faults += [positions.fault(file, path, message, at_key) for path, message, at_key in findings]
+    for path, wrong, at_key in findings:
+        faults.append(positions.fault(file, path, wrong, at_key))
     return tuple(sorted(faults, key=lambda fault: (fault.line, fault.column))[:limit])
 
 
@@ -84,9 +84,8 @@ def _hint(text: str, line: int, column: int) -> str:
         return f'; JSON has no comments, notes go under a key that begins with "{NOTE_PREFIX}"'
     if after.startswith("'"):
         return '; JSON has strings in "double quotes" only'
-    if after.startswith(("}", "]")) and "\n".join([*lines[: line - 1], before]).rstrip().endswith(
-        ","
-    ):
+    so_far = "\n".join([*lines[: line - 1], before]).rstrip()
+    if after.startswith(("}", "]")) and so_far.endswith(","):
         return "; JSON has no comma after the last item"
     return ""
 

@@ -257,6 +257,11 @@ class PluginEntry:
         return f"PluginEntry({self.to_value()!r}, {self.source!r}, {self.source_index})"
 
 
+def types_of(plugins: Iterable[PluginEntry]) -> list[str]:
+    """Return the type of each entry."""
+    return [plugin.type for plugin in plugins]
+
+
 def _hash(conf: Any) -> str:
     try:
         from _blake2 import blake2b  # hashlib takes longer to import than the rest of a hook's work
@@ -281,6 +286,10 @@ class ConfigList:
     def __init__(self, *, plugins: Iterable[PluginEntry] = (), version: str = VERSION) -> None:
         self.plugins = tuple(plugins)
         self.version = version
+
+    def wanted_in(self, state: str) -> list[PluginEntry]:
+        """Return the entries whose plugin is run for *state*, if their conditions are met."""
+        return [plugin for plugin in self.plugins if plugin.wants(state)]
 
     def to_json(self) -> bytes:
         """Return the configuration as one document."""

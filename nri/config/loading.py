@@ -81,9 +81,8 @@ class Read:
             if value is None:
                 from nri.config.diagnostics import diagnose
 
-                faults += (
-                    diagnose(path, document, MAX_FAULTS + 1) if len(faults) <= MAX_FAULTS else ()
-                )
+                if len(faults) <= MAX_FAULTS:
+                    faults += diagnose(path, document, MAX_FAULTS + 1)
                 continue
             for index, entry in enumerate(value["plugins"]):
                 plugins.append(PluginEntry.of_accepted(entry, path, index))
@@ -171,7 +170,8 @@ def read(path: str, *, check_owner: bool = False) -> bytes:
         document, status = files.read_regular(path, MAX_SIZE)
     except OSError as error:
         raise _refusal(path, error, "a file of JSON that can be read") from None
-    if check_owner and (wrong := trust.judge(status)):
+    wrong = trust.judge(status) if check_owner else ""
+    if wrong:
         raise _fault(path, trust.at_end(path) + wrong)
     return document
 
@@ -184,7 +184,8 @@ def read_options(path: str, kind: type[Options]) -> tuple[Options, list[str]]:
     """
     try:
         document, status = files.read_regular(path, MAX_SIZE)
-        if wrong := trust.judge_path(path, status):
+        wrong = trust.judge_path(path, status)
+        if wrong:
             return kind(), [wrong]
         options, faults = kind.of_text(str(document, "utf-8"))
         if not document.strip():
@@ -204,9 +205,11 @@ def list_files(conf_dir: str) -> list[str]:
 
     :raises OSError: when the directory cannot be listed.
     """
-    names = [name for name in os.listdir(conf_dir) if name.endswith(SUFFIX)]
-    names = [name for name in names if not name.startswith(".")]
-    return [os.path.join(conf_dir, name) for name in sorted(names, key=os.fsencode)]
+    paths = []
+    for name in sorted(os.listdir(conf_dir), key=os.fsencode):
+        if name.endswith(SUFFIX) and not name.startswith("."):
+            paths.append(os.path.join(conf_dir, name))
+    return paths
 
 
 def unread(conf_dir: str, *, is_standard: bool) -> list[tuple[str, str]]:
@@ -216,10 +219,9 @@ def unread(conf_dir: str, *, is_standard: bool) -> list[tuple[str, str]]:
     """
     reason = f"is not read: its name does not end in {SUFFIX}"
     notes = []
-    for name in _names(conf_dir):
-        path = os.path.join(conf_dir, name)
-        is_read = name.endswith(SUFFIX)
-        if not is_read and not name.startswith(".") and _has_plugins(path):
+    for path in _paths(conf_dir):
+        name = os.path.basename(path)
+        if not name.endswith(SUFFIX) and not name.startswith(".") and _has_plugins(path):
             notes.append((f"{path} {reason}", f"give it a name that ends in {SUFFIX}"))
 
     if is_standard:
@@ -232,20 +234,25 @@ def unread(conf_dir: str, *, is_standard: bool) -> list[tuple[str, str]]:
 def _beside(conf_dir: str) -> list[str]:
     """Return the files with plugins that stand beside a directory, and in others there."""
     above = os.path.dirname(conf_dir.rstrip("/"))
-    paths = []
-    for folder in (above, *[os.path.join(above, name) for name in _names(above)]):
-        # The directory "kubernetes" has the earlier configurations.
-        if folder != conf_dir and os.path.basename(folder) != "kubernetes":
-            paths += [os.path.join(folder, name) for name in _names(folder)]
     single = os.path.join(above, "conf.json")
-    return [path for path in paths if path != single and _has_plugins(path)]
+    paths = []
+    for folder in (above, *_paths(above)):
+        # The directory "kubernetes" has the earlier configurations.
+        if folder == conf_dir or os.path.basename(folder) == "kubernetes":
+            continue
+        for path in _paths(folder):
+            if path != single and _has_plugins(path):
+                paths.append(path)
+    return paths
 
 
-def _names(directory: str) -> list[str]:
+def _paths(directory: str) -> list[str]:
+    """Return the paths of what is in a directory; none if it cannot be listed."""
     try:
-        return sorted(os.listdir(directory), key=os.fsencode)
+        names = sorted(os.listdir(directory), key=os.fsencode)
     except OSError:
         return []
+    return [os.path.join(directory, name) for name in names]
 
 
 def _has_plugins(path: str) -> bool:

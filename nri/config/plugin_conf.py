@@ -44,16 +44,13 @@ def faults_in_conf(
 
     :param found: the path in the conf, the message, and whether the key is wrong, of each.
     """
-    findings: list[Finding] = []
-    for path, message, at_key in found:
-        findings.append((("conf", *path), message, at_key))
-
-    return tuple(sorted(_faults(plugin, findings), key=lambda fault: (fault.line, fault.column)))
+    faults = _faults(plugin, "conf", list(found))
+    return tuple(sorted(faults, key=lambda fault: (fault.line, fault.column)))
 
 
 def fault_at(plugin: PluginEntry, key: str, message: str) -> Fault:
     """Return a fault of an entry, with the position of *key* in the file of the entry."""
-    return _faults(plugin, [((key,), message, False)])[0]
+    return _faults(plugin, key, [((), message, False)])[0]
 
 
 def open_to_every_pod(schema: Any, conf: Any) -> tuple[str, ...]:
@@ -69,14 +66,14 @@ def open_to_every_pod(schema: Any, conf: Any) -> tuple[str, ...]:
     declared = _object(
         _object(_object(_object(schema).get("properties")).get("allow")).get("properties")
     )
-    values = {}
+    open_keys = []
     for key in declared:
-        if allow.get(key) is None:
-            values[key] = _object(declared[key]).get("default")
-        else:
-            values[key] = allow[key]
-
-    return tuple([key for key, value in values.items() if value in (None, True)])
+        value = allow.get(key)
+        if value is None:
+            value = _object(declared[key]).get("default")
+        if value in (None, True):
+            open_keys.append(key)
+    return tuple(open_keys)
 
 
 def unlisted_states(plugin: PluginEntry, states: object, *, create_suffices: bool = False) -> str:
@@ -85,10 +82,13 @@ def unlisted_states(plugin: PluginEntry, states: object, *, create_suffices: boo
     :param states: those that it acts on, as it says; one that names all is for any entry.
     :param create_suffices: its ``create`` makes up for a missed ``setup``.
     """
-    if not isinstance(states, list) or {*STATES} <= {str(state) for state in states}:
+    if not isinstance(states, list) or {*STATES} <= {*map(str, states)}:
         return ""
-    missed = [str(state) for state in states if not plugin.wants(str(state))]
-    missed = [state for state in missed if not (create_suffices and state == State.SETUP)]
+    missed = []
+    for state in map(str, states):
+        is_made_up_for = create_suffices and state == State.SETUP
+        if not plugin.wants(state) and not is_made_up_for:
+            missed.append(state)
     if not missed:
         return ""
     return (
@@ -118,7 +118,7 @@ def _findings(schema: Any, conf: Any) -> list[Finding]:
     try:
         Draft202012Validator.check_schema(schema)
         validator = Draft202012Validator(schema, registry=Registry())  # which fetches nothing
-        if conf is None and validator.is_valid(None):
+        if validator.is_valid(conf):
             return []
         return _explained(validator.iter_errors({} if conf is None else conf))
     except SchemaError as error:
@@ -177,14 +177,19 @@ def _unknown(error: Any) -> list[str]:
     """Return the keys of an object that its schema does not have."""
     known = error.schema.get("properties", {})
     patterns = error.schema.get("patternProperties", {})
-    others = [key for key in error.instance if key not in known]
-    return [key for key in others if not any(re.search(regex, key) for regex in patterns)]
+    others = []
+    for key in error.instance:
+        is_allowed = key in known or any(re.search(regex, key) for regex in patterns)
+        if not is_allowed:
+            others.append(key)
+    return others
 
 
 def _hint(key: str, schema: Any) -> str:
     """Return which key is right in place of an unknown one, as the end of a message."""
     keys = list(schema.get("properties", {}))
-    if near := nearest(key, keys):
+    near = nearest(key, keys)
+    if near:
         return f", did you mean {near}?"
     if keys:
         return f", expected one of {', '.join(keys)}"
@@ -217,31 +222,35 @@ def _right(error: Any, types: list[Any]) -> str:
 
 def _only_types(errors: list[Any]) -> list[Any]:
     """Return the types that the alternatives of a value expect, if none has another rule for it."""
-    is_type = all(error.validator == "type" and not error.relative_path for error in errors)
-    if is_type:
-        return [error.validator_value for error in errors]
-    return []
+    types = []
+    for error in errors:
+        if error.validator != "type" or error.relative_path:
+            return []
+        types.append(error.validator_value)
+    return types
 
 
 def _types(wanted: Any) -> str:
     if isinstance(wanted, list):
-        return (
-            " or ".join(dict.fromkeys([_types(kind) for kind in wanted if kind != "null"]))
-            or "null"
-        )
-    return {"boolean": "true or false", "null": "null"}.get(
-        wanted, f"a{'n' * (wanted[0] in 'aio')} {wanted}"
-    )
+        names = dict.fromkeys(map(_types, wanted))
+        names.pop("null", None)
+        return " or ".join(names) or "null"
+    if wanted in ("boolean", "null"):
+        return {"boolean": "true or false", "null": "null"}[wanted]
+    return f"an {wanted}" if wanted[0] in "aio" else f"a {wanted}"
 
 
 def _json(value: Any) -> str:
     return gojson.shorten(gojson.dumps(value).decode())
 
 
-def _faults(plugin: PluginEntry, findings: list[tuple[Path, str, bool]]) -> list[Fault]:
-    """Return the faults of an entry, with their positions in its file as it is now, or without if it cannot be read.
+def _faults(
+    plugin: PluginEntry, key: str, findings: list[tuple[Sequence[str | int], str, bool]]
+) -> list[Fault]:
+    """Return the faults in a key of an entry, with their positions in its file as it is now, or without if it cannot
+    be read.
 
-    :param findings: the path in the entry, the message, and whether the key is wrong, of each.
+    :param findings: the path below the key, the message, and whether the key is wrong, of each.
     """
     if not findings:
         return []
@@ -254,8 +263,8 @@ def _faults(plugin: PluginEntry, findings: list[tuple[Path, str, bool]]) -> list
         text = ""
     positions = SourcePositions(text)
     file = plugin.source or "(no file)"
-    entry = ("plugins", plugin.source_index)
+    above = ("plugins", plugin.source_index, key)
     faults: list[Fault] = []
     for path, message, at_key in findings:
-        faults.append(positions.fault(file, (*entry, *path), message, at_key))
+        faults.append(positions.fault(file, (*above, *path), message, at_key))
     return faults

@@ -280,10 +280,10 @@ class _Sandbox:
     def judge(self, facts: Facts) -> tuple[bool | None, str]:
         if facts.is_sandbox is None:
             return None, "not known if it is a sandbox"
-        kind, expected = (
-            ("a sandbox", "a container") if facts.is_sandbox else ("a container", "a sandbox")
-        )
-        return facts.is_sandbox == self._wanted, f"{kind}, expected {expected}"
+        said = "a container, expected a sandbox"
+        if facts.is_sandbox:
+            said = "a sandbox, expected a container"
+        return facts.is_sandbox == self._wanted, said
 
 
 class _Value:
@@ -308,18 +308,17 @@ class _Value:
         where = f"{self._kind} {_quoted(self._key)}"
         values = facts.labels if is_label else facts.annotations
         value = None if values is None else values.get(self._key)
-        expected = " and ".join([str(texts) for texts in self._allowed])
+        expected = " and ".join(map(str, self._allowed))
         if not self._may_be_there:
             expected = f"{expected} and none" if expected else "none"
         if value is not None:
             holds = self._may_be_there and all(texts.match(value) for texts in self._allowed)
             return holds, f"{where}: found {_quoted(value)}, expected {expected or 'it'}"
-        if values is None or not (is_label or facts.has_all_annotations):
+        is_known = values is not None and (is_label or facts.has_all_annotations)
+        if not is_known:
             return None, f"{where} not known"
-        return (
-            not self._may_be_there and not self._allowed,
-            f"{where}: missing, expected {expected or 'it'}",
-        )
+        holds = not self._may_be_there and not self._allowed
+        return holds, f"{where}: missing, expected {expected or 'it'}"
 
 
 class Condition:
@@ -344,7 +343,8 @@ class Condition:
         if "runtimeHandler" in value:
             parts.append(_Name("runtime handler", "runtime_handler", value["runtimeHandler"]))
         for kind in ("label", "annotation"):
-            parts += [_Value(kind, key, rule) for key, rule in value.get(f"{kind}s", {}).items()]
+            for key, rule in value.get(f"{kind}s", {}).items():
+                parts.append(_Value(kind, key, rule))
         self.value = value
         self._parts = parts
         self._skips = value.get("unknown") == SKIP
@@ -373,18 +373,23 @@ class Condition:
         for part in self._parts:
             if part.fact in facts.contradictions:
                 contradiction = contradiction or facts.contradictions[part.fact]
-            elif (holds := part.judge(facts)[0]) is False or (holds is None and self._skips):
+                continue
+            holds, _ = part.judge(facts)
+            if holds is False or (holds is None and self._skips):
                 return ""
         return contradiction
 
     def explain(self, facts: Facts) -> str:
         """Return the reasons of the verdict: the parts that do not hold, or else those that cannot be judged."""
-        judged = [part.judge(facts) for part in self._parts]
-        if any(holds is False for holds, _ in judged):
-            wanted = False
-        else:
-            wanted = None
-        return "; ".join([said for holds, said in judged if holds is wanted])
+        failing = []
+        unknown = []
+        for part in self._parts:
+            holds, said = part.judge(facts)
+            if holds is False:
+                failing.append(said)
+            elif holds is None:
+                unknown.append(said)
+        return "; ".join(failing or unknown)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Condition):

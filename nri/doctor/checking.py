@@ -48,7 +48,11 @@ def notes_on_condition(plugin: PluginEntry, containerds_file: str) -> list[str]:
     if asked and when.keys() <= {*_OF_PODS, "sandbox", "unknown"}:
         means = "so the author of a pod decides whether the plugin runs"
         notes.append(f": depends on {' and '.join(asked)} alone, {means}")
-    if unknown := [fact for key, fact in _UNKNOWN_TO_HOOKS.items() if key in when]:
+    unknown = []
+    for key, fact in _UNKNOWN_TO_HOOKS.items():
+        if key in when:
+            unknown.append(fact)
+    if unknown:
         names = " and ".join(unknown)
         if when.get("unknown") == SKIP:
             means = "keeps it away"
@@ -64,30 +68,36 @@ def notes_on_condition(plugin: PluginEntry, containerds_file: str) -> list[str]:
 class Checked:
     """One entry of the configuration with its faults, which must be fixed, and notes for the operator."""
 
-    def __init__(self, plugin: PluginEntry, invoker: Invoker, containerds_file: str) -> None:
+    def __init__(self, plugin: PluginEntry) -> None:
         self.plugin = plugin
         self.binary: str | None = None
+        self.place = ""  # the executable, for the table, or "not found", or "not run"
         self.version: str | None = None
         self.conf = "not checked"
         self.faults: tuple[Fault, ...] = ()
-        self.notes = notes_on_condition(plugin, containerds_file)
+        self.notes: list[str] = []
+
+    def check(self, invoker: Invoker, containerds_file: str) -> None:
+        """Find the plugin, and compare what it says of itself with its entry."""
+        plugin = self.plugin
+        self.notes += notes_on_condition(plugin, containerds_file)
         self._note_policy()
         try:
-            self.binary = invoker.find(plugin.type)
+            binary = invoker.find(plugin.type)
         except PluginError as error:
             self._fault(f"{error}{_meant(plugin.type, invoker.bin_dirs)}")
-            self.place = error.reason.partition(":")[0]  # "not found", or "not run"
+            self.place = error.reason.partition(":")[0]
             return
-        self.place = self.binary  # for the table
-        about = self._about(self.binary)
-        self._check_processes(self.binary)
+        self.binary = self.place = binary
+        about = self._about(binary)
+        self._check_processes(binary)
         if about is None:
             return  # no schema to check its conf against
-        self._check_about(self.binary, about)
-        schema, _ = self._ask(self.binary, "schema", [])
-        self._check_conf(self.binary, schema, is_quiet=bool(_states_of(about)))
-        if self.conf == "right" and (note := openness_note(plugin, schema)):
-            self.notes.append(note)
+        self._check_about(binary, about)
+        schema, _ = self._ask(binary, "schema", [])
+        self._check_conf(binary, schema, is_quiet=bool(_states_of(about)))
+        if self.conf == "right":
+            self.notes += filter(None, [openness_note(plugin, schema)])
 
     def _note_policy(self) -> None:
         """Note what a failure means that is ignored, and a state that hooks do not send."""
@@ -97,18 +107,23 @@ class Checked:
                 f"{plugin.type} has the failurePolicy ignore: a container runs without it if it fails or takes too "
                 "long, which the author of a pod may bring about"
             )
-        if plugin.wants(State.SETUP) and (files := engines.hook_files(Node(), engines.HOOKS)):
-            self.notes.append(
-                f"{plugin.type} wants setup, which `nri hook` never sends: {files[0]} runs it here"
-            )
+        if plugin.wants(State.SETUP):
+            for file in engines.hook_files(Node(), engines.HOOKS)[:1]:
+                self.notes.append(
+                    f"{plugin.type} wants setup, which `nri hook` never sends: {file} runs it here"
+                )
 
     def _check_processes(self, binary: str) -> None:
         """Note why the bridge starts a process for each request, if the plugin or its entry wants it otherwise."""
         plugin = self.plugin
-        if plugin.resident is not False and (reason := try_resident(binary, plugin.type)):
-            self.notes.append(f"{binary} is started for each request: {reason}")
-        if plugin.waiting and (reason := try_waiting(binary, plugin.type)):
-            self.notes.append(f"{binary} should not wait for requests: {reason}")
+        if plugin.resident is not False:
+            reason = try_resident(binary, plugin.type)
+            if reason:
+                self.notes.append(f"{binary} is started for each request: {reason}")
+        if plugin.waiting:
+            reason = try_waiting(binary, plugin.type)
+            if reason:
+                self.notes.append(f"{binary} should not wait for requests: {reason}")
 
     def _check_about(self, binary: str, about: dict[str, Any]) -> None:
         """Compare what the plugin says of itself with its entry."""
@@ -118,8 +133,9 @@ class Checked:
             shown = gojson.describe(about["type"])
             self._fault(f"{binary} version: type: found {shown}, expected {plugin.type!r}")
         states = _states_of(about)
-        if states and not any(plugin.wants(str(state)) for state in states):
-            named = ", ".join([gojson.shorten(str(state)) for state in states])
+        names = [gojson.shorten(str(state)) for state in states]
+        if names and not any(map(plugin.wants, names)):
+            named = ", ".join(names)
             self._fault(
                 f'it acts on {named} alone, expected one of these states in its entry\'s "states"'
             )
@@ -162,36 +178,24 @@ class Checked:
         about, ran = self._ask(binary, "version", [])
         if isinstance(about, dict):
             return about if is_answer(about) else None
-        if ran is None:
-            return None
+        if ran is not None:
+            self._check_answer(binary)
+        return None
+
+    def _check_answer(self, binary: str) -> None:
+        """Have a plugin that does not say what it is answer a request."""
         stderr: list[str] = []
         result, ran = self._ask(binary, "invoke", stderr)
-        if isinstance(result, dict):
-            if result.get("error"):
-                error = f"; it answers an unknown state with the error {result['error']!r}"
-            else:
-                error = ""
-            self.notes.append(
-                f"{binary} does not answer 'version': its conf is not "
-                f"checked{gojson.shorten(error, 300)}"
-            )
-        elif ran is not None:
-            lines = [line for line in stderr if line.strip()]
-            if ran.stdout:
-                wrote = f"; it wrote {gojson.shorten(repr(ran.stdout.decode(errors='replace')))}"
-            else:
-                wrote = ""
-            problem = f"{binary} does not answer a request ({ran.ending or 'exit status 0'}{wrote})"
-            if ran.stderr:  # the last line of a traceback is the error
-                problem += (
-                    f"; the end of its stderr: {lines[-1] if TRACEBACK in lines else ran.stderr}"
-                )
-            if ran.status in NOT_RUN and has_windows_ends(binary):
-                windows = f"; {WINDOWS}"
-            else:
-                windows = ""
-            self._fault(problem + windows)
-        return None
+        if ran is None:
+            return
+        if not isinstance(result, dict):
+            self._fault(_no_answer(binary, ran, stderr))
+            return
+        answer = ""
+        if result.get("error"):
+            error = f"; it answers an unknown state with the error {result['error']!r}"
+            answer = gojson.shorten(error, 300)
+        self.notes.append(f"{binary} does not answer 'version': its conf is not checked{answer}")
 
     def _fault(self, message: str) -> None:
         self.faults += (fault_at(self.plugin, "type", message),)
@@ -211,14 +215,15 @@ class Checked:
         except OSError as error:
             self._fault(explain(binary, error))
             return None, None
-        if killed := why_killed(ran, ANSWER_WITHIN):
+        killed = why_killed(ran, ANSWER_WITHIN)
+        if killed:
             self._fault(f"{binary} {verb}: {killed}")
             return None, None
         return answer, ran
 
     def to_value(self) -> dict[str, Any]:
         """Return the entry as ``--json`` prints it."""
-        faults = [fault_value(fault) for fault in self.faults]
+        faults = list(map(fault_value, self.faults))
         value = {"binary": self.binary, "version": self.version, "conf": self.conf}
         entry = {
             "type": self.plugin.type,
@@ -232,6 +237,22 @@ def _states_of(about: dict[str, Any]) -> list[object]:
     """Return the states that a plugin says it acts on; [] if it names none."""
     states = about.get("states")
     return states if isinstance(states, list) else []
+
+
+def _no_answer(binary: str, ran: Output, stderr: list[str]) -> str:
+    """Return that a plugin has not answered a request, with what it has written."""
+    problem = f"{binary} does not answer a request ({ran.ending or 'exit status 0'}"
+    if ran.stdout:
+        problem += f"; it wrote {gojson.shorten(repr(ran.stdout.decode(errors='replace')))}"
+    problem += ")"
+    end = ran.stderr
+    if TRACEBACK in stderr:  # its last line is the error
+        end = list(filter(str.strip, stderr))[-1]
+    if end:
+        problem += f"; the end of its stderr: {end}"
+    if ran.status in NOT_RUN and has_windows_ends(binary):
+        problem += f"; {WINDOWS}"
+    return problem
 
 
 def _meant(type_: str, bin_dirs: Iterable[str]) -> str:
@@ -251,8 +272,14 @@ def check_host(site: Site) -> tuple[list[Checked], tuple[Fault, ...]]:
         plugins = site.load().plugins
     except ConfigError as error:
         return [], error.faults
-    checked = [Checked(plugin, invoker, site.conf_file) for plugin in plugins]
-    return checked, tuple(fault for entry in checked for fault in entry.faults)
+    entries = []
+    faults: tuple[Fault, ...] = ()
+    for plugin in plugins:
+        entry = Checked(plugin)
+        entry.check(invoker, site.conf_file)
+        entries.append(entry)
+        faults += entry.faults
+    return entries, faults
 
 
 def fault_value(fault: Fault) -> dict[str, Any]:

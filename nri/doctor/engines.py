@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from nri.doctor.node import FAULT, NOTE, OK, UNSEEN, Findings, Node, Process, reason, table, texts
 from nri.places import DEFAULT_SOCKET
 
-_Read = Callable[[Node, str, Process | None, Findings], "Engine"]
+_Read = Callable[[Node, str, Process, Findings], "Engine"]
 
 PLUGIN_DIR = "/opt/nri/plugins"
 PLUGIN_CONF_DIR = "/etc/nri/conf.d"
@@ -37,6 +37,9 @@ _NRI = "io.containerd.nri.v1.nri"
 _CRI = "io.containerd.grpc.v1.cri"
 _CRI_RUNTIME = "io.containerd.cri.v1.runtime"
 _SECTION = f'[plugins."{_NRI}"]'
+_NO_PROCESS = Process(0, [], "", "", is_here=True)
+"""Stands for the process of an engine that does not run."""
+
 _OTHER_COMMANDS = {
     "config",
     "publish",
@@ -118,7 +121,8 @@ def look(node: Node, processes: list[Process], findings: Findings) -> list[Engin
             if not running:
                 findings.add(NOTE, "not-running", f"{name} is installed ({path}) and does not run")
     if not any(engine.serves for engine in engines):
-        engines += [read(node, path, None, findings) for read, path in installed]
+        for read_installed, path in installed:
+            engines.append(read_installed(node, path, _NO_PROCESS, findings))
     if node.find("podman"):
         engines.append(_podman(node, findings))
     if node.find("dockerd"):
@@ -154,9 +158,8 @@ def _judge(engine: Engine, node: Node, findings: Findings) -> None:
 
 
 def _is_daemon(process: Process, program: str) -> bool:
-    return os.path.basename(process.arguments[0]) == program and not _OTHER_COMMANDS & set(
-        process.arguments[1:]
-    )
+    name, *arguments = process.arguments
+    return os.path.basename(name) == program and _OTHER_COMMANDS.isdisjoint(arguments)
 
 
 def _said(node: Node, findings: Findings, *command: str, name: str = "") -> str:
@@ -185,10 +188,10 @@ def _toml(path: str, text: str, findings: Findings) -> dict[str, Any]:
         return {}
 
 
-def _containerd(node: Node, program: str, process: Process | None, findings: Findings) -> Engine:
+def _containerd(node: Node, program: str, process: Process, findings: Findings) -> Engine:
     """Read ``containerd config dump``, which has all that the file imports, and the defaults."""
     version = _numbers(_said(node, findings, program, "--version", name="containerd"))
-    main = (process.option("--config", "-c") if process is not None else "") or CONTAINERD_CONFIG
+    main = process.option("--config", "-c") or CONTAINERD_CONFIG
     restart = "systemctl restart containerd"
     text = _dump(node, program, main, restart, findings)
     document = _toml(main, text or "", findings)
@@ -205,11 +208,14 @@ def _containerd(node: Node, program: str, process: Process | None, findings: Fin
         switch_on += ", whose first line must be version = 2"
     handlers = table(plugins, _CRI, "containerd", "runtimes")
     handlers |= table(plugins, _CRI_RUNTIME, "containerd", "runtimes")
-    programs = [table(handler, "options").get("BinaryName") for handler in handlers.values()]
+    programs = []
+    for handler in handlers.values():
+        programs.append(table(handler, "options").get("BinaryName"))
+
     return Engine(
         "containerd",
         version,
-        process.pid if process is not None else 0,
+        process.pid,
         is_on,
         accepts=nri.get("disable_connections") is not True,
         serves=not {"cri", _CRI} & set(disabled),
@@ -250,13 +256,14 @@ def _is_on(nri: dict[str, Any], version: tuple[int, ...], *, is_disabled: bool) 
     return version >= (2,) if version else None
 
 
-def _crio(node: Node, program: str, process: Process | None, findings: Findings) -> Engine:
+def _crio(node: Node, program: str, process: Process, findings: Findings) -> Engine:
     """Read ``crio config``, where a line of a setting that has its default is a comment."""
     file = "/etc/crio/crio.conf.d/99-nri.conf"
     restart = "systemctl restart crio"
     options: list[str] = []
     for long, short in (("--config", "-c"), ("--config-dir", "-d")):
-        if process is not None and (value := process.option(long, short)):
+        value = process.option(long, short)
+        if value:
             options += [long, value]
     text = _said(node, findings, program, *options, "config", name="crio")
     nri = dict(_CRIO_KEY.findall(text))
@@ -268,7 +275,7 @@ def _crio(node: Node, program: str, process: Process | None, findings: Findings)
     return Engine(
         "CRI-O",
         _numbers(_said(node, findings, program, "--version", name="crio")),
-        process.pid if process is not None else 0,
+        process.pid,
         nri["enable_nri"] == "true" if "enable_nri" in nri else None,
         accepts=nri.get("nri_disable_connections") != "true",
         serves=True,
@@ -314,13 +321,11 @@ def _told(node: Node, findings: Findings, *command: str) -> dict[str, Any]:
 
 def _ours(programs: list[Any]) -> tuple[str, ...]:
     """Return those that are ``nri-runc``, ``nri-crun`` and so on."""
-    return tuple(
-        [
-            path
-            for path in programs
-            if isinstance(path, str) and os.path.basename(path).startswith("nri-")
-        ]
-    )
+    ours = []
+    for path in programs:
+        if isinstance(path, str) and os.path.basename(path).startswith("nri-"):
+            ours.append(path)
+    return tuple(ours)
 
 
 def hook_files(node: Node, directories: Any) -> tuple[str, ...]:
@@ -328,19 +333,19 @@ def hook_files(node: Node, directories: Any) -> tuple[str, ...]:
     files: list[str] = []
     for directory in directories:
         with contextlib.suppress(OSError):
-            files += [
-                path
-                for name in node.names(directory)
-                if _runs_hook(node, path := f"{directory}/{name}")
-            ]
+            for name in node.names(directory):
+                path = f"{directory}/{name}"
+                if _runs_hook(node, path):
+                    files.append(path)
     return tuple(files)
 
 
 def _runs_hook(node: Node, path: str) -> bool:
+    if not path.endswith(".json"):
+        return False
     try:
-        hook = table(json.loads(node.read(path)) if path.endswith(".json") else {}, "hook")
+        hook = table(json.loads(node.read(path)), "hook")
     except (OSError, ValueError, RecursionError):
         return False  # the engine's own affair
-    return (
-        os.path.basename(str(hook.get("path"))) == "nri" and "hook" in texts(hook.get("args"))[:2]
-    )
+    program = os.path.basename(str(hook.get("path")))
+    return program == "nri" and "hook" in texts(hook.get("args"))[:2]

@@ -251,7 +251,10 @@ class Facts:
     """The facts about a node; each ``look_at_…`` adds those of a subject, and uses what those before it added.
 
     :ivar engines: the engines in use.
+    :ivar runtimes: those that Kubernetes can use.
     :ivar outside: the bridges that no runtime has launched.
+    :ivar here: those of them that see the files that we see.
+    :ivar elsewhere: the others.
     :ivar files: of the directories of v2 plugins.
     :ivar options: those of the bridge.
     :ivar not_roots: what others than root can change.
@@ -266,7 +269,10 @@ class Facts:
     def __init__(self, node: Node) -> None:
         self.node = node
         self.engines: list[Engine] = []
+        self.runtimes: list[Engine] = []
         self.outside: list[Process] = []
+        self.here: list[Process] = []
+        self.elsewhere: list[Process] = []
         self.files: list[PluginFile] = []
         self.options = BridgeOptions()
         self.not_roots: list[NotRoots] = []
@@ -282,8 +288,13 @@ class Facts:
     def look_at_engines(self, findings: Findings) -> None:
         """Add the engines, and the bridges from outside."""
         processes = self.node.processes()
-        self.outside = [process for process in processes if _is_bridge(process)]
+        for process in processes:
+            if _is_bridge(process):
+                self.outside.append(process)
+                where = self.here if process.is_here else self.elsewhere
+                where.append(process)
         self.engines = engines.look(self.node, processes, findings)
+        self.runtimes = [engine for engine in self.engines if engine.serves]
 
     def look_at_plugin_files(self, findings: Findings) -> None:
         """Add the files in the directories of v2 plugins."""
@@ -294,13 +305,12 @@ class Facts:
 
     def look_at_options(self, findings: Findings) -> None:
         """Add the options of the bridge that runs, else of the one that would be launched."""
-        here = [process for process in self.outside if process.is_here]
-        if self.outside and not here:
+        if self.outside and not self.here:
             process = f"process {self.outside[0].pid}"
             text = f"the options of {process}: it sees other files than this command"
             findings.add(UNSEEN, "options", text)
             return
-        for path in self._options_files(here):
+        for path in self._options_files():
             try:
                 text = self.node.read(path, errors="strict")
             except FileNotFoundError:
@@ -322,22 +332,25 @@ class Facts:
                 findings.add(FAULT, "options", f"{path}: {fault}", f"correct {path}")
             return
 
-    def _options_files(self, outside: list[Process]) -> list[str]:
+    def _options_files(self) -> list[str]:
         """Return the files that may have the options of a bridge; the first one that exists has them."""
-        paths = [process.option("--config") for process in outside]
-        if self.launched and not outside:
-            directories = [engine.conf_dir for engine in self.engines if engine.serves]
-            directory = (directories or [PLUGIN_CONF_DIR])[0]
+        paths = []
+        for process in self.here:
+            paths.append(process.option("--config"))
+        if self.launched and not self.here:
+            directory = PLUGIN_CONF_DIR
+            for engine in self.runtimes[:1]:
+                directory = engine.conf_dir
             paths += [f"{directory}/10-v1bridge.conf", f"{directory}/v1bridge.conf"]
         paths.append(OUTSIDE_OPTIONS)
-        return [path for path in paths if path]
+        return list(filter(None, paths))
 
     def look_at_owners(self, findings: Findings) -> None:
         """Add what others can change of what ``nri check`` does not judge."""
-        here = [process for process in self.outside if process.is_here]
-        places = [*self._options_files(here), PLUGIN_CONF_DIR]
+        places = [*self._options_files(), PLUGIN_CONF_DIR]
         places += [os.path.dirname(self.options.record_dir), PLUGIN_DIR]
-        places += [file.path for file in self.files]
+        for file in self.files:
+            places.append(file.path)
         found: dict[str, str] = {}
         for place in places:
             path = self.node.root + place
@@ -390,7 +403,7 @@ class Facts:
             return status(path)
         except NoBridgeError:
             below = path.removeprefix(self.node.root)
-            for process in [process for process in self.outside if not process.is_here]:
+            for process in self.elsewhere:
                 with contextlib.suppress(NoBridgeError):
                     return status(f"{self.node.root}/proc/{process.pid}/root{below}")
             raise
@@ -399,7 +412,7 @@ class Facts:
 
     def plugin_dirs(self) -> list[str]:
         """Return the directories of v2 plugins."""
-        directories = [engine.plugin_dir for engine in self.engines if engine.serves]
+        directories = [engine.plugin_dir for engine in self.runtimes]
         return [*dict.fromkeys(directories or [PLUGIN_DIR])]
 
     @property
@@ -418,25 +431,28 @@ class Facts:
         if self.outside:
             outside = f"process {self.outside[0].pid}"
         found = []
-        for engine in self.engines:
-            if engine.serves:
-                below = f"{engine.plugin_dir}/"
-                launched = [path for path in self.launched if path.startswith(below)]
-                found.append(Serving(engine, "".join(launched[:1]), outside))
+        for engine in self.runtimes:
+            launched = ""
+            for path in self.launched:
+                if path.startswith(f"{engine.plugin_dir}/"):
+                    launched = path
+                    break
+            found.append(Serving(engine, launched, outside))
         return found
 
     @property
     def is_expected(self) -> bool:
         """True if a bridge runs, or should."""
-        launching = [serving.engine for serving in self.serving() if serving.launched]
-        is_launched = any(engine.pid and engine.nri for engine in launching)
-        return bool(self.answers or self.outside or self.is_enabled or is_launched)
+        for engine, launched, _ in self.serving():
+            if launched and engine.pid and engine.nri:
+                return True
+        return bool(self.answers or self.outside or self.is_enabled)
 
     def listening(self) -> list[Listener]:
         """Return the running engines that accept plugins at a socket."""
         found = []
-        for engine in self.engines:
-            if engine.serves and engine.pid and engine.nri and engine.accepts:
+        for engine in self.runtimes:
+            if engine.pid and engine.nri and engine.accepts:
                 has_socket = stat.S_ISSOCK(self.node.mode(engine.socket))
                 found.append(Listener(engine, has_socket))
         return found
@@ -445,10 +461,11 @@ class Facts:
         """Return the engines with a socket, each with each bridge from outside whose files we see."""
         found = []
         for engine, has_socket in self.listening():
-            for process in self.outside:
-                if has_socket and process.is_here:
-                    wanted = process.option("--socket") or DEFAULT_SOCKET
-                    found.append(Meeting(engine, process, wanted))
+            if not has_socket:
+                continue
+            for process in self.here:
+                wanted = process.option("--socket") or DEFAULT_SOCKET
+                found.append(Meeting(engine, process, wanted))
         return found
 
     def ways(self) -> list[Ways]:
@@ -459,7 +476,8 @@ class Facts:
             ours = []
             if engine.runtimes:  # a container has one of them
                 ours.append(f"nri-runc ({', '.join(dict.fromkeys(engine.runtimes))})")
-            ours += [f"OCI hooks ({path})" for path in engine.hooks[:1]]
+            if engine.hooks:
+                ours.append(f"OCI hooks ({engine.hooks[0]})")
             if engine in bridges:
                 ours += bridges[engine].ways
             if engine.reads_file:
@@ -487,8 +505,7 @@ class Facts:
     def restart(self) -> str:
         """The command that restarts the bridge."""
         if self.launched and not self.outside:
-            restarts = [engine.restart for engine in self.engines if engine.serves]
-            return (restarts or ["restart the runtime"])[0]
+            return self.runtimes[0].restart if self.runtimes else "restart the runtime"
         if self.own_pod:
             namespace, pod = self.own_pod
             return f"kubectl -n {namespace} delete pod {pod or POD}"
@@ -517,8 +534,10 @@ class Facts:
             if answer.pod:
                 namespace, _, name = answer.pod.partition("/")
                 return namespace, name
-        cgroups = [self.text(f"/proc/{process.pid}/cgroup") for process in self.outside]
-        return ("kube-system", "") if "kubepods" in "".join(cgroups) else None
+        for process in self.outside:
+            if "kubepods" in self.text(f"/proc/{process.pid}/cgroup"):
+                return "kube-system", ""
+        return None
 
     @functools.cached_property
     def mounts(self) -> Mounts:
@@ -568,21 +587,20 @@ class Configuration(NamedTuple):
         :param is_file_read: a runtime reads conf.json itself.
         """
         checked, faults = check_host(site)
-        plugins = [entry.plugin for entry in checked]
-        in_directory = [plugin.type for plugin in plugins if plugin.source != site.conf_file]
-        in_file: list[str] = []
+        in_directory = []
+        for entry in checked:
+            if entry.plugin.source != site.conf_file:
+                in_directory.append(entry.plugin.type)
+        in_file = []
         try:
-            in_file += [plugin.type for plugin in site.replace(conf_dir="").load().plugins]
+            for plugin in site.replace(conf_dir="").load().plugins:
+                in_file.append(plugin.type)
         except ConfigError as error:
             if is_file_read:
                 faults = (*faults, *error.faults)
         places = [f"{fault.file}:{fault.line}:{fault.column}: {fault.path}" for fault in faults]
-        return cls(
-            bool(checked) or not faults,
-            tuple(places),
-            tuple(in_directory),
-            tuple(in_file),
-        )
+        is_valid = bool(checked) or not faults
+        return cls(is_valid, tuple(places), tuple(in_directory), tuple(in_file))
 
     @property
     def types(self) -> tuple[str, ...]:

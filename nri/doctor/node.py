@@ -151,7 +151,7 @@ class Node:
         """Return all processes that have a command line, and that we can see."""
         ours = self._link("/proc/self/ns/mnt")
         processes = []
-        for pid in [int(name) for name in self.names("/proc") if name.isdigit()]:
+        for pid in filter(str.isdigit, self.names("/proc")):
             try:
                 arguments = self.read(f"/proc/{pid}/cmdline").rstrip("\0").split("\0")
                 name = self.read(f"/proc/{pid}/comm").strip()
@@ -160,17 +160,18 @@ class Node:
             if arguments != [""]:
                 theirs = self._link(f"/proc/{pid}/ns/mnt")
                 program = self._link(f"/proc/{pid}/exe")
-                processes.append(
-                    Process(pid, arguments, program, name, not ours or not theirs or ours == theirs)
-                )
+                is_here = not ours or not theirs or ours == theirs
+                processes.append(Process(int(pid), arguments, program, name, is_here))
         return processes
 
     def find(self, program: str) -> str:
         """Return the path of a program, "" if there is none."""
-        paths = [f"{directory}/{program}" for directory in PROGRAMS]
-        return next(
-            (path for path in paths if stat.S_ISREG(mode := self.mode(path)) and mode & 0o111), ""
-        )
+        for directory in PROGRAMS:
+            path = f"{directory}/{program}"
+            mode = self.mode(path)
+            if stat.S_ISREG(mode) and mode & 0o111:
+                return path
+        return ""
 
     def run(self, program: str, *arguments: str, name: str = "") -> str:
         """Run a program to its end; return what it has written to stdout.
@@ -180,10 +181,7 @@ class Node:
         :raises ChildProcessError: its exit status is not 0.
         :raises OSError: it can't be started, takes too long, or others can write to it.
         """
-        if program.startswith("/"):
-            path = program
-        else:
-            path = self.find(program)
+        path = program if program.startswith("/") else self.find(program)
         if not path:
             raise FileNotFoundError(errno.ENOENT, "it is not installed", program)
         real = os.path.realpath(self.root + path.removeprefix(self.root))

@@ -71,9 +71,9 @@ def compare(wanted: Sequence[Wanted], had: Sequence[Entry], *, again: bool = Fal
     :param again: also what has failed with the executable as it is.
     """
     keys = {one.entry.key for one in wanted}
-    created = {entry.key for entry in had if entry.is_created}
+    created = {entry.key: entry for entry in had if entry.is_created}
     failed = {entry.key: entry for entry in had if entry.failed_create is not None}
-    outdated = [entry for entry in had if entry.is_created and entry.key not in keys]
+    outdated = [entry for key, entry in created.items() if key not in keys]
     due: list[Due] = []
     for one in wanted:
         key = one.entry.key
@@ -95,6 +95,11 @@ def compare(wanted: Sequence[Wanted], had: Sequence[Entry], *, again: bool = Fal
     for entry in outdated:
         due.append(Due(RELEASE, PluginEntry.of_document(entry.document), entry))
     return due
+
+
+def has_create(due: Sequence[Due]) -> bool:
+    """Return whether a ``create`` is due."""
+    return any(task.what == CREATE for task in due)
 
 
 def _is_tried_again(failed: Entry, one: Wanted, *, again: bool) -> bool:
@@ -134,15 +139,17 @@ class Lack:
 def lacking(facts: Facts) -> list[Lack]:
     """Return what a container runs without: by plugin and state once, and all plugins only where none is named."""
     lacks: dict[tuple[str, str], Lack] = {}
+    is_named = False
     for entry in facts.entries:
         for step, outcome in entry.states.items():
             state = CREATE if step == REAPPLY else str(step)
             if outcome.is_lack:
                 lack = Lack(entry.type, state, outcome.since, outcome.why, outcome.outcome)
                 lacks.setdefault((entry.type, state), lack)
+                is_named = is_named or state == CREATE
     listed = [*lacks.values()]
     without = facts.without
-    if without is not None and not any(lack.state == CREATE for lack in listed):
+    if without is not None and not is_named:
         listed.append(Lack(None, CREATE, without.since, without.why, without.outcome))
     return listed
 
@@ -158,7 +165,10 @@ def forget(
     :param due: what ``compare`` says.
     """
     is_changed = False
-    outdated = {task.had.key for task in due if task.had is not None}
+    outdated = set()
+    for task in due:
+        if task.had is not None:
+            outdated.add(task.had.key)
     for entry in [*facts.entries]:
         for state, outcome in [*entry.states.items()]:
             if not outcome.is_lack:

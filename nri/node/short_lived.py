@@ -10,6 +10,7 @@ import os
 from nri.client.chain import Client
 from nri.client.forking import ForkingInvoker
 from nri.client.invoker import Invoker
+from nri.config.entries import types_of
 from nri.errors import NRIError, reason_of
 from nri.node import in_use
 from nri.node.acceptance import Acceptance
@@ -146,7 +147,7 @@ class Occasion:
         plugins = chain.client.chain(state, chain.request)
         if not plugins:
             return
-        deadline.doing = f"it was running {', '.join([plugin.type for plugin in plugins])}"
+        deadline.doing = f"it was running {', '.join(types_of(plugins))}"
         watcher = None
         if host.has_own_process:
             try:

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from nri.adjust import Changes
 from nri.client import Invoker
+from nri.config.entries import types_of
 from nri.errors import escape
 from nri.places import beside
 from nri.process.subreaper import Subreaper
@@ -133,7 +134,7 @@ class Bridge(stub.V2Plugin):
         unsent = [state for state in OF_EVENTS if state not in sent]
         client = self.chains.client()
         for state in unsent:
-            types = ", ".join([entry.type for entry in client.chain(state)])
+            types = ", ".join(types_of(client.chain(state)))
             if types:
                 about = (
                     "%s has no event for %s, so these plugins are not run for it: %s; use "

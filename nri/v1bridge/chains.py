@@ -19,7 +19,7 @@ from nri.adjust import Changes
 from nri.client import Client, Invoker, PluginError, Step
 from nri.client.chain import STOPPED
 from nri.client.resident import Residents
-from nri.config.entries import ConfigList, PluginEntry
+from nri.config.entries import ConfigList, PluginEntry, types_of
 from nri.config.site import Site
 from nri.errors import NRIError, bounded, escape
 from nri.files import identity
@@ -508,7 +508,7 @@ class Chains:
 
     def _binaries(self, client: Client) -> dict[str, tuple[int, ...]]:
         binaries = {}
-        for type_ in {entry.type for entry in client.config.plugins}:
+        for type_ in {*types_of(client.config.plugins)}:
             try:
                 binaries[type_] = identity(client.invoker.find(type_))
             except PluginError:

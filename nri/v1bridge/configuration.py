@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nri.config import ConfigError, ConfigList, Fault, refused
+from nri.config.entries import types_of
 from nri.config.site import Site
 from nri.node.acceptance import Acceptance
 from nri.node.in_use import InUse, how_long
@@ -147,4 +148,4 @@ class Configuration:
     def _names(self) -> str:
         """Return the types of the plugins in use, for the log."""
         plugins = self._current.plugins if self._current else ()
-        return shorten(", ".join([plugin.type for plugin in plugins]), MAX_TEXT) or "no plugins"
+        return shorten(", ".join(types_of(plugins)), MAX_TEXT) or "no plugins"

@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from nri.node.compare import CREATE, Due
+from nri.node.compare import Due, has_create
 from nri.node.reconcile import NO_CONFIGURATION, Verdict
 from nri.node.record import RELEASE, UNCONFIGURED
 from nri.process.background import in_background
@@ -106,7 +106,8 @@ class Worker:
             self._memory.wake.notify_all()
         if is_started:
             return
-        if reason := in_background(self._loop, "late"):
+        reason = in_background(self._loop, "late")
+        if reason:
             self._is_started = False
             if not self._has_reported:
                 log.error("late: %s; trying again after each event", reason)
@@ -122,7 +123,8 @@ class Worker:
             self._is_stopped = True
             self._is_ending = self._is_ending or for_good
             self._memory.wake.notify_all()
-        if left := self._memory.disconnect():
+        left = self._memory.disconnect()
+        if left:
             log.warning(
                 "late: dropped %d that have not begun; the next synchronization finds them again",
                 left,
@@ -154,7 +156,7 @@ class Worker:
         stamp = self._look()
         rows = [*self._memory.rows.values()]
         if stamp is None:
-            self._note_unconfigured([row for row in rows if row.state == DUE])
+            self._note_unconfigured()
             return None
         missed = 0
         for row in rows:
@@ -171,14 +173,15 @@ class Worker:
             log.warning("late: %d pods and containers have had no create; %s", missed, means)
         return stamp
 
-    def _note_unconfigured(self, rows: Sequence[Row]) -> None:
+    def _note_unconfigured(self) -> None:
         """List what has started before the first valid configuration."""
-        new = [row for row in rows if row.facts.without is None]
-        for row in rows:
+        new = 0
+        for row in self._memory.due_rows():
+            new += row.facts.without is None
             self._memory.lack(row, NO_CONFIGURATION, UNCONFIGURED)
         if new:
             means = "no plugin runs for them before there is a valid configuration"
-            log.error("late: %d pods and containers have had no create; %s", len(new), means)
+            log.error("late: %d pods and containers have had no create; %s", new, means)
 
     def _judge_one(self, row: Row, stamp: int) -> bool:
         """Compare a row; return whether it has missed a ``create``."""
@@ -187,7 +190,7 @@ class Worker:
         self._memory.judge(
             row, comparison, stamp, reapplies=options.reapply, creates=options.late_create
         )
-        return any(task.what == CREATE for task in comparison.due)
+        return has_create(comparison.due)
 
     def _loop(self) -> None:
         while not self._is_ending:
@@ -205,7 +208,7 @@ class Worker:
         if self._is_new:
             self._is_alone(ALONE_WITHIN)
             self._is_new = False
-            for row in [row for row in [*self._memory.rows.values()] if row.state == DUE]:
+            for row in self._memory.due_rows():
                 self._memory.reload(row)
         while self._is_active:
             stamp = self.judge()
@@ -241,18 +244,15 @@ class Worker:
     def _ready(self) -> list[Row]:
         """Return the rows to run now, those with the fewest attempts first."""
         now = time.monotonic()
-        rows = [row for row in [*self._memory.rows.values()] if row.state == DUE]
-        return sorted(
-            [row for row in rows if row.attempts.retry_at <= now],
-            key=lambda row: row.attempts.count,
-        )
+        rows = [row for row in self._memory.due_rows() if row.attempts.retry_at <= now]
+        return sorted(rows, key=lambda row: row.attempts.count)
 
     def _pause(self) -> float:
         """Return the seconds until the next look; the caller has the lock."""
         now = time.monotonic()
         pause = LOOK_EVERY
-        for row in self._memory.rows.values():
-            if row.state == DUE and row.attempts.retry_at > now:
+        for row in self._memory.due_rows():
+            if row.attempts.retry_at > now:
                 pause = min(pause, row.attempts.retry_at - now)
         return pause
 
@@ -273,7 +273,8 @@ class Worker:
         try:
             stamp = row.attempts.stamp if column == "gives up" else -1
             self._memory.ended(row, column, stamp=stamp, done=done)
-            if then := row.then:  # a delete that has waited
+            then = row.then
+            if then is not None:  # a delete that has waited
                 row.then = None
                 then()
         finally:
@@ -295,10 +296,8 @@ class Worker:
         is_last = attempts.count >= len(PAUSES)
         # It is not tried again when the connection is over, or a delete waits.
         is_final = is_last or not self._is_active or row.then is not None
-        if row.due and all(task.what == RELEASE for task in row.due):
-            state = State.DELETE
-        else:
-            state = State.CREATE
+        steps = {task.what for task in row.due}
+        state = State.DELETE if steps == {RELEASE} else State.CREATE
         late_line(row.name, row.request(state).replace(late=True), verdict.error, is_final=is_final)
         if not is_final:
             return "fails"
@@ -351,12 +350,17 @@ def living(
     for container in containers:
         if container.id and container.state in _LIVES:
             by_pod.setdefault(container.pod_sandbox_id, []).append(container)
-    by_id = {pod.id: pod for pod in pods if pod.id}
     subjects = []
-    for id_ in [*by_id, *[id_ for id_ in by_pod if id_ not in by_id]]:
-        pod = by_id.get(id_)
-        if pod is not None:
-            subjects.append((Subject(pod), "found" if pod.pid or id_ in by_pod else "unproven"))
-        about = pod or api.PodSandbox(id=id_)
-        subjects += [(Subject(about, container), "found") for container in by_pod.get(id_, ())]
+    for pod in pods:
+        if pod.id:
+            of_pod = by_pod.pop(pod.id, [])
+            column = "found" if pod.pid or of_pod else "unproven"
+            subjects.append((Subject(pod), column))
+            subjects += _found(pod, of_pod)
+    for id_, of_pod in by_pod.items():  # their pods are not known
+        subjects += _found(api.PodSandbox(id=id_), of_pod)
     return subjects
+
+
+def _found(pod: api.PodSandbox, containers: Sequence[api.Container]) -> list[tuple[Subject, str]]:
+    return [(Subject(pod, container), "found") for container in containers]

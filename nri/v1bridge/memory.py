@@ -28,8 +28,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from nri.config.entries import PluginEntry
-from nri.node.compare import CREATE, Due, forget, lacking
+from nri.config.entries import PluginEntry, types_of
+from nri.node.compare import CREATE, Due, forget, has_create, lacking
 from nri.node.reconcile import note_missed
 from nri.node.record import CAUSES, IGNORED, OFF, Facts, Outcome, over
 from nri.types.v1 import Request, State
@@ -150,7 +150,7 @@ class Row:
     @property
     def outdated(self) -> list[Due]:
         """The entries that would be reapplied or released."""
-        return [task for task in self.due if task.what != CREATE]
+        return _outdated(self.due)
 
     @property
     def row(self) -> Row:
@@ -294,7 +294,10 @@ class Memory:
         """Have the worker run ``update`` where the runtime has written now; return whether there is such a row."""
         is_due = False
         with self.changed:
-            for row in [self.rows[id_] for id_ in ids if id_ in self.rows]:
+            for id_ in ids:
+                row = self.rows.get(id_)
+                if row is None:
+                    continue
                 row.facts.is_unwritten = False
                 if row.facts.is_rewritten:
                     self._make_due(row)
@@ -314,7 +317,7 @@ class Memory:
     def disconnect(self) -> int:
         """Leave what is due to the next connection; return how many these are. What runs is not tried again."""
         with self.changed:
-            due = [row for row in self.rows.values() if row.state == DUE]
+            due = self.due_rows()
             for row in self.rows.values():
                 if row.state == RUNNING:
                     row.attempts.count = len(PAUSES)
@@ -347,7 +350,7 @@ class Memory:
             row.attempts.stamp = stamp
             if column == "succeeds":
                 row.due = ()
-                row.asked -= {task.entry.type for task in done}
+                row.asked = row.asked.difference(_types(done))
             row.move(column)
             self.changed.notify_all()
 
@@ -398,6 +401,10 @@ class Memory:
 
     # For the worker
 
+    def due_rows(self) -> list[Row]:
+        """Return the rows that are due, a sandbox before its containers."""
+        return [row for row in [*self.rows.values()] if row.state == DUE]
+
     def take(self, row: Row) -> bool:
         """Return whether the worker may run a row: it still is due. The caller has the lock."""
         if row.state != DUE or self.rows.get(row.id) is not row:
@@ -421,15 +428,13 @@ class Memory:
             facts = row.facts
             before = lacking(row.facts)
             due = comparison.due
-            is_off = not creates and any(task.what == CREATE for task in due)
+            is_off = not creates and has_create(due)
             if is_off:
-                due = [task for task in due if task.what != CREATE]
+                due = _outdated(due)
             row.attempts.stamp = stamp
             row.due = due
-            row.asked &= {task.entry.type for task in row.outdated}
-            is_changed = forget(
-                facts, comparison.applying, {entry.type for entry in comparison.missed}, due
-            )
+            row.asked = row.asked.intersection(_types(row.outdated))
+            is_changed = forget(facts, comparison.applying, types_of(comparison.missed), due)
             note_missed(facts, comparison.missed)
             if is_off:
                 _lack(facts, OFF_REASON, OFF)
@@ -439,11 +444,11 @@ class Memory:
 
     def _is_due(self, row: Row, *, reapplies: bool) -> bool:
         """Return whether the worker has something to do for a row."""
-        if row.facts.needs_update:
+        if row.facts.needs_update or has_create(row.due):
             return True
-        return any(
-            task.what == CREATE or reapplies or task.entry.type in row.asked for task in row.due
-        )
+        if reapplies:
+            return bool(row.due)
+        return not row.asked.isdisjoint(_types(row.due))
 
     def _move_as_due(self, row: Row, is_due: bool, *, is_off: bool) -> None:
         if row.state in (DUE, FAILED) and not is_due:
@@ -481,16 +486,15 @@ class Memory:
                     of_lack |= {"why": lack.why, "cause": lack.cause}
                     entries.append({"since": lack.since, **about, **of_lack})
         entries.sort(key=lambda entry: entry["since"])
-        counts = Counter((entry["plugin"], entry["state"], entry["cause"]) for entry in entries)
+        counts = Counter([(entry["plugin"], entry["state"], entry["cause"]) for entry in entries])
         by = []
-        for key in counts:
-            by.append({"plugin": key[0], "state": key[1], "cause": key[2], "count": counts[key]})
+        for (plugin, state, cause), count in counts.items():
+            by.append({"plugin": plugin, "state": state, "cause": cause, "count": count})
 
-        of_cause = Counter(
-            cause for _, cause in {(entry["id"], entry["cause"]) for entry in entries}
-        )
+        of_container = {(entry["id"], entry["cause"]) for entry in entries}
+        of_cause = Counter([cause for _, cause in of_container])
         about_all = {
-            "containers": len({entry["id"] for entry in entries}),
+            "containers": len({id_ for id_, _ in of_container}),
             "causes": {cause: of_cause[cause] for cause in CAUSES},
             "by": by,
         }
@@ -499,7 +503,12 @@ class Memory:
     def of_pod(self, pod: str) -> list[dict[str, Any]]:
         """Return what a pod, ``NAMESPACE/POD``, and its containers have had, as docs/status.md has it."""
         with self.changed:
-            return [_shown(row) for row in self.rows.values() if split_name(row.name)[0] == pod]
+            rows = []
+            for row in self.rows.values():
+                of_pod, container = split_name(row.name)
+                if of_pod == pod:
+                    rows.append(_shown(row, container))
+            return rows
 
     def outdated(self) -> list[tuple[Row, Due]]:
         """Return what would be reapplied or released."""
@@ -598,30 +607,37 @@ def _lack(facts: Facts, why: str, cause: str) -> None:
         facts.without = Outcome(cause, why)
 
 
-def _shown(row: Row) -> dict[str, Any]:
+def _types(due: Sequence[Due]) -> list[str]:
+    """Return the type of each entry that is due."""
+    return [task.entry.type for task in due]
+
+
+def _outdated(due: Sequence[Due]) -> list[Due]:
+    """Return what is due without ``create``."""
+    return [task for task in due if task.what != CREATE]
+
+
+def _shown(row: Row, container: str) -> dict[str, Any]:
     """Return what a row has had, as docs/status.md has it."""
     plugins = []
     for entry in row.facts.entries:
         states = entry.done_states
         is_failed = entry.failed_create is not None
-        if not states and not is_failed:
-            continue
-        plugins.append(
-            {
-                "plugin": entry.type,
-                "states": [*states, CREATE] if is_failed else states,
-                "failed": is_failed,
-                "result": entry.result or None,
-            }
-        )
-    keys = ("plugin", "state", "since", "why", "cause")
+        if is_failed:
+            states.append(CREATE)
+        if states:
+            result = entry.result or None
+            plugins.append(
+                {"plugin": entry.type, "states": states, "failed": is_failed, "result": result}
+            )
     without = []
     for lack in lacking(row.facts):
-        without.append({key: getattr(lack, key) for key in keys})
+        about = {"plugin": lack.plugin, "state": lack.state, "since": lack.since}
+        without.append(about | {"why": lack.why, "cause": lack.cause})
 
     return {
         "id": row.id,
-        "container": split_name(row.name)[1] or None,
+        "container": container or None,
         "state": row.state,
         "plugins": plugins,
         "due": [{"plugin": task.entry.type, "what": task.what} for task in row.due],

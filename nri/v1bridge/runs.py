@@ -11,6 +11,7 @@ import time
 from typing import Any
 
 from nri.client import Client, Step
+from nri.config.entries import types_of
 from nri.process.conversation import Stop
 from nri.types.gojson import shorten
 from nri.types.v1 import RELEASE, Request, State
@@ -101,9 +102,7 @@ class EventLog:
                 left = []
             else:
                 left = [("ms_left", round((run.deadline - time.monotonic()) * 1000))]
-            names = (
-                ",".join([plugin.type for plugin in client.chain(request.state, request)]) or "none"
-            )
+            names = ",".join(types_of(client.chain(request.state, request))) or "none"
             reasons = client.skipped(request.state, request)
             skipped = [(f"skipped_{plugin.type}", reason) for plugin, reason in reasons]
             log.debug("event", extra=_about(run.name, request, ("chain", names), *left, *skipped))
