@@ -273,8 +273,7 @@ class InUse:
         missing: dict[str, float] = {}
         try:
             head: Any = gojson.loads(line)
-            if head["of"] != self._of or head["checked"] is not True:
-                # The names of two records are the same by chance, or an earlier build has not checked the owners.
+            if head["of"] != self._of:  # the names of two records are the same by chance
                 raise FileNotFoundError
             for name, size, noted in head["files"]:
                 path = os.fsdecode(name.encode("latin-1"))
@@ -306,7 +305,6 @@ class InUse:
         about = {
             "of": self._of,
             "since": self.since,
-            "checked": True,  # earlier builds record unchecked files, too
             "directory": self._directory,
             "files": sizes,
         }

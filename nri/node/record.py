@@ -369,10 +369,6 @@ class Facts:
         """
         if not isinstance(value, dict):
             raise DecodeError(f"found {gojson.describe(value)}, expected an object")
-        if "had" in value:
-            value = _of_earlier_build(value)
-        elif "bundle" in value:  # nri-runc's of earlier builds
-            value = {"made": value}
         known: dict[str, Any] = {}
         for key, rule in _rules().facts.items():
             if key not in value:
@@ -402,64 +398,6 @@ class Facts:
 def _unknown(value: dict[str, Any], known: Iterable[str]) -> dict[str, Any]:
     """Return the keys that this build does not know."""
     return {key: item for key, item in value.items() if key not in known}
-
-
-def _of_earlier_build(value: dict[str, Any]) -> dict[str, Any]:
-    """Return the value of today for one of the builds before ``nri.node``, without what is wrong in it."""
-    about: dict[str, Any] = {key: value[key] for key in ("name", "life", "created") if key in value}
-    entries: list[dict[str, Any]] = []
-    for item in _arrays(value.get("had"), 6):
-        entry = _earlier_entry(*item)
-        if entry is not None:
-            entries.append(entry)
-    for type_, state, since, why, cause in _arrays(value.get("lacks"), 5):
-        outcome = {"outcome": cause, "since": since, "why": why}
-        if type_ is None and _rules().outcome.accepts(outcome):
-            about["without"] = outcome
-        for entry in entries:
-            if entry["type"] == type_:
-                entry["states"].setdefault(str(state), {"since": 0}).update(outcome)
-    types = {entry["type"] for entry in entries}
-    setup = value.get("setup")
-    for type_ in setup if isinstance(setup, list) else ():
-        if isinstance(type_, str) and type_ not in types:
-            states = {str(State.SETUP): {"outcome": SKIPPED}}
-            document = PluginEntry(type=type_).document
-            entries.append({"type": type_, "hash": "", "document": document, "states": states})
-    if _rules().integer.accepts(value.get("resources")):
-        about["seen"] = [value["resources"]]
-    about["entries"] = entries
-    return about
-
-
-def _arrays(value: Any, length: int) -> list[list[Any]]:
-    """Return the arrays of some length in an array."""
-    if not isinstance(value, list):
-        return []
-    return [item for item in value if isinstance(item, list) and len(item) == length]
-
-
-def _earlier_entry(
-    _key: Any, document: Any, states: Any, failed_with: Any, result: Any, is_ignored: Any
-) -> dict[str, Any] | None:
-    try:
-        key = PluginEntry.of_document(document).key
-    except (DecodeError, TypeError):
-        return None
-    type_, _, hash_ = key.partition(" ")
-    outcomes: dict[str, Any] = {}
-    for state in states if isinstance(states, list) else ():
-        outcomes[str(state)] = {"outcome": DONE}
-    if failed_with is not None:
-        cause = IGNORED if is_ignored is True else FAILED
-        outcomes[str(State.CREATE)] = {"outcome": cause, "binary": failed_with}
-    return {
-        "type": type_,
-        "hash": hash_,
-        "document": document,
-        "states": outcomes,
-        "result": result,
-    }
 
 
 # The files

@@ -38,17 +38,6 @@ class Made:
         self.unfinished = f"{record_dir}/{stem}.creating"
         self._left = b""  # the unfinished record of a call that was killed
         self._is_begun = False
-        self._take_over(f"{record_dir}/.runc/{_number(root)}.{id_}")
-
-    def _take_over(self, earlier: str) -> None:
-        """Rename the files of an earlier build."""
-        if not os.path.isdir(os.path.dirname(earlier)):
-            return
-        for new, suffix in ((self.path, "json"), (self.unfinished, "creating")):
-            try:
-                os.rename(f"{earlier}.{suffix}", new)
-            except (OSError, ValueError):  # nearly always: it is not there
-                pass
 
     @property
     def is_unfinished(self) -> bool:

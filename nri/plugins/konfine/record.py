@@ -324,7 +324,6 @@ class Record:
         value = {
             **self._unknown,
             "boot": _boot(),
-            "topology": None,  # earlier builds want the key
             "conf": self.conf,
         }
         if self.rebuilt:

@@ -198,15 +198,6 @@ def test_a_host_that_checks_no_owners_writes_and_reads_no_record(place: Place) -
     assert (place.types(), place.types(place.host(check_owner=False))) == (["a"], [])
 
 
-def test_a_record_of_an_earlier_build_that_checked_no_owners_is_none(place: Place) -> None:
-    place.put(a=text("a"))
-    place.types()
-    (path,) = (place.root / "run/record").iterdir()
-    path.write_bytes(path.read_bytes().replace(b'"checked":true', b'"checked":false'))
-    place.away("a")
-    assert place.types() == []
-
-
 def test_renamed_file_is_not_missed(place: Place) -> None:
     place.put(a=text("a"), b=text("b"))
     place.types()

@@ -16,7 +16,6 @@ from nri.node.record import (
     FAILED,
     IGNORED,
     OFF,
-    SKIPPED,
     Facts,
     Outcome,
     read_facts,
@@ -197,69 +196,6 @@ def test_the_first_and_the_last_resources_are_kept() -> None:
     assert (about.seen[0], about.seen[-1], len(about.seen)) == (1, 5, record.MAX_SEEN)
     assert about.resources == {"of": 5}
     assert len(set(about.seen)) == len(about.seen)
-
-
-# Records of earlier builds
-
-HAD = ["a 1", PLUGIN, ["setup", "create"], None, '{"plugin": "a"}', False]
-EARLIER: dict[str, Any] = {
-    "name": "default/web",
-    "life": "pid:1/2",
-    "created": True,
-    "setup": ["a", "out"],
-}
-EARLIER |= {"resources": 7, "had": [HAD], "lacks": [[None, "create", 1.5, "no", "off"]]}
-
-
-def test_the_record_of_an_earlier_build_is_read_and_replaced() -> None:
-    about, faults = read(EARLIER)
-    assert faults == []
-    assert shown(about) == [("a", {"setup": DONE, "create": DONE}), ("out", {"setup": SKIPPED})]
-    assert (about.name, about.life, about.is_created, about.seen) == (
-        "default/web",
-        "pid:1/2",
-        True,
-        [7],
-    )
-    assert about.without is not None
-    assert (about.without.outcome, about.without.since) == (OFF, 1.5)
-    last = about.previous(about.entries[0].key)
-    assert last is not None
-    assert last.plugin == "a"
-    assert read(about.to_value())[0].to_value() == about.to_value()
-
-
-def test_failures_of_an_earlier_build_are_known() -> None:
-    failed = ["a 1", PLUGIN, ["create"], [1, 2], "", False]
-    ignored = ["a 2", '{"type":"b"}', ["create"], [3], "", True]
-    lacks = [["a", "create", 1.5, "why", "failed"], ["b", "update", 2.5, "no", "failed"]]
-    about, faults = read(EARLIER | {"had": [failed, ignored], "lacks": lacks, "setup": []})
-    assert faults == []
-    assert shown(about) == [("a", {"create": FAILED}), ("b", {"create": IGNORED, "update": FAILED})]
-    assert (about.entries[0].states["create"].binary, about.entries[0].states["create"].why) == (
-        (1, 2),
-        "why",
-    )
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"had": 1.5},
-        {"had": [HAD[:5]]},
-        {"had": [["a 1", "{", *HAD[2:]]]},
-        {"had": [["a 1", 5, *HAD[2:]]]},
-        {"lacks": 1.5, "setup": 1.5, "resources": 10**400, "had": []},
-        {"lacks": [[None, "create", 10**400, "no", "off"]], "had": []},
-        {"lacks": [[None, "create", 1, "no", "x"]], "had": []},
-        {"setup": [5], "had": []},
-    ],
-    ids=str,
-)
-def test_damaged_records_of_earlier_builds_lose_what_is_wrong(changes: dict[str, Any]) -> None:
-    about, _ = read(EARLIER | changes)
-    assert [entry.type for entry in about.entries if entry.is_created] == []
-    assert about.name == "default/web"
 
 
 def test_no_object_is_no_facts() -> None:
