@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import grpc
 import pytest
@@ -23,54 +23,52 @@ SPEC = {"resources", "namespaces", "cgroupsPath", "annotations"}
 NAMESPACES = {"ipc", "mount", "pid"}  # a pod's; the network is the host's
 
 
-class NativeNode(NamedTuple):
-    containerd: Containerd
-    cri: Cri
-    plugin: StandIn
-
-    def run_pod(self, name: str = "web", **more: Any) -> str:
-        return self.cri.run_pod(name, **more)
-
-    def run_container(self, pod: str, **resources: Any) -> str:
-        container = self.cri.create_container(
-            pod, "app", image=image.NAME, command=image.FOREVER, **resources
-        )
-        self.cri.start(container)
-        return container
-
-    def cgroup(self, identity: str) -> str:
-        return f"{self.containerd.enclosure.cgroup_parent}/{identity}"
+@pytest.fixture
+def standin(tmp_path: Path) -> StandIn:
+    """The plugin that is configured, whose ``conf`` is ``{"a": [0, 1]}``."""
+    (tmp_path / "bin").mkdir()
+    return StandIn(tmp_path / "bin", "standin", tmp_path / "kept")
 
 
 @pytest.fixture
-def node(containerd_1_6: Release, tmp_path: Path) -> Iterator[NativeNode]:
-    bin_dir = tmp_path / "bin"
-    bin_dir.mkdir()
-    plugin = StandIn(bin_dir, "standin", tmp_path / "kept")
+def containerd(containerd_1_6: Release, standin: StandIn, tmp_path: Path) -> Iterator[Containerd]:
     conf = {"version": "0.1", "plugins": [{"type": "standin", "conf": {"a": [0, 1]}}]}
-    with (
-        Containerd(bin_dir=bin_dir, conf=conf, release=containerd_1_6) as containerd,
-        containerd.cri() as cri,
-    ):
-        yield NativeNode(containerd, cri, plugin)
+    with Containerd(bin_dir=tmp_path / "bin", conf=conf, release=containerd_1_6) as containerd:
+        yield containerd
 
 
-def test_requests_have_the_keys_and_values_of_the_recorded_ones(node: NativeNode) -> None:
-    pod = node.run_pod(labels={"app": "web"})
-    container = node.run_container(pod, cpu_quota=50_000, cpu_period=100_000, cpu_shares=512)
-    node.cri.update_resources(container, cpu_quota=70_000)  # 1.6 sends no update
-    node.cri.stop(container)
-    node.cri.stop_pod(pod)
+@pytest.fixture
+def cri(containerd: Containerd) -> Iterator[Cri]:
+    with containerd.cri() as cri:
+        yield cri
 
-    assert [(r["state"], r["id"], r["sandboxID"]) for r in node.plugin.requests()] == [
+
+def run_container(cri: Cri, pod: str, **resources: Any) -> str:
+    container = cri.create_container(
+        pod, "app", image=image.NAME, command=image.FOREVER, **resources
+    )
+    cri.start(container)
+    return container
+
+
+def test_requests_have_the_keys_and_values_of_the_recorded_ones(
+    containerd: Containerd, cri: Cri, standin: StandIn
+) -> None:
+    pod = cri.run_pod("web", labels={"app": "web"})
+    container = run_container(cri, pod, cpu_quota=50_000, cpu_period=100_000, cpu_shares=512)
+    cri.update_resources(container, cpu_quota=70_000)  # 1.6 sends no update
+    cri.stop(container)
+    cri.stop_pod(pod)
+
+    assert [(r["state"], r["id"], r["sandboxID"]) for r in standin.requests()] == [
         ("create", pod, pod),
         ("create", container, pod),
         ("delete", container, pod),
         ("delete", pod, pod),
     ]
-    assert node.plugin.arguments == "invoke"
+    assert standin.arguments == "invoke"
 
-    for_pod, for_container, *deletes = node.plugin.requests()
+    for_pod, for_container, *deletes = standin.requests()
     for request in (for_pod, for_container):
         assert request.keys() == REQUEST | {"labels"}
         assert request["labels"] == {"app": "web"}  # the pod's, also for its container
@@ -80,7 +78,8 @@ def test_requests_have_the_keys_and_values_of_the_recorded_ones(node: NativeNode
         assert request["spec"].keys() == SPEC
         assert request["conf"] == {"a": [0, 1]}
         assert request["version"] == "0.1"
-        assert request["spec"]["cgroupsPath"] == node.cgroup(request["id"])
+        path = f"{containerd.enclosure.cgroup_parent}/{request['id']}"
+        assert request["spec"]["cgroupsPath"] == path
     assert for_pod["spec"]["namespaces"].keys() == NAMESPACES
     assert for_container["spec"]["namespaces"].keys() == NAMESPACES | {"network", "uts"}
     assert for_pod["spec"]["annotations"]["io.kubernetes.cri.container-type"] == "sandbox"
@@ -92,16 +91,16 @@ def test_requests_have_the_keys_and_values_of_the_recorded_ones(node: NativeNode
     }
 
 
-def test_a_plugins_error_does_not_keep_a_pod_from_stopping(node: NativeNode) -> None:
-    pod = node.run_pod()
-    container = node.run_container(pod)
-    node.plugin.fail_with("nope")
+def test_a_plugins_error_does_not_keep_a_pod_from_stopping(cri: Cri, standin: StandIn) -> None:
+    pod = cri.run_pod("web")
+    container = run_container(cri, pod)
+    standin.fail_with("nope")
 
-    node.cri.stop(container)
-    node.cri.stop_pod(pod)
-    node.cri.remove_pod(pod)
+    cri.stop(container)
+    cri.stop_pod(pod)
+    cri.remove_pod(pod)
 
-    assert [r["state"] for r in node.plugin.requests()][-2:] == ["delete", "delete"]
+    assert [r["state"] for r in standin.requests()][-2:] == ["delete", "delete"]
 
 
 def test_compiled_plugins_act_and_name_what_is_wrong_in_conf(

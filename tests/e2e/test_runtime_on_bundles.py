@@ -129,13 +129,6 @@ def test_without_plugins_it_is_the_real_runtime(runtime: OCIRuntime) -> None:
     )
 
 
-def test_a_failing_delete_deletes_the_container(runtime: OCIRuntime, plugin: StandIn) -> None:
-    web = run_web(runtime)
-    plugin.fail_with("busy")
-    runtime.delete(web, force=True)
-    assert runtime.ids() == []
-
-
 # Adjustments
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nri.testing.cgroup_files import CgroupFiles
 from nri.v2 import api
 from tests.integration.v1bridge.site import Attached
+from tests.support.cgroup_root import CgroupRoot
 from tests.support.pods import container, pod
 
 if TYPE_CHECKING:
@@ -33,31 +33,23 @@ def install_own(host: Host, type_: str) -> Path:
     return path.rename(host.bin / type_)
 
 
-class CgroupNode:
+class CgroupNode(CgroupRoot):
     """A cgroup v2 tree of a pod with a sandbox and two containers; each cgroup but the sandbox's has a quota."""
 
     def __init__(self, host: Host) -> None:
+        super().__init__(host.root, "v2", "0-3")
         self.host = host
-        self.tree = CgroupFiles(host.folder("cgroup"), "v2", "0-3")
         for path in (SANDBOX, CONTAINER, OTHER):
-            self.tree.make(path)
+            self.files.make(path)
         for path in (POD, CONTAINER, OTHER):
             self.limit(path)
-        self.mountinfo = host.root / "mountinfo"
-        self.mountinfo.write_text(self.tree.mountinfo)
-        host.folder("run")
-
-    @property
-    def places(self) -> dict[str, str]:
-        """Keys of a plugin conf that keep a plugin on this node."""
-        return {"mountinfo": str(self.mountinfo), "run": str(self.host.root / "run")}
 
     def limit(self, path: str) -> None:
-        self.tree.put(path, "cpu.max", "50000 100000\n")
+        self.files.put(path, "cpu.max", "50000 100000\n")
 
     def quota(self, path: str = CONTAINER) -> str:
         """Return the quota of a cgroup, ``max`` for none."""
-        return self.tree.get(path, "cpu.max").split()[0]
+        return self.files.get(path, "cpu.max").split()[0]
 
     def configure(self, *entries: dict[str, Any]) -> None:
         """Install the plugins of these entries, and configure them."""

@@ -11,8 +11,8 @@ from nri.cgroups import parse_cpus
 from nri.plugins.konfine import EXCLUSIVE, Konfine
 from nri.plugins.konfine.asked import RESTARTS
 from nri.testing import invoke
-from nri.testing.cgroup_files import CgroupFiles
 from nri.types.v1 import Request, Result, Spec
+from tests.support.cgroup_root import CgroupRoot
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +22,7 @@ OPEN = {"exclusive": [NAMESPACE]}
 """``allow`` that lets the pods of the namespace ask."""
 
 
-class GivingNode:
+class GivingNode(CgroupRoot):
     """A node below *root*.
 
     :param machine: the arguments of ``harness.machines.make``.
@@ -30,17 +30,10 @@ class GivingNode:
     """
 
     def __init__(self, root: Path, kind: str = "v2", **machine: Any) -> None:
-        self.root = root
         self.sys = machines.make(root / "sys", **machine)
         cpus = (root / "sys/devices/system/cpu/online").read_text().strip()
-        self.files = CgroupFiles(root / "cgroup", kind, cpus)
-        (root / "mountinfo").write_text(self.files.mountinfo)
-        self.conf: dict[str, Any] = {
-            "mountinfo": str(root / "mountinfo"),
-            "run": str(root / "run"),
-            "sys": self.sys,
-            "allow": OPEN,
-        }
+        super().__init__(root, kind, cpus)
+        self.conf: dict[str, Any] = {**self.places, "sys": self.sys, "allow": OPEN}
         self.cpus_of_machine = cpus
         self.started: dict[str, str] = {}
 

@@ -432,7 +432,6 @@ def test_a_plugin_that_must_not_be_a_resident_is_not_tried(
         ("[ $(wc -c) -gt 0 ] || exit 1", ""),
         ("cat > /dev/null", "it takes an empty stdin, as a killed bridge leaves it, for a request"),
         ("exit 0", "it does not wait for its request: it has ended before"),
-        ("echo hello; cat > /dev/null", "it has written to stdout before"),
     ],
 )
 def test_plugin_that_is_to_wait_and_does_not_is_a_note(host: Host, text: str, reason: str) -> None:

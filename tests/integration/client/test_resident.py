@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 
 from nri.client import ChainError, resident, standing
-from nri.client.resident import Residents
 from nri.client.standing import Standing, about
 from nri.config.entries import PluginEntry
 from nri.doctor.trying import try_resident
 from nri.process import conversation
 from tests.support import scripts
-from tests.support.host import Host, request
+from tests.support.host import Host
 from tests.support.processes import has_zombie, is_running, kill, open_fds
+from tests.support.resident_host import ResidentHost
 from tests.support.system_faults import Failing
 from tests.support.waiting import SOON, wait_until
 
@@ -88,12 +88,11 @@ if __name__ == "__main__":
 """
 
 
-class ResidentNode:
+class ResidentNode(ResidentHost):
     """A host whose plugins are residents, and do what a test tells them to."""
 
     def __init__(self, host: Host) -> None:
-        self.host = host
-        self.residents = Residents([str(host.bin)], check_owner=False)
+        super().__init__(host, "noop")
         self.lines: list[str] = []
 
     def text(
@@ -115,43 +114,24 @@ class ResidentNode:
         return text.replace("COUNT = 0", f"COUNT = 0\n{loads}", 1)
 
     def install(self, type_: str = "noop", **changes: str) -> Path:
-        """Install the plugin; replace an earlier one in one step."""
-        part = self.host.script(f"{type_}.part", self.text(type_, **changes))
-        return part.rename(part.with_suffix(""))
-
-    def keep(self, *types: str) -> None:
-        """Keep these residents, and wait until they have started, or failed to."""
-        self.residents.keep([PluginEntry(type=type_) for type_ in types])
-        self.residents.prepare(SOON)
-
-    def standing(self, type_: str = "noop") -> Standing:
-        return self.residents.standing(str(self.host.bin / type_))
+        return self.put(type_, self.text(type_, **changes))
 
     def make_ready(self, type_: str = "noop") -> int:
         """Wait until the resident is ready, and return its process id."""
 
         def is_ready() -> bool:
             self.run(type_=type_)
-            self.residents.tidy()
-            self.residents.prepare(SOON)
+            self.renew()
             return self.standing(type_).state == "ready"
 
         assert wait_until(is_ready)
         self.lines.clear()
         return int(self.run(type_=type_).extra["id"]["pid"])
 
-    def run(
-        self, do: str = "", type_: str = "noop", *, spawned: bool = False, **options: Any
-    ) -> Any:
+    def run(self, do: str = "", type_: str = "noop", **options: Any) -> Any:
         """Send a request, and return the result."""
-        labels, on_step = options.pop("labels", {}), options.pop("on_step", None)
         options.setdefault("log", lambda name, line: self.lines.append(f"{name}: {line}"))
-        residents = None if spawned else self.residents
-        client = self.host.client(
-            PluginEntry(type=type_, conf={"do": do}), residents=residents, **options
-        )
-        (result,) = client.invoke(request(labels=labels), "create", on_step=on_step)
-        return result
+        return self.ask({"do": do}, type_, **options)
 
     def failure(self, do: str, **options: Any) -> str:
         with pytest.raises(ChainError) as caught:

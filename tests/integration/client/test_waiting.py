@@ -18,23 +18,22 @@ from nri.process import conversation
 from nri.process.children import stat_fields
 from tests.support.host import Host, request
 from tests.support.processes import is_running, open_fds
+from tests.support.resident_host import ResidentHost
 from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from nri.client.standing import Standing
 
 ANSWER = '{"plugin": "shell", "version": "0.1", "metadata": {"pid": "\'$$\'"}}'
 
 
-class WaitingNode:
+class WaitingNode(ResidentHost):
     """A host with the shell plugin ``shell``, which notes its start and waits for its request."""
 
     def __init__(self, host: Host) -> None:
-        self.host = host
-        self.residents = Residents([str(host.bin)], check_owner=False)
+        super().__init__(host, "shell")
 
     @property
     def started(self) -> list[int]:
@@ -45,31 +44,19 @@ class WaitingNode:
     def install(self, first: str = "", last: str = "", reads: str = "cat > /dev/null") -> Path:
         """Install the plugin, with commands before it reads its request and after it."""
         note = f"echo $$ >> {self.host.root}/started"
-        text = f"#!/bin/sh\n{note}\n{first}\n{reads}\n{last}\necho '{ANSWER}'\n"
-        path = self.host.script("shell.part", text)
-        return path.rename(path.with_suffix(""))
+        return self.put("shell", f"#!/bin/sh\n{note}\n{first}\n{reads}\n{last}\necho '{ANSWER}'\n")
 
-    def keep(self, entries: int = 1, **entry: Any) -> None:
+    def wait(self, entries: int = 1, **entry: Any) -> None:
         """Have processes wait, and wait until their programs run."""
         before = len(self.started)
-        plugin = PluginEntry(type="shell", **({"waiting": True} | entry))
-        self.residents.keep([plugin] * entries)
-        self.residents.prepare(SOON)
-        if plugin.waiting:
+        entry.setdefault("waiting", True)
+        self.keep(*["shell"] * entries, **entry)
+        if entry["waiting"]:
             assert wait_until(lambda: len(self.started) == before + entries)
-
-    def renew(self) -> None:
-        self.residents.tidy()
-        self.residents.prepare(SOON)
 
     def run(self, **options: Any) -> int:
         """Send a request; return the pid of the process that has answered."""
-        client = self.host.client(PluginEntry(type="shell"), residents=self.residents, **options)
-        (result,) = client.invoke(request(), "create")
-        return int(result.metadata["pid"])
-
-    def standing(self) -> Standing:
-        return self.residents.standing(str(self.host.bin / "shell"))
+        return int(self.ask(**options).metadata["pid"])
 
 
 @pytest.fixture
@@ -85,7 +72,7 @@ def node(host: Host, monkeypatch: pytest.MonkeyPatch) -> Iterator[WaitingNode]:
 
 def test_each_request_gets_the_process_that_waits_for_it(node: WaitingNode) -> None:
     node.install()
-    node.keep()
+    node.wait()
     for count in (1, 2, 3):
         assert node.standing().state == "waiting"
         assert len(node.started) == count
@@ -96,7 +83,7 @@ def test_each_request_gets_the_process_that_waits_for_it(node: WaitingNode) -> N
 
 def test_request_that_finds_none_gets_a_process_of_its_own(node: WaitingNode) -> None:
     node.install()
-    node.keep()
+    node.wait()
     (first,) = node.started
     assert [node.run(), node.run()] == [first, node.started[1]]
     assert len(node.started) == 2
@@ -104,7 +91,7 @@ def test_request_that_finds_none_gets_a_process_of_its_own(node: WaitingNode) ->
 
 def test_each_entry_has_one(node: WaitingNode) -> None:
     node.install()
-    node.keep(entries=2)
+    node.wait(entries=2)
     two = node.started
     assert {node.run(), node.run()} == {*two}
 
@@ -112,7 +99,7 @@ def test_each_entry_has_one(node: WaitingNode) -> None:
 def test_process_gets_what_one_gets_that_is_started_for_the_request(node: WaitingNode) -> None:
     facts = node.host.root / "facts"
     node.install(reads=f"{{ cat; echo; env | sort; pwd; umask; echo $0 $1; }} > {facts}")
-    node.keep()
+    node.wait()
     node.run()
     of_waiting = facts.read_text()
     facts.unlink()
@@ -124,14 +111,14 @@ def test_process_gets_what_one_gets_that_is_started_for_the_request(node: Waitin
 @pytest.mark.parametrize("change", ["the file", "the mode", "the entry"])
 def test_process_is_not_used_after_a_change(node: WaitingNode, change: str) -> None:
     path = node.install()
-    node.keep()
+    node.wait()
     (first,) = node.started
     if change == "the file":
         node.install(last="true")
     elif change == "the mode":
         path.chmod(0o700)
     else:
-        node.keep(waiting=False)
+        node.wait(waiting=False)
         assert node.standing().state == "off"
     assert node.run() != first
     node.residents.tidy()
@@ -142,7 +129,7 @@ def test_process_that_is_old_is_replaced(
     node: WaitingNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node.install()
-    node.keep()
+    node.wait()
     (first,) = node.started
     monkeypatch.setattr(waiting, "WAITS_FOR", 0.0)
     assert node.run() != first
@@ -164,7 +151,7 @@ def test_program_that_does_not_wait_is_started_for_each_request(
     node: WaitingNode, first: str, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = node.install(first=f"[ -e {node.host.root}/asked ] || {{ {first}; }}")
-    node.keep()
+    node.wait()
     assert reason in try_waiting(str(path), "shell")
     begun = node.started[0]
 
@@ -206,7 +193,7 @@ def test_output_that_comes_before_the_request_is_no_answer(node: WaitingNode) ->
     go = node.host.root / "go"
     first = f"[ -e {go} ] || {{ while [ ! -e {go} ]; do sleep 0.01; done; echo early; exit 0; }}"
     node.install(first=first)
-    node.keep()
+    node.wait()
     (begun,) = node.started
     go.touch()
     assert node.run() != begun
@@ -217,7 +204,7 @@ def test_process_that_is_killed_or_stopped_has_not_run_the_request(
     node: WaitingNode, how: signal.Signals
 ) -> None:
     node.install(reads="read line")
-    node.keep()
+    node.wait()
     (first,) = node.started
     os.kill(first, how)
     assert wait_until(lambda: stat_fields(first)[0] in (b"T", b"Z"))
@@ -228,7 +215,7 @@ def test_process_that_is_killed_or_stopped_has_not_run_the_request(
 
 def test_process_that_is_loading_is_waited_for(node: WaitingNode) -> None:
     node.install(first="sleep 0.8")
-    node.keep()
+    node.wait()
     (first,) = node.started
     assert node.run() == first
 
@@ -236,7 +223,7 @@ def test_process_that_is_loading_is_waited_for(node: WaitingNode) -> None:
 def test_request_that_was_not_read_is_run_by_another_process(node: WaitingNode) -> None:
     """A program that closes its stdin has done nothing for this request."""
     node.install(reads="exec 0<&-; sleep 0.3")
-    node.keep()
+    node.wait()
     (first,) = node.started
     assert node.run() == node.started[-1] != first
     assert node.standing().state == "failed"
@@ -250,7 +237,7 @@ def test_request_of_a_process_that_has_not_begun_is_read_by_no_other(node: Waiti
     daemon = f"exec 3<&0; setsid sh -c '{wait}' & touch {begun}"
     first = f"[ -e {begun} ] || {{ {daemon}; }}"
     node.install(first=first, reads="exec 0<&-; sleep 0.2")
-    node.keep()
+    node.wait()
     node.run()
     go.touch()
     assert wait_until(lambda: late.exists() and late.read_text().endswith("end\n"))
@@ -264,7 +251,7 @@ def test_process_of_a_directory_that_another_one_hides_is_ended(
     other.mkdir()
     node.residents = Residents([str(other), str(node.host.bin)], check_owner=False)
     path = node.install()
-    node.keep()
+    node.wait()
     (first,) = node.started
     hiding = other / "shell"
     hiding.write_text(path.read_text())
@@ -279,13 +266,13 @@ def test_process_of_a_directory_that_another_one_hides_is_ended(
 def test_it_works_without_pidfds(node: WaitingNode, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversation, "pidfd_or_none", lambda _pid: None)
     node.install(last="exec 2>&-; sleep 0.1")
-    node.keep()
+    node.wait()
     assert node.run() == node.started[0]
 
 
 def test_request_that_was_read_is_not_run_again(node: WaitingNode) -> None:
     node.install(reads="read line; kill -9 $$")
-    node.keep()
+    node.wait()
     with pytest.raises(ChainError, match="ended by signal 9"):
         node.run()
     assert len(node.started) == 1
@@ -294,7 +281,7 @@ def test_request_that_was_read_is_not_run_again(node: WaitingNode) -> None:
 def test_deadline_and_group_are_those_of_a_started_process(node: WaitingNode) -> None:
     child = node.host.root / "child"
     node.install(first=f"sleep 1000 & echo $! > {child}", last="sleep 1000")
-    node.keep()
+    node.wait()
     assert wait_until(lambda: child.exists() and child.read_text() != "")
     with pytest.raises(ChainError, match="no result after"):
         node.run(timeout=0.5)
@@ -304,7 +291,7 @@ def test_deadline_and_group_are_those_of_a_started_process(node: WaitingNode) ->
 
 def test_long_request_is_written_and_stderr_logged(node: WaitingNode) -> None:
     node.install(reads="wc -c >&2")
-    node.keep()
+    node.wait()
     lines: list[str] = []
     client = node.host.client(
         PluginEntry(type="shell", conf="x" * 500_000),
@@ -324,5 +311,5 @@ def test_plugin_that_cannot_be_started_is_tried_again(node: WaitingNode) -> None
     assert node.standing().state == "failed"
     assert "cannot be started" in node.standing().reason
     node.install()
-    node.keep()
+    node.wait()
     assert node.run() == node.started[0]

@@ -113,46 +113,20 @@ OF_CONTAINERD = {
     "io.kubernetes.cri.sandbox-id": "pod",
     "io.kubernetes.cri.sandbox-namespace": "shop",
 }
-TEAM_X = {"annotations": {"team": {"equals": "x"}}}
-OTHER_NAMESPACE = {"namespaces": ["other"]}
 
 
-@pytest.mark.parametrize(
-    ("annotations", "of_state", "run", "skipped"),
-    [
-        (
-            OF_CONTAINERD,
-            {},
-            [{"namespaces": ["shop"]}, TEAM_X, {"runtimeHandler": ["kata"]}],
-            [OTHER_NAMESPACE],
-        ),
-        (OF_CONTAINERD, {}, [{"sandbox": False}], [{"sandbox": True}]),
-        (
-            {},
-            {},
-            [OTHER_NAMESPACE, {"labels": {"app": {"equals": "x"}}}],
-            [TEAM_X, {"sandbox": True}],
-        ),
-        ({"team": "y"}, {"team": "x"}, [TEAM_X], []),
-    ],
-)
-def test_runs_unless_known_facts_fail(
-    host: Host,
-    annotations: dict[str, str],
-    of_state: dict[str, str],
-    run: list[dict[str, Any]],
-    skipped: list[dict[str, Any]],
-) -> None:
+def test_runs_unless_known_facts_fail(host: Host) -> None:
+    run = [{"namespaces": ["shop"]}, {"runtimeHandler": ["kata"]}]
+    skipped = [{"namespaces": ["other"]}]
     plugins = [
         plugin("noop", ["note", f"{host.root}/{number}", "ran"], when=when)
         for number, when in enumerate([*run, *skipped])
     ]
     host.configure(*plugins)
-    host.bundle(OCI_CONFIG | {"annotations": annotations})
-    ran = Ran(host, host.state(annotations=of_state))
+    host.bundle(OCI_CONFIG | {"annotations": OF_CONTAINERD})
+    ran = Ran(host, host.state())
     assert (ran.status, ran.stderr) == (0, "")
-    ran_plugins = [(host.root / str(number)).exists() for number in range(len(plugins))]
-    assert ran_plugins == [True] * len(run) + [False] * len(skipped)
+    assert [(host.root / str(number)).exists() for number in range(3)] == [True, True, False]
 
 
 # Faults
@@ -336,16 +310,6 @@ def test_plugins_get_their_last_result_and_nothing_is_kept_after_the_delete(host
     assert [*(host.root / "record").glob(".hook.*")] == []
 
 
-def test_a_refused_container_has_had_what_succeeded(host: Host) -> None:
-    requests = host.root / "requests"
-    host.install("first")
-    host.configure(plugin("first", ["keep", str(requests)]), plugin("noop", ["error", "no"]))
-    assert Ran(host).status == 1
-    assert Ran(host, verb="delete").status == 1
-    first, last = [json.loads(line) for line in requests.read_text().splitlines()]
-    assert ("prevResult" in first, last["prevResult"]["plugin"]) == (False, "first")
-
-
 @pytest.mark.parametrize("id_", ["../x", "a/b", "x" * 300, "a b"])
 def test_an_id_that_is_no_name_has_a_record_all_the_same(host: Host, id_: str) -> None:
     host.configure(plugin("noop"))
@@ -356,8 +320,8 @@ def test_an_id_that_is_no_name_has_a_record_all_the_same(host: Host, id_: str) -
     assert not path.exists()
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"entries": [5], "x": 1}', '{"seen": [1e999]}'])
-def test_a_damaged_record_costs_no_container_its_plugins(host: Host, content: str) -> None:
+def test_a_damaged_record_costs_no_container_its_plugins(host: Host) -> None:
+    content = '{"entries": [5], "x": 1}'
     host.configure(plugin("noop"))
     assert Ran(host).status == 0
     (path,) = (host.root / "record").glob(".hook.*")

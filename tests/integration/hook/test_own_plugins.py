@@ -90,7 +90,7 @@ def connections(listener: socket.socket) -> int:
 
 def test_silent_systemd_is_not_asked_at_its_second_socket(host: Host) -> None:
     node = CgroupNode(host)
-    node.tree.make(SCOPE)
+    node.files.make(SCOPE)
     node.limit(SCOPE)
     listeners = [socket.socket(socket.AF_UNIX) for _ in range(2)]
     with tempfile.TemporaryDirectory(prefix="nri-") as run:
@@ -107,5 +107,5 @@ def test_silent_systemd_is_not_asked_at_its_second_socket(host: Host) -> None:
         path = "kubepods-burstable-pod0a1b.slice:cri-containerd:redis"
         host.bundle(OCI_CONFIG | {"linux": {"cgroupsPath": path}})
         hook(host)
-    assert (node.quota(SCOPE), node.tree.get(SCOPE, "cpuset.cpus")) == ("max", "1-3")
+    assert (node.quota(SCOPE), node.files.get(SCOPE, "cpuset.cpus")) == ("max", "1-3")
     assert [connections(listener) for listener in listeners] == [2, 0]

@@ -201,16 +201,6 @@ def test_a_delete_whose_state_cannot_be_read_goes_on(runtime: NriRunc) -> None:
     assert "the container's state of web: " in done.stderr
 
 
-def test_delete_follows_a_real_runtime_that_cannot_run(runtime: NriRunc) -> None:
-    runtime.keep()
-    before = (runtime.bundle / "config.json").read_text()
-    runtime.real.chmod(0o755)
-    runtime.real.write_text("#!/nonexistent\n")
-    assert runtime.run("run", "--bundle", "bundle", "web", cwd=runtime.host.root).returncode == 1
-    assert runtime.states() == ["setup", "delete"]
-    assert (runtime.bundle / "config.json").read_text() == before
-
-
 def test_restore_is_refused_where_plugins_are_configured(runtime: NriRunc) -> None:
     words = ["restore", "--detach", "--image-path", "/i", "--bundle", "bundle", "web"]
     assert runtime.run(*words, cwd=runtime.host.root).returncode == 0

@@ -73,7 +73,7 @@ def test_a_container_of_another_bundle_is_as_its_bundle_says(runtime: NriRunc) -
     assert runtime.requests()[-1]["spec"]["annotations"] == {"of": "another"}
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"bundle": 1}', '{"spec": 1}'])
+@pytest.mark.parametrize("content", ["[]", '{"bundle": 1}', '{"spec": 1}'])
 def test_a_damaged_record_is_ignored(runtime: NriRunc, content: str) -> None:
     make(runtime)
     kept(runtime)[0].write_text(content)
@@ -196,6 +196,7 @@ def test_nothing_is_kept_of_a_container_that_is_deleted(runtime: NriRunc, why: s
         (runtime.real.parent / "state").unlink()
     assert runtime.run("delete", "--force", "web").returncode == 0
     assert kept(runtime) == []
+    assert runtime.words()[-1] == ["delete", "--force", "web"]
 
 
 def test_a_bundle_is_known_though_its_link_is_gone(runtime: NriRunc) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from nri.status import status
 from nri.v2 import api
 from tests.support.host import Host, plugin
 from tests.support.node import Node
@@ -77,6 +78,11 @@ class BridgeProcess:
     def log(self) -> str:
         return self.log_file.read_text() if self.log_file.exists() else ""
 
+    @property
+    def status(self) -> dict[str, Any]:
+        """What it answers."""
+        return status(str(self.host.root / "v1bridge.sock"))
+
     # How it is started
 
     def start(self, *words: str, environment: dict[str, str] | None = None, **options: Any) -> None:
@@ -128,13 +134,18 @@ class BridgeProcess:
         (self.host.root / "settings.json").write_text(self.settings(**self.changes))
         self.start(*COMMAND, "--socket", "nri.sock", "--config", "settings.json", *words, **options)
 
-    def connect(self, *containers: api.Container) -> Runtime:
-        """Its next connection, with a pod and these containers; started from outside, if it does not run."""
+    def connect(
+        self, *containers: api.Container, pods: Sequence[api.PodSandbox] | None = None
+    ) -> Runtime:
+        """Its next connection, with a pod and these containers; started from outside, if it does not run.
+
+        :param pods: other pods.
+        """
         if self.child is None:
             self.outside()
         runtime = self.accept()
         runtime.configure()
-        runtime.synchronize([pod()], containers)
+        runtime.synchronize([pod()] if pods is None else pods, containers)
         return runtime
 
     def serve(self, *words: str, **options: Any) -> Runtime:
@@ -156,6 +167,13 @@ class BridgeProcess:
         self.signal(signal.SIGKILL)
         assert self.wait() == -signal.SIGKILL
         self.child = None
+
+    def end(self, runtime: Runtime) -> None:
+        """End it as an upgrade does."""
+        self.signal(signal.SIGTERM)
+        assert self.wait() == 0
+        self.child = None
+        runtime.close()
 
     def wait(self) -> int:
         assert self.child is not None
@@ -216,8 +234,11 @@ def create_container(runtime: Runtime, **changes: Any) -> None:
     runtime.event(api.Event.CREATE_CONTAINER, request)
 
 
-def slow(host: Host) -> Any:
-    """A plugin that notes that it has begun, and ends when it is told to."""
-    script = f"#!/bin/sh\n: > {host.root}/begun\nwhile [ ! -e {host.root}/go ]; do sleep 0.01; done\necho '{{}}'\n"
-    host.script("slow", script)
-    return plugin("slow")
+def slow(host: Host, **options: Any) -> Any:
+    """A plugin that notes the id of each request, and goes on when the file ``go`` is there."""
+    host.script(
+        "slow",
+        f'#!/bin/sh\nsed \'s/.*"id":"\\([^"]*\\)".*/\\1 /\' >>{host.root}/begun\n'
+        f"while [ ! -e {host.root}/go ]; do sleep 0.01; done\necho '{{}}'\n",
+    )
+    return plugin("slow", **options)

@@ -14,7 +14,6 @@ import pytest
 
 from nri.errors import NRIError
 from nri.skel.scopes import container_name
-from nri.status import status
 from nri.types.v1 import Request
 from nri.v1bridge import late
 from nri.v1bridge.requests import name_of
@@ -47,24 +46,6 @@ def bridge(host: Host, bridge: BridgeProcess) -> BridgeProcess:
     return bridge
 
 
-def connected(bridge: BridgeProcess, *pods: api.PodSandbox, containers: Any = ()) -> Runtime:
-    """Start the bridge unless it runs; return its next connection, whose runtime has these pods and containers."""
-    if bridge.child is None:
-        bridge.outside()
-    runtime = bridge.accept()
-    runtime.configure()
-    runtime.synchronize(pods, containers)
-    return runtime
-
-
-def end(bridge: BridgeProcess, runtime: Runtime) -> None:
-    """End the bridge as an upgrade does."""
-    bridge.signal(signal.SIGTERM)
-    assert bridge.wait() == 0
-    bridge.child = None
-    runtime.close()
-
-
 def stop_pod(runtime: Runtime) -> None:
     runtime.event(
         api.Event.STOP_POD_SANDBOX, api.StopPodSandboxRequest(pod=api.PodSandbox(id="6efd"))
@@ -88,13 +69,13 @@ def says(bridge: BridgeProcess, text: str) -> bool:
 
 def listed(bridge: BridgeProcess) -> list[tuple[str, str, str, str]]:
     """Return the containers that run without a plugin, as the status has them."""
-    found = status(str(bridge.host.root / "v1bridge.sock"))["withoutPlugins"]
+    found = bridge.status["withoutPlugins"]
     return [(each["id"], each["state"], each["plugin"], each["why"]) for each in found]
 
 
 def test_missed_pod_and_container_are_served_late_once(bridge: BridgeProcess) -> None:
-    there = {"containers": [RUNNING, container(id="c0", state=CREATED)]}
-    runtime = connected(bridge, pod(), pod(id="stopped", pid=0), **there)
+    there = [RUNNING, container(id="c0", state=CREATED)]
+    runtime = bridge.connect(*there, pods=[pod(), pod(id="stopped", pid=0)])
     assert has_steps(bridge, OF_POD, OF_CONTAINER)
     assert [request["late"] for request in bridge.node.kept] == [True, True]
     assert says(bridge, "late: create succeeded for 2, failed for 0, in ")
@@ -109,7 +90,7 @@ def test_missed_pod_and_container_are_served_late_once(bridge: BridgeProcess) ->
     )
 
     runtime.close()
-    runtime = connected(bridge, pod(), **there)  # the runtime has restarted
+    runtime = bridge.connect(*there)  # the runtime has restarted
     stop_container(runtime)
     stop_pod(runtime)
     assert bridge.node.steps[2:] == [("delete", "1f92"), ("delete", "6efd")]
@@ -118,11 +99,11 @@ def test_missed_pod_and_container_are_served_late_once(bridge: BridgeProcess) ->
 
 
 def test_served_containers_are_on_record_after_a_kill(bridge: BridgeProcess) -> None:
-    runtime = connected(bridge)
+    runtime = bridge.connect(pods=[])
     runtime.event(api.Event.RUN_POD_SANDBOX, api.RunPodSandboxRequest(pod=pod()))
     start_container(runtime)
     bridge.kill()
-    connected(bridge, pod(), pod(id="new", name="new"), containers=[RUNNING])
+    bridge.connect(RUNNING, pods=[pod(), pod(id="new", name="new")])
     assert says(bridge, "late: create succeeded for 1,")
     assert bridge.node.steps == [OF_POD, OF_CONTAINER, ("create", "new")]
 
@@ -130,12 +111,12 @@ def test_served_containers_are_on_record_after_a_kill(bridge: BridgeProcess) -> 
 def test_create_that_a_kill_cut_off_is_served_late(host: Host, bridge: BridgeProcess) -> None:
     host.configure(slow(host))
     with ThreadPoolExecutor(1) as threads:
-        answer = threads.submit(start_container, connected(bridge))
+        answer = threads.submit(start_container, bridge.connect(pods=[]))
         assert wait_until((host.root / "begun").exists)
         bridge.kill()
     assert isinstance(answer.exception(), NRIError)
     host.configure(bridge.node.keeper())
-    connected(bridge, containers=[RUNNING])
+    bridge.connect(RUNNING, pods=[])
     assert has_steps(bridge, OF_CONTAINER)
     assert bridge.node.kept[0]["late"] is True
 
@@ -144,7 +125,7 @@ def test_failed_late_create_is_tried_again_and_then_listed(
     host: Host, bridge: BridgeProcess
 ) -> None:
     host.configure(bridge.node.keeper("keeper", ["error", "no such device"]))
-    runtime = connected(bridge, pod(), containers=[RUNNING])
+    runtime = bridge.connect(RUNNING)
     assert says(bridge, "warning late: create succeeded for 0, failed for 2, in ")
     assert (
         "error late create failed: it runs without its plugins state=create container=default/web/app id=1f92 "
@@ -162,7 +143,7 @@ def test_failed_late_create_is_tried_again_and_then_listed(
     assert failed() == [("1f92", why)]
     runtime.close()
     host.configure(bridge.node.keeper())
-    connected(bridge, pod(), containers=[RUNNING])
+    bridge.connect(RUNNING)
     assert wait_until(lambda: listed(bridge) == [])
 
 
@@ -172,11 +153,11 @@ def test_ignored_failure_is_listed_also_by_the_next_bridge(
     host.configure(
         bridge.node.keeper("keeper", ["error", "no such device"], failure_policy="ignore")
     )
-    start_container(connected(bridge))
+    start_container(bridge.connect(pods=[]))
     expected = [("1f92", "create", "keeper", "its failure is ignored: no such device")]
     assert listed(bridge) == expected
     bridge.kill()
-    runtime = connected(bridge, containers=[RUNNING])
+    runtime = bridge.connect(RUNNING, pods=[])
     assert listed(bridge) == expected
     stop_container(runtime)
     assert listed(bridge) == []
@@ -205,7 +186,7 @@ def test_delete_that_waits_for_a_late_create_is_refused_in_time(
 
 def test_delete_runs_after_a_late_create(host: Host, bridge: BridgeProcess) -> None:
     host.configure(slow(host), bridge.node.keeper())
-    runtime = connected(bridge, containers=[RUNNING])
+    runtime = bridge.connect(RUNNING, pods=[])
     assert wait_until((host.root / "begun").exists)
     with ThreadPoolExecutor(1) as threads:
         stopped = threads.submit(stop_container, runtime)
@@ -222,7 +203,7 @@ def test_late_create_that_has_not_begun_is_found_again(
     host: Host, bridge: BridgeProcess, ends: str
 ) -> None:
     host.configure(slow(host), bridge.node.keeper())
-    runtime = connected(bridge, pod(), containers=[RUNNING])
+    runtime = bridge.connect(RUNNING)
     assert wait_until((host.root / "begun").exists)
     if ends == "the bridge":
         bridge.signal(signal.SIGTERM)
@@ -234,7 +215,7 @@ def test_late_create_that_has_not_begun_is_found_again(
         assert bridge.wait() == 0
         assert bridge.node.steps == [OF_POD], "the running one is waited for"
         bridge.child = None
-    connected(bridge, pod(), containers=[RUNNING])
+    bridge.connect(RUNNING)
     assert has_steps(bridge, OF_POD, OF_CONTAINER)
 
 
@@ -245,7 +226,7 @@ def test_late_creates_that_are_off_run_nothing_and_are_counted(
     host: Host, bridge: BridgeProcess
 ) -> None:
     bridge.changes["lateCreate"] = False
-    runtime = connected(bridge, pod(), containers=[RUNNING])
+    runtime = bridge.connect(RUNNING)
     why = 'no plugin runs for them ("lateCreate": false)'
     assert says(bridge, f"warning late: 2 pods and containers have had no create; {why}\n")
     start_container(runtime)
@@ -257,7 +238,7 @@ def test_containers_wait_for_a_valid_configuration(host: Host, bridge: BridgePro
     """Also those in a sandbox that their start has proven."""
     host.configure_text("{")
     idle = pod(id="idle", name="idle", pid=0)
-    runtime = connected(bridge, pod(), idle, containers=[RUNNING])
+    runtime = bridge.connect(RUNNING, pods=[pod(), idle])
     assert says(bridge, "; no plugin runs for them before there is a valid configuration\n")
     assert wait_until(lambda: [id_ for id_, *_ in listed(bridge)] == ["6efd", "1f92"])
     for id_ in ("c2", "ended"):
@@ -267,7 +248,7 @@ def test_containers_wait_for_a_valid_configuration(host: Host, bridge: BridgePro
         )
     runtime.event(api.Event.STOP_CONTAINER, api.StopContainerRequest(pod=idle, container=started))
     assert wait_until(lambda: {id_ for id_, *_ in listed(bridge)} == {"6efd", "1f92", "idle", "c2"})
-    counts = status(str(host.root / "v1bridge.sock"))["lateCreates"]
+    counts = bridge.status["lateCreates"]
     assert counts == {"waiting": 4, "running": 0, "succeeded": 0, "failed": 0, "refused": 0}
     host.configure(bridge.node.keeper())
     expected = [("create", id_) for id_ in ("1f92", "6efd", "c2", "idle")]
@@ -299,7 +280,7 @@ def test_edit_that_outlasts_a_connection_keeps_late_creates(
     runtime.synchronize([pod()], [RUNNING])
     away.rename(file)
     runtime.close()
-    connected(bridge, pod(), containers=[RUNNING])  # the next synchronization
+    bridge.connect(RUNNING)  # the next synchronization
     assert wait_until(lambda: OF_CONTAINER in bridge.node.steps), bridge.node.steps
 
 
@@ -322,27 +303,19 @@ def is_refused(runtime: Runtime) -> bool:
 @pytest.mark.parametrize("had_setup", [False, True])
 def test_missed_setup_is_listed_after_a_late_create(bridge: BridgeProcess, had_setup: bool) -> None:
     want_setup(bridge)
-    runtime = connected(bridge)
+    runtime = bridge.connect(pods=[])
     if had_setup:
         create_container(runtime)
     bridge.kill()
-    connected(bridge, pod(), containers=[RUNNING])
+    bridge.connect(RUNNING)
     assert says(bridge, "late: create succeeded for 2,")
     assert listed(bridge) == ([] if had_setup else [("1f92", "setup", "keeper", MISSED)])
 
 
 def test_container_created_between_two_bridges_is_refused(bridge: BridgeProcess) -> None:
     want_setup(bridge)
-    end(bridge, connected(bridge, pod()))
-    assert is_refused(connected(bridge, pod(), containers=[container(state=CREATED)]))
-
-
-def test_launched_bridge_refuses_what_it_did_not_set_up(bridge: BridgeProcess) -> None:
-    """containerd up to 1.7.25 does not synchronize with a plugin that it launched."""
-    want_setup(bridge)
-    runtime = bridge.launch()
-    runtime.configure(bridge.settings())
-    assert is_refused(runtime)
+    bridge.end(bridge.connect())
+    assert is_refused(bridge.connect(container(state=CREATED)))
 
 
 def test_plugin_whose_condition_holds_since_setup_has_not_missed_it(host: Host, node: Node) -> None:
@@ -355,16 +328,6 @@ def test_plugin_whose_condition_holds_since_setup_has_not_missed_it(host: Host, 
     assert node.steps == [("create", "1f92")]
     with pytest.raises(StatusError, match="its setup was missed"):
         node.start(id="other", annotations={"x": "1"})
-
-
-def test_ignored_missed_setup_is_listed(bridge: BridgeProcess) -> None:
-    want_setup(bridge, failure_policy="ignore")
-    runtime = connected(bridge, pod(), containers=[container(state=CREATED)])
-    start_container(runtime)
-    assert wait_until(lambda: ("1f92", "setup", "keeper") in [each[:3] for each in listed(bridge)])
-    runtime.close()
-    connected(bridge)  # the container is gone
-    assert listed(bridge) == []
 
 
 def test_late_creates_keep_to_conditions(
@@ -386,7 +349,7 @@ def test_containers_without_a_valid_configuration_are_listed_where_late_creates_
 ) -> None:
     host.configure_text('{"version": "0.1", "plugins": [{"typ": "keeper"}]}')
     bridge.changes = {"lateCreate": False}
-    connected(bridge, pod(), containers=[RUNNING])
+    bridge.connect(RUNNING)
     assert wait_until(lambda: [each[0] for each in listed(bridge)] == ["6efd", "1f92"])
 
 
@@ -411,7 +374,7 @@ def test_a_launched_bridge_waits_for_the_late_creates_of_the_one_before(
     assert wait_until(lambda: runs.read_text().split() == ["begin", "end"])
     assert wait_until(lambda: recorded(host, "6efd"))
     counts = dict.fromkeys(("waiting", "running", "succeeded", "failed", "refused"), 0)
-    assert wait_until(lambda: status(str(host.root / "v1bridge.sock"))["lateCreates"] == counts)
+    assert wait_until(lambda: bridge.status["lateCreates"] == counts)
     assert runs.read_text().split() == ["begin", "end"]
 
 

@@ -19,7 +19,7 @@ from nri.v2 import mux as mux_module
 from nri.v2.ttrpc import codec
 from nri.v2.ttrpc.server import REFUSALS
 from nri.v2.ttrpc.ttrpc_pb2 import Request
-from tests.integration.v1bridge.bridge_process import BridgeProcess, start_container
+from tests.integration.v1bridge.bridge_process import BridgeProcess, slow, start_container
 from tests.integration.v1bridge.site import AMPLE, Connected, ask
 from tests.support.host import Host, plugin
 from tests.support.pods import container, pod
@@ -110,13 +110,6 @@ def test_fatal_messages_are_a_line_and_end_one_connection(
     assert "Traceback" not in bridge.log
 
 
-def test_events_after_shutdown_are_served(bridge: BridgeProcess) -> None:
-    runtime = accepted(bridge)
-    runtime.call("Shutdown", api.Empty(), api.Empty)
-    start_container(runtime)
-    assert bridge.node.steps == [("create", "1f92")]
-
-
 # One that does not read
 
 
@@ -166,16 +159,6 @@ def test_runtime_that_stops_reading_stops_no_chain(
 # Events that a runtime abandons: it sends the next one before it has the answer, as after a kubelet's restart
 
 ABANDONED = "the runtime has abandoned the event"
-
-
-def slow(host: Host, **options: Any) -> Any:
-    """A plugin that notes the id of each request, and goes on when the file ``go`` is there."""
-    host.script(
-        "slow",
-        f'#!/bin/sh\nsed \'s/.*"id":"\\([^"]*\\)".*/\\1 /\' >>{host.root}/begun\n'
-        f"while [ ! -e {host.root}/go ]; do sleep 0.01; done\necho '{{}}'\n",
-    )
-    return plugin("slow", **options)
 
 
 class Asking:

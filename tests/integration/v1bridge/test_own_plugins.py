@@ -71,9 +71,9 @@ class Reserving(Attached):
 
     def cpus_after(self, event: Any, *about: Any) -> str:
         """Return the container's CPUs after an event, before which the runtime has written all."""
-        self.node.tree.put(CONTAINER, "cpuset.cpus", "0-3\n")
+        self.node.files.put(CONTAINER, "cpuset.cpus", "0-3\n")
         event(*about)
-        return self.node.tree.get(CONTAINER, "cpuset.cpus")
+        return self.node.files.get(CONTAINER, "cpuset.cpus")
 
 
 @pytest.mark.parametrize(

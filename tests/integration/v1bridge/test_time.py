@@ -40,16 +40,6 @@ def hang(host: Host, **options: Any) -> Any:
     return plugin("hang", ["hang"], **options)
 
 
-def test_hanging_plugin_is_an_error_before_the_deadline(host: Host, node: Node) -> None:
-    host.configure(hang(host, states=["setup", "update"]))
-    for event in (node.create, node.stop):
-        with pytest.raises(StatusError) as refused:
-            event(SHORT)
-        assert refused.value.code == Code.ABORTED
-        assert refused.value.message.startswith("nri v0.1: plugin hang: killed: no result after 0.")
-        assert wait_until(lambda: not host.processes())
-
-
 def test_without_a_deadline_a_plugin_has_the_settings_time(host: Host) -> None:
     node = Node(host, timeout=0.3)
     host.configure(hang(host))

@@ -300,6 +300,19 @@ def test_what_fails_late_leaves_what_it_had_in_force(
     )
 
 
+def test_plugins_behind_the_one_that_fails_late_are_lacking_unless_they_have_run(
+    node: Node,
+) -> None:
+    node.configure("a", "b", "c")
+    node.facts = facts(had("b", 1))
+    node.plugins.answers["a"] = FAILS
+    assert node.wish(LATE).error == "plugin a: no"
+    assert [(lack.plugin, lack.why) for lack in lacking(node.facts)] == [
+        ("a", "the late create has failed: no"),
+        ("c", "the late create has failed, of a plugin before it"),
+    ]
+
+
 def test_an_ignored_failure_reapplies_nothing(node: Node) -> None:
     node.configure("a", failure_policy="ignore")
     node.facts = facts(had("a", 0))

@@ -2,10 +2,12 @@
 
 import io
 from contextlib import redirect_stderr
+from pathlib import Path
 from typing import Any
 
 from nri import skel
-from nri.testing import CgroupTree, invoke
+from nri.testing import CgroupTree, Pod, invoke
+from nri.testing.pods import Container
 from nri.types.v1 import Request, Result, Spec
 
 POD = "/kubepods/burstable/pod0a1b"
@@ -89,3 +91,46 @@ class PluginNode:
 
     def give(self, path: str, cpus: str) -> None:
         self.tree.put(f"{path}/cpuset.cpus", cpus)
+
+
+class PodNode:
+    """A node with some pods of a class, and a plugin for their containers.
+
+    :param kind: as for ``CgroupTree``; likewise *driver*.
+    :ivar conf: the keys of the plugin conf, unless a test gives others.
+    """
+
+    def __init__(
+        self, plugin: skel.Plugin, run: Path, kind: str = "v2", driver: str = "cgroupfs"
+    ) -> None:
+        self.plugin = plugin
+        self.tree = CgroupTree(kind, driver=driver)
+        self.about: dict[str, Any] = {
+            "cgroup_version": 2 if kind == "v2" else 1,
+            "cgroup_driver": driver,
+        }
+        self.conf: dict[str, Any] = {"run": str(run)}
+
+    def add(self, pod: Pod) -> None:
+        """Make the cgroups of a pod with its containers."""
+        with self.tree:
+            self.tree.add(pod)
+
+    def ask(
+        self,
+        owner: Pod | Container,
+        state: str = "create",
+        *,
+        resources: dict[str, Any] | None = None,
+        last: Result | None = None,
+        release: bool = False,
+        **conf: Any,
+    ) -> Result:
+        """Send a request about a pod's sandbox or a container.
+
+        :param last: the result of the last one.
+        """
+        request = owner.request(state, conf=self.conf | conf, resources=resources)
+        request = request.replace(prev_result=last, release=release)
+        with self.tree:
+            return invoke(self.plugin, request)

@@ -257,20 +257,6 @@ def test_nothing_needs_a_last_result(knobs: Knobs) -> None:
 # konfine's record
 
 
-def test_released_container_leaves_the_record_and_its_cpus_are_shared(
-    tmp_path: Path, kind: str
-) -> None:
-    node = GivingNode(tmp_path, kind, cores=4, threads=1)
-    node.start("one")
-    last = node.start("two", ask=1)
-    assert [last.metadata["exclusive"], node.cpus("one")] == ["1", "1-3"]
-    asked = node.request("delete", "two", ask=1).replace(prev_result=last, release=True)
-    done = invoke(Konfine(), asked)
-    assert (done.error, done.metadata["restored"]) == ("", "0-3")
-    assert node.cpus("one") == "0-3"
-    assert [*node.state()["containers"]] == [node.started["one"]]
-
-
 def test_conf_that_gives_out_no_more_forgets_the_container(tmp_path: Path) -> None:
     node = GivingNode(tmp_path, cores=4, threads=1)
     last = node.start("two", ask=1)

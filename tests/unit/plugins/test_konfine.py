@@ -244,16 +244,6 @@ def test_reserved_cpus_are_used_if_the_kubelet_leaves_no_others(node: PluginNode
     assert metadata["cpus"] == node.cpus() == "1"
 
 
-def test_invalid_annotations_open_no_reserved_cpus(node: PluginNode) -> None:
-    conf = {"systemReserved": "0-1", "allow": {"class": False}}
-    annotations = {"qos.class": "system", ANNOTATION: "0-1"}
-    metadata = node.fine(conf, annotations=annotations)
-    assert metadata["ignored"] == (
-        f"qos.class: allow.class is for no pod; the annotation {ANNOTATION}: '0-1' has no CPU of 2-7"
-    )
-    assert metadata["cpus"] == node.cpus() == "2-7"
-
-
 WORDS = st.one_of(
     st.text(max_size=30),
     st.text("0123456789-,: \t\0", max_size=30),

@@ -9,6 +9,7 @@ from nri.plugins.qos import QoS
 from nri.testing import CgroupTree, Pod, invoke
 from nri.testing.pods import Container
 from nri.types.v1 import Result
+from tests.unit.plugins.running import PodNode
 
 LS = {"koordinator.sh/qosClass": "LS"}
 LOW = {"containers": {"LS": {"memory.low": 4096}}}
@@ -18,42 +19,36 @@ ROOTS = {
 }
 
 
-class Protecting:
+class Protecting(PodNode):
     """A node with two pods: ``a`` with two containers, and ``b`` with one."""
 
     def __init__(self, run: Path, driver: str = "cgroupfs", kind: str = "v2") -> None:
-        self.run, self.driver = run, driver
-        self.tree = CgroupTree(kind, driver=driver)
-        about: dict[str, Any] = {"labels": LS, "cgroup_driver": driver}
-        about |= {"cgroup_version": 2 if kind == "v2" else 1}
-        self.a, self.b = Pod("a", **about), Pod("b", **about)
+        super().__init__(QoS(), run, kind, driver)
+        self.run = run
+        self.driver = driver
+        self.conf["allow"] = {"class": True}
+        self.a = Pod("a", labels=LS, **self.about)
+        self.b = Pod("b", labels=LS, **self.about)
         resources = {"memory": {"limit": 1 << 20}}
         self.web = self.a.container("web", resources=resources)
         self.side = self.a.container("side", resources=resources)
         self.db = self.b.container("db", resources=resources)
         self.last: dict[str, Result] = {}
-        with self.tree:
-            for pod in (self.a, self.b):
-                self.tree.add(pod)
+        self.add(self.a)
+        self.add(self.b)
 
-    def ask(self, owner: Pod | Container, state: str, **conf: Any) -> dict[str, str]:
-        name = owner.name
-        release = conf.pop("release", False)
-        request = owner.request(
-            state, conf={"run": str(self.run), "allow": {"class": True}, **conf}
-        )
-        if state != "create" and name in self.last:
-            request = request.replace(prev_result=self.last[name], release=release)
-        with self.tree:
-            result = invoke(QoS(), request)
+    def fine(self, owner: Pod | Container, state: str, **conf: Any) -> dict[str, str]:
+        """Send a request that succeeds; return its metadata."""
+        last = self.last.get(owner.name) if state != "create" else None
+        result = self.ask(owner, state, last=last, **conf)
         assert result.error == ""
-        self.last[name] = result
+        self.last[owner.name] = result
         return result.metadata
 
     def end(self, owner: Container, *, has_cgroup: bool = True) -> None:
         if not has_cgroup:
             self.tree.remove(owner.cgroup)
-        self.ask(owner, "delete", **LOW)
+        self.fine(owner, "delete", **LOW)
         self.tree.remove(owner.cgroup)
 
     def low(self, knob: str = "memory.low") -> tuple[str, ...]:
@@ -68,7 +63,7 @@ def node(request: pytest.FixtureRequest, tmp_path: Path) -> Protecting:
 
 
 def test_cgroups_above_have_the_sum_as_long_as_it_is_needed(node: Protecting) -> None:
-    metadata = node.ask(node.web, "create", **LOW)
+    metadata = node.fine(node.web, "create", **LOW)
     metadata.pop("systemd", None)  # there is none
     above = {
         "kubepods.memory.low": "4096",
@@ -76,17 +71,17 @@ def test_cgroups_above_have_the_sum_as_long_as_it_is_needed(node: Protecting) ->
         "pod.memory.low": "4096",
     }
     assert metadata == {"class": "LS", "memory.low": "4096, was 0", **above}
-    node.ask(node.side, "create", **LOW)
-    node.ask(node.db, "create", **LOW)
+    node.fine(node.side, "create", **LOW)
+    node.fine(node.db, "create", **LOW)
     assert node.low() == ("12288", "12288", "8192", "4096")
     node.tree.forget()
-    node.ask(node.db, "update", **LOW)
+    node.fine(node.db, "update", **LOW)
     assert node.tree.writes == []
     node.end(node.web)
     assert node.low() == ("8192", "8192", "4096", "4096")
     node.end(node.side, has_cgroup=False)
     assert node.low() == ("4096", "4096", "0", "4096")
-    node.ask(node.db, "delete", release=True, **LOW)
+    node.fine(node.db, "delete", release=True, **LOW)
     assert node.low() == ("0", "0", "0", "0")
     assert not (node.run / "nri/qos/protection").exists()
 
@@ -97,31 +92,31 @@ def test_what_others_have_set_is_the_least(node: Protecting, knob: str) -> None:
     conf = {"containers": {"LS": {knob: 8192}}}
     root, class_ = ROOTS[node.driver]
     node.tree.put(f"{root}/{knob}", "40960")
-    node.ask(node.web, "create", **conf)
+    node.fine(node.web, "create", **conf)
     assert node.low(knob) == ("40960", "8192", "8192", "0")
     node.tree.put(f"{class_}/{knob}", "12288")  # meanwhile
-    node.ask(node.side, "create", **conf)
+    node.fine(node.side, "create", **conf)
     assert node.low(knob) == ("40960", "16384", "16384", "0")
-    node.ask(node.side, "delete", release=True, **conf)
-    node.ask(node.web, "delete", release=True, **conf)
+    node.fine(node.side, "delete", release=True, **conf)
+    node.fine(node.web, "delete", release=True, **conf)
     assert node.low(knob) == ("40960", "12288", "0", "0")
 
 
 def test_no_limit_of_protection_is_handed_up(node: Protecting) -> None:
     node.tree.put(f"{node.side.cgroup}/memory.low", "max")
-    node.ask(node.web, "create", **LOW)
+    node.fine(node.web, "create", **LOW)
     assert node.low() == ("max", "max", "max", "0")
     node.tree.put(f"{node.side.cgroup}/memory.low", "0")
-    node.ask(node.web, "update", **LOW)
+    node.fine(node.web, "update", **LOW)
     assert node.low() == ("4096", "4096", "4096", "0")
 
 
 def test_pods_own_value_of_the_conf_stays(node: Protecting) -> None:
     conf = LOW | {"pods": {"LS": {"memory.low": "50% of limit"}}}
     node.tree.put(f"{node.a.cgroup}/memory.max", "65536")
-    node.ask(node.web, "create", **conf)
+    node.fine(node.web, "create", **conf)
     assert node.low() == ("32768", "32768", "32768", "0")
-    node.ask(node.a, "delete", **conf)
+    node.fine(node.a, "delete", **conf)
     assert node.low()[:2] == ("0", "0")
 
 
@@ -129,7 +124,7 @@ def test_pods_own_value_of_the_conf_stays(node: Protecting) -> None:
     "text", ["", "x\n", "/a\tmemory.low\t1\n", "/a\tcpu.max\t1\t2\n", "/gone\tmemory.low\t4\t0\n"]
 )
 def test_note_that_is_damaged_costs_its_line_alone(node: Protecting, text: str) -> None:
-    node.ask(node.web, "create", **LOW)
+    node.fine(node.web, "create", **LOW)
     file = node.run / "nri/qos/protection"
     file.write_text(file.read_text() + text + "/b\tmemory.low\t" + "9" * 5000 + "\t-1\n")
     node.end(node.web)
@@ -149,6 +144,6 @@ def test_a_container_without_the_kubelet_has_none_above(tmp_path: Path) -> None:
 
 def test_kernel_without_the_knob_is_left_alone(tmp_path: Path) -> None:
     node = Protecting(tmp_path / "run", kind="v1")
-    metadata = node.ask(node.web, "create", **LOW)
+    metadata = node.fine(node.web, "create", **LOW)
     assert metadata["ignored"] == "memory.low: this kernel lacks it"
     assert node.tree.writes == []

@@ -12,6 +12,7 @@ from nri.plugins.qos.batch import CPU, MEMORY, quantity
 from nri.skel import Refusal
 from nri.testing import CgroupTree, Pod, assert_idempotent, invoke
 from nri.types.v1 import Result
+from tests.unit.plugins.running import PodNode
 
 OPEN = {"class": ["default"], "batch": ["default"], "env": ["default"]}
 LS = {"koordinator.sh/qosClass": "LS"}
@@ -21,35 +22,34 @@ CPUS_OF_KUBELET = {
 }
 
 
-class QoSNode:
-    """A node with one container ``web`` of one pod."""
+class QoSNode(PodNode):
+    """A node with the containers ``web`` and ``side`` of one pod."""
 
     def __init__(self, tmp_path: Path, kind: str = "v2") -> None:
-        self.tree, self.run, self.has_pod = CgroupTree(kind), str(tmp_path / "run"), False
+        super().__init__(QoS(), tmp_path / "run", kind)
+        self.conf["allow"] = OPEN
+        self.has_pod = False
 
-    def ask(
+    def web(
         self,
         state: str = "create",
         *,
         labels: dict[str, str] | None = None,
         annotations: dict[str, str] | None = None,
-        resources: dict[str, Any] | None = None,
         is_of_pod: bool = False,
-        **conf: Any,
+        **options: Any,
     ) -> Result:
+        """Send a request about ``web``, or the pod's sandbox."""
         pod = Pod(labels=LS if labels is None else labels, annotations=annotations)
         web = pod.container("web", resources=CPUS_OF_KUBELET)
         pod.container("side", resources=CPUS_OF_KUBELET)
-        conf = {"run": self.run, "allow": OPEN} | conf
-        with self.tree:
-            if not self.has_pod:
-                self.tree.add(pod)
-                self.has_pod = True
-            request = (pod if is_of_pod else web).request(state, conf=conf, resources=resources)
-            return invoke(QoS(), request)
+        if not self.has_pod:
+            self.add(pod)
+            self.has_pod = True
+        return self.ask(pod if is_of_pod else web, state, **options)
 
     def fine(self, state: str = "create", **options: Any) -> dict[str, str]:
-        result = self.ask(state, **options)
+        result = self.web(state, **options)
         assert result.error == ""
         return result.metadata
 
@@ -100,7 +100,7 @@ def test_a_repeated_request_writes_nothing(node: QoSNode) -> None:
     knobs = {"LS": {"cpu.weight": 300, "pids.max": 99}}
     pod = Pod(labels=LS, cgroup_version=2 if node.tree.kind == "v2" else 1)
     web = pod.container("web")
-    conf = {"run": node.run, "allow": OPEN, "pods": knobs, "containers": knobs}
+    conf = {**node.conf, "pods": knobs, "containers": knobs}
     with node.tree:
         node.tree.add(pod)
         assert_idempotent(QoS(), web.request("create", conf=conf), node.tree)
@@ -122,7 +122,7 @@ def test_container_without_a_class_that_counts_is_unchanged(
         == "9, was max"
     )
     assert v2.fine(labels=labels | LS, containers={}) == {"skipped": "no knobs for the class LS"}
-    result = v2.ask(
+    result = v2.web(
         "setup", annotations=batch(web={"limits": amount(1)}), allow={"batch": ["other"]}
     )
     assert result.adjust is None
@@ -160,7 +160,7 @@ def test_lacking_knob_is_reported_once_and_ignored_or_refused(
         assert capsys.readouterr().err.count("qos: memory.low is ignored: ") == expected
     assert (
         "needs a kernel of Alibaba Cloud Linux"
-        in v1.ask(containers={"LS": {"cpu.bvt_warp_ns": 2}}, lacking="refuse").error
+        in v1.web(containers={"LS": {"cpu.bvt_warp_ns": 2}}, lacking="refuse").error
     )
 
 
@@ -177,7 +177,7 @@ def test_weight_is_written_where_the_kernel_has_no_idle_class(v2: QoSNode) -> No
 def test_value_that_the_kernel_refuses_is_an_error(v2: QoSNode) -> None:
     v2.fine()
     v2.tree.refuse("web/pids.max", errno.EBUSY)
-    assert "Device or resource busy (EBUSY)" in v2.ask(containers={"LS": {"pids.max": 9}}).error
+    assert "Device or resource busy (EBUSY)" in v2.web(containers={"LS": {"pids.max": 9}}).error
 
 
 def test_pod_that_the_kubelet_did_not_make_has_no_knobs(tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def test_batch_resources_are_there_before_the_container_runs(v2: QoSNode) -> Non
         web={"requests": amount(500, "1Mi"), "limits": amount("1k", "2Mi")},
         side={"limits": amount(500)},
     )
-    result = v2.ask("setup", annotations=asked)
+    result = v2.web("setup", annotations=asked)
     cpu = {"shares": 512, "quota": 100000, "period": 100000}
     assert result.adjust == {"linux": {"resources": {"cpu": cpu, "memory": {"limit": 2 << 20}}}}
 
@@ -269,7 +269,7 @@ def test_resize_lowers_a_burst_above_the_new_quota(v2: QoSNode, is_batch: bool) 
     v2.tree.put("web/cpu.max.burst", "40000")
     new = {"cpu": {"quota": 20000, "period": 100000}}
     asked = batch(web={"limits": amount(200, "1Mi")}) if is_batch else {}
-    result = v2.ask("resize", annotations=asked, resources=new)
+    result = v2.web("resize", annotations=asked, resources=new)
     assert (result.error, result.metadata["cpu.max.burst"]) == ("", "20000, was 40000")
     if is_batch:
         assert result.updates[0]["resources"]["cpu"] == {
@@ -299,7 +299,7 @@ def test_resize_lowers_a_burst_above_the_new_quota(v2: QoSNode, is_batch: bool) 
 def test_wrong_batch_resources_are_an_error_with_their_place(
     v2: QoSNode, text: str, message: str
 ) -> None:
-    result = v2.ask("setup", annotations={SPEC: text})
+    result = v2.web("setup", annotations={SPEC: text})
     assert result.error.startswith(message)
     assert result.refused
 
@@ -311,7 +311,7 @@ def test_value_of_a_pod_that_the_kernel_refuses_is_a_refusal(
     v2: QoSNode, number: int, is_refusal: bool
 ) -> None:
     v2.tree.refuse("web/memory.max", number)
-    result = v2.ask("create", annotations=batch(web={"limits": amount(100, "1")}))
+    result = v2.web("create", annotations=batch(web={"limits": amount(100, "1")}))
     assert (result.refused, result.error.startswith(f"{SPEC}: ")) == (is_refusal, is_refusal)
     assert "memory.max" in result.error
 
@@ -410,7 +410,7 @@ def test_other_than_quantities_of_kubernetes_are_refused(value: object) -> None:
 def test_batch_limits_stay_within_what_the_kernel_takes(
     v2: QoSNode, limits: dict[str, object], quota: int | None, memory: int | None
 ) -> None:
-    result = v2.ask("setup", annotations=batch(web={"limits": limits}))
+    result = v2.web("setup", annotations=batch(web={"limits": limits}))
     resources = result.adjust["linux"]["resources"]
     assert (resources["cpu"].get("quota"), resources.get("memory", {}).get("limit")) == (
         quota,
@@ -428,11 +428,11 @@ GPUS = {"NVIDIA_VISIBLE_DEVICES": {"annotation": DEVICES, "items": "gpu[].minor"
 def test_variables_are_made_of_annotations(v2: QoSNode) -> None:
     devices = json.dumps({"gpu": [{"minor": 0}, {"minor": 3}]})
     env = GPUS | {"CLASS": {"annotation": "class"}}
-    result = v2.ask("setup", annotations={DEVICES: devices, "class": "a b"}, env=env)
+    result = v2.web("setup", annotations={DEVICES: devices, "class": "a b"}, env=env)
     assert result.adjust == {"env": {"NVIDIA_VISIBLE_DEVICES": "0,3", "CLASS": "a b"}}
     assert result.metadata["env"] == "NVIDIA_VISIBLE_DEVICES, CLASS"
-    assert v2.ask("setup", env=env).adjust is None
-    assert v2.ask("setup", annotations={DEVICES: devices}, env=env, allow={}).adjust is None
+    assert v2.web("setup", env=env).adjust is None
+    assert v2.web("setup", annotations={DEVICES: devices}, env=env, allow={}).adjust is None
 
 
 @pytest.mark.parametrize(
@@ -455,7 +455,7 @@ def test_variables_are_made_of_annotations(v2: QoSNode) -> None:
 def test_annotation_that_makes_no_variable_is_an_error(
     v2: QoSNode, text: str, message: str
 ) -> None:
-    assert v2.ask("setup", annotations={DEVICES: text}, env=GPUS).error.startswith(
+    assert v2.web("setup", annotations={DEVICES: text}, env=GPUS).error.startswith(
         f"{DEVICES}{message}"
     )
 
@@ -467,13 +467,13 @@ def test_cdi_devices_are_made_of_the_same_annotation(v2: QoSNode) -> None:
     """systemd takes no device away again that the runtime has injected."""
     devices = {DEVICES: json.dumps({"gpu": [{"minor": 0}, {"minor": 3}]})}
     allow = {"cdiDevices": ["default"]}
-    result = v2.ask("setup", annotations=devices, cdiDevices=CDI, allow=allow)
+    result = v2.web("setup", annotations=devices, cdiDevices=CDI, allow=allow)
     assert result.adjust == {"cdiDevices": ["nvidia.com/gpu=0", "nvidia.com/gpu=3"]}
     assert result.metadata["cdiDevices"] == "nvidia.com/gpu=0, nvidia.com/gpu=3"
     assert (
-        v2.ask("setup", annotations=devices, cdiDevices=CDI).metadata["ignored"].startswith(DEVICES)
+        v2.web("setup", annotations=devices, cdiDevices=CDI).metadata["ignored"].startswith(DEVICES)
     )
-    wrong = v2.ask(
+    wrong = v2.web(
         "setup", annotations={DEVICES: '{"gpu": [{"minor": "a b"}]}'}, cdiDevices=CDI, allow=allow
     )
     assert (
@@ -486,7 +486,7 @@ def test_cdi_devices_are_made_of_the_same_annotation(v2: QoSNode) -> None:
     for kind in ("nvidia.com", "nvidia.com/gpu=0", "a/b/c"):
         assert (
             "a kind of CDI devices, VENDOR/CLASS"
-            in v2.ask("setup", cdiDevices={kind: CDI["nvidia.com/gpu"]}).error
+            in v2.web("setup", cdiDevices={kind: CDI["nvidia.com/gpu"]}).error
         )
 
 
@@ -511,7 +511,7 @@ def test_pod_has_the_most_of_an_init_container_or_the_sum_of_the_others(v2: QoSN
         "web/cpu.max": "30000 100000",
     }
     for wrong in ("", None, 1):
-        error = v2.ask(
+        error = v2.web(
             "setup", annotations={SPEC: json.dumps(document | {"initContainers": wrong})}
         ).error
         assert error.startswith(f"{SPEC}: found ")

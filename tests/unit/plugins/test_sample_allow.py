@@ -62,19 +62,6 @@ def test_label_does_not_count_either() -> None:
     assert node.is_limited(CONTAINER)
 
 
-def test_annotation_never_proves_a_namespace() -> None:
-    annotations = {
-        ANNOTATION: "2-3",
-        NAMESPACE: "team-a",
-        "io.kubernetes.cri.sandbox-namespace": "team-a",
-    }
-    metadata = PluginNode(Konfine()).fine(allowing(cpus=["team-a"]), annotations=annotations)
-    assert (metadata["cpus"], metadata["ignored"]) == (
-        "0-7",
-        f"{ANNOTATION}: allow.cpus {NOT_KNOWN}",
-    )
-
-
 def test_each_ignored_annotation_is_reported() -> None:
     node = PluginNode(Konfine())
     annotations = {ANNOTATION: "2-3", "qos.class": "system"}

@@ -35,9 +35,11 @@ def test_the_conf_says_whose_word_counts(conf: Any, in_shop: str, without: str) 
     ).container("web")
     assert web.request("create").namespace == "shop"
     assert skel.why_not_allowed(web.request("create"), pods, "pods") == in_shop
-    bare = Pod(
-        "web", runtime="runc", annotations={"io.kubernetes.pod.namespace": "shop"}
-    ).container("web")
+    claims = {
+        "io.kubernetes.pod.namespace": "shop",
+        "io.kubernetes.cri.sandbox-namespace": "shop",
+    }
+    bare = Pod("web", runtime="runc", annotations=claims).container("web")
     assert bare.request("create").namespace == ""
     assert skel.why_not_allowed(bare.request("create"), pods, "pods") == without
 

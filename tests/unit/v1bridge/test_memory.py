@@ -281,6 +281,12 @@ def test_failure_of_what_does_not_apply_any_more_is_forgotten(memory: Memory, re
     assert (row.facts.entries, listed(memory), again(record).rows) == ([], [], {})
 
 
+def test_a_container_that_is_not_there_any_more_is_forgotten(memory: Memory, record: str) -> None:
+    create(memory, subject(), had("a", 1, failed="ignored"))
+    memory.synchronize([], set())
+    assert (memory.rows, again(record).rows) == ({}, {})
+
+
 def test_many_threads_lose_nothing(memory: Memory, record: str) -> None:
     ids = [f"{name}{number}" for name in "abcd" for number in range(50)]
 

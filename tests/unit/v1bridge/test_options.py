@@ -110,9 +110,11 @@ def test_an_unknown_key_is_named_with_what_may_be_meant(key: str, hint: str) -> 
         ("{", "is not JSON: "),
         ('{"pluginTimeout": NaN}', "is not JSON: "),
         ("[" * 100_000, "is not JSON: "),
+        ("\ufeff{}", "is not JSON: "),
         ("null", "found null, expected an object"),
+        ("[{}]", "found an array, expected an object"),
     ],
-    ids=range(4),
+    ids=range(6),
 )
 def test_a_document_that_is_not_an_object_is_one_fault(text: str, fault: str) -> None:
     options, faults = BridgeOptions.of_text(text)

@@ -376,6 +376,7 @@ def test_handler_that_raises_refuses_and_the_session_lives_on(connect: Connect) 
     assert runtime.event(api.Event.RUN_POD_SANDBOX) == api.RunPodSandboxResponse()
     assert runtime.call("Shutdown", api.Empty(), api.Empty) == api.Empty()
     assert plugin.ended == 1
+    assert runtime.event(api.Event.RUN_POD_SANDBOX) == api.RunPodSandboxResponse()
 
 
 def test_handler_may_update_containers_and_has_time_kept(connect: Connect) -> None:
