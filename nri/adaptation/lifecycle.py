@@ -155,6 +155,10 @@ def _now(event: int, pod: api.PodSandbox, container: api.Container) -> Lifecycle
     return LifecycleEvent(event=event, pod=pod, container=deepcopy(container))
 
 
+def _ignore(item: LifecycleEvent, outcome: Outcome | None, error: EventError | None) -> None:
+    """Do nothing after an event."""
+
+
 class Replayer:
     """Replays events on a runtime. The plugins' adjustments of a container are shown in its later events.
 
@@ -168,11 +172,11 @@ class Replayer:
     def __init__(
         self,
         runtime: Runtime,
-        on_event: Callable[[LifecycleEvent, Outcome | None, EventError | None], None] | None = None,
+        on_event: Callable[[LifecycleEvent, Outcome | None, EventError | None], object] = _ignore,
     ) -> None:
         self.failed = 0
         self._runtime = runtime
-        self._on_event = on_event or (lambda item, outcome, error: None)
+        self._on_event = on_event
         self._skipped: dict[str, frozenset[int]] = {}
 
     def replay(self, lifecycle: Iterable[LifecycleEvent]) -> None:

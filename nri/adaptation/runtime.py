@@ -68,6 +68,10 @@ class Outcome:
     """The error that was logged; an event that fails raises instead."""
 
 
+def _ignore(*_: object) -> None:
+    """Do nothing with what is reported."""
+
+
 def _pod_event(rpc: str) -> Callable[[Runtime, api.PodSandbox], Outcome]:
     return lambda self, pod: self.send(rpc, pod)
 
@@ -103,7 +107,7 @@ class Runtime:
         config_dir: str | None = None,
         request_timeout: float = 2.0,
         registration_timeout: float = 5.0,
-        on_exchange: Callable[[Exchange], None] | None = None,
+        on_exchange: Callable[[Exchange], None] = _ignore,
         on_output: Callable[[str, str], None] | None = None,
     ) -> None:
         self.name = name
@@ -111,7 +115,7 @@ class Runtime:
         self.nri_version = nri_version
         self.request_timeout = request_timeout
         self.registration_timeout = registration_timeout
-        self.on_exchange = on_exchange or (lambda exchange: None)
+        self.on_exchange = on_exchange
         self.on_output = on_output
         self._plugin_dir = plugin_dir
         self._executables = tuple(plugins)

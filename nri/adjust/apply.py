@@ -34,19 +34,18 @@ def apply(config: dict[str, Any], adjust: dict[str, Any]) -> None:
         process = below(config, "process")
         process["env"] = _environment(elements(process, "env", "process"), adjust["env"])
     args = adjust.get("args", [])
-    if words := args[1:] if args[:1] == [""] else args:
-        below(config, "process")["args"] = list(words)
+    if args[:1] == [""]:  # it replaces those of an earlier plugin
+        args = args[1:]
+    if args:
+        below(config, "process")["args"] = list(args)
     for kind, hooks in adjust.get("hooks", {}).items():
         parent = below(config, "hooks")
         parent[kind] = [*elements(parent, kind, "hooks"), *hooks]
     if "rlimits" in adjust:
-        process = below(config, "process")
-        process["rlimits"] = _by_key(
-            elements(process, "rlimits", "process"), adjust["rlimits"], "type"
-        )
-    for key, path in (("oomScoreAdj", "oomScoreAdj"), ("ioPriority", "ioPriority")):
+        _by_key(below(config, "process"), "rlimits", adjust["rlimits"], "type", "process")
+    for key in ("oomScoreAdj", "ioPriority"):
         if key in linux:
-            below(config, "process")[path] = linux[key]
+            below(config, "process")[key] = linux[key]
     if "scheduler" in adjust:
         below(config, "process")["scheduler"] = adjust["scheduler"]
     if linux:
@@ -57,7 +56,6 @@ def apply(config: dict[str, Any], adjust: dict[str, Any]) -> None:
 
 def apply_resources(resources: dict[str, Any], wanted: dict[str, Any]) -> None:
     """Change ``linux.resources`` in place."""
-    limit = wanted.get("memory", {}).get("limit")
     for field, value in walk({"linux": {"resources": wanted}}):
         path = field.path[2:]
         parent = resources
@@ -66,16 +64,14 @@ def apply_resources(resources: dict[str, Any], wanted: dict[str, Any]) -> None:
         if field.kind == MAP:
             _entries(parent, path[-1], value, "linux.resources")
         elif field.kind in BY_ENTRIES:
-            parent[path[-1]] = _by_key(
-                elements(parent, path[-1], "linux.resources"), value, field.key
-            )
+            _by_key(parent, path[-1], value, field.key, "linux.resources")
         elif field.name == "linux.resources.devices":
             parent["devices"] = [*elements(parent, "devices", "linux.resources"), *value]
         else:
             parent[path[-1]] = value
-    memory = resources.get("memory")
-    if limit and isinstance(memory, dict) and "swap" not in wanted["memory"] and memory.get("swap"):
-        memory["swap"] = limit
+    memory = wanted.get("memory", {})
+    if memory.get("limit") and "swap" not in memory and resources["memory"].get("swap"):
+        resources["memory"]["swap"] = memory["limit"]
 
 
 def _apply_linux(config: dict[str, Any], linux: dict[str, Any]) -> None:
@@ -84,9 +80,7 @@ def _apply_linux(config: dict[str, Any], linux: dict[str, Any]) -> None:
     if "resources" in linux:  # after the devices: its rules can restrict theirs
         apply_resources(below(config, "resources", "linux"), linux["resources"])
     if "namespaces" in linux:
-        config["namespaces"] = _by_key(
-            elements(config, "namespaces", "linux"), linux["namespaces"], "type"
-        )
+        _by_key(config, "namespaces", linux["namespaces"], "type", "linux")
     for key in ("sysctl", "netDevices"):
         if key in linux:
             _entries(config, key, linux[key], "linux")
@@ -99,9 +93,11 @@ def _apply_linux(config: dict[str, Any], linux: dict[str, Any]) -> None:
 
 def _apply_devices(config: dict[str, Any], devices: list[dict[str, Any]]) -> None:
     """Apply devices, and the rules by which the container may use them."""
-    config["devices"] = _by_key(elements(config, "devices", "linux"), devices, "path")
-    added = [device for device in devices if not is_removal(device)]
-    rules = [_rule(device) for device in added if device["type"] != "p"]
+    _by_key(config, "devices", devices, "path", "linux")
+    rules = []
+    for device in devices:
+        if not is_removal(device) and device["type"] != "p":
+            rules.append(_rule(device))
     if rules:
         resources = below(config, "resources", "linux")
         resources["devices"] = [*elements(resources, "devices", "linux.resources"), *rules]
@@ -120,25 +116,41 @@ def _apply_rdt(config: dict[str, Any], wanted: dict[str, Any]) -> None:
 
 def _apply_mounts(config: dict[str, Any], wanted: dict[str, Any]) -> None:
     changed = {clean(key.removeprefix("-")) for key in wanted}
-    kept = [
-        mount for mount in elements(config, "mounts") if clean(_destination(mount)) not in changed
-    ]
-    added = [{"destination": key, **mount} for key, mount in wanted.items() if mount is not None]
-    config["mounts"] = sorted(
-        [*kept, *added], key=lambda mount: clean(_destination(mount)).rstrip("/").count("/")
-    )
-    for mount in added:
-        options = mount.get("options", [])
-        if "rshared" in options:
-            below(config, "linux")["rootfsPropagation"] = "rshared"
-        elif "rslave" in options and below(config, "linux").get("rootfsPropagation") != "rshared":
-            config["linux"]["rootfsPropagation"] = "rslave"
+    mounts = []
+    for mount in elements(config, "mounts"):
+        if clean(_destination(mount)) not in changed:
+            mounts.append(mount)
+    for destination, mount in wanted.items():
+        if mount is not None:
+            mounts.append({"destination": destination, **mount})
+            _propagate(config, mount.get("options", []))
+    config["mounts"] = sorted(mounts, key=_depth)
+
+
+def _depth(mount: dict[str, Any]) -> int:
+    return clean(_destination(mount)).rstrip("/").count("/")
+
+
+def _propagate(config: dict[str, Any], options: list[str]) -> None:
+    """Change the propagation of the root as the options of a mount in it demand."""
+    if "rshared" in options:
+        below(config, "linux")["rootfsPropagation"] = "rshared"
+    elif "rslave" in options:
+        linux = below(config, "linux")
+        if linux.get("rootfsPropagation") != "rshared":
+            linux["rootfsPropagation"] = "rslave"
 
 
 def _environment(variables: list[Any], wanted: dict[str, str | None]) -> list[Any]:
     """Return ``process.env``: a variable that is set again keeps its place."""
-    left = {key: value for key, value in wanted.items() if value is not None}
-    mentioned = {key.removeprefix("-") for key in wanted if wanted[key] is None} | {*left}
+    left: dict[str, str] = {}
+    mentioned = set()
+    for key, value in wanted.items():
+        if value is None:
+            mentioned.add(key.removeprefix("-"))
+        else:
+            mentioned.add(key)
+            left[key] = value
     environment = []
     for variable in variables:
         name = str(variable).partition("=")[0]
@@ -146,7 +158,9 @@ def _environment(variables: list[Any], wanted: dict[str, str | None]) -> list[An
             environment.append(variable)
         elif name in left:
             environment.append(f"{name}={left.pop(name)}")
-    return environment + [f"{name}={value}" for name, value in left.items()]
+    for name, value in left.items():
+        environment.append(f"{name}={value}")
+    return environment
 
 
 def _entries(parent: dict[str, Any], key: str, wanted: dict[str, Any], where: str = "") -> None:
@@ -154,21 +168,27 @@ def _entries(parent: dict[str, Any], key: str, wanted: dict[str, Any], where: st
     for name, item in wanted.items():
         if item is None:
             entries.pop(name.removeprefix("-"), None)
-    entries.update({name: item for name, item in wanted.items() if item is not None})
+    for name, item in wanted.items():
+        if item is not None:
+            entries[name] = item
 
 
-def _by_key(existing: list[Any], wanted: list[Any], key: str) -> list[Any]:
-    """Return the elements of both lists; one of *wanted* replaces or removes that with its key."""
+def _by_key(
+    parent: dict[str, Any], name: str, wanted: list[Any], key: str, where: str = ""
+) -> None:
+    """Have the elements of an array replaced or removed by those with their key."""
     mentioned = [item[key] for item in wanted]  # no set: a key of the configuration may be an array
     kept = []
-    for item in existing:
-        if not (isinstance(item, dict) and item.get(key) in mentioned):
+    for item in elements(parent, name, where):
+        is_mentioned = isinstance(item, dict) and item.get(key) in mentioned
+        if not is_mentioned:
             kept.append(item)
-
-    added = [item for item in wanted if not is_removal(item)]
-    return kept + [
-        {name: value for name, value in item.items() if name != "remove"} for item in added
-    ]
+    for item in wanted:
+        if not is_removal(item):
+            new = {**item}
+            new.pop("remove", None)
+            kept.append(new)
+    parent[name] = kept
 
 
 def _rule(device: dict[str, Any]) -> dict[str, Any]:

@@ -319,9 +319,7 @@ def without_nulls(rule: Rule, value: Any) -> Any:
                 kept[name] = without_nulls(rule.item, item)
         return kept
     if rule.parts:
-        if isinstance(value, list):
-            return [without_nulls(rule.parts[0], item) for item in value]
-        return without_nulls(rule.parts[0], value)
+        return [without_nulls(rule.parts[0], item) for item in value]
     return value
 
 

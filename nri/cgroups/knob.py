@@ -159,12 +159,12 @@ class File:
     __slots__ = ("hints", "name", "told", "values")
 
     def __init__(
-        self, name: str, values: Values, told: str = "", hints: Mapping[int, str] | None = None
+        self, name: str, values: Values, told: str = "", hints: Mapping[int, str] = knobs.NO_HINTS
     ) -> None:
         self.name = name
         self.values = values
         self.told = told
-        self.hints = hints or {}
+        self.hints = hints
 
     def names(self) -> tuple[str, ...]:
         """Return the names of the files, for people."""
@@ -246,7 +246,7 @@ class Knob:
         v1: File | str = "",
         v2: File | None = None,
         told: str = "",
-        hints: Mapping[int, str] | None = None,
+        hints: Mapping[int, str] = knobs.NO_HINTS,
         can_be_written: bool = True,
     ) -> None:
         """Take a knob that v2 has in the file *name*; *v1* names a file with the same text, *told* v2's property."""

@@ -80,17 +80,14 @@ class SwapLimitV1(File):
 
     def steps(self, directory: str, value: int | None, before: int | None) -> list[tuple[str, str]]:
         memory = self._memory(directory)
-        if value is not None and memory is None:
+        if value is None:
+            return [(self.name, self.values.word(None))]
+        if memory is None:
             raise CgroupError(
                 f"{directory}/{self.name} cannot limit swap to {value} bytes: in v1 it limits memory and swap "
                 f"together, and {MEMORY_V1} is unlimited; expected memory.max to be set before memory.swap.max"
             )
-        return [
-            (
-                self.name,
-                self.values.word(None if value is None or memory is None else memory + value),
-            )
-        ]
+        return [(self.name, self.values.word(memory + value))]
 
     def _memory(self, directory: str) -> int | None:
         limit: int | None = self._parsed(directory, MEMORY_V1, self.values)

@@ -23,6 +23,9 @@ MAX_KNOB = 65536
 APPEARS = 1.0
 """Seconds that systemd has to enable a controller, so that its knobs appear, after a property was set."""
 
+NO_HINTS: Mapping[int, str] = {}
+"""The reasons for the kernel's errors that are known of no knob."""
+
 _KNOB_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
@@ -106,7 +109,7 @@ def put(path: str, data: bytes) -> int:
         os.close(descriptor)
 
 
-def write(path: str, value: str, absent: str, hints: Mapping[int, str] | None = None) -> None:
+def write(path: str, value: str, absent: str, hints: Mapping[int, str] = NO_HINTS) -> None:
     """Write *value* to an existing knob; *hints* are the reasons for the kernel's errors, by errno."""
     doing = f"cannot write {quoted(value)} to {path}"
     data = value.encode("ascii")
@@ -115,7 +118,7 @@ def write(path: str, value: str, absent: str, hints: Mapping[int, str] | None = 
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENODEV):
             _raise_if_gone(path, error)
-        hint = (hints or {}).get(error.errno or 0)
+        hint = hints.get(error.errno or 0)
         if error.errno == errno.ENOENT:
             hint = absent
         raise CgroupError(f"{doing}: {answer(error)}" + (f": {hint}" if hint else "")) from error
@@ -127,7 +130,7 @@ def write_all(
     directory: str,
     steps: list[tuple[str, str]],
     absent: str,
-    hints: Mapping[int, str] | None = None,
+    hints: Mapping[int, str],
 ) -> None:
     """Write texts to files of a cgroup, in this order; an error names what was written before it."""
     done = ""

@@ -182,9 +182,7 @@ class QuotaFiles(File):
 
 
 def _microseconds(word: str, path: str) -> int:
-    if (
-        not (word.isascii() and word.isdigit()) or len(word) > 20 or int(word) == 0
-    ):  # 20 digits: 64 bits
+    if not word.isdigit() or len(word) > 20 or int(word) == 0:  # 20 digits: 64 bits
         raise CgroupError(
             f"{path} holds {quoted(word)}: expected a number of microseconds greater than 0"
         )

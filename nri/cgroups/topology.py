@@ -262,7 +262,7 @@ def _speeds(cores: list[Set], cpu: str) -> dict[int, float]:
     """Return how fast each core is, by its lowest CPU, as the first of these files says that all have; else 0."""
     for file in ("cpu_capacity", "cpufreq/cpuinfo_max_freq", "acpi_cppc/highest_perf"):
         words = {min(core): _text(f"{cpu}/cpu{min(core)}/{file}") for core in cores}
-        if all(word.isascii() and word.isdigit() and int(word[:18]) for word in words.values()):
+        if all(word.isdigit() and int(word[:18]) for word in words.values()):
             return {first: float(word[:18]) for first, word in words.items()}
     return dict.fromkeys([min(core) for core in cores], 0.0)
 
@@ -277,7 +277,7 @@ def _names(directory: str) -> list[str]:
 def _distances(path: str, own: int, nodes: list[int]) -> dict[int, int]:
     """Return the distances from a node: one for each node, in the order of their numbers."""
     words = _text(path).split()
-    if len(words) == len(nodes) and all(word.isascii() and word.isdigit() for word in words):
+    if len(words) == len(nodes) and all(word.isdigit() for word in words):
         return dict(zip(nodes, map(int, words), strict=True))
     distances = dict.fromkeys(nodes, _FAR)
     distances[own] = _NEAR

@@ -85,7 +85,7 @@ def _twice(entries: list[PluginEntry]) -> list[str]:
         if other is not entry:
             places = []
             for one in (other, entry):
-                places.append(f"{one.source or '(no file)'}: plugins[{one.source_index}]")
+                places.append(f"{one.source}: plugins[{one.source_index}]")
 
             notes.append(
                 f"{entry.type} is configured twice, and runs twice: {' and '.join(places)}"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import BashComplete, FishComplete, ZshComplete
 
 from nri.cli import options
 
+_SHELLS = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
+
 
 @click.command()
-@click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
+@click.argument("shell", type=click.Choice([*_SHELLS]))
 @click.pass_context
 @options.plain_errors
 def completion(context: click.Context, shell: str) -> None:
@@ -21,8 +23,5 @@ def completion(context: click.Context, shell: str) -> None:
       nri completion zsh > "${fpath[1]}/_nri"
       nri completion fish > ~/.config/fish/completions/nri.fish
     """
-    of_shell = get_completion_class(shell)
-    if of_shell is None:
-        raise click.UsageError(f"{shell}: click does not complete for it")
     root = context.find_root()
-    click.echo(of_shell(root.command, {}, "nri", "_NRI_COMPLETE").source())
+    click.echo(_SHELLS[shell](root.command, {}, "nri", "_NRI_COMPLETE").source())

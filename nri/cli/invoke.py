@@ -13,7 +13,7 @@ import click
 from nri.adjust import Abilities, Changes, OCIAbilities
 from nri.adjust.fields import NEWEST_OCI, walk
 from nri.cli import options, output
-from nri.client import ChainError, Client, Invoker, Step, read_config, spec_from_oci
+from nri.client import ChainError, Client, Invoker, PluginError, Step, read_config, spec_from_oci
 from nri.client.chain import as_shown
 from nri.client.oci import oci_from_spec
 from nri.config.entries import types_of
@@ -179,16 +179,16 @@ def _result_of(step: Step) -> Result:
     return result
 
 
-def _how(step: Step) -> str:
+def _how(step: Step, error: PluginError) -> str:
     """Return what an error of a plugin counts as."""
-    if step.error is not None and step.error.refused:
+    if error.refused:
         return "refused"
     return "ignored" if step.is_ignored else "error"
 
 
 def _row(step: Step) -> tuple[str, str]:
     if step.error is not None:
-        return step.plugin.type, f"{_how(step)}: {step.error.reason}"
+        return step.plugin.type, f"{_how(step, step.error)}: {step.error.reason}"
     return step.plugin.type, output.assigned(_result_of(step).metadata) or "-"
 
 
@@ -247,7 +247,7 @@ def _print_step(step: Step) -> None:
     if step.error is not None:
         if step.stdout:
             click.echo(f"  stdout: {readable(step.stdout[:4096])}")
-        click.echo(f"  {_how(step)}: {escape(step.error.reason)}")
+        click.echo(f"  {_how(step, step.error)}: {escape(step.error.reason)}")
     if sys.stdout:  # None if the caller has closed it
         sys.stdout.flush()
 

@@ -45,14 +45,9 @@ SKIP = "skip"
 """The values of ``unknown``."""
 
 
-def is_namespace(name: object) -> bool:
+def is_namespace(name: str) -> bool:
     """Return whether *name* can be the name of a namespace, or a pattern of such names."""
-    if (
-        not isinstance(name, str)
-        or not 0 < len(name) <= MAX_NAMESPACE
-        or name[0] == "-"
-        or name[-1] == "-"
-    ):
+    if not 0 < len(name) <= MAX_NAMESPACE or name[0] == "-" or name[-1] == "-":
         return False
     return (
         name.isascii()
@@ -61,20 +56,14 @@ def is_namespace(name: object) -> bool:
     )
 
 
-def is_key(name: object) -> bool:
+def is_key(name: str) -> bool:
     """Return whether *name* can be the key of a label or annotation."""
-    return (
-        isinstance(name, str)
-        and name.isascii()
-        and name.isprintable()
-        and " " not in name
-        and name != ""
-    )
+    return name.isascii() and name.isprintable() and " " not in name and name != ""
 
 
-def is_pattern(value: object) -> bool:
+def is_pattern(value: str) -> bool:
     """Return whether *value* is a pattern rather than a plain text."""
-    return isinstance(value, str) and "*" in value
+    return "*" in value
 
 
 def _one_or_more(one: Rule) -> Rule:
@@ -390,13 +379,6 @@ class Condition:
             elif holds is None:
                 unknown.append(said)
         return "; ".join(failing or unknown)
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, Condition):
-            return self.value == other.value
-        return NotImplemented
-
-    __hash__ = None  # type: ignore[assignment] # its value is a dictionary
 
     def __repr__(self) -> str:
         return f"Condition({self.value!r})"

@@ -61,7 +61,7 @@ def notes_on_condition(plugin: PluginEntry, containerds_file: str) -> list[str]:
         notes.append(f": nri hook and nri-runc do not know {names}; what is not known {means}")
     located: list[str] = []
     for note in notes:
-        located.append(f"{plugin.source or '(no file)'}: plugins[{plugin.source_index}].when{note}")
+        located.append(f"{plugin.source}: plugins[{plugin.source_index}].when{note}")
     return located
 
 

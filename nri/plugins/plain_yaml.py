@@ -49,8 +49,8 @@ def load(text: str) -> Any:
         events = _Events(yaml.parse(text, Loader=_LOADER))
         return events.document()
     except yaml.MarkedYAMLError as error:
-        problem = shorten(escape(str(error.problem or error.context)), 100)
-        raise _fault(error.problem_mark or error.context_mark, f"is not YAML: {problem}") from None
+        problem = shorten(escape(str(error.problem)), 100)
+        raise _fault(error.problem_mark, f"is not YAML: {problem}") from None
     except (yaml.YAMLError, ValueError) as error:  # a character that YAML does not have
         if isinstance(error, DecodeError):
             raise
@@ -135,6 +135,4 @@ def _resolve(text: str) -> Any:
 
 
 def _fault(mark: Any, reason: str) -> DecodeError:
-    if mark is None:
-        return DecodeError(reason)
     return DecodeError(reason, line=mark.line + 1, column=mark.column + 1)

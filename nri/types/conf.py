@@ -215,12 +215,7 @@ class Conf:
 
 def _check(cls: type, own: dict[str, ConfField]) -> None:
     """Raise TypeError for an attribute that the author of a class has meant for a field."""
-    annotations = vars(cls).get("__annotations__") or {}
-    if (
-        getattr(cls, "__annotate__", None) is not None
-    ):  # from Python 3.14 on they are made when they are asked for
-        annotations = cls.__annotations__
-    for name, kind in annotations.items():
+    for name, kind in cls.__annotations__.items():
         if name not in own and name[:1] != "_" and "ClassVar" not in str(kind):
             if name in vars(cls):
                 default = f"the default {vars(cls)[name]!r}"

@@ -27,9 +27,10 @@ _NOTES = {f"^{NOTE_PREFIX}": {"title": "The operator's own notes; no program rea
 
 def refusal(rule: Rule, value: object, where: str, limit: int = FIRST) -> DecodeError:
     """Return the error for a value that *rule* does not accept, or ``rule.read`` of a table: its first faults."""
-    findings = faults(rule, {} if value is None and isinstance(rule, Table) else value)
+    if value is None and isinstance(rule, Table):
+        value = {}
     listed = []
-    for path, wrong, _ in islice(findings, limit):
+    for path, wrong, _ in islice(faults(rule, value), limit):
         listed.append(f"{where}{path_text(path, '.')}: {wrong}")
 
     return DecodeError("; ".join(listed))
@@ -39,18 +40,27 @@ def why(rule: Rule, value: object) -> str:
     """Return the fault in *value*, which is not accepted, as a whole, with the right values."""
     if rule.explain is not None and _is_of(rule, value):
         return rule.explain(value)
-    keywords = rule.keywords
-    if isinstance(value, str) and len(value) > (keywords.get("maxLength") or len(value)):
-        return f"found {len(value)} characters, expected at most {keywords['maxLength']}"
-    if isinstance(value, list) and len(value) < (keywords.get("minItems") or 0):
-        return f"found {len(value)} items, expected at least {keywords['minItems']}"
-    is_no_integer = rule.kind is int and value is not None and not _is_of(rule, value)
-    near = nearest(value, [word for word in keywords.get("enum", ()) if isinstance(word, str)])
-    hint = f"; did you mean {near}?" if near else ""
-    return (
-        f"found {describe(value)}, expected "
-        f"{'an integer' if is_no_integer else rule.expected}{hint}"
-    )
+    longest = rule.keywords.get("maxLength")
+    if longest is not None and isinstance(value, str) and len(value) > longest:
+        return f"found {len(value)} characters, expected at most {longest}"
+    if isinstance(value, list) and len(value) < _least(rule):
+        return f"found {len(value)} items, expected at least {_least(rule)}"
+    expected = rule.expected
+    if rule.kind is int and value is not None and not _is_of(rule, value):
+        expected = "an integer"
+    near = nearest(value, filter(_is_text, rule.keywords.get("enum", ())))
+    if near:
+        expected += f"; did you mean {near}?"
+    return f"found {describe(value)}, expected {expected}"
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _least(rule: Rule) -> int:
+    """Return the number of items that an array has at least."""
+    return rule.keywords.get("minItems") or 0
 
 
 def faults(rule: Rule, value: object, path: Path = ()) -> Faults:
@@ -63,14 +73,15 @@ def faults(rule: Rule, value: object, path: Path = ()) -> Faults:
     if isinstance(rule, (Table, Map)) and isinstance(value, dict):
         yield from _faults_of_object(rule, value, path)
         return
-    least = rule.keywords.get("minItems") or 0
-    parts = [part for part in rule.parts if _is_of(part, value)]
-    if rule.kind is list and rule.parts and isinstance(value, list) and len(value) >= least:
+    if rule.kind is list and isinstance(value, list) and len(value) >= _least(rule):
         yield from _faults_of_items(rule, value, path)
-    elif rule.kind is object and parts:
-        yield from faults(parts[0], value, path)
-    else:
-        yield path, why(rule, value), False
+        return
+    if rule.kind is object:
+        for part in rule.parts:
+            if _is_of(part, value):  # the alternative that was meant
+                yield from faults(part, value, path)
+                return
+    yield path, why(rule, value), False
 
 
 def _faults_of_object(rule: Table | Map, value: dict[str, Any], path: Path) -> Faults:
@@ -100,39 +111,46 @@ def path_text(path: Iterable[str | int], root: str = "") -> str:
 
 def nearest(word: object, candidates: Iterable[str]) -> str | None:
     """Return the candidate that *word* probably misspells, or None."""
+    if not isinstance(word, str) or len(word) > 100:
+        return None
     folded = {candidate.lower(): candidate for candidate in candidates}
-    if not isinstance(word, str) or len(word) > 100 or not folded:
+    if not folded:
         return None
     import difflib
 
-    near = difflib.get_close_matches(word.lower().replace("_", ""), folded, n=1, cutoff=0.6)
-    return folded[near[0]] if near else None
+    for near in difflib.get_close_matches(word.lower().replace("_", ""), folded, n=1, cutoff=0.6):
+        return folded[near]
+    return None
 
 
 def schema(rule: Rule) -> Schema:
     """Return the rule as a JSON Schema (2020-12)."""
     keywords = dict(rule.keywords)
     if isinstance(rule, Table):
-        keys = {}
-        for name, key in rule.keys.items():
-            keys[name] = _without_none(
-                key.named | schema(key.rule) | key.named | {"default": key.default}
-            )
-
-        keywords |= {
-            "type": "object",
-            "required": rule.required or None,
-            "properties": keys | {name: _or_null(keys[name]) for name in rule.nullable},
-            "patternProperties": _NOTES if rule.notes else None,
-            "additionalProperties": False,
-        }
+        keywords |= _schema_of_table(rule)
     elif isinstance(rule, Map):
         keywords |= _schema_of_map(rule)
-    elif rule.kind is list and rule.parts:
+    elif rule.kind is list:
         keywords["items"] = schema(rule.parts[0])
     elif rule.parts:
         keywords["anyOf"] = [schema(part) for part in rule.parts]
     return _without_none(keywords)
+
+
+def _schema_of_table(table: Table) -> Schema:
+    properties = {}
+    for name, key in table.keys.items():
+        own = key.named | schema(key.rule) | key.named | {"default": key.default}
+        properties[name] = _without_none(own)
+        if name in table.nullable:
+            properties[name] = _or_null(properties[name])
+    return {
+        "type": "object",
+        "required": table.required or None,
+        "properties": properties,
+        "patternProperties": _NOTES if table.notes else None,
+        "additionalProperties": False,
+    }
 
 
 def _is_of(rule: Rule, value: object) -> bool:
@@ -149,18 +167,16 @@ def _keys(table: Table) -> str:
 def _faults_of_keys(table: Table, value: dict[str, Any], path: Path) -> Faults:
     meant = set()
     for name in value:
-        if not (name in table.keys or table.is_note(name) or table.is_open):
-            near = nearest(name, table.keys)
-            meant.add(near)
-            if near:
-                hint = f"did you mean {near}?"
-            else:
-                hint = f"expected {_keys(table)}"
-            yield (*path, name), f"unknown key, {hint}", True
+        if name in table.keys or table.is_note(name) or table.is_open:
+            continue
+        near = nearest(name, table.keys)
+        meant.add(near)
+        hint = f"did you mean {near}?" if near else f"expected {_keys(table)}"
+        yield (*path, name), f"unknown key, {hint}", True
     for name, key in table.keys.items():
         if name in value and not (value[name] is None and name in table.nullable):
             yield from faults(key.rule, value[name], (*path, name))
-        elif key.required and name not in value and name not in meant:
+        elif key.required and name not in meant:
             yield (*path, name), f"missing, expected {key.rule.expected}", False
 
 

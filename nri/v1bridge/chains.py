@@ -517,8 +517,6 @@ class Chains:
 
     def _compare(self, row: Row) -> Comparison:
         """Compare a row with the configuration in use."""
-        if row.subject is None:
-            return Comparison(row.version)
         version = row.version
         again = row.state != DONE
         request = row.request(State.CREATE)

@@ -22,11 +22,16 @@ Part = tuple[str, str]
 
 def parts_of(container: api.Container) -> set[Part]:
     """Return the parts of a container that CDI devices and plugins can add to."""
-    parts = {("env", variable.partition("=")[0]) for variable in container.env}
-    parts |= {("mounts", posixpath.normpath(mount.destination)) for mount in container.mounts}
-    parts |= {("linux.devices", device.path) for device in container.linux.devices}
+    parts: set[Part] = set()
+    for variable in container.env:
+        parts.add(("env", variable.partition("=")[0]))
+    for mount in container.mounts:
+        parts.add(("mounts", posixpath.normpath(mount.destination)))
+    for device in container.linux.devices:
+        parts.add(("linux.devices", device.path))
     for stage, hooks in container.hooks.ListFields():
-        parts |= {(f"hooks.{stage.name}", hook.path) for hook in hooks}
+        for hook in hooks:
+            parts.add((f"hooks.{stage.name}", hook.path))
     return parts
 
 
@@ -43,16 +48,18 @@ def dropped(
         return {}  # a container has both, so this runtime does not show it as it is
     there = parts_of(container)
     owners, devices = _owners(results)
-    missing = {part: type_ for part, type_ in owners.items() if part not in there}
     for device in container.CDI_devices:
         devices.pop(device.name, None)
     # A device adds a variable, a mount, a node or a hook.
     has_added_nothing = created is not None and not there - created - owners.keys()
     if has_added_nothing:
-        missing |= {("cdiDevices", name): type_ for name, type_ in devices.items()}
+        for name, type_ in devices.items():
+            owners["cdiDevices", name] = type_
     lines: dict[str, str] = {}
-    for (field, name), type_ in missing.items():
-        lines.setdefault(type_, f"adjust.{field} {name}: the runtime has not applied it")
+    for part, type_ in owners.items():
+        if part not in there:
+            field, name = part
+            lines.setdefault(type_, f"adjust.{field} {name}: the runtime has not applied it")
     return lines
 
 

@@ -389,9 +389,8 @@ class Memory:
 
     def remove(self, id_: str) -> None:
         """Forget a pod or container: it has ended."""
-        if id_ in self.rows:
-            with self.changed:
-                self._remove(id_)
+        with self.changed:
+            self._remove(id_)
 
     def lack(self, row: Row, why: str, cause: str) -> None:
         """Note that a pod or container runs without all plugins; the first reason counts."""

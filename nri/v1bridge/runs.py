@@ -215,7 +215,7 @@ def _outcome(run: Run) -> tuple[int, str]:
 
 def _metadata(steps: list[Step]) -> list[tuple[str, object]]:
     """Return the beginning of what the plugins say that they have done."""
-    most = MAX_METADATA // (len(steps) or 1) or 1
+    most = max(1, MAX_METADATA // max(1, len(steps)))
     pairs: list[tuple[str, object]] = []
     for step in steps:
         if step.error is None and step.result is not None:

@@ -137,7 +137,7 @@ class Mux:
                     time.monotonic() >= self._idle_by or not input_.poll(QUIET * 1000)
                 ):
                     self._idle_by = 0.0
-                    self._jobs += [self._idle] if self._idle is not None else []
+                    self._jobs += filter(None, [self._idle])
                 else:
                     self._read()
                 self._work()

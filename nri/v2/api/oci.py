@@ -66,18 +66,18 @@ def container_to_oci(container: Container, annotations: Mapping[str, str]) -> di
         },
     }
     hooks = _to_oci(container.hooks)
-    return config | ({"hooks": hooks} if hooks else {})
+    if hooks:
+        config["hooks"] = hooks
+    return config
 
 
 def container_from_oci(config: Mapping[str, Any]) -> Container:
     """Return the container of a configuration as ``container_to_oci`` makes it, without the annotations."""
     process = config.get("process", {})
     linux = config.get("linux", {})
-    parts = {key: process[key] for key in ("args", "env", "user", "rlimits") if key in process}
-    linux = linux | {
-        key: process[key] for key in ("oomScoreAdj", "ioPriority", "scheduler") if key in process
-    }
-    parts |= {key: config[key] for key in ("mounts", "hooks") if key in config}
+    parts = _picked(process, "args", "env", "user", "rlimits")
+    parts |= _picked(config, "mounts", "hooks")
+    linux = linux | _picked(process, "oomScoreAdj", "ioPriority", "scheduler")
     return Container(**_from_oci(Container.DESCRIPTOR, parts | {"linux": linux}))
 
 
@@ -99,7 +99,7 @@ def resources_to_oci(resources: LinuxResources | None) -> dict[str, Any] | None:
     oci = {"memory": {}, "cpu": {}} | _to_oci(resources)
     if resources.pids.limit < 0:
         oci["pids"] = {}
-    return {key: oci[key] for key in _RESOURCES if key in oci}
+    return _picked(oci, *_RESOURCES)
 
 
 def resources_from_oci(resources: Mapping[str, Any]) -> LinuxResources:
@@ -111,25 +111,24 @@ def adjustment(adjust: dict[str, Any]) -> ContainerAdjustment:
     """Return the adjustment of an ``adjust``."""
     linux = dict(adjust.get("linux", {}))
     for key, name in (("devices", "path"), ("namespaces", "type")):
-        linux[key] = [
-            {name: MARK + item[name]} if item.get("remove") else item for item in linux.get(key, [])
-        ]
+        linux[key] = [_marked_item(item, name) for item in linux.get(key, [])]
     for key, nothing in (("sysctl", ""), ("netDevices", {})):
         linux[key] = _marked(linux.get(key, {}), nothing)
     if "scheduler" in adjust:
         linux["scheduler"] = adjust["scheduler"]
+    env = []
+    for key, value in _marked(adjust.get("env", {}), "").items():
+        env.append({"key": key, "value": value})
+    mounts = []
+    for path, mount in adjust.get("mounts", {}).items():
+        if mount is None:
+            mounts.append({"destination": MARK + path.removeprefix(MARK)})
+        else:
+            mounts.append({"destination": path} | mount)
     changed = {
         "annotations": _marked(adjust.get("annotations", {}), ""),
-        "env": [
-            {"key": key, "value": value}
-            for key, value in _marked(adjust.get("env", {}), "").items()
-        ],
-        "mounts": [
-            {"destination": MARK + path.removeprefix(MARK)}
-            if mount is None
-            else {"destination": path} | mount
-            for path, mount in adjust.get("mounts", {}).items()
-        ],
+        "env": env,
+        "mounts": mounts,
         "cdiDevices": [{"name": name} for name in adjust.get("cdiDevices", [])],
         "linux": linux,
     }
@@ -147,11 +146,24 @@ def update(update: dict[str, Any]) -> ContainerUpdate:
 
 def _marked(entries: dict[str, Any], nothing: Any) -> dict[str, Any]:
     """Return entries with the mark at the keys that null removes, and *nothing* as their values; those go first."""
-    removed = {
-        MARK + key.removeprefix(MARK): nothing for key, value in entries.items() if value is None
-    }
+    removed = {}
+    kept = {}
+    for key, value in entries.items():
+        if value is None:
+            removed[MARK + key.removeprefix(MARK)] = nothing
+        else:
+            kept[key] = value
+    return removed | kept
 
-    return removed | {key: value for key, value in entries.items() if value is not None}
+
+def _marked_item(item: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return an element of an array, with the mark at its name if it removes one."""
+    return {name: MARK + item[name]} if item.get("remove") else item
+
+
+def _picked(value: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    """Return some keys of an object, as far as it has them."""
+    return {key: value[key] for key in keys if key in value}
 
 
 def _itself(item: Any) -> Any:
@@ -234,13 +246,13 @@ def _has_demanded(kind: Any) -> bool:
 
 def _from_oci(kind: Any, value: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a message, without those that are empty."""
-    fields = {
-        field.name: field.in_message(value[field.key])
-        for field in _fields(kind).values()
-        if field.key in value
-    }
-
-    return {name: item for name, item in fields.items() if item not in ({}, [])}
+    fields = {}
+    for field in _fields(kind).values():
+        if field.key in value:
+            item = field.in_message(value[field.key])
+            if item not in ({}, []):
+                fields[field.name] = item
+    return fields
 
 
 def _to_oci(message: Message, *names: str) -> dict[str, Any]:
@@ -249,10 +261,11 @@ def _to_oci(message: Message, *names: str) -> dict[str, Any]:
     given = {field.name: item for field, item in message.ListFields()}
     if not names and not _has_demanded(message.DESCRIPTOR):  # this order is that of the fields, too
         return {fields[name].key: fields[name].in_oci(item) for name, item in given.items()}
-    return {
-        (field := fields[name]).key: field.in_oci(
-            given[name] if name in given else getattr(message, name)
-        )
-        for name in names or fields
-        if name in given or fields[name].is_always
-    }
+    oci = {}
+    for name in names or fields:
+        field = fields[name]
+        if name in given:
+            oci[field.key] = field.in_oci(given[name])
+        elif field.is_always:
+            oci[field.key] = field.in_oci(getattr(message, name))
+    return oci
