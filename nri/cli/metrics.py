@@ -166,7 +166,12 @@ class BridgeCollector(Collector):
             "series."
         )
         yield GaugeMetricFamily(PREFIX + "up", help_text, float(not reason))
-        yield from (family for family in scraped if family.samples)
+        for family in scraped:
+            if family.samples:
+                yield family
+
+
+_BUILD = ("version", "commit", "date")
 
 
 def families(document: Document) -> Iterator[Metric]:
@@ -174,28 +179,14 @@ def families(document: Document) -> Iterator[Metric]:
     bridge = document["bridge"]
     runtime = document["runtime"]
     configuration = document["configuration"]
-    build = [(tuple(bridge[key] for key in ("version", "commit", "date")), 1)]
-    yield _gauge(
-        "build_info",
-        "1; its labels are the bridge's version.",
-        build,
-        ("version", "commit", "date"),
-    )
-    if runtime["name"] is not None:
-        names = [(tuple(runtime[key] for key in ("name", "version", "nri")), 1)]
-    else:
-        names = []
+    yield _info("build_info", "1; its labels are the bridge's version.", bridge, _BUILD)
     text = "1; its labels are the runtime's name, its version, and its version of NRI."
-    yield _gauge("runtime_info", text, names, ("name", "version", "nri"))
-    if configuration["hash"]:
-        known_hash = [((configuration["hash"],), 1)]
-    else:
-        known_hash = []
+    yield _info("runtime_info", text, runtime, ("name", "version", "nri"))
     text = (
         "1; its label is the hash of the content of the configuration in use, as `nri check "
         "--hash` prints it."
     )
-    yield _gauge("configuration_info", text, known_hash, ("hash",))
+    yield _info("configuration_info", text, configuration, ("hash",))
     is_usable = document["record"]["fault"] is None
     is_refused = configuration["refused"] is not None
     for name, value, text in (
@@ -245,48 +236,45 @@ def families(document: Document) -> Iterator[Metric]:
             "1 if the record can be written, else 0: then a restart runs create again.",
         ),
     ):
-        yield _gauge(name, text, [] if value is None else [((), value)])
+        yield _gauge(name, text, _one(value))
     text = "How often a runtime has configured this bridge: one more than the reconnects."
-    if runtime["connections"] is None:
-        connections = []
-    else:
-        connections = [((), runtime["connections"])]
-    yield _counter("runtime_connections_total", text, connections)
-    yield _counter(
-        "log_lines_lost_total",
-        "Lines that the log could not take.",
-        [((), document["log"]["lost"])],
-    )
+    yield _counter("runtime_connections_total", text, _one(runtime["connections"]))
+    text = "Lines that the log could not take."
+    yield _counter("log_lines_lost_total", text, _one(document["log"]["lost"]))
     yield from _of_plugins(document["plugins"])
     yield from _of_events(document["events"])
     late = document["lateCreates"]
-    pending = [((key,), late[key]) for key in ("waiting", "running")]
+    pending = _samples(late, ("waiting", "running"))
     yield _gauge(
         "late_creates_pending", "Late creates that are waiting or running.", pending, ("state",)
     )
-    ended = [((key,), late[key]) for key in ("succeeded", "failed", "refused")]
+    ended = _samples(late, ("succeeded", "failed", "refused"))
     yield _counter("late_creates_total", "Late creates that have ended.", ended, ("outcome",))
     text = (
         "Pods and containers that run without their plugins, or without one of them, by cause: "
         "docs/status.md."
     )
-    causes = [((cause,), count) for cause, count in document["without"]["causes"].items()]
-    yield _gauge("without_plugins", text, causes, ("cause",))
+    causes = document["without"]["causes"]
+    yield _gauge("without_plugins", text, _samples(causes, causes), ("cause",))
+    yield _outdated(document)
+
+
+def _outdated(document: Document) -> Metric:
     counts: dict[str, Any] = {}
     for plugin in document["plugins"]:
         counts[plugin["type"]] = {"reapply": 0, "release": 0}
-
-    counts |= {entry["plugin"]: entry for entry in document["outdated"]}
+    for entry in document["outdated"]:
+        counts[entry["plugin"]] = entry
     outdated = []
-    for plugin in counts:
+    for type_, count in counts.items():
         for due in ("reapply", "release"):
-            outdated.append(((plugin, due), counts[plugin][due]))
+            outdated.append(((type_, due), count[due]))
 
     text = (
         "Pods and containers that run under an older configuration of a plugin, by what `nri "
         "reapply` would do."
     )
-    yield _gauge("outdated", text, outdated, ("plugin", "due"))
+    return _gauge("outdated", text, outdated, ("plugin", "due"))
 
 
 def _of_plugins(plugins: list[Document]) -> Iterator[Metric]:
@@ -304,9 +292,10 @@ def _of_plugins(plugins: list[Document]) -> Iterator[Metric]:
     seconds = []
     for key, entries in shared.items():
         first = entries[0]
-        for build in dict.fromkeys(entry["build"] for entry in entries):
+        for build in dict.fromkeys([entry["build"] for entry in entries]):
             builds.append(((*key, build), 1))
-        usable.append((key, all(entry["problem"] is None for entry in entries)))
+        problems = {entry["problem"] for entry in entries}
+        usable.append((key, problems == {None}))
         for state in RESIDENT_STATES:
             states.append(((*key, state), first["resident"]["state"] == state))
         runs += _runs(key, entries)
@@ -377,9 +366,8 @@ def _of_events(events: list[Document]) -> Iterator[Metric]:
             "Events that took more than half of their time.",
         ),
     ):
-        yield _counter(
-            name, text, [((event["event"],), event[key]) for event in events], ("event",)
-        )
+        samples = [((event["event"],), event[key]) for event in events]
+        yield _counter(name, text, samples, ("event",))
     took = [((event["event"],), [event["seconds"]]) for event in events]
     yield _histogram(
         "event_duration_seconds",
@@ -398,6 +386,23 @@ def _of_events(events: list[Document]) -> Iterator[Metric]:
     )
 
 
+def _one(value: Any) -> Samples:
+    """Return the sample of a value without labels; none for None."""
+    return [] if value is None else [((), value)]
+
+
+def _samples(values: Document, keys: Iterable[str]) -> Samples:
+    """Return a sample for each of some keys, which is its label."""
+    return [((key,), values[key]) for key in keys]
+
+
+def _info(name: str, help: str, values: Document, keys: tuple[str, ...]) -> Metric:
+    """Return a gauge of 1 whose labels are some values; without a sample if the first one is not known."""
+    labels = tuple([values[key] for key in keys])
+    samples = [(labels, 1)] if labels[0] else []
+    return _gauge(name, help, samples, keys)
+
+
 def _gauge(name: str, help: str, samples: Samples, labels: tuple[str, ...] = ()) -> Metric:
     return _filled(GaugeMetricFamily(PREFIX + name, help, labels=labels), samples)
 
@@ -408,7 +413,7 @@ def _counter(name: str, help: str, samples: Samples, labels: tuple[str, ...] = (
 
 def _filled(family: Any, samples: Samples) -> Metric:
     for labels, value in samples:
-        family.add_metric([_label(label) for label in labels], float(value))
+        family.add_metric(list(map(_label, labels)), float(value))
     return family  # type: ignore[no-any-return]
 
 
@@ -419,15 +424,17 @@ def _histogram(name: str, help: str, samples: Samples, labels: tuple[str, ...] =
     """
     family = HistogramMetricFamily(PREFIX + name, help, labels=labels)
     for labelled, parts in samples:
-        counts = itertools.accumulate(
-            map(sum, zip(*[part["counts"] for part in parts], strict=True))
-        )
-        bounds = [*(str(float(bound)) for bound in parts[0]["bounds"]), "+Inf"]
-        total = sum(part["sum"] for part in parts)
-        family.add_metric(
-            [_label(label) for label in labelled], list(zip(bounds, counts, strict=True)), total
-        )
+        counts = itertools.accumulate(map(sum, zip(*map(_counts, parts), strict=True)))
+        bounds = [*map(str, map(float, parts[0]["bounds"])), "+Inf"]
+        total = sum([part["sum"] for part in parts])
+        buckets = list(zip(bounds, counts, strict=True))
+        family.add_metric(list(map(_label, labelled)), buckets, total)
     return family
+
+
+def _counts(histogram: Document) -> list[int]:
+    counts: list[int] = histogram["counts"]
+    return counts
 
 
 def _label(value: object) -> str:

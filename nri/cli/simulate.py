@@ -21,16 +21,15 @@ from google.protobuf.message import Message
 from nri.adaptation import EventError, Exchange, Outcome, Runtime
 from nri.adaptation.fields import changed_fields
 from nri.adaptation.lifecycle import LifecycleEvent, Replayer, lives
-from nri.authoring.simulated import Asked
+from nri.authoring.simulated import Asked, Installed, Plugins
 from nri.cgroups.paths import expand
 from nri.cli import options, output
 from nri.client.chain import Step
-from nri.config.entries import PluginEntry
 from nri.config.plugin_conf import unlisted_states
 from nri.errors import NRIError, escape
 from nri.places import DEFAULT_BIN_DIRS
-from nri.skel.scopes import CONTAINER_NAME_KEYS
-from nri.types.v1 import Result
+from nri.skel.scopes import container_name
+from nri.types.v1 import Request, Result
 from nri.v2 import api
 from nri.v2.api import events
 from nri.v2.api.runtimes import SENDS_ALONE, UNKNOWN, listed
@@ -173,7 +172,7 @@ def simulate(
         "runtime": _requests_of(name, version),
     }
     given = simulated.sort(plugins, is_v2=is_v2)
-    _check_loadable([*given.sources, *[path for _, _, path in given.v2]])
+    _check_loadable(given)
     timeline = Timeline(as_json=as_json, verbose=verbose, has_v2=bool(given.v2))
     with (
         tempfile.TemporaryDirectory(prefix="nri-simulate-") as place,
@@ -182,14 +181,15 @@ def simulate(
         shown = []
         for number in range(pods):
             shown.append(made.pod(f"web-{number}", containers, cpus, memory << 20, **about))
+        launched = []
+        for index, kind, path in given.v2:
+            file = simulated.launchable(path, f"{index}-{kind}", place)
+            launched.append((index, kind, file))
 
         embedded = Runtime(
             name,
             version,
-            plugins=[
-                (index, kind, simulated.launchable(path, f"{index}-{kind}", place))
-                for index, kind, path in given.v2
-            ],
+            plugins=launched,
             config_dir=config_dir,
             nri_version=nri,
             request_timeout=timeout,
@@ -211,7 +211,7 @@ def simulate(
 
             replayer = Replayer(embedded, ended)
             replayer.replay(_sent_by(name, lives(made.add(shown))))
-    timeline.end([(plugin.entry, plugin.states, plugin.note) for plugin in installed])
+    timeline.end(installed)
     if timeline.failed or replayer.failed:
         raise click.exceptions.Exit(1)
 
@@ -240,21 +240,24 @@ def _requests_of(name: str, version: str) -> str:
     return "containerd-2.1"
 
 
-def _check_loadable(files: Sequence[str]) -> None:
+def _check_loadable(given: Plugins) -> None:
     """Refuse source files in a compiled executable.
 
     :raises NRIError: there is one.
     """
-    if getattr(sys, "frozen", False) and any(path.endswith(".py") for path in files):
+    if not getattr(sys, "frozen", False):
+        return
+    files = [*given.sources, *[path for _, _, path in given.v2]]
+    if any(path.endswith(".py") for path in files):
         reason = "this nri is a compiled executable, which can't load PLUGIN.py"
         raise NRIError(f"{reason}: use the nri of its wheel")
 
 
 def _sent_by(name: str, lifecycle: Iterator[LifecycleEvent]) -> Iterator[LifecycleEvent]:
     """Return the events that a runtime sends; docker sends setup alone."""
-    if name not in SENDS_ALONE:
-        return lifecycle
-    return (item for item in lifecycle if item.event == api.Event.CREATE_CONTAINER)
+    for item in lifecycle:
+        if name not in SENDS_ALONE or item.event == api.Event.CREATE_CONTAINER:
+            yield item
 
 
 def _repeat(paths: Sequence[str]) -> None:
@@ -267,11 +270,10 @@ def _repeat(paths: Sequence[str]) -> None:
         if not os.path.exists(path):
             expected = "expected a plugin's source file or its folder"
             raise NRIError(f"{path}: found nothing there; {expected}")
-    if getattr(sys, "frozen", False):
-        program = [sys.executable]
-    else:
-        program = [sys.executable, "-m", "nri.cli.entry"]
-    command = [*program, *[word for word in sys.argv[1:] if word != "--watch"]]
+    command = [sys.executable]
+    if not getattr(sys, "frozen", False):
+        command += ["-m", "nri.cli.entry"]
+    command += [word for word in sys.argv[1:] if word != "--watch"]
     try:
         while True:
             seen = _times(paths)
@@ -286,18 +288,14 @@ def _repeat(paths: Sequence[str]) -> None:
 def _times(paths: Sequence[str]) -> dict[str, int]:
     times = {}
     for path in paths:
-        if os.path.isdir(path):
-            folder = path
-        else:
-            folder = os.path.dirname(os.path.abspath(path))
-        with contextlib.suppress(
-            OSError
-        ):  # it was removed, and may come again; or a file was just replaced
-            files = [os.path.join(folder, name) for name in os.listdir(folder)]
-            for file in [
-                path,
-                *[file for file in files if file.endswith((".py", ".conf", ".json"))],
-            ]:
+        folder = path if os.path.isdir(path) else os.path.dirname(os.path.abspath(path))
+        # It may have been removed, and come again; or a file was just replaced.
+        with contextlib.suppress(OSError):
+            files = [path]
+            for name in os.listdir(folder):
+                if name.endswith((".py", ".conf", ".json")):
+                    files.append(os.path.join(folder, name))
+            for file in files:
                 times[file] = os.stat(file).st_mtime_ns
     return times
 
@@ -367,36 +365,25 @@ class Timeline:
 
     def exchange(self, exchange: Exchange) -> None:
         """Print a call of a plugin, with the lines that the plugin has printed."""
-        error = ""
-        if (
-            exchange.plugin == BRIDGE
-            and not self._verbose
-            and (exchange.error is None or exchange.event in events.BY_RPC)
-        ):
-            self.failed |= exchange.error is not None
+        failure = exchange.error
+        self.failed |= failure is not None
+        is_reported = failure is None or exchange.event in events.BY_RPC
+        if exchange.plugin == BRIDGE and is_reported and not self._verbose:
             return  # its plugins have rows of their own
-        if exchange.error is not None:
-            if isinstance(exchange.error, StatusError):
-                reason = exchange.error.message
-            else:
-                reason = str(exchange.error)
-            error = ("cut off: " if exchange.cut_off else "error: ") + reason
-            self.failed = True
-        pod, container = [
-            getattr(getattr(exchange.request, part, None), "name", "")
-            for part in ("pod", "container")
-        ]
+        error = ""
+        if failure is not None:
+            reason = failure.message if isinstance(failure, StatusError) else str(failure)
+            error = f"cut off: {reason}" if exchange.cut_off else f"error: {reason}"
         with self._lock:
             lines = self._lines.pop(exchange.plugin, [])
-            result = error or _result(exchange.request, exchange.response)
             self._calls += exchange.event in events.BY_RPC  # not a plugin that connects
             self._add(
                 Row(
                     exchange.event,
-                    pod,
-                    container,
+                    _name_in(exchange.request, "pod"),
+                    _name_in(exchange.request, "container"),
                     exchange.plugin,
-                    result,
+                    error or _result(exchange.request, exchange.response),
                     error,
                     exchange.seconds,
                     lines,
@@ -406,24 +393,27 @@ class Timeline:
     def asked(self, asked: Asked) -> None:
         """Print a run of a v0.1 plugin."""
         step = asked.step
-        request = json.loads(step.request)
+        request = Request.from_json(step.request)
         error, refused = _error(step)
-        shown = f"{'refused' if refused else 'error'}: {error}"
-        if not error:
-            shown = _words(step.result) or "ok"
-        if self._verbose:
-            lines = [f"request: {json.dumps(request)}"]
+        if refused:
+            shown = f"refused: {error}"
+        elif error:
+            shown = f"error: {error}"
         else:
-            lines = []
+            shown = _words(step.result) or "ok"
+        lines = []
+        if self._verbose:
+            lines.append(f"request: {json.dumps(json.loads(step.request))}")
         lines += _asked_for(step.result)
-        lines += [f"wrote {_knob(file, request)}: {text}" for file, text in asked.writes]
+        for file, text in asked.writes:
+            lines.append(f"wrote {_knob(file, request)}: {text}")
         self.failed |= bool(error)
         with self._lock:
             self._calls += 1
             lines += self._printed(step.plugin.type, asked.stderr, failed=bool(error))
             self._add(
                 Row(
-                    request["state"],
+                    request.state,
                     *_names(request),
                     step.plugin.type,
                     shown,
@@ -455,10 +445,7 @@ class Timeline:
     ) -> None:
         """Print the end of an event, if it failed or no plugin was called."""
         event = events.BY_EVENT[item.event].rpc
-        if item.container is not None:
-            container = item.container.name
-        else:
-            container = ""
+        container = "" if item.container is None else item.container.name
         with self._lock:
             if error is not None:
                 result = f"{event} fails: {error.message}"
@@ -467,63 +454,65 @@ class Timeline:
                 self._add(Row(event, item.pod.name, container, result="no plugin wants it"))
             self._calls = 0
 
-    def end(self, installed: Sequence[tuple[PluginEntry, list[str] | None, str]] = ()) -> None:
+    def end(self, installed: Sequence[Installed]) -> None:
         """Print the remaining lines, and the JSON; on stderr what did not run, and why.
 
-        :param installed: the v0.1 plugins, each with the states that it acts on, and a note.
+        :param installed: the v0.1 plugins.
         """
         for plugin, lines in self._lines.items():
             self._add(Row("(closed)", plugin=plugin, output=lines))
         if self._as_json:
-            absent = ("pod", "container", "plugin", "error")
-            output.print_json(
-                [
-                    row._asdict() | {name: getattr(row, name) or None for name in absent}
-                    for row in self._rows
-                ]
-            )
+            output.print_json(list(map(_row_value, self._rows)))
         for line in self._warnings.lines:
             click.echo(f"note: {line}", err=True)
-        for entry, states, note in installed:
-            notes = [note and f"{entry.type}: {note}", unlisted_states(entry, states)]
-            if entry.type not in self._said:
-                notes.append(
-                    f"{entry.type} did not run: "
-                    f"{self._reasons.get(entry.type, 'none of its states came')}"
-                )
-            for line in filter(None, notes):
+        for plugin_ in installed:
+            for line in self._notes_on(plugin_):
                 click.echo(f"note: {line}", err=True)
+
+    def _notes_on(self, plugin: Installed) -> list[str]:
+        type_ = plugin.entry.type
+        notes = []
+        if plugin.note:
+            notes.append(f"{type_}: {plugin.note}")
+        notes += filter(None, [unlisted_states(plugin.entry, plugin.states)])
+        if type_ not in self._said:
+            reason = self._reasons.get(type_, "none of its states came")
+            notes.append(f"{type_} did not run: {reason}")
+        return notes
 
     def _add(self, row: Row) -> None:
         if self._as_json:
             self._rows.append(row)
             return
-        if row.container:
-            pod = f"{row.pod}/{row.container}"
-        else:
-            pod = row.pod
+        pod = "/".join(filter(None, [row.pod, row.container]))
         result = escape(row.result)
-        fits = len(result) <= WIDTHS["RESULT"]
-        cells = (
-            row.event,
-            pod or "-",
-            row.plugin or "-",
-            result if fits else "",
-            _time(row.seconds),
-        )
-        lines = [_columns(*cells), *([] if fits else output.wrapped(result, INDENT))]
-        for line in lines:
-            click.secho(line, fg="red" if row.error else None, dim=not row.plugin and not row.error)
+        lines: list[str] = []
+        if len(result) > WIDTHS["RESULT"]:
+            lines += output.wrapped(result, INDENT)
+            result = ""
+        cells = _columns(row.event, pod or "-", row.plugin or "-", result, _time(row.seconds))
+        color = "red" if row.error else None
+        for line in (cells, *lines):
+            click.secho(line, fg=color, dim=not row.plugin and not row.error)
         for printed in row.output:
-            is_json = (
-                printed.partition(": ")[2][:1] == "{" and not sys.stdout.isatty()
-            )  # for jq, and to be copied
-            for line in (
-                [OUTPUT_INDENT + escape(printed)]
-                if is_json
-                else output.wrapped(printed, OUTPUT_INDENT)
-            ):
-                click.secho(line, dim=True)
+            self._add_output(printed)
+
+    def _add_output(self, printed: str) -> None:
+        is_json = printed.partition(": ")[2][:1] == "{"
+        if is_json and not sys.stdout.isatty():  # for jq, and to be copied
+            lines = [OUTPUT_INDENT + escape(printed)]
+        else:
+            lines = output.wrapped(printed, OUTPUT_INDENT)
+        for line in lines:
+            click.secho(line, dim=True)
+
+
+def _row_value(row: Row) -> dict[str, Any]:
+    """Return a row as JSON has it: null where it has no name, and no error."""
+    value = row._asdict()
+    for name in ("pod", "container", "plugin", "error"):
+        value[name] = value[name] or None
+    return value
 
 
 class _Warnings(logging.Handler):
@@ -538,21 +527,23 @@ class _Warnings(logging.Handler):
             self.lines.append(record.getMessage())
 
 
-def _names(request: dict[str, Any]) -> tuple[str, str]:
+def _names(request: Request) -> tuple[str, str]:
     """Return the pod's name and the container's, "" for the sandbox."""
-    annotations = (request.get("spec") or {}).get("annotations") or {}
-    pod = (request.get("labels") or {}).get("io.kubernetes.pod.name", "")
-    container = next((annotations[key] for key in CONTAINER_NAME_KEYS if key in annotations), "")
-    if request.get("id") == request.get("sandboxID"):
-        return (pod, "")
-    return (pod, container or request["id"][:12])
+    pod = request.labels.get("io.kubernetes.pod.name", "")
+    if request.is_sandbox:
+        return pod, ""
+    return pod, container_name(request) or request.id[:12]
 
 
-def _knob(file: str, request: dict[str, Any]) -> str:
+def _name_in(request: Message, part: str) -> str:
+    """Return the name of the pod or container that a request is about; "" for none."""
+    return getattr(getattr(request, part, None), "name", "")
+
+
+def _knob(file: str, request: Request) -> str:
     """Return the name of a cgroup's file, without the path of the container's own cgroup."""
-    path = (request.get("spec") or {}).get("cgroupsPath", "")
     directory, _, knob = file.rpartition("/")
-    if path and directory == expand(path):
+    if request.cgroups_path and directory == expand(request.cgroups_path):
         return knob
     return file
 
@@ -566,23 +557,26 @@ def _error(step: Step) -> tuple[str, bool]:
 
 def _words(result: Result | None) -> str:
     """Return the metadata of a result as one line."""
-    metadata = {} if result is None else result.metadata
-    return " ".join([f"{key}={value}" for key, value in metadata.items()])
+    return "" if result is None else output.assigned(result.metadata)
 
 
 def _asked_for(result: Result | None) -> list[str]:
     """Return what a result asks for, a line for each key."""
-    value = {} if result is None else result.to_value()
-    keys = ("cgroupsPath", "adjust", "updates")
-    return [f"{key}: {json.dumps(value[key])}" for key in keys if value.get(key)]
+    if result is None:
+        return []
+    value = result.to_value()
+    lines = []
+    for key in ("cgroupsPath", "adjust", "updates"):
+        if value.get(key):
+            lines.append(f"{key}: {json.dumps(value[key])}")
+    return lines
 
 
 def _columns(*cells: str) -> str:
-    *shown, last = [
-        _cut(escape(cell), width) for cell, width in zip(cells, WIDTHS.values(), strict=True)
-    ]
-    named = [cell.ljust(width) for cell, width in zip(shown, WIDTHS.values(), strict=False)]
-    return "  ".join([*named, last.rjust(WIDTHS["TIME"])]).rstrip()
+    widths = [*WIDTHS.values()]
+    shown = list(map(_cut, map(escape, cells), widths))
+    named = map(str.ljust, shown[:-1], widths)
+    return "  ".join([*named, shown[-1].rjust(WIDTHS["TIME"])]).rstrip()
 
 
 def _cut(text: str, width: int) -> str:
@@ -609,16 +603,14 @@ def _result(request: Message, response: Message | None) -> str:
         words.append(f"wants {', '.join(wanted) or 'everything'}")
     if isinstance(request, api.SynchronizeRequest):
         words.append(f"{len(request.pods)} pods, {len(request.containers)} containers")
-    if isinstance(response, api.CreateContainerResponse) and (
-        names := changed_fields(response.adjust)
-    ):
-        words.append(f"sets {', '.join(names)}")
+    if isinstance(response, api.CreateContainerResponse):
+        names = changed_fields(response.adjust)
+        if names:
+            words.append(f"sets {', '.join(names)}")
     if isinstance(response, api.ValidateContainerAdjustmentResponse) and response.reject:
         words.append(f"rejects: {response.reason}")
-    updates = getattr(response, "update", ())
-    evictions = getattr(response, "evict", ())
-    for update in updates:
+    for update in getattr(response, "update", ()):
         words.append(f"updates {update.container_id[:12]}: {', '.join(changed_fields(update))}")
-
-    words += [f"evicts {eviction.container_id[:12]}: {eviction.reason}" for eviction in evictions]
+    for eviction in getattr(response, "evict", ()):
+        words.append(f"evicts {eviction.container_id[:12]}: {eviction.reason}")
     return "; ".join(words) or "ok"

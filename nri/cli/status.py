@@ -163,58 +163,56 @@ def page(document: dict[str, Any], verdict: Verdict, *, lists_all: bool = False)
         lines = wrapped(verdict.line)
     else:
         lines = [verdict.word]
-    for reason in verdict.reasons if verdict.code != WELL else ():
-        lines += wrapped(reason, "- ")
+        for reason in verdict.reasons:
+            lines += wrapped(reason, "- ")
+    most = MAX_LISTED
     if lists_all:
         most = len(document["withoutPlugins"]) + len(document["refusals"])
-    else:
-        most = MAX_LISTED
-    listed = (_errors(document, most), _without(document, most))
     for part in (
         _facts(document),
         _plugins(document),
-        *listed,
+        _errors(document, most),
+        _without(document, most),
         _outdated(document),
         _events(document),
     ):
-        if part_lines := list(part):
-            lines += ["", *part_lines]
+        lines_of_part = list(part)
+        if lines_of_part:
+            lines += ["", *lines_of_part]
     return lines
 
 
 def _facts(document: dict[str, Any]) -> Iterator[str]:
-    now, bridge, late = (document[key] for key in ("time", "bridge", "lateCreates"))
-    build = ", ".join([text for text in (bridge["commit"], bridge["date"]) if text])
+    now = document["time"]
+    bridge = document["bridge"]
+    log = document["log"]
+    version = bridge["version"]
+    build = ", ".join(filter(None, [bridge["commit"], bridge["date"]]))
+    if build:
+        version += f" ({build})"
     started = f"pid {bridge['pid']}, started {since(bridge['started'], now)}"
-    yield from labelled("bridge", bridge["version"] + (f" ({build})" if build else ""), started)
+    yield from labelled("bridge", version, started)
     yield from labelled("runtime", *_runtime(document["runtime"], bridge["state"], now))
     yield from labelled("configuration", *_configuration(document["configuration"], now))
     if document["ownPod"] is not None:
-        yield from labelled(
-            "own pod", f"{document['ownPod']}: created before its bridge, so without setup"
-        )
-    yield from labelled(
-        "late creates", ", ".join([f"{count} {state}" for state, count in late.items()])
-    )
-    yield from labelled(
-        "log", f"to {document['log']['to'] or 'nowhere'}; {document['log']['lost']} lines lost"
-    )
+        about = f"{document['ownPod']}: created before its bridge, so without setup"
+        yield from labelled("own pod", about)
+    late = [f"{count} {state}" for state, count in document["lateCreates"].items()]
+    yield from labelled("late creates", ", ".join(late))
+    yield from labelled("log", f"to {log['to'] or 'nowhere'}; {log['lost']} lines lost")
 
 
 def _runtime(runtime: dict[str, Any], state: str, now: float) -> Iterator[str]:
     if runtime["name"] is None:
         yield "none yet: the bridge looks for one"
         return
-    yield (
-        f"{runtime['name']} {runtime['version'] or ''}".rstrip()
-        + f", NRI {runtime['nri'] or 'unknown'}"
-    )
+    name = f"{runtime['name']} {runtime['version'] or ''}".rstrip()
+    yield f"{name}, NRI {runtime['nri'] or 'unknown'}"
     begun = since(runtime["since"], now)
-    yield (
-        f"connected since {begun}"
-        if state == CONNECTED
-        else f"NOT CONNECTED; the last time since {begun}"
-    )
+    if state == CONNECTED:
+        yield f"connected since {begun}"
+    else:
+        yield f"NOT CONNECTED; the last time since {begun}"
     if not runtime["synchronized"]:
         yield "not synchronized: what started before this bridge is not known"
     if runtime["connections"] > 1:
@@ -232,36 +230,41 @@ def _configuration(configuration: dict[str, Any], now: float) -> Iterator[str]:
             yield f"- and {len(faults) - MAX_FAULTS} more: nri check"
     elif configuration["valid"]:
         yield f"valid, hash {configuration['hash'] or 'unknown'}"
-    if (refused := configuration["refused"]) is not None:
-        about = (
-            f"REFUSED since {since(refused['since'], now)}, and not in use: "
-            f"{refused['source'] or 'a directory'}"
-        )
-        yield about
-        yield from [f"- {fault}" for fault in refused["faults"][:MAX_FAULTS]]
+    refused = configuration["refused"]
+    if refused is not None:
+        source = refused["source"] or "a directory"
+        yield f"REFUSED since {since(refused['since'], now)}, and not in use: {source}"
+        for fault in refused["faults"][:MAX_FAULTS]:
+            yield f"- {fault}"
     for path in configuration["missing"]:
         yield f"MISSING, and still in use: {path}"
     if configuration["since"] is not None:
         yield f"in use since {since(configuration['since'], now)}"
     yield from files[:MAX_FILES]
-    if len(files) > MAX_FILES or not files:
-        yield f"and {len(files) - MAX_FILES} more files" if files else "no files"
+    if not files:
+        yield "no files"
+    elif len(files) > MAX_FILES:
+        yield f"and {len(files) - MAX_FILES} more files"
 
 
 def _plugins(document: dict[str, Any]) -> Iterator[str]:
     rows = []
     for plugin in document["plugins"]:
-        totals = {}
-        for outcome in OUTCOMES:
-            totals[outcome] = sum([runs[outcome] for runs in plugin["runs"].values()])
-
+        totals = dict.fromkeys(OUTCOMES, 0)
+        for runs in plugin["runs"].values():
+            for outcome in OUTCOMES:
+                totals[outcome] += runs[outcome]
         totals["error"] += totals.pop("killed")
-        counts = [number(total) for total in totals.values()]
+        counts = map(number, totals.values())
         (resident,) = _words(plugin["resident"]["state"])
-        times = [quantile(plugin["seconds"], share) for share in (0.5, 0.99)]
-        rows.append([plugin["type"], resident, *counts, *times])
+        median = quantile(plugin["seconds"], 0.5)
+        p99 = quantile(plugin["seconds"], 0.99)
+        rows.append([plugin["type"], resident, *counts, median, p99])
     header = ("PLUGIN", "RESIDENT", "OK", "ERROR", "IGNORED", "REFUSED", "MEDIAN", "P99")
-    yield from table(header, rows) if rows else ["no plugins"]
+    if rows:
+        yield from table(header, rows)
+    else:
+        yield "no plugins"
     for plugin in document["plugins"]:
         if plugin["resident"]["state"] == "failed":
             reason = plugin["resident"]["reason"] or "no reason is known"
@@ -276,11 +279,10 @@ def _errors(document: dict[str, Any], most: int) -> Iterator[str]:
 
     refusals = document["refusals"]
     for refusal in refusals[-most:]:
+        how = " refused"
         if refusal["count"] != 1:
-            often = f", {refusal['count']} times"
-        else:
-            often = ""
-        listed.append((refusal, refusal["plugin"], f" refused{often}"))
+            how += f", {refusal['count']} times"
+        listed.append((refusal, refusal["plugin"], how))
     if listed:
         yield "last errors and refusals"
     for error, plugin, how in sorted(listed, key=lambda entry: -entry[0]["time"]):
@@ -298,22 +300,14 @@ def _without(document: dict[str, Any], most: int) -> Iterator[str]:
         yield f"without their plugins ({number(all_['containers'])})"
         rows = []
         for entry in all_["by"]:
-            rows.append(
-                [
-                    entry["plugin"] or "all",
-                    *_words(entry["state"], entry["cause"]),
-                    number(entry["count"]),
-                ]
-            )
-
+            words = _words(entry["state"], entry["cause"])
+            rows.append([entry["plugin"] or "all", *words, number(entry["count"])])
         yield from table(("PLUGIN", "STATE", "CAUSE", "COUNT"), rows)
     for entry in entries[-most:]:
-        about = (
-            f"{_name(entry)} without {entry['plugin'] or 'its plugins'} since "
-            f"{date(entry['since'])}"
-        )
+        missing = entry["plugin"] or "its plugins"
+        about = f"{_name(entry)} without {missing} since {date(entry['since'])}"
         yield from wrapped(f"{about}: {entry['state']}: {entry['why']}", "- ", "  ")
-    yield from _more(sum(entry["count"] for entry in all_["by"]) - most)
+    yield from _more(sum([entry["count"] for entry in all_["by"]]) - most)
 
 
 def _words(*words: str) -> list[str]:
