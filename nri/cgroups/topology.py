@@ -80,6 +80,10 @@ class Topology:
         """Return the cores that have some of these CPUs."""
         return [core for core in self.cores if core & cpus]
 
+    def whole_cores(self, cpus: Set) -> list[Set]:
+        """Return the cores of which all CPUs are among these."""
+        return [core for core in self.cores if core <= cpus]
+
     def nodes_of(self, cpus: Iterable[int]) -> list[int]:
         """Return the numbers of the nodes that have some of these CPUs."""
         wanted = frozenset(cpus)
@@ -87,19 +91,20 @@ class Topology:
 
     def memory_of(self, cpus: Iterable[int]) -> frozenset[int]:
         """Return the memory nodes of these CPUs; for a node without memory the nearest one that has some."""
-        return frozenset(
-            [
-                min(self.memory, key=lambda other: (self.distances[number][other], other))
-                for number in self.nodes_of(cpus)
-            ]
-        )
+        return frozenset(map(self._nearest_memory, self.nodes_of(cpus)))
+
+    def _nearest_memory(self, number: int) -> int:
+        distances = self.distances[number]
+        return min(self.memory, key=lambda other: (distances[other], other))
 
     def distance(self, one: Iterable[int], other: Iterable[int]) -> int:
         """Return the distance between the nearest nodes of two sets of CPUs; 0 if one has no node."""
         ends = self.nodes_of(other)
-        return min(
-            [self.distances[start][end] for start in self.nodes_of(one) for end in ends], default=0
-        )
+        distances = []
+        for start in self.nodes_of(one):
+            for end in ends:
+                distances.append(self.distances[start][end])
+        return min(distances, default=0)
 
 
 def isolated_cpus(sys: str = SYS) -> frozenset[int]:

@@ -77,7 +77,7 @@ class NodeCpus:
         The last CPUs come first, since the system's are usually the first ones.
         """
         if self.conf.exclusive.whole_cores:
-            units = [core for core in self.topology.cores if core <= cpus]
+            units = self.topology.whole_cores(cpus)
         else:
             units = [frozenset([cpu]) for cpu in sorted(cpus)]
         return units[::-1]

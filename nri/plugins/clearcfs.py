@@ -73,17 +73,16 @@ def _is_for_another(request: Request, conf: ClearCFSConf) -> bool:
 
     An update may have given the pod its quota back, which binds that container as well.
     """
-    annotations = request.annotations
-    named = []
-    for values in (annotations, request.labels):
-        for key, value in values.items():
-            if key in (conf.key, f"{conf.key}/pod") or key.startswith(f"{conf.key}/container."):
-                named.append(value)
-
     pods = conf.allow.get("class", True)
-    return any(name in conf.classes for name in named) and not why_not_allowed(
-        request, pods, "allow.class"
-    )
+    if why_not_allowed(request, pods, "allow.class"):
+        return False
+    for values in (request.annotations, request.labels):
+        for key, value in values.items():
+            is_for_pod = key in (conf.key, f"{conf.key}/pod")
+            if is_for_pod or key.startswith(f"{conf.key}/container."):
+                if value in conf.classes:
+                    return True
+    return False
 
 
 def _clear(request: Request, conf: ClearCFSConf, metadata: dict[str, str]) -> None:
@@ -131,13 +130,10 @@ def _give_back(request: Request, conf: ClearCFSConf, metadata: dict[str, str]) -
         before["quota"] = shared.quota_to_restore(request, before.get("quota", ""))
     cgroup = shared.cgroup(request, conf)
     try:
-        if _is_for_another(request, conf) and not request.release:
-            pod = None
-        else:
+        if request.release or not _is_for_another(request, conf):
             pod = cgroup.parent()
-        if pod is not None and pod.is_pod():
             noted = before.get("podQuota", "")
-            if shared.restore_quota(pod, noted):
+            if pod is not None and pod.is_pod() and shared.restore_quota(pod, noted):
                 metadata["podRestored"] = noted
         noted = before.get("quota", "")
         if shared.restore_quota(cgroup, noted):

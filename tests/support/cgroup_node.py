@@ -39,6 +39,7 @@ class CgroupNode(CgroupRoot):
     def __init__(self, host: Host) -> None:
         super().__init__(host.root, "v2", "0-3")
         self.host = host
+        host.folder("run")
         for path in (SANDBOX, CONTAINER, OTHER):
             self.files.make(path)
         for path in (POD, CONTAINER, OTHER):

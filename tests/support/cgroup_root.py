@@ -20,7 +20,6 @@ class CgroupRoot:
         self.root = root
         self.files = CgroupFiles(root / "cgroup", kind, cpus)
         (root / "mountinfo").write_text(self.files.mountinfo)
-        (root / "run").mkdir(exist_ok=True)
 
     @property
     def places(self) -> dict[str, str]:

@@ -24,7 +24,7 @@ from nri.types.table import FLAG, Key, Map, Rule, Table, array, number, text, wo
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from nri.types.v1 import Spec
@@ -107,9 +107,10 @@ def read_dirs(
             raise NRIError(
                 f"{directory}: cannot be read: {error.strerror}; expected a directory of hooks"
             ) from error
-        in_it = {name: f"{directory}/{name}" for name in names if name.endswith(".json")}
-        paths |= in_it
-        listed += in_it.values()
+        for name in names:
+            if name.endswith(".json"):
+                paths[name] = f"{directory}/{name}"
+                listed.append(paths[name])
     if run:
         _refuse_missing(listed, f"{run}/nri/hook-injector", dirs)
     ordered = sorted(paths, key=lambda name: (name.lower(), name))
@@ -134,11 +135,10 @@ def _refuse_missing(listed: list[str], directory: str, dirs: Sequence[str]) -> N
     for path, noted in known.items():
         if path in files or os.path.dirname(path) not in dirs:
             continue
+        since = now
         # A time of a clock that has not come so far is of before the boot.
         if noted is not None and 0 < noted <= now:
             since = noted
-        else:
-            since = now
         if os.path.dirname(path) not in left or now - since < MISSING_FOR:
             files[path] = since
     if files != known:
@@ -165,7 +165,9 @@ def _recorded(record: str) -> dict[str, float | None]:
     except (OSError, DecodeError):
         return {}
     known: dict[str, float | None] = {}
-    for path, noted in value.items() if isinstance(value, dict) else ():
+    if not isinstance(value, dict):
+        return {}
+    for path, noted in value.items():
         try:
             name = os.fsdecode(path.encode("latin-1"))
         except UnicodeEncodeError:
@@ -191,7 +193,8 @@ def read_file(path: str) -> HookFile:
     shown = escape(shorten(path, 200))
     try:
         document, status = read_regular(path, MAX_FILE)
-        if wrong := trust.judge_path(path, status):
+        wrong = trust.judge_path(path, status)
+        if wrong:
             raise NRIError(escape(wrong))
         value = gojson.loads(document)
         if not isinstance(value, dict):
@@ -219,34 +222,38 @@ def _known(rule: Rule, value: Any) -> Any:
     if not isinstance(rule, Table) or not isinstance(value, dict):
         return value
     spelling = {fold(name): name for name in rule.keys}
-    given = [(spelling.get(fold(key)), item) for key, item in value.items() if item is not None]
-    return {name: _known(rule.keys[name].rule, item) for name, item in given if name is not None}
+    known = {}
+    for key, item in value.items():
+        name = spelling.get(fold(key))
+        if name is not None and item is not None:
+            known[name] = _known(rule.keys[name].rule, item)
+    return known
 
 
 class Subject:
     """The parts of a container that conditions are about."""
 
     def __init__(self, spec: Spec | None) -> None:
-        self.annotations = spec.annotations if spec is not None else {}
-        process: Any = spec.process if spec is not None else None
-        if isinstance(process, dict):
-            args = process.get("args")
-        else:
-            args = None
+        self.annotations: Mapping[str, str] = {}
         self.command: str | None = None
+        self.has_bind_mounts = False
+        if spec is None:
+            return
+        self.annotations = spec.annotations
+        args = spec.process.get("args") if isinstance(spec.process, dict) else None
         if isinstance(args, list) and args and isinstance(args[0], str):
             self.command = args[0]
-        mounts: Any = spec.mounts if spec is not None else None
-        self.has_bind_mounts = isinstance(mounts, list) and any(map(_is_bind, mounts))
+        if isinstance(spec.mounts, list):
+            self.has_bind_mounts = any(map(_is_bind, spec.mounts))
 
 
 def _is_bind(mount: Any) -> bool:
     if not isinstance(mount, dict):
         return False
+    if mount.get("type") == "bind":
+        return True
     options = mount.get("options")
-    return mount.get("type") == "bind" or (
-        isinstance(options, list) and ("bind" in options or "rbind" in options)
-    )
+    return isinstance(options, list) and ("bind" in options or "rbind" in options)
 
 
 class PatternError(DecodeError):
@@ -261,12 +268,9 @@ class PatternError(DecodeError):
     ) -> None:
         self.path = path
         self.is_key = is_key
-        names = "".join(
-            [
-                f"[{part}]" if isinstance(part, int) else f".{shorten(part)}"
-                for part in path[: -1 if is_key else None]
-            ]
-        )
+        names = ""
+        for part in path[:-1] if is_key else path:
+            names += f"[{part}]" if isinstance(part, int) else f".{shorten(part)}"
         fault = f"found {shorten(repr(pattern))}, expected a regular expression"
         super().__init__(f"{names[1:]}: {fault}: {escape(shorten(reason, 200))}")
 
@@ -289,8 +293,9 @@ def is_met(when: dict[str, Any], container: Subject) -> bool | None:
     bind_mounts = when.get("hasBindMounts")
     if bind_mounts is False or (bind_mounts and not container.has_bind_mounts):
         return False
-    if not all(_has_one(container, key, value) for key, value in pairs):
-        return False
+    for key, value in pairs:
+        if not _has_one(container, key, value):
+            return False
     if not commands:
         return True
     own = container.command
@@ -312,10 +317,8 @@ def _pattern(pattern: str, path: tuple[str | int, ...], *, is_key: bool = False)
     try:
         compiled = re2.compile(pattern.encode(errors="replace"), options)
     except re2.error as error:
-        reason = error.args[0] if error.args else ""
+        (reason,) = error.args
         if isinstance(reason, bytes):
             reason = reason.decode(errors="replace")
-        else:
-            reason = str(reason)
-        raise PatternError(pattern, path, is_key, reason) from error
+        raise PatternError(pattern, path, is_key, str(reason)) from error
     return lambda text: compiled.search(text.encode(errors="replace")) is not None

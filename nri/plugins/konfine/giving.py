@@ -322,7 +322,8 @@ def give_back(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> 
     if conf.gives_out:
         given, told = give_out(request, conf, metadata).get("had", (given, told))
     cgroup = shared.cgroup(request, conf)
-    if given is not None and (own := cgroup.cpus()) and own != given:
+    own = cgroup.cpus()
+    if own and given not in (None, own):
         metadata["skipped"] = (
             f"it has other CPUs than {shorten(render_cpus(given))}, which konfine gave it"
         )

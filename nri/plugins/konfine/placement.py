@@ -50,7 +50,7 @@ def choose(
     where = ""
     if whole:
         where = " on whole cores"
-        free = frozenset().union(*[core for core in topology.cores if core <= free])
+        free = frozenset().union(*topology.whole_cores(free))
         if count <= len(topology.online) and not _parts(topology.cores, count):
             raise NotWholeError(_not_whole(topology, count))
     if len(free) < count:
@@ -85,8 +85,12 @@ def _one_node(
 
     :raises NoRoomError: none has.
     """
-    on = {number: cpus & free for number, cpus in topology.nodes.items()}
-    fits = [cpus for cpus in on.values() if _has_room(topology, cpus, count, whole=whole)]
+    on = {}
+    fits = []
+    for number, cpus in topology.nodes.items():
+        on[number] = cpus & free
+        if _has_room(topology, cpus & free, count, whole=whole):
+            fits.append(cpus & free)
     if not fits:
         raise NoRoomError(_not_on_one_node(on, count, where))
     return min(fits, key=lambda cpus: _order(topology, cpus, near))
@@ -130,19 +134,23 @@ def _not_whole(topology: Topology, count: int) -> str:
     largest = sizes[-1]
     below = range(count - 1, max(0, count - 1 - largest), -1)
     above = range(count + 1, count + 1 + largest)
-    asks: list[int] = []
+    asks = []
     for numbers in (below, above):
-        whole = [number for number in numbers if _parts(topology.cores, number)]
-        asks += whole[:1]
-    return (
-        f"expected whole cores, which have {threads}{each}: ask for {' or '.join(map(str, asks))}"
-    )
+        for number in numbers:
+            if _parts(topology.cores, number):
+                asks.append(str(number))
+                break
+    return f"expected whole cores, which have {threads}{each}: ask for {' or '.join(asks)}"
 
 
 def _not_on_one_node(on: dict[int, Set], count: int, where: str) -> str:
     """Return why no NUMA node has so many CPUs free, and what would help."""
-    listed = [f"{len(cpus)} on node {number}" for number, cpus in on.items() if cpus]
-    are = " and ".join([", ".join(listed[:-1]), listed[-1]] if listed[1:] else listed)
+    listed = []
+    for number, cpus in on.items():
+        if cpus:
+            listed.append(f"{len(cpus)} on node {number}")
+    *first, last = listed
+    are = f"{', '.join(first)} and {last}" if first else last
     most = "`spread` would take more than one node"
     if sum(sorted(map(len, on.values()))[-2:]) >= count:
         most = "`spread` would take two of them"
@@ -153,37 +161,69 @@ def _not_on_one_node(on: dict[int, Set], count: int, where: str) -> str:
 
 def _kinds(topology: Topology) -> list[Set]:
     """Return the CPUs of one core type within each cache: a set should not mix fast cores with slow ones."""
-    parts: list[Set] = []
+    parts = []
     for cache in topology.caches:
-        parts += [cache & kind for kind in topology.kinds.values()]
-    return [part for part in parts if part]
+        for kind in topology.kinds.values():
+            if cache & kind:
+                parts.append(cache & kind)
+    return parts
 
 
 def _order(topology: Topology, cpus: Set, near: Set) -> tuple[int, int, int, int]:
     """Return what the best of several domains with enough free CPUs has least of; slow cores come last."""
-    slow = next((rank for rank, kind in enumerate(topology.kinds.values()) if cpus <= kind), 0)
+    slow = 0
+    for rank, kind in enumerate(topology.kinds.values()):
+        if cpus <= kind:
+            slow = rank
+            break
     return slow, topology.distance(cpus, near), len(cpus), min(cpus)
+
+
+class _Part:
+    """A domain, and the free CPUs in it."""
+
+    __slots__ = ("domain", "free")
+
+    def __init__(self, domain: Set, free: Set) -> None:
+        self.domain = domain
+        self.free = free
 
 
 def _take(topology: Topology, levels: list[list[Set]], free: Set, count: int, near: Set) -> Set:
     """Return *count* of the free CPUs, by the domains of each level, the largest ones first."""
     if not levels or len(free) == count:
         return frozenset(sorted(free)[:count])
+    parts = _split(levels[0], free)
     taken: Set = frozenset()
-    parts = [(domain, domain & free) for domain in levels[0] if domain & free]
-    if rest := free.difference(*levels[0]):
-        parts.append((rest, rest))
     while len(taken) < count:
         left = count - len(taken)
         anchor = near | taken
-        nearest = [part for part in parts if part[0] & anchor] or parts
-        if fits := [part for part in nearest if len(part[1]) >= left]:
-            best = min(fits, key=lambda part: _order(topology, part[1], anchor))
-        else:
-            best = min(
-                nearest,
-                key=lambda part: (topology.distance(part[1], anchor), -len(part[1]), min(part[1])),
-            )
+        best = _best(topology, parts, left, anchor)
         parts.remove(best)
-        taken |= _take(topology, levels[1:], best[1], min(left, len(best[1])), anchor)
+        taken |= _take(topology, levels[1:], best.free, min(left, len(best.free)), anchor)
     return taken
+
+
+def _split(domains: list[Set], free: Set) -> list[_Part]:
+    """Return the domains that have free CPUs, and as one of their own those that are in none."""
+    parts = []
+    for domain in domains:
+        if domain & free:
+            parts.append(_Part(domain, domain & free))
+    rest = free.difference(*domains)
+    if rest:
+        parts.append(_Part(rest, rest))
+    return parts
+
+
+def _best(topology: Topology, parts: list[_Part], count: int, anchor: Set) -> _Part:
+    """Return the domain to take CPUs of next: the smallest that has enough, else the fullest."""
+    nearest = [part for part in parts if part.domain & anchor] or parts
+    fits = [part for part in nearest if len(part.free) >= count]
+    if fits:
+        return min(fits, key=lambda part: _order(topology, part.free, anchor))
+
+    def fullest(part: _Part) -> tuple[int, int, int]:
+        return topology.distance(part.free, anchor), -len(part.free), min(part.free)
+
+    return min(nearest, key=fullest)

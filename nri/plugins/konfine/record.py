@@ -18,7 +18,7 @@ from nri import files, trust
 from nri.cgroups import knobs, parse_cpus, render_cpus
 from nri.cgroups.topology import Topology
 from nri.errors import NRIError
-from nri.types import DecodeError, gojson
+from nri.types import DecodeError, fields, gojson
 from nri.types.table import (
     FLAG,
     Key,
@@ -443,8 +443,8 @@ def text_of(path: str) -> str | None:
 
 
 def _is_path(value: object) -> bool:
-    is_one = isinstance(value, str) and "\0" not in value and ".." not in value.split("/")
-    return is_one and (value == "" or value[:1] == "/" != value)  # type: ignore[index]
+    """Return whether a value is the path of a cgroup below the root, or "" for none."""
+    return value == "" or (value != "/" and fields.PATH.accepts(value))
 
 
 def _boot() -> str:

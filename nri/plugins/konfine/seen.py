@@ -109,8 +109,10 @@ class Seen:
         wanted = self._wanted
         known = {entry["cgroup"] for entry in containers.values()}
         listed = found.sets(self.mount.point, known - {""})
-        keys = [key for key, entry in containers.items() if entry["kind"] == "shared"]
-        shared = [lists.cpus(self.texts[key]) for key in keys if key in self.texts]
+        shared = []
+        for key, entry in containers.items():
+            if entry["kind"] == "shared" and key in self.texts:
+                shared.append(lists.cpus(self.texts[key]))
         nobodys = wanted.conf.system_reserved.union(*wanted.fixed.values())
         present = present_cpus(wanted.conf.sys) - wanted.topology.isolated - nobodys
         added = found.entries(listed, shared, wanted.usable - nobodys, present, nobodys)
@@ -148,7 +150,9 @@ class Seen:
             return expand(request.cgroups_path)
         containers = self._record.containers
         of_id = [key for key, entry in containers.items() if entry["id"] == request.id]
-        return of_id[0] if len(of_id) == 1 else request.id
+        if len(of_id) != 1:
+            return request.id
+        return of_id[0]
 
     def _path(self, request: Request) -> str:
         """Return the path below the mount of the request's container; "" if it is not known."""

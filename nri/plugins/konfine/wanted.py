@@ -32,6 +32,16 @@ if TYPE_CHECKING:
 _AGAIN = "delete the pod to have it scheduled again"
 
 
+class _Holding:
+    """CPUs that a container keeps, and why."""
+
+    __slots__ = ("cpus", "reason")
+
+    def __init__(self, cpus: Set, reason: str) -> None:
+        self.cpus = cpus
+        self.reason = reason
+
+
 class Wanted:
     """The CPUs that the containers of the record are to have.
 
@@ -56,7 +66,7 @@ class Wanted:
         self.before: Entry | None = None
         self._undo: dict[str, Entry | None] = {}
         """The entries that the request has changed, as they were."""
-        self._held: dict[str, tuple[Set, str]] = {}
+        self._held: dict[str, _Holding] = {}
         """The CPUs of containers that keep some which are not theirs any more, and the reason. No other gets those
         that the kernel does not take from them, nor those of another conf's pool; one whom the conf leaves none
         hinders no other."""
@@ -150,7 +160,7 @@ class Wanted:
 
     def _none_left(self, who: str) -> NRIError:
         fix = "expected conf.pools and conf.systemReserved to leave some"
-        if any(not other["id"] and other["cpus"] for other in self.containers.values()):
+        if any(other["cpus"] and not other["id"] for other in self.containers.values()):
             fix += "; others are of containers without a request since the record was made: see `nri reapply`"
         has = render_cpus(self.topology.online)
         return NRIError(f"no CPU is left for {who}: the node has {has}; {fix}")
@@ -237,9 +247,8 @@ class Wanted:
                 return self._choose(wish, within, near, but)
             except Refusal as error:
                 refusals.append(error)
-        raise refusals[
-            0
-        ]  # it says what the node has, before what is kept for others counts as free
+        # The first one says what the node has, before what is kept for others counts as free.
+        raise refusals[0]
 
     def _tries(
         self, kept: Set, left: list[str], spent: list[str], free: set[str]
@@ -264,7 +273,9 @@ class Wanted:
 
     def _left(self, keys: list[str], but: set[str]) -> Set:
         """Return the CPUs that containers have left; none if they are offline, reserved or a pool's since."""
-        cpus = frozenset[int]().union(*[self.alone(self.containers[key]) for key in keys])
+        cpus: Set = frozenset()
+        for key in keys:
+            cpus |= self.alone(self.containers[key])
         free = (self.usable | self.isolated) - self.taken(*but)
         return cpus if cpus <= free else frozenset()
 
@@ -330,7 +341,7 @@ class Wanted:
         if not kept:
             return chosen
         if not spread:
-            nodes = [topology.nodes[number] for number in topology.nodes_of(kept)]
+            nodes = map(topology.nodes.__getitem__, topology.nodes_of(kept))
             free &= frozenset().union(*nodes)
         more = count - len(kept)
         return kept | choose(topology, free - kept, more, near=kept, whole=whole, spread=spread)
@@ -341,7 +352,9 @@ class Wanted:
         for key, entry in self.containers.items():
             if entry["cpus"] and key != self.own:
                 listed.append(f"{entry['name']} has {entry['cpus']}")
-        pools = self.record.pools | {name: render_cpus(cpus) for name, cpus in self.fixed.items()}
+        pools = {**self.record.pools}
+        for name, cpus in self.fixed.items():
+            pools[name] = render_cpus(cpus)
         listed += [f"the pool {name} has {cpus}" for name, cpus in pools.items() if cpus]
         return f"; {shorten(', '.join(listed), 500)}" if listed else ""
 
@@ -492,7 +505,7 @@ class Wanted:
         :param lost: those that are not its own any more.
         """
         is_new = key not in self._held
-        self._held[key] = kept, reason
+        self._held[key] = _Holding(kept, reason)
         own = self.containers.get(self.own)
         if own is None or not is_new:
             return False
@@ -500,10 +513,13 @@ class Wanted:
 
     def reasons(self) -> list[str]:
         """Return why containers keep CPUs, a text for each."""
-        return [reason for _, reason in self._held.values()]
+        return [holding.reason for holding in self._held.values()]
 
     def _kept(self) -> Set:
-        return frozenset[int]().union(*[cpus for cpus, _ in self._held.values()])
+        kept: Set = frozenset()
+        for holding in self._held.values():
+            kept |= holding.cpus
+        return kept
 
 
 def _is_of_pod(one: Entry, other: Entry) -> bool:

@@ -48,10 +48,9 @@ class Written:
         # The file says what is begun, so another request finishes it if this one is killed.
         wanted.record.save()
         taken = wanted.taken()
-        has = {
-            key: self._lists.cpus(text) or wanted.topology.online
-            for key, text in self._seen.texts.items()
-        }
+        has = {}
+        for key, text in self._seen.texts.items():
+            has[key] = self._lists.cpus(text) or wanted.topology.online
         is_in_the_way = False
         for key in sorted(plan, key=lambda key: not plan[key] <= has[key]):
             error = self._give_or_why_not(key, plan[key])
