@@ -87,10 +87,8 @@ class InUse:
         self._directory: object = None
         self._read: Read | None = None  # what was read last
         self._judged: Read | None = None  # what was judged last
-        self._of = "\0".join(
-            os.fsencode(path).decode("latin-1")
-            for path in map(os.path.abspath, (site.conf_dir, site.conf_file))
-        )
+        places = map(os.path.abspath, (site.conf_dir, site.conf_file))
+        self._of = "\0".join(map(_latin, places))
         # Its name is not that of a container. crc32, since hashlib takes longer to import than a look.
         name = f".in-use.{crc32(self._of.encode()):08x}"
         self._path = f"{site.record_dir}/{name}" if site.record_dir else ""
@@ -197,8 +195,12 @@ class InUse:
         """Return the files in use that are not there, nor under a new name; the single one gives way to others."""
         single = self.site.conf_file if documents else None
         new = [document for path, document in documents.items() if path not in self.documents]
-        gone = [path for path in self.documents if path not in documents and path != single]
-        return [path for path in gone if self.documents[path] not in new]
+        gone = []
+        for path, document in self.documents.items():
+            is_there = path in documents or document in new
+            if not is_there and path != single:
+                gone.append(path)
+        return gone
 
     def _directory_now(self) -> object:
         try:
@@ -298,9 +300,7 @@ class InUse:
             return
         sizes = []
         for path, document in self.documents.items():
-            sizes.append(
-                [os.fsencode(path).decode("latin-1"), len(document), self.missing.get(path)]
-            )
+            sizes.append([_latin(path), len(document), self.missing.get(path)])
 
         about = {
             "of": self._of,
@@ -314,6 +314,11 @@ class InUse:
             self.fault = ""
         except (OSError, NRIError) as error:
             self.fault = f"{self._path} cannot be written: {reason_of(error)}"
+
+
+def _latin(path: str) -> str:
+    """Return a path of any bytes as a text of JSON."""
+    return os.fsencode(path).decode("latin-1")
 
 
 def wait(in_use: InUse, until: float, note: Callable[[str], object]) -> ConfigList:

@@ -159,11 +159,16 @@ class Chain:
     def unreached(self) -> list[PluginEntry]:
         """The entries behind the one that has failed, which were to run."""
         asked = {step.plugin.type for step in self.steps}
-        left = [entry for entry in self.client.holding(self.request) if entry.type not in asked]
+        unreached = []
+        for entry in self.client.holding(self.request):
+            if entry.type not in asked and self._is_to_run(entry):
+                unreached.append(entry)
+        return unreached
+
+    def _is_to_run(self, entry: PluginEntry) -> bool:
         if self.only is not None:
-            return [entry for entry in left if entry.key in self.only]
-        acts_on = self.client.invoker.acts_on
-        return [entry for entry in left if acts_on(entry.type, self.request.state)]
+            return entry.key in self.only
+        return self.client.invoker.acts_on(entry.type, self.request.state)
 
 
 class Verdict:
@@ -222,22 +227,19 @@ def _start(container: Container, host: Host) -> Verdict:
     request = container.request(State.CREATE)
     with host.lock:
         facts.begin_again()
+    missed = []
     if host.expects_setup(request):
         missed = missed_setup(container, request, client)
-    else:
-        missed = []
     dropped = host.dropped(container, client)
-    if error := _without_setup(client, missed, dropped):
+    error = _without_setup(client, missed, dropped)
+    if error:
         host.note(f"nri v0.1: {error}")
         if host.refuses_starts:
             return Verdict(error)
     with host.lock:
         note_missed(facts, missed)
         for entry, why in dropped:
-            if client.policy_of(entry) == "ignore":
-                cause = IGNORED
-            else:
-                cause = FAILED
+            cause = IGNORED if client.policy_of(entry) == "ignore" else FAILED
             facts.lack(facts.add(entry.key, entry.document), State.SETUP, Outcome(cause, why))
     chain = _run(host, Chain(client, container, request))
     if chain.error is not None and (host.refuses_starts or request.is_sandbox):
@@ -259,12 +261,18 @@ def _start(container: Container, host: Host) -> Verdict:
 
 def _catch_up(container: Container, host: Host, due: Sequence[Due]) -> Verdict:
     client = host.client(container, LATE)
-    verdicts = [_release(container, host, client, task) for task in due if task.what == RELEASE]
-    tasks = [task for task in due if task.what != RELEASE]
+    verdicts = []
+    tasks = []
+    for task in due:
+        if task.what == RELEASE:
+            verdicts.append(_release(container, host, client, task))
+        else:
+            tasks.append(task)
+    keys = {task.entry.key for task in tasks}
     if tasks:
-        verdicts.append(_create_late(container, host, client, tasks))
+        verdicts.append(_create_late(container, host, client, tasks, keys))
     if container.facts.needs_update:
-        verdicts.append(_update_late(container, host, {task.entry.key for task in tasks}))
+        verdicts.append(_update_late(container, host, keys))
     errors = [verdict for verdict in verdicts if verdict.error]
     if not errors:
         with host.lock:
@@ -290,8 +298,9 @@ def _release(container: Container, host: Host, client: Client, task: Due) -> Ver
     )
 
 
-def _create_late(container: Container, host: Host, client: Client, tasks: Sequence[Due]) -> Verdict:
-    keys = {task.entry.key for task in tasks}
+def _create_late(
+    container: Container, host: Host, client: Client, tasks: Sequence[Due], keys: Collection[str]
+) -> Verdict:
     replaces = {}
     for task in tasks:
         if task.what == REAPPLY and task.had is not None:
@@ -307,12 +316,12 @@ def _update_late(container: Container, host: Host, created: Collection[str]) -> 
     :param created: the keys of the entries whose ``create`` has just run: they have seen the new resources.
     """
     facts = container.facts
-    others = {entry.key for entry in facts.entries if entry.is_created and entry.key not in created}
+    others = {entry.key for entry in facts.entries if entry.is_created}
     with host.lock:
         facts.is_rewritten = False  # it may be written again meanwhile
     # As an event's: many containers may follow one answer, so residents are asked, where there are some.
     client = host.client(container, State.UPDATE)
-    chain = Chain(client, container, container.request(State.UPDATE), others)
+    chain = Chain(client, container, container.request(State.UPDATE), others.difference(created))
     return _noted(host, _run(host, chain), LATE_UPDATE)
 
 
@@ -326,9 +335,8 @@ def _tell(container: Container, state: str, host: Host) -> Verdict:
         if state == State.UPDATE:
             # One that has failed is made up for late.
             facts.is_rewritten = chain.error is not None
-            facts.see(
-                container.digest, chain.request.spec.resources if chain.request.spec else None
-            )
+            spec = chain.request.spec
+            facts.see(container.digest, None if spec is None else spec.resources)
         elif chain.error is None:
             _note_failures(chain, STARTED)
         host.save(container)
@@ -345,16 +353,13 @@ def missed_setup(container: Container, request: Request, client: Client) -> list
     listed = client.chain(State.SETUP)
     if not listed:
         return []
-    applying = client.holding(
-        request
-    )  # a contradiction in a condition is refused by the chain itself
+    # A contradiction in a condition is refused by the chain itself.
+    applying = client.holding(request)
     missed: list[PluginEntry] = []
     for entry in listed:
-        if (
-            entry in applying
-            and not container.facts.has_judged_setup(entry.type)
-            and not client.invoker.create_suffices(entry.type)
-        ):
+        if entry not in applying or container.facts.has_judged_setup(entry.type):
+            continue
+        if not client.invoker.create_suffices(entry.type):
             missed.append(entry)
     return missed
 
@@ -395,9 +400,8 @@ def _run(host: Host, chain: Chain) -> Chain:
             return
         with host.lock:
             _note_success(chain, step)
-            if (
-                step.plugin is not chain.client.config.plugins[-1]
-            ):  # after the last one, the whole is saved
+            is_last = step.plugin is chain.client.config.plugins[-1]
+            if not is_last:  # after that, the whole is saved
                 host.save(chain.container)
 
     try:

@@ -279,12 +279,15 @@ class Facts:
     def previous(self, key: str) -> Result | None:
         """Return the last result of an entry, or of an older one of its type; None if there is none."""
         type_ = key.partition(" ")[0]
-        of_type = [entry for entry in self.entries if entry.type == type_]
-        of_type.sort(key=lambda entry: entry.key != key)
-        if not of_type or not of_type[0].result:
-            return None
+        result = ""
+        for entry in self.entries:
+            if entry.key == key:
+                result = entry.result
+                break
+            if entry.type == type_:
+                result = result or entry.result
         try:
-            return Result.from_json(of_type[0].result)
+            return Result.from_json(result) if result else None
         except DecodeError:
             return None
 
@@ -295,8 +298,10 @@ class Facts:
 
     def adjusted(self, key: str) -> Result | None:
         """Return the last result of an entry if it asks for changes of the container: it is that of ``setup``."""
-        asks = any(entry.key == key and '"adjust"' in entry.result for entry in self.entries)
-        return self.previous(key) if asks else None
+        entry = self.entry(key)
+        if entry is None or '"adjust"' not in entry.result:
+            return None
+        return self.previous(key)
 
     def lack(self, entry: Entry, state: str, outcome: Outcome) -> None:
         """Note that it runs without what a state of an entry was to do. The first reason counts, and its time."""
@@ -307,12 +312,11 @@ class Facts:
 
     def has_judged_setup(self, type_: str) -> bool:
         """Return whether the container's ``setup`` has asked a plugin, or left it out for its condition."""
-        return any(
-            entry.type == type_
-            and State.SETUP in entry.states
-            and entry.states[State.SETUP].outcome != MISSED
-            for entry in self.entries
-        )
+        for entry in self.entries:
+            outcome = entry.states.get(State.SETUP)
+            if entry.type == type_ and outcome is not None and outcome.outcome != MISSED:
+                return True
+        return False
 
     def see(self, digest: int, resources: Any) -> None:
         """Note the resources in force.
@@ -331,11 +335,13 @@ class Facts:
         self.without = None
         self.seen = []
         self.resources = None
+        entries = []
         for entry in self.entries:
-            entry.states = {
-                state: entry.states[state] for state in (State.SETUP,) if state in entry.states
-            }
-        self.entries = [entry for entry in self.entries if entry.states]
+            outcome = entry.states.get(State.SETUP)
+            if outcome is not None:
+                entry.states = {State.SETUP: outcome}
+                entries.append(entry)
+        self.entries = entries
 
     # As JSON
 

@@ -96,13 +96,15 @@ class Occasion:
         subject = container.subject
         if subject is None or subject.container is None:
             return []
+        asked = []
+        for entry in client.config.plugins:
+            result = container.facts.adjusted(entry.key)
+            if result is not None:
+                asked.append((entry.type, result))
+        if not asked:
+            return []
+        missing = dropped(asked, container.created, subject.container)
         entries = client.config.plugins
-        results = [(entry.type, container.facts.adjusted(entry.key)) for entry in entries]
-        asked = [(type_, result) for type_, result in results if result is not None]
-        if asked:
-            missing = dropped(asked, container.created, subject.container)
-        else:
-            missing = {}
         return [(entry, missing[entry.type]) for entry in entries if entry.type in missing]
 
     def save(self, container: Row | Told) -> None:
@@ -223,18 +225,19 @@ class Chains:
         if log.isEnabledFor(logging.DEBUG):
             change = "unchanged" if is_same else "read"
             log.debug("configuration %s (%.1f ms)", change, (time.monotonic() - started) * 1000)
-        invoker = self._given or self.residents
-        if self._given is None and is_late:
-            invoker = self._starter
-        is_sandbox = subject is not None and subject.container is None
-        # containerd 2.x sends its own plugins these two states, of sandboxes alone.
-        is_sent = self._runtime_runs_pods and is_sandbox and state in (State.CREATE, State.DELETE)
+        facts = None
+        if subject is not None:
+            facts = subject.facts
+            # containerd 2.x sends its own plugins these two states, of sandboxes alone.
+            is_sent = subject.container is None and state in (State.CREATE, State.DELETE)
+            if self._runtime_runs_pods and is_sent:
+                configuration = self._sandboxes
         return Client(
-            self._sandboxes if is_sent else configuration,
-            invoker,
+            configuration,
+            self._given or (self._starter if is_late else self.residents),
             timeout=options.timeout,
             failure_policy=options.failure_policy,
-            facts=None if subject is None else subject.facts,
+            facts=facts,
         )
 
     def _use(self, configuration: ConfigList, options: BridgeOptions) -> bool:
@@ -254,10 +257,12 @@ class Chains:
     ) -> None:
         """Take what exists; ``start`` begins with what is due."""
         id_ = own_pod(containers)
-        self.own_pod = next(
-            ((pod.id, f"{pod.namespace}/{pod.name}") for pod in pods if pod.id == id_), ("", "")
-        )
-        existing = {subject.id for subject in pods} | {subject.id for subject in containers}
+        self.own_pod = "", ""
+        existing = {container.id for container in containers}
+        for pod in pods:
+            existing.add(pod.id)
+            if pod.id == id_:
+                self.own_pod = pod.id, f"{pod.namespace}/{pod.name}"
         self.memory.synchronize(living(pods, containers), existing)
 
     def start(self) -> None:
@@ -371,22 +376,17 @@ class Chains:
         """
         self.late.judge()
         wanted = []
+        answer = []
         for row, due in self.memory.outdated():
-            if (
-                plugin in ("", due.entry.type)
-                and namespace in ("", row.name.partition("/")[0])
-                and pod in ("", split_name(row.name)[0])
-            ):
+            of_pod, _ = split_name(row.name)
+            type_ = due.entry.type
+            is_of_pod = namespace in ("", of_pod.partition("/")[0]) and pod in ("", of_pod)
+            if is_of_pod and plugin in ("", type_):
                 wanted.append((row, due))
-
+                answer.append({"id": row.id, "name": row.name, "plugin": type_, "what": due.what})
         if not is_dry:
             self.memory.ask(wanted)
             self.late.start()
-        answer: list[dict[str, str]] = []
-        for row, due in wanted:
-            answer.append(
-                {"id": row.id, "name": row.name, "plugin": due.entry.type, "what": due.what}
-            )
         return answer
 
     def close(self) -> None:
@@ -527,10 +527,9 @@ class Chains:
             wanted.append(Wanted(entry, acts=acts, binary=self._seen.get(entry.type, ())))
         due = compare(wanted, row.facts.entries, again=again)
         applying = {one.entry.type for one in wanted}
+        missed = []
         if self.expects_setup(request):
             missed = missed_setup(row, request, client)
-        else:
-            missed = []
         return Comparison(version, due, applying, missed)
 
     def _run_due(self, row: Row) -> tuple[Sequence[Due], Verdict]:
@@ -591,11 +590,7 @@ class Chains:
         finally:
             run.seconds = time.monotonic() - started
             self._ran.append(run)
-            if (
-                run.error
-                or any(step.error is not None for step in run.steps)
-                or len(self._ran) > MAX_WAITING
-            ):
+            if run.error or run.errors or len(self._ran) > MAX_WAITING:
                 self.note_runs()
             with self._lock:
                 self._busy -= 1

@@ -10,7 +10,7 @@ import threading
 import time
 from typing import Any
 
-from nri.client import Client, Step
+from nri.client import Client, PluginError, Step
 from nri.config.entries import types_of
 from nri.process.conversation import Stop
 from nri.types.gojson import shorten
@@ -80,6 +80,15 @@ class Run:
             if call.is_abandoned:
                 self.stop.set()
 
+    @property
+    def errors(self) -> list[tuple[str, PluginError]]:
+        """The failures and refusals, each with the plugin's type."""
+        errors = []
+        for step in self.steps:
+            if step.error is not None:
+                errors.append((step.plugin.type, step.error))
+        return errors
+
 
 class EventLog:
     """The log of the events of a bridge. All methods may be called from any thread.
@@ -98,14 +107,13 @@ class EventLog:
         if log.isEnabledFor(logging.DEBUG):
             client = run.client
             request = run.request
-            if run.deadline is None:
-                left = []
-            else:
-                left = [("ms_left", round((run.deadline - time.monotonic()) * 1000))]
             names = ",".join(types_of(client.chain(request.state, request))) or "none"
-            reasons = client.skipped(request.state, request)
-            skipped = [(f"skipped_{plugin.type}", reason) for plugin, reason in reasons]
-            log.debug("event", extra=_about(run.name, request, ("chain", names), *left, *skipped))
+            pairs: list[tuple[str, object]] = [("chain", names)]
+            if run.deadline is not None:
+                pairs.append(("ms_left", round((run.deadline - time.monotonic()) * 1000)))
+            for plugin, reason in client.skipped(request.state, request):
+                pairs.append((f"skipped_{plugin.type}", reason))
+            log.debug("event", extra=_about(run.name, request, *pairs))
 
     def step(self, run: Run, step: Step) -> None:
         """Take a plugin that has run."""
@@ -126,7 +134,8 @@ class EventLog:
 
             pairs.append(("plugins", ", ".join(parts)))
         pairs += _metadata(run.steps)
-        if error := _errors(run.steps) or shorten(run.error, MAX_TEXT):
+        error = _shown(run.errors) or shorten(run.error, MAX_TEXT)
+        if error:
             pairs.append(("error", error))
         log.log(level, message, extra=_about(run.name, run.request, *pairs))
 
@@ -157,12 +166,11 @@ class EventLog:
             return
         until = time.monotonic() - INTERVAL
         with self._lock:
-            over = []
-            for plugin, (begun, _) in self._counts.items():
+            left_out = {}
+            for plugin, (begun, lines) in [*self._counts.items()]:
                 if is_last or begun <= until:
-                    over.append(plugin)
-
-            left_out = {plugin: self._counts.pop(plugin)[1] - LINES for plugin in over}
+                    del self._counts[plugin]
+                    left_out[plugin] = lines - LINES
         for plugin, lines in left_out.items():
             if lines > 0:
                 log.warning("left out", extra={"fields": [("plugin", plugin), ("lines", lines)]})
@@ -203,8 +211,8 @@ def _about(name: str, request: Request, *pairs: tuple[str, object]) -> dict[str,
 
 def _outcome(run: Run) -> tuple[int, str]:
     """Return the level of an event's line, and its message."""
-    errors = [step.error for step in run.steps if step.error is not None]
-    if errors and all(error.refused for error in errors):
+    errors = run.errors
+    if errors and all(error.refused for _, error in errors):
         return logging.WARNING, "refused"
     if run.error:
         return logging.ERROR, "failed"
@@ -226,8 +234,7 @@ def _metadata(steps: list[Step]) -> list[tuple[str, object]]:
     return pairs
 
 
-def _errors(steps: list[Step]) -> str:
+def _shown(errors: list[tuple[str, PluginError]]) -> str:
     """Return what has failed, each with its share of the line; "" if nothing has."""
-    errors = [(step.plugin.type, step.error) for step in steps if step.error is not None]
     longest = max(MAX_TEXT // (len(errors) or 1), MAX_VALUE)
     return "; ".join([f"{name}: {shorten(error.reason, longest)}" for name, error in errors])
