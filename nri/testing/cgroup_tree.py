@@ -69,10 +69,7 @@ class CgroupTree:
         self.cpus = cpus
         self._base = tempfile.mkdtemp(prefix="nri-")  # short: a socket's path has at most 107 bytes
         weakref.finalize(self, shutil.rmtree, self._base, ignore_errors=True)
-        if root:
-            top = os.path.abspath(root)
-        else:
-            top = f"{self._base}/cgroup"
+        top = os.path.abspath(root) if root else f"{self._base}/cgroup"
         self._mems = frozenset(range(nodes or 1))
         self.files = CgroupFiles(top, kind, cpus, cpulist.render(self._mems))
         if nodes:
@@ -133,18 +130,14 @@ class CgroupTree:
                 f"{pod} has the cgroup driver {pod.cgroup_driver!r}: expected this tree's, "
                 f"{self.driver!r}"
             )
-        if isinstance(owner, Container):
-            members = [owner]
-        else:
-            members = pod.containers
+        members = [owner] if isinstance(owner, Container) else pod.containers
         if pod.kubelet:
             self._make(pod, "pod", pod.cgroup, resources_of(pod))
         if isinstance(owner, Pod) and pod.profile.has_pods:
             self._make(pod, "sandbox", pod.sandbox_cgroup, {}, pod.pid)
         for container in members:
-            self._make(
-                pod, container.name, container.cgroup, resources_of(container), container.pid
-            )
+            resources = resources_of(container)
+            self._make(pod, container.name, container.cgroup, resources, container.pid)
         for name in self._lacking:
             self._drop(name)
         self._settle()
@@ -183,7 +176,10 @@ class CgroupTree:
 
     def refuse(self, name: str, number: int) -> None:
         """Have the kernel answer each write to a file with an error, such as ``errno.EBUSY``; 0 for none any more."""
-        self._refusals[name] = number
+        if number:
+            self._refusals[name] = number
+        else:
+            self._refusals.pop(name, None)
 
     def lack(self, name: str) -> None:
         """Remove a file from one cgroup, ``web/memory.high``, or from all: a kernel or a parent without it."""
@@ -244,7 +240,10 @@ class CgroupTree:
         return self._paths[cgroup]
 
     def _drop(self, name: str) -> None:
-        for file in [name] if "/" in name else [f"{cgroup}/{name}" for cgroup in self._paths]:
+        names = [name]
+        if "/" not in name:
+            names = [f"{cgroup}/{name}" for cgroup in self._paths]
+        for file in names:
             with suppress(FileNotFoundError, KeyError):
                 os.unlink(self._file(file))
 
@@ -256,36 +255,45 @@ class CgroupTree:
         if path.startswith("/sys/devices/"):
             return self.sys + path.removeprefix("/sys")
         parts = path.split("/")
-        if parts[:2] == ["", "proc"] and parts[3:] == ["cgroup"] and parts[2] in self._memberships:
-            hierarchies = enumerate(self.files.points, start=1)
-            file = f"{self._base}/membership"
-            own = self._memberships[parts[2]]
-            write(
-                file,
-                "".join(f"{number if name else 0}:{name}:{own}\n" for number, name in hierarchies),
-            )
-            return file
-        return path
+        is_membership = parts[:2] == ["", "proc"] and parts[3:] == ["cgroup"]
+        if not is_membership or parts[2] not in self._memberships:
+            return path
+        lines = []
+        for index, name in enumerate(self.files.points, start=1):
+            lines.append(f"{index if name else 0}:{name}:{self._memberships[parts[2]]}\n")
+        file = f"{self._base}/membership"
+        write(file, "".join(lines))
+        return file
 
     def _write(self, path: str, data: bytes) -> int:
-        mount = next((mount for mount in self._mounts if path.startswith(f"{mount}/")), "")
+        mount = self._mount_of(path)
         if not mount or not os.path.exists(path):
             return _PUT(path, data)
         if not data:
             return 0  # such a write does not reach the file's parser
         directory, knob = os.path.split(path)
-        below = directory.removeprefix(mount)
         text = data.decode("ascii")
-        name = (
-            f"{next((name for name, place in self._paths.items() if place == below), below)}/{knob}"
-        )
-        if refusal := self._refusals.get(name):
-            _refuse(refusal)
+        name = f"{self._name_of(directory.removeprefix(mount))}/{knob}"
+        if name in self._refusals:
+            _refuse(self._refusals[name])
         version = 2 if mount == self.files.points.get("") else 1
         write(path, f"{self._written(directory, version, knob, text.strip())}\n")
         self.writes.append((name, text))
         self._settle()
         return len(data)
+
+    def _mount_of(self, path: str) -> str:
+        for mount in self._mounts:
+            if path.startswith(f"{mount}/"):
+                return mount
+        return ""
+
+    def _name_of(self, below: str) -> str:
+        """Return the name of a cgroup, or its path if it has none."""
+        for name, place in self._paths.items():
+            if place == below:
+                return name
+        return below
 
     # The effect of a write, by the table of knobs. It is refused with EINVAL if its text is no value of a knob, or a
     # quota is below the burst, and with ERANGE or EINVAL if a CPU does not exist. A file that is not in the table

@@ -17,6 +17,7 @@ import json
 import os
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -155,42 +156,37 @@ def report(outcomes: Sequence[Outcome]) -> str:
     lines: list[str] = []
     width = max(map(len, CHECKS))
     for outcome in outcomes:
+        text = outcome.title
         if outcome.verdict == NOT_JUDGED:
             text = f"not judged: {escape(outcome.found)}"
-        else:
-            text = outcome.title
         lines.append(f"{_WORDS[outcome.verdict]:4}  {outcome.id:{width}}  {text}")
         if outcome.verdict == FAILS:
             lines.append(f"      expected {escape(outcome.expected)}")
             lines.append(f"      found    {escape(outcome.found)}")
             lines.append(f"      docs/spec.md#{outcome.section}")
-    verdicts = [outcome.verdict for outcome in outcomes]
-    counts = {
-        "hold": verdicts.count(HOLDS),
-        "fail": verdicts.count(FAILS),
-        "not judged": verdicts.count(NOT_JUDGED),
-    }
-    said = ", ".join(
-        f"{count} {verdict}" for verdict, count in counts.items() if count or verdict == "hold"
-    )
+    numbers = Counter([outcome.verdict for outcome in outcomes])
+    counts = [f"{numbers[HOLDS]} hold"]
+    if numbers[FAILS]:
+        counts.append(f"{numbers[FAILS]} fail")
+    if numbers[NOT_JUDGED]:
+        counts.append(f"{numbers[NOT_JUDGED]} not judged")
+    conforms = "it does not conform" if numbers[FAILS] else "it conforms"
     plural = "s" if len(outcomes) > 1 else ""
-    if counts["fail"]:
-        conforms = "it does not conform"
-    else:
-        conforms = "it conforms"
-    return "\n".join([*lines, "", f"{len(outcomes)} check{plural}: {said}: {conforms}"])
+    summary = f"{len(outcomes)} check{plural}: {', '.join(counts)}: {conforms}"
+    return "\n".join([*lines, "", summary])
+
+
+_STOPPED = {"deadline": "no end before its deadline", "output": "more than 1 MiB"}
 
 
 def ending(output: Output) -> str:
     """Return how a run has ended in words, with the end of its stderr."""
     if output.stopped:
-        return {"deadline": "no end before its deadline", "output": "more than 1 MiB"}[
-            output.stopped
-        ] + ": killed"
+        return f"{_STOPPED[output.stopped]}: killed"
     how = output.ending or "exit status 0"
-    return f"{how}, and " + (
-        f"on stderr: {shorten(output.stderr)}" if output.stderr else "nothing on stderr"
-    )
+    if output.stderr:
+        return f"{how}, and on stderr: {shorten(output.stderr)}"
+    return f"{how}, and nothing on stderr"
 
 
 def result_of(output: Output) -> dict[str, Any]:
@@ -268,15 +264,19 @@ class Trial:
         """Return a request as a host writes it, with more keys; of a new container if none is named."""
         container = container or self.new_id()
         made = Pod("nri-conformance").container(container)
-        sent = made.request(state if state in made.pod.profile.states else State.CREATE).to_value()
-        value = copy.deepcopy((sent if self._given is None else dict(self._given)) | self.conf)
+        if state in made.pod.profile.states:
+            sent = made.request(state).to_value()
+        else:
+            sent = made.request(State.CREATE).to_value()
+        given = sent if self._given is None else dict(self._given)
+        value = copy.deepcopy(given | self.conf)
         value |= {"version": VERSION, "state": str(state), "id": container}
-        spec = value["spec"] = value["spec"] if isinstance(value.get("spec"), dict) else {}
+        spec = value["spec"] if isinstance(value.get("spec"), dict) else {}
         if self._annotations:
             spec["annotations"] = {**(spec.get("annotations") or {}), **self._annotations}
         if state == State.SETUP:
-            spec |= {key: item for key, item in sent["spec"].items() if key not in spec}
-        return value | more
+            spec = {**sent["spec"], **spec}
+        return value | {"spec": spec} | more
 
     def invoke(self, value: Any, stdout: int | None = None) -> Output:
         """Run ``TYPE invoke`` with a request, a JSON value or bytes, on its stdin; return its output.
@@ -284,10 +284,7 @@ class Trial:
         :param stdout: as for ``nri.process.conversation.start``.
         :raises BrokenRuleError: if it cannot be started or watched.
         """
-        if isinstance(value, bytes):
-            stdin = value
-        else:
-            stdin = gojson.dumps(value)
+        stdin = value if isinstance(value, bytes) else gojson.dumps(value)
         deadline = time.monotonic() + self.timeout
         try:
             pid, pipes = start(self.path, [self.type, "invoke"], deadline, stdout=stdout)
@@ -314,13 +311,13 @@ class Trial:
 
         :raises BrokenRuleError: there is no result, or it has an error.
         """
-        if error := self.answer(value).get("error"):
-            if self.conf:
-                hint = ""
-            else:
-                hint = "; if it misses its conf, give that (--conf)"
-            shown = f"the error {shorten(repr(error))} in answer to {label}{hint}"
-            raise BrokenRuleError("a result without error", shown)
+        error = self.answer(value).get("error")
+        if not error:
+            return
+        shown = f"the error {shorten(repr(error))} in answer to {label}"
+        if not self.conf:
+            shown += "; if it misses its conf, give that (--conf)"
+        raise BrokenRuleError("a result without error", shown)
 
 
 class _Watched(Asked):
@@ -345,7 +342,9 @@ class _Watched(Asked):
 def _others(session: int) -> list[str]:
     """Return the names of the processes in a session, but for its leader and those that have ended."""
     names = []
-    for pid in [name for name in os.listdir("/proc") if name.isdigit() and int(name) != session]:
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        if int(pid) == session:
+            continue
         with suppress(OSError):  # it has ended
             fields = stat_fields(pid)
             if int(fields[3]) == session and fields[0] not in (b"Z", b"X"):
@@ -407,9 +406,8 @@ def _result_keys(trial: Trial) -> None:
                 '"error" with a string', f"{_at(result, 'error')} in answer to {state}"
             )
         metadata = result.get("metadata") or {}
-        if not isinstance(metadata, dict) or not all(
-            isinstance(value, str) for value in metadata.values()
-        ):
+        is_right = isinstance(metadata, dict) and {*map(type, metadata.values())} <= {str}
+        if not is_right:
             shown = f"{shorten(gojson.dumps(metadata).decode())} in answer to {state}"
             raise BrokenRuleError('"metadata" with an object of strings', shown)
 
@@ -421,7 +419,7 @@ def _result_keys(trial: Trial) -> None:
 )
 def _changes(trial: Trial) -> None:
     for state, result in trial.results.items():
-        if not any(result.get(key) for key in ("cgroupsPath", "adjust", "updates")):
+        if not any(map(result.get, ("cgroupsPath", "adjust", "updates"))):
             continue
         try:
             take_changes(

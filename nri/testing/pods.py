@@ -14,7 +14,7 @@ import hashlib
 import os
 import re
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
@@ -282,11 +282,8 @@ def _check_state(pod: Pod, container: Container | None, state: str) -> None:
         states = pod.profile.pod_states
         subject = "a pod's sandbox"
     if state not in states:
-        if states:
-            sends = f"it sends {', '.join(states)}"
-        else:
-            sends = "it sends none"
-        raise ValueError(f"{pod.runtime} sends no {state!r} about {subject}: {sends}")
+        sends = ", ".join(states) or "none"
+        raise ValueError(f"{pod.runtime} sends no {state!r} about {subject}: it sends {sends}")
 
 
 def _annotations(pod: Pod, container: Container | None, recorded: dict[str, str]) -> dict[str, str]:
@@ -351,39 +348,42 @@ def _template(pod: Pod, container: Container | None, state: str) -> dict[str, An
 
 
 def _labels(pod: Pod, before: dict[str, str]) -> dict[str, str]:
-    of_runtime = {key: item for key, item in before.items() if key not in SAMPLE_LABELS}
+    labels = pod.labels | _without(before, SAMPLE_LABELS)
     if pod.runtime.startswith("cri-o"):
-        of_runtime.pop("io.cri-containerd.kind", None)
+        labels.pop("io.cri-containerd.kind", None)
     if pod.kubelet:
-        of_kubelet = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
-    else:
-        of_kubelet = {}
-    return (
-        pod.labels
-        | of_runtime
-        | {f"io.kubernetes.pod.{key}": item for key, item in of_kubelet.items()}
-    )
+        labels["io.kubernetes.pod.name"] = pod.name
+        labels["io.kubernetes.pod.namespace"] = pod.namespace
+        labels["io.kubernetes.pod.uid"] = pod.uid
+    return labels
 
 
 def _runtime_annotations(
     pod: Pod, container: Container | None, before: dict[str, str]
 ) -> dict[str, str]:
     """Return the annotations that come from the runtime and the kubelet, with this pod's values."""
-    annotations = {key: item for key, item in before.items() if key not in SAMPLE_ANNOTATIONS}
+    annotations = _without(before, SAMPLE_ANNOTATIONS)
     if pod.kubelet and pod.profile.annotated == "all":
         kind = "sandbox" if container is None else "container"
         of_kubelet = recorded(f"{KUBERNETES}-{kind}-burst-ls")["spec"]["annotations"]
-        for key in of_kubelet.keys() - annotations.keys() - SAMPLE_ANNOTATIONS:
-            annotations[key] = of_kubelet[key]
-
-        annotations |= {key: item for key, item in _share(pod).items() if key in annotations}
-    values = _values(pod, container)
-    annotations = {key: values.get(key, item) for key, item in annotations.items()}
+        annotations = _without(of_kubelet, SAMPLE_ANNOTATIONS) | annotations
+        _put_over(annotations, _share(pod))
+    _put_over(annotations, _values(pod, container))
     if pod.runtime.startswith("cri-o"):
-        annotations = {key: item for key, item in annotations.items() if not key.startswith(_CRI)}
+        annotations = _without(annotations, [key for key in annotations if key.startswith(_CRI)])
         if container is not None:
             annotations["io.kubernetes.container.name"] = container.name
     return annotations
+
+
+def _without(values: dict[str, str], keys: Collection[str]) -> dict[str, str]:
+    return {key: item for key, item in values.items() if key not in keys}
+
+
+def _put_over(values: dict[str, str], others: dict[str, str]) -> None:
+    """Replace the values of the keys that are there."""
+    for key in values.keys() & others.keys():
+        values[key] = others[key]
 
 
 def _values(pod: Pod, container: Container | None) -> dict[str, str]:
@@ -404,16 +404,26 @@ def share_of_pod(pod: Pod) -> dict[str, int]:
 
     The quota and the memory are 0, for no limit, if a container has none.
     """
-    of_containers = [resources_of(container) for container in pod.containers]
-    cpus = [resources.get("cpu") or {} for resources in of_containers]
-    quotas = [cpu.get("quota", 0) * 100_000 // cpu.get("period", 100_000) for cpu in cpus]
-    limits = [(resources.get("memory") or {}).get("limit", 0) for resources in of_containers]
+    quotas = []
+    limits = []
+    shares = 0
+    for container in pod.containers:
+        resources = resources_of(container)
+        cpu = resources.get("cpu") or {}
+        shares += cpu.get("shares", 0)
+        quotas.append(cpu.get("quota", 0) * 100_000 // cpu.get("period", 100_000))
+        limits.append((resources.get("memory") or {}).get("limit", 0))
     return {
-        "cpu-quota": sum(quotas) if all(quota > 0 for quota in quotas) else 0,
+        "cpu-quota": _sum_of_limits(quotas),
         "cpu-period": 100_000,
-        "cpu-shares": max(2, sum(cpu.get("shares", 0) for cpu in cpus)),
-        "memory": sum(limits) if all(limit > 0 for limit in limits) else 0,
+        "cpu-shares": max(2, shares),
+        "memory": _sum_of_limits(limits),
     }
+
+
+def _sum_of_limits(limits: list[int]) -> int:
+    """Return the limit of a pod; 0, for none, if one of its containers has none."""
+    return sum(limits) if min(limits, default=0) > 0 else 0
 
 
 def _share(pod: Pod) -> dict[str, str]:
@@ -459,11 +469,11 @@ def recordings(pattern: str = "*") -> list[str]:
     """
     folder, _, last = pattern.rpartition("/")
     names = []
-    for name in os.listdir(os.path.join(FOLDER, folder)):
-        if name.endswith(".json"):
-            names.append(name.removesuffix(".json"))
-
-    return sorted(f"{folder}/{name}".lstrip("/") for name in names if fnmatchcase(name, last))
+    for file in os.listdir(os.path.join(FOLDER, folder)):
+        name, ending = os.path.splitext(file)
+        if ending == ".json" and fnmatchcase(name, last):
+            names.append(f"{folder}/{name}".lstrip("/"))
+    return sorted(names)
 
 
 def recorded(name: str) -> dict[str, Any]:
