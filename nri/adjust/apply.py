@@ -12,12 +12,19 @@ from __future__ import annotations
 import os
 
 from nri.adjust.fields import is_removal, walk
-from nri.adjust.merging import BY_ENTRIES, MAP
+from nri.adjust.merging import ADDED, BY_ENTRIES, MAP, VALUE
 from nri.types.jsonobject import mismatch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
+
+    from nri.adjust.fields import AdjustField
+
+
+_IN_PROCESS = ("env", "args", "rlimits", "scheduler", "linux.oomScoreAdj", "linux.ioPriority")
+"""The fields that an OCI configuration has in ``process``."""
 
 
 def apply(config: dict[str, Any], adjust: dict[str, Any]) -> None:
@@ -27,91 +34,84 @@ def apply(config: dict[str, Any], adjust: dict[str, Any]) -> None:
     :param adjust: as ``nri.adjust.document.read_adjust`` returns it.
     :raises DecodeError: a part of *config* has a type that the specification does not allow.
     """
-    linux = adjust.get("linux", {})
-    if "annotations" in adjust:
-        _entries(config, "annotations", adjust["annotations"])
-    if adjust.get("env"):
-        process = below(config, "process")
-        process["env"] = _environment(elements(process, "env", "process"), adjust["env"])
-    args = adjust.get("args", [])
-    if args[:1] == [""]:  # it replaces those of an earlier plugin
-        args = args[1:]
-    if args:
-        below(config, "process")["args"] = list(args)
-    for kind, hooks in adjust.get("hooks", {}).items():
-        parent = below(config, "hooks")
-        parent[kind] = [*elements(parent, kind, "hooks"), *hooks]
-    if "rlimits" in adjust:
-        _by_key(below(config, "process"), "rlimits", adjust["rlimits"], "type", "process")
-    for key in ("oomScoreAdj", "ioPriority"):
-        if key in linux:
-            below(config, "process")[key] = linux[key]
-    if "scheduler" in adjust:
-        below(config, "process")["scheduler"] = adjust["scheduler"]
-    if linux:
-        _apply_linux(below(config, "linux"), linux)
-    if "mounts" in adjust:
-        _apply_mounts(config, adjust["mounts"])
+    for field, value in walk(adjust):
+        if field.kind != VALUE and not value:
+            continue
+        own_way = _OWN_WAYS.get(field.name)
+        if own_way is not None:
+            own_way(config, value)
+        else:
+            _apply_field(config, field, value)
 
 
 def apply_resources(resources: dict[str, Any], wanted: dict[str, Any]) -> None:
     """Change ``linux.resources`` in place."""
-    for field, value in walk({"linux": {"resources": wanted}}):
-        path = field.path[2:]
-        parent = resources
-        for key in path[:-1]:
-            parent = below(parent, key, "linux.resources")
-        if field.kind == MAP:
-            _entries(parent, path[-1], value, "linux.resources")
-        elif field.kind in BY_ENTRIES:
-            _by_key(parent, path[-1], value, field.key, "linux.resources")
-        elif field.name == "linux.resources.devices":
-            parent["devices"] = [*elements(parent, "devices", "linux.resources"), *value]
-        else:
-            parent[path[-1]] = value
-    memory = wanted.get("memory", {})
-    if memory.get("limit") and "swap" not in memory and resources["memory"].get("swap"):
-        resources["memory"]["swap"] = memory["limit"]
+    apply({"linux": {"resources": resources}}, {"linux": {"resources": wanted}})
 
 
-def _apply_linux(config: dict[str, Any], linux: dict[str, Any]) -> None:
-    if "devices" in linux:
-        _apply_devices(config, linux["devices"])
-    if "resources" in linux:  # after the devices: its rules can restrict theirs
-        apply_resources(below(config, "resources", "linux"), linux["resources"])
-    if "namespaces" in linux:
-        _by_key(config, "namespaces", linux["namespaces"], "type", "linux")
-    for key in ("sysctl", "netDevices"):
-        if key in linux:
-            _entries(config, key, linux[key], "linux")
-    for key in ("cgroupsPath", "seccomp", "memoryPolicy"):
-        if key in linux:
-            config[key] = linux[key]
-    if "intelRdt" in linux:
-        _apply_rdt(config, linux["intelRdt"])
+def _apply_field(config: dict[str, Any], field: AdjustField, value: Any) -> None:
+    """Apply a field as its kind says."""
+    path = field.path
+    if field.name in _IN_PROCESS:
+        path = ("process", path[-1])
+    parent = config
+    where = ""
+    for key in path[:-1]:
+        parent = below(parent, key, where)
+        where = f"{where}.{key}" if where else key
+    name = path[-1]
+    if field.kind == MAP:
+        _change_entries(below(parent, name, where), value)
+    elif field.kind in BY_ENTRIES:
+        parent[name] = _by_key(elements(parent, name, where), value, field.key)
+    elif field.kind == ADDED:
+        parent[name] = [*elements(parent, name, where), *value]
+    else:
+        parent[name] = value
+
+
+def _apply_environment(config: dict[str, Any], wanted: dict[str, str | None]) -> None:
+    process = below(config, "process")
+    process["env"] = _environment(elements(process, "env", "process"), wanted)
+
+
+def _apply_args(config: dict[str, Any], wanted: list[str]) -> None:
+    args = [*wanted]
+    if args[0] == "":  # it replaces those of an earlier plugin
+        del args[0]
+    if args:
+        below(config, "process")["args"] = args
+
+
+def _apply_memory_limit(config: dict[str, Any], limit: int) -> None:
+    """Apply a limit, which is also that of memory and swap together; a later one of its own replaces that."""
+    resources = below(below(config, "linux"), "resources", "linux")
+    memory = below(resources, "memory", "linux.resources")
+    memory["limit"] = limit
+    if limit and memory.get("swap"):
+        memory["swap"] = limit
+
+
+def _remove_rdt(config: dict[str, Any], is_removed: bool) -> None:
+    if is_removed:
+        below(config, "linux").pop("intelRdt", None)
+
+
+def _leave(config: dict[str, Any], value: Any) -> None:
+    """Do nothing: an OCI configuration does not have the field."""
 
 
 def _apply_devices(config: dict[str, Any], devices: list[dict[str, Any]]) -> None:
-    """Apply devices, and the rules by which the container may use them."""
-    _by_key(config, "devices", devices, "path", "linux")
+    """Apply devices, and the rules by which the container may use them, before those that are asked for."""
+    linux = below(config, "linux")
+    linux["devices"] = _by_key(elements(linux, "devices", "linux"), devices, "path")
     rules = []
     for device in devices:
         if not is_removal(device) and device["type"] != "p":
             rules.append(_rule(device))
     if rules:
-        resources = below(config, "resources", "linux")
+        resources = below(linux, "resources", "linux")
         resources["devices"] = [*elements(resources, "devices", "linux.resources"), *rules]
-
-
-def _apply_rdt(config: dict[str, Any], wanted: dict[str, Any]) -> None:
-    """Apply RDT; nothing is left of it if all of it is removed."""
-    rdt = {**wanted}
-    if not rdt.pop("remove", False):
-        rdt = below(config, "intelRdt", "linux") | rdt
-    if rdt:
-        config["intelRdt"] = rdt
-    else:
-        config.pop("intelRdt", None)
 
 
 def _apply_mounts(config: dict[str, Any], wanted: dict[str, Any]) -> None:
@@ -163,8 +163,7 @@ def _environment(variables: list[Any], wanted: dict[str, str | None]) -> list[An
     return environment
 
 
-def _entries(parent: dict[str, Any], key: str, wanted: dict[str, Any], where: str = "") -> None:
-    entries = below(parent, key, where)
+def _change_entries(entries: dict[str, Any], wanted: dict[str, Any]) -> None:
     for name, item in wanted.items():
         if item is None:
             entries.pop(name.removeprefix("-"), None)
@@ -173,13 +172,11 @@ def _entries(parent: dict[str, Any], key: str, wanted: dict[str, Any], where: st
             entries[name] = item
 
 
-def _by_key(
-    parent: dict[str, Any], name: str, wanted: list[Any], key: str, where: str = ""
-) -> None:
-    """Have the elements of an array replaced or removed by those with their key."""
+def _by_key(existing: list[Any], wanted: list[Any], key: str) -> list[Any]:
+    """Return the elements of both lists; one of *wanted* replaces or removes that with its key."""
     mentioned = [item[key] for item in wanted]  # no set: a key of the configuration may be an array
     kept = []
-    for item in elements(parent, name, where):
+    for item in existing:
         is_mentioned = isinstance(item, dict) and item.get(key) in mentioned
         if not is_mentioned:
             kept.append(item)
@@ -188,7 +185,7 @@ def _by_key(
             new = {**item}
             new.pop("remove", None)
             kept.append(new)
-    parent[name] = kept
+    return kept
 
 
 def _rule(device: dict[str, Any]) -> dict[str, Any]:
@@ -238,3 +235,15 @@ def elements(parent: dict[str, Any], key: str, where: str = "") -> list[Any]:
     if not isinstance(value, list):
         raise mismatch(value, f"{where}.{key}" if where else key, "an array")
     return value
+
+
+_OWN_WAYS: dict[str, Callable[[dict[str, Any], Any], None]] = {
+    "env": _apply_environment,
+    "args": _apply_args,
+    "mounts": _apply_mounts,
+    "cdiDevices": _leave,
+    "linux.devices": _apply_devices,
+    "linux.intelRdt.remove": _remove_rdt,
+    "linux.resources.memory.limit": _apply_memory_limit,
+}
+"""The fields that are not applied as their kind says."""

@@ -279,11 +279,11 @@ OBJECT, ARRAY = "found an array, expected an object", "found an object, expected
 MALFORMED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"annotations": []}, {"annotations": {"a": "1"}}, f"annotations: {OBJECT}"),
     ({"process": {"env": {}}}, {"env": {"A": "1"}}, f"process.env: {ARRAY}"),
-    ({"hooks": {"prestart": {}}}, {"hooks": {"prestart": []}}, f"hooks.prestart: {ARRAY}"),
+    ({"hooks": {"prestart": {}}}, {"hooks": {"prestart": [{}]}}, f"hooks.prestart: {ARRAY}"),
     ({"mounts": [[]]}, {"mounts": {"/a": None}}, f"mounts: an element: {OBJECT}"),
-    ({"linux": []}, linux(oomScoreAdj=1), f"linux: {OBJECT}"),
+    ({"linux": []}, linux(cgroupsPath="/a"), f"linux: {OBJECT}"),
     (resources(devices={}), linux(devices=[BLOCK]), f"linux.resources.devices: {ARRAY}"),
-    (linux(intelRdt=[]), linux(intelRdt={}), f"linux.intelRdt: {OBJECT}"),
+    (linux(intelRdt=[]), linux(intelRdt={"closID": "a"}), f"linux.intelRdt: {OBJECT}"),
     (resources(cpu=[]), resources(cpu={"shares": 1}), f"linux.resources.cpu: {OBJECT}"),
 ]
 
