@@ -28,7 +28,7 @@ ROOTLESS = (
 """The advice for files that have no owner in a user namespace."""
 
 _NOBODY = 65534  # overflowuid, user_namespaces(7): whoever has no user in the namespace
-_EVERYBODY = ["0", "0", "4294967295"]
+EVERYBODY = ["0", "0", "4294967295"]
 
 
 def judge(status: os.stat_result) -> str:
@@ -60,7 +60,7 @@ def _is_rootless() -> bool:
     """Return whether this process is in a user namespace that has other users than the node's."""
     try:
         with open("/proc/self/uid_map", encoding="ascii") as file:
-            return file.read().split() != _EVERYBODY
+            return file.read().split() != EVERYBODY
     except OSError:
         return False
 

@@ -180,7 +180,7 @@ class Cgroups:
         self.nodes = nodes
         self.top = f"/nri-simulate-{os.getpid()}" if kind == "node" else ""
         self._made: list[str] = []
-        self._enabled: list[
+        self.enabled: list[
             tuple[str, str]
         ] = []  # files of controllers that are enabled, and what undoes that
         self._tree = None
@@ -287,7 +287,7 @@ class Cgroups:
         until = time.monotonic() + _EMPTY_WITHIN
         for directory in reversed(self._made):
             _remove(directory, until)
-        for file, word in reversed(self._enabled):
+        for file, word in reversed(self.enabled):
             with (
                 contextlib.suppress(OSError),
                 open(file, "w") as switch,
@@ -308,7 +308,7 @@ class Cgroups:
                     with contextlib.suppress(OSError):
                         with open(switch, "w") as file:
                             file.write(f"+{controller}")
-                        self._enabled.append((switch, f"-{controller}"))
+                        self.enabled.append((switch, f"-{controller}"))
             # Noted before it is there: an interruption may come between the two.
             self._made.append(directory)
             os.mkdir(directory)

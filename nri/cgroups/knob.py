@@ -61,7 +61,7 @@ class Values:
     :ivar expected: the values that a plugin may write, for people.
     """
 
-    __slots__ = ("_from_file", "_high", "_low", "_none", "_step", "_to_file", "expected")
+    __slots__ = ("_from_file", "_step", "_to_file", "expected", "high", "low", "none")
 
     def __init__(
         self,
@@ -75,33 +75,33 @@ class Values:
     ) -> None:
         shown = "2**63 - 1" if high == MOST else high
         self.expected = f"{unit} from {low} to {shown}" + (", or None for no limit" if none else "")
-        self._low = low
-        self._high = high
-        self._none = none
+        self.low = low
+        self.high = high
+        self.none = none
         self._step = step
         self._from_file, self._to_file = convert
 
     def accepts(self, value: Any) -> bool:
         """Return whether a plugin may write this value."""
         if value is None:
-            return bool(self._none)
-        return type(value) is int and self._low <= value <= self._high  # True is an int, too
+            return bool(self.none)
+        return type(value) is int and self.low <= value <= self.high  # True is an int, too
 
     def parse(self, text: str) -> Any:
         """Return the value in the text of a file; raise ValueError if it has anything else."""
-        if self._none and text == self._none:
+        if self.none and text == self.none:
             return None
         value = number(text)
-        if value < min(self._low, 0):
+        if value < min(self.low, 0):
             raise ValueError(text)
-        if self._none and value // self._step >= MOST // self._step:
+        if self.none and value // self._step >= MOST // self._step:
             return None
         return self._from_file(value)
 
     def word(self, value: Any) -> str:
         """Return the kernel's word for a value."""
         if value is None:
-            return self._none
+            return self.none
         return str(self._to_file(value))
 
     def stored(self, value: Any) -> Any:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from nri.client.invoker import Log
     from nri.process.conversation import Output, Stop
 
-_STATEFUL = ("atexit", "logging", "multiprocessing", "random", "threading")
+STATEFUL = ("atexit", "logging", "multiprocessing", "random", "threading")
 """Modules whose state a fork shares or loses. No host that uses this invoker loads them."""
 
 _IGNORED = (_signal.SIGPIPE, _signal.SIGXFSZ)  # by the interpreter, at its start
@@ -63,7 +63,7 @@ class ForkingInvoker(Invoker):
 
 def own_plugin(path: str) -> Callable[[], object] | None:
     """Return the function that runs the plugin of an executable of this build; None for any other executable."""
-    if not getattr(sys, "frozen", False) or not sys.modules.keys().isdisjoint(_STATEFUL):
+    if not getattr(sys, "frozen", False) or not sys.modules.keys().isdisjoint(STATEFUL):
         return None
     _, module = build_mark.read_own_plugin(path)
     if not module:

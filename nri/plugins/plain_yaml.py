@@ -37,7 +37,7 @@ _WORDS = {
 _INTEGER = re.compile(r"([-+]?)(?:0b([01]+)|0x([0-9a-fA-F]+)|0o?([0-7]+)|(0|[1-9][0-9]*))")
 _BASES = (2, 16, 8, 10)
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def load(text: str) -> Any:
@@ -46,7 +46,7 @@ def load(text: str) -> Any:
     :raises DecodeError: with line and column, if it is not YAML or has what is not accepted.
     """
     try:
-        events = _Events(yaml.parse(text, Loader=_LOADER))
+        events = _Events(yaml.parse(text, Loader=LOADER))
         return events.document()
     except yaml.MarkedYAMLError as error:
         problem = shorten(escape(str(error.problem)), 100)

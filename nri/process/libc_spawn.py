@@ -27,7 +27,7 @@ _actions_init = _libc.posix_spawn_file_actions_init
 _add_dup2 = _libc.posix_spawn_file_actions_adddup2
 _actions_destroy = _libc.posix_spawn_file_actions_destroy
 _add_close = _libc.posix_spawn_file_actions_addclose
-_add_close_from = getattr(_libc, "posix_spawn_file_actions_addclosefrom_np", None)  # glibc 2.34
+add_close_from = getattr(_libc, "posix_spawn_file_actions_addclosefrom_np", None)  # glibc 2.34
 
 
 def _attributes() -> ctypes.Array[ctypes.c_char]:
@@ -59,12 +59,12 @@ def spawn_unlocked(
     strings = [_strings(argv), _strings([f"{key}={value}" for key, value in environment.items()])]
     number = _actions_init(actions)
     try:
-        for fd in inheritable() if _add_close_from is None else ():
+        for fd in inheritable() if add_close_from is None else ():
             number = number or _add_close(actions, fd)
         for target, fd in enumerate(descriptors):
             number = number or _add_dup2(actions, fd, target)
-        if _add_close_from is not None:
-            number = number or _add_close_from(actions, len(descriptors))
+        if add_close_from is not None:
+            number = number or add_close_from(actions, len(descriptors))
         number = number or _posix_spawn(
             ctypes.byref(pid), os.fsencode(path), actions, _ATTRIBUTES, *strings
         )

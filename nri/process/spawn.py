@@ -61,14 +61,16 @@ def spawn(
             os.close(fd)
 
 
-def use(start: Start) -> None:
-    """Start programs with another function than ``os.posix_spawn`` from now on, in the whole process.
+def use(start: Start) -> Start:
+    """Start programs with another function from now on, in the whole process; return the one before.
 
     :param start: called with the path, the arguments, the environment, and the descriptors that become 0, 1, 2 and so
         on (none has one of these numbers, unless it is in its place); returns the pid, or raises OSError.
     """
     global _start  # noqa: PLW0603 - a process has one way to start others
+    before = _start
     _start = start
+    return before
 
 
 def _with_os(

@@ -28,7 +28,7 @@ class Subreaper:
     """Finds and ends orphans, where the kernel supports it; for a program that starts nothing but plugins."""
 
     def __init__(self) -> None:
-        self.is_subreaper = _become_subreaper()
+        self.is_subreaper = become_subreaper()
         """True if the kernel makes this process the parent of orphans."""
 
     def end_orphans(
@@ -52,14 +52,14 @@ class Subreaper:
 
     def _kill(self, lock: AbstractContextManager[object], is_busy: Callable[[], bool]) -> list[int]:
         """Kill the orphans, and return them."""
-        if children.started.issuperset(_children()):
+        if children.started.issuperset(own_children()):
             return []
         with lock, children.lock:
             if (
                 is_busy() or children.coming
             ):  # a child that is being started is not in `started` yet
                 return []
-            orphans = [*{*_children()}.difference(children.started, children.late)]
+            orphans = [*{*own_children()}.difference(children.started, children.late)]
         for pid in orphans:
             if not children.has_exited(pid):
                 log.warning(
@@ -69,7 +69,7 @@ class Subreaper:
         return orphans
 
 
-def _children() -> list[int]:
+def own_children() -> list[int]:
     """Return the children of the main thread, which the kernel makes the parent of orphans while it lives.
 
     Source: ``find_new_reaper`` in kernel/exit.c of Linux.
@@ -89,7 +89,8 @@ def _name(pid: int) -> str:
         return "?"
 
 
-def _become_subreaper() -> bool:
+def become_subreaper() -> bool:
+    """Have the kernel make orphans of our children ours; return whether it does."""
     try:
         import ctypes
 

@@ -199,7 +199,7 @@ def _run_create(call: Invocation, made: Made, chains: HostChains, container: Kno
     id_ = container.name
     try:
         with Ending(call.report.error):
-            container.show(container.spec, _pid(call, id_))
+            container.show(container.spec, pid_of(call, id_))
             chains.run(container, State.CREATE, if_killed=lambda: call.destroy(id_))
             made.finish()
     except (NRIError, OSError, EndedError):
@@ -208,7 +208,7 @@ def _run_create(call: Invocation, made: Made, chains: HostChains, container: Kno
         raise
 
 
-def _pid(call: Invocation, id_: str) -> int:
+def pid_of(call: Invocation, id_: str) -> int:
     """Return the pid of a container that was created.
 
     :raises NRIError: if it is not known.

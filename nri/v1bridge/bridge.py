@@ -85,7 +85,7 @@ class Bridge(stub.V2Plugin):
         )
         self.status = Status(self.chains, self._counts)
         self._status_socket = StatusSocket(self.status.answer)
-        self._pods = requests.Pods()
+        self.pods = requests.Pods()
         self._abilities = requests.BridgeAbilities("this runtime", (0, 2))
         self._is_synchronized = False
         self._runtime = ""
@@ -118,7 +118,7 @@ class Bridge(stub.V2Plugin):
         self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]
     ) -> Sequence[api.ContainerUpdate] | None:
         """Remember the existing pods, and find those that started while no bridge was connected."""
-        self._pods.replace(pods)
+        self.pods.replace(pods)
         self.status.synchronized()
         log.info("synchronized: %d pods, %d containers", len(pods), len(containers))
         self._warn_of_states()
@@ -160,20 +160,20 @@ class Bridge(stub.V2Plugin):
     def run_pod_sandbox(self, request: api.RunPodSandboxRequest, call: Call) -> None:
         """Run ``create`` for the sandbox."""
         pod = _identified(request.pod, "pod")
-        self._pods.remember(pod)
+        self.pods.remember(pod)
         self._run_sandbox(pod, State.CREATE, call)
 
     def update_pod_sandbox(self, request: api.UpdatePodSandboxRequest, call: Call) -> None:
         """Run ``resize`` for the sandbox. Remember the new resources, which the later event lacks."""
-        pod = self._pods.complete(_identified(request.pod, "pod"))
+        pod = self.pods.complete(_identified(request.pod, "pod"))
         if request.HasField("linux_resources"):
-            self._pods.resize(pod, request.linux_resources)
+            self.pods.resize(pod, request.linux_resources)
             pod = requests.with_resources(pod, request.linux_resources)
         self._run_sandbox(pod, State.RESIZE, call, Changes(self._abilities))
 
     def post_update_pod_sandbox(self, request: api.PostUpdatePodSandboxRequest, call: Call) -> None:
         """Run ``update`` for the sandbox, with the new resources of the pod."""
-        self._run_sandbox(self._pods.resized(_identified(request.pod, "pod")), State.UPDATE, call)
+        self._run_sandbox(self.pods.resized(_identified(request.pod, "pod")), State.UPDATE, call)
 
     def stop_pod_sandbox(self, request: api.StopPodSandboxRequest, call: Call) -> None:
         """Run ``delete`` for the sandbox.
@@ -181,13 +181,13 @@ class Bridge(stub.V2Plugin):
         CRI-O returns an error before it marks the pod as stopped, and so at every try. A failure is logged and
         counted in any case, so it gets none.
         """
-        pod = self._pods.complete(_identified(request.pod, "pod"))
+        pod = self.pods.complete(_identified(request.pod, "pod"))
         with contextlib.suppress(*[StatusError] if self._is_crio else []):
             self._run_sandbox(pod, State.DELETE, call)
 
     def remove_pod_sandbox(self, request: api.RemovePodSandboxRequest, call: Call) -> None:
         """Forget the pod: no event about it follows."""
-        self._pods.forget(_identified(request.pod, "pod"))
+        self.pods.forget(_identified(request.pod, "pod"))
 
     def create_container(
         self, request: api.CreateContainerRequest, call: Call
@@ -196,7 +196,7 @@ class Bridge(stub.V2Plugin):
         pod = request.pod
         container = request.container
         changes = Changes(
-            self._abilities, lambda: requests.config_of(self._pods.complete(pod), container)
+            self._abilities, lambda: requests.config_of(self.pods.complete(pod), container)
         )
         self._run_container(pod, container, State.SETUP, call, changes)
         self._follow(changes, container.id)
@@ -276,7 +276,7 @@ class Bridge(stub.V2Plugin):
         call: Call,
         changes: Changes | None = None,
     ) -> None:
-        pod = self._pods.complete(_identified(pod, "pod"))
+        pod = self.pods.complete(_identified(pod, "pod"))
         self.chains.run(
             requests.Subject(pod, _identified(container, "container")), state, call, changes
         )

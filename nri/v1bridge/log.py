@@ -76,7 +76,7 @@ class Log(logging.Handler):
         """The number of lines that were lost."""
         self.fault = ""
         """Why the line that the writer has is not taken."""
-        self._queue: queue.SimpleQueue[logging.LogRecord | None] = queue.SimpleQueue()
+        self.waiting: queue.SimpleQueue[logging.LogRecord | None] = queue.SimpleQueue()
         self._why = ""  # why the last one was lost
         self._reported = 0  # of `lost`
         self._is_ending = threading.Event()
@@ -98,15 +98,15 @@ class Log(logging.Handler):
         except Exception as error:  # its values do not fit
             self._lose(f"{type(error).__name__}: {error}")
             return
-        if self._queue.qsize() >= MAX_LINES:
+        if self.waiting.qsize() >= MAX_LINES:
             self._lose(self.fault or "the log takes no more")
         else:
-            self._queue.put(record)
+            self.waiting.put(record)
 
     def drain(self) -> None:
         """Wait until all lines are written, at most ``DRAINED_WITHIN``; no line follows."""
         self._is_ending.set()
-        self._queue.put(None)
+        self.waiting.put(None)
         if self._thread is not None:
             self._thread.join(DRAINED_WITHIN)
 
@@ -120,7 +120,7 @@ class Log(logging.Handler):
         )  # other threads handle signals
         place: Place | None = None
         handler: logging.Handler | None = None
-        record = self._queue.get()
+        record = self.waiting.get()
         while record is not None:
             try:
                 if handler is None or place is not self.place:
@@ -148,7 +148,7 @@ class Log(logging.Handler):
                 self._lose(reason_of(error))
             else:
                 self.fault = ""
-            record = self._queue.get()
+            record = self.waiting.get()
         _close(handler)
 
 
@@ -176,7 +176,7 @@ def _close(handler: logging.Handler | None) -> None:
             handler.close()
 
 
-_log = Log()
+bridge_handler = Log()
 
 
 def set_up(options: BridgeOptions, *, launched: bool, is_final: bool = True) -> None:
@@ -188,9 +188,9 @@ def set_up(options: BridgeOptions, *, launched: bool, is_final: bool = True) -> 
     logger = logging.getLogger("nri")
     logger.setLevel(options.log_level.upper())
     logger.propagate = False
-    logger.handlers[:] = [_log]
+    logger.handlers[:] = [bridge_handler]
     if is_final:
-        _log.use(_place(options, launched=launched))
+        bridge_handler.use(_place(options, launched=launched))
 
 
 def take_tracebacks() -> None:
@@ -206,14 +206,18 @@ def _take_traceback(arguments: threading.ExceptHookArgs) -> None:
 
 def describe() -> dict[str, Any]:
     """Return what the status says of the log: docs/status.md."""
-    return {"to": _log.place[0] or None, "lost": _log.lost, "fault": _log.fault or None}
+    return {
+        "to": bridge_handler.place[0] or None,
+        "lost": bridge_handler.lost,
+        "fault": bridge_handler.fault or None,
+    }
 
 
 def drain() -> None:
     """Write what waits, for a bounded time: the process ends."""
-    if not _log.place[0]:  # a runtime has never passed the options
-        _log.use(_place(BridgeOptions(), launched=True))
-    _log.drain()
+    if not bridge_handler.place[0]:  # a runtime has never passed the options
+        bridge_handler.use(_place(BridgeOptions(), launched=True))
+    bridge_handler.drain()
     atexit.unregister(logging.shutdown)  # it would wait for a place that blocks
 
 

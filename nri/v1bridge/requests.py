@@ -172,6 +172,9 @@ class Pods:
         self._pods: dict[str, PodSandbox] = {}
         self._resizes: dict[str, LinuxResources] = {}
 
+    def __len__(self) -> int:
+        return len(self._pods)
+
     def replace(self, pods: Iterable[PodSandbox]) -> None:
         """Remember these pods only: a runtime synchronizes with all pods that exist."""
         self._pods.clear()

@@ -90,7 +90,7 @@ def _serve(
     def adopt(text: str) -> BridgeOptions:
         options, faults = adopt_options(text)
         begin_log(options)
-        _raise_priority(options.nice)
+        raise_priority(options.nice)
         for fault in faults:
             log.error("bridge options: %s", fault)
         if not locks:  # launched, and configured for the first time
@@ -112,7 +112,7 @@ def _serve(
     begin_log(options, is_final=not launched or has_file)
     log.info("v1bridge %s", describe())
     if not launched or has_file:
-        _raise_priority(options.nice)
+        raise_priority(options.nice)
 
     over = _end_by_signals(runner, bridge, locks)
     if launched:
@@ -159,7 +159,7 @@ def _end_by_signals(
     return over
 
 
-def _raise_priority(nice: int) -> None:
+def raise_priority(nice: int) -> None:
     """Have all threads, and what they start, run at a nice value, if theirs is higher: setpriority(2).
 
     The start of each container of the node waits for the bridge, which needs a millisecond at a time. Its plugins

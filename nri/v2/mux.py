@@ -98,7 +98,7 @@ class Mux:
         self._max_payload = max_payload
         self._receivers: dict[int, Receiver] = {}
         self._buffer = memoryview(bytearray(_CHUNK))
-        self._busy = threading.Event()  # set while jobs are done, and when it is closed
+        self.busy = threading.Event()  # set while jobs are done, and when it is closed
         self._began = 0.0  # when the job began
         self._jobs: deque[Job] = deque()
         # 0 without a job since
@@ -143,7 +143,7 @@ class Mux:
                 self._work()
         finally:
             reason = self.close("the event thread was interrupted")
-            self._busy.set()  # the last job may have cleared it since
+            self.busy.set()  # the last job may have cleared it since
             if relief.ident is not None:
                 relief.join()
             with self._sending:  # a closed descriptor's number may be reused
@@ -158,7 +158,7 @@ class Mux:
             has_notified = self._has_notified
             self._has_notified = True
             if not has_notified:
-                self._busy.set()
+                self.busy.set()
                 try:
                     self._socket.shutdown(socket.SHUT_RDWR)  # wakes the threads that read and send
                 except OSError:
@@ -198,14 +198,14 @@ class Mux:
                 if self.reason is not None:
                     self._jobs.clear()
                 elif not self._jobs:
-                    self._busy.clear()
+                    self.busy.clear()
                 if not self._jobs:
                     return
                 job = self._jobs.popleft()
                 self._count += 1
                 self._job = self._count
                 self._began = time.monotonic()
-                self._busy.set()
+                self.busy.set()
             _do(job)
             if self._idle is not None and job is not self._idle and not self._idle_by:
                 self._idle_by = time.monotonic() + QUIET_WITHIN
@@ -215,7 +215,7 @@ class Mux:
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
         while True:
-            self._busy.wait()
+            self.busy.wait()
             while (
                 self.reason is None
                 and (left := self._began + RELIEVED_AFTER - time.monotonic()) > 0

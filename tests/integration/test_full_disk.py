@@ -48,7 +48,7 @@ bridge_log.set_up(BridgeOptions(log_file=os.path.abspath("log")), launched=False
 log = logging.getLogger("nri.v1bridge")
 def written():
     bridge_log.drain()
-    bridge_log._log.use(bridge_log._log.place)
+    bridge_log.bridge_handler.use(bridge_log.bridge_handler.place)
 log.info("before")
 written()
 with open("other", "wb", buffering=0) as other:

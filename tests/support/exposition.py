@@ -32,7 +32,7 @@ def name(metric: Metric) -> str:
 
 def labels(metric: Metric) -> tuple[str, ...]:
     """The names of its labels."""
-    return tuple(metric._labelnames)  # type: ignore[attr-defined]
+    return tuple(metric._labelnames)  # type: ignore[attr-defined] # noqa: SLF001 - not ours
 
 
 def parse(text: bytes) -> Series:

@@ -32,13 +32,14 @@ class Runtime:
         self.registration = api.RegisterPluginRequest()
         self.updates: list[api.ContainerUpdate] = []
         self._refuse = refuse
-        self._mux = Mux(sock)
-        self._client = RPCClient(self._mux.open(PLUGIN_SERVICE))
+        self.sock = sock
+        self.mux = Mux(sock)
+        self.client = RPCClient(self.mux.open(PLUGIN_SERVICE))
         register = unary(api.RegisterPluginRequest, self._register)
         update = unary(api.UpdateContainersRequest, self._update)
         handlers = {(RUNTIME, "RegisterPlugin"): register, (RUNTIME, "UpdateContainers"): update}
-        RPCServer(self._mux.open(RUNTIME_SERVICE), handlers)
-        self._thread = threading.Thread(target=self._mux.run, name="runtime")
+        RPCServer(self.mux.open(RUNTIME_SERVICE), handlers)
+        self._thread = threading.Thread(target=self.mux.run, name="runtime")
         self._thread.start()
 
     def configure(self, config: str = "", **rest: Any) -> int:
@@ -78,13 +79,13 @@ class Runtime:
         return response
 
     def call(self, method: str, request: Any, response: Any, timeout: float = SOON) -> Any:
-        return self._client.call(PLUGIN, method, request, response, timeout=timeout)
+        return self.client.call(PLUGIN, method, request, response, timeout=timeout)
 
     def is_closed(self) -> bool:
-        return self._mux.reason is not None
+        return self.mux.reason is not None
 
     def close(self) -> None:
-        self._mux.close("the runtime ends")
+        self.mux.close("the runtime ends")
         self._thread.join(SOON)
         assert not self._thread.is_alive()
 

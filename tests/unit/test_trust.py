@@ -348,6 +348,6 @@ def test_a_descriptor_in_proc_ends_where_its_text_is_no_path() -> None:
 def test_in_a_user_namespace_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     nobodys = status(FILE | 0o644, 65534)
     assert trust.ROOTLESS not in trust.judge(nobodys)  # this namespace has all users
-    monkeypatch.setattr(trust, "_EVERYBODY", ["0", "1000", "1"])
+    monkeypatch.setattr(trust, "EVERYBODY", ["0", "1000", "1"])
     assert trust.judge(nobodys).endswith(f"; {trust.ROOTLESS}")
     assert trust.ROOTLESS not in trust.judge(status(FILE | 0o644, EVIL))

@@ -69,7 +69,7 @@ class Runner:
         else:
             self._connected = _given(sock)
         self._stopped = threading.Event()
-        self._session: Session | None = None
+        self.session: Session | None = None
         self._latest: Session | None = None
 
     @property
@@ -90,7 +90,7 @@ class Runner:
         while not self._stopped.is_set():
             log.debug("connecting to %s", self._path)
             try:
-                sock = _connect(self._path)
+                sock = connect(self._path)
                 try:
                     session = self._on(sock)
                 except BaseException:
@@ -120,7 +120,7 @@ class Runner:
     def stop(self, *, grace: float = 0.0) -> None:
         """Close the connection as ``Session.close``, and make ``run`` return. Another thread calls this."""
         self._stopped.set()
-        if (session := self._session) is not None:
+        if (session := self.session) is not None:
             session.close("the plugin was stopped", grace=grace)
 
     def update_containers(
@@ -130,7 +130,7 @@ class Runner:
 
         :raises NRIError: also when the plugin is not connected.
         """
-        if (session := self._session) is None:
+        if (session := self.session) is None:
             raise NRIError("not connected to a runtime")
         return session.update_containers(updates, timeout=timeout)
 
@@ -140,14 +140,14 @@ class Runner:
         return session
 
     def _serve(self, session: Session) -> ClosedError:
-        self._session = self._latest = session
+        self.session = self._latest = session
         if self._stopped.is_set():
             session.close("the plugin was stopped")
         log.info("connected as %s", f"{self.identity} {self._build}".rstrip())
         try:
             reason = session.run()
         finally:
-            self._session = None
+            self.session = None
         log.info("disconnected: %s", reason)
         return reason
 
@@ -217,7 +217,11 @@ def _given(sock: Any) -> socket.socket:
     return sock
 
 
-def _connect(path: str) -> socket.socket:
+def connect(path: str) -> socket.socket:
+    """Return a socket that is connected to a runtime's.
+
+    :raises OSError: none listens there.
+    """
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.setblocking(

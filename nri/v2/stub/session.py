@@ -48,10 +48,10 @@ class Session:
         self._identity = identity
         self._handlers = handlers(plugin)
         self.registration_timeout = REGISTRATION_TIMEOUT
-        self._mux = Mux(sock, max_payload=OLD_MAX_PAYLOAD, idle=plugin.idle)
-        self._client = RPCClient(self._mux.open(RUNTIME_SERVICE))
+        self.mux = Mux(sock, max_payload=OLD_MAX_PAYLOAD, idle=plugin.idle)
+        self._client = RPCClient(self.mux.open(RUNTIME_SERVICE))
         self._server = RPCServer(
-            self._mux.open(PLUGIN_SERVICE),
+            self.mux.open(PLUGIN_SERVICE),
             self._methods(),
             early=ANSWER_EARLY,
             max_request=MAX_REQUEST,
@@ -75,7 +75,7 @@ class Session:
         except RuntimeError as error:  # the limit of threads is reached
             self.close(f"a thread cannot be started: {error}")
         try:
-            return self._mux.run()
+            return self.mux.run()
         finally:
             self._registration_over.set()
             if registering.ident is not None:
@@ -89,7 +89,7 @@ class Session:
         """
         if grace > 0:
             self._server.wait_until_answered(grace)
-        self._mux.close(reason)
+        self.mux.close(reason)
 
     def update_containers(
         self, updates: Sequence[api.ContainerUpdate], *, timeout: float | None = None

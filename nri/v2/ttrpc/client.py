@@ -28,10 +28,10 @@ class RPCClient(Receiver):
 
     def __init__(self, channel: Channel, *, max_request: int | None = None) -> None:
         self._channel = channel
-        self._max_request = codec.MAX_DATA if max_request is None else max_request
+        self.max_request = codec.MAX_DATA if max_request is None else max_request
         self._decoder = codec.MessageDecoder()
-        self._pending: dict[int, Pending] = {}
-        self._next_stream = 1
+        self.pending: dict[int, Pending] = {}
+        self.next_stream = 1
         self._sending = threading.Lock()
         self._lock = threading.Lock()
         self._closed: NRIError | None = None
@@ -57,8 +57,8 @@ class RPCClient(Receiver):
         if timeout is not None:
             envelope.timeout_nano = max(1, int(timeout * 1e9))
         data = envelope.SerializeToString()
-        if len(data) > self._max_request:
-            fault = f"a request of {len(data)} bytes, at most {self._max_request} can be sent"
+        if len(data) > self.max_request:
+            fault = f"a request of {len(data)} bytes, at most {self.max_request} can be sent"
             raise StatusError(Code.RESOURCE_EXHAUSTED, fault)
         started = time.monotonic()
         stream, pending = self._send(data)
@@ -70,7 +70,7 @@ class RPCClient(Receiver):
             answer = pending.get(timeout=None if left is None else min(left, threading.TIMEOUT_MAX))
         except Empty:
             with self._lock:
-                self._pending.pop(stream, None)
+                self.pending.pop(stream, None)
             raise DeadlineError(f"{method}: no answer within {timeout:g} s") from None
         if isinstance(answer, NRIError):
             raise answer.with_traceback(None)
@@ -86,7 +86,7 @@ class RPCClient(Receiver):
             if message.type != codec.RESPONSE:
                 continue  # a client serves no requests
             with self._lock:
-                pending = self._pending.pop(message.stream, None)
+                pending = self.pending.pop(message.stream, None)
             if pending is not None:  # otherwise it came after its deadline
                 pending.put(message)
 
@@ -94,8 +94,8 @@ class RPCClient(Receiver):
         """End every pending call with ``reason``."""
         with self._lock:
             self._closed = self._closed or reason
-            pending = self._pending
-            self._pending = {}
+            pending = self.pending
+            self.pending = {}
         for call in pending.values():
             call.put(reason)
 
@@ -103,19 +103,19 @@ class RPCClient(Receiver):
         pending: Pending = SimpleQueue()
         # Send in the order of the numbers: a server refuses a stream that is not above the last.
         with self._sending:
-            stream = self._next_stream
-            self._next_stream += 2
+            stream = self.next_stream
+            self.next_stream += 2
             with self._lock:
                 if self._closed is not None:
                     raise self._closed.with_traceback(
                         None
                     )  # the traceback would grow with every call
-                self._pending[stream] = pending
+                self.pending[stream] = pending
             try:
                 self._channel.send(codec.encode(stream, codec.REQUEST, data))
             except NRIError:
                 with self._lock:
-                    self._pending.pop(stream, None)
+                    self.pending.pop(stream, None)
                 raise
         return stream, pending
 

@@ -348,7 +348,7 @@ def test_killed_or_stopped_resident_costs_no_request(
     for name in ("READY_WITHIN", "BEGUN_WITHIN", "STUCK_AFTER"):
         monkeypatch.setattr(resident, name, 0.1)
     before = node.make_ready()
-    (file,) = node.residents._files.values()
+    (file,) = node.residents._files.values()  # noqa: SLF001 - whether it is ready again is not said
     assert file.resident is not None
     assert wait_until(file.resident.is_ready)
     os.kill(before, number)

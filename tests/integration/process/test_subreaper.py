@@ -29,8 +29,8 @@ def sleeping() -> subprocess.Popen[bytes]:
 def orphans(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The numbers of the orphans that the kernel reports; the test's own process becomes no subreaper."""
     numbers: list[int] = []
-    monkeypatch.setattr(subreaper, "_become_subreaper", lambda: True)
-    monkeypatch.setattr(subreaper, "_children", lambda: list(numbers))
+    monkeypatch.setattr(subreaper, "become_subreaper", lambda: True)
+    monkeypatch.setattr(subreaper, "own_children", lambda: list(numbers))
     return numbers
 
 
@@ -75,7 +75,7 @@ def test_orphan_that_ends_is_reaped(monkeypatch: pytest.MonkeyPatch) -> None:
     process = sleeping()
     monkeypatch.setattr(
         subreaper,
-        "_children",
+        "own_children",
         lambda: [process.pid] if os.path.exists(f"/proc/{process.pid}") else [],
     )
     search = subreaper.Subreaper()
@@ -98,7 +98,7 @@ def test_orphans_that_make_others_for_ever_are_left_for_later(
             made.append(sleeping())
         return [made[-1].pid]
 
-    monkeypatch.setattr(subreaper, "_children", endless)
+    monkeypatch.setattr(subreaper, "own_children", endless)
     end(subreaper.Subreaper())
     assert len(made) <= 2
     for process in made:
@@ -124,10 +124,10 @@ class Lock:
 
 def test_plugin_that_is_being_started_is_no_orphan(monkeypatch: pytest.MonkeyPatch) -> None:
     """The search begins when the plugin is a child already, and its number is not registered yet."""
-    monkeypatch.setattr(subreaper, "_become_subreaper", lambda: True)
-    before, real_children = set(subreaper._children()), subreaper._children
+    monkeypatch.setattr(subreaper, "become_subreaper", lambda: True)
+    before, real_children = set(subreaper.own_children()), subreaper.own_children
     monkeypatch.setattr(
-        subreaper, "_children", lambda: [pid for pid in real_children() if pid not in before]
+        subreaper, "own_children", lambda: [pid for pid in real_children() if pid not in before]
     )
     lock = Lock()
     monkeypatch.setattr(children, "lock", lock)

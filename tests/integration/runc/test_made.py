@@ -237,7 +237,7 @@ def test_changes_of_a_detached_container_stay_without_its_hook(runtime: NriRunc)
 def test_a_signal_before_the_plugins_run_takes_the_container_back(runtime: NriRunc) -> None:
     adjust(runtime)
     runtime.exists(status="created")
-    code = "import os\nfrom nri.runc import commands\ncommands._pid = lambda *_: os.kill(os.getpid(), 15)"
+    code = "import os\nfrom nri.runc import commands\ncommands.pid_of = lambda *_: os.kill(os.getpid(), 15)"
     assert runtime.run(*CREATE, cwd=runtime.host.root, code=code).returncode == -signal.SIGTERM
     assert (runtime.states(), kept(runtime)) == (["setup", "delete"], [])
     assert runtime.words()[-1] == ["delete", "--force", "web"]

@@ -87,8 +87,8 @@ def test_senseless_messages_end_no_connection(bridge: BridgeProcess) -> None:
     runtime = accepted(bridge)
     for number, name in enumerate(tolerated(0), 1):
         # Ids only grow, and what is sent by hand uses some.
-        runtime._mux._socket.sendall(tolerated(1000 * number + 1)[name])
-        runtime._client._next_stream = 1000 * number + 501
+        runtime.sock.sendall(tolerated(1000 * number + 1)[name])
+        runtime.client.next_stream = 1000 * number + 501
         start_container(runtime)
         assert bridge.node.steps == number * [("create", "1f92")], name
         assert bridge.log.count("info connected as") == 1, name
@@ -100,7 +100,7 @@ def test_fatal_messages_are_a_line_and_end_one_connection(
 ) -> None:
     runtime = accepted(bridge)
     for number, (name, data) in enumerate(FATAL.items(), 1):
-        runtime._mux._socket.sendall(data)
+        runtime.sock.sendall(data)
         if "half" in name:
             runtime.close()
         runtime = accepted(bridge, pods=[pod()])
@@ -131,8 +131,8 @@ def test_runtime_that_stops_reading_stops_no_chain(
     )
     host.configure(plugin("loud", timeout=2 * AMPLE))
     gate = threading.Event()
-    mux: Any = connected.fake._mux
-    mux._read = lambda flags=0: gate.wait(4 * AMPLE) and None
+    mux: Any = connected.fake.mux
+    mux._read = lambda flags=0: gate.wait(4 * AMPLE) and None  # noqa: SLF001 - no peer can be told to
 
     threads = ThreadPoolExecutor(events)
     answers = []
@@ -233,7 +233,7 @@ def test_waiting_chain_that_is_abandoned_never_begins(
     host.configure(slow(host, states=["update"]), connected.keeper(states=["update"]))
     answers = [asking.send(event, request_(pod=pod(), container=container(id="last")))]
     assert asking.begins("last")
-    queue = connected.session._mux._jobs
+    queue = connected.session.mux._jobs  # noqa: SLF001 - how many wait
     for number, name in enumerate(("second", "third"), 1):
         request = api.StartContainerRequest(pod=pod(), container=container(id=name))
         answers.append(asking.send(api.Event.START_CONTAINER, request))
@@ -251,8 +251,8 @@ def test_runtime_that_sends_on_and_never_reads_is_bounded(
     """Each request is refused; when its socket is full of refusals, the bridge reads no more than some of them."""
     connected.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     gate = threading.Event()
-    mux: Any = connected.fake._mux
-    mux._read = lambda flags=0: gate.wait(4 * AMPLE) and 0
+    mux: Any = connected.fake.mux
+    mux._read = lambda flags=0: gate.wait(4 * AMPLE) and 0  # noqa: SLF001 - no peer can be told to
     payload = Request(service="no such", method="service", payload=bytes(8192)).SerializeToString()
     accepted, stream, left = 0, 10_001, b""
     try:
@@ -261,7 +261,7 @@ def test_runtime_that_sends_on_and_never_reads_is_bounded(
                 stream += 2
                 left = frames.encode(1, codec.encode(stream, codec.REQUEST, payload, 0))
             try:
-                sent = mux._socket.send(left, socket.MSG_DONTWAIT)
+                sent = connected.fake.sock.send(left, socket.MSG_DONTWAIT)
             except BlockingIOError:
                 time.sleep(0.005)
                 continue

@@ -188,7 +188,7 @@ def test_priority_that_may_not_be_raised_is_one_debug_line(
 
     monkeypatch.setattr(os, "setpriority", refuse)
     with caplog.at_level("DEBUG", "nri.v1bridge"):
-        serving._raise_priority(-20)
+        serving.raise_priority(-20)
     assert caplog.messages == ["priority: nice -20 is not possible: Operation not permitted"]
 
 

@@ -83,7 +83,7 @@ def test_an_older_runtimes_state_changes_are_the_same_events(
         ("delete", "6efd"),
     ]
     assert connected.kept[-1]["pid"] == POD["pid"]
-    assert len(connected.bridge._pods._pods) == 0
+    assert len(connected.bridge.pods) == 0
 
 
 def test_a_chain_goes_on_to_its_end_when_the_runtime_is_gone(
@@ -114,7 +114,7 @@ def test_many_sessions_and_events_leave_nothing(host: Host) -> None:
             ask(node)
             node.fake.state_change(api.Event.REMOVE_POD_SANDBOX, pod=pod())
         node.close()
-        assert len(node.bridge._pods._pods) == 0
+        assert len(node.bridge.pods) == 0
         node.bridge.chains.stop(for_good=True)  # its thread, too, ends
 
     def new() -> list[str]:

@@ -31,7 +31,7 @@ def message(path: str, number: int, root: Any = api.ContainerAdjustment, key: st
         target = getattr(parent, name)
         value_type = parent.DESCRIPTOR.fields_by_name[name].message_type.fields_by_name["value"]
         if value_type.message_type is not None:
-            target[key].CopyFrom(filled(value_type.message_type._concrete_class(), number))
+            target[key].CopyFrom(filled(value_type.message_type._concrete_class(), number))  # noqa: SLF001 - not ours
         else:
             target[key] = str(number)
     elif rule.kind in BY_ENTRIES:

@@ -369,4 +369,4 @@ def test_controllers_that_are_enabled_already_stay_enabled(tmp_path: Path) -> No
     (tmp_path / "cgroup.subtree_control").write_text("cpuset cpu memory pids\n")
     cgroups = Cgroups("node", str(tmp_path))
     cgroups._make(str(tmp_path / "own"), 2)
-    assert cgroups._enabled == [(str(tmp_path / "cgroup.subtree_control"), "-io")]
+    assert cgroups.enabled == [(str(tmp_path / "cgroup.subtree_control"), "-io")]

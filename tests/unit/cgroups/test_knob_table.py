@@ -19,7 +19,7 @@ QUOTAS = [Quota(999, 1000), Quota(1000, 999), Quota(1000, 1_000_001), Quota(2**4
 
 def examples(values: Values) -> tuple[list[Any], list[Any]]:
     """Values that a knob takes, up to its bounds, and others."""
-    low, high, none = values._low, values._high, values._none
+    low, high, none = values.low, values.high, values.none
     if isinstance(values, Flag):
         return [True, False], [0, 1, None]
     if isinstance(values, Quotas):

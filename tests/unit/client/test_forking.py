@@ -27,7 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "lib"
     own = executable(folder / "nri", module="nri.cli.entry")
     monkeypatch.setattr(build_mark, "OWN", str(own))
-    monkeypatch.setattr(forking, "_STATEFUL", ())  # pytest loads them
+    monkeypatch.setattr(forking, "STATEFUL", ())  # pytest loads them
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     return folder
 
@@ -85,7 +85,7 @@ def test_foreign_and_setuid_executables_are_started(folder: Path, options: dict[
 def test_host_with_state_that_a_fork_shares_starts_all(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forking, "_STATEFUL", ("threading",))
+    monkeypatch.setattr(forking, "STATEFUL", ("threading",))
     import threading  # noqa: F401
 
     assert found(executable(folder / "clearcfs")) is None

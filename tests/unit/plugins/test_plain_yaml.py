@@ -12,7 +12,7 @@ def loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     """Each test runs with PyYAML's parser in C, and with the one in Python."""
     if not hasattr(yaml, request.param):
         pytest.skip("PyYAML was built without libyaml")
-    monkeypatch.setattr(plain_yaml, "_LOADER", getattr(yaml, request.param))
+    monkeypatch.setattr(plain_yaml, "LOADER", getattr(yaml, request.param))
 
 
 def test_a_document_means_what_it_means_to_go() -> None:

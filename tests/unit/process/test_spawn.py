@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from nri.process import libc_spawn
-from nri.process import spawn as module
 from nri.process.children import end_child
 from nri.process.spawn import PLUGIN_ENVIRONMENT, pipe, spawn, use
 from tests.support.processes import MEASURED, open_fds
@@ -21,11 +20,11 @@ from tests.support.waiting import SOON
 
 @pytest.fixture(autouse=True, params=["os", "libc", "libc without closefrom"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    before = module._start
-    if request.param != "os":
-        if request.param == "libc without closefrom":  # an old C library
-            monkeypatch.setattr(libc_spawn, "_add_close_from", None)
-        use(libc_spawn.spawn_unlocked)
+    before = use(libc_spawn.spawn_unlocked)
+    if request.param == "os":
+        use(before)
+    if request.param == "libc without closefrom":  # an old C library
+        monkeypatch.setattr(libc_spawn, "add_close_from", None)
     yield
     use(before)
 
@@ -52,7 +51,7 @@ way, folder, *order = sys.argv[1:]
 if way != "os":
     use(libc_spawn.spawn_unlocked)
 if way == "libc without closefrom":
-    libc_spawn._add_close_from = None
+    libc_spawn.add_close_from = None
 for number in range(4):
     os.dup2(os.open(f"{folder}/file{number}", os.O_RDWR | os.O_CREAT | os.O_TRUNC), number)
 argv = ["sh", "-c", "for fd in 0 1 2 3; do printf $fd >/proc/$$/fd/$fd; done"]

@@ -19,7 +19,7 @@ def nri_logger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[logg
     monkeypatch.setattr(bridge_log, "DIRECTORY", str(tmp_path / "var/log/nri"))
     logger = logging.getLogger("nri")
     before = logger.handlers[:], logger.level, logger.propagate
-    monkeypatch.setattr(bridge_log, "_log", bridge_log.Log())
+    monkeypatch.setattr(bridge_log, "bridge_handler", bridge_log.Log())
     yield logger
     bridge_log.drain()
     logger.handlers[:], logger.propagate = before[0], before[2]

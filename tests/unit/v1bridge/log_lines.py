@@ -20,7 +20,7 @@ STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 def written() -> None:
     """Wait until all lines are written."""
     bridge_log.drain()
-    bridge_log._log.use(bridge_log._log.place)
+    bridge_log.bridge_handler.use(bridge_log.bridge_handler.place)
 
 
 class Log:

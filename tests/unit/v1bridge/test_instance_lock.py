@@ -46,7 +46,7 @@ def test_launched_bridge_with_an_ended_predecessor_logs_nothing(
     second = lock(grace=SOON)
     second.take_in_background()
     first.release()
-    assert wait_until(lambda: second._fd >= 0)
+    assert wait_until(second.is_held.is_set)
     assert caplog.records == []
     assert path.stat().st_mode & 0o7777 == 0o700
 

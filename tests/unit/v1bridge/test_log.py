@@ -156,7 +156,7 @@ def test_blocked_sink_stops_only_the_writer(
     said: list[str] = []
     while not said or said[-1] != "info 1999":
         if len(said) == 20:  # the reader reads again, and there is room
-            assert wait_until(lambda: bridge_log._log._queue.qsize() < 50)
+            assert wait_until(lambda: bridge_log.bridge_handler.waiting.qsize() < 50)
             logging.getLogger("nri").info("1999")
         said.append(syslog.recv(4096).decode().partition(": ")[2])
     lines = [line for line in said if line.startswith("info ")]

@@ -240,19 +240,19 @@ def test_a_pod_that_is_gone_is_forgotten() -> None:
     memory.forget(PodSandbox(id="6efd"))
     pod = PodSandbox(id="6efd", annotations={"a": "b"})
     assert memory.complete(pod) is memory.resized(pod) is pod
-    assert len(memory._pods) == 0
+    assert len(memory) == 0
 
 
 def test_synchronization_replaces_all_pods() -> None:
     memory = knowing(PodSandbox(**WHOLE), PodSandbox(id="gone", pid=3))
     memory.replace([PodSandbox(id="6efd", pid=8), PodSandbox(id="new", pid=10)])
     memory.remember(PodSandbox(id="6efd", pid=9))  # the last message counts
-    assert len(memory._pods) == 2
+    assert len(memory) == 2
     assert memory.complete(PodSandbox(id="6efd")) == PodSandbox(id="6efd", pid=9)
     assert memory.complete(PodSandbox(id="gone")).pid == 0
     assert memory.complete(PodSandbox(id="new")).pid == 10
     memory.replace([])
-    assert len(memory._pods) == 0
+    assert len(memory) == 0
 
 
 def test_the_number_of_pods_is_bounded_and_the_oldest_goes_first(
@@ -260,7 +260,7 @@ def test_the_number_of_pods_is_bounded_and_the_oldest_goes_first(
 ) -> None:
     monkeypatch.setattr(module, "MAX_PODS", 3)
     memory = knowing(*[PodSandbox(id=str(number), pid=number) for number in range(1, 6)])
-    assert len(memory._pods) == 3
+    assert len(memory) == 3
     assert [memory.complete(PodSandbox(id=str(number))).pid for number in range(1, 6)] == [
         0,
         0,

@@ -361,7 +361,7 @@ def test_a_close_while_the_queue_is_left_ends_the_other_thread(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     end = attached(pair[1], Asking({b"j": lambda: None}))
-    wait, clear = end._busy.wait, end._busy.clear
+    wait, clear = end.busy.wait, end.busy.clear
     is_open, is_cleared, waits = threading.Event(), threading.Event(), list[None]()
 
     def wait_again(*_: object) -> bool:
@@ -377,8 +377,8 @@ def test_a_close_while_the_queue_is_left_ends_the_other_thread(
         clear()
         is_cleared.set()
 
-    monkeypatch.setattr(end._busy, "wait", wait_again)
-    monkeypatch.setattr(end._busy, "clear", close_and_clear)
+    monkeypatch.setattr(end.busy, "wait", wait_again)
+    monkeypatch.setattr(end.busy, "clear", close_and_clear)
     peer(pair, b"j")
     thread = threading.Thread(target=end.run, daemon=True)
     thread.start()

@@ -239,13 +239,13 @@ def test_one_that_finds_no_runtime_says_so_once(
 ) -> None:
     monkeypatch.setattr(runner_module, "LONGEST_PAUSE", 0.01)
     attempts: list[str] = []
-    connect = runner_module._connect
+    connect = runner_module.connect
 
     def counted(path: str) -> socket.socket:
         attempts.append(path)
         return connect(path)
 
-    monkeypatch.setattr(runner_module, "_connect", counted)
+    monkeypatch.setattr(runner_module, "connect", counted)
     start()
     until(lambda: len(attempts) > 5)
     why = "retrying until a runtime accepts the connection"
@@ -345,7 +345,7 @@ def test_stopping_ends_it_in_every_phase(
         elif phase == "serving":
             runtime.start()
     else:
-        until(lambda: runner._session)
+        until(lambda: runner.session)
     runner.stop()
     thread.join(SOON)
     assert not thread.is_alive()
@@ -389,7 +389,7 @@ def test_updates_go_to_the_runtime_that_there_is(start: Start, listen: Listen) -
     gone = api.ContainerUpdate(container_id="gone")
     assert runner.update_containers([gone], timeout=SOON) == [gone]
     listener.close()
-    until(lambda: runner._session is None)
+    until(lambda: runner.session is None)
     with pytest.raises(NRIError, match=r"^not connected to a runtime$"):
         runner.update_containers([gone])
 

@@ -180,7 +180,7 @@ def test_no_hook_follows_the_end_of_the_connection(connect: Connect) -> None:
 
     def synchronize(pods: Any, containers: Any) -> None:
         begun.set()
-        until(lambda: session._mux.reason)
+        until(lambda: session.mux.reason)
 
     plugin.synchronize = synchronize
     plugin.idle = lambda: seen.append("idle") if begun.is_set() else None

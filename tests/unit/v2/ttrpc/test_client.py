@@ -171,7 +171,7 @@ def test_closed_connection_ends_calls_and_waits_for_the_handler() -> None:
         for caller in callers:
             caller.start()
         assert serving_now.wait(SOON)
-        until(lambda: len(client._pending) == 3)
+        until(lambda: len(client.pending) == 3)
         mux.close("we have seen enough")
         for caller in callers:
             caller.join(SOON)

@@ -21,7 +21,7 @@ def test_a_server_takes_requests_up_to_its_own_limit() -> None:
     with serving(
         methods(Echo=lambda request, call: PodSandbox()), max_request=MAX_DATA + 100
     ) as client:
-        client._max_request = 2 * MAX_DATA
+        client.max_request = 2 * MAX_DATA
         assert call(client, "Echo", "x" * MAX_DATA) == PodSandbox()
         with pytest.raises(
             StatusError,
