@@ -155,9 +155,10 @@ def _look_at(script: str, conf: Any) -> Built:
                 f"the conf of {said['type']}: {fault.path.partition('].')[2]}: {fault.message}"
             )
     container = Pod("nri-build").container("nri-build")
-    states = [str(state) for state in said.get("states") or ("create",)]
-    sent = [state for state in states if state in container.pod.profile.states]
-    requests = [container.request(state, conf=conf) for state in sent]
+    requests = []
+    for state in map(str, said.get("states") or ("create",)):
+        if state in container.pod.profile.states:
+            requests.append(container.request(state, conf=conf))
     return Built(script, said["type"], False, requests, conf)
 
 

@@ -36,7 +36,7 @@ from nri.config.entries import ConfigList, PluginEntry, is_type_name
 from nri.errors import NRIError
 from nri.testing import CgroupTree, Pod
 from nri.testing.cgroup_files import files_of
-from nri.testing.pods import resources_of
+from nri.testing.pods import Container, resources_of
 from nri.types.table_explained import nearest
 from nri.v1bridge import Bridge, BridgeOptions
 from nri.v1bridge.runs import EventLog, Run
@@ -249,7 +249,7 @@ class Cgroups:
         """
         is_new = item.event == api.Event.CREATE_CONTAINER
         changed = [update.container_id for update in outcome.updates]
-        if item.container is not None and (is_new or item.event == api.Event.UPDATE_CONTAINER):
+        if item.container is not None and item.event in _OF_RESOURCES:
             changed.append(item.container.id)
         for id_ in dict.fromkeys(changed):
             linux = store.containers[id_].linux
@@ -258,13 +258,13 @@ class Cgroups:
             if is_new and id_ == changed[-1]:
                 self.make(path, resources)
                 continue
-            pod, member = next(
-                (pod, member) for pod in pods for member in pod.containers if member.id == id_
-            )
+            member = _member(pods, id_)
             member.resources = resources
-            self.limit(pod.cgroup, {})  # in v1 its quota must not be less than the container's
+            self.limit(
+                member.pod.cgroup, {}
+            )  # in v1 its quota must not be less than the container's
             self.limit(path, resources)
-            self.limit(pod.cgroup, resources_of(pod))
+            self.limit(member.pod.cgroup, resources_of(member.pod))
 
     def pod(self, name: str, containers: int, cpus: float, memory: int, **about: Any) -> Pod:
         """Return a pod whose cgroups lie below ``top``, with containers of these limits; 0 is for none.
@@ -274,12 +274,12 @@ class Cgroups:
         pod = Pod(name, cgroup_version=self.version, **about)
         if self.top:
             pod.cgroup_parent = f"{self.top}/pod{pod.uid}"
-        cpu = {"shares": 512, "period": 100_000} | ({"quota": int(cpus * 100_000)} if cpus else {})
+        cpu = {"shares": 512, "period": 100_000}
+        if cpus:
+            cpu["quota"] = int(cpus * 100_000)
+        resources = {"cpu": cpu, "memory": {"limit": memory} if memory else {}}
         for number in range(containers):
-            pod.container(
-                f"app-{number}",
-                resources={"cpu": cpu, "memory": {"limit": memory} if memory else {}},
-            )
+            pod.container(f"app-{number}", resources=resources)
         return pod
 
     def __exit__(self, *_: object) -> None:
@@ -312,14 +312,24 @@ class Cgroups:
             # Noted before it is there: an interruption may come between the two.
             self._made.append(directory)
             os.mkdir(directory)
-            for knob in (
-                _INHERITED if os.path.exists(f"{directory}/cpuset.cpus") and version == 1 else ()
-            ):
+            if version == 2 or not os.path.exists(f"{directory}/cpuset.cpus"):
+                return
+            for knob in _INHERITED:
                 with open(f"{parent}/{knob}") as source, open(f"{directory}/{knob}", "w") as target:
                     target.write(source.read())
         except OSError as error:
             reason = f"{error.strerror}; expected to be root on a node, or --cgroups v2"
             raise NRIError(f"the cgroup {directory} cannot be made: {reason}") from error
+
+
+_OF_RESOURCES = (api.Event.CREATE_CONTAINER, api.Event.UPDATE_CONTAINER)
+"""The events with new resources of their own container."""
+
+
+def _member(pods: Sequence[Pod], id_: str) -> Container:
+    """Return a container by its id, which an event has."""
+    (member,) = [member for pod in pods for member in pod.containers if member.id == id_]
+    return member
 
 
 def launchable(path: str, name: str, place: str) -> str:

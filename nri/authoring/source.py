@@ -45,12 +45,13 @@ def find(path: str) -> str:
         content(path)
         return os.path.realpath(path)
     names = []
+    plugins = []
     for name in sorted(os.listdir(path)):
-        if name.endswith(".py") and not name.startswith("test_"):
-            names.append(name)
-
-    names = [name for name in names if name not in _NO_PLUGINS]
-    plugins = [name for name in names if _is_plugin(content(os.path.join(path, name)))]
+        if not name.endswith(".py") or name.startswith("test_") or name in _NO_PLUGINS:
+            continue
+        names.append(name)
+        if _is_plugin(content(os.path.join(path, name))):
+            plugins.append(name)
     if len(plugins) == 1:
         return os.path.realpath(os.path.join(path, plugins[0]))
     if plugins:
@@ -116,22 +117,32 @@ def ask(command: Sequence[str], verb: str) -> Any:
     answer, output, lines = run(command, verb)
     if answer is not None:
         return answer
-    # Of skel.main.
-    if output.status == 2 and len(lines) == 1 and (reason := lines[0].partition(": ")[2]):
-        raise SourceError(f"{command[-1]}: {reason}")
-    places = [line.strip() for line in reversed(lines) if line.lstrip().startswith('File "')]
-    place = next(
-        (line for line in places if f'"{command[-1]}"' in line), next(iter(places), "")
-    )  # the author's line
+    source = command[-1]
+    if output.status == 2 and len(lines) == 1:  # of skel.main
+        reason = lines[0].partition(": ")[2]
+        if reason:
+            raise SourceError(f"{source}: {reason}")
+    found = output.ending or "no JSON"
     if lines:
-        said = f" ({lines[-1]}{place and f', {place}'})"
-    else:
-        said = ""
+        place = _place_of(source, lines)
+        found += f" ({lines[-1]}, {place})" if place else f" ({lines[-1]})"
+    expected = "expected what skel.main() prints: is it called?"
     if output.ending:
         expected = "expected JSON"
-    else:
-        expected = "expected what skel.main() prints: is it called?"
-    raise SourceError(f"{command[-1]} {verb}: found {output.ending or 'no JSON'}{said}, {expected}")
+    raise SourceError(f"{source} {verb}: found {found}, {expected}")
+
+
+def _place_of(source: str, lines: list[str]) -> str:
+    """Return the author's line in a traceback, else its last one; "" if there is none."""
+    last = ""
+    for line in reversed(lines):
+        place = line.strip()
+        if not place.startswith('File "'):
+            continue
+        if f'"{source}"' in place:
+            return place
+        last = last or place
+    return last
 
 
 def run(command: Sequence[str], verb: str, stdin: bytes = b"") -> tuple[Any, Output, list[str]]:
@@ -142,16 +153,15 @@ def run(command: Sequence[str], verb: str, stdin: bytes = b"") -> tuple[Any, Out
     """
     lines: list[str] = []
     # An interpreter finds its modules by the path that it was called by; a plugin gets its type, as on a node.
-    words = [*(command if command[1:] else [os.path.basename(command[0])]), verb]
+    words = [*command] if command[1:] else [os.path.basename(command[0])]
+    words.append(verb)
     try:
         answer, output = verbs.ask(command[0], words, stdin, within=ANSWER_WITHIN, log=lines.append)
     except OSError as error:
         raise SourceError(f"{command[0]} can't be started: {error.strerror}") from error
-    if killed := verbs.why_killed(output, ANSWER_WITHIN):
-        if verb == "invoke":
-            advice = ""
-        else:
-            advice = "; work belongs into invoke()"
+    killed = verbs.why_killed(output, ANSWER_WITHIN)
+    if killed:
+        advice = "" if verb == "invoke" else "; work belongs into invoke()"
         raise SourceError(f"{command[-1]} {verb}: {killed}{advice}")
     return answer, output, lines
 
@@ -166,14 +176,13 @@ def entry_beside(source: str, type_: str) -> PluginEntry | None:
     folder = os.path.dirname(os.path.abspath(source))
     for name in sorted(os.listdir(folder)):
         path = os.path.join(folder, name)
-        if (
-            name.endswith(".conf")
-            and os.path.isfile(path)
-            and f'"{type_}"'.encode() in content(path)
-        ):
-            for entry in config.load("", path, check_owner=False).plugins:
-                if entry.type == type_:
-                    return entry
+        if not name.endswith(".conf") or not os.path.isfile(path):
+            continue
+        if f'"{type_}"'.encode() not in content(path):
+            continue
+        for entry in config.load("", path, check_owner=False).plugins:
+            if entry.type == type_:
+                return entry
     return None
 
 

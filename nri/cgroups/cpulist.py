@@ -31,8 +31,10 @@ def parse(text: str) -> frozenset[int]:
     """
     if len(text) > MAX_TEXT:
         raise CpuListError(f"it is too long: at most {MAX_TEXT} characters are read", text)
+    if not text.strip():
+        return frozenset()
     mask = 0  # one bit per CPU: repeating "0-8191" costs nothing
-    for item in text.split(",") if text.strip() else ():
+    for item in text.split(","):
         first, dash, last = item.strip().partition("-")
         low = _number(first, item, text)
         high = _number(last, item, text) if dash else low
@@ -41,7 +43,7 @@ def parse(text: str) -> frozenset[int]:
                 f"range {quoted(item)} is reversed, '{high}-{low}' would be right", text
             )
         mask |= ((1 << (high - low + 1)) - 1) << low
-    return frozenset(cpu for cpu in range(mask.bit_length()) if mask >> cpu & 1)
+    return frozenset([cpu for cpu in range(mask.bit_length()) if mask >> cpu & 1])
 
 
 def render(cpus: Iterable[int]) -> str:
@@ -61,9 +63,7 @@ def render(cpus: Iterable[int]) -> str:
 
 
 def _number(digits: str, item: str, text: str) -> int:
-    if not (
-        digits.isascii() and digits.isdigit()
-    ):  # isdigit alone accepts Arabic digits and superscripts
+    if digits.strip("0123456789") or not digits:
         raise CpuListError(f"{quoted(item)} is no CPU and no range", text, _EXPECTED)
     significant = digits.lstrip("0") or "0"
     if len(significant) > len(str(MAX_CPU)) or int(significant) > MAX_CPU:

@@ -44,9 +44,7 @@ class Mount:
         parts = self.root.split("/")[1:]
         if parts == [""]:
             return 0
-        if all(part == ".." for part in parts):
-            return len(parts)
-        return -1
+        return len(parts) if {*parts} == {".."} else -1
 
     def below(self, path: str) -> str | None:
         """Map a path as the kernel prints it, in ``/proc/PID/cgroup``, to one below ``point``.
@@ -58,10 +56,10 @@ class Mount:
         if path != self.root and not path.startswith(f"{root}/"):
             return None
         rest = path[len(root) :] or "/"
-        unclear = "\0" in rest or any(part in ("", ".", "..") for part in rest[1:].split("/"))
-        if unclear and rest != "/":
-            return None
-        return rest
+        if rest == "/":
+            return rest
+        is_clear = "\0" not in rest and {"", ".", ".."}.isdisjoint(rest[1:].split("/"))
+        return rest if is_clear else None
 
     def below_host(self, path: str) -> str | None:
         """Map a runtime's path (cgroupsPath), which counts from the host's root; a root ``/..`` is taken for that."""
@@ -98,21 +96,16 @@ class Mounts:
             root = _unescape(fields[3])
             if point.startswith("/") and root.startswith("/"):
                 options = rest.rpartition(" ")[2].split(",")
-                visible[point] = (
-                    Mount(point.rstrip("/"), root, 2 if kind == "cgroup2" else 1),
-                    options,
-                )
-        by_controller: dict[str, Mount] = {}  # by v1 controller, and v2 under ""
+                version = 2 if kind == "cgroup2" else 1
+                visible[point] = Mount(point.rstrip("/"), root, version), options
+        by_controller: dict[str, Mount] = {}
+        v2 = None
         for mount, options in visible.values():
-            for controller in (
-                _V1_CONTROLLERS.intersection(options) if mount.version == 1 else ("",)
-            ):
-                if (
-                    controller not in by_controller
-                    or mount.height > by_controller[controller].height
-                ):
-                    by_controller[controller] = mount
-        v2 = by_controller.pop("", None)
+            if mount.version == 2:
+                v2 = _wider(v2, mount)
+                continue
+            for controller in _V1_CONTROLLERS.intersection(options):
+                by_controller[controller] = _wider(by_controller.get(controller), mount)
         return cls(by_controller, v2)
 
     @classmethod
@@ -135,6 +128,13 @@ class Mounts:
     def serving(self, controller: str) -> Mount | None:
         """Return the mount of the hierarchy that serves *controller*: v1 if mounted, else v2; None without either."""
         return self.v1.get(controller, self.v2)
+
+
+def _wider(one: Mount | None, other: Mount) -> Mount:
+    """Return the mount that shows most of a hierarchy; of equal ones the first."""
+    if one is None or other.height > one.height:
+        return other
+    return one
 
 
 def _unescape(field: str) -> str:

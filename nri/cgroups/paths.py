@@ -99,15 +99,13 @@ def is_pod(path: str) -> bool:
     if name.endswith(_SLICE):
         head, _, uid = name.removesuffix(_SLICE).rpartition("-pod")
         parents = head.split("-")
-    elif name.startswith("pod"):
-        uid = name.removeprefix("pod")
     else:
-        uid = ""
+        _, _, uid = f"/{name}".partition("/pod")
     if parents[-1:] and parents[-1] in _POD_CLASSES:
         parents.pop()
     # A UID is a UUID, or 32 hexadecimal digits for a static pod, or the value in a static pod's manifest.
-    is_uid = uid != "" and uid.isascii() and all(sign.isalnum() or sign in "_.-" for sign in uid)
-    return is_uid and parents[-1:] == [_POD_ROOT]
+    signs = uid.replace("_", "0").replace(".", "0").replace("-", "0")
+    return signs.isascii() and signs.isalnum() and parents[-1:] == [_POD_ROOT]
 
 
 def is_pods(path: str) -> bool:

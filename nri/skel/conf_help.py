@@ -11,18 +11,16 @@ if TYPE_CHECKING:
 
 def lines_of(schema: Any) -> list[str]:
     """Return the lines about the keys that a schema declares; none if it declares none."""
-    if isinstance(schema, dict):
-        properties = schema.get("properties")
-    else:
-        properties = None
+    if not isinstance(schema, dict):
+        return []
+    properties = schema.get("properties")
     if not isinstance(properties, dict) or not properties:
         return []
     required = schema.get("required") or ()
-    return [
-        "",
-        "conf:",
-        *[_line(key, subschema, key in required) for key, subschema in properties.items()],
-    ]
+    lines = ["", "conf:"]
+    for key, subschema in properties.items():
+        lines.append(_line(key, subschema, key in required))
+    return lines
 
 
 def _line(key: str, schema: Any, is_required: bool) -> str:
@@ -33,20 +31,20 @@ def _line(key: str, schema: Any, is_required: bool) -> str:
         said.append("required")
     elif schema.get("default") not in (None, {}):
         said.append(f"default {gojson.dumps(schema['default']).decode()}")
-    description = schema.get("description", "")
-    return f"  {key}: {description}".rstrip(": ") + (f" ({', '.join(said)})" if said else "")
+    line = f"  {key}: {schema.get('description', '')}".rstrip(": ")
+    return f"{line} ({', '.join(said)})" if said else line
 
 
 def _kind(schema: dict[str, Any]) -> list[str]:
     if "enum" in schema:
-        return [" or ".join([str(word) for word in schema["enum"] if word is not None])]
+        words = [str(word) for word in schema["enum"] if word is not None]
+        return [" or ".join(words)]
     if "const" in schema:
         return [str(schema["const"])]
-    kinds = schema.get("type")
+    kinds = schema.get("type", ())
     if isinstance(kinds, str):
-        names = [kinds]
-    else:
-        names = [kind for kind in kinds or () if kind != "null"]
+        return [kinds]
+    names = [kind for kind in kinds if kind != "null"]
     return [" or ".join(names)] if names else []
 
 
