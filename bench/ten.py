@@ -31,9 +31,8 @@ def measure(scratch: Path, binaries: Path, *, events: int) -> list[Row]:
         node.warm_up()
         _check(client.status(str(scratch / "ten/v1bridge.sock"))["plugins"])
         family = [node.pid, *node.family()]
-        memory = sum(
-            processes.proportional(pid) for pid in family
-        )  # another bridge would share pages with this one
+        # Another bridge would share pages with this one.
+        memory = sum(processes.proportional(pid) for pid in family)
         with closing(TimedNode(scratch / "ten-one", binaries, plugins[:1])) as beside:
             ten, one = turns(node, beside, events)
     name = "ten plugins, resident"

@@ -131,10 +131,8 @@ class PodCgroups:
                     (above / "cgroup.subtree_control").write_text("+cpu +cpuset")
                 directory.mkdir()
                 self._made.append(directory)
-                for knob in (
-                    "cpuset.cpus",
-                    "cpuset.mems",
-                ):  # v1: a new cpuset is empty and accepts no process
+                # v1: a new cpuset is empty and accepts no process.
+                for knob in ("cpuset.cpus", "cpuset.mems"):
                     if self.version == 1 and (directory / knob).exists():
                         (directory / knob).write_text((above / knob).read_text().strip())
 
@@ -157,9 +155,8 @@ class PodCgroups:
         while self._made:
             directory = self._made.pop()
             until = time.monotonic() + 5
-            while (
-                directory.exists() and time.monotonic() < until
-            ):  # the kernel needs a moment after a process has ended
+            # The kernel needs a moment after a process has ended.
+            while directory.exists() and time.monotonic() < until:
                 with contextlib.suppress(OSError):
                     directory.rmdir()
 

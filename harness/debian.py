@@ -11,9 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 TIMEOUT = 300.0  # seconds for one command
-PAUSES = (
-    (5, 15, 30) if os.environ.get("CI") == "true" else (2,)
-)  # seconds before a download is tried again
+# Seconds before a download is tried again.
+PAUSES = (5, 15, 30) if os.environ.get("CI") == "true" else (2,)
 
 # The keyring of any of these suites has the keys of all (bookworm's since 12.10).
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"

@@ -110,9 +110,8 @@ def _rows(table: Table, prefix: str) -> Iterator[tuple[str, ...]]:
 
 def _about(key: Key) -> str:
     named = key.named or key.rule.keywords
-    about = (named.get("description") or named.get("title", "")).rstrip(
-        "."
-    )  # the title is a shorter one
+    # The title is a shorter one.
+    about = (named.get("description") or named.get("title", "")).rstrip(".")
     return about[:1].lower() + about[1:] if about[1:2].islower() or about[1:2] == " " else about
 
 

@@ -65,17 +65,18 @@ def read_regular(path: str, limit: int) -> tuple[bytes, os.stat_result]:
     try:
         fd = os.open(path, _READ)
     except OSError:
-        _require_regular(
-            path, os.stat(path).st_mode
-        )  # the error for a socket does not name its kind
+        # The error for a socket does not name its kind.
+        _require_regular(path, os.stat(path).st_mode)
         raise
     try:
         status = os.fstat(fd)
         data = b""
         _require_regular(path, status.st_mode)
-        while len(data) <= limit and (
-            piece := os.read(fd, min(limit, max(status.st_size, _PIECE)) + 1)
-        ):
+        size = min(limit, max(status.st_size, _PIECE)) + 1
+        while len(data) <= limit:
+            piece = os.read(fd, size)
+            if not piece:
+                break
             data += piece
     finally:
         os.close(fd)
@@ -98,9 +99,11 @@ def open_log(path: str) -> int:
     :raises OSError: it is a link, or cannot be opened.
     """
     # A descriptor's link in /proc is the kernel's: nri-runc gives its hook one.
-    fd = os.open(path, _LOG & ~os.O_NOFOLLOW if path.startswith("/proc/") else _LOG, 0o600)
+    flags = _LOG & ~os.O_NOFOLLOW if path.startswith("/proc/") else _LOG
+    fd = os.open(path, flags, 0o600)
     status = os.fstat(fd)
-    if not stat.S_ISCHR(status.st_mode) and (wrong := trust.judge(status)):
+    wrong = "" if stat.S_ISCHR(status.st_mode) else trust.judge(status)
+    if wrong:
         os.close(fd)
         raise UnfitFileError(errno.EPERM, f"it {wrong}", path)
     return fd

@@ -50,9 +50,8 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     is_marked = any(item.get_closest_marker(name) for name in NEVER_SKIPPED_IN_CI)
-    is_skipped = report.skipped and not hasattr(
-        report, "wasxfail"
-    )  # an expected failure is reported as skipped, too
+    # An expected failure is reported as skipped, too.
+    is_skipped = report.skipped and not hasattr(report, "wasxfail")
     if is_skipped and os.environ.get("CI") == "true" and is_marked:
         why = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
         report.outcome = "failed"

@@ -30,9 +30,8 @@ def check(data: bytes) -> None:
     assert request.spec.annotations == {**pod.annotations, **container.annotations}
     assert Subject(pod).request(State.DELETE).is_sandbox
     for made in (request, Subject(pod).request(State.DELETE)):
-        assert (
-            Request.from_json(made.to_json()).to_value() == made.to_value()
-        )  # what the bridge knows is beside it
+        # What the bridge knows is beside it.
+        assert Request.from_json(made.to_json()).to_value() == made.to_value()
 
 
 def _seed(container: Container, pod: PodSandbox) -> bytes:

@@ -68,9 +68,8 @@ class Enclosure:
 
     def __enter__(self) -> Self:
         with ExitStack() as owned:  # closed in reverse order, also when a later step fails
-            self.root = Path(
-                tempfile.mkdtemp(prefix="nri-test-")
-            )  # the path of a socket must be short
+            # The path of a socket must be short.
+            self.root = Path(tempfile.mkdtemp(prefix="nri-test-"))
             owned.callback(shutil.rmtree, self.root)
             self.cgroup_parent = f"/{self.root.name}"
             owned.callback(cgroups.remove, self.cgroup_parent)
@@ -165,9 +164,8 @@ class Enclosure:
         binds = {"/etc/nri": self.etc_nri, "/opt/nri": self.opt_nri}
         if self._bin_dir is not None:
             binds["/opt/nri/bin"] = self._bin_dir
-        mounts = [
-            "mount -n -t tmpfs -o mode=755 tmpfs /run"
-        ]  # without -n mount(8) makes a /run/mount outside
+        # Without -n mount(8) makes a /run/mount outside.
+        mounts = ["mount -n -t tmpfs -o mode=755 tmpfs /run"]
         for parent in ("/etc", "/opt"):
             if not os.path.isdir(f"{parent}/nri"):
                 lower = self.root / "overlay" / parent[1:]

@@ -17,10 +17,8 @@ BUSYBOX = Path("/bin/busybox")  # from the package busybox-static
 NAME = "docker.io/local/busybox:1"
 APPLETS = ("sh", "sleep", "cat", "echo", "true", "false", "ls", "grep", "mkdir", "kill")
 DIRECTORIES = ("bin", "dev", "etc", "proc", "sys", "tmp")
-FOREVER = (
-    "/bin/sleep",
-    "1000000",
-)  # the command of pause containers, and of containers that only have to exist
+# The command of pause containers, and of containers that only have to exist.
+FOREVER = ("/bin/sleep", "1000000")
 
 _OCI = "application/vnd.oci.image"
 

@@ -137,9 +137,8 @@ class Containerd:
 
     def stop(self) -> None:
         """Stop containerd only; its shims and containers stay."""
-        self.enclosure.run(
-            "sh", "-c", f"kill {int(self._pid.read_text())}"
-        )  # kill is a program only with procps
+        # kill is a program only with procps.
+        self.enclosure.run("sh", "-c", f"kill {int(self._pid.read_text())}")
         self._reap()
 
     def kill(self) -> None:
@@ -154,9 +153,8 @@ class Containerd:
         /proc shows the new program without an environment.
         """
         pids = cgroups.processes(f"{self.enclosure.cgroup_parent}/{container}")
-        (pid,) = [
-            pid for pid in pids if parent_of(pid) not in (0, *pids)
-        ]  # the others are its children, or gone
+        # The others are its children, or gone.
+        (pid,) = [pid for pid in pids if parent_of(pid) not in (0, *pids)]
         process = Path(f"/proc/{pid}")
         self._wait_until(
             f"executed the program of {container}",

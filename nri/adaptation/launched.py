@@ -69,7 +69,10 @@ class LaunchedPlugin:
 
     def drain(self) -> None:
         """Hand out the lines that it has printed so far."""
-        while self._printed >= 0 and (data := os.pread(self._printed, _CHUNK, self._read)):
+        while self._printed >= 0:
+            data = os.pread(self._printed, _CHUNK, self._read)
+            if not data:
+                break
             self._read += len(data)
             self._lines.feed(data)
 

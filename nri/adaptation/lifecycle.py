@@ -188,11 +188,9 @@ class Replayer:
 
     def _send(self, item: LifecycleEvent) -> None:
         container = deepcopy(item.container)
-        if (
-            container is not None
-            and (existing := self._runtime.store.containers.get(container.id)) is not None
-        ):
-            whole = deepcopy(existing)  # with the changes so far
+        if container is not None and container.id in self._runtime.store.containers:
+            # With the changes so far.
+            whole = deepcopy(self._runtime.store.containers[container.id])
             for name in ("state", "pid", "created_at", "started_at", "finished_at"):
                 setattr(whole, name, getattr(container, name))
             container = whole

@@ -153,9 +153,8 @@ class Merger:
         :raises EventError: for an update of the container that is being created.
         """
         adjust = getattr(response, "adjust", None)
-        if (
-            self._event == "CreateContainer" and adjust is not None
-        ):  # one that is not set changes nothing either
+        # One that is not set changes nothing either.
+        if self._event == "CreateContainer" and adjust is not None:
             self._add_adjustment(adjust, plugin)
         for update in getattr(response, "update", ()):
             self._add_update(update, plugin)

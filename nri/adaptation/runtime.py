@@ -123,9 +123,8 @@ class Runtime:
         self.store = Store()
         self._lock = threading.RLock()  # held during an admission, an update and an event
         self.reporting = threading.Lock()  # held during a callback: validators answer side by side
-        self._admitted: list[
-            PluginConnection
-        ] = []  # in the order of their indices; change it with the lock held
+        # In the order of their indices; change it with the lock held.
+        self._admitted: list[PluginConnection] = []
         self._all: list[PluginConnection] = []  # also those that are closed, or not yet admitted
         self._closed = False
 

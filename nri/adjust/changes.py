@@ -130,12 +130,17 @@ class Changes:
         :param path: the result's ``cgroupsPath``.
         """
         for field, value in walk(adjust):
-            if reason := self.abilities.why_no_field(field):
+            reason = self.abilities.why_no_field(field)
+            if reason:
                 raise AdjustError(f"adjust.{field.name}: {reason}")
-            if _removes(field, value) and (reason := self.abilities.why_no_removal(field)):
-                raise AdjustError(f"adjust.{field.name}: {reason}")
-            if field.name == _PATH and (reason := self.abilities.why_no_path(value)):
-                raise AdjustError(f"adjust.{field.name} {reason}")
+            if _removes(field, value):
+                reason = self.abilities.why_no_removal(field)
+                if reason:
+                    raise AdjustError(f"adjust.{field.name}: {reason}")
+            if field.name == _PATH:
+                reason = self.abilities.why_no_path(value)
+                if reason:
+                    raise AdjustError(f"adjust.{field.name} {reason}")
         if not path:
             return
         if "cgroupsPath" in adjust.get("linux", {}):
@@ -344,7 +349,10 @@ class OCIAbilities(Abilities):
             else:
                 which = f"a runtime with NRI {_dotted(field.nri)} or newer"
             return f"the OCI runtime specification does not have it; expected {which}, which applies it"
-        if field.oci == (1, 0) or field.oci <= (version := self._version()):
+        if field.oci == (1, 0):
+            return ""
+        version = self._version()
+        if field.oci <= version:
             return ""
         return (
             f"{self.name} implements version {_dotted(version)} of the OCI runtime specification; expected "

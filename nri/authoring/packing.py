@@ -225,9 +225,8 @@ class Packer:
         source = os.path.join(self._work, f"{_CTYPES}.py")
         with open(source, "w", encoding="ascii") as file:
             file.write("def install():\n    pass\n")
-        mode = (
-            py_compile.PycInvalidationMode.UNCHECKED_HASH
-        )  # without the time, so that builds are reproducible
+        # Without the time, so that builds are reproducible.
+        mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
         py_compile.compile(
             source, f"{source}c", f"{_CTYPES}.py", doraise=True, invalidation_mode=mode
         )

@@ -50,10 +50,8 @@ STATES = ("setup", "resize", "update")
 """The states beside ``create`` and ``delete`` of a plugin without an entry, unless it says which it acts on."""
 
 CONTROLLERS = ("cpu", "cpuset", "memory", "io", "blkio", "pids", "hugetlb")
-_INHERITED = (
-    "cpuset.cpus",
-    "cpuset.mems",
-)  # empty in a new cgroup of v1, which then takes no process
+# Empty in a new cgroup of v1, which then takes no process.
+_INHERITED = ("cpuset.cpus", "cpuset.mems")
 _SCRIPT = """\
 #!{python}
 # Its plugin was written with nri.skel.
@@ -180,16 +178,16 @@ class Cgroups:
         self.nodes = nodes
         self.top = f"/nri-simulate-{os.getpid()}" if kind == "node" else ""
         self._made: list[str] = []
-        self.enabled: list[
-            tuple[str, str]
-        ] = []  # files of controllers that are enabled, and what undoes that
+        # Files of controllers that are enabled, and what undoes that.
+        self.enabled: list[tuple[str, str]] = []
         self._tree = None
         self._mounts: dict[str, int] = {}
         if kind == "node":
             mounts = Mounts.read()
-            serving = [mount for name in CONTROLLERS if (mount := mounts.serving(name)) is not None]
-            self._mounts = {mount.point: mount.version for mount in serving}
-            self.version = serving[0].version if serving else 2
+            self.version = 2
+            for mount in filter(None, map(mounts.serving, reversed(CONTROLLERS))):
+                self._mounts[mount.point] = mount.version
+                self.version = mount.version  # at last that of the first one
         else:
             os.mkdir(self.root)
             self._tree = CgroupTree(kind, nodes=nodes, root=self.root)
@@ -260,9 +258,8 @@ class Cgroups:
                 continue
             member = _member(pods, id_)
             member.resources = resources
-            self.limit(
-                member.pod.cgroup, {}
-            )  # in v1 its quota must not be less than the container's
+            # In v1 its quota must not be less than the container's.
+            self.limit(member.pod.cgroup, {})
             self.limit(path, resources)
             self.limit(member.pod.cgroup, resources_of(member.pod))
 
@@ -288,10 +285,8 @@ class Cgroups:
         for directory in reversed(self._made):
             _remove(directory, until)
         for file, word in reversed(self.enabled):
-            with (
-                contextlib.suppress(OSError),
-                open(file, "w") as switch,
-            ):  # another program has begun to use it
+            # Another program has begun to use it.
+            with contextlib.suppress(OSError), open(file, "w") as switch:
                 switch.write(word)
 
     def _make(self, directory: str, version: int) -> None:

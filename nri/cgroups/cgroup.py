@@ -276,16 +276,15 @@ class Cgroup:
 
     def _any_file(self, file: str) -> str:
         """Return the path of a file, in the hierarchy that its name belongs to."""
-        controller, dot, rest = file.partition(".")
-        if not (controller and dot and rest) or "/" in file or "\0" in file:
+        controller, _, rest = file.partition(".")
+        if not (controller and rest) or "/" in file or "\0" in file:
             raise KnobValueError(
                 f"{quoted(file)} is no file of a cgroup: expected a name such as memory.stat"
             )
         if controller == "cgroup":
             return f"{self._any_place().directory}/{file}"
-        is_v2 = (
-            rest == "pressure" and self._resolver.mounts.v2 is not None
-        )  # v1 has none, v2 beside it may
+        # v1 has none, v2 beside it may.
+        is_v2 = rest == "pressure" and self._resolver.mounts.v2 is not None
         return f"{self._place(_V2 if is_v2 else _HIERARCHIES.get(controller, controller)).directory}/{file}"
 
     def _any_place(self) -> Place:

@@ -103,12 +103,13 @@ def assign_all(version: int, levels: list[str], numbers: frozenset[int], knob: s
     """
     scope, *children = levels
     inner = children[0] if children else ""
+    below = []
     if version == 1:
         below = _nested(scope, inner, numbers, knob)
-    elif inner and (old := own(inner, version, knob)):
-        below = [(inner, old, numbers)]
-    else:
-        below = []
+    elif inner:
+        old = own(inner, version, knob)
+        if old:
+            below = [(inner, old, numbers)]
     if not below:
         assign(scope, version, numbers, knob)
         return
@@ -211,9 +212,8 @@ class SetFiles(File):
     __slots__ = ("_version",)
 
     def __init__(self, version: int, name: str, values: Numbers, told: str) -> None:
-        super().__init__(
-            name, values, told if version == 2 else ""
-        )  # systemd leaves those of v1 alone
+        # systemd leaves those of v1 alone.
+        super().__init__(name, values, told if version == 2 else "")
         self._version = version
 
     def read(self, directory: str) -> frozenset[int]:

@@ -32,11 +32,8 @@ _ERROR_NAME = 4
 _REPLY_SERIAL = 5
 _DESTINATION = 6
 _SIGNATURE = 8
-_TYPES = {
-    _ERROR_NAME: "s",
-    _REPLY_SERIAL: "u",
-    _SIGNATURE: "g",
-}  # of the header fields that are read
+# Of the header fields that are read.
+_TYPES = {_ERROR_NAME: "s", _REPLY_SERIAL: "u", _SIGNATURE: "g"}
 _ALIGNMENT = {"y": 1, "g": 1, "u": 4, "b": 4, "s": 4, "o": 4, "ay": 4, "t": 8}
 
 

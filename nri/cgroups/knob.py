@@ -45,9 +45,8 @@ MOST = 2**63 - 1
 def number(word: str) -> int:
     """Return a decimal number of the kernel's, which may be negative. Raise ValueError for any other text."""
     digits = word.removeprefix("-")
-    if (
-        not (digits.isascii() and digits.isdigit()) or len(digits) > 20
-    ):  # 64 bits have at most 20 digits
+    # 64 bits have at most 20 digits.
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > 20:
         raise ValueError(word)
     return int(word)
 

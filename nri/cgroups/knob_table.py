@@ -47,9 +47,8 @@ class MemoryLimitV1(File):
 
     def steps(self, directory: str, value: int | None, before: int | None) -> list[tuple[str, str]]:
         steps = [(self.name, self.values.word(value))]
-        if knobs.exists(
-            f"{directory}/{BOTH_V1}"
-        ):  # a kernel without swap accounting has no such file
+        # A kernel without swap accounting has no such file.
+        if knobs.exists(f"{directory}/{BOTH_V1}"):
             both = self._parsed(directory, BOTH_V1, self.values)
             if both is not None:
                 if value is None or before is None:

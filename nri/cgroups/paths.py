@@ -122,7 +122,7 @@ def _systemd(cgroups_path: str) -> list[str]:
             "or a path that begins with '/'"
         )
     parent, prefix, name = fields
-    if name in ("", _SLICE, f"-{_SLICE}") or "/" in prefix or "/" in name:
+    if name in ("", _SLICE, f"-{_SLICE}") or "/" in f"{prefix}{name}":
         raise CgroupPathError(
             f"cgroupsPath {quoted(cgroups_path)} makes no unit name: PREFIX and NAME must not hold '/', "
             "and NAME must be a container's, neither empty nor the root slice"

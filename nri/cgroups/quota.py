@@ -87,9 +87,8 @@ class Quotas(Values):
 
     def __init__(self) -> None:
         super().__init__(1000, MAX_QUOTA_US, "max")
-        self._period = Values(
-            1000, 1_000_000
-        )  # min_cfs_quota_period, max_cfs_quota_period, kernel/sched/core.c
+        # min_cfs_quota_period and max_cfs_quota_period of kernel/sched/core.c.
+        self._period = Values(1000, 1_000_000)
         self.expected = (
             "a Quota of 1000 µs or more, or of None for no limit, in a period of 1000 to 1000000 µs"
         )

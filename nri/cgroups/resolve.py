@@ -195,9 +195,8 @@ class Resolver:
                 within = mount.below(self._membership(hierarchy)) or ""
             except _AbsentError:
                 return place
-            if not f"{within}/".startswith(
-                f"{place.path}/"
-            ):  # the next reason names the process's cgroup
+            # The next reason names the process's cgroup.
+            if not f"{within}/".startswith(f"{place.path}/"):
                 raise _AbsentError(f"{self._process} is not in {place.directory}")
         return place
 

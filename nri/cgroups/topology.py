@@ -144,14 +144,11 @@ def _read_distances(topology: Topology, sys: str) -> dict[int, dict[int, int]]:
 
 def _with_memory(node: str, nodes: Set) -> Set:
     """Return the nodes whose memory can carry a process alone: not those that only have movable pages."""
-    return next(
-        (
-            having
-            for file in ("normal_memory", "memory")
-            if (having := _list(f"{node}/has_{file}") & nodes)
-        ),
-        nodes,
-    )
+    for file in ("normal_memory", "memory"):
+        having = _list(f"{node}/has_{file}") & nodes
+        if having:
+            return having
+    return nodes
 
 
 def online_cpus(sys: str = SYS) -> frozenset[int]:
@@ -202,13 +199,12 @@ def _domains(online: Set, cpu: str, *files: str, is_one: bool = False) -> list[S
     left = set(online)
     while left:
         first = min(left)
-        cpus = next(
-            (listed for file in files if (listed := _list(f"{cpu}/cpu{first}/{file}"))), None
-        )
-        if cpus is None:
-            own = frozenset(left) if is_one else frozenset([first])
-        else:
-            own = cpus & left | {first}
+        cpus: Set = frozenset()
+        for file in files:
+            cpus = cpus or _list(f"{cpu}/cpu{first}/{file}")
+        if not cpus and is_one:
+            cpus = frozenset(left)
+        own = cpus & left | {first}
         domains.append(own)
         left -= own
     return domains

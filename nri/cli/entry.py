@@ -30,9 +30,8 @@ def main() -> None:
         if arguments is not None:
             # All output is written; the interpreter's shutdown would take some more milliseconds.
             os._exit(hook.main(arguments, started))
-    if sys.argv[1:2] == ["status"] and {"--check", "--alive"} & {
-        *sys.argv
-    }:  # it is run every few seconds
+    # It is run every few seconds.
+    if sys.argv[1:2] == ["status"] and {"--check", "--alive"} & {*sys.argv}:
         from nri.status import judging
 
         code = judging.run(sys.argv[2:])
@@ -42,9 +41,8 @@ def main() -> None:
     from nri.errors import escape, reason_of
 
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(
-            stream, io.TextIOWrapper
-        ):  # its encoding may lack characters of a plugin's text
+        # Its encoding may lack characters of a plugin's text.
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
         nri(prog_name="nri")

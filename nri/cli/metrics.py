@@ -125,10 +125,8 @@ def _report(line: str) -> None:
 def _address(text: str) -> tuple[str, int]:
     """Return host and port of ``HOST:PORT``, ``[IPv6]:PORT``, or ``:PORT``, which is loopback."""
     host, _, port = text.rpartition(":")
-    if (
-        not (port.isdecimal() and port.isascii() and len(port) < 6 and int(port) < 65536)
-        or host == "*"
-    ):
+    is_port = port.isascii() and port.isdecimal() and len(port) < 6
+    if host == "*" or not is_port or int(port) > 65535:
         expected = "HOST:PORT, [IPv6]:PORT or :PORT up to 65535"
         raise click.BadParameter(
             f"found {text[:MAX_LABEL]!r}, expected {expected}", param_hint="'--listen'"

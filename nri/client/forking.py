@@ -82,9 +82,8 @@ def _fork(main: Callable[[], object], plugin: str, descriptors: Sequence[int]) -
     :raises OSError: when no process can be forked.
     """
     children.reap_late()
-    before = _signal.pthread_sigmask(
-        _signal.SIG_BLOCK, SIGNALS
-    )  # our handlers must not run in the child
+    # Our handlers must not run in the child.
+    before = _signal.pthread_sigmask(_signal.SIG_BLOCK, SIGNALS)
 
     def begin() -> int:
         pid = os.fork()

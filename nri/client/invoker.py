@@ -65,9 +65,8 @@ class Invoker:
     ) -> None:
         self.bin_dirs = tuple(bin_dirs)
         self.check_owner = check_owner
-        self._known: dict[
-            str, tuple[tuple[int, ...], Standing]
-        ] = {}  # by path, of the file as it was
+        # By path, of the file as it was.
+        self._known: dict[str, tuple[tuple[int, ...], Standing]] = {}
 
     def acts_on(self, plugin: str, state: str) -> bool:
         """Return whether the type ``plugin`` is to be run for a state: unless it is known to do nothing."""
@@ -178,7 +177,8 @@ class Invoker:
             elif not os.access(path, os.X_OK):
                 unusable.append(f"{path} is not executable{_why_not(path, mode)}")
             else:
-                if self.check_owner and (wrong := _distrust(path, status)):
+                wrong = _distrust(path, status) if self.check_owner else ""
+                if wrong:
                     raise PluginError(plugin, f"not run: {wrong}")
                 return path
         if unusable:

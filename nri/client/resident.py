@@ -136,15 +136,14 @@ class Resident(Prepared):
             lines = os.read(self._stderr, 1 << 20)[-MAX_LINE:].strip().splitlines()
         except BlockingIOError:
             lines = []
-        if lines and (stated := readable(lines[-1])).startswith(f"{self._plugin} serve: "):
-            return shorten(stated.removeprefix(f"{self._plugin} serve: "), 500)
+        stated = readable(lines[-1]) if lines else ""
+        reason = stated.removeprefix(f"{self._plugin} serve: ")
+        if reason != stated:
+            return shorten(reason, 500)
+        fault = "it ends while it is loaded"
         if time.monotonic() >= until:
             fault = "it does not become ready"
-        else:
-            fault = "it ends while it is loaded"
-        if lines:
-            return f"{fault}: {shorten(readable(lines[-1]), 500)}"
-        return fault
+        return f"{fault}: {shorten(stated, 500)}" if stated else fault
 
     def is_ready(self, within: float = READY_WITHIN) -> bool:
         """Return whether it waits for a request, or does so within some seconds."""

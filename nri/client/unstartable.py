@@ -6,10 +6,8 @@ import errno
 
 WINDOWS = "it has Windows line ends (CRLF), expected Unix ones (LF)"
 
-NOT_RUN = (
-    126,
-    127,
-)  # exit statuses of shells and env(1): a command was found but not executed, or not found
+# Exit statuses of shells and env(1): a command was found but not executed, or not found.
+NOT_RUN = (126, 127)
 _FIRST_LINE = 256  # bytes that the kernel reads
 
 

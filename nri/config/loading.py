@@ -147,9 +147,8 @@ def read_set(conf_dir: str, conf_file: str, *, check_owner: bool = True) -> Read
             result.faults += error.faults
         except FileNotFoundError:
             continue  # there is no configuration, or the file was removed after the directory was listed
-        if check_owner and (
-            not paths or os.path.islink(path)
-        ):  # other files of conf_dir are in no other directory
+        # Other files of conf_dir are in no other directory.
+        if check_owner and (not paths or os.path.islink(path)):
             try:
                 directories += trust.directories(path, plain)
             except OSError as error:

@@ -144,11 +144,10 @@ def _explained(errors: Iterable[Any]) -> list[Finding]:
 
 def _of_error(error: Any) -> Iterator[Finding]:
     """Yield the findings of one error of jsonschema, in the form of our own: its text would quote the whole value."""
-    from jsonschema.exceptions import best_match
-
     path = tuple(error.absolute_path)
     wanted = error.validator_value
     types = _only_types(error.context)
+    alternative = _meant(error) if error.context else []
     if error.validator == "additionalProperties" and wanted is False:
         for key in _unknown(error):
             yield (*path, key), f"unknown key{_hint(key, error.schema)}", True
@@ -156,21 +155,27 @@ def _of_error(error: Any) -> Iterator[Finding]:
         missing = [key for key in wanted if key not in error.instance]
         yield path, f"missing {', '.join(map(str, missing))}", False
     elif error.validator in ("type", "enum", "pattern") or types:
-        yield (
-            path,
-            f"found {gojson.describe(error.instance)}, expected {_right(error, types)}",
-            False,
-        )
-    elif error.context and (best := best_match([error])) is not None and best is not error:
-        while best.parent is not error:  # that of the alternative which was meant
-            best = best.parent
-        meant = best.relative_schema_path[0]
-        for branch in error.context:
-            if branch.relative_schema_path[0] == meant:
-                yield from _of_error(branch)
+        right = _right(error, types)
+        yield path, f"found {gojson.describe(error.instance)}, expected {right}", False
+    elif alternative:
+        for branch in alternative:
+            yield from _of_error(branch)
     else:
         right = f"{error.validator} {_json(wanted)}{_title(error)}"
         yield path, f"found {gojson.describe(error.instance)}, expected {right}", False
+
+
+def _meant(error: Any) -> list[Any]:
+    """Return the errors of the alternative that was meant; [] if there is none, or it cannot be told."""
+    from jsonschema.exceptions import best_match
+
+    best: Any = best_match([error])
+    if best is error:
+        return []
+    while best.parent is not error:
+        best = best.parent
+    meant = best.relative_schema_path[0]
+    return [branch for branch in error.context if branch.relative_schema_path[0] == meant]
 
 
 def _unknown(error: Any) -> list[str]:

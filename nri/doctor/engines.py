@@ -51,9 +51,8 @@ _OTHER_COMMANDS = {
     "--help",
 }
 _VERSION = re.compile(r"(?<![\w.])v?(\d{1,5})\.(\d{1,5})\.(\d{1,5})")
-_CRIO_KEY = re.compile(
-    r'^(?:# )?(enable_nri|nri_[a-z_]+) = "?([^"\n]*)"?$', re.MULTILINE
-)  # "# ": it is the default
+# A line that begins with "# " has the default.
+_CRIO_KEY = re.compile(r'^(?:# )?(enable_nri|nri_[a-z_]+) = "?([^"\n]*)"?$', re.MULTILINE)
 
 
 class Engine(NamedTuple):

@@ -123,10 +123,8 @@ class Node:
         """
         try:
             return sorted(os.listdir(self.root + path), key=os.fsencode)
-        except (
-            FileNotFoundError,
-            ValueError,
-        ):  # ValueError: a NUL in a path of an engine's configuration
+        # ValueError: a NUL in a path of an engine's configuration.
+        except (FileNotFoundError, ValueError):
             return []
 
     def mode(self, path: str) -> int:

@@ -61,9 +61,8 @@ class Agent(Collector):
         self._pod_resources = pod_resources
         self._is_listing: bool | None = None  # whether the kubelet has said who has which devices
         self._writer = TopologyWriter(node, clock) if node else None
-        self._tries: dict[
-            str, tuple[float, float]
-        ] = {}  # when the next one is due, and the pause before it
+        # When the next one is due, and the pause before it.
+        self._tries: dict[str, tuple[float, float]] = {}
         self._cpus: NodeCpus | None = None
         self._looked = clock()
         self._kubelet: object = None  # whose socket was seen last

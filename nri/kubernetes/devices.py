@@ -88,9 +88,8 @@ class DevicePlugin:
                 self._changed.notify_all()
 
     def _offline(self, cpus: NodeCpus) -> list[int]:
-        return [
-            cpu for device in self._devices if (cpu := _cpu(device.ID)) not in cpus.topology.online
-        ]
+        listed = {_cpu(device.ID) for device in self._devices}
+        return sorted(listed - cpus.topology.online)
 
     @property
     def kubelet(self) -> tuple[int, ...]:

@@ -99,13 +99,11 @@ class _Levels:
             lines = []
         for line in lines:
             path, *rest = line.split("\t")
-            if (
-                len(rest) == 3
-                and rest[0] in PROTECTING
-                and rest[1].isdecimal()
-                and rest[2].isdecimal()
-            ):
-                self.notes[path, rest[0]] = int(rest[1][:20]), int(rest[2][:20])
+            if len(rest) != 3:
+                continue
+            knob, written, least = rest
+            if knob in PROTECTING and written.isdecimal() and least.isdecimal():
+                self.notes[path, knob] = int(written[:20]), int(least[:20])
 
     def settle(self, directories: list[str], own: Collection[str]) -> dict[str, str]:
         """Write what is due, the lowest cgroups first, and the file."""

@@ -12,24 +12,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SIGKILL = 9  # the signal's number; the signal module would import enum
-POLL_WITHOUT_PIDFD = (
-    0.01  # seconds between looks at a process on kernels before Linux 5.3, which have no pidfd
-)
+# Seconds between looks at a process on kernels before Linux 5.3, which have no pidfd.
+POLL_WITHOUT_PIDFD = 0.01
 REAP_WITHIN = 1.0  # seconds to wait for a killed process, which in an uninterruptible system call may never end
-REAP_LATE = (
-    0.03  # the same after the deadline: a caller such as the bridge must answer soon after it
-)
+# The same after the deadline: a caller such as the bridge must answer soon after it.
+REAP_LATE = 0.03
 
-started: set[int] = (
-    set()
-)  # the children that were started and are not reaped; a subreaper kills all others
-lock = (
-    allocate_lock()
-)  # held while `started` or `coming` is changed, and from before a child is reaped
+# The children that were started and are not reaped; a subreaper kills all others.
+started: set[int] = set()
+# Held while `started` or `coming` is changed, and from before a child is reaped.
+lock = allocate_lock()
 coming = 0  # children that are being started: until `started` has them, they look like orphans
-late: list[
-    int
-] = []  # killed children that did not end in time, as in an uninterruptible system call
+# Killed children that did not end in time, as in an uninterruptible system call.
+late: list[int] = []
 _plugins: dict[int | str, None] = {}  # those that are listed in _list, the oldest first
 # see list_in
 _list = -1
@@ -201,8 +196,10 @@ def end_child(pid: int, within: float) -> int:
     pidfd = pidfd_or_none(pid)
     until = time.monotonic() + within
     try:
-        while not has_exited(pid) and (left := until - time.monotonic()) > 0:
+        left = within
+        while left > 0 and not has_exited(pid):
             _pause(pidfd, left)
+            left = until - time.monotonic()
         kill_group(pid)
         return await_end(pid, pidfd)
     finally:

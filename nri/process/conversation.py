@@ -34,9 +34,8 @@ if TYPE_CHECKING:
 
     Log = Callable[[str], None]
 
-MAX_LINE = (
-    4096  # bytes of one line, and of the end of stderr that an error carries; the rest is cut
-)
+# Bytes of one line, and of the end of stderr that an error carries; the rest is cut.
+MAX_LINE = 4096
 _LINE_COST = 64  # bytes that each line adds to its own: logging a million empty lines is much work
 
 MAX_OUTPUT = 1024 * 1024
@@ -46,9 +45,8 @@ _BUSY_RETRY = 0.01  # seconds between attempts to run a file that is being writt
 
 _CHUNK = 65536
 _ENDS_SOON = 0.001  # seconds that a process has to end after its result, before its output is looked at again
-_PLAIN_READS = (
-    4  # after the end: more than an ordinary pipe needs; then the kernel is asked how much is left
-)
+# After the end: more than an ordinary pipe needs; then the kernel is asked how much is left.
+_PLAIN_READS = 4
 
 
 def launch(
@@ -121,9 +119,8 @@ class Output:
     stdout: bytes
     stderr: str  # the end of its stderr, control characters escaped
     status: int  # the exit status; a negative number is the signal that ended it
-    stopped: (
-        str  # the reason for killing it: `deadline`, `output` or `stop`; "" when it ended by itself
-    )
+    # The reason for killing it: `deadline`, `output` or `stop`; "" when it ended by itself.
+    stopped: str
 
     @property
     def ending(self) -> str:
@@ -344,9 +341,8 @@ class Conversation:
         except BlockingIOError:
             self._poll.register(self._stdin, select.POLLOUT)  # again makes no difference
             return
-        except (
-            OSError
-        ):  # the process does not read the rest; its output shows whether that is a fault
+        # The process does not read the rest; its output shows whether that is a fault.
+        except OSError:
             self._left = self._left[:0]
         self._close(self._stdin)
 

@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 TIMEOUT = 1.0
 """Seconds that all writes to stderr together may wait."""
 
-_PIPE_BUF = (
-    4096  # bytes that a pipe accepts without blocking after poll(2) has reported it writable
-)
+# Bytes that a pipe accepts without blocking after poll(2) has reported it writable.
+_PIPE_BUF = 4096
 
 
 class Reporter:

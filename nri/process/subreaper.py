@@ -16,9 +16,8 @@ from nri.errors import escape
 from nri.process import children
 from nri.process.children import SIGKILL, pidfd_or_none
 
-ENDS_WITHIN = (
-    0.1  # seconds to wait for all orphans; later they are reaped as other children that did not end
-)
+# Seconds to wait for all orphans; later they are reaped as other children that did not end.
+ENDS_WITHIN = 0.1
 _PR_SET_CHILD_SUBREAPER = 36
 
 log = logging.getLogger("nri.client")
@@ -40,7 +39,10 @@ class Subreaper:
         :param is_busy: called with the lock: whether a plugin is running, which may still use its children.
         """
         until = time.monotonic() + ENDS_WITHIN
-        while self.is_subreaper and (orphans := self._kill(lock, is_busy)):
+        while self.is_subreaper:
+            orphans = self._kill(lock, is_busy)
+            if not orphans:
+                return
             for pid in orphans:  # their children become orphans
                 pidfd = pidfd_or_none(pid)
                 children.await_end(pid, pidfd, until)
@@ -55,9 +57,8 @@ class Subreaper:
         if children.started.issuperset(own_children()):
             return []
         with lock, children.lock:
-            if (
-                is_busy() or children.coming
-            ):  # a child that is being started is not in `started` yet
+            # A child that is being started is not in `started` yet.
+            if is_busy() or children.coming:
                 return []
             orphans = [*{*own_children()}.difference(children.started, children.late)]
         for pid in orphans:

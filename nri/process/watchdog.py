@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 NAME = "nri-watchdog"
 """The name of its process for the kernel; its command line is the host's."""
 
-ROUNDS = (
-    100  # times that the watchdog looks for processes: one may fork while its siblings are killed
-)
+# Times that the watchdog looks for processes: one may fork while its siblings are killed.
+ROUNDS = 100
 SIGCONT = 18  # the signal's number
 
 _IGNORED = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP, _signal.SIGQUIT, _signal.SIGALRM)

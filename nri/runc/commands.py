@@ -266,9 +266,8 @@ def run(call: Invocation) -> int:
         except OSError:
             pass  # a `delete` has removed what was kept
     if not is_made:
-        call.undo_unless_taken(
-            made, chains, container
-        )  # it is taken if the container was kept, too
+        # It is taken if the container was kept, too.
+        call.undo_unless_taken(made, chains, container)
     return status
 
 

@@ -117,6 +117,5 @@ def end(status: int) -> NoReturn:
             _signal.signal(-status, _signal.SIG_DFL)
             _signal.pthread_sigmask(_signal.SIG_UNBLOCK, [-status])
         os.kill(os.getpid(), -status)
-    os._exit(
-        status
-    )  # all output is written; the interpreter's shutdown would take some more milliseconds
+    # All output is written; the interpreter's shutdown would take some more milliseconds.
+    os._exit(status)

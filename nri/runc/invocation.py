@@ -88,10 +88,8 @@ class Invocation:
 
         :param oci: for ``setup``: the container's OCI configuration.
         """
-        from nri.adjust import (
-            Changes,
-            OCIAbilities,
-        )  # their tables take longer than the rest of a call
+        # Their tables take longer than the rest of a call.
+        from nri.adjust import Changes, OCIAbilities
 
         return Changes(OCIAbilities(os.path.basename(self.real.path), self._oci_version), oci)
 
@@ -275,10 +273,8 @@ class Invocation:
                 version = None
             major, minor = str(version).split(".")[:2]
             return int(major), int(minor)
-        except (
-            NRIError,
-            ValueError,
-        ):  # a runtime from before `features`, which came with version 1.1
+        # A runtime from before `features`, which came with version 1.1.
+        except (NRIError, ValueError):
             return 1, 0
 
 
@@ -326,10 +322,8 @@ class HostChains(ShortHost):
         :raises NRIError: if the chain fails, or cannot be run.
         :raises EndedError: a signal ends this process; no plugin runs any more, and such signals are blocked.
         """
-        is_new = wish in (
-            State.SETUP,
-            State.CREATE,
-        )  # also what no plugin runs for may have missed something
+        # Also what no plugin runs for may have missed something.
+        is_new = wish in (State.SETUP, State.CREATE)
         if not is_new and not self.wants(wish, asked=container.request(wish)):
             return
         deadline = Deadline(self._call.options.deadline)

@@ -93,9 +93,8 @@ class Real:
         """
         import _signal  # type: ignore[import-not-found] # the signal module would import enum
 
-        _signal.signal(
-            _SIGCHLD, _signal.SIG_DFL
-        )  # where it is ignored, the kernel keeps no exit status
+        # Where it is ignored, the kernel keeps no exit status.
+        _signal.signal(_SIGCHLD, _signal.SIG_DFL)
         waited_for = FORWARDED | {_SIGCHLD}
         mask = _signal.pthread_sigmask(_signal.SIG_BLOCK, waited_for)
         try:

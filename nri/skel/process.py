@@ -115,7 +115,8 @@ def _run(
         _say(stderr, f"usage: {plugin.type} invoke < REQUEST.json (or --help, version, schema)")
         return 2
     verb = argv[1]
-    if verb in ("version", "--version") and (reason := _why_not(plugin)):
+    reason = _why_not(plugin) if verb in ("version", "--version") else ""
+    if reason:
         _say(stderr, f"{plugin.type}: {reason}")
         return 2
     if verb in ABOUT:

@@ -185,9 +185,8 @@ def _be_idle(null: int) -> None:
 
 def _flush_files() -> None:
     """Write the buffers of all files that are still open, without those that were open before ``gc.freeze``."""
-    new = [
-        file for file in gc.get_objects() if issubclass(type(file), _IOBase)
-    ]  # without frozen objects
+    # Without frozen objects.
+    new = [file for file in gc.get_objects() if issubclass(type(file), _IOBase)]
     for file in (*new, sys.__stdout__, sys.stderr):
         try:
             if file is not None and not file.closed and file.writable():

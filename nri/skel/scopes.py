@@ -92,12 +92,10 @@ def suffixes(container: str | None, scopes: tuple[str, ...] = SCOPES) -> list[st
 
     :param container: the container's name; None for a pod, or if it is not known: then that scope is left out.
     """
-    by_scope = {
-        "container": None if container is None else f"/container.{container}",
-        "pod": "/pod",
-        "": "",
-    }
-    return [suffix for scope in scopes if (suffix := by_scope[scope]) is not None]
+    by_scope = {"pod": "/pod", "": ""}
+    if container is not None:
+        by_scope["container"] = f"/container.{container}"
+    return [by_scope[scope] for scope in scopes if scope in by_scope]
 
 
 def container_name(request: Request) -> str | None:

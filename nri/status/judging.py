@@ -104,11 +104,9 @@ def judge(document: dict[str, Any]) -> Verdict:
 def why_it_hangs(document: dict[str, Any]) -> str:
     """Return the event in which the bridge hangs, "" if it does not."""
     now = document["inProgress"]
-    if (
-        now is not None
-        and now["allowed"] is not None
-        and now["seconds"] > now["allowed"] + HANGS_AFTER
-    ):
+    if now is None or now["allowed"] is None:
+        return ""
+    if now["seconds"] > now["allowed"] + HANGS_AFTER:
         return f"the bridge hangs: {now['event']} of {now['name']} has taken {now['seconds']:.0f} s"
     return ""
 

@@ -83,9 +83,8 @@ class CgroupTree:
         self.writes: list[tuple[str, str]] = []
         self._paths: dict[str, str] = {}  # of the cgroups that have a name
         self._pods: list[Pod] = []
-        self._mounts = sorted(
-            self.files.points.values(), key=len, reverse=True
-        )  # hybrid: v2 may lie inside
+        # In hybrid, v2 may lie inside a mount of v1.
+        self._mounts = sorted(self.files.points.values(), key=len, reverse=True)
         self._refusals: dict[str, int] = {}
         self._lacking: list[str] = []
         self._memberships = {"self": _OWN, "1": "/init.scope"}
@@ -98,9 +97,8 @@ class CgroupTree:
         init = units.Systemd.__init__
 
         def systemd(self_: units.Systemd, run: str = units.RUN) -> None:
-            init(
-                self_, self.run if run == units.RUN else run
-            )  # no test talks to the machine's systemd
+            # No test talks to the machine's systemd.
+            init(self_, self.run if run == units.RUN else run)
 
         replacements = (
             (knobs, "slurp", lambda path, *options: slurp(self._locate(path), *options)),

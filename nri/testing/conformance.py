@@ -331,11 +331,11 @@ class _Watched(Asked):
     def finish(self, stopped: str, give_up: float) -> int:
         """End what is left, and note it."""
         until = time.monotonic() + GRACE
-        while not stopped and (names := _others(self.pid)):
-            if time.monotonic() > until:
-                self.left = names
-                break
+        names = [] if stopped else _others(self.pid)
+        while names and time.monotonic() <= until:
             time.sleep(0.02)
+            names = _others(self.pid)
+        self.left = names
         return super().finish(stopped, give_up)
 
 

@@ -190,7 +190,8 @@ def _step(
     result = invoke(plugin, request)
     if result.error:
         raise AssertionError(f"{plugin.type}: {name} has the error {result.error!r}: expected none")
-    if writes is False and tree is not None and (new := tree.writes[before:]):
+    new = [] if tree is None else tree.writes[before:]
+    if writes is False and new:
         wrote = ", ".join(f"{file} = {text!r}" for file, text in new)
         raise AssertionError(f"{plugin.type}: {name} wrote {wrote}: expected nothing to be written")
     return result

@@ -125,10 +125,8 @@ class JSONObject:
         cls._BY_KEY = {fold(field.key): field for field in cls.FIELDS}
         cls._BY_KEY |= {field.key: field for field in cls.FIELDS}
         slots = cls.__dict__.get("__slots__", ())
-        cls._NAMES = (
-            *cls._NAMES,
-            *[name for name in slots if not name.startswith("_")],
-        )  # others are computed
+        # Others are computed.
+        cls._NAMES = (*cls._NAMES, *[name for name in slots if not name.startswith("_")])
 
     @classmethod
     def from_json(cls, document: bytes | str) -> Self:

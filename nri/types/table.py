@@ -252,10 +252,11 @@ class Table(Rule):
         given: Any = {} if value is None else value
         if not self._accepts(given):
             return None
-        return {
-            name: key.default if (item := given.get(name)) is None else item
-            for name, key in self.keys.items()
-        }
+        read = {}
+        for name, key in self.keys.items():
+            item = given.get(name)
+            read[name] = key.default if item is None else item
+        return read
 
     def _accepts(self, value: object) -> bool:
         if not isinstance(value, dict) or len(value) < self.least:

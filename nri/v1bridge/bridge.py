@@ -59,9 +59,8 @@ class Bridge(stub.V2Plugin):
     :ivar status: what the status socket answers.
     """
 
-    late_events = (
-        True  # CRI-O starts a container all the same, and what has ended must be given back
-    )
+    # CRI-O starts a container all the same, and what has ended must be given back.
+    late_events = True
     optional_events = frozenset({api.Event.UPDATE_POD_SANDBOX, api.Event.POST_UPDATE_POD_SANDBOX})
 
     def __init__(  # noqa: PLR0913 - optional, by name

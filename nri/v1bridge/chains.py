@@ -139,14 +139,12 @@ class Chains:
         self._subreaper = subreaper
         self._find_plugins(options.site)
         self.configuration = self._configuration()
-        self._sandboxes = (
-            ConfigList()
-        )  # the entries that containerd 2.x does not run itself for sandboxes
+        # The entries that containerd 2.x does not run itself for sandboxes.
+        self._sandboxes = ConfigList()
         self._stamp = 0
         self._stamped = object()
-        self._seen: dict[
-            str, tuple[int, ...]
-        ] = {}  # the executables as they were last looked at, by type
+        # The executables as they were last looked at, by type.
+        self._seen: dict[str, tuple[int, ...]] = {}
         self._log = event_log
         self._ran: deque[Run] = deque()  # that are to be logged and counted
         self._busy = 0  # chains that run
@@ -154,9 +152,8 @@ class Chains:
         self._idle = threading.Condition(self._lock)
         self._tidying = threading.Lock()
         self._has_late = False  # an event has left work for the worker
-        self._rewriting: dict[
-            str, Any
-        ] = {}  # the resources that the runtime writes, by id, not on record yet
+        # The resources that the runtime writes, by id, not on record yet.
+        self._rewriting: dict[str, Any] = {}
         self._followed: set[str] = set()  # the ids whose update follows
         self._rewritten_at = 0.0  # when it has written them, if no event comes before
         self.memory = Memory()
@@ -166,9 +163,8 @@ class Chains:
         self._runtime_runs_pods = False
         self.refuses_starts = True
         self.own_pod = "", ""  # its id and name, if this bridge runs in a pod
-        self._in_progress: tuple[str, Call] | None = (
-            None  # the name of the pod or container, and the event
-        )
+        # The name of the pod or container, and the event.
+        self._in_progress: tuple[str, Call] | None = None
 
     def use(self, options: BridgeOptions) -> None:
         """Replace the options."""
@@ -431,9 +427,8 @@ class Chains:
         row = self.memory.begin(subject, _half(call))
         if row is None:
             raise self._still_running(subject.name, State.CREATE)
-        stamp = (
-            self._stamp
-        )  # before the configuration is read: what the worker sees later is compared again
+        # Before the configuration is read: what the worker sees later is compared again.
+        stamp = self._stamp
         is_refused = host.refuses_starts or subject.container is None
         column = "is refused" if is_refused else "fails"
         try:

@@ -67,10 +67,8 @@ class Configuration:
                     in_use.rejected = ConfigError(faults)
                 else:
                     in_use.look()
-            except (
-                Exception,
-                SystemExit,
-            ) as error:  # such as no memory, or a module that cannot be loaded
+            # Such as no memory, or a module that cannot be loaded.
+            except (Exception, SystemExit) as error:
                 in_use.reject(
                     f"cannot be read: {type(error).__name__}: {shorten(str(error), MAX_TEXT)}"
                 )

@@ -41,15 +41,12 @@ class Counts:
     def __init__(self, events: Iterable[str] = ()) -> None:
         self.lock = threading.Lock()
         self._events = {event: _event(event) for event in events}
-        self._plugins: dict[
-            tuple[str, str], dict[str, Any]
-        ] = {}  # by type and file, the latest last
-        self._tried: dict[
-            tuple[str, str], tuple[PluginEntry, tuple[int, ...]]
-        ] = {}  # the entry and executable that have run last
-        self._refusals: dict[
-            tuple[str, str, str, str | None], dict[str, Any]
-        ] = {}  # the latest last
+        # By type and file, the latest last.
+        self._plugins: dict[tuple[str, str], dict[str, Any]] = {}
+        # The entry and executable that have run last.
+        self._tried: dict[tuple[str, str], tuple[PluginEntry, tuple[int, ...]]] = {}
+        # The latest last.
+        self._refusals: dict[tuple[str, str, str, str | None], dict[str, Any]] = {}
 
     def answered(self, call: Call) -> None:
         """Count an event that has been answered."""

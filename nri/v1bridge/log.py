@@ -115,9 +115,8 @@ class Log(logging.Handler):
         self._why = reason
 
     def _run(self) -> None:
-        signal.pthread_sigmask(
-            signal.SIG_BLOCK, signal.valid_signals()
-        )  # other threads handle signals
+        # Other threads handle signals.
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         place: Place | None = None
         handler: logging.Handler | None = None
         record = self.waiting.get()

@@ -128,9 +128,8 @@ class InstanceLock:
             try:
                 with socket.socket(socket.AF_UNIX) as connection:
                     connection.settimeout(POLL)
-                    connection.connect(
-                        f"/proc/self/fd/{fd}"
-                    )  # a path may be longer than a socket's address
+                    # A path may be longer than a socket's address.
+                    connection.connect(f"/proc/self/fd/{fd}")
                     pid, user = peer.credentials(connection)
             finally:
                 os.close(fd)

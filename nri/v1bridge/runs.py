@@ -98,9 +98,8 @@ class EventLog:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._counts: dict[
-            str, tuple[float, int]
-        ] = {}  # by plugin: when its minute began, and lines of stderr in it
+        # By plugin: when its minute began, and lines of stderr in it.
+        self._counts: dict[str, tuple[float, int]] = {}
 
     def begin(self, run: Run) -> None:
         """Log what is to run, for who looks closely."""

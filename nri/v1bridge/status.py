@@ -114,9 +114,8 @@ class Status:
         return {"reapply": self._chains.reapply(plugin, namespace, pod, is_dry=dryRun)}
 
     def _whole(self) -> bytes:
-        client = (
-            self._chains.client()
-        )  # as an event does it, so that a broken file is noticed without one
+        # As an event does it, so that a broken file is noticed without one.
+        client = self._chains.client()
         configuration = self._chains.configuration
         self._chains.memory.retry()  # not with the lock, which an event takes to be counted
         self._chains.note_runs()
@@ -263,9 +262,10 @@ class StatusSocket:
     def _converse(self, client: socket.socket) -> None:
         with client, contextlib.suppress(OSError):  # the client is gone, or too slow
             client.settimeout(SECONDS)
-            if not peer.is_trusted(peer.credentials(client)[1]) or not (
-                request := client.recv(MAX_REQUEST)
-            ):
+            if not peer.is_trusted(peer.credentials(client)[1]):
+                return
+            request = client.recv(MAX_REQUEST)
+            if not request:
                 return
             try:
                 answer = self._answer(request.decode("utf-8", "replace").strip())

@@ -89,9 +89,8 @@ class Mux:
         self, sock: socket.socket, *, max_payload: int | None = None, idle: Job | None = None
     ) -> None:
         sock.setblocking(True)
-        timeout = struct.pack(
-            "ll", int(SEND_TIMEOUT), int(SEND_TIMEOUT % 1 * 1e6)
-        )  # struct timeval
+        # A struct timeval.
+        timeout = struct.pack("ll", int(SEND_TIMEOUT), int(SEND_TIMEOUT % 1 * 1e6))
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
         self._socket = sock
         self._decoder = FrameDecoder(max_payload)
@@ -104,9 +103,8 @@ class Mux:
         # 0 without a job since
         self._idle = idle
         self._idle_by = 0.0
-        self._turn = (
-            threading.Lock()
-        )  # held while a job begins or the queue is left, and while it is relieved
+        # Held while a job begins or the queue is left, and while it is relieved.
+        self._turn = threading.Lock()
         self._job = 0  # the number of the job that runs; 0 while the event thread reads
         self._count = 0
         self._sending = threading.Lock()
@@ -216,10 +214,10 @@ class Mux:
         poll.register(self._socket, select.POLLIN)
         while True:
             self.busy.wait()
-            while (
-                self.reason is None
-                and (left := self._began + RELIEVED_AFTER - time.monotonic()) > 0
-            ):
+            while self.reason is None:
+                left = self._began + RELIEVED_AFTER - time.monotonic()
+                if left <= 0:
+                    break
                 time.sleep(left)
             job = self._job
             ahead = 0
@@ -227,12 +225,7 @@ class Mux:
                 try:
                     for receiver in self._receivers.values():
                         receiver.expire()
-                    due = [
-                        at
-                        for receiver in self._receivers.values()
-                        if (at := receiver.due()) is not None
-                    ]
-                    left = max(0.0, min([_LOOKS_EVERY, *[at - time.monotonic() for at in due]]))
+                    left = self._until_due()
                     if len(self._jobs) >= MAX_WAITING or ahead >= MAX_AHEAD:
                         time.sleep(left)
                         continue
@@ -245,6 +238,16 @@ class Mux:
                     self.close("a deadline could not be handled")
             if self.reason is not None:
                 return
+
+    def _until_due(self) -> float:
+        """Return the seconds until the next deadline of a receiver, or until the next look."""
+        now = time.monotonic()
+        left = _LOOKS_EVERY
+        for receiver in self._receivers.values():
+            due = receiver.due()
+            if due is not None:
+                left = min(left, due - now)
+        return max(0.0, left)
 
     def _read(self, flags: int = 0) -> int:
         """Read once, and put the jobs that follow into the queue; return how many bytes were read."""

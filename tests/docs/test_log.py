@@ -56,9 +56,8 @@ def test_lines_of_the_log_on_the_page_are_logged_in_this_order(host: Host) -> No
             name="10.conf",
         )
         runtime.run_pod_sandbox(POD)
-        assert wait_until(
-            lambda: bridge.log.count(" info answered ") == 1
-        )  # it is logged after the answer
+        # It is logged after the answer.
+        assert wait_until(lambda: bridge.log.count(" info answered ") == 1)
         runtime.start_container(POD, APP)
         assert wait_until(lambda: bridge.log.count(" info answered ") == 2)
         host.configure(PluginEntry(type="quotas"), name="10.conf")
@@ -68,9 +67,8 @@ def test_lines_of_the_log_on_the_page_are_logged_in_this_order(host: Host) -> No
         runtime.start_container(POD, APP)
         host.configure_text('{"version": "0.1", "plugins": [', name="10.conf")
         runtime.start_container(POD, APP)
-        assert wait_until(
-            lambda: "invalid configuration" in bridge.log
-        )  # it is explained after the answer
+        # It is explained after the answer.
+        assert wait_until(lambda: "invalid configuration" in bridge.log)
         logged = iter(lines_of(bridge.log.replace(str(host.root), "")))
     (block,) = re.findall(
         r"^```text bridge\.log\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL

@@ -29,9 +29,8 @@ def test_next_event_after_a_cancelled_call_is_served(
     configure(containerd, {"type": "slow"})
 
     def start() -> None:
-        with pytest.raises(
-            (grpc.RpcError, ValueError)
-        ):  # the latter if the channel is closed first
+        # The latter if the channel is closed first.
+        with pytest.raises((grpc.RpcError, ValueError)):
             kubelet.start(first)
 
     with containerd.cri() as kubelet:

@@ -131,12 +131,8 @@ def test_a_forked_plugin_looks_as_a_started_one(site: Path) -> None:
     with running(site) as (hook, pid):
         assert program_of(pid) == "clearcfs"
         assert own == facts(pid, hook)
-    assert own["descriptors"] == {
-        "0": "pipe",
-        "1": "pipe",
-        "2": "pipe",
-        "3": "pipe",
-    }  # skel's copy of stdout is 3
+    # skel's copy of stdout is 3.
+    assert own["descriptors"] == {"0": "pipe", "1": "pipe", "2": "pipe", "3": "pipe"}
 
 
 def test_every_plugin_has_the_mark_of_the_build(binaries: Path) -> None:

@@ -79,9 +79,10 @@ def test_more_than_4_mib_of_pods_are_synchronized(
         ]
 
 
+# Later releases refuse such a pod themselves.
 def test_pod_event_above_4_mib_gets_its_plugins(
     containerd_1_7: Release, installed: Path, tmp_path: Path
-) -> None:  # later releases refuse such a pod themselves
+) -> None:
     with (
         Containerd(release=containerd_1_7, prepare=prepared(installed)) as containerd,
         containerd.cri() as cri,

@@ -129,9 +129,8 @@ def test_pod_not_allowed_gets_nothing(
     assert open_files(process) != ["77", "99"]
     assert not asking.trace.exists()
     assert ["ignored" in change["metadata"] for change in asking.changes()] == [True] * 3
-    assert wait_until(
-        lambda: log(containerd).count("ignored=") >= 3
-    )  # an event is logged after its answer
+    # An event is logged after its answer.
+    assert wait_until(lambda: log(containerd).count("ignored=") >= 3)
 
 
 def test_a_cdi_device_is_resolved_by_a_runtime_that_can(containerd: Containerd, cri: Cri) -> None:
@@ -204,9 +203,8 @@ def test_container_runs_alone_until_it_stops(
     assert [knob(containerd, each, "cpuset.cpus") for each in (db, web)] == ["0", "1"]
     assert [os.sched_getaffinity(each) for each in (own, pid)] == [{0}, {1}]
 
-    cri.update_resources(
-        web, cpu_quota=40_000, cpu_period=100_000
-    )  # the runtime writes its own CPUs again
+    # The runtime writes its own CPUs again.
+    cri.update_resources(web, cpu_quota=40_000, cpu_period=100_000)
     assert [os.sched_getaffinity(each) for each in (own, pid)] == [{0}, {1}]
 
     with pytest.raises(grpc.RpcError) as refused:
@@ -262,9 +260,8 @@ def test_counted_container_has_its_cpu_and_a_pod_that_states_it_has_none(
         "exclusive": {"counted": True},
     }
     configure(containerd, {"type": "konfine", "states": ["setup", "update"], "conf": counted})
-    allocated = {
-        COUNTED: "1"
-    }  # the kubelet puts the device plugin's answer into the container's configuration
+    # The kubelet puts the device plugin's answer into the container's configuration.
+    allocated = {COUNTED: "1"}
     lying = create(cri, cri.run_pod("web", labels=SHOP, annotations=allocated), allocated)
     cri.start(lying)
     assert knob(containerd, lying, "cpuset.cpus") == "0-1"
@@ -361,9 +358,8 @@ def test_wrong_annotations_leave_the_reserved_cpu(containerd: Containerd, cri: C
             if "info answered state=" in line and container[:12] in line
         ]
 
-    until(
-        lambda: len(lines()) == 2, "the lines of create and update"
-    )  # each is logged after its answer
+    # Each is logged after its answer.
+    until(lambda: len(lines()) == 2, "the lines of create and update")
     assert all(
         " konfine.ignored=" in line and line.isprintable() and len(line) < 1500 for line in lines()
     )

@@ -153,9 +153,8 @@ def hooked(need: Callable[..., None], installed: Path) -> Iterator[Podman]:
         (node.etc_nri / "resource.d").mkdir()
         for file in (installed / "etc/nri/resource.d").iterdir():
             document = json.loads(file.read_text())
-            for plugin in document[
-                "plugins"
-            ]:  # as docs/podman-docker-crio.md has it: there are no namespaces here
+            # As docs/podman-docker-crio.md has it: there are no namespaces here.
+            for plugin in document["plugins"]:
                 plugin["conf"]["allow"] = dict.fromkeys(plugin["conf"]["allow"], True)
             (node.etc_nri / "resource.d" / file.name).write_text(json.dumps(document))
         hooks = node.root / "hooks.d"

@@ -322,9 +322,8 @@ def test_a_container_runs_in_the_foreground_with_its_plugins(
     with pytest.raises(CommandFailedError) as ended:
         runtime.run(web)
     assert (ended.value.code, ended.value.stdout) == (7, "plugin\n")
-    assert (
-        ended.value.stderr.count("failed, ignored (failurePolicy: ignore): nope") == 2
-    )  # create, delete
+    # Of create and delete.
+    assert ended.value.stderr.count("failed, ignored (failurePolicy: ignore): nope") == 2
     assert plugin.states("web") == ["setup", "create", "delete"]
     assert plugin.requests()[1]["pid"] > 0
     assert (web.path / "config.json").read_text() == before

@@ -61,9 +61,8 @@ def dial(containerd: Containerd) -> socket.socket:
     """Connect to the runtime's socket, which only its mount namespace has."""
     pid = min(containerd.enclosure.processes())
     sock = socket.socket(socket.AF_UNIX)
-    sock.connect(
-        f"/proc/{pid}/root{SOCKET.removeprefix('/var')}"
-    )  # /var/run is a link, which leads out of there
+    # /var/run is a link, which leads out of there.
+    sock.connect(f"/proc/{pid}/root{SOCKET.removeprefix('/var')}")
     return sock
 
 

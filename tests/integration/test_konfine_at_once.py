@@ -78,9 +78,8 @@ class Waves(GivingNode):
 def test_no_cpu_is_given_twice_to_200_pods_with_kills(tmp_path: Path) -> None:
     node = Waves(tmp_path, cores=4)
     node.asked = {}
-    node.files.make(
-        "/kubepods/burstable"
-    )  # as the kubelet, before any pod: the made-up tree is for one thread
+    # As the kubelet, before any pod: the made-up tree is for one thread.
+    node.files.make("/kubepods/burstable")
     (tmp_path / "konfine").write_text(SCRIPT)
     for wave in range(WAVES):
         names = [f"pod{wave}-{number}" for number in range(PODS // WAVES)]

@@ -58,9 +58,8 @@ def write(disk: Path, cache: Path, base: Path) -> None:
     said = subprocess.run(
         [ROOT / "tools/deb"], check=True, stdout=subprocess.PIPE, text=True
     ).stdout
-    shutil.copy(
-        ROOT / said.partition("built ")[2].partition(",")[0], tree / "nri.deb"
-    )  # dist may have older ones
+    # Dist may have older ones.
+    shutil.copy(ROOT / said.partition("built ")[2].partition(",")[0], tree / "nri.deb")
     newest = releases.find((2,), cache=ROOT / ".cache/containerd", pauses=(2, 5, 20))
     shutil.copytree(newest.programs, tree / "containerd-2/bin")
     _make_disk(disk, tree, SIZE)

@@ -5,9 +5,10 @@ import json
 import os
 import sys
 
+# Before there are others.
 descriptors = sorted(
     int(fd) for fd in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{fd}")
-)  # before there are others
+)
 
 
 def signals(name: str) -> str:

@@ -42,9 +42,8 @@ class Ends:
                     os.write(self.fd, data)
             except BlockingIOError:
                 pass
-        if (
-            self.kind == "a terminal"
-        ):  # the kernel may make room a moment later, so output is also stopped, as by Ctrl-S
+        # The kernel may make room a moment later, so output is also stopped, as by Ctrl-S.
+        if self.kind == "a terminal":
             termios.tcflow(self.fd, termios.TCOOFF)
         os.set_blocking(self.fd, True)
 

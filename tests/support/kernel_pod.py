@@ -105,9 +105,8 @@ def with_memory_and_pids(real: Real, *paths: str) -> Iterator[None]:
         yield
     finally:
         for directory in reversed(made):
-            assert wait_until(
-                functools.partial(_is_removed, directory)
-            )  # its process has just ended
+            # Its process has just ended.
+            assert wait_until(functools.partial(_is_removed, directory))
 
 
 def _is_removed(directory: str) -> bool:

@@ -87,9 +87,8 @@ class ScratchNode:
         place.unlink(missing_ok=True)
         directory = os.open(place.parent, os.O_PATH)
         with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(
-                f"/proc/self/fd/{directory}/{place.name}"
-            )  # the whole path may be too long for an address
+            # The whole path may be too long for an address.
+            listener.bind(f"/proc/self/fd/{directory}/{place.name}")
         os.close(directory)
 
     # What a node has

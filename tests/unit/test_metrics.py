@@ -50,9 +50,8 @@ def test_runs_are_counted_by_state_and_outcome_from_zero() -> None:
         "last": {"create": documents.last("error"), "delete": documents.last("refused")},
         "resident": {"state": "failed", "reason": "a thread"},
     }
-    series = of(
-        documents.healthy(plugins=[plugin, second])
-    )  # entries of one file share their counts
+    # Entries of one file share their counts.
+    series = of(documents.healthy(plugins=[plugin, second]))
     assert value(series, "plugin_runs_total", **of_it, state="create", outcome="ok") == 9
     assert value(series, "plugin_last_run_ok", **of_it) == 0
     series = of(documents.healthy(plugins=[second]))

@@ -264,9 +264,8 @@ def test_link_in_the_middle_is_judged_by_its_directory(place: Place) -> None:
     assert place.find().startswith(f"not run: /user{OPEN}")
     assert [fault.partition(":")[0] for fault in place.load()] == ["/user"]
     place.root.joinpath("real-resource.d/10.conf").unlink()
-    assert [fault.partition(":")[0] for fault in place.load()] == [
-        "/user"
-    ]  # nor is it an empty configuration
+    # Nor is it an empty configuration.
+    assert [fault.partition(":")[0] for fault in place.load()] == ["/user"]
 
 
 def test_a_chain_has_at_most_forty_links_as_for_the_kernel(place: Place) -> None:

@@ -99,12 +99,11 @@ def _hooks(request: Request, conf: HookInjectorConf, metadata: dict[str, str]) -
             )
         if not answer:
             continue
-        for stage in [
-            "createRuntime" if stage == "prestart" else stage for stage in file["stages"]
-        ]:  # as podman
-            hooks.setdefault(stage, []).append(
-                {key: item for key, item in file["hook"].items() if item}
-            )
+        hook = {key: item for key, item in file["hook"].items() if item}
+        for stage in file["stages"]:
+            # As podman.
+            kind = "createRuntime" if stage == "prestart" else stage
+            hooks.setdefault(kind, []).append(hook)
         names.append(path.rpartition("/")[2])
     if names:
         metadata["hooks"] = shorten(escape(", ".join(names)), 300)

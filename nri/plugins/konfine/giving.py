@@ -193,7 +193,8 @@ class Giving:
                 raise
             refusal = error
             wish = self._what_it_has()
-        if not wish.count and (pool := pool_of(self._request, self._conf, self._metadata)):
+        pool = "" if wish.count else pool_of(self._request, self._conf, self._metadata)
+        if pool:
             entry["kind"] = "pool"
             entry["pool"] = pool
             entry["milli"] = requested(self._request)

@@ -106,9 +106,8 @@ class Runner:
                     failure = f"not accepted at {self._path}: {reason}"
             if not failure:
                 pause = FIRST_PAUSE
-            elif (
-                failure != reported and not self._stopped.is_set()
-            ):  # a runtime may be away for hours
+            # A runtime may be away for hours.
+            elif failure != reported and not self._stopped.is_set():
                 log.warning("%s; retrying until a runtime accepts the connection", failure)
             reported = failure
             wait = pause * random.uniform(0.5, 1.0)  # noqa: S311 - not a secret
@@ -224,9 +223,8 @@ def connect(path: str) -> socket.socket:
     """
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        sock.setblocking(
-            False
-        )  # a local connect() succeeds at once or, when the backlog is full, fails at once
+        # A local connect() succeeds at once or, when the backlog is full, fails at once.
+        sock.setblocking(False)
         sock.connect(path)
     except BaseException:
         sock.close()

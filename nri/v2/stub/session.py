@@ -138,9 +138,8 @@ class Session:
         try:
             return self._configured(request)
         except NRIError as error:
-            log.error(
-                "the plugin can't be configured: %s", error
-            )  # the runtime only closes the connection
+            # The runtime only closes the connection.
+            log.error("the plugin can't be configured: %s", error)
             raise
 
     def _configured(self, request: api.ConfigureRequest) -> api.ConfigureResponse:

@@ -107,9 +107,8 @@ class RPCClient(Receiver):
             self.next_stream += 2
             with self._lock:
                 if self._closed is not None:
-                    raise self._closed.with_traceback(
-                        None
-                    )  # the traceback would grow with every call
+                    # The traceback would grow with every call.
+                    raise self._closed.with_traceback(None)
                 self.pending[stream] = pending
             try:
                 self._channel.send(codec.encode(stream, codec.REQUEST, data))

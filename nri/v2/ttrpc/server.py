@@ -256,9 +256,8 @@ class RPCServer(Receiver):
             return _failure(Code.UNKNOWN, escape(str(error)))
         except KeyboardInterrupt:
             raise
-        except (
-            BaseException
-        ) as error:  # also sys.exit(), which would end the thread without an answer
+        # Also sys.exit(), which would end the thread without an answer.
+        except BaseException as error:
             log.exception("%s failed", call.method)
             return _failure(Code.UNKNOWN, escape(str(error)) or type(error).__name__)
 
@@ -296,7 +295,6 @@ def _failure(code: int, message: str) -> Response:
     response = Response()
     # OK would make it a success, and a code beyond int32 can't be sent.
     response.status.code = code if 0 < code < 2**31 else Code.UNKNOWN
-    response.status.message = bounded(
-        message, MAX_MESSAGE
-    )  # a peer logs it, and may show it to its user
+    # A peer logs it, and may show it to its user.
+    response.status.message = bounded(message, MAX_MESSAGE)
     return response

@@ -259,9 +259,8 @@ def test_adjustments_stay_for_the_rest_of_the_life() -> None:
         replay(runtime)
     assert plugin.requests("StartContainer")[0].container.annotations["a"] == "1"
     assert plugin.requests("StartContainer")[0].container.linux.resources.cpu.quota.value == 7
-    assert (
-        plugin.requests("StopContainer")[0].container.linux.resources.cpu.quota.value == 100000
-    )  # the update's
+    # The update's.
+    assert plugin.requests("StopContainer")[0].container.linux.resources.cpu.quota.value == 100000
 
 
 def test_an_update_can_be_changed_and_a_later_plugin_sees_it() -> None:
@@ -336,9 +335,8 @@ def test_nothing_is_created_when_a_validator_gives_no_answer(
         ):
             runtime.create_container(pod(), container())
         assert runtime.store.containers == {}
-        assert (
-            runtime.create_container(pod(), container()).error is None
-        )  # it is not connected any more
+        # It is not connected any more.
+        assert runtime.create_container(pod(), container()).error is None
 
 
 def test_validators_are_asked_side_by_side_and_all_of_them() -> None:

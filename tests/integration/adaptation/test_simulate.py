@@ -32,9 +32,8 @@ def timeline(ran: Ran) -> list[dict[str, Any]]:
     for row in rows:
         seconds = row.pop("seconds")
         assert seconds is None or seconds >= 0
-        row["output"] = [
-            line for line in row["output"] if not line.startswith("pod ")
-        ]  # has a process number
+        # Has a process number.
+        row["output"] = [line for line in row["output"] if not line.startswith("pod ")]
     return rows
 
 

@@ -36,10 +36,8 @@ def test_forked_process_finds_what_a_new_one_finds(script: Path) -> None:
     script.write_text(INTROSPECTIVE.read_text())
     own = json.loads(forked(script, stdin="a text", watchdog=True)["stdout"])
     new = json.loads(started(script, "a text")["stdout"])
-    assert new["found"].pop("argv") == [
-        str(script),
-        "invoke",
-    ]  # of an interpreter; a plugin's is its type
+    # Of an interpreter; a plugin's is its type.
+    assert new["found"].pop("argv") == [str(script), "invoke"]
     assert own["found"].pop("argv") == [NAME, "invoke"]
     assert new["found"].pop("name").startswith("python")
     assert own["found"].pop("name") == NAME[:15]
@@ -62,9 +60,8 @@ def test_forked_process_ends_as_a_new_one(script: Path, end: str) -> None:
     script.write_text(ENDS[end] + "\n")
     own, new = forked(script, stdin="a"), started(script, "a")
     for outcome in (own, new):
-        outcome["stderr"] = outcome["stderr"].splitlines()[
-            -1:
-        ]  # a traceback has the host's functions, too
+        # A traceback has the host's functions, too.
+        outcome["stderr"] = outcome["stderr"].splitlines()[-1:]
     assert {key: own[key] for key in new} == new
 
 

@@ -215,9 +215,8 @@ def outcome(node: ResidentNode, do: str, *, spawned: bool) -> dict[str, Any]:
         found["stdout"] = document
     except ValueError:
         found["stdout"] = re.sub(rb'"id":{[^}]*}', b"", step.stdout)
-    found["lines"] = [
-        line for line in node.lines if not line.startswith("noop:   ")
-    ]  # a traceback's places
+    # A traceback's places.
+    found["lines"] = [line for line in node.lines if not line.startswith("noop:   ")]
     return json.loads(re.sub(r"0x[0-9a-f]+", "0x", json.dumps(found, default=repr)))  # type: ignore[no-any-return]
 
 

@@ -38,9 +38,8 @@ def wrong(folder: Path, script: str) -> Path:
 
 
 def test_every_check_has_a_plugin_that_it_catches() -> None:
-    by_build = {
-        "resident"
-    }  # a compiled plugin that keeps state: tests/integration/authoring/test_build_refusals.py
+    # A compiled plugin that keeps state: tests/integration/authoring/test_build_refusals.py.
+    by_build = {"resident"}
     assert {name.partition(":")[0] for name in WRONG} == set(CHECKS) - by_build
 
 

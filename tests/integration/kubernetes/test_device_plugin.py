@@ -30,9 +30,8 @@ def test_container_that_was_counted_has_its_cpus(node: Counting) -> None:
     assert {name: nodes for name, (_, nodes) in node.kubelet.devices.items()} == {
         f"cpu{cpu}": [0 if cpu in (0, 1, 4, 5) else 1] for cpu in range(1, 8)
     }
-    answer = node.kubelet.admit(
-        4
-    )  # the kubelet has no topology manager here: the preference is one NUMA node
+    # The kubelet has no topology manager here: the preference is one NUMA node.
+    answer = node.kubelet.admit(4)
     assert answer == {COUNTED: "2-3,6-7"}
     pod = Pod("db", namespace="shop")
     request = pod.container("main", annotations=answer).request("create", conf=node.conf)
@@ -48,9 +47,8 @@ def test_cpus_given_by_annotation_are_not_counted(node: Counting) -> None:
     node.kubelet.until_listed(4)
     assert len(node.kubelet.devices) == 7
     node.kubelet.admit(2)
-    assert "asks for 3 CPUs alone" in node.refusal(
-        "more", ask=3
-    )  # 5 are left: two are promised, one stays shared
+    # 5 are left: two are promised, one stays shared.
+    assert "asks for 3 CPUs alone" in node.refusal("more", ask=3)
     node.start("more", ask=2)
     node.look()
     node.kubelet.until_listed(2)
@@ -315,9 +313,8 @@ def test_preference_is_konfines_and_has_what_it_must(node: Counting) -> None:
     assert node.kubelet.prefer(every, 2) in (["cpu1", "cpu5"], ["cpu2", "cpu6"], ["cpu3", "cpu7"])
     assert node.kubelet.prefer(every, 2, ("cpu6",)) == ["cpu2", "cpu6"]
     assert node.kubelet.prefer(every, 0) == []
-    assert (
-        len(node.kubelet.prefer(every, 6)) == 6
-    )  # of no single node: near each other all the same
+    # Of no single node: near each other all the same.
+    assert len(node.kubelet.prefer(every, 6)) == 6
 
 
 @pytest.mark.parametrize(

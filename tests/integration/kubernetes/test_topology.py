@@ -57,10 +57,8 @@ def test_object_has_zones_for_numa_nodes_and_pools(
         {"name": "node-1", "value": 32},
     ]
     assert counts(zones["node-0"]) == {"cpu": ("4", "3", "1"), RESOURCE: ("3", "1", "1")}
-    assert counts(zones["node-1"]) == {
-        "cpu": ("4", "4", "2"),
-        RESOURCE: ("3", "1", "1"),
-    }  # one stays shared
+    # One stays shared.
+    assert counts(zones["node-1"]) == {"cpu": ("4", "4", "2"), RESOURCE: ("3", "1", "1")}
     assert counts(zones["pool-batch"]) == {"cpu": ("2", "2", "500m")}
     assert {"name": "konfine.nri.io/policy", "value": "konfine"} in made["attributes"]
     assert api_server.requests[0][:2] == ("PATCH", "fieldManager=nri-device-plugin")

@@ -127,9 +127,8 @@ def test_alerts_fire_and_clear(host: Host, bridge: BridgeProcess, tmp_path: Path
         bridge.signal(9)
         bridge.output()
         assert until_fired(server, "NRIBridgeGone")["severity"] == "critical"
-        until_cleared(
-            server, "NRIMetricsGone"
-        )  # which a scrape that took too long may have set off
+        # Which a scrape that took too long may have set off.
+        until_cleared(server, "NRIMetricsGone")
         bridge.outside()
         bridge.accept().start()
         until_cleared(server, "NRIBridgeGone")

@@ -19,12 +19,8 @@ from tests.support.waiting import SOON
 BLOCKED = 3.0
 """Seconds for which the exec blocks."""
 
-_CLASS_CONTENT, _CLOEXEC, _MARK_ADD, _AT_FDCWD = (
-    0x4,
-    0x1,
-    0x1,
-    -100,
-)  # fanotify_init(2), fanotify_mark(2)
+# fanotify_init(2), fanotify_mark(2).
+_CLASS_CONTENT, _CLOEXEC, _MARK_ADD, _AT_FDCWD = (0x4, 0x1, 0x1, -100)
 _OPEN_EXEC_PERM, _ALLOW = 0x40000, 0x1
 
 

@@ -56,10 +56,8 @@ def test_plugin_is_run_by_its_path_without_a_shell(host: Host) -> None:
     odd = host.folder("bin; touch hacked; $(touch hacked) `touch hacked` | ' \" & *")
     host.install("noop", into=odd)
     found = echo(host, bin_dirs=[str(odd)])
-    assert found["argv"] == [
-        f"{odd}/noop",
-        "invoke",
-    ]  # the kernel replaces the first argument of a script
+    # The kernel replaces the first argument of a script.
+    assert found["argv"] == [f"{odd}/noop", "invoke"]
     assert found["parent"] == os.getpid()
     assert found["leads its group"] is True
     assert found["request"] == json.loads(request(conf={"do": [["echo"]]}).to_json())
@@ -209,9 +207,8 @@ def test_process_that_ends_late_is_reaped_by_the_next_start(
 ) -> None:
     before = set(children.started)
     with monkeypatch.context() as patch:
-        patch.setattr(
-            conversation, "kill_group", lambda _pid: None
-        )  # as in an uninterruptible system call
+        # As in an uninterruptible system call.
+        patch.setattr(conversation, "kill_group", lambda _pid: None)
         output = launch("/bin/sleep", ["sleep", "1000"], b"", time.monotonic() + 0.1, log=ignore)
     assert (output.stopped, output.status) == ("deadline", -signal.SIGKILL)
     (late,) = children.started - before

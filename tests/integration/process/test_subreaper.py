@@ -47,9 +47,8 @@ def test_orphan_is_kept(
     search = subreaper.Subreaper()
     try:
         with monkeypatch.context() as patch:
-            patch.setattr(
-                os, "kill", lambda pid, number: None
-            )  # as in an uninterruptible system call
+            # As in an uninterruptible system call.
+            patch.setattr(os, "kill", lambda pid, number: None)
             for _ in range(20):
                 end(search)
         assert children.late == [process.pid]

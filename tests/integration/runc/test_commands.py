@@ -291,9 +291,8 @@ def test_a_create_that_is_stuck_takes_the_container_back(runtime: NriRunc) -> No
     runtime.keep(states=[])
     done = runtime.run(*CREATE, code=HANGS, cwd=runtime.host.root)
     assert done.returncode == 1
-    assert wait_until(
-        lambda: runtime.words()[-1] == ["delete", "--force", "web"]
-    )  # by the watchdog
+    # By the watchdog.
+    assert wait_until(lambda: runtime.words()[-1] == ["delete", "--force", "web"])
     assert "nri-real create web: not done within 0.2 s: it was running noop" in done.stderr
 
 

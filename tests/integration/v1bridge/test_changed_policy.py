@@ -135,9 +135,8 @@ def test_release_that_fails_is_reported_and_keeps_no_plugin_away(
     assert wait_until(lambda: [kept["conf"]["mark"] for kept in bridge.node.kept].count(7) == 2)
     assert outdated(bridge) == [("one", 0, 2)]
     line = "degraded: pods and containers that one has not given back: 2"
-    assert wait_until(
-        lambda: judge(bridge.status).line == line
-    )  # the last one is entered after its run
+    # The last one is entered after its run.
+    assert wait_until(lambda: judge(bridge.status).line == line)
 
 
 @pytest.mark.parametrize(

@@ -163,9 +163,8 @@ def test_a_node_without_any_valid_configuration_starts_no_bridge(node: FollowedN
     done = node.run("once")
     assert done.returncode == 1
     fault, changed, none = done.stderr.splitlines()
-    assert fault.startswith(
-        "the ConfigMap: 10.conf:1:2: "
-    )  # what `kubectl describe pod` shows begins with the fault
+    # What `kubectl describe pod` shows begins with the fault.
+    assert fault.startswith("the ConfigMap: 10.conf:1:2: ")
     assert (changed, none) == (
         "nothing has changed",
         "follow-configuration: found no valid configuration on this node",

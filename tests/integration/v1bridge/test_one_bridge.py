@@ -64,9 +64,8 @@ def test_a_launched_one_serves_and_says_that_there_is_another(
 ) -> None:
     bridge.serve()
     launched = second.launch(command=IMPATIENT)
-    launched.start(
-        config=second.settings()
-    )  # it is registered, configured and synchronized meanwhile
+    # It is registered, configured and synchronized meanwhile.
+    launched.start(config=second.settings())
     start_container(launched)
     said = f"error the bridge with pid {bridge.pid} runs on this node, beside this one, which the runtime has"
     assert wait_until(lambda: said in second.log)

@@ -29,9 +29,8 @@ MARGIN = 59.5
 
 @pytest.fixture(autouse=True)
 def wide_margin(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (
-        module.MARGIN > ANSWER_EARLY
-    )  # else the session would answer first, and know nothing of policies
+    # Else the session would answer first, and know nothing of policies.
+    assert module.MARGIN > ANSWER_EARLY
     monkeypatch.setattr(module, "MARGIN", MARGIN)
 
 

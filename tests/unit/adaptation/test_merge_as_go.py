@@ -16,12 +16,13 @@ from nri.adaptation import EventError
 from tests.support.merged import merge
 
 RECORD = json.loads((Path(__file__).parents[2] / "golden/nri-0.12/merge.json").read_text())
+# The runtime's, not the merging's.
 FAILS_OR_VALIDATES = {
     "plugin errs",
     "UpdateContainer errs",
     "StopContainer errs",
     "validator rejects",
-}  # the runtime's, not the merging's
+}
 SCENARIOS = [
     scenario for scenario in RECORD["scenarios"] if scenario["name"] not in FAILS_OR_VALIDATES
 ]

@@ -112,11 +112,8 @@ def test_limits_are_in_the_cgroup_at_create_and_before_update(tmp_path: Path, ki
         "cpu.max=50000/100000 memory.max=268435456",
         "cpu.max=100000/100000 memory.max=536870912",
     )
-    assert limits == [
-        ("create", first),
-        ("resize", first),
-        ("update", later),
-    ]  # and it is not asked at delete
+    # And it is not asked at delete.
+    assert limits == [("create", first), ("resize", first), ("update", later)]
 
 
 def test_the_options_say_what_the_pods_have(tmp_path: Path) -> None:
@@ -259,12 +256,8 @@ def test_an_answer_that_is_no_result_fails_as_on_a_node(tmp_path: Path, answer: 
     ran = inside("simulate", "bin/hello", "--json", cwd=tmp_path)
     asked = [row for row in ran.json if row["plugin"] == "hello"]
     assert ran.status == 1
-    assert [row["event"] for row in asked] == [
-        "create",
-        "create",
-        "delete",
-        "delete",
-    ]  # each is ignored
+    # Each is ignored.
+    assert [row["event"] for row in asked] == ["create", "create", "delete", "delete"]
     assert all(row["error"].startswith("no valid result: ") for row in asked)
 
 

@@ -30,9 +30,8 @@ BAD = {
 
 def test_list_of_cpus_is_parsed() -> None:
     assert {text: parse_cpus(text) for text in GOOD} == GOOD
-    assert (
-        len(parse_cpus(",".join(["0-8191"] * (MAX_TEXT // 7)))) == MAX_CPU + 1
-    )  # each range counts once
+    # Each range counts once.
+    assert len(parse_cpus(",".join(["0-8191"] * (MAX_TEXT // 7)))) == MAX_CPU + 1
 
 
 @pytest.mark.parametrize(("text", "message"), BAD.items(), ids=range(len(BAD)))

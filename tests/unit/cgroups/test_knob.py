@@ -168,9 +168,8 @@ def test_tighter_quota_goes_to_the_child_first(scoped: Tree, written: list[str])
     assert levels == ["container", "crun-abc.scope", "crun-abc.scope", "container"]
     written.clear()
     cgroup.write("cpu.weight", 7)
-    assert [line.partition("/")[0] for line in written] == [
-        "crun-abc.scope"
-    ]  # a weight is the scope's alone
+    # A weight is the scope's alone.
+    assert [line.partition("/")[0] for line in written] == ["crun-abc.scope"]
     file = scoped.v1_or_v2("cpuset.effective_cpus", "cpuset.cpus.effective")
     scoped.put(SCOPE, file, "0-3\n")
     scoped.put(INNER, file, "2\n")

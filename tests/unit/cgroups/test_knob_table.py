@@ -119,9 +119,7 @@ def test_a_text_that_is_no_value_is_refused() -> None:
             with pytest.raises(ValueError) as caught:
                 values.parse(text)
             assert caught.value.args == (text,)
-    for greatest, step in (
-        (9223372036854771712, 4096),
-        (9223372036854710272, 65536),
-    ):  # no limit in v1
+    # No limit in v1.
+    for greatest, step in ((9223372036854771712, 4096), (9223372036854710272, 65536)):
         assert of_bytes(1, step).parse(str(greatest)) is None
         assert of_bytes(1, step).parse(str(greatest - step)) is not None

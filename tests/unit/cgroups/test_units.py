@@ -331,9 +331,8 @@ def test_other_period_is_a_property_too(
     monkeypatch.setattr(
         knobs, "write", lambda path, value, *rest: real(path, "33334 100000", *rest)
     )
-    cgroup.write(
-        "cpu.max", Quota(10000, 30000)
-    )  # the same share of another period, as systemd writes it
+    # The same share of another period, as systemd writes it.
+    cgroup.write("cpu.max", Quota(10000, 30000))
 
 
 def test_refused_value_names_the_property_of_systemd(

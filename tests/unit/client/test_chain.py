@@ -147,11 +147,8 @@ def test_observer_sees_each_step_when_its_plugin_ends() -> None:
 
     chain = client(invoker, failure_policy="ignore")
     chain.invoke(request(), "create", on_step=on_step, log=lambda _plugin, line: story.append(line))
-    assert story == [
-        "a is ok after 1",
-        "b is ignored after 2",
-        "c is ok after 3",
-    ]  # and no line says it again
+    # And no line says it again.
+    assert story == ["a is ok after 1", "b is ignored after 2", "c is ok after 3"]
 
 
 # The effect of an error

@@ -84,9 +84,8 @@ def test_systemd_accepts_the_units(tmp_path: Path, path: Path, exposure: int) ->
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not installed (Debian's package systemd)")
     copy = tmp_path / path.name
-    copy.write_text(
-        path.read_text().replace("/opt/nri/lib/nri ", "/bin/true ")
-    )  # it must exist, here
+    # It must exist, here.
+    copy.write_text(path.read_text().replace("/opt/nri/lib/nri ", "/bin/true "))
     done = run("systemd-analyze", "verify", "--man=no", copy, check=False)
     if "Failed to" in done.stderr and "manager" in done.stderr:
         pytest.skip(f"systemd-analyze does not work here: {done.stderr.strip()}")

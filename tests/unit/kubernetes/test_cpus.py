@@ -117,9 +117,8 @@ def test_free_devices_are_free_whatever_came_before(
     held: dict[str, frozenset[int]] = {}  # what the kubelet has allocated
     for step in range(60):
         name = f"p{step}/c"
-        kind = (
-            rng.choice(["device", "device", "annotation", "stop"]) if step < 40 else "device"
-        )  # until none is left
+        # Until none is left.
+        kind = rng.choice(["device", "device", "annotation", "stop"]) if step < 40 else "device"
         cpus = cpus_of(node)
         taken = frozenset().union(*held.values())
         free = sorted(

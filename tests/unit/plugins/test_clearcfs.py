@@ -60,10 +60,8 @@ def test_other_classes_keep_their_quota_and_the_metadata_has_the_reason(node: Pl
 
 
 def test_pod_is_cleared_if_conf_says_so_and_nothing_twice(node: PluginNode) -> None:
-    assert sorted(node.fine({"pod": True}, annotations=LS, id="pod")) == [
-        "cleared",
-        "quota",
-    ]  # a sandbox's own
+    # A sandbox's own.
+    assert sorted(node.fine({"pod": True}, annotations=LS, id="pod")) == ["cleared", "quota"]
     assert node.is_limited(POD)
     limited(node)
     container = {"cleared": cpu(node, CONTAINER), "quota": "50000/100000"}

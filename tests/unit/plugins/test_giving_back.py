@@ -55,9 +55,8 @@ def quotas(node: PluginNode) -> list[str]:
 
 def test_released_container_gets_its_quotas_again(cleared: tuple[PluginNode, Result]) -> None:
     node, last = cleared
-    last = again(
-        node, last, {"pod": True}, state="update", annotations=LS
-    )  # which had nothing to clear
+    # Which had nothing to clear.
+    last = again(node, last, {"pod": True}, state="update", annotations=LS)
     done = release(node, last, {"pod": True}, annotations=LS).metadata
     assert (done["restored"], done["podRestored"]) == ("50000/100000", "200000/50000")
     assert quotas(node) == (
@@ -181,9 +180,8 @@ def test_released_container_and_pod_get_their_knobs_again(knobs: Knobs) -> None:
     conf = knobs.conf(**{"cpu.weight": 300, "memory.high": "80% of limit"})
     last = knobs.run(conf, **OF_CLASS)
     assert (knobs.get("cpu.weight"), knobs.get("cpu.weight", POD)) == ("300", "500")
-    last = again(
-        knobs, last, conf, state="update", **OF_CLASS
-    )  # which changes nothing, and forgets nothing
+    # Which changes nothing, and forgets nothing.
+    last = again(knobs, last, conf, state="update", **OF_CLASS)
     done = release(knobs, last, conf, **OF_CLASS).metadata
     assert done["memory.high"] == "max, restored"
     after = [knobs.get(name) for name in ("cpu.weight", "memory.high")] + [

@@ -158,9 +158,8 @@ def test_containers_of_a_pod_share_devices(
         promise(node, *cpus)  # the last one makes the node full
     assert parse_cpus(counted(node, "db/init", own).metadata["cpus"]) == {*init}
     node.stop("db/init")
-    node.start(
-        "db/wait", cpu={"shares": 512}
-    )  # an init container without devices, which takes its time
+    # An init container without devices, which takes its time.
+    node.start("db/wait", cpu={"shares": 512})
     later(node, 400)
     assert "none is free" in node.refusal("x/main", ask=1)
     node.stop("db/wait")

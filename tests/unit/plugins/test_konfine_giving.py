@@ -417,9 +417,8 @@ def test_pod_is_in_a_pool_by_its_own_words_only_if_that_is_allowed(
     assert v2.start("own", **asks).metadata["pool"] == "fast"
     assert "pool" not in v2.start("other", namespace="other", **asks).metadata
     v2.conf |= {"allow": {}, "pools": [{"name": "fast", "cpus": "6-7", "namespaces": ["shop"]}]}
-    assert (
-        v2.start("named", **asks).metadata["pool"] == "fast"
-    )  # the operator has named its namespace
+    # The operator has named its namespace.
+    assert v2.start("named", **asks).metadata["pool"] == "fast"
 
 
 def test_setup_of_the_next_attempt_takes_the_place_of_one_that_has_failed(v2: GivingNode) -> None:

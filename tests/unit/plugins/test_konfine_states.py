@@ -106,9 +106,8 @@ class Containers(RuleBasedStateMachine):
         self.is_settled = True
         self.online = parse_cpus("0-7")
         self.was_switched = False
-        self.was_lost = (
-            False  # a pool that several have may be taken for the shared CPUs, or the reverse
-        )
+        # A pool that several have may be taken for the shared CPUs, or the reverse.
+        self.was_lost = False
 
     def teardown(self) -> None:
         if hasattr(self, "root"):

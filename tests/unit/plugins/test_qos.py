@@ -131,11 +131,8 @@ def test_container_without_a_class_that_counts_is_unchanged(
 
 def test_shares_of_limit_and_request(v2: QoSNode) -> None:
     shares: dict[str, Any] = {"memory.high": "75% of limit", "memory.low": "50% of request"}
-    shares |= {
-        "cpu.max.burst": "50% of limit",
-        "cpu.idle": True,
-        "cpu.weight": 300,
-    }  # an idle cgroup gets no weight
+    # An idle cgroup gets no weight.
+    shares |= {"cpu.max.burst": "50% of limit", "cpu.idle": True, "cpu.weight": 300}
     metadata = v2.fine(containers={"LS": {"memory.low": "50% of request", "pids.max": 9}})
     assert metadata["ignored"] == "memory.low: 50% of request: there is no request"
     assert metadata["pids.max"] == "9, was max"

@@ -8,9 +8,8 @@ from nri.cgroups import CgroupError, find
 from nri.testing import CgroupTree, Pod
 from tests.unit.cgroups.test_knob import CASES
 
-VALUES = {
-    name: value for name, _, value, *_ in CASES if name != "cpu.bvt_warp_ns"
-}  # which is of other kernels
+# Which is of other kernels.
+VALUES = {name: value for name, _, value, *_ in CASES if name != "cpu.bvt_warp_ns"}
 
 
 @pytest.mark.parametrize("kind", ["v1", "v2"])

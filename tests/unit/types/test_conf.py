@@ -53,9 +53,8 @@ def test_a_value_becomes_typed_attributes_and_defaults() -> None:
         ("b",),
         "ABC",
     )
-    assert (
-        Full.from_value({"cpus": ""}).inner == Inner() == Inner.from_value(None)
-    )  # its own defaults
+    # Its own defaults.
+    assert Full.from_value({"cpus": ""}).inner == Inner() == Inner.from_value(None)
     assert Inner().names == ()
     assert Full.from_value({"cpus": "1", "level": None, "inner": None}) == Full.from_value(
         {"cpus": "1"}

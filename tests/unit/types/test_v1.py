@@ -70,12 +70,8 @@ def test_keys_that_a_result_does_not_know_reach_the_next_plugin() -> None:
     assert result.extra == {"extra": {"x": 1}, "more": [None]}
     request = Request(state="create", id="a", results=[result])
     assert json.loads(request.to_json())["results"] == [json.loads(document)]
-    extra = {
-        "error": "from aside",
-        "plugin": "b",
-        "metadata": {"a": "b"},
-        "mine": 1,
-    }  # none replaces a known key
+    # None replaces a known key.
+    extra = {"error": "from aside", "plugin": "b", "metadata": {"a": "b"}, "mine": 1}
     written = json.loads(Result(plugin="a", error="no", extra=extra).to_json())
     assert written == {
         "plugin": "a",

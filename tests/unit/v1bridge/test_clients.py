@@ -27,9 +27,8 @@ class Noted(Residents):
     def __init__(self, made: list[Noted], bin_dirs: Sequence[str], *, check_owner: bool) -> None:
         super().__init__(bin_dirs, check_owner=check_owner)
         made.append(self)
-        self.kept: list[
-            list[tuple[str, bool]]
-        ] = []  # types, each with whether it may be a resident
+        # types, each with whether it may be a resident.
+        self.kept: list[list[tuple[str, bool]]] = []
         self.is_closed = False
 
     def keep(self, plugins: Iterable[PluginEntry], *, residents: bool = True) -> None:

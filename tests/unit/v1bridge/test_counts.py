@@ -106,9 +106,8 @@ def test_the_runs_of_a_plugin_are_counted_by_state_and_outcome() -> None:
         "error": "exit status 3",
     }
     assert runs_of(counts, "b")["runs"]["create"]["ignored"] == 1
-    assert (
-        runs_of(counts, "a", "/etc/nri/resource.d/20.conf")["runs"] == {}
-    )  # another entry of the type
+    # Another entry of the type.
+    assert runs_of(counts, "a", "/etc/nri/resource.d/20.conf")["runs"] == {}
     ran(counts, step(error="\x1b[31m" + "x" * 100_000))
     error = runs_of(counts, "a")["lastError"]["error"]
     assert len(error.encode()) <= MAX_ERROR
@@ -173,9 +172,8 @@ def test_failure_counts_from_the_first_of_them_until_a_run_of_its_state_succeeds
     assert run(error="three")["since"] > first["time"]
     run("update", "killed", killed=True)
     run("delete")
-    assert (
-        run("delete", "gone", killed=True, abandoned=True)["outcome"] == "ok"
-    )  # which says nothing of it
+    # Which says nothing of it.
+    assert run("delete", "gone", killed=True, abandoned=True)["outcome"] == "ok"
     last = counts.runs(PluginEntry(type="a", source=CONF), str(binary))
     assert outcomes(last) == {"create": "error", "update": "killed", "delete": "ok"}
     run()

@@ -121,11 +121,8 @@ def test_a_line_that_is_too_long_for_syslog_holds_up_no_other(syslog: socket.soc
     assert syslog.recv(9999).endswith(b"info two")
     logging.getLogger("nri").info("x" * 9_000_000)
     written()
-    assert bridge_log.describe() == {
-        "to": "syslog",
-        "lost": 2,
-        "fault": None,
-    }  # of the line, not of the place
+    # Of the line, not of the place.
+    assert bridge_log.describe() == {"to": "syslog", "lost": 2, "fault": None}
 
 
 def test_a_reader_of_syslog_that_was_restarted_is_found_again(

@@ -416,11 +416,8 @@ class Life(RuleBasedStateMachine):
                 and done.keys() <= current.keys()
             )
             assert id_ in listed or all(type_ in done for type_ in current), (id_, done, current)
-            assert id_ not in listed or not is_well, (
-                id_,
-                done,
-                current,
-            )  # a reapply or release has failed
+            # A reapply or release has failed.
+            assert id_ not in listed or not is_well, (id_, done, current)
             for type_ in done:
                 if type_ not in current:
                     outdated.setdefault(type_, {"reapply": 0, "release": 0})["release"] += 1

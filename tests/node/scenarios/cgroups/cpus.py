@@ -38,9 +38,8 @@ def cpus_of(real: Real, path: str) -> tuple[str, str]:
 
 
 def settled(pid: int, cpus: set[int]) -> bool:
-    return wait_until(
-        lambda: os.sched_getaffinity(pid) == cpus
-    )  # the kernel tells the cpusets a moment later
+    # The kernel tells the cpusets a moment later.
+    return wait_until(lambda: os.sched_getaffinity(pid) == cpus)
 
 
 def test_an_offline_cpu_stays_among_the_given_and_not_among_the_effective_ones(real: Real) -> None:
@@ -121,9 +120,8 @@ def partition(real: Real, path: str, cpus: str) -> None:
 
 def test_konfine_leaves_a_siblings_partition_alone(real: Real) -> None:
     path, sibling = real.top + CONTAINER, real.make(f"{POD}/exclusive")
-    real.put(
-        path, "cpuset.cpus", ""
-    )  # a sibling that was given these CPUs too would make the partition invalid
+    # A sibling that was given these CPUs too would make the partition invalid.
+    real.put(path, "cpuset.cpus", "")
     partition(real, sibling, "3")
     assert find(path).effective_cpus() == find(path).parent_cpus() == {0, 1, 2}
     with real.process(path) as pid:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 def test_the_suites_pass_where_each_controller_has_another_version(
     record_property: Callable[[str, object], None],
 ) -> None:
-    Path("/sys/fs/cgroup/unified/cgroup.subtree_control").write_text(
-        "+cpuset"
-    )  # systemd leaves that to others here
+    # Systemd leaves that to others here.
+    Path("/sys/fs/cgroup/unified/cgroup.subtree_control").write_text("+cpuset")
     suites.must_pass("cpu v1 and cpuset v2", record_property, "-m", "kernel_cgroups")

@@ -55,9 +55,8 @@ def test_metrics_follow_the_bridge_with_few_rights(cri: Cri) -> None:
     before = _value(runs)
     assert before is not None
     pod = node.Pod(cri, "counted")
-    wait_until(
-        "its runs are counted", lambda: (_value(runs) or 0) >= before + 2
-    )  # the sandbox and the container
+    # The sandbox and the container.
+    wait_until("its runs are counted", lambda: (_value(runs) or 0) >= before + 2)
     pod.remove()
 
     pid = run("systemctl", "show", "--value", "--property=MainPID", "nri-metrics").strip()

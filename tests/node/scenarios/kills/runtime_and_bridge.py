@@ -51,9 +51,8 @@ def test_a_kill_of_a_registered_bridge_lasts_until_the_runtime_is_restarted(cri:
     processes.kill(processes.bridges())
     wait_until("its residents have ended", lambda: not processes.residents())
     pod = node.Pod(cri, "without")
-    assert (
-        pod.knob("cpu.max") == "50000 100000"
-    )  # the runtime starts a plugin only when it starts itself
+    # The runtime starts a plugin only when it starts itself.
+    assert pod.knob("cpu.max") == "50000 100000"
     run("systemctl", "restart", "containerd")
     node.wait_for_containerd()
     node.serves("after-bridge")

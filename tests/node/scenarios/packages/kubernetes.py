@@ -32,9 +32,8 @@ def _serves(name: str) -> None:
         pod = node.Pod(cri, name)
         assert pod.knob("cpu.max") == "max 100000"
         assert pod.knob("cpuset.cpus") == "1-3"
-        assert (
-            show(pod.unit, "CPUQuotaPerSecUSec") == "infinity"
-        )  # systemd was told from inside the container
+        # Systemd was told from inside the container.
+        assert show(pod.unit, "CPUQuotaPerSecUSec") == "infinity"
         assert show(pod.unit, "AllowedCPUs") == "1-3"
         pod.remove()
 
@@ -59,9 +58,8 @@ def test_outside_serves_pods_hands_over_and_is_removed() -> None:
     said = daemonset.install()
     plugins = said.rstrip().splitlines()[-1].partition(": ")[2].rpartition(": ")[2]
     assert plugins == "clearcfs device-injector hook-injector konfine logger qos ulimit-adjuster"
-    assert re.fullmatch(
-        r"nri 0\.1\.0.*\n", run("/opt/nri/lib/nri", "--version")
-    )  # the same binaries on trixie
+    # The same binaries on trixie.
+    assert re.fullmatch(r"nri 0\.1\.0.*\n", run("/opt/nri/lib/nri", "--version"))
     node.configure(node.CLEARCFS, node.KONFINE)
     daemonset.start("first")
     wait_until("the first is ready", lambda: daemonset.is_ready("first"))
