@@ -211,7 +211,8 @@ class _Hook:
         if arguments.state == State.CREATE and not host.sends_setup:
             self._note_setup(host)
         deadline.doing = "it was reading the container's state on stdin"
-        state = OCIState(read_state(stdin, deadline) if stdin is not None else b"")
+        document = read_state(stdin, deadline) if stdin is not None else b""
+        state = OCIState(document)
         self._name = f" {state.id}"
         name = arguments.record or f"{in_record('hook', state.id)}.json"
         path = f"{site.record_dir}/{name}"

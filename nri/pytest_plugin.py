@@ -49,7 +49,8 @@ def nri_pod(request: pytest.FixtureRequest) -> Pod:
     if "nri_cgroups" not in request.fixturenames:
         return Pod(cgroup_driver=_marked(request).get("driver", "cgroupfs"))
     tree: CgroupTree = request.getfixturevalue("nri_cgroups")
-    return Pod(cgroup_driver=tree.driver, cgroup_version=2 if tree.kind == "v2" else 1)
+    version = 2 if tree.kind == "v2" else 1
+    return Pod(cgroup_driver=tree.driver, cgroup_version=version)
 
 
 def _arguments(request: pytest.FixtureRequest) -> dict[str, Any]:

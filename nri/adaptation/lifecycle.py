@@ -182,8 +182,10 @@ class Replayer:
     def replay(self, lifecycle: Iterable[LifecycleEvent]) -> None:
         """Send the events, without those that an earlier failure has made impossible."""
         for item in lifecycle:
-            subjects = [item.pod.id] + ([item.container.id] if item.container is not None else [])
-            if not any(item.event in self._skipped.get(id_, ()) for id_ in subjects):
+            skipped = self._skipped.get(item.pod.id, frozenset())
+            if item.container is not None:
+                skipped |= self._skipped.get(item.container.id, frozenset())
+            if item.event not in skipped:
                 self._send(item)
 
     def _send(self, item: LifecycleEvent) -> None:

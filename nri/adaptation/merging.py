@@ -213,8 +213,10 @@ class Merger:
     def _update(self, id_: str) -> api.ContainerUpdate:
         combined = self._updates[id_]
         made = api.ContainerUpdate(container_id=id_, ignore_failure=combined.ignore_failure)
-        is_request = self._is_own(id_) and combined.has_resources
-        made.linux.resources.CopyFrom(self._requested if is_request else _empty_resources())
+        resources = _empty_resources()
+        if self._is_own(id_) and combined.has_resources:
+            resources = self._requested
+        made.linux.resources.CopyFrom(resources)
         _fill(made, combined.merge)
         return made
 
@@ -289,7 +291,8 @@ def apply(container: api.Container, change: api.ContainerAdjustment | api.LinuxR
     A runtime also adds rules for new devices, sorts mounts, and sets swap with memory; this does not.
     """
     is_update = isinstance(change, api.LinuxResources)
-    for path, rule, value in set_fields(change, RESOURCES if is_update else FIELDS):
+    rules = RESOURCES if is_update else FIELDS
+    for path, rule, value in set_fields(change, rules):
         if path.startswith(_NOT_SHOWN):
             continue
         place = f"linux.resources.{path}" if is_update else path

@@ -415,10 +415,10 @@ class PluginConnection:
         self._refusal = ""
         self._registered = threading.Event()
         self._splits = runtime.nri_version >= SPLITS_SYNCHRONIZE
-        self._mux = Mux(sock, max_payload=None if self._splits else OLD_MAX_PAYLOAD)
-        self._client = RPCClient(
-            self._mux.open(PLUGIN_SERVICE), max_request=None if self._splits else MAX_REQUEST
-        )
+        max_payload = None if self._splits else OLD_MAX_PAYLOAD
+        max_request = None if self._splits else MAX_REQUEST
+        self._mux = Mux(sock, max_payload=max_payload)
+        self._client = RPCClient(self._mux.open(PLUGIN_SERVICE), max_request=max_request)
         methods = {
             (RUNTIME, "RegisterPlugin"): unary(api.RegisterPluginRequest, self._register),
             (RUNTIME, "UpdateContainers"): unary(
@@ -478,8 +478,9 @@ class PluginConnection:
         :raises AdaptationError: when that fails; the connection is closed then.
         """
         deadline = time.monotonic() + self._runtime.request_timeout  # for all parts together
+        limit = MAX_PART if self._splits else MAX_REQUEST
         try:
-            for part in parts(pods, containers, MAX_PART if self._splits else MAX_REQUEST):
+            for part in parts(pods, containers, limit):
                 left = max(0.001, deadline - time.monotonic())
                 response = self._call("Synchronize", part, api.SynchronizeResponse, timeout=left)
                 if part.more and (response.update or not response.more):

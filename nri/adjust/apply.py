@@ -58,7 +58,7 @@ def _apply_field(config: dict[str, Any], field: AdjustField, value: Any) -> None
     where = ""
     for key in path[:-1]:
         parent = below(parent, key, where)
-        where = f"{where}.{key}" if where else key
+        where = _joined(where, key)
     name = path[-1]
     if field.kind == MAP:
         _change_entries(below(parent, name, where), value)
@@ -207,7 +207,13 @@ def _destination(mount: object) -> str:
 
 def clean(path: str) -> str:
     """Return a path without empty parts, ``.`` and ``..``, as Go's ``filepath.Clean``."""
-    return os.path.normpath(f"/{path.lstrip('/')}" if path.startswith("/") else path)
+    if path.startswith("/"):
+        path = f"/{path.lstrip('/')}"
+    return os.path.normpath(path)
+
+
+def _joined(where: str, key: str) -> str:
+    return f"{where}.{key}" if where else key
 
 
 def below(parent: dict[str, Any], key: str, where: str = "") -> dict[str, Any]:
@@ -220,7 +226,7 @@ def below(parent: dict[str, Any], key: str, where: str = "") -> dict[str, Any]:
     if value is None:
         value = parent[key] = {}
     if not isinstance(value, dict):
-        raise mismatch(value, f"{where}.{key}" if where else key, "an object")
+        raise mismatch(value, _joined(where, key), "an object")
     return value
 
 
@@ -233,7 +239,7 @@ def elements(parent: dict[str, Any], key: str, where: str = "") -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise mismatch(value, f"{where}.{key}" if where else key, "an array")
+        raise mismatch(value, _joined(where, key), "an array")
     return value
 
 

@@ -391,8 +391,6 @@ def _repeated(
             continue
         name = item[key] if key else item
         if name in seen:
-            yield (
-                f"{where}[{index}]" + (f".{key}" if key else ""),
-                f"found {describe(name)} again, expected it once",
-            )
+            place = f"{where}[{index}].{key}" if key else f"{where}[{index}]"
+            yield place, f"found {describe(name)} again, expected it once"
         seen.add(name)

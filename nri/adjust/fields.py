@@ -176,7 +176,8 @@ def entries(field: AdjustField, value: Any) -> Any:
     if field.kind in BY_ENTRIES:
         given = []
         for item in value:
-            given.append((name_of(item, field), None if is_removal(item) else item))
+            value = None if is_removal(item) else item
+            given.append((name_of(item, field), value))
         return given
     return value
 
@@ -189,17 +190,33 @@ def document(values: dict[str, Any]) -> dict[str, Any]:
             continue
         value = values[field.name]
         if field.kind == MAP:
-            value = {
-                key[1:] if item is None and key[1:] not in value else key: item
-                for key, item in value.items()
-            }
+            value = _map_of(value)
         elif field.kind in BY_ENTRIES:
-            value = [
-                {field.key: entry[1:], "remove": True} if item is None else item
-                for entry, item in value.items()
-            ]
+            value = _list_of(value, field)
         put(made, field, value)
     return made
+
+
+def _map_of(merged: dict[str, Any]) -> dict[str, Any]:
+    """Return the object of merged entries; the key of a removal begins with a dash."""
+    entries: dict[str, Any] = {}
+    for key, item in merged.items():
+        if item is None and key[1:] not in merged:
+            entries[key[1:]] = None
+        else:
+            entries[key] = item
+    return entries
+
+
+def _list_of(merged: dict[str, Any], field: AdjustField) -> list[Any]:
+    """Return the array of merged entries; the key of a removal begins with a dash."""
+    items = []
+    for entry, item in merged.items():
+        if item is None:
+            items.append({field.key: entry[1:], "remove": True})
+        else:
+            items.append(item)
+    return items
 
 
 def is_removal(item: object) -> bool:
@@ -209,4 +226,6 @@ def is_removal(item: object) -> bool:
 
 def name_of(item: Any, field: AdjustField) -> str:
     """Return the name of an element of a list."""
-    return str(item[field.key] if field.key else item)
+    if field.key:
+        item = item[field.key]
+    return str(item)

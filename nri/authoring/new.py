@@ -95,8 +95,9 @@ def make(name: str, kind: Kind, directory: str) -> list[str]:
 
 def class_name(name: str) -> str:
     """Return a plugin's class: ``cpu-pinner`` is ``CpuPinner``."""
-    words = "".join([character if character.isalnum() else " " for character in name]).split()
-    joined = "".join([word[0].upper() + word[1:] for word in words])
+    joined = ""
+    for word in re.split(r"[\W_]+", name):
+        joined += word[:1].upper() + word[1:]
     if joined[0].isalpha() and not keyword.iskeyword(joined):
         return joined
     return f"Plugin{joined}"
@@ -104,7 +105,7 @@ def class_name(name: str) -> str:
 
 def module_name(name: str) -> str:
     """Return a plugin's module: its name where that can be imported, and hides nothing else."""
-    module = "".join([character if character.isalnum() else "_" for character in name]).lower()
+    module = re.sub(r"\W", "_", name).lower()
     is_taken = keyword.iskeyword(module) or module in sys.stdlib_module_names or module in TAKEN
     if is_taken or module[0].isdigit() or module.startswith("test_"):
         return f"plugin_{module}"

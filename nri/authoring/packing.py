@@ -207,9 +207,10 @@ class Packer:
         scripts = [entry for entry in analysis.scripts if not entry[0].startswith(_RUN_TIME_HOOK)]
         pyz = self._pyz(analysis.pure)
         if name in self._without_search:
-            pyz.dependencies = [
-                self._no_search() if entry[0] == _CTYPES else entry for entry in pyz.dependencies
-            ]
+            dependencies = []
+            for entry in pyz.dependencies:
+                dependencies.append(self._no_search() if entry[0] == _CTYPES else entry)
+            pyz.dependencies = dependencies
         return self._exe(
             pyz,
             scripts,
@@ -294,7 +295,8 @@ def remove_rpaths(folder: str, patchelf: str) -> None:
         before = _run(patchelf, "--print-rpath", path).strip()
         after = ":".join([entry for entry in before.split(":") if f"{entry}/".startswith(_ORIGIN)])
         if after != before:
-            _run(patchelf, *(("--set-rpath", after) if after else ("--remove-rpath",)), path)
+            change = ("--set-rpath", after) if after else ("--remove-rpath",)
+            _run(patchelf, *change, path)
 
 
 def _run(*command: str) -> str:

@@ -135,7 +135,8 @@ def _add_plugin(plugins: Plugins, path: str, *, is_v2: bool) -> None:
     file = find(path) if is_searched else os.path.abspath(path)
     name = os.path.splitext(os.path.basename(file))[0]
     is_source = file.endswith(".py")
-    if not os.access(file, os.R_OK if is_source else os.X_OK):
+    access = os.R_OK if is_source else os.X_OK
+    if not os.access(file, access):
         raise SourceError(f"{path}: found no executable, expected a plugin or a folder of *.conf")
     if is_source:
         is_v2 = is_v2_source(content(file))
@@ -274,7 +275,8 @@ class Cgroups:
         cpu = {"shares": 512, "period": 100_000}
         if cpus:
             cpu["quota"] = int(cpus * 100_000)
-        resources = {"cpu": cpu, "memory": {"limit": memory} if memory else {}}
+        of_memory = {"limit": memory} if memory else {}
+        resources = {"cpu": cpu, "memory": of_memory}
         for number in range(containers):
             pod.container(f"app-{number}", resources=resources)
         return pod

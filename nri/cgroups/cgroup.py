@@ -19,6 +19,7 @@ from .resolve import Place, Resolver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from .quota import Quota
@@ -254,13 +255,11 @@ class Cgroup:
     def _write(self, which: knob.Knob, value: Any) -> Any:
         knob.check(which, value)
         place = self._place(_HIERARCHIES[which.controller])
-        systemd = self._systemd
-        return knob.write(
-            which,
-            place,
-            value,
-            lambda change: None if systemd is None else systemd.tell(place.host_path, change),
-        )
+
+        def tell(change: Callable[[units.Unit], bool]) -> bool | None:
+            return None if self._systemd is None else self._systemd.tell(place.host_path, change)
+
+        return knob.write(which, place, value, tell)
 
     def _place(self, hierarchy: str) -> Place:
         """Return this cgroup in the hierarchy of a controller, by its name in v1."""
@@ -285,7 +284,8 @@ class Cgroup:
             return f"{self._any_place().directory}/{file}"
         # v1 has none, v2 beside it may.
         is_v2 = rest == "pressure" and self._resolver.mounts.v2 is not None
-        return f"{self._place(_V2 if is_v2 else _HIERARCHIES.get(controller, controller)).directory}/{file}"
+        hierarchy = _V2 if is_v2 else _HIERARCHIES.get(controller, controller)
+        return f"{self._place(hierarchy).directory}/{file}"
 
     def _any_place(self) -> Place:
         return self._place(

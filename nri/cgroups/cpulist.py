@@ -59,7 +59,10 @@ def render(cpus: Iterable[int]) -> str:
             ranges[-1][1] = cpu
         else:
             ranges.append([cpu, cpu])
-    return ",".join(f"{low}-{high}" if low < high else str(low) for low, high in ranges)
+    items = []
+    for low, high in ranges:
+        items.append(f"{low}-{high}" if low < high else str(low))
+    return ",".join(items)
 
 
 def _number(digits: str, item: str, text: str) -> int:

@@ -88,9 +88,8 @@ def effective(directory: str, version: int) -> frozenset[int]:
 def assign(directory: str, version: int, cpus: frozenset[int], knob: str = KNOB) -> None:
     """Give the cgroup these CPUs, or with another *knob* these memory nodes."""
     text = cpulist.render(cpus) or "\n"  # nothing is no write at all
-    knobs.write(
-        f"{directory}/{knob}", text, _ABSENT[version], _HINTS if knob == KNOB else _MEMORY_HINTS
-    )
+    hints = _HINTS if knob == KNOB else _MEMORY_HINTS
+    knobs.write(f"{directory}/{knob}", text, _ABSENT[version], hints)
 
 
 def assign_all(version: int, levels: list[str], numbers: frozenset[int], knob: str = KNOB) -> None:
@@ -212,8 +211,9 @@ class SetFiles(File):
     __slots__ = ("_version",)
 
     def __init__(self, version: int, name: str, values: Numbers, told: str) -> None:
-        # systemd leaves those of v1 alone.
-        super().__init__(name, values, told if version == 2 else "")
+        if version == 1:  # systemd leaves these alone
+            told = ""
+        super().__init__(name, values, told)
         self._version = version
 
     def read(self, directory: str) -> frozenset[int]:

@@ -131,7 +131,8 @@ def read(message: bytes) -> Message:
     first = signature[:1]
     if first == "v":
         first = body.signature()
-    return Message(message[1], reply_to, error, body.value(first) if first in _ALIGNMENT else None)
+    content = body.value(first) if first in _ALIGNMENT else None
+    return Message(message[1], reply_to, error, content)
 
 
 def _call(

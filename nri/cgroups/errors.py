@@ -24,11 +24,12 @@ class CpuListError(CgroupError, ValueError):
     """
 
     def __init__(self, reason: str, text: str | None = None, expected: str = "") -> None:
-        if text is None:
-            message = reason
-        else:
-            message = f"CPU list {quoted(text)}: {reason}"
-        super().__init__(f"{message}; {expected}" if expected else message)
+        message = reason
+        if text is not None:
+            message = f"CPU list {quoted(text)}: {message}"
+        if expected:
+            message = f"{message}; {expected}"
+        super().__init__(message)
         self.reason = reason
 
 

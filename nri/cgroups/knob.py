@@ -73,7 +73,9 @@ class Values:
         convert: Conversion = (int, int),
     ) -> None:
         shown = "2**63 - 1" if high == MOST else high
-        self.expected = f"{unit} from {low} to {shown}" + (", or None for no limit" if none else "")
+        self.expected = f"{unit} from {low} to {shown}"
+        if none:
+            self.expected += ", or None for no limit"
         self.low = low
         self.high = high
         self.none = none
@@ -179,7 +181,8 @@ class File:
 
     def tell(self, unit: Unit, value: Any) -> bool:
         """Give the unit this value of the property, if it has another; return whether it had another."""
-        return unit.set_number(self.told, INFINITY if value is None else self.values.in_file(value))
+        number = INFINITY if value is None else self.values.in_file(value)
+        return unit.set_number(self.told, number)
 
     def write(
         self, knob: Knob, levels: list[str], before: list[Any], value: Any, done: str

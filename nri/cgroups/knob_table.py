@@ -56,9 +56,8 @@ class MemoryLimitV1(File):
                 else:
                     moved = value + max(both - before, 0)
                 # The kernel refuses a limit of the memory above that of both, at any moment.
-                steps.insert(
-                    0 if moved is None or moved > both else 1, (BOTH_V1, self.values.word(moved))
-                )
+                is_first = moved is None or moved > both
+                steps.insert(0 if is_first else 1, (BOTH_V1, self.values.word(moved)))
         return steps
 
 

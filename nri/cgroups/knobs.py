@@ -121,7 +121,8 @@ def write(path: str, value: str, absent: str, hints: Mapping[int, str] = NO_HINT
         hint = hints.get(error.errno or 0)
         if error.errno == errno.ENOENT:
             hint = absent
-        raise CgroupError(f"{doing}: {answer(error)}" + (f": {hint}" if hint else "")) from error
+        reason = f"{answer(error)}: {hint}" if hint else answer(error)
+        raise CgroupError(f"{doing}: {reason}") from error
     if written != len(data):
         raise CgroupError(f"{doing}: the kernel took only {written} of {len(data)} bytes")
 

@@ -52,7 +52,8 @@ class Quota:
 
     def __str__(self) -> str:
         """Return ``50000/100000`` or ``max/100000``."""
-        return f"{'max' if self.quota_us is None else self.quota_us}/{self.period_us}"
+        quota = "max" if self.quota_us is None else self.quota_us
+        return f"{quota}/{self.period_us}"
 
     def __repr__(self) -> str:
         return f"Quota(quota_us={self.quota_us}, period_us={self.period_us})"

@@ -146,7 +146,9 @@ class Bus:
             ) from error
         if reply.type == dbus.ERROR:
             text = f"systemd refused {member}: {reply.error}: {reply.value!r}"
-            raise (_NoUnitError if reply.error.endswith(".NoSuchUnit") else UntoldError)(text)
+            if reply.error.endswith(".NoSuchUnit"):
+                raise _NoUnitError(text)
+            raise UntoldError(text)
         return reply.value
 
     def _reply(self) -> dbus.Message:

@@ -170,7 +170,9 @@ def _copied(directory: str, new: str) -> list[str]:
 
 def _source(directory: str) -> str:
     data = os.path.join(directory, "..data")
-    return os.path.realpath(data if os.path.isdir(data) else directory)
+    if os.path.isdir(data):
+        directory = data
+    return os.path.realpath(directory)
 
 
 def _check(host: Site, new: str, directory: str) -> tuple[list[str], str]:

@@ -99,7 +99,9 @@ def _print(checked: list[Checked], faults: tuple[Fault, ...], notes: list[str], 
         rows.append((c.plugin.type, c.version or "unknown", c.conf, c.place, c.plugin.source))
 
     output.print_table(("PLUGIN", "VERSION", "CONF", "BINARY", "CONFIGURED IN"), rows)
-    for note in notes + [note for entry in checked for note in entry.notes]:
+    for entry in checked:
+        notes += entry.notes
+    for note in notes:
         click.echo(escape(f"note: {note}"), err=True)
     for fault in faults:
         click.secho(str(fault), fg="red", err=True)

@@ -86,5 +86,8 @@ def _value(outcome: Outcome) -> dict[str, Any]:
     value = {name: getattr(outcome, name) for name in ("id", "title", "section")} | {
         "verdict": outcome.verdict
     }
-    value |= {"expected": outcome.expected} if outcome.verdict == FAILS else {}
-    return value | ({"found": outcome.found} if outcome.found else {})
+    if outcome.verdict == FAILS:
+        value["expected"] = outcome.expected
+    if outcome.found:
+        value["found"] = outcome.found
+    return value

@@ -131,7 +131,10 @@ def draw(owners: Owners, topology: Topology, style: Style = lambda text, kind: t
     about = "a word is a core, a sign a thread, from the CPU at the left; | is between caches"
     lines += ["", about]
     for line in picture.legend():
-        lines.append(line if len(line) <= WIDTH else f"{line[: WIDTH - 3]}...")
+        if len(line) > WIDTH:
+            lines.append(f"{line[: WIDTH - 3]}...")
+        else:
+            lines.append(line)
     return lines
 
 

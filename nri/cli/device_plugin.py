@@ -110,10 +110,8 @@ def with_health(agent: Agent, metrics: Any) -> Callable[..., Iterable[bytes]]:
             pages: Iterable[bytes] = metrics(environ, start)
             return pages
         problems = agent.problems()
-        start(
-            "503 Service Unavailable" if problems else "200 OK",
-            [("Content-Type", "text/plain; charset=utf-8")],
-        )
+        status = "503 Service Unavailable" if problems else "200 OK"
+        start(status, [("Content-Type", "text/plain; charset=utf-8")])
         return [f"{escape(line)}\n".encode() for line in problems or ["ok"]]
 
     return answer

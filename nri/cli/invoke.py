@@ -253,11 +253,12 @@ def _print_step(step: Step) -> None:
 
 
 def _step_value(step: Step) -> dict[str, Any]:
-    return {
-        "plugin": step.plugin.type,
-        "binary": step.binary or None,
-        "request": json.loads(step.request) if step.request else None,
-        "result": step.result.to_value() if step.result is not None else None,
-        "error": step.error.reason if step.error is not None else None,
-        "seconds": step.seconds,
-    }
+    value: dict[str, Any] = {"plugin": step.plugin.type, "binary": step.binary or None}
+    value |= {"request": None, "result": None, "error": None, "seconds": step.seconds}
+    if step.request:
+        value["request"] = json.loads(step.request)
+    if step.result is not None:
+        value["result"] = step.result.to_value()
+    if step.error is not None:
+        value["error"] = step.error.reason
+    return value

@@ -114,7 +114,8 @@ def serve(address: str, registry: CollectorRegistry, report: Callable[[str], Non
         reason = f"{said}; expected an address of this machine and a free port"
         raise NRIError(f"cannot listen on {host} port {port}: {reason}") from None
     setattr(server, "handle_error", lambda *_: None)  # noqa: B010 - a peer that has gone would be a traceback
-    report(f"serving http://{f'[{host}]' if ':' in host else host}:{server.server_port}/metrics")
+    name = f"[{host}]" if ":" in host else host
+    report(f"serving http://{name}:{server.server_port}/metrics")
     return server
 
 

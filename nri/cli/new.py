@@ -50,10 +50,9 @@ def new(
       nri new pinner --reads annotations --writes cgroup
       cd pinner && python -m pytest && nri simulate --watch pinner.py
     """
-    chosen = []
-    for template in (reads, writes, adjusts, "v2" if is_v2 else None):
-        if template is not None:
-            chosen.append(template)
+    chosen = list(filter(None, [reads, writes, adjusts]))
+    if is_v2:
+        chosen.append("v2")
 
     kind = next((kind for kind in KINDS if kind.template == ("-".join(chosen) or "bare")), None)
     if kind is None:

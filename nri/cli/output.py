@@ -60,7 +60,8 @@ def labelled(label: str, *texts: str, columns: int = LABEL) -> list[str]:
     """
     lines: list[str] = []
     for text in texts:
-        lines += wrapped(text, (label if not lines else "").ljust(columns))
+        lines += wrapped(text, label.ljust(columns))
+        label = ""  # beside the first line alone
     return lines
 
 

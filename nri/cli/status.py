@@ -360,7 +360,7 @@ def pod_page(document: dict[str, Any]) -> list[str]:
     else:
         lines = wrapped(f"{document['name']}: nothing is known of it")
     for container in document["containers"]:
-        name = document["name"] + (f"/{container['container']}" if container["container"] else "")
+        name = "/".join(filter(None, [document["name"], container["container"]]))
         lines += wrapped(f"{name}: {container['state']}", "", "  ") + wrapped(
             f"id {container['id']}", "  "
         )

@@ -215,7 +215,8 @@ class Client:
 
         :raises ChainError: as ``chain`` does.
         """
-        plugins = self._of_state(state, RELEASE if request.release else state)
+        acts = RELEASE if request.release else state
+        plugins = self._of_state(state, acts)
         facts = self._facts_for(plugins, request)
         judged = []
         for plugin, undecided in _verdicts(plugins, facts):

@@ -106,7 +106,8 @@ def _become(main: Callable[[], object], plugin: str, descriptors: Sequence[int])
             os.dup2(fd, number)
         close_others(*range(len(descriptors)))
         for signal in SIGNALS:
-            _signal.signal(signal, _signal.SIG_IGN if signal in _IGNORED else _signal.SIG_DFL)
+            handler = _signal.SIG_IGN if signal in _IGNORED else _signal.SIG_DFL
+            _signal.signal(signal, handler)
         _signal.signal(_signal.SIGINT, _signal.default_int_handler)
         _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
         has_zone = "TZ" in os.environ

@@ -49,7 +49,9 @@ class PluginError(NRIError):
         self.refused = refused
         self.abandoned = abandoned
         self.plugin = escape(plugin)
-        self.reason = escape(f"killed: {reason}" if killed else reason)
+        if killed:
+            reason = f"killed: {reason}"
+        self.reason = escape(reason)
         super().__init__(f"{self.plugin}: {self.reason}")
 
 

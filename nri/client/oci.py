@@ -130,7 +130,10 @@ def oci_from_spec(spec: Spec) -> dict[str, Any]:
     """
     namespaces = []
     for kind, path in spec.namespaces.items():
-        namespaces.append({"type": kind} | ({"path": path} if path else {}))
+        namespace = {"type": kind}
+        if path:
+            namespace["path"] = path
+        namespaces.append(namespace)
 
     shown = {
         "resources": spec.resources,

@@ -77,9 +77,11 @@ def about(path: str, plugin: str, *, may_be_script: bool = False) -> Standing:
             said = ""
         return Standing("failed", f"it does not answer 'version'{said}")
     version = answer.get("version")
+    if not isinstance(version, str):
+        version = ""
     standing = Standing(
         "ready",
-        build=shorten(version, MAX_VERSION) if isinstance(version, str) else "",
+        build=shorten(version, MAX_VERSION),
         states=_states(answer),
         create_suffices=answer.get("createSuffices") is True,
     )

@@ -131,7 +131,8 @@ class SourcePositions:
     def key(self, path: Path) -> Position:
         """Return the position of the key of the value at *path*; for a value without a key, the value's position."""
         node = self._find(path)
-        return self._position(node.key_at if node.key_at >= 0 else node.value_at)
+        at = node.key_at if node.key_at >= 0 else node.value_at
+        return self._position(at)
 
     def fault(self, file: str, path: Path, message: str, at_key: bool = False) -> Fault:
         """Return a fault of the value at *path*, or of its key."""
@@ -168,7 +169,8 @@ class SourcePositions:
             else:
                 name: str | int = key if around.is_object else len(around.children)
                 is_open = token in ("[", "{")
-                node = _Node(at, key_at, token.startswith("{"), {} if is_open else _NO_CHILDREN)
+                children: dict[str | int, _Node] = {} if is_open else _NO_CHILDREN
+                node = _Node(at, key_at, token.startswith("{"), children)
                 if name in around.children and len(self.duplicates) < limit:
                     first = self._position(around.children[name].key_at)
                     self.duplicates.append(((*path[1:], name), self._position(key_at), first))

@@ -120,7 +120,8 @@ def _findings(schema: Any, conf: Any) -> list[Finding]:
         validator = Draft202012Validator(schema, registry=Registry())  # which fetches nothing
         if validator.is_valid(conf):
             return []
-        return _explained(validator.iter_errors({} if conf is None else conf))
+        value = {} if conf is None else conf
+        return _explained(validator.iter_errors(value))
     except SchemaError as error:
         where = path_text(error.absolute_path) or DOCUMENT
         reason = f"it is no JSON Schema: {where}: {_explained([error])[0][1]}"
@@ -222,7 +223,9 @@ def _right(error: Any, types: list[Any]) -> str:
         return f"one of {_json(wanted)}"
     if error.validator == "pattern":
         return title[2:-1] or f"a match of {_json(wanted)}"
-    return _types(wanted if error.validator == "type" else types) + title
+    if error.validator == "type":
+        types = wanted
+    return _types(types) + title
 
 
 def _only_types(errors: list[Any]) -> list[Any]:

@@ -293,7 +293,8 @@ def _podman(node: Node, findings: Findings) -> Engine:
     info = _told(node, findings, "podman", "info", "--format", "json")
     version = _numbers(str(table(info, "version").get("Version")))
     used = table(info, "host", "ociRuntime").get("path")
-    hooks = hook_files(node, HOOKS[: 1 if version >= (5,) else 2])
+    directories = HOOKS[:1] if version >= (5,) else HOOKS
+    hooks = hook_files(node, directories)
     return Engine("podman", version, file=PODMAN_CONFIG, runtimes=_ours([used]), hooks=hooks)
 
 

@@ -236,8 +236,9 @@ class Answer(NamedTuple):
         answer = cls(int(bridge["pid"]), str(bridge["version"]), commit, str(bridge["state"]))
         try:
             verdict = judge(document)
+            causes = tuple(verdict.causes) if verdict.code != WELL else ()
             return answer._replace(
-                causes=tuple(verdict.causes) if verdict.code != WELL else (),
+                causes=causes,
                 without=len({entry["id"] for entry in document["withoutPlugins"]}),
                 log=str(document["log"]["to"] or ""),
                 pod=str(document["ownPod"] or ""),
@@ -550,7 +551,8 @@ class Facts:
         if mount is None:
             return Throttling(0, "")
         cgroups = memberships(self.text(f"/proc/{answer.pid}/cgroup"))
-        cgroup = cgroups.get("" if mount.version == 2 else "cpu", "")
+        hierarchy = "" if mount.version == 2 else "cpu"
+        cgroup = cgroups.get(hierarchy, "")
         statistics = self.text(f"{mount.point}{mount.below_host(cgroup)}/cpu.stat")
         counts = dict(re.findall(r"(?m)^(\w+) (\d+)$", statistics))
         periods = int(counts.get("nr_periods", 0))

@@ -331,7 +331,8 @@ def _id(cpu: int) -> str:
 
 
 def _device(cpu: int, node: int | None, *, is_healthy: bool) -> api.Device:
-    device = api.Device(ID=_id(cpu), health=HEALTHY if is_healthy else UNHEALTHY)
+    health = HEALTHY if is_healthy else UNHEALTHY
+    device = api.Device(ID=_id(cpu), health=health)
     if node is not None:
         device.topology.nodes.add(ID=node)
     return device

@@ -336,7 +336,8 @@ def _tell(container: Container, state: str, host: Host) -> Verdict:
             # One that has failed is made up for late.
             facts.is_rewritten = chain.error is not None
             spec = chain.request.spec
-            facts.see(container.digest, None if spec is None else spec.resources)
+            resources = None if spec is None else spec.resources
+            facts.see(container.digest, resources)
         elif chain.error is None:
             _note_failures(chain, STARTED)
         host.save(container)

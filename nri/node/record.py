@@ -505,7 +505,8 @@ def claim(directory: str, name: str, *, waits: bool = False) -> bool:
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             _locks.append(os.open(f"{directory}/.lock", flags, 0o600))
         os.lseek(_locks[0], crc32(os.fsencode(name)), os.SEEK_SET)
-        os.lockf(_locks[0], os.F_LOCK if waits else os.F_TLOCK, 1)
+        command = os.F_LOCK if waits else os.F_TLOCK
+        os.lockf(_locks[0], command, 1)
     except (BlockingIOError, PermissionError):
         return False
     except (OSError, NRIError):

@@ -77,7 +77,9 @@ class Known:
     def show(self, spec: Spec, pid: int | None = None) -> None:
         """Have its requests show another spec from now on, and another pid."""
         self.spec = spec
-        self._about = self._about.replace(spec=spec, pid=self._about.pid if pid is None else pid)
+        if pid is None:
+            pid = self._about.pid
+        self._about = self._about.replace(spec=spec, pid=pid)
 
 
 class Occasion:

@@ -137,11 +137,10 @@ def _change(result: Result) -> dict[str, Any]:
         if key in ("cgroupsPath", "adjust", "updates")
     }
 
-    return {
-        "plugin": result.plugin,
-        **asked,
-        **({"metadata": result.metadata} if result.metadata else {}),
-    }
+    change = {"plugin": result.plugin, **asked}
+    if result.metadata:
+        change["metadata"] = result.metadata
+    return change
 
 
 def _without_env(value: Any) -> Any:

@@ -147,7 +147,8 @@ class _Levels:
         if wanted == now:
             return None
         level = find("", noted=path, mounts=self.mounts, systemd=self.systemd)
-        level.write(knob, None if wanted == _MOST else wanted)
+        value = None if wanted == _MOST else wanted
+        level.write(knob, value)
         return wanted
 
     def _save(self) -> None:

@@ -24,7 +24,9 @@ class Deadline:
 
     def __init__(self, seconds: float, started: float | None = None) -> None:
         self.seconds = seconds
-        self.at = (time.monotonic() if started is None else started) + seconds
+        if started is None:
+            started = time.monotonic()
+        self.at = started + seconds
         self.doing = "starting"
         """The current step, for the message."""
 

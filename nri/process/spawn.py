@@ -153,7 +153,9 @@ class Pipes:
         return self
 
     def __exit__(self, kind: object, *_error: object) -> None:
-        _close(self.theirs if kind is None else [*self.ours, *self.theirs])
+        _close(self.theirs)
+        if kind is not None:
+            _close(self.ours)
 
 
 def _close(descriptors: list[int]) -> None:

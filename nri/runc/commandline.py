@@ -165,9 +165,8 @@ class CommandLine:
                 after_unknown.add(len(self.arguments))
         # The value of an option that is not known here looks like an argument. One argument is the container.
         if len(self.arguments) > 1 and after_unknown:
-            self.arguments = [
-                word for index, word in enumerate(self.arguments) if index not in after_unknown
-            ]
+            for index in sorted(after_unknown, reverse=True):
+                del self.arguments[index]
 
 
 def _read_before(words: list[str]) -> tuple[list[Given], int]:
@@ -207,11 +206,11 @@ def _read_option(words: list[str], at: int, names: Names) -> tuple[list[Given], 
     entry = names.get(name)
     if entry is not None:
         first, takes_value = entry
-        if equals or not takes_value:
-            return [Given(first, value if equals else "true", [word])], at + 1
-        return [
-            Given(first, words[at + 1] if at + 1 < len(words) else "", words[at : at + 2])
-        ], at + 2
+        if equals:
+            return [Given(first, value, [word])], at + 1
+        if not takes_value:
+            return [Given(first, "true", [word])], at + 1
+        return [_with_next(first, words, at)], at + 2
     if not word.startswith("--") and word[1] in names:
         return _read_letters(words, at, names)
     return [Given(name, value, [word], is_known=False)], at + 1
@@ -222,14 +221,17 @@ def _read_letters(words: list[str], at: int, names: Names) -> tuple[list[Given],
     letters = words[at][1:]
     for index, letter in enumerate(letters):
         first, takes_value = names.get(letter, (letter, False))
+        rest = letters[index + 1 :]
+        if takes_value and rest:
+            return [*options, Given(first, rest, [words[at]])], at + 1
         if takes_value:
-            if rest := letters[index + 1 :]:
-                return [*options, Given(first, rest, [words[at]])], at + 1
-            return [
-                *options,
-                Given(first, words[at + 1] if at + 1 < len(words) else "", words[at : at + 2]),
-            ], at + 2
-        options.append(
-            Given(first, "true", [words[at]] if index == 0 else [], is_known=letter in names)
-        )
+            return [*options, _with_next(first, words, at)], at + 2
+        own = [words[at]] if index == 0 else []
+        options.append(Given(first, "true", own, is_known=letter in names))
     return options, at + 1
+
+
+def _with_next(first: str, words: list[str], at: int) -> Given:
+    """Return an option whose value is the next word; "" at the end."""
+    value = "".join(words[at + 1 : at + 2])
+    return Given(first, value, words[at : at + 2])

@@ -255,7 +255,8 @@ def run(call: Invocation) -> int:
         made.abandon()
         raise
     finally:
-        put_back(call, file, None if is_kept or not is_detached else adjusted)
+        adjusted_file = adjusted if is_detached and not is_kept else None
+        put_back(call, file, adjusted_file)
         _report_hook(call, log)
     if made.is_unfinished:
         container.facts = made.facts(call.bundle)  # with what its hook has noted
@@ -375,7 +376,8 @@ def _read(path: str) -> bytes | None:
     if not path:
         return None
     try:
-        with open(0 if path == "-" else path, "rb", closefd=path != "-") as file:
+        place = 0 if path == "-" else path
+        with open(place, "rb", closefd=place != 0) as file:
             document = file.read(MAX_RESOURCES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
@@ -446,7 +448,8 @@ def delete(call: Invocation) -> int:
     except (NRIError, OSError) as error:
         call.report.error(*str(error).split("\n"))
     arguments = call.line.arguments
-    made = call.made(arguments[0] if len(arguments) == 1 else "")
+    id_ = arguments[0] if len(arguments) == 1 else ""
+    made = call.made(id_)
     if not made.is_kept:
         call.real.execute(call.line.words)
     status = call.real.run(call.line.words)

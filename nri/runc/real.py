@@ -34,7 +34,10 @@ def find(wanted: str, argv0: str) -> str:
     :param argv0: what this program was called by: it is not found, whatever its name.
     :raises NRIError: if there is none.
     """
-    ours = {_identity(path) for path in ("/proc/self/exe", argv0 if "/" in argv0 else "")} - {None}
+    ours = {_identity("/proc/self/exe")}
+    if "/" in argv0:
+        ours.add(_identity(argv0))
+    ours.discard(None)
     if "/" in wanted:
         paths = [wanted]
     else:
@@ -72,7 +75,8 @@ class Real:
 
     def root(self, line: CommandLine) -> str:
         """Return the directory in which runc and crun keep their containers."""
-        return os.path.realpath(line.value("root") or f"/run/{'crun' if self.is_crun else 'runc'}")
+        usual = "/run/crun" if self.is_crun else "/run/runc"
+        return os.path.realpath(line.value("root") or usual)
 
     def execute(self, words: Sequence[str]) -> NoReturn:
         """Become the real runtime.

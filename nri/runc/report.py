@@ -51,19 +51,21 @@ class Report:
         """Report why the command fails; the reasons are lines of one message."""
         message = f"{self.about}: " + "; ".join(map(escape, reasons))
         wrong = self._append("error", message)
-        if self._log or self._is_crun:
-            shown = message
-        else:
+        shown = message
+        if not self._log and not self._is_crun:
             shown = self._format("error", message)
-        self._lines.write(message, f"{shown}\n{wrong}" if wrong else shown)
+        if wrong:
+            shown = f"{shown}\n{wrong}"
+        self._lines.write(message, shown)
 
     def note(self, line: str) -> None:
         """Report what does not make the command fail."""
         line = escape(f"{self._program}: {line}")
         wrong = self._append("warning", line)
-        self._lines.write(
-            line, wrong if self._log or self._log_file else self._format("warning", line)
-        )
+        shown = wrong
+        if not self._log and not self._log_file:
+            shown = self._format("warning", line)
+        self._lines.write(line, shown)
 
     def _append(self, level: str, message: str) -> str:
         """Write to the file of ``--log``; return the line about an error, "" for none."""

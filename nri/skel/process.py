@@ -168,7 +168,8 @@ def _judged(plugin: Plugin, conf_class: Any, conf: Any) -> dict[str, Any]:
     from nri.types.conf import MAX_FAULTS
     from nri.types.table_explained import faults
 
-    found = [*islice(faults(conf_class.table, {} if conf is None else conf), MAX_FAULTS)]
+    value = {} if conf is None else conf
+    found = [*islice(faults(conf_class.table, value), MAX_FAULTS)]
     if found:
         return {
             "faults": [
@@ -293,9 +294,8 @@ def _check_extensions(plugin: Plugin, request: Request) -> None:
     """
     for name in plugin.needs:
         if name not in request.extensions:
-            expected = (
-                f"{_SHOWS_LESS if name == 'configuration' else 'expected'} a host that has it"
-            )
+            begin = _SHOWS_LESS if name == "configuration" else "expected"
+            expected = f"{begin} a host that has it"
             raise NRIError(f"the request lacks the extension {gojson.shorten(name)}: {expected}")
 
 

@@ -120,7 +120,8 @@ def serve(plugin: Plugin, answer: Answer) -> NoReturn:
 
         changed += functions.replaced()
         if changed or grown > memory:
-            control.send(_message(CHANGED, changed[0] if changed else f"{_MEMORY}: {grown} KiB"))
+            change = changed[0] if changed else f"{_MEMORY}: {grown} KiB"
+            control.send(_message(CHANGED, change))
             os._exit(0)
         control.send(READY)
     os._exit(0)

@@ -61,11 +61,11 @@ def why_not_allowed(request: Request, pods: bool | Collection[str], key: str = "
     listed = (pods,) if isinstance(pods, str) else pods  # a text would be searched for a part of it
     if listed and namespace and namespace in listed:
         return ""
+    if not pods:
+        return f"{key} is for no pod"
     if namespace:
-        reason = f"is not for the namespace {shorten(namespace)}"
-    else:
-        reason = "needs a namespace, and none is known"
-    return f"{key} {reason if pods else 'is for no pod'}"
+        return f"{key} is not for the namespace {shorten(namespace)}"
+    return f"{key} needs a namespace, and none is known"
 
 
 def cgroup_of(

@@ -96,9 +96,8 @@ def judge(document: dict[str, Any]) -> Verdict:
     runtime = document["runtime"]
     count = len(document["plugins"])
     name = f"{runtime['name'] or 'a runtime'} {runtime['version'] or ''}".rstrip()
-    return Verdict(
-        WELL, [f"connected to {name}, {count or 'no'} plugin{'s' if count != 1 else ''}"]
-    )
+    plugins = "1 plugin" if count == 1 else f"{count or 'no'} plugins"
+    return Verdict(WELL, [f"connected to {name}, {plugins}"])
 
 
 def why_it_hangs(document: dict[str, Any]) -> str:

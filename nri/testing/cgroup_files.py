@@ -144,7 +144,8 @@ class CgroupFiles:
 
     def file(self, path: str, knob: str) -> str:
         """Return the file of a knob."""
-        return self.points["" if self.kind == "v2" else knob.partition(".")[0]] + path + "/" + knob
+        hierarchy = "" if self.kind == "v2" else knob.partition(".")[0]
+        return f"{self.points[hierarchy]}{path}/{knob}"
 
     def put(self, path: str, knob: str, value: str) -> None:
         """Set a knob."""
@@ -206,7 +207,8 @@ def files_of(resources: Mapping[str, Any], version: int) -> dict[str, str]:
     period = cpu.get("period", 100_000)
     values: dict[str, object] = {"cpuset.cpus": cpu.get("cpus"), "cpuset.mems": cpu.get("mems")}
     if version == 2:
-        values["cpu.max"] = f"{quota if quota > 0 else 'max'} {period}"
+        limit = quota if quota > 0 else "max"
+        values["cpu.max"] = f"{limit} {period}"
         values["cpu.weight"] = weight_of_shares(cpu["shares"]) if cpu.get("shares") else None
         values["memory.max"] = "max" if memory.get("limit") == -1 else memory.get("limit")
         values["memory.low"] = memory.get("reservation")

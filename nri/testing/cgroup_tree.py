@@ -98,7 +98,8 @@ class CgroupTree:
 
         def systemd(self_: units.Systemd, run: str = units.RUN) -> None:
             # No test talks to the machine's systemd.
-            init(self_, self.run if run == units.RUN else run)
+            own = self.run if run == units.RUN else run
+            init(self_, own)
 
         replacements = (
             (knobs, "slurp", lambda path, *options: slurp(self._locate(path), *options)),
@@ -258,7 +259,8 @@ class CgroupTree:
             return path
         lines = []
         for index, name in enumerate(self.files.points, start=1):
-            lines.append(f"{index if name else 0}:{name}:{self._memberships[parts[2]]}\n")
+            hierarchy = index if name else 0
+            lines.append(f"{hierarchy}:{name}:{self._memberships[parts[2]]}\n")
         file = f"{self._base}/membership"
         write(file, "".join(lines))
         return file
@@ -331,8 +333,9 @@ class CgroupTree:
         is_of_cpus = file == "cpuset.cpus"
         there = cpulist.parse(self.cpus) if is_of_cpus else self._mems
         if not item <= there:  # one that the machine cannot have, or one that is offline
-            cannot_be = is_of_cpus and max(item) > max(there)
-            _refuse(errno.ERANGE if cannot_be else errno.EINVAL)
+            if is_of_cpus and max(item) > max(there):
+                _refuse(errno.ERANGE)
+            _refuse(errno.EINVAL)
         return cpulist.render(item)
 
 

@@ -201,9 +201,8 @@ def result_of(output: Output) -> dict[str, Any]:
     try:
         value = gojson.loads(output.stdout)
     except DecodeError as error:
-        raise BrokenRuleError(
-            expected, f"{shown!r}: {error}" if shown else "nothing on stdout"
-        ) from None
+        found = f"{shown!r}: {error}" if shown else "nothing on stdout"
+        raise BrokenRuleError(expected, found) from None
     if not isinstance(value, dict):
         raise BrokenRuleError(expected, f"{shown!r}")
     return value

@@ -43,7 +43,8 @@ def invoke(plugin: skel.Plugin, request: Asked) -> Result:
     said = stderr.getvalue()
     who = f"plugin {plugin.type!r}"
     sys.stderr.write(said)
-    result = _result(who, stdout.getvalue(), said, f"exit status {status}" if status else "")
+    ending = f"exit status {status}" if status else ""
+    result = _result(who, stdout.getvalue(), said, ending)
     if is_without_cgroup(result.error):
         sys.stderr.write(
             "nri.testing: the container's cgroup is missing: nri_cgroups.add(container) makes it\n"
@@ -137,7 +138,9 @@ def take_changes(request: Request, result: Result) -> None:
 
 
 def _failed(who: str, ending: str, stderr: str) -> str:
-    return f"{who} {ending}\n" + (f"its stderr:\n{stderr}" if stderr else "its stderr is empty")
+    if stderr:
+        return f"{who} {ending}\nits stderr:\n{stderr}"
+    return f"{who} {ending}\nits stderr is empty"
 
 
 # The check that repeated and lone requests do no harm: a second ``create``, an ``update``, a lone ``delete``.

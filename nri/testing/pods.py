@@ -175,10 +175,10 @@ class Pod(_Subject):
         is_systemd = self.cgroup_driver == "systemd"
         if not self.kubelet:
             return self.profile.parent[is_systemd]
+        classes = ["kubepods"] if self.qos == "guaranteed" else ["kubepods", self.qos]
         if is_systemd:
-            classes = "" if self.qos == "guaranteed" else f"-{self.qos}"
-            return f"kubepods{classes}-pod{self.uid.replace('-', '_')}.slice"
-        return f"/kubepods{'' if self.qos == 'guaranteed' else f'/{self.qos}'}/pod{self.uid}"
+            return f"{'-'.join(classes)}-pod{self.uid.replace('-', '_')}.slice"
+        return f"/{'/'.join(classes)}/pod{self.uid}"
 
 
 class Container(_Subject):
@@ -209,7 +209,8 @@ class Container(_Subject):
             self.id = name  # a person names it
         self._has_path = pod.runtime not in ("runc", "crun", "nri-runc")
         # Without a cgroupsPath the pid must be one that Linux can give: the highest.
-        self.pid = pid or (pod.pid if self._has_path else MAX_PID - 100) + 1 + len(pod.containers)
+        first = pod.pid + 1 if self._has_path else MAX_PID - 99
+        self.pid = pid or first + len(pod.containers)
         self._given_path = cgroups_path
 
     def __repr__(self) -> str:
@@ -327,7 +328,8 @@ def resources_of(owner: Pod | Container) -> dict[str, Any]:
 
 def _template(pod: Pod, container: Container | None, state: str) -> dict[str, Any]:
     """Return a recorded request of this kind with the ids, pids, labels and the cgroupsPath of pod and container."""
-    name = f"{pod.profile.recordings}.{'pod' if container is None else 'container'}-{state}"
+    kind = "pod" if container is None else "container"
+    name = f"{pod.profile.recordings}.{kind}-{state}"
     before = recorded(name)
     text = text_of(name)
     owner = pod if container is None else container

@@ -21,7 +21,8 @@ class DecodeError(NRIError, ValueError):
     """
 
     def __init__(self, reason: str, *, line: int = 0, column: int = 0) -> None:
-        super().__init__(f"line {line} column {column}: {reason}" if line else reason)
+        message = f"line {line} column {column}: {reason}" if line else reason
+        super().__init__(message)
         self.reason = reason  # the message without the position
         self.line = line  # from 1; 0 if the message names a path instead, or the place is unknown
         self.column = column  # in characters, from 1; 0 likewise

@@ -57,6 +57,12 @@ class ConfField:
         self.read = read
         self.key = key
 
+    def as_key(self, name: str) -> Key:
+        """Return the key of the table."""
+        if self.default is REQUIRED:
+            return Key(name, self.rule, required=True, description=self.description)
+        return Key(name, self.rule, default=self.default, description=self.description)
+
 
 class Conf:
     """The base of a plugin conf. Its objects are frozen, and equal if all of their values are."""
@@ -92,19 +98,10 @@ class Conf:
             names |= inherited
         cls.attributes = names
         cls._fields = fields
-        cls.table = Table(
-            *[
-                Key(key, field.rule, required=True, description=field.description)
-                if field.default is REQUIRED
-                else Key(key, field.rule, default=field.default, description=field.description)
-                for key, field in fields.items()
-            ],
-            *([SCHEMA_KEY] if named else []),
-            notes=True,
-            nulls=True,
-            least=0,
-            **named,
-        )
+        keys = [field.as_key(key) for key, field in fields.items()]
+        if named:
+            keys.append(SCHEMA_KEY)
+        cls.table = Table(*keys, notes=True, nulls=True, least=0, **named)
 
     def __init__(self, **values: Any) -> None:
         """Take the attributes' values, unchecked; those that are missing have their defaults."""

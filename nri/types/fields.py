@@ -109,15 +109,14 @@ def array(
     :param expected: what is right, in words for the message about what is not.
     """
     of, read = _item(item)
-    said = expected or f"an array{' of one item or more' if shortest else ''}, each {of.expected}"
+    kind = "an array of one item or more" if shortest else "an array"
+    said = expected or f"{kind}, each {of.expected}"
     rule = table.array(of, shortest, unique=unique, expected=said)
-    return _field(
-        rule,
-        description,
-        default,
-        key,
-        tuple if read is None else lambda value: tuple(map(read, value)),
-    )
+
+    def items(value: list[Any]) -> tuple[Any, ...]:
+        return tuple(value) if read is None else tuple(map(read, value))
+
+    return _field(rule, description, default, key, items)
 
 
 def mapping(

@@ -107,7 +107,8 @@ def loads(
         text = str(document, "utf-8", "replace")
     else:
         text = without_lone(document)
-    value = _scanned(text, _scan if twice is None else _scanner_noting(twice))
+    scan = _scan if twice is None else _scanner_noting(twice)
+    value = _scanned(text, scan)
     if text.count("[") + text.count("{") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
         raise _too_deep()
     if not keeps_lone and may_have_lone(text):
@@ -212,7 +213,7 @@ def describe(value: object) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):
-        return f"the boolean {'true' if value else 'false'}"
+        return "the boolean true" if value else "the boolean false"
     if isinstance(value, str):
         return f"the string {shorten(repr(value))}"
     if isinstance(value, int | float):

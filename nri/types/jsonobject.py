@@ -159,7 +159,10 @@ class JSONObject:
         put = object.__setattr__
         for field in cls.FIELDS:
             name = field.attribute
-            put(message, name, values[name] if name in values else field.kind(None, ""))
+            if name in values:
+                put(message, name, values[name])
+            else:
+                put(message, name, field.kind(None, ""))
         if "extra" in cls.__slots__:
             put(message, "extra", unknown)
         return message
@@ -187,22 +190,17 @@ class JSONObject:
                 item is None or (field.kind not in KEEP_EMPTY and item in ("", 0, {}, ()))
             ):
                 continue
-            if isinstance(item, JSONObject):
-                item = item.to_value()
-            elif isinstance(item, tuple):
-                item = [
-                    inner.to_value() if isinstance(inner, JSONObject) else inner for inner in item
-                ]
-            value[field.key] = item
+            if isinstance(item, tuple):
+                item = list(map(_plain, item))
+            value[field.key] = _plain(item)
         return value
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with some attributes changed."""
         message = type(self).__new__(type(self))
         for name in self._NAMES:
-            object.__setattr__(
-                message, name, changes.pop(name) if name in changes else getattr(self, name)
-            )
+            value = changes.pop(name) if name in changes else getattr(self, name)
+            object.__setattr__(message, name, value)
         if changes:
             raise TypeError(f"{type(self).__name__} has no attribute {next(iter(changes))!r}")
         return message
@@ -229,16 +227,20 @@ class JSONObject:
         return f"{type(self).__name__}({inner})"
 
 
+def _plain(item: Any) -> Any:
+    return item.to_value() if isinstance(item, JSONObject) else item
+
+
 def objects(kind: type[Listed], label: str, value: object, where: str) -> tuple[Listed, ...]:
     """Return an array of one type of objects, without its nulls; empty for null. For a kind."""
     if value is None:
         return ()
     if not isinstance(value, list | tuple):
         raise mismatch(value, where, f"an array of {label}")
-    return tuple(
-        [
-            item if isinstance(item, kind) else kind.from_value(item, f"{where}[{index}]")
-            for index, item in enumerate(value)
-            if item is not None
-        ]
-    )
+    listed = []
+    for index, item in enumerate(value):
+        if isinstance(item, kind):
+            listed.append(item)
+        elif item is not None:
+            listed.append(kind.from_value(item, f"{where}[{index}]"))
+    return tuple(listed)

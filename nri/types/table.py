@@ -128,8 +128,10 @@ def number(
         return least <= value <= most and not (above and value == low)  # type: ignore[operator]
 
     name = "integer" if whole else "number"
-    keywords = {"type": name, "exclusiveMinimum" if above else "minimum": low, "maximum": high}
-    return Rule(kind, accepts, expected or ("an integer" if whole else "a number"), keywords)
+    usual = "an integer" if whole else "a number"
+    minimum = "exclusiveMinimum" if above else "minimum"
+    keywords = {"type": name, minimum: low, "maximum": high}
+    return Rule(kind, accepts, expected or usual, keywords)
 
 
 def array(
@@ -178,7 +180,9 @@ class Map(Rule):
 
     def accepts_key(self, key: str) -> bool:
         """Return whether *key* can be in the object."""
-        return self.names.accepts(key[1:] if self.removable and key.startswith("-") else key)
+        if self.removable:
+            key = key.removeprefix("-")
+        return self.names.accepts(key)
 
     def accepts_item(self, key: str, item: object) -> bool:
         """Return whether *item* can be the value of *key*."""

@@ -7,7 +7,6 @@ error (the container does not start), unless the plugin's ``failurePolicy`` is `
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import re
 from collections.abc import Callable, Sequence
@@ -181,8 +180,11 @@ class Bridge(stub.V2Plugin):
         counted in any case, so it gets none.
         """
         pod = self.pods.complete(_identified(request.pod, "pod"))
-        with contextlib.suppress(*[StatusError] if self._is_crio else []):
+        try:
             self._run_sandbox(pod, State.DELETE, call)
+        except StatusError:
+            if not self._is_crio:
+                raise
 
     def remove_pod_sandbox(self, request: api.RemovePodSandboxRequest, call: Call) -> None:
         """Forget the pod: no event about it follows."""

@@ -77,10 +77,9 @@ class Occasion:
 
     def client(self, container: Row | Told, state: str) -> Client:
         """Return a client for the configuration in use."""
-        is_late = state == LATE
-        return self._chains.client(
-            container.subject, State.CREATE if is_late else state, is_late=is_late
-        )
+        if state == LATE:
+            return self._chains.client(container.subject, State.CREATE, is_late=True)
+        return self._chains.client(container.subject, state)
 
     def run(self, chain: Chain, on_step: Callable[[Step], None]) -> None:
         """Run a chain within the event's time, and have it logged and counted."""
@@ -221,6 +220,7 @@ class Chains:
         if log.isEnabledFor(logging.DEBUG):
             change = "unchanged" if is_same else "read"
             log.debug("configuration %s (%.1f ms)", change, (time.monotonic() - started) * 1000)
+        invoker = self._starter if is_late else self.residents
         facts = None
         if subject is not None:
             facts = subject.facts
@@ -230,7 +230,7 @@ class Chains:
                 configuration = self._sandboxes
         return Client(
             configuration,
-            self._given or (self._starter if is_late else self.residents),
+            self._given or invoker,
             timeout=options.timeout,
             failure_policy=options.failure_policy,
             facts=facts,
@@ -448,7 +448,9 @@ class Chains:
                 self.memory.lack(row, f"{STARTED}: {reason}", FAILED)
             raise
         finally:
-            self.memory.ended(row, column, stamp=stamp if column == "succeeds" else -1)
+            if column != "succeeds":
+                stamp = -1
+            self.memory.ended(row, column, stamp=stamp)
             self._has_late |= column == "fails"
 
     def _delete(self, subject: Subject, call: Call, host: Occasion) -> Verdict:

@@ -38,7 +38,9 @@ class Configuration:
         acceptance: Acceptance | None = None,
     ) -> None:
         self.doubts = tuple(doubts)
-        self._in_use = InUse(site.replace(record_dir="") if doubts else site, acceptance=acceptance)
+        if doubts:
+            site = site.replace(record_dir="")
+        self._in_use = InUse(site, acceptance=acceptance)
         self._lock = threading.Lock()
         self._current: ConfigList | None = None
         self._hash = ""  # of the configuration in use
@@ -103,14 +105,14 @@ class Configuration:
         in_use = self._in_use
         refusal = refused.read(self._in_use.site.conf_dir)
         with self._lock:
+            faults = () if in_use.rejected is None else in_use.rejected.faults
+            missing = [] if in_use.is_waiting else list(in_use.missing)
             return {
                 "files": list(in_use.documents),
-                "missing": [] if in_use.is_waiting else list(in_use.missing),
+                "missing": missing,
                 "hash": self._hash or None,
                 "valid": in_use.rejected is None and self._current is not None,
-                "faults": [str(fault) for fault in in_use.rejected.faults]
-                if in_use.rejected is not None
-                else [],
+                "faults": list(map(str, faults)),
                 "since": in_use.since,
                 "rejectedSince": self._rejected_since,
                 "refused": None if refusal is None else refusal._asdict(),
@@ -130,7 +132,8 @@ class Configuration:
         news: object = missing if rejected is None else rejected.faults
         if news == self._reported:
             return
-        self._reported, kept = news, self._names() if self._current is not None else ""
+        self._reported = news
+        kept = "" if self._current is None else self._names()
         if missing:
             until = how_long(self._in_use)
             paths = shorten(", ".join(missing), MAX_TEXT)

@@ -230,7 +230,8 @@ class Memory:
         for id_ in unwritten:  # an event can have the lock meanwhile
             with self.changed:
                 row = self.rows.get(id_)
-                self.record.put(id_, None if row is None else row.facts)
+                facts = None if row is None else row.facts
+                self.record.put(id_, facts)
 
     def reload(self, row: Row) -> None:
         """Add what another bridge, which has ended by now, has done for a row that has not had its ``create``."""

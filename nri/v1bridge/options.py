@@ -91,7 +91,7 @@ def adopt(text: str) -> tuple[BridgeOptions, list[str]]:
     if not text.strip():
         return options, []
     wrong = node_options.record(node_options.BRIDGE, text.encode("utf-8", "surrogateescape"))
-    return options, [wrong] if wrong else []
+    return options, list(filter(None, [wrong]))
 
 
 def _doubts(text: str, options: BridgeOptions, recorded: BridgeOptions | None) -> list[str]:

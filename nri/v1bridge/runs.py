@@ -190,7 +190,9 @@ def late_line(
         if request.state == State.DELETE:
             subject = "release"
             means = "it keeps what the plugin has done"
-        message = f"{subject} failed: {means if is_final else 'trying again'}"
+        if not is_final:
+            means = "trying again"
+        message = f"{subject} failed: {means}"
         log.error(message, extra=_about(name, request, ("error", shorten(error, MAX_TEXT))))
     else:
         if is_again:
@@ -217,7 +219,9 @@ def _outcome(run: Run) -> tuple[int, str]:
         return logging.ERROR, "failed"
     if errors:
         return logging.ERROR, "ignored"
-    return logging.INFO if run.steps else logging.DEBUG, "answered"
+    if run.steps:
+        return logging.INFO, "answered"
+    return logging.DEBUG, "answered"
 
 
 def _metadata(steps: list[Step]) -> list[tuple[str, object]]:

@@ -101,9 +101,8 @@ def _serve(
     def is_alone(within: float) -> bool:
         return all(lock.is_held.wait(within) for lock in locks)
 
-    bridge = Bridge(
-        options, None if has_file else adopt, Subreaper(), launched=launched, is_alone=is_alone
-    )
+    take = None if has_file else adopt
+    bridge = Bridge(options, take, Subreaper(), launched=launched, is_alone=is_alone)
     name = ""  # a launched bridge takes its name and index from the runtime
     if not launched:
         name = NAME  # the executable's name may be just `nri`

@@ -53,9 +53,8 @@ class HookInjector(Plugin):
         """Answer with the hooks whose conditions are met; the metadata names their files."""
         metadata: dict[str, str] = {}
         hooks: Any = {} if request.is_sandbox else _hooks(request, conf, metadata)
-        return request.new_result(
-            self.type, metadata=metadata, adjust={"hooks": hooks} if hooks else None
-        )
+        adjust = {"hooks": hooks} if hooks else None
+        return request.new_result(self.type, metadata=metadata, adjust=adjust)
 
     def faults(self, conf: HookInjectorConf) -> list[dict[str, Any]]:
         """Return the faults of the files of hooks: one that is wrong refuses every container."""

@@ -27,7 +27,8 @@ class NotWholeError(NoRoomError):
 
 def counted(count: int) -> str:
     """Return a number of CPUs with its verb: ``none is``, ``1 is``, ``2 are``."""
-    return f"{count or 'none'} {'is' if count < 2 else 'are'}"
+    verb = "is" if count < 2 else "are"
+    return f"{count or 'none'} {verb}"
 
 
 def choose(

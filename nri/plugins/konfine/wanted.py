@@ -297,7 +297,7 @@ class Wanted:
         except NotWholeError as error:
             raise Refusal(f"{wish.asker}: found {count}, {error}") from None
         except NoRoomError as error:
-            asked = f"{count} CPU{'s' if count != 1 else ''} alone"
+            asked = "1 CPU alone" if count == 1 else f"{count} CPUs alone"
             on = f"on the node {os.uname().nodename} {error}{self._holders()}"
             raise Refusal(f"{wish.asker}: asks for {asked}, and {on}; {_AGAIN}") from None
 

@@ -62,12 +62,12 @@ class RPCClient(Receiver):
             raise StatusError(Code.RESOURCE_EXHAUSTED, fault)
         started = time.monotonic()
         stream, pending = self._send(data)
-        if timeout is None:
-            left = None
-        else:
+        left = None
+        if timeout is not None:
             left = max(0.0, timeout - (time.monotonic() - started))
+            left = min(left, threading.TIMEOUT_MAX)
         try:
-            answer = pending.get(timeout=None if left is None else min(left, threading.TIMEOUT_MAX))
+            answer = pending.get(timeout=left)
         except Empty:
             with self._lock:
                 self.pending.pop(stream, None)
