@@ -40,7 +40,8 @@ def judge(status: os.stat_result) -> str:
     user = os.geteuid()
     mode = status.st_mode & 0o7777
     by_group = bool(mode & 0o020)
-    if mode & 0o002 or (by_group and status.st_gid not in (0, os.getegid())):
+    by_other_group = by_group and status.st_gid not in (0, os.getegid())
+    if mode & 0o002 or by_other_group:
         fault = "is writable by others"
     elif status.st_uid not in (0, user):
         fault = "is another user's"

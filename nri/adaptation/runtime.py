@@ -483,7 +483,8 @@ class PluginConnection:
             for part in parts(pods, containers, limit):
                 left = max(0.001, deadline - time.monotonic())
                 response = self._call("Synchronize", part, api.SynchronizeResponse, timeout=left)
-                if part.more and (response.update or not response.more):
+                is_collecting = response.more and not response.update
+                if part.more and not is_collecting:
                     raise self._lost("does not handle a Synchronize in several parts")
         except AdaptationError as error:
             raise error if self.closed else self._lost(str(error)) from None

@@ -186,9 +186,11 @@ def document(values: dict[str, Any]) -> dict[str, Any]:
     """Return the document of merged values; removals stay, since the runtime has to know them."""
     made: dict[str, Any] = {}
     for field in FIELDS:
-        if field.name not in values or (field.kind == COMMAND and not values[field.name]):
+        if field.name not in values:
             continue
         value = values[field.name]
+        if field.kind == COMMAND and not value:
+            continue
         if field.kind == MAP:
             value = _map_of(value)
         elif field.kind in BY_ENTRIES:

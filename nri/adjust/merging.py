@@ -130,7 +130,8 @@ class Merge:
         removed = [entry for entry, item in entries if item is None]
         for entry in removed:
             is_replaced = kind == MAP and entry in is_set
-            if is_replaced or (entry in merged and name not in self._inert):
+            is_undone = entry in merged and name not in self._inert
+            if is_replaced or is_undone:
                 self.owners[name, entry] = f"-{plugin}"
                 merged.pop(entry, None)
         for entry, item in entries:

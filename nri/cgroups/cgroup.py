@@ -276,7 +276,8 @@ class Cgroup:
     def _any_file(self, file: str) -> str:
         """Return the path of a file, in the hierarchy that its name belongs to."""
         controller, _, rest = file.partition(".")
-        if not (controller and rest) or "/" in file or "\0" in file:
+        has_parts = controller != "" and rest != ""
+        if not has_parts or not {"/", "\0"}.isdisjoint(file):
             raise KnobValueError(
                 f"{quoted(file)} is no file of a cgroup: expected a name such as memory.stat"
             )

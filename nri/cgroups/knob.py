@@ -195,9 +195,10 @@ class File:
         values = self.values
         steps = []
         for depth, (level, had) in enumerate(zip(levels, before, strict=True)):
-            if not values.same(had, value) and (
-                not depth or knob.level != LIMIT or values.limits(had)
-            ):
+            if values.same(had, value):
+                continue
+            is_free = depth > 0 and knob.level == LIMIT and not values.limits(had)
+            if not is_free:
                 steps.append((level, had))
 
         # In v1 a child's quota may not exceed its scope's: a tighter one goes to the child first.

@@ -141,7 +141,9 @@ def _slices(name: str, cgroups_path: str) -> list[str]:
     if stem == "-":  # "-.slice"; runtimes also write "-"
         return []
     words = stem.split("-")
-    if stem == name or "/" in name or "" in words or len(os.fsencode(name)) > MAX_COMPONENT:
+    has_parts = "" not in words and "/" not in name
+    is_short = len(os.fsencode(name)) <= MAX_COMPONENT
+    if stem == name or not has_parts or not is_short:
         raise CgroupPathError(
             f"cgroupsPath {quoted(cgroups_path)}: {quoted(name)} is no slice: expected one like 'a-b.slice', "
             f"of at most {MAX_COMPONENT} bytes, without '/' and without an empty part between dashes"

@@ -239,7 +239,8 @@ class Resolver:
                 f"{finding}, expected a cgroup that is named after the container {container}"
             )
         for owner, process in (("the host's", "1"), ("this process's own", "self")):
-            if (process == "1" and path == _INIT_SCOPE) or self._holds(process, hierarchy, path):
+            is_inits = process == "1" and path == _INIT_SCOPE
+            if is_inits or self._holds(process, hierarchy, path):
                 raise _AbsentError(
                     f"{finding}, which is {owner}, expected one of container {container} alone"
                 )

@@ -446,11 +446,12 @@ class Timeline:
         """Print the end of an event, if it failed or no plugin was called."""
         event = events.BY_EVENT[item.event].rpc
         container = "" if item.container is None else item.container.name
+        is_shown = self._has_v2 or self._verbose
         with self._lock:
             if error is not None:
                 result = f"{event} fails: {error.message}"
                 self._add(Row(event, item.pod.name, container, result=result, error=result))
-            elif self._calls == 0 and (self._has_v2 or self._verbose):
+            elif self._calls == 0 and is_shown:
                 self._add(Row(event, item.pod.name, container, result="no plugin wants it"))
             self._calls = 0
 

@@ -68,7 +68,8 @@ def about(path: str, plugin: str, *, may_be_script: bool = False) -> Standing:
     argv = [plugin, "version"]
     answer, output = ask(path, argv, HARMLESS.to_json(), within=ANSWER_WITHIN)
     is_one = is_answer(answer)
-    if not is_own and (not is_one or answer["type"] != plugin):
+    is_foreign = not is_one or answer["type"] != plugin
+    if not is_own and is_foreign:
         return Standing("off", FOREIGN)
     if not is_one:
         if output.stderr:

@@ -186,7 +186,8 @@ def _refused(text: str) -> Position:
     depth = 0
     for token, at in _tokens(text):
         depth += (token in ("[", "{")) - (token in ("]", "}"))
-        if depth > gojson.MAX_DEPTH or (token[0] in "-0123456789NI" and not _fits(token)):
+        is_refused = token[0] in "-0123456789NI" and not _fits(token)
+        if is_refused or depth > gojson.MAX_DEPTH:
             return gojson.position(text, at)
     return 1, 1
 

@@ -347,7 +347,7 @@ class Condition:
         unknown = []
         for part in self._parts:
             holds, said = part.judge(facts)
-            if holds is False or (holds is None and self._skips):
+            if self._keeps_away(holds):
                 return None
             if holds is None:
                 unknown.append(said)
@@ -364,9 +364,13 @@ class Condition:
                 contradiction = contradiction or facts.contradictions[part.fact]
                 continue
             holds, _ = part.judge(facts)
-            if holds is False or (holds is None and self._skips):
+            if self._keeps_away(holds):
                 return ""
         return contradiction
+
+    def _keeps_away(self, holds: bool | None) -> bool:
+        """Return whether a part keeps the plugin away; None is for one that cannot be judged."""
+        return self._skips if holds is None else not holds
 
     def explain(self, facts: Facts) -> str:
         """Return the reasons of the verdict: the parts that do not hold, or else those that cannot be judged."""

@@ -193,7 +193,8 @@ class Ways(NamedTuple):
     def sentences(self) -> list[str]:
         """Each of the ways, as a sentence."""
         ways = [*self.ours]
-        if self.itself and (self.engine.is_native or not ways):
+        is_only = self.engine.is_native or not ways
+        if self.itself and is_only:
             ways.append(f"containerd itself, {self.own_file}")
         return [f"{self.engine.about}: {way}" for way in ways]
 

@@ -111,7 +111,8 @@ class DevicePlugin:
             gone = "was removed, and a mount still shows it; expected to be started anew"
             raise DirectoryGoneError(f"{self._directory} {gone}")
         is_same = self._identity == (identity(self._socket), identity(self._kubelets))
-        if is_same and (self.is_registered or self._clock() < self._registered_at + WATCHES_WITHIN):
+        may_come = self._clock() < self._registered_at + WATCHES_WITHIN
+        if is_same and (self.is_registered or may_come):
             return
         self._identity = None
         if not os.path.isdir(self._directory):

@@ -119,7 +119,8 @@ class InUse:
 
     def keep(self) -> None:
         """Write the record again if it could not be written, or was removed."""
-        if self.documents and (self.fault or not os.path.exists(self._path)):
+        is_there = self.fault == "" and os.path.exists(self._path)
+        if self.documents and not is_there:
             self._save()
 
     def reject(self, reason: str) -> None:
@@ -146,7 +147,8 @@ class InUse:
             self._stay({}, error)
             return
         missing, is_kept = self._missing(read)
-        if self.is_waiting or (missing and is_kept):
+        stays = bool(missing) and is_kept
+        if stays or self.is_waiting:
             self._stay(missing, None)
             return
         # Nothing is there, and nothing says that nothing was.

@@ -242,7 +242,8 @@ def _start(container: Container, host: Host) -> Verdict:
             cause = IGNORED if client.policy_of(entry) == "ignore" else FAILED
             facts.lack(facts.add(entry.key, entry.document), State.SETUP, Outcome(cause, why))
     chain = _run(host, Chain(client, container, request))
-    if chain.error is not None and (host.refuses_starts or request.is_sandbox):
+    is_refused = host.refuses_starts or request.is_sandbox
+    if chain.error is not None and is_refused:
         # The runtime does not start it: nothing runs without its plugins. Those that have succeeded get a delete.
         with host.lock:
             host.save(container)

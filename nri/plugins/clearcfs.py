@@ -90,7 +90,8 @@ def _clear(request: Request, conf: ClearCFSConf, metadata: dict[str, str]) -> No
 
     cgroup = shared.cgroup(request, conf)
     # The pod first: its quota limits its containers, and on v1 a child's quota may not exceed it.
-    if conf.pod and (not request.is_sandbox or request.state == State.UPDATE):
+    has_pod = not request.is_sandbox or request.state == State.UPDATE
+    if conf.pod and has_pod:
         cgroup.cpu_quota()  # raises before the pod is changed
         _clear_pod(cgroup, metadata)
     try:

@@ -96,12 +96,8 @@ def serve(plugin: Plugin, answer: Answer) -> NoReturn:
         )
         os.close(stdout)
         _flush_files()
-        if (
-            not is_clean
-            or sys.stderr is not stderr
-            or os.getpid() != own
-            or _differs(unfinished, null)
-        ):
+        is_same = sys.stderr is stderr and os.getpid() == own
+        if not is_clean or not is_same or _differs(unfinished, null):
             sys.exit(status)  # the end of this process is the end of the answer
         try:
             control.send(b"%s %d" % (ENDED, status))

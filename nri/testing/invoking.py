@@ -112,7 +112,8 @@ def _result(who: str, stdout: bytes, stderr: str, ending: str) -> Result:
 
 def _judged(who: str, document: bytes, result: Result, stderr: str) -> Result:
     """Return the result if a host takes the changes that it asks for."""
-    if not result.error and (result.adjust or result.updates or result.cgroups_path):
+    asks = bool(result.adjust or result.updates or result.cgroups_path)
+    if asks and not result.error:
         try:
             take_changes(Request.from_json(document), result)
         except (AdjustError, DecodeError) as error:

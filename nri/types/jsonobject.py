@@ -186,9 +186,7 @@ class JSONObject:
                 item = field.kind(getattr(self, field.attribute), f"{where}.{field.key}")
             except DecodeError as error:
                 raise EncodeError(str(error)) from None
-            if field.omit_empty and (
-                item is None or (field.kind not in KEEP_EMPTY and item in ("", 0, {}, ()))
-            ):
+            if field.omit_empty and _is_empty(field, item):
                 continue
             if isinstance(item, tuple):
                 item = list(map(_plain, item))
@@ -225,6 +223,13 @@ class JSONObject:
     def __repr__(self) -> str:
         inner = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._NAMES)
         return f"{type(self).__name__}({inner})"
+
+
+def _is_empty(field: Field, item: Any) -> bool:
+    """Return whether a value is not written with ``omit_empty``."""
+    if item is None:
+        return True
+    return field.kind not in KEEP_EMPTY and item in ("", 0, {}, ())
 
 
 def _plain(item: Any) -> Any:

@@ -186,7 +186,8 @@ class Map(Rule):
 
     def accepts_item(self, key: str, item: object) -> bool:
         """Return whether *item* can be the value of *key*."""
-        if self.removable and (item is None or key.startswith("-")):
+        is_removal = item is None or key.startswith("-")
+        if self.removable and is_removal:
             return item is None
         return self.item.accepts(item)
 

@@ -80,9 +80,9 @@ class Configuration:
                 self._rejected_since = self._rejected_since or time.time()
             is_new = in_use.config is not self._current and in_use.config != self._current
             self._current = in_use.config
-            if self._current is not None and (
-                is_new or (rejected is not None and in_use.rejected is None)
-            ):
+            is_valid_again = rejected is not None and in_use.rejected is None
+            is_to_be_said = is_new or is_valid_again
+            if self._current is not None and is_to_be_said:
                 self._hash = self._current.content_hash()
                 log.info(
                     "configuration: %s", self._names(), extra={"fields": [("hash", self._hash)]}

@@ -223,7 +223,8 @@ def drain() -> None:
 def _place(options: BridgeOptions, *, launched: bool) -> Place:
     if options.log_file:
         return options.log_file, lambda: _PrivateFile(options.log_file)
-    if (launched or _is_journal()) and os.path.exists(SYSLOG):
+    is_for_syslog = launched or _is_journal()
+    if is_for_syslog and os.path.exists(SYSLOG):
         return "syslog", _syslog
     if not launched:
         return "stderr", _Stderr

@@ -131,9 +131,7 @@ class Mux:
         input_.register(self._socket, select.POLLIN)
         try:
             while self.reason is None:
-                if self._idle_by and (
-                    time.monotonic() >= self._idle_by or not input_.poll(QUIET * 1000)
-                ):
+                if self._is_quiet(input_):
                     self._idle_by = 0.0
                     self._jobs += filter(None, [self._idle])
                 else:
@@ -238,6 +236,12 @@ class Mux:
                     self.close("a deadline could not be handled")
             if self.reason is not None:
                 return
+
+    def _is_quiet(self, input_: select.poll) -> bool:
+        """Return whether the work that no job waits for is due: nothing arrives, or it has waited long."""
+        if self._idle_by == 0:
+            return False
+        return time.monotonic() >= self._idle_by or not input_.poll(QUIET * 1000)
 
     def _until_due(self) -> float:
         """Return the seconds until the next deadline of a receiver, or until the next look."""

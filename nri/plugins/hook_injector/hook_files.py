@@ -291,7 +291,9 @@ def is_met(when: dict[str, Any], container: Subject) -> bool | None:
     if when.get("always") is False:
         return False
     bind_mounts = when.get("hasBindMounts")
-    if bind_mounts is False or (bind_mounts and not container.has_bind_mounts):
+    if bind_mounts is False:
+        return False
+    if bind_mounts and not container.has_bind_mounts:
         return False
     for key, value in pairs:
         if not _has_one(container, key, value):

@@ -386,7 +386,8 @@ class Wanted:
         for key, other in self.containers.items():
             if key == self.own or not other.get("ended") or other["name"] == entry["name"]:
                 continue
-            if "since" in other or (is_first and _is_of_pod(other, entry)):
+            is_spent = is_first and _is_of_pod(other, entry)
+            if is_spent or "since" in other:
                 keys.append(key)
         return keys
 

@@ -251,7 +251,8 @@ class _Run:
         knobs = self.conf.containers.get(class_ or "", {})
         of_pod = self.conf.pods.get(class_ or "", {})
         was_written = any(name.removeprefix("pod.") in _WRITTEN for name in self.before)
-        if not (knobs or of_pod or was_written) and batch is None:
+        has_knobs = bool(knobs or of_pod) or was_written
+        if not has_knobs and batch is None:
             if class_ is not None:
                 self.metadata["skipped"] = f"no knobs for the class {shorten(escape(class_), 100)}"
             return

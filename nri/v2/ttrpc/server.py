@@ -234,7 +234,8 @@ class RPCServer(Receiver):
     def _serve(self, handler: MethodHandler, payload: bytes, call: Call) -> None:
         try:
             call.begun = time.monotonic()
-            if call.stream in self._calls or (self._has_late and not self._closed):
+            runs_late = self._has_late and not self._closed
+            if call.stream in self._calls or runs_late:
                 response = self._handle(handler, payload, call)
                 if self._take(call):
                     self._respond(call.stream, response)
