@@ -94,6 +94,13 @@ def test_plain_confining_leaves_isolated_cpus_alone(telco: GivingNode) -> None:
         assert telco.start("all", cpu={"cpus": listed}).metadata["cpus"] == "4"
 
 
+def test_container_whose_parent_has_isolated_cpus_alone_has_these(tmp_path: Path) -> None:
+    node = GivingNode(tmp_path, cores=4, isolated="0-3")
+    node.conf["allow"] = {}
+    assert node.start("web").metadata["cpus"] == "0-3"
+    assert node.start("named", cpu={"cpus": "2"}).metadata["cpus"] == "2"
+
+
 def test_reserved_isolated_and_offline_cpus_are_not_given_out(tmp_path: Path) -> None:
     node = GivingNode(tmp_path, cores=4, threads=2, isolated="7")
     node.conf["systemReserved"] = [0]
@@ -296,6 +303,11 @@ def test_whole_cores_and_memory_follow_if_conf_says_so(tmp_path: Path) -> None:
     assert "ask for 2 or 4" in node.refusal("x", ask=3)
     node.start("db/main", ask=4)
     assert (node.cpus("db/main"), node.files.get(path, "cpuset.mems")) == ("0-1,4-5", "0")
+    told = node.run("setup", "other", ask=2).adjust
+    assert told == {"linux": {"resources": {"cpu": {"cpus": "2,6", "mems": "1"}}}}
+    node.files.put(path.rpartition("/")[0], "cpuset.mems.effective", "0-1\n")
+    node.run("update", "db/main")
+    assert node.files.get(path, "cpuset.mems") == "0-1"
 
 
 # Where the host applies changes
@@ -419,6 +431,7 @@ def test_pod_is_in_a_pool_by_its_own_words_only_if_that_is_allowed(
     v2.conf |= {"allow": {}, "pools": [{"name": "fast", "cpus": "6-7", "namespaces": ["shop"]}]}
     # The operator has named its namespace.
     assert v2.start("named", **asks).metadata["pool"] == "fast"
+    assert "pool" not in v2.start("elsewhere", namespace="other", **asks).metadata
 
 
 def test_setup_of_the_next_attempt_takes_the_place_of_one_that_has_failed(v2: GivingNode) -> None:

@@ -75,6 +75,14 @@ def test_spread_set_takes_the_nearest_node_next(machines: dict[str, Topology]) -
         ("small", "", 1, False, "none is free"),
         ("many-caches", "0-15,32-47,64-79,96-111", 20, False, NOWHERE),
         (
+            *("many-caches", "0-2,32-34", 5, False),
+            "3 on node 0 and 3 on node 1 are free; `spread` would take both",
+        ),
+        (
+            *("many-caches", "0-2,32-34,64-66", 8, False),
+            "3 on node 0, 3 on node 1 and 3 on node 2 are free; `spread` would take more than one node",
+        ),
+        (
             *("two-sockets", "0-255", 3, True),
             "expected whole cores, which have 2 threads each: ask for 2 or 4",
         ),
@@ -153,5 +161,8 @@ def test_numbers_that_are_not_of_whole_cores_are_refused_with_those_that_are(
     plain = Topology.read(make(tmp_path / "plain", cores=4, threads=2))
     with pytest.raises(NotWholeError, match="which have 2 threads each: ask for 2 or 4"):
         choose(plain, plain.online, 3, whole=True)
+    few = Topology.read(make(tmp_path / "few", cores=2, threads=4, atoms=1))
+    with pytest.raises(NotWholeError, match="which have 1 or 4 threads: ask for 1 or 4"):
+        choose(few, few.online, 3, whole=True)
     with pytest.raises(NoRoomError, match=r"^8 are free on whole cores$"):
         choose(plain, plain.online, 4000, whole=True)
