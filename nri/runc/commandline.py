@@ -164,9 +164,13 @@ class CommandLine:
             if not given[-1].is_known and "=" not in word:
                 after_unknown.add(len(self.arguments))
         # The value of an option that is not known here looks like an argument. One argument is the container.
-        if len(self.arguments) > 1 and after_unknown:
-            for index in sorted(after_unknown, reverse=True):
-                del self.arguments[index]
+        if len(self.arguments) == 1:
+            return
+        arguments = []
+        for index, word in enumerate(self.arguments):
+            if index not in after_unknown:
+                arguments.append(word)
+        self.arguments = arguments
 
 
 def _read_before(words: list[str]) -> tuple[list[Given], int]:

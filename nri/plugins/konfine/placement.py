@@ -150,13 +150,13 @@ def _not_on_one_node(on: dict[int, Set], count: int, where: str) -> str:
     for number, cpus in on.items():
         if cpus:
             listed.append(f"{len(cpus)} on node {number}")
+    if not listed:
+        return f"no CPU of a NUMA node is free{where}"
     *first, last = listed
     are = f"{', '.join(first)} and {last}" if first else last
     most = "`spread` would take more than one node"
     if sum(sorted(map(len, on.values()))[-2:]) >= count:
         most = "`spread` would take two of them"
-        if len(listed) == 2:
-            most = "`spread` would take both"
     return f"{are} are free{where}; {most}"
 
 

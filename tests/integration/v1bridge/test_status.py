@@ -395,7 +395,13 @@ def test_arguments_and_environment_are_neither_kept_nor_shown(
     host: Host, bridge: BridgeProcess
 ) -> None:
     host.script("failing", "#!/bin/sh\ncat >/dev/null\nexit 3\n")
-    host.configure(plugin("failing", states=["setup"], failure_policy="ignore"))
+    adjust = {"env": {"TOKEN": SECRETS[1]}}
+    answer = {"plugin": "telling", "version": "0.1", "adjust": adjust}
+    host.script("telling", f"#!/bin/sh\ncat >/dev/null\necho '{json.dumps(answer)}'\n")
+    host.configure(
+        plugin("failing", states=["setup"], failure_policy="ignore"),
+        plugin("telling", states=["setup"]),
+    )
     create_container(bridge.serve(), args=["sh", SECRETS[0]], env=[f"TOKEN={SECRETS[1]}"])
     assert wait_until(lambda: "setup" in status(bridge, "--pod", "default/web").stdout)
     commands: tuple[list[str], ...] = (
@@ -410,6 +416,8 @@ def test_arguments_and_environment_are_neither_kept_nor_shown(
         if path.is_file()
     }
     assert "bridge.log" in texts
+    telling = had(host.root / "v1bridge.sock")[0]["plugins"][-1]
+    assert json.loads(telling["result"])["adjust"] == {"env": "(not shown)"}
     assert [
         place for place, text in texts.items() if any(secret in text for secret in SECRETS)
     ] == []

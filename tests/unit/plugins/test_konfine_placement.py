@@ -76,7 +76,7 @@ def test_spread_set_takes_the_nearest_node_next(machines: dict[str, Topology]) -
         ("many-caches", "0-15,32-47,64-79,96-111", 20, False, NOWHERE),
         (
             *("many-caches", "0-2,32-34", 5, False),
-            "3 on node 0 and 3 on node 1 are free; `spread` would take both",
+            "3 on node 0 and 3 on node 1 are free; `spread` would take two of them",
         ),
         (
             *("many-caches", "0-2,32-34,64-66", 8, False),
@@ -95,6 +95,15 @@ def test_refusal_says_what_is_free_and_where(
     with pytest.raises(NoRoomError) as error:
         choose(machines[machine], parse_cpus(free), count, whole=whole)
     assert str(error.value) == message
+
+
+def test_cpus_of_no_numa_node_are_not_chosen(tmp_path: Path) -> None:
+    sys = make(tmp_path, cores=4)
+    (Path(sys) / "devices/system/node/node0/cpulist").write_text("\n")
+    machine = Topology.read(sys)
+    with pytest.raises(NoRoomError, match=r"^no CPU of a NUMA node is free$"):
+        choose(machine, machine.online, 2)
+    assert len(choose(machine, machine.online, 2, spread=True)) == 2
 
 
 @settings(max_examples=150, deadline=None)

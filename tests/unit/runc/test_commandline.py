@@ -45,6 +45,7 @@ def test_the_command_is_found_behind_any_options(words: str, command: str) -> No
         "create --bundle /c --bundle /b --pid-file /p web",
         "create --new --bundle /b --pid-file /p web",
         "create --new value --bundle /b --pid-file /p web",
+        "create --new value --bundle /b --pid-file /p web --other",
         "create --bundle /b --pid-file /p -- web",
         "--root /r run --detach -db /b --pid-file /p web",
     ],
@@ -52,6 +53,13 @@ def test_the_command_is_found_behind_any_options(words: str, command: str) -> No
 def test_bundle_pid_file_and_container_are_found(words: str) -> None:
     line = CommandLine(words.split())
     assert (line.value("bundle"), line.value("pid-file"), line.arguments) == ("/b", "/p", ["web"])
+
+
+@pytest.mark.parametrize(
+    "words", ["create one two --new", "create one two -n -m", "create -n=1 one two"]
+)
+def test_arguments_before_an_unknown_option_are_kept(words: str) -> None:
+    assert CommandLine(words.split()).arguments == ["one", "two"]
 
 
 def test_a_flag_is_set_as_go_and_argp_set_it() -> None:
