@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from nri.errors import NRIError
 
+_LIMIT = 80
+"""Characters of a text in a message."""
+
 
 class CgroupError(NRIError):
     """The kernel refused an operation, or a cgroup is not as expected. The root of this package's errors."""
@@ -56,16 +59,16 @@ class UntoldError(CgroupError):
     """systemd cannot be asked or told. The knobs can be written all the same, but it may write them again."""
 
 
-def quoted(text: str, limit: int = 80) -> str:
-    """Return ``repr(text)`` for a message, cut to *limit* characters: the text may be hostile."""
-    if len(text) <= limit:
+def quoted(text: str) -> str:
+    """Return ``repr(text)`` for a message, cut to ``_LIMIT`` characters: the text may be hostile."""
+    if len(text) <= _LIMIT:
         return repr(text)
-    return f"{text[:limit]!r}... ({len(text)} characters)"
+    return f"{text[:_LIMIT]!r}... ({len(text)} characters)"
 
 
-def described(value: object, limit: int = 80) -> str:
-    """Return ``repr(value)`` for a message, cut to *limit* characters."""
+def described(value: object) -> str:
+    """Return ``repr(value)`` for a message, cut to ``_LIMIT`` characters."""
     text = repr(value)
-    if len(text) <= limit:
+    if len(text) <= _LIMIT:
         return text
-    return f"{text[:limit]}... ({len(text)} characters)"
+    return f"{text[:_LIMIT]}... ({len(text)} characters)"

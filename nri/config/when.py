@@ -319,11 +319,11 @@ class Condition:
 
     __slots__ = ("_parts", "_skips", "value")
 
-    def __init__(self, value: dict[str, Any], where: str = "when") -> None:
+    def __init__(self, value: dict[str, Any]) -> None:
         if not WHEN.accepts(value):
             from nri.types.table_explained import refusal
 
-            raise refusal(WHEN, value, where)
+            raise refusal(WHEN, value, "when")
         parts: list[Part] = []
         if "namespaces" in value:
             parts.append(_Name("namespace", "namespace", value["namespaces"]))

@@ -63,9 +63,9 @@ def status(path: str = DEFAULT_STATUS_SOCKET, timeout: float = TIMEOUT) -> dict[
     return ask(path, "", timeout)
 
 
-def of_pod(pod: str, path: str = DEFAULT_STATUS_SOCKET, timeout: float = TIMEOUT) -> dict[str, Any]:
+def of_pod(pod: str, path: str = DEFAULT_STATUS_SOCKET) -> dict[str, Any]:
     """Return what a pod, ``NAMESPACE/NAME``, and its containers have had, as ``status`` returns the status."""
-    return ask(path, pod, timeout)
+    return ask(path, pod, TIMEOUT)
 
 
 def unusable(path: str, error: BaseException) -> AskError:

@@ -121,16 +121,16 @@ class Conf:
         self.__dict__.update(values)
 
     @classmethod
-    def from_value(cls, value: object, where: str = "conf") -> Self:
+    def from_value(cls, value: object) -> Self:
         """Return the conf of a decoded JSON value; None stands for an object without keys.
 
-        :raises nri.types.DecodeError: its faults (``MAX_FAULTS``), each as ``WHERE.KEY: found …, expected …``.
+        :raises nri.types.DecodeError: its faults (``MAX_FAULTS``), each as ``conf.KEY: found …, expected …``.
         """
         read = cls.table.read(value)
         if read is None:
             from nri.types.table_explained import refusal
 
-            raise refusal(cls.table, value, where, MAX_FAULTS)
+            raise refusal(cls.table, value, "conf", MAX_FAULTS)
         return cls._of(read)
 
     @classmethod
