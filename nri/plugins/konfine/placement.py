@@ -150,10 +150,7 @@ def _not_on_one_node(on: dict[int, Set], count: int, where: str) -> str:
     for number, cpus in on.items():
         if cpus:
             listed.append(f"{len(cpus)} on node {number}")
-    if not listed:
-        return f"no CPU of a NUMA node is free{where}"
-    *first, last = listed
-    are = f"{', '.join(first)} and {last}" if first else last
+    are = ", ".join(listed) or "none on a NUMA node"
     most = "`spread` would take more than one node"
     if sum(sorted(map(len, on.values()))[-2:]) >= count:
         most = "`spread` would take two of them"

@@ -202,8 +202,7 @@ class Wanted:
         self._replace(entry)
         for key in left:
             self._put(key, None)
-        for key in spent:
-            self._spend(key, alone)
+        self._spend(spent, alone)
         if before is None and not left:
             self._put(self.record.promised(wish.listed), None)
         return self.fit_pools(within, is_running=is_running) or refusal
@@ -391,17 +390,22 @@ class Wanted:
                 keys.append(key)
         return keys
 
-    def _spend(self, key: str, taken: Set) -> None:
-        """Take CPUs from a container that has ended; the rest waits for it a while."""
-        entry = self.containers[key].copy()
-        rest = self.alone(entry) - taken
-        if not rest:
-            self._put(key, None)
-            return
-        entry["cpus"] = render_cpus(rest)
-        if "counted" not in entry:  # else they are the pod's as long as it lives
-            entry.setdefault("since", now())
-        self._put(key, entry)
+    def _spend(self, keys: list[str], taken: Set) -> None:
+        """Take CPUs from containers that have ended; the rest waits a while for them, if enough are shared without.
+
+        Where CPUs were counted as free, those that must stay shared may be among them.
+        """
+        for key in keys:
+            entry = self.containers[key].copy()
+            rest = self.alone(entry) - taken
+            shared = self.usable - self.taken()
+            if not rest or len(shared) < self.conf.exclusive.min_shared:
+                self._put(key, None)
+                continue
+            entry["cpus"] = render_cpus(rest)
+            if "counted" not in entry:  # else they are the pod's as long as it lives
+                entry.setdefault("since", now())
+            self._put(key, entry)
 
     # Changes of the record that a refusal takes back
 

@@ -161,7 +161,7 @@ def test_refusals_name_what_is_free(tmp_path: Path) -> None:
         node.start(name, ask=ask)
     node.stop("b")
     assert node.refusal("d", ask=8) == (
-        f"{EXCLUSIVE}: asks for 8 CPUs alone, and on the node {here} 7 on node 0 and 6 on node 1 are free; "
+        f"{EXCLUSIVE}: asks for 8 CPUs alone, and on the node {here} 7 on node 0, 6 on node 1 are free; "
         f"`spread` would take two of them; shop/a/a has {node.cpus('a')}, shop/c/c has {node.cpus('c')}{then}"
     )
     assert node.start("d", ask=8, exclusive={"spread": True}).metadata["exclusive"] == "8"

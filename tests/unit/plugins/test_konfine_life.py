@@ -155,6 +155,22 @@ def test_cpus_of_what_was_probably_an_init_container_are_anyones_without_room(
     assert not sets["cache/main"] & sets["db/main"]
 
 
+def test_cpus_that_an_init_container_has_left_are_shared_if_too_few_others_are(
+    tmp_path: Path,
+) -> None:
+    """The next one gets others, near each other, when a CPU of the first has gone offline."""
+    node = GivingNode(tmp_path, caches=2, cores=2, threads=2)
+    node.conf |= {"systemReserved": [0], "exclusive": {"minShared": 2}}
+    online = Path(node.sys) / "devices/system/cpu/online"
+    online.write_text("0-2,4-7\n")
+    node.start("db/db")
+    node.start("db/init", ask=3, cpu=ONE)
+    node.stop("db/init")
+    online.write_text("0-2,4,6-7\n")
+    node.start("db/main", ask=3, cpu=ONE)
+    assert node.all() == {"db/db": "1,4", "db/main": "2,6-7"}
+
+
 def test_another_container_that_restarts_takes_no_cpus_of_one_in_its_back_off(
     node: GivingNode,
 ) -> None:

@@ -11,7 +11,7 @@ from nri.cgroups import parse_cpus, render_cpus
 from nri.cgroups.topology import Topology
 from nri.plugins.konfine.placement import NoRoomError, NotWholeError, choose
 
-NOWHERE = "16 on node 0, 16 on node 1, 16 on node 2 and 16 on node 3 are free; `spread` would take two of them"
+NOWHERE = "16 on node 0, 16 on node 1, 16 on node 2, 16 on node 3 are free; `spread` would take two of them"
 
 
 @pytest.fixture(scope="session")
@@ -76,11 +76,11 @@ def test_spread_set_takes_the_nearest_node_next(machines: dict[str, Topology]) -
         ("many-caches", "0-15,32-47,64-79,96-111", 20, False, NOWHERE),
         (
             *("many-caches", "0-2,32-34", 5, False),
-            "3 on node 0 and 3 on node 1 are free; `spread` would take two of them",
+            "3 on node 0, 3 on node 1 are free; `spread` would take two of them",
         ),
         (
             *("many-caches", "0-2,32-34,64-66", 8, False),
-            "3 on node 0, 3 on node 1 and 3 on node 2 are free; `spread` would take more than one node",
+            "3 on node 0, 3 on node 1, 3 on node 2 are free; `spread` would take more than one node",
         ),
         (
             *("two-sockets", "0-255", 3, True),
@@ -101,7 +101,7 @@ def test_cpus_of_no_numa_node_are_not_chosen(tmp_path: Path) -> None:
     sys = make(tmp_path, cores=4)
     (Path(sys) / "devices/system/node/node0/cpulist").write_text("\n")
     machine = Topology.read(sys)
-    with pytest.raises(NoRoomError, match=r"^no CPU of a NUMA node is free$"):
+    with pytest.raises(NoRoomError, match=r"^none on a NUMA node are free; "):
         choose(machine, machine.online, 2)
     assert len(choose(machine, machine.online, 2, spread=True)) == 2
 

@@ -227,7 +227,9 @@ class Containers(RuleBasedStateMachine):
             self.kinds[name] = kind
             if result.error:
                 has_alone = kind.startswith("exclusive") and before.startswith("exclusive")
-                self.kinds[name] = before if has_alone else "shared"
+                # Where the containers without a request seem to have all others, it keeps its own.
+                is_kept = self.was_lost and kind == "shared" and self.node.sets()[name] == cpus
+                self.kinds[name] = before if has_alone or is_kept else "shared"
                 assert not has_alone or self.node.sets()[name] == (cpus & self.online or cpus)
 
     @rule(name=NAMES, data=st.data())
