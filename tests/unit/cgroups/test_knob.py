@@ -213,6 +213,9 @@ def test_swap_is_what_v1_allows_beyond_memory(v1: Tree, written: list[str]) -> N
     assert cgroup.write("memory.swap.max", 4096) is None
     assert v1.get(PATH, "memory.memsw.limit_in_bytes") == "12288"
     assert cgroup.read("memory.swap.max") == 4096
+    assert cgroup.write("memory.swap.max", None) == 4096
+    assert cgroup.read("memory.swap.max") is None
+    cgroup.write("memory.swap.max", 4096)
     written.clear()
     cgroup.write("memory.max", 16384)
     cgroup.write("memory.max", 4096)

@@ -92,6 +92,9 @@ def test_update_of_another_container_of_a_pod_with_the_class_clears_the_pod(
     assert metadata["podQuota"]
     assert not node.is_limited(POD)
     assert node.is_limited(CONTAINER)
+    node.limit(POD, 10_000)
+    node.fine({"pod": True, "allow": {"class": ["other"]}}, state="update", **given)
+    assert node.is_limited(POD)
 
 
 def test_parent_that_is_no_pod_keeps_its_quota(node: PluginNode) -> None:

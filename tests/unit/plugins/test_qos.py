@@ -161,6 +161,17 @@ def test_lacking_knob_is_reported_once_and_ignored_or_refused(
     )
 
 
+def test_knob_that_the_kernel_has_lost_is_not_given_back(v2: QoSNode) -> None:
+    had = v2.web(containers={"LS": {"memory.low": 4096, "pids.max": 9}})
+    v2.tree.lack("memory.low")
+    v2.tree.lack("memory.max")
+    metadata = v2.fine(containers={"LS": {"memory.high": "80% of limit"}}, last=had)
+    assert metadata["pids.max"] == "max, restored"
+    assert (
+        metadata["ignored"] == "memory.high: this kernel lacks it; memory.low: this kernel lacks it"
+    )
+
+
 def test_weight_is_written_where_the_kernel_has_no_idle_class(v2: QoSNode) -> None:
     v2.tree.lack("cpu.idle")
     knobs = {"LS": {"cpu.idle": True, "cpu.weight": 3}}

@@ -63,6 +63,21 @@ def test_a_bridge_that_looks_for_its_runtime() -> None:
     assert "               3 connections since the bridge started" in lines
 
 
+def test_a_refused_set_is_on_the_page_beside_what_is_in_use() -> None:
+    value = documents.healthy()
+    refused = {
+        "source": "/etc/nri/sets/new",
+        "since": 1763798400.0,
+        "faults": ["10-a.conf:1:1: no"],
+    }
+    value["configuration"] |= {"files": [], "refused": refused}
+    lines = lines_of(value)
+    at = lines.index("               use: /etc/nri/sets/new")
+    assert "REFUSED since 2025-11-22 08:00:00 UTC" in lines[at - 1]
+    assert lines[at + 1] == "               - 10-a.conf:1:1: no"
+    assert "               no files" in lines
+
+
 def test_many_faults_and_files_are_counted() -> None:
     value = documents.degraded()
     value["configuration"] |= {
