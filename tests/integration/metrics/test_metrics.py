@@ -37,6 +37,22 @@ def test_the_text_is_printed(bridge: Path) -> None:
     assert server.requests == [b"\n"]
 
 
+def test_what_a_reapply_would_do_is_counted_by_plugin(bridge: Path) -> None:
+    document = status_documents.healthy()
+    gone = {"plugin": "gone", "reapply": 0, "release": 3}
+    document["outdated"] = [{"plugin": "konfine", "reapply": 2, "release": 1}, gone]
+    with serving(bridge, document):
+        series = exposition.parse(inside("metrics", "--socket", str(bridge)).stdout.encode())
+
+    counts = {
+        plugin: [
+            value(series, "outdated", plugin=plugin, due=due) for due in ("reapply", "release")
+        ]
+        for plugin in ("clearcfs", "konfine", "gone")
+    }
+    assert counts == {"clearcfs": [0, 0], "konfine": [2, 1], "gone": [0, 3]}
+
+
 def test_no_bridge_is_an_answer_with_the_reason_beside_it(bridge: Path) -> None:
     done = inside("metrics", "--socket", str(bridge))
 
