@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 
 from tests.support import status_documents
 
@@ -13,6 +14,8 @@ from nri.cli.output import WIDTH
 from nri.cli.status import page, pod_page
 from nri.status.client import UNUSABLE, AskError, read, unusable
 from nri.status.judging import DEGRADED, MAX_LINE, WELL, judge
+
+os.environ["COLUMNS"] = str(WIDTH)  # without it, and without a terminal, no line is broken
 
 
 def check(data: bytes) -> None:
