@@ -109,6 +109,17 @@ def test_refused_start_leaves_what_it_had(memory: Memory, record: str) -> None:
         assert each.lacking()[0] == []
 
 
+def test_what_a_pod_has_had_is_that_of_its_sandbox_and_its_containers(memory: Memory) -> None:
+    create(memory, Subject(pod()), had("a", 1))
+    create(memory, subject(), had("a", 1), had("b", 1, "setup"))
+    shown_of = [
+        (each["id"], each["container"], [one["states"] for one in each["plugins"]])
+        for each in memory.of_pod("default/web")
+    ]
+    assert shown_of == [("6efd", None, [["create"]]), ("1f92", "app", [["create"], ["setup"]])]
+    assert memory.of_pod("default/we") == []
+
+
 def test_another_life_of_an_id_is_another_container(memory: Memory) -> None:
     create(memory, subject(pid=1), had("a", 1))
     memory.synchronize([(subject(pid=1), "found")], {"1f92"})
