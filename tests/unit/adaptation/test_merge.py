@@ -187,6 +187,12 @@ def test_resource_limits_and_huge_pages_are_shown_after_the_containers_own() -> 
 # What else counts
 
 
+def test_a_container_that_is_created_is_shown_with_resources_even_if_it_has_none() -> None:
+    for event, is_shown in (("CreateContainer", True), ("UpdateContainer", False)):
+        resources = Merger(event, api.Container(id="app")).container.linux.resources
+        assert (resources.HasField("cpu"), resources.HasField("memory")) == (is_shown, is_shown)
+
+
 def test_a_zero_is_a_value() -> None:
     zero = api.ContainerAdjustment(linux={"resources": {"cpu": {"quota": {"value": 0}}}})
     assert merged(zero).adjustment.linux.resources.cpu.HasField("quota")
