@@ -309,7 +309,11 @@ class Wanted:
         if given.whole_cores and listed.union(*self.topology.cores_of(listed)) != listed:
             return False
         shared = self.usable - self.taken(self.own) - listed
-        return len(shared) >= min(given.min_shared, len(self.usable))
+        return len(shared) >= self._least_shared()
+
+    def _least_shared(self) -> int:
+        """Return how many CPUs must stay shared: not more than can be."""
+        return min(self.conf.exclusive.min_shared, len(self.usable))
 
     def _find_room(self, count: int, within: Set, kept: Set, but: set[str]) -> Set:
         given = self.conf.exclusive
@@ -398,8 +402,9 @@ class Wanted:
         for key in keys:
             entry = self.containers[key].copy()
             rest = self.alone(entry) - taken
-            shared = self.usable - self.taken()
-            if not rest or len(shared) < self.conf.exclusive.min_shared:
+            if len(self.usable - self.taken()) < self._least_shared():
+                rest -= self.usable
+            if not rest:
                 self._put(key, None)
                 continue
             entry["cpus"] = render_cpus(rest)

@@ -171,6 +171,20 @@ def test_cpus_that_an_init_container_has_left_are_shared_if_too_few_others_are(
     assert node.all() == {"db/db": "1,4", "db/main": "2,6-7"}
 
 
+def test_isolated_cpus_that_a_crashed_container_has_left_are_not_shared_and_wait_for_it(
+    tmp_path: Path,
+) -> None:
+    """All that is not reserved is isolated: no CPU need stay shared."""
+    node = GivingNode(tmp_path, cores=4, threads=2, isolated="1-3,5-7")
+    node.conf["systemReserved"] = [0, 4]
+    node.start("db/db")
+    assert node.start("db/main", ask=2, cpu=ONE).metadata["cpus"] == "1,5"
+    node.stop("db/main")
+    node.start("db/side", ask=2, cpu=ONE)
+    node.start("cache/main", ask=2, cpu=ONE)
+    assert node.start("db/main#1", ask=2, cpu=ONE).metadata["cpus"] == "1,5"
+
+
 def test_another_container_that_restarts_takes_no_cpus_of_one_in_its_back_off(
     node: GivingNode,
 ) -> None:
