@@ -40,7 +40,7 @@ _MOST = 2**63 - 1
 _UNITS = {unit: (1000**power, 1) for power, unit in enumerate(("", "k", "M", "G", "T", "P", "E"))}
 _UNITS |= {f"{unit}i": (1024**power, 1) for power, unit in enumerate("KMGTPE", 1)}
 _UNITS |= {unit: (1, 1000**power) for power, unit in enumerate("mun", 1)}
-"""What a number with a unit is multiplied with, and what it is divided by."""
+"""The factor and the divisor of each unit."""
 
 
 class Asked:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nri.plugins.qos.batch import Batch
 
 CHANGED = ", was "
-"""What stands in the metadata between a knob's new value and the one before."""
+"""The separator, in the metadata, of a knob's new value and the one before."""
 
 OF_POD = "pod."
 """The prefix, in the metadata, of the knobs of a pod's own cgroup."""
@@ -300,5 +300,5 @@ def _say_once(run: str, name: str, reason: str) -> None:
     except FileExistsError:
         return
     except OSError:
-        pass  # it is said again
+        pass  # the next request reports it again
     sys.stderr.write(f"qos: {name} is ignored: {escape(reason)}\n")

@@ -80,7 +80,7 @@ class BridgeProcess:
 
     @property
     def status(self) -> dict[str, Any]:
-        """What it answers."""
+        """The document that its status socket sends."""
         return status(str(self.host.root / "v1bridge.sock"))
 
     # How it is started
