@@ -12,7 +12,7 @@ from tests.support import status_documents
 
 from nri.cli.output import WIDTH
 from nri.cli.status import page, pod_page
-from nri.status.client import UNUSABLE, AskError, read, unusable
+from nri.status.client import AskError, Reading, read
 from nri.status.judging import DEGRADED, MAX_LINE, WELL, judge
 
 os.environ["COLUMNS"] = str(WIDTH)  # without it, and without a terminal, no line is broken
@@ -32,17 +32,19 @@ def check(data: bytes) -> None:
         assert document == expected
     lines = []
     try:
-        verdict = judge(document)
-        assert verdict.code in (WELL, DEGRADED)
-        assert verdict.line.isprintable()
-        assert len(verdict.line.encode()) <= MAX_LINE
-        lines += page(document, verdict)
-    except UNUSABLE as error:
-        assert str(unusable("/a.sock", error)).isprintable()
+        with Reading("/a.sock"):
+            verdict = judge(document)
+            assert verdict.code in (WELL, DEGRADED)
+            assert verdict.line.isprintable()
+            assert len(verdict.line.encode()) <= MAX_LINE
+            lines += page(document, verdict)
+    except AskError as error:
+        assert str(error).isprintable()
     try:
-        lines += pod_page(document)
-    except UNUSABLE as error:
-        assert str(unusable("/a.sock", error)).isprintable()
+        with Reading("/a.sock"):
+            lines += pod_page(document)
+    except AskError as error:
+        assert str(error).isprintable()
     for line in lines:
         assert len(line) <= WIDTH, line
         assert line.isprintable(), line

@@ -30,8 +30,8 @@ def main() -> None:
         if arguments is not None:
             # All output is written; the interpreter's shutdown would take some more milliseconds.
             os._exit(hook.main(arguments, started))
-    # It is run every few seconds.
-    if sys.argv[1:2] == ["status"] and {"--check", "--alive"} & {*sys.argv}:
+    # A probe is run every few seconds.
+    if sys.argv[1:2] == ["status"]:
         from nri.status import judging
 
         code = judging.run(sys.argv[2:])

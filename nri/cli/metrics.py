@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -31,8 +32,8 @@ from prometheus_client.metrics_core import (
 from prometheus_client.registry import Collector
 
 from nri.cli import options
-from nri.errors import NRIError, escape
-from nri.status.client import DEFAULT_STATUS_SOCKET, UNUSABLE, AskError, status, unusable
+from nri.errors import NRIError, escape, reason_of
+from nri.status.client import DEFAULT_STATUS_SOCKET, AskError, Reading, status
 from nri.status.judging import CONNECTED, OUTCOMES, WORKS
 
 LOOPBACK = "127.0.0.1"
@@ -110,8 +111,7 @@ def serve(address: str, registry: CollectorRegistry, report: Callable[[str], Non
     try:
         server, _ = start_http_server(port, host, registry)
     except (OSError, UnicodeError) as error:  # the latter for a host that no name can be
-        said = (error.strerror if isinstance(error, OSError) else None) or error
-        reason = f"{said}; expected an address of this machine and a free port"
+        reason = f"{reason_of(error)}; expected an address of this machine and a free port"
         raise NRIError(f"cannot listen on {host} port {port}: {reason}") from None
     setattr(server, "handle_error", lambda *_: None)  # noqa: B010 - a peer that has gone would be a traceback
     name = f"[{host}]" if ":" in host else host
@@ -126,7 +126,7 @@ def _report(line: str) -> None:
 def _address(text: str) -> tuple[str, int]:
     """Return host and port of ``HOST:PORT``, ``[IPv6]:PORT``, or ``:PORT``, which is loopback."""
     host, _, port = text.rpartition(":")
-    is_port = port.isascii() and port.isdecimal() and len(port) < 6
+    is_port = re.fullmatch("[0-9]{1,5}", port) is not None
     if host == "*" or not is_port or int(port) > 65535:
         expected = "HOST:PORT, [IPv6]:PORT or :PORT up to 65535"
         raise click.BadParameter(
@@ -152,11 +152,10 @@ class BridgeCollector(Collector):
         scraped: list[Metric] = []
         reason = ""
         try:
-            scraped = [*families(status(self._path))]
+            with Reading(self._path):
+                scraped = [*families(status(self._path))]
         except AskError as error:
             reason = str(error)
-        except UNUSABLE as error:
-            reason = str(unusable(self._path, error))
         if reason != self._reason:
             self._reason = reason
             self._report(reason or "the bridge answers again")
@@ -266,8 +265,8 @@ def _outdated(document: Document) -> Metric:
         counts[entry["plugin"]] = entry
     outdated = []
     for type_, count in counts.items():
-        for due in ("reapply", "release"):
-            outdated.append(((type_, due), count[due]))
+        outdated.append(((type_, "reapply"), count["reapply"]))
+        outdated.append(((type_, "release"), count["release"]))
 
     text = (
         "Pods and containers that run under an older configuration of a plugin, by what `nri "
@@ -291,19 +290,22 @@ def _of_plugins(plugins: list[Document]) -> Iterator[Metric]:
     seconds = []
     for key, entries in shared.items():
         first = entries[0]
-        for build in dict.fromkeys([entry["build"] for entry in entries]):
+        names = {}
+        problems = set()
+        outcomes = set()
+        for entry in entries:
+            names[entry["build"]] = 1
+            problems.add(entry["problem"])
+            for run in entry["last"].values():
+                outcomes.add(run["outcome"])
+
+        for build in names:
             builds.append(((*key, build), 1))
-        problems = {entry["problem"] for entry in entries}
         usable.append((key, problems == {None}))
         for state in RESIDENT_STATES:
             states.append(((*key, state), first["resident"]["state"] == state))
         runs += _runs(key, entries)
         seconds.append((key, [first["seconds"]]))
-        outcomes = set()
-        for entry in entries:
-            for run in entry["last"].values():
-                outcomes.add(run["outcome"])
-
         if outcomes:
             well.append((key, outcomes <= {*WORKS}))
         if first["lastError"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -13,7 +14,7 @@ import click
 from nri import trust
 from nri.config.entries import DEFAULT_TIMEOUT, MAX_TIMEOUT
 from nri.config.site import Site
-from nri.errors import NRIError, escape
+from nri.errors import NRIError, escape, reason_of
 from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, DEFAULT_RECORD_DIR
 from nri.types import DecodeError, gojson
 from nri.types.v1 import MAX_REQUEST, STATES, Request
@@ -37,6 +38,21 @@ class Number(click.FloatRange):
         return number
 
 
+class _PodName(click.ParamType[str]):
+    """The namespace and the name of a pod."""
+
+    name = "pod"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """As for any parameter type of click."""
+        if not re.fullmatch("[^/]+/[^/]+", value):
+            self.fail(f"found {value[:253]!r}, expected NAMESPACE/NAME", param, ctx)
+        return value
+
+
+pod = functools.partial(click.option, "--pod", metavar="NAMESPACE/NAME", type=_PodName())
+
+
 def _read_conf(context: click.Context, option: click.Parameter, value: str | None) -> Any:
     """Return the plugin conf in an option's value: JSON, or the name of a file."""
     if value is None:
@@ -49,13 +65,9 @@ def _read_conf(context: click.Context, option: click.Parameter, value: str | Non
             with open(value, "rb") as file:
                 text = file.read(MAX_CONF + 1)
         except (OSError, ValueError) as error:
-            if isinstance(error, OSError):
-                reason = error.strerror
-            else:
-                reason = str(error)
             expected = "expected a JSON object, or a file with one"
             raise click.BadParameter(
-                f"{where} cannot be read: {reason}; {expected}", context, option
+                f"{where} cannot be read: {reason_of(error)}; {expected}", context, option
             ) from None
     if len(text) > MAX_CONF:
         raise click.BadParameter(f"{where} has more than {MAX_CONF} bytes", context, option)
@@ -198,16 +210,16 @@ def read_request(name: str) -> Request:
 
     :raises DecodeError: it cannot be read, or is no request.
     """
-    where = "stdin" if name == "-" else escape(name)
+    where = escape(name)
     try:
-        if name == "-":  # stdin is None if the caller has closed it
-            if sys.stdin:
-                document = sys.stdin.buffer.read(MAX_REQUEST + 1)
-            else:
-                document = b""
-        else:
+        if name != "-":
             with open(name, "rb") as file:
                 document = file.read(MAX_REQUEST + 1)
+        else:
+            where = "stdin"
+            document = b""
+            if sys.stdin:  # None if the caller has closed it
+                document = sys.stdin.buffer.read(MAX_REQUEST + 1)
         if len(document) > MAX_REQUEST:
             raise DecodeError(f"has more than {MAX_REQUEST} bytes, expected a request")
         return Request.from_json(document)

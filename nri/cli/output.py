@@ -125,10 +125,8 @@ def date(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
 
 
-def since(seconds: float | None, now: float) -> str:
+def since(seconds: float, now: float) -> str:
     """Return a time with how long ago it is."""
-    if seconds is None:
-        return "an unknown time"
     return f"{date(seconds)} ({duration(max(0.0, now - seconds))} ago)"
 
 

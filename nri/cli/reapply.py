@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 import time
 
@@ -21,7 +20,7 @@ EVERY = 0.5
 @click.command()
 @click.option("--plugin", default="", metavar="TYPE", help="Only this plugin.")
 @click.option("--namespace", default="", metavar="NS", help="Only pods of this namespace.")
-@click.option("--pod", default="", metavar="NS/NAME", help="Only this pod.")
+@options.pod(help="Only this pod.")
 @click.option("--dry-run", is_flag=True, help="Print what is due; do nothing.")
 @options.as_json
 @options.path(
@@ -32,7 +31,7 @@ EVERY = 0.5
 )
 @options.plain_errors
 def reapply(
-    plugin: str, namespace: str, pod: str, dry_run: bool, as_json: bool, socket: str
+    plugin: str, namespace: str, pod: str | None, dry_run: bool, as_json: bool, socket: str
 ) -> None:
     """Bring running containers up to the configuration in use.
 
@@ -46,10 +45,8 @@ def reapply(
     """
     if "/" in namespace:
         raise click.UsageError(f"--namespace {namespace}: expected a name")
-    if pod and not re.fullmatch("[^/]+/[^/]+", pod):
-        raise click.UsageError(f"--pod {pod}: expected NS/NAME")
-    asked = {"plugin": plugin, "namespace": namespace, "pod": pod, "dryRun": dry_run}
-    try:
+    asked = {"plugin": plugin, "namespace": namespace, "pod": pod or "", "dryRun": dry_run}
+    with client.Reading(socket):
         due = _ask(socket, asked)
         if due and not dry_run:
             _await(socket, asked, due)
@@ -62,8 +59,6 @@ def reapply(
             output.print_table(("PLUGIN", "DUE", "CONTAINER", "ID"), rows)
         else:
             click.echo(f"done for {_count(due)} pods and containers")
-    except client.UNUSABLE as error:
-        raise client.unusable(socket, error) from None
 
 
 def _await(socket: str, asked: dict[str, object], due: list[dict[str, str]]) -> None:

@@ -11,13 +11,7 @@ from nri.cli import options, output
 from nri.cli.output import date, labelled, number, quantile, since, table, wrapped
 from nri.errors import escape
 from nri.status import client
-from nri.status.judging import CONNECTED, OUTCOMES, WELL, Verdict, judge, probe
-
-
-def _pod(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
-    if value is not None and [bool(part) for part in value.split("/")] != [True, True]:
-        raise click.BadParameter(f"found {value[:253]!r}, expected NAMESPACE/NAME", context, option)
-    return value
+from nri.status.judging import CONNECTED, OUTCOMES, WELL, Verdict, judge, name_of, probe
 
 
 @click.command()
@@ -32,9 +26,7 @@ def _pod(context: click.Context, option: click.Parameter, value: str | None) -> 
     is_flag=True,
     help="The same for liveness: 1 or 2 if a bridge hangs, 0 also without one.",
 )
-@click.option(
-    "--pod", metavar="NAMESPACE/NAME", callback=_pod, help="Print what this pod has had instead."
-)
+@options.pod(help="Print what this pod has had instead.")
 @click.option(
     "--all",
     "lists_all",
@@ -94,26 +86,31 @@ def status(
         click.echo(verdict.line)
         raise click.exceptions.Exit(verdict.code)
     try:
-        if pod is None:
-            document = client.status(socket)
-        else:
-            document = client.of_pod(pod, socket)
-        if as_json:
-            output.print_json(document)
-        else:
+        with client.Reading(socket):
             if pod is not None:
-                lines = pod_page(document)
+                _print_pod(client.of_pod(pod, socket), as_json)
             else:
-                lines = page(document, judge(document), lists_all=lists_all)
-            click.echo("\n".join(lines))
-        if pod is not None and not is_known(document):
-            raise click.exceptions.Exit(1)
+                _print(client.status(socket), as_json, lists_all)
     except client.NoBridgeError as error:
         raise client.NoBridgeError(
             f"no bridge: {error}; without one, `nri check` looks at the plugins"
         ) from None
-    except client.UNUSABLE as error:
-        raise client.unusable(socket, error) from None
+
+
+def _print(document: dict[str, Any], as_json: bool, lists_all: bool) -> None:
+    if as_json:
+        output.print_json(document)
+    else:
+        click.echo("\n".join(page(document, judge(document), lists_all=lists_all)))
+
+
+def _print_pod(document: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        output.print_json(document)
+    else:
+        click.echo("\n".join(pod_page(document)))
+    if not is_known(document):
+        raise click.exceptions.Exit(1)
 
 
 _COLOURS = {
@@ -199,14 +196,14 @@ def _facts(document: dict[str, Any]) -> Iterator[str]:
         yield from labelled("own pod", about)
     late = [f"{count} {state}" for state, count in document["lateCreates"].items()]
     yield from labelled("late creates", ", ".join(late))
-    yield from labelled("log", f"to {log['to'] or 'nowhere'}; {log['lost']} lines lost")
+    yield from labelled("log", f"to {log['to']}; {log['lost']} lines lost")
 
 
 def _runtime(runtime: dict[str, Any], state: str, now: float) -> Iterator[str]:
     if runtime["name"] is None:
         yield "none yet: the bridge looks for one"
         return
-    name = f"{runtime['name']} {runtime['version'] or ''}".rstrip()
+    name = f"{runtime['name']} {runtime['version']}".rstrip()
     yield f"{name}, NRI {runtime['nri'] or 'unknown'}"
     begun = since(runtime["since"], now)
     if state == CONNECTED:
@@ -228,8 +225,8 @@ def _configuration(configuration: dict[str, Any], now: float) -> Iterator[str]:
             yield f"- {fault}"
         if len(faults) > MAX_FAULTS:
             yield f"- and {len(faults) - MAX_FAULTS} more: nri check"
-    elif configuration["valid"]:
-        yield f"valid, hash {configuration['hash'] or 'unknown'}"
+    else:
+        yield f"valid, hash {configuration['hash']}"
     refused = configuration["refused"]
     if refused is not None:
         source = refused["source"] or "a directory"
@@ -249,6 +246,7 @@ def _configuration(configuration: dict[str, Any], now: float) -> Iterator[str]:
 
 def _plugins(document: dict[str, Any]) -> Iterator[str]:
     rows = []
+    notes = []
     for plugin in document["plugins"]:
         totals = dict.fromkeys(OUTCOMES, 0)
         for runs in plugin["runs"].values():
@@ -260,15 +258,15 @@ def _plugins(document: dict[str, Any]) -> Iterator[str]:
         median = quantile(plugin["seconds"], 0.5)
         p99 = quantile(plugin["seconds"], 0.99)
         rows.append([plugin["type"], resident, *counts, median, p99])
+        if plugin["resident"]["state"] == "failed":
+            reason = plugin["resident"]["reason"] or "no reason is known"
+            notes += wrapped(f"note: {plugin['type']} is started for each request: {reason}")
     header = ("PLUGIN", "RESIDENT", "OK", "ERROR", "IGNORED", "REFUSED", "MEDIAN", "P99")
     if rows:
         yield from table(header, rows)
     else:
         yield "no plugins"
-    for plugin in document["plugins"]:
-        if plugin["resident"]["state"] == "failed":
-            reason = plugin["resident"]["reason"] or "no reason is known"
-            yield from wrapped(f"note: {plugin['type']} is started for each request: {reason}")
+    yield from notes
 
 
 def _errors(document: dict[str, Any], most: int) -> Iterator[str]:
@@ -279,15 +277,13 @@ def _errors(document: dict[str, Any], most: int) -> Iterator[str]:
 
     refusals = document["refusals"]
     for refusal in refusals[-most:]:
-        how = " refused"
-        if refusal["count"] != 1:
-            how += f", {refusal['count']} times"
+        how = f" refused{_times(refusal)}"
         listed.append((refusal, refusal["plugin"], how))
     if listed:
         yield "last errors and refusals"
     for error, plugin, how in sorted(listed, key=lambda entry: -entry[0]["time"]):
         yield from wrapped(
-            f"{date(error['time'])} {plugin}: {error['state']} of {_name(error)}{how}:", "- "
+            f"{date(error['time'])} {plugin}: {error['state']} of {name_of(error)}{how}:", "- "
         )
         yield from wrapped(error["error"] or "no reason is known", "  ")
     yield from _more(len(refusals) - most)
@@ -305,8 +301,8 @@ def _without(document: dict[str, Any], most: int) -> Iterator[str]:
         yield from table(("PLUGIN", "STATE", "CAUSE", "COUNT"), rows)
     for entry in entries[-most:]:
         missing = entry["plugin"] or "its plugins"
-        about = f"{_name(entry)} without {missing} since {date(entry['since'])}"
-        yield from wrapped(f"{about}: {entry['state']}: {entry['why']}", "- ", "  ")
+        about = f"{name_of(entry)} without {missing} since {date(entry['since'])}"
+        yield from wrapped(f"{about}: {entry['state']}: {entry['why']}", "- ")
     yield from _more(sum([entry["count"] for entry in all_["by"]]) - most)
 
 
@@ -343,12 +339,6 @@ def _events(document: dict[str, Any]) -> Iterator[str]:
     yield from table(header, rows) if rows else []
 
 
-def _name(about: dict[str, Any]) -> str:
-    if about["container"]:
-        return f"{about['pod']}/{about['container']}"
-    return str(about["pod"])
-
-
 def pod_page(document: dict[str, Any]) -> list[str]:
     """Return the lines about a pod.
 
@@ -382,15 +372,16 @@ def pod_page(document: dict[str, Any]) -> list[str]:
                 "    ",
             )
     for refusal in refusals:
-        if refusal["count"] > 1:
-            times = f", {refusal['count']} times"
-        else:
-            times = ""
-        said = f"refused since {date(refusal['since'])}{times}: {refusal['state']}"
+        since_ = f"{date(refusal['since'])}{_times(refusal)}"
+        said = f"refused since {since_}: {refusal['state']}"
         lines += wrapped(
-            f"{_name(refusal)}: {said}: {refusal['plugin']}: {refusal['error']}", "", "  "
+            f"{name_of(refusal)}: {said}: {refusal['plugin']}: {refusal['error']}", "", "  "
         )
     return lines
+
+
+def _times(refusal: dict[str, Any]) -> str:
+    return f", {refusal['count']} times" if refusal["count"] > 1 else ""
 
 
 def is_known(document: dict[str, Any]) -> bool:

@@ -23,7 +23,7 @@ from nri.node.in_use import InUse
 from nri.places import CONTAINERD_CONF_FILE, DEFAULT_SOCKET, beside
 from nri.process import watchdog
 from nri.status import AskError, NoBridgeError, judge, status
-from nri.status.client import UNUSABLE, unusable
+from nri.status.client import UNUSABLE, Reading
 from nri.status.judging import WELL
 from nri.v1bridge.log import DIRECTORY, IDENTIFIER
 from nri.v1bridge.options import BridgeOptions
@@ -387,7 +387,8 @@ class Facts:
         """Ask the bridge."""
         path = self.node.root + beside(self.options.record_dir, ".sock")
         try:
-            self.answers = [Answer.of(self._ask(path))]
+            with Reading(path):
+                self.answers = [Answer.of(self._ask(path))]
         except NoBridgeError as error:
             self.silence = str(error)
             self.has_none = True
@@ -396,8 +397,6 @@ class Facts:
                 self.is_whole = False
                 findings.add(UNSEEN, "unseen", str(error))
             self.silence = str(error)
-        except UNUSABLE as error:
-            self.silence = str(unusable(path, error))
 
     def _ask(self, path: str) -> dict[str, Any]:
         """Return the status; of a bridge in another mount namespace by its own root directory."""

@@ -3,7 +3,7 @@
 It promises an answer that is complete and of this protocol, or an error. It does not trust the peer: the socket must
 be root's or our own user's, in a place where no other user can put one, and so must be the process that listens; an
 answer is bounded in bytes and in time. The bridge may be of another build than its reader: what lacks a documented
-key, or has another kind of value there, raises one of ``UNUSABLE`` in the reader, which shows ``unusable``.
+key, or has another kind of value there, raises one of ``UNUSABLE`` in the reader; ``Reading`` makes it an AskError.
 
 A probe imports this module every few seconds: so ``_socket`` and ``gojson``, since ``socket`` would import ``enum``,
 and ``json`` ``re``.
@@ -11,14 +11,13 @@ and ``json`` ``re``.
 
 from __future__ import annotations
 
-import errno
 import os
 import struct
 import time
 from _socket import AF_UNIX, SO_SNDTIMEO, SOCK_STREAM, SOL_SOCKET, socket
 
 from nri import trust
-from nri.errors import NRIError, bounded, escape
+from nri.errors import NRIError, bounded, escape, reason_of
 from nri.files import describe
 from nri.places import DEFAULT_RECORD_DIR, beside
 from nri.process import peer
@@ -68,15 +67,25 @@ def of_pod(pod: str, path: str = DEFAULT_STATUS_SOCKET) -> dict[str, Any]:
     return ask(path, pod, TIMEOUT)
 
 
-def unusable(path: str, error: BaseException) -> AskError:
-    """Return the error for an answer that is not as documented.
+class Reading:
+    """A context in which an answer of another form than documented raises an AskError.
 
-    :param error: one of ``UNUSABLE``.
+    :param path: the socket whose answer is read.
     """
-    reason = escape(bounded(f"{type(error).__name__}: {error}", 200))
-    return AskError(
-        f"{path}: the answer cannot be used ({reason}): use the nri of the bridge's version"
-    )
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        if isinstance(error, UNUSABLE):
+            reason = escape(bounded(f"{type(error).__name__}: {error}", 200))
+            raise AskError(
+                f"{self._path}: the answer cannot be used ({reason}): use the nri of the bridge's "
+                "version"
+            ) from None
 
 
 def ask(path: str, pod: str, timeout: float = TIMEOUT) -> dict[str, Any]:
@@ -98,7 +107,7 @@ def ask(path: str, pod: str, timeout: float = TIMEOUT) -> dict[str, Any]:
         raise AskError(f"{path}: the bridge broke the connection off: {error.strerror}") from error
     finally:
         connection.close()
-    if answer is None:
+    if len(answer) > MAX_ANSWER:
         raise AskError(f"{path}: the answer has more than {MAX_ANSWER} bytes")
     return read(answer, path)
 
@@ -156,21 +165,18 @@ def _reach(connection: socket, path: str, timeout: float) -> None:
     connection.connect(path)
 
 
-def _converse(connection: socket, line: bytes, until: float) -> bytes | None:
-    """Send a line; return all that comes back, or None if it is too long."""
+def _converse(connection: socket, line: bytes, until: float) -> bytes:
+    """Send a line; return all that comes back, or its beginning if it is too long."""
     connection.settimeout(_left(until))
     connection.sendall(line)
-    pieces: list[bytes] = []
-    size = 0
-    while True:
+    answer = bytearray()
+    while len(answer) <= MAX_ANSWER:
         connection.settimeout(_left(until))
         piece = connection.recv(_PIECE)
         if not piece:
-            return b"".join(pieces)
-        pieces.append(piece)
-        size += len(piece)
-        if size > MAX_ANSWER:
-            return None
+            break
+        answer += piece
+    return bytes(answer)
 
 
 def _left(until: float) -> float:
@@ -197,7 +203,7 @@ def read(answer: bytes, path: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise AskError(f"{path}: the answer is not a JSON object")
     protocol = value.get("protocol")
-    if not isinstance(protocol, int) or isinstance(protocol, bool) or protocol != PROTOCOL:
+    if type(protocol) is not int or protocol != PROTOCOL:  # True is no number here
         shown = bounded(escape(str(protocol)), 128)
         raise AskError(
             f"{path}: found protocol {shown}, expected {PROTOCOL}: use the nri of the bridge's "
@@ -209,6 +215,4 @@ def read(answer: bytes, path: str) -> dict[str, Any]:
 def _reason(error: OSError | ValueError) -> str:
     if isinstance(error, PermissionError):
         return f"{error.strerror}: root alone may ask the bridge"
-    if isinstance(error, OSError):
-        return error.strerror or errno.errorcode.get(error.errno or 0, str(error))
-    return str(error)  # such as a NUL in a path
+    return reason_of(error)

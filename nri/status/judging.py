@@ -76,17 +76,13 @@ def judge(document: dict[str, Any]) -> Verdict:
     for plugin in document["plugins"]:
         reasons += _of_plugin(plugin)
     reasons += _of_lacks(document["without"]["by"])
-    if document["watchdog"] is not None:
-        reasons.append((f"plugins would outlive the bridge: {document['watchdog']}", ""))
-    if document["record"]["fault"] is not None:
-        reasons.append((document["record"]["fault"], ""))
-    if document["log"]["fault"] is not None:
-        reasons.append(
-            (
-                f"the log cannot be written to {document['log']['to']}: {document['log']['fault']}",
-                "",
-            )
-        )
+    for means, fault in (
+        ("plugins would outlive the bridge: ", document["watchdog"]),
+        ("", document["record"]["fault"]),
+        (f"the log cannot be written to {document['log']['to']}: ", document["log"]["fault"]),
+    ):
+        if fault is not None:
+            reasons.append((f"{means}{fault}", ""))
     if reasons:
         return Verdict(
             DEGRADED,
@@ -95,7 +91,7 @@ def judge(document: dict[str, Any]) -> Verdict:
         )
     runtime = document["runtime"]
     count = len(document["plugins"])
-    name = f"{runtime['name'] or 'a runtime'} {runtime['version'] or ''}".rstrip()
+    name = f"{runtime['name'] or 'a runtime'} {runtime['version']}".rstrip()
     plugins = "1 plugin" if count == 1 else f"{count or 'no'} plugins"
     return Verdict(WELL, [f"connected to {name}, {plugins}"])
 
@@ -149,13 +145,18 @@ def _of_plugin(plugin: dict[str, Any]) -> list[tuple[str, str]]:
     for state, run in plugin["last"].items():
         if run["outcome"] not in WORKS:
             since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(run["since"]))
-            if run["container"]:
-                of = f"{run['pod']}/{run['container']}"
-            else:
-                of = run["pod"]
             details = f": {run['error'] or 'no reason is known'}"
-            reasons.append((f"{name}: {state} has failed since {since}, last of {of}", details))
+            reasons.append(
+                (f"{name}: {state} has failed since {since}, last of {name_of(run)}", details)
+            )
     return reasons
+
+
+def name_of(about: dict[str, Any]) -> str:
+    """Return the name of the container that something is about, or of the pod if that is its sandbox."""
+    if about["container"]:
+        return f"{about['pod']}/{about['container']}"
+    return str(about["pod"])
 
 
 # ``nri status --check`` and ``--alive``, every few seconds on every node: so a valid command is parsed without click.
@@ -188,18 +189,17 @@ def probe(path: str, *, is_alive: bool) -> Verdict:
     :param is_alive: ask only whether a bridge hangs: a restart helps against nothing else.
     """
     try:
-        document = client.status(path)
-        if not is_alive:
-            return judge(document)
-        hangs = why_it_hangs(document)
-        if hangs:
-            return Verdict(DEGRADED, [hangs])
-        return Verdict(WELL, ["the bridge answers"])
+        with client.Reading(path):
+            document = client.status(path)
+            if not is_alive:
+                return judge(document)
+            hangs = why_it_hangs(document)
+            if hangs:
+                return Verdict(DEGRADED, [hangs])
+            return Verdict(WELL, ["the bridge answers"])
     except client.NoBridgeError as error:
         if is_alive:
             return Verdict(WELL, [f"no bridge, so none hangs: {error}"])
         return Verdict(NO_BRIDGE, [str(error)])
     except client.AskError as error:
         return Verdict(NO_BRIDGE, [str(error)])
-    except client.UNUSABLE as error:
-        return Verdict(NO_BRIDGE, [str(client.unusable(path, error))])
