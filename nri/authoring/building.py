@@ -36,6 +36,7 @@ from nri.testing import Pod, conformance
 from nri.testing.invoking import is_without_cgroup
 from nri.types import gojson
 from nri.types.v1 import Request, Result
+from nri.v2.api.names import split_executable
 from nri.version import install
 
 SEVERAL = "plugins"
@@ -167,10 +168,10 @@ def _pack(plugins: Sequence[Built], name: str, work: str) -> str:
     sources = os.path.dirname(os.path.dirname(os.path.abspath(nri.__file__)))
     parts: list[dict[str, Any]] = []
     for built in plugins:
-        parts.append({"name": built.name, "script": built.script, "excludes": ()})
+        pathex = [os.path.dirname(built.script), sources]
+        part = {"name": built.name, "script": built.script, "excludes": (), "pathex": pathex}
+        parts.append(part)
 
-    for part in parts:
-        part["pathex"] = [os.path.dirname(part["script"]), sources]
     with open(f"{work}/plugins.spec", "w", encoding="utf-8") as file:
         file.write(_SPEC.format(parts=parts, name=name))
     path = os.pathsep.join([sources, *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -270,11 +271,7 @@ def _answer(command: Sequence[str], name: str, request: Request) -> str:
 
 def _try_v2(executable: str, name: str) -> None:
     """Have the embedded runtime launch a v2 plugin."""
-    index, _, rest = name.partition("-")
-    if re.fullmatch("[0-9]{2}", index) and rest:
-        identity = (index, rest)
-    else:
-        identity = ("10", name)
+    identity = split_executable(name) or ("10", name)
     errors: list[object] = []
     lines: list[str] = []
     with Runtime(

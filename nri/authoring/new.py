@@ -21,9 +21,14 @@ from nri.types.gojson import shorten
 
 _TOOLS = ("iniconfig", "mypy", "packaging", "pluggy", "pygments", "pytest")
 TAKEN = frozenset(
-    ("nri", "click", "conftest", "google", "jsonschema", "setup", "test", "yaml", *_TOOLS)
+    (
+        *("nri", "click", "conftest", "google", "jsonschema", "setup", "test", "yaml"),
+        *_TOOLS,
+        *sys.stdlib_module_names,
+        *keyword.kwlist,
+    )
 )
-"""Names of modules, beside those of the standard library, that a plugin's module would hide."""
+"""Names that no module can have, or of modules that a plugin's module would hide."""
 
 
 class Kind(NamedTuple):
@@ -106,8 +111,7 @@ def class_name(name: str) -> str:
 def module_name(name: str) -> str:
     """Return a plugin's module: its name where that can be imported, and hides nothing else."""
     module = re.sub(r"\W", "_", name).lower()
-    is_taken = keyword.iskeyword(module) or module in sys.stdlib_module_names or module in TAKEN
-    if is_taken or module[0].isdigit() or module.startswith("test_"):
+    if module in TAKEN or module[0].isdigit() or module.startswith("test_"):
         return f"plugin_{module}"
     return module
 

@@ -123,12 +123,10 @@ def foreign_codecs() -> list[str]:
     The interpreter reads the list of what is in the archive with them at every start.
     """
     import encodings
+    import pkgutil
 
-    names = sorted(
-        {name.partition(".")[0] for name in os.listdir(os.path.dirname(encodings.__file__))}
-    )
     codecs: list[str] = []
-    for name in names:
+    for _, name, _ in pkgutil.iter_modules(encodings.__path__):
         if name not in _CODECS and not name.startswith(("_", "utf_")):
             codecs.append(f"encodings.{name}")
     return codecs
@@ -271,8 +269,9 @@ def elf_files(folder: str) -> list[str]:
     """Return all ELF files in the folder that are no links."""
     paths = []
     for place, _, names in os.walk(folder):
-        for path in [os.path.join(place, name) for name in names]:
-            if not os.path.islink(path) and os.path.isfile(path):
+        for name in names:
+            path = os.path.join(place, name)
+            if not os.path.islink(path):
                 with open(path, "rb") as file:
                     if file.read(len(ELF)) == ELF:
                         paths.append(path)

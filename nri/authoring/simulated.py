@@ -16,6 +16,7 @@ import socket
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -24,7 +25,15 @@ from nri.adaptation import Outcome, Runtime
 from nri.adaptation.launched import parse_name
 from nri.adaptation.lifecycle import LifecycleEvent, container_of, pod_of
 from nri.adaptation.store import Store
-from nri.authoring.source import SourceError, about, content, entry_beside, find, is_v2_source
+from nri.authoring.source import (
+    SourceError,
+    about,
+    content,
+    entry_beside,
+    find,
+    is_v2_source,
+    python,
+)
 from nri.cgroups import Mounts
 from nri.cgroups.paths import expand
 from nri.client import Step
@@ -32,7 +41,7 @@ from nri.client.resident import Residents
 from nri.client.standing import Standing
 from nri.client.standing import about as about_executable
 from nri.client.verbs import ANSWER_WITHIN
-from nri.config.entries import ConfigList, PluginEntry, is_type_name
+from nri.config.entries import ConfigList, PluginEntry, is_type_name, types_of
 from nri.errors import NRIError
 from nri.testing import CgroupTree, Pod
 from nri.testing.cgroup_files import files_of
@@ -131,15 +140,17 @@ def _add_plugin(plugins: Plugins, path: str, *, is_v2: bool) -> None:
     :param is_v2: whether an executable is one of v2, whatever its name.
     :raises SourceError: there is none.
     """
-    is_searched = os.path.isdir(path) or path.endswith(".py")
-    file = find(path) if is_searched else os.path.abspath(path)
-    name = os.path.splitext(os.path.basename(file))[0]
-    is_source = file.endswith(".py")
-    access = os.R_OK if is_source else os.X_OK
-    if not os.access(file, access):
-        raise SourceError(f"{path}: found no executable, expected a plugin or a folder of *.conf")
-    if is_source:
+    if os.path.isdir(path) or path.endswith(".py"):
+        python()  # raises if there is none
+        file = find(path)
         is_v2 = is_v2_source(content(file))
+    else:
+        file = os.path.abspath(path)
+        if not os.access(file, os.X_OK):
+            raise SourceError(
+                f"{path}: found no executable, expected a plugin or a folder of *.conf"
+            )
+    name = os.path.splitext(os.path.basename(file))[0]
     if _is_numbered(name):
         plugins.v2.append((*parse_name(name), file))
     elif is_v2:
@@ -165,68 +176,42 @@ def _is_numbered(name: str) -> bool:
     return name[:2].isdigit() and name[2:3] == "-"
 
 
-class Cgroups:
-    """The cgroups of the made-up pods: plain files (``v1``, ``v2``), or the node's own (``node``).
+class Cgroups(ABC):
+    """The cgroups of the made-up pods.
 
-    :param nodes: NUMA nodes of the machine with the plain files.
     :ivar top: the path above all cgroups that are made; "" for that of the kubelet.
     :ivar version: of the hierarchy with the CPUs, 1 or 2.
+    :ivar note_on_executables: about a plugin that is no source file; "" for none.
     """
 
-    def __init__(self, kind: str, place: str, nodes: int = 1) -> None:
-        self.kind = kind
-        self.root = f"{place}/cgroups"
-        self.nodes = nodes
-        self.top = f"/nri-simulate-{os.getpid()}" if kind == "node" else ""
-        self._made: list[str] = []
-        # Files of controllers that are enabled, and what undoes that.
-        self.enabled: list[tuple[str, str]] = []
-        self._tree = None
-        self._mounts: dict[str, int] = {}
-        if kind == "node":
-            mounts = Mounts.read()
-            self.version = 2
-            for mount in filter(None, map(mounts.serving, reversed(CONTROLLERS))):
-                self._mounts[mount.point] = mount.version
-                self.version = mount.version  # at last that of the first one
-        else:
-            os.mkdir(self.root)
-            self._tree = CgroupTree(kind, nodes=nodes, root=self.root)
-            self.version = self._tree.files.version
+    top = ""
+    version = 2
+    note_on_executables = ""
 
     def __enter__(self) -> Self:
         return self
 
+    @abstractmethod
+    def __exit__(self, *_: object) -> None:
+        """Remove what the node would keep."""
+
+    @abstractmethod
+    def call(self, record: str) -> str:
+        """Return the end of a script that runs a source file; *record* is the file for its writes."""
+
+    @abstractmethod
     def make(self, path: str, resources: Mapping[str, Any]) -> None:
         """Make a cgroup and those above it; *path* is the one below the mount, the resources are in OCI's words.
 
         :raises NRIError: the kernel, or another program's delegation, does not allow it.
         """
-        if self._tree is not None:
-            self._tree.make(path)
-        for point, version in self._mounts.items():
-            for depth in range(2, path.count("/") + 2):
-                self._make(point + "/".join(path.split("/")[:depth]), version)
-        self.limit(path, resources)
 
+    @abstractmethod
     def limit(self, path: str, resources: Mapping[str, Any]) -> None:
         """Write limits to a cgroup, as runtimes and the kubelet do.
 
         :raises NRIError: the kernel refuses them.
         """
-        if self._tree is not None:
-            for knob, text in files_of(resources, self.version).items():
-                self._tree.put(f"{path}/{knob}", text)
-        for point, version in self._mounts.items():
-            for knob, text in files_of(resources, version).items():
-                file = f"{point}{path}/{knob}"
-                try:
-                    with open(file, "r+") as opened:
-                        opened.write(text)
-                except FileNotFoundError:
-                    continue  # another hierarchy has it, or its controller cannot be enabled here
-                except OSError as error:
-                    raise NRIError(f"{file} cannot be set to {text}: {error.strerror}") from error
 
     def add(self, pods: Sequence[Pod]) -> list[tuple[api.PodSandbox, list[api.Container]]]:
         """Make the cgroups of pods and their sandboxes, as the kubelet and a runtime do; return ``described(pods)``.
@@ -280,6 +265,82 @@ class Cgroups:
         for number in range(containers):
             pod.container(f"app-{number}", resources=resources)
         return pod
+
+
+class FileCgroups(Cgroups):
+    """Plain files, which the folder of the simulation has.
+
+    :param kind: ``v1`` or ``v2``.
+    :param nodes: NUMA nodes of their machine.
+    """
+
+    note_on_executables = (
+        "it is an executable, which sees the node's cgroups: try it with --cgroups node"
+    )
+
+    def __init__(self, kind: str, place: str, nodes: int) -> None:
+        root = f"{place}/cgroups"
+        os.mkdir(root)
+        self._tree = CgroupTree(kind, nodes=nodes, root=root)
+        self._arguments = f"{kind!r}, {nodes}, {root!r}"
+        self.version = self._tree.files.version
+
+    def __exit__(self, *_: object) -> None:
+        """Do nothing: the folder is removed."""
+
+    def call(self, record: str) -> str:
+        """As for the base class."""
+        call = f"run_on_tree(sys.argv[0], {self._arguments}, {record!r})"
+        return f"from nri.authoring.simulated import run_on_tree\n{call}"
+
+    def make(self, path: str, resources: Mapping[str, Any]) -> None:
+        """As for the base class."""
+        self._tree.make(path)
+        self.limit(path, resources)
+
+    def limit(self, path: str, resources: Mapping[str, Any]) -> None:
+        """As for the base class."""
+        for knob, text in files_of(resources, self.version).items():
+            self._tree.put(f"{path}/{knob}", text)
+
+
+class NodeCgroups(Cgroups):
+    """The node's own cgroups, in each hierarchy."""
+
+    def __init__(self) -> None:
+        self.top = f"/nri-simulate-{os.getpid()}"
+        self._made: list[str] = []
+        # Files of controllers that are enabled, and what undoes that.
+        self.enabled: list[tuple[str, str]] = []
+        self._mounts: dict[str, int] = {}
+        mounts = Mounts.read()
+        for mount in filter(None, map(mounts.serving, reversed(CONTROLLERS))):
+            self._mounts[mount.point] = mount.version
+            self.version = mount.version  # at last that of the first one
+
+    def call(self, record: str) -> str:
+        """As for the base class."""
+        return _RUN
+
+    def make(self, path: str, resources: Mapping[str, Any]) -> None:
+        """As for the base class."""
+        for point, version in self._mounts.items():
+            for depth in range(2, path.count("/") + 2):
+                self._make(point + "/".join(path.split("/")[:depth]), version)
+        self.limit(path, resources)
+
+    def limit(self, path: str, resources: Mapping[str, Any]) -> None:
+        """As for the base class."""
+        for point, version in self._mounts.items():
+            for knob, text in files_of(resources, version).items():
+                file = f"{point}{path}/{knob}"
+                try:
+                    with open(file, "r+") as opened:
+                        opened.write(text)
+                except FileNotFoundError:
+                    continue  # another hierarchy has it, or its controller cannot be enabled here
+                except OSError as error:
+                    raise NRIError(f"{file} cannot be set to {text}: {error.strerror}") from error
 
     def __exit__(self, *_: object) -> None:
         """Remove the node's cgroups."""
@@ -340,7 +401,7 @@ def _write_script(script: str, source: str, call: str) -> str:
     with open(script, "w", encoding="utf-8") as file:
         file.write(
             _SCRIPT.format(
-                python=sys.executable, path=[os.path.dirname(source), *sys.path], source=source
+                python=python(), path=[os.path.dirname(source), *sys.path], source=source
             )
         )
         file.write(f"{call}\n")
@@ -375,19 +436,19 @@ def bridged(
     :param place: a folder for files.
     :raises NRIError: a plugin cannot be loaded.
     """
-    if plugins.conf_dir:
-        bin_dirs = [*bin_dirs, f"{place}/bin"]
-    else:
-        bin_dirs = [f"{place}/bin"]
+    own = f"{place}/bin"
     record = f"{place}/writes"
-    installed = _install(plugins.sources, conf, f"{place}/bin", made, record)
-    conf_dir = plugins.conf_dir or f"{place}/conf"
-    if not plugins.conf_dir:
+    installed = _install(plugins.sources, conf, own, made, record)
+    if plugins.conf_dir:
+        conf_dir = plugins.conf_dir
+        bin_dirs = [*bin_dirs, own]
+    elif installed:
+        conf_dir = f"{place}/conf"
+        bin_dirs = [own]
         os.mkdir(conf_dir)
         with open(f"{conf_dir}/10.conf", "wb") as file:
             file.write(ConfigList(plugins=[plugin.entry for plugin in installed]).to_json())
-
-    if not installed and not plugins.conf_dir:
+    else:
         yield []
         return
     options = BridgeOptions(
@@ -430,34 +491,42 @@ def _install(
     os.mkdir(folder)
     installed = []
     for path in sources:
-        said: dict[str, Any] = (
-            about(path) if path.endswith(".py") else {"type": os.path.basename(path)}
-        )
+        is_source = path.endswith(".py")
+        if is_source:
+            said = about(path)
+        else:
+            said = {"type": _type_of(path)}
         type_ = said["type"]
         script = f"{folder}/{type_}"
-        if not is_type_name(type_):
-            raise SourceError(
-                f"{path}: its name is no type of a plugin; expected letters, digits and . _ -"
-            )
         if os.path.lexists(script):
             raise SourceError(f"{path}: its type {type_!r} is that of another plugin")
         entry = entry_beside(path, type_)
-        note = "" if entry is not None else _misspelt(path, type_)
-        entry = entry or PluginEntry(type=type_, states=said.get("states") or STATES)
-        if not path.endswith(".py"):
-            os.symlink(path, script)
-        elif cgroups.kind == "node":
-            _write_script(script, path, _RUN)
+        note = ""
+        if entry is None:
+            entry = PluginEntry(type=type_, states=said.get("states") or STATES)
+            note = _misspelt(path, type_)
+        if is_source:
+            _write_script(script, path, cgroups.call(record))
         else:
-            tree = f"{cgroups.kind!r}, {cgroups.nodes}, {cgroups.root!r}"
-            call = f"run_on_tree(sys.argv[0], {tree}, {record!r})"
-            _write_script(script, path, f"from nri.authoring.simulated import run_on_tree\n{call}")
-        if not path.endswith(".py") and cgroups.kind != "node":
-            note = "it is an executable, which sees the node's cgroups: try it with --cgroups node"
+            os.symlink(path, script)
+            note = cgroups.note_on_executables or note
         if conf is not None:
             entry = PluginEntry.of_accepted(entry.to_value() | {"conf": conf})
         installed.append(Installed(entry, said.get("states"), note))
     return installed
+
+
+def _type_of(path: str) -> str:
+    """Return the type of an executable.
+
+    :raises SourceError: its name is none.
+    """
+    name = os.path.basename(path)
+    if not is_type_name(name):
+        raise SourceError(
+            f"{path}: its name is no type of a plugin; expected letters, digits and . _ -"
+        )
+    return name
 
 
 def _misspelt(source: str, type_: str) -> str:
@@ -466,11 +535,9 @@ def _misspelt(source: str, type_: str) -> str:
     for name in sorted(os.listdir(folder)):
         if name.endswith(".conf"):
             with contextlib.suppress(NRIError, OSError):
-                types = []
-                for entry in config.load("", os.path.join(folder, name), check_owner=False).plugins:
-                    types.append(entry.type)
-
-                if near := nearest(type_, types):
+                path = os.path.join(folder, name)
+                plugins = config.load("", path, check_owner=False).plugins
+                if near := nearest(type_, types_of(plugins)):
                     return (
                         f"{name} beside it has an entry of the type {near!r}, and none of {type_!r}"
                     )

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from nri import config
+from nri import config, files
 from nri.client import verbs
 from nri.config.entries import PluginEntry, is_type_name
-from nri.errors import NRIError, escape
+from nri.errors import NRIError, escape, reason_of
 from nri.process.conversation import Output
 from nri.types import gojson
 
@@ -26,7 +26,7 @@ _V2 = re.compile(
     re.MULTILINE,
 )
 _NO_PLUGINS = ("conftest.py", "setup.py")
-_ENTRY_POINTS = (b"skel.main(", b"main(", b"stub.run(", b".run(")
+_ENTRY_POINT = re.compile(rb"main\(|\.run\(")
 
 
 class SourceError(NRIError):
@@ -70,21 +70,9 @@ def content(path: str) -> bytes:
     :raises SourceError: it cannot be read, or is too long.
     """
     try:
-        if not os.path.isfile(path):
-            os.stat(path)
-            raise SourceError(
-                f"{path}: found no regular file, expected a plugin's source file or its folder"
-            )
-        with open(path, "rb") as file:
-            data = file.read(MAX_FILE + 1)
+        data, _ = files.read_regular(path, MAX_FILE)
     except (OSError, ValueError) as error:
-        raise SourceError(
-            f"{path}: can't be read: {getattr(error, 'strerror', None) or error}"
-        ) from error
-    if len(data) > MAX_FILE:
-        raise SourceError(
-            f"{path}: found more than {MAX_FILE} bytes, expected a plugin's source file"
-        )
+        raise SourceError(f"{path}: can't be read: {reason_of(error)}") from error
     return data
 
 
@@ -93,12 +81,23 @@ def is_v2_source(data: bytes) -> bool:
     return _V2.search(data) is not None
 
 
+def python() -> str:
+    """Return the interpreter that runs source files.
+
+    :raises SourceError: this is a compiled executable, which has none.
+    """
+    if getattr(sys, "frozen", False):
+        reason = "this nri is a compiled executable, which can't load PLUGIN.py"
+        raise SourceError(f"{reason}: use the nri of its wheel")
+    return sys.executable
+
+
 def about(script: str) -> dict[str, Any]:
     """Return what the plugin says of itself (``version``) when it is run from its source.
 
     :raises SourceError: it is no plugin of v0.1, or cannot be loaded.
     """
-    value = ask([sys.executable, script], "version")
+    value = ask([python(), script], "version")
     if not isinstance(value, dict) or "nri" not in value:
         raise SourceError(
             f"{script} version: found {gojson.describe(value)}, expected what nri.skel answers"
@@ -122,13 +121,15 @@ def ask(command: Sequence[str], verb: str) -> Any:
         reason = lines[0].partition(": ")[2]
         if reason:
             raise SourceError(f"{source}: {reason}")
-    found = output.ending or "no JSON"
-    if lines:
-        place = _place_of(source, lines)
-        found += f" ({lines[-1]}, {place})" if place else f" ({lines[-1]})"
-    expected = "expected what skel.main() prints: is it called?"
     if output.ending:
+        found = output.ending
         expected = "expected JSON"
+    else:
+        found = "no JSON"
+        expected = "expected what skel.main() prints: is it called?"
+    if lines:
+        said = ", ".join(filter(None, [lines[-1], _place_of(source, lines)]))
+        found += f" ({said})"
     raise SourceError(f"{source} {verb}: found {found}, {expected}")
 
 
@@ -187,4 +188,4 @@ def entry_beside(source: str, type_: str) -> PluginEntry | None:
 
 
 def _is_plugin(data: bytes) -> bool:
-    return b"nri" in data and any(call in data for call in _ENTRY_POINTS)
+    return b"nri" in data and _ENTRY_POINT.search(data) is not None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from nri.authoring.new import KINDS, make
@@ -19,7 +21,7 @@ from nri.cli import options
 @click.option(
     "--adjusts", type=click.Choice(["container"]), help="Start from one that changes containers."
 )
-@click.option("--v2", "is_v2", is_flag=True, help="Start from a plugin for NRI v2.")
+@click.option("--v2", flag_value="v2", help="Start from a plugin for NRI v2.")
 @click.option(
     "--dir",
     "directory",
@@ -34,7 +36,7 @@ def new(
     reads: str | None,
     writes: str | None,
     adjusts: str | None,
-    is_v2: bool,
+    v2: str | None,
     directory: str,
 ) -> None:
     """Make a folder with a new plugin.
@@ -50,17 +52,11 @@ def new(
       nri new pinner --reads annotations --writes cgroup
       cd pinner && python -m pytest && nri simulate --watch pinner.py
     """
-    chosen = list(filter(None, [reads, writes, adjusts]))
-    if is_v2:
-        chosen.append("v2")
-
-    kind = next((kind for kind in KINDS if kind.template == ("-".join(chosen) or "bare")), None)
+    template = "-".join(filter(None, [reads, writes, adjusts, v2])) or "bare"
+    kind = next((kind for kind in KINDS if kind.template == template), None)
     if kind is None:
         kinds = ", ".join([kind.option for kind in KINDS if kind.option])
         raise click.UsageError(f"a plugin starts from one kind: expected one of {kinds}")
-    names = make(name, kind, directory or ".")
-    click.echo(
-        f"made {directory}/{name}: {', '.join(names)}"
-        if directory not in ("", ".")
-        else f"made {name}: {', '.join(names)}"
-    )
+    names = make(name, kind, directory)
+    place = os.path.normpath(os.path.join(directory, name))
+    click.echo(f"made {place}: {', '.join(names)}")

@@ -21,7 +21,7 @@ from google.protobuf.message import Message
 from nri.adaptation import EventError, Exchange, Outcome, Runtime
 from nri.adaptation.fields import changed_fields
 from nri.adaptation.lifecycle import LifecycleEvent, Replayer, lives
-from nri.authoring.simulated import Asked, Installed, Plugins
+from nri.authoring.simulated import Asked, Cgroups, FileCgroups, Installed, NodeCgroups
 from nri.cgroups.paths import expand
 from nri.cli import options, output
 from nri.client.chain import Step
@@ -172,11 +172,10 @@ def simulate(
         "runtime": _requests_of(name, version),
     }
     given = simulated.sort(plugins, is_v2=is_v2)
-    _check_loadable(given)
     timeline = Timeline(as_json=as_json, verbose=verbose, has_v2=bool(given.v2))
     with (
         tempfile.TemporaryDirectory(prefix="nri-simulate-") as place,
-        simulated.Cgroups(cgroups, place, int(nodes)) as made,
+        _cgroups(cgroups, place, int(nodes)) as made,
     ):
         shown = []
         for number in range(pods):
@@ -216,6 +215,13 @@ def simulate(
         raise click.exceptions.Exit(1)
 
 
+def _cgroups(kind: str, place: str, nodes: int) -> Cgroups:
+    """Return the cgroups that are asked for."""
+    if kind == "node":
+        return NodeCgroups()
+    return FileCgroups(kind, place, nodes)
+
+
 def _nri_of(runtime: str) -> tuple[int, ...]:
     """Return the version of NRI in a runtime, given as NAME:VERSION.
 
@@ -238,19 +244,6 @@ def _requests_of(name: str, version: str) -> str:
     if version.startswith("1."):
         return "containerd-1.7"
     return "containerd-2.1"
-
-
-def _check_loadable(given: Plugins) -> None:
-    """Refuse source files in a compiled executable.
-
-    :raises NRIError: there is one.
-    """
-    if not getattr(sys, "frozen", False):
-        return
-    files = [*given.sources, *[path for _, _, path in given.v2]]
-    if any(path.endswith(".py") for path in files):
-        reason = "this nri is a compiled executable, which can't load PLUGIN.py"
-        raise NRIError(f"{reason}: use the nri of its wheel")
 
 
 def _sent_by(name: str, lifecycle: Iterator[LifecycleEvent]) -> Iterator[LifecycleEvent]:
@@ -291,12 +284,11 @@ def _times(paths: Sequence[str]) -> dict[str, int]:
         folder = path if os.path.isdir(path) else os.path.dirname(os.path.abspath(path))
         # It may have been removed, and come again; or a file was just replaced.
         with contextlib.suppress(OSError):
-            files = [path]
+            times[path] = os.stat(path).st_mtime_ns
             for name in os.listdir(folder):
                 if name.endswith((".py", ".conf", ".json")):
-                    files.append(os.path.join(folder, name))
-            for file in files:
-                times[file] = os.stat(file).st_mtime_ns
+                    file = os.path.join(folder, name)
+                    times[file] = os.stat(file).st_mtime_ns
     return times
 
 
@@ -394,17 +386,18 @@ class Timeline:
         """Print a run of a v0.1 plugin."""
         step = asked.step
         request = Request.from_json(step.request)
+        result = step.result or Result(plugin=step.plugin.type)
         error, refused = _error(step)
         if refused:
             shown = f"refused: {error}"
         elif error:
             shown = f"error: {error}"
         else:
-            shown = _words(step.result) or "ok"
+            shown = output.assigned(result.metadata) or "ok"
         lines = []
         if self._verbose:
             lines.append(f"request: {json.dumps(json.loads(step.request))}")
-        lines += _asked_for(step.result)
+        lines += _asked_for(result)
         for file, text in asked.writes:
             lines.append(f"wrote {_knob(file, request)}: {text}")
         self.failed |= bool(error)
@@ -445,7 +438,7 @@ class Timeline:
     ) -> None:
         """Print the end of an event, if it failed or no plugin was called."""
         event = events.BY_EVENT[item.event].rpc
-        container = "" if item.container is None else item.container.name
+        container = _name_in(item, "container")
         is_shown = self._has_v2 or self._verbose
         with self._lock:
             if error is not None:
@@ -536,7 +529,7 @@ def _names(request: Request) -> tuple[str, str]:
     return pod, container_name(request) or request.id[:12]
 
 
-def _name_in(request: Message, part: str) -> str:
+def _name_in(request: object, part: str) -> str:
     """Return the name of the pod or container that a request is about; "" for none."""
     return getattr(getattr(request, part, None), "name", "")
 
@@ -556,15 +549,8 @@ def _error(step: Step) -> tuple[str, bool]:
     return step.error.reason.partition("; the end of its stderr: ")[0], step.error.refused
 
 
-def _words(result: Result | None) -> str:
-    """Return the metadata of a result as one line."""
-    return "" if result is None else output.assigned(result.metadata)
-
-
-def _asked_for(result: Result | None) -> list[str]:
+def _asked_for(result: Result) -> list[str]:
     """Return what a result asks for, a line for each key."""
-    if result is None:
-        return []
     value = result.to_value()
     lines = []
     for key in ("cgroupsPath", "adjust", "updates"):

@@ -14,7 +14,7 @@ import pytest
 
 from nri.adaptation import EventError, Outcome, Runtime
 from nri.adaptation.lifecycle import LifecycleEvent, Replayer, lives
-from nri.authoring.simulated import Cgroups
+from nri.authoring.simulated import NodeCgroups
 from nri.cgroups import CgroupError, find
 from nri.client.resident import Residents
 from nri.testing import CgroupTree, Pod, invoke
@@ -94,7 +94,7 @@ def with_a_bridge(
         check_owner=False,
     )
     with (
-        Cgroups("node", str(place)) as made,
+        NodeCgroups() as made,
         Runtime("containerd", "2.1.9", request_timeout=60) as runtime,
     ):
         count, about = PODS[kind]

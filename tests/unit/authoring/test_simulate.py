@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nri.authoring.simulated import Cgroups
+from nri.authoring.simulated import NodeCgroups
 from tests.integration.cli.running import COMMAND, SOURCE, Ran, inside, process
 from tests.support.waiting import SOON, wait_until
 
@@ -150,11 +150,11 @@ def test_entry_beside_the_plugin_and_its_condition_count(tmp_path: Path) -> None
 
 def test_plugin_that_misses_its_deadline_is_killed(tmp_path: Path) -> None:
     ran = simulate(
-        tmp_path, plugin=PLUGIN.replace('print("confining")', "time.sleep(60)"), timeout=0.5
+        tmp_path, plugin=PLUGIN.replace('print("confining")', "time.sleep(60)"), timeout=1.5
     )
     assert ran.status == 1
     assert re.search(
-        r"create +web-0/app-0  pinner .*\n  error: killed: no result after 0.5 s\n", ran.stdout
+        r"create +web-0/app-0  pinner .*\n  error: killed: no result after 1.5 s\n", ran.stdout
     )
     assert "StartContainer fails: nri v0.1: plugin pinner: killed: no result after" in ran.stdout
 
@@ -360,6 +360,6 @@ def test_an_interrupted_one_leaves_no_cgroup_and_no_folder(tmp_path: Path) -> No
 def test_controllers_that_are_enabled_already_stay_enabled(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
     (tmp_path / "cgroup.subtree_control").write_text("cpuset cpu memory pids\n")
-    cgroups = Cgroups("node", str(tmp_path))
+    cgroups = NodeCgroups()
     cgroups._make(str(tmp_path / "own"), 2)
     assert cgroups.enabled == [(str(tmp_path / "cgroup.subtree_control"), "-io")]

@@ -23,12 +23,12 @@ skel.main(P())"""
         (
             "/dev/zero",
             {},
-            "/dev/zero: found no regular file, expected a plugin's source file or its folder",
+            "/dev/zero: can't be read: found a character device, expected a regular file",
         ),
         (
             "a.py",
             {"a.py": " " * (source.MAX_FILE + 1)},
-            f"a.py: found more than {source.MAX_FILE} bytes",
+            f"a.py: can't be read: found more than {source.MAX_FILE} bytes",
         ),
         (".", {}, "found no module, expected one module that calls skel.main"),
         (
