@@ -159,8 +159,8 @@ def _copied(directory: str, new: str) -> list[str]:
     if faults:
         raise _refusal(str(config.ConfigError(faults)), source, directory)
     os.chmod(new, 0o755)  # noqa: S103 - as any directory in /etc
-    for path in (*[os.path.join(new, name) for name in names], new):
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    for name in (*names, "."):  # at last the directory
+        fd = os.open(os.path.join(new, name), os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
         finally:
@@ -184,11 +184,13 @@ def _check(host: Site, new: str, directory: str) -> tuple[list[str], str]:
     if faults:
         raise _refusal("\n".join(map(str, faults)), new, directory)
     notes = []
+    plugins = []
     for entry in checked:
+        plugins.append(entry.plugin)
         for note in entry.notes:
             notes.append(note.replace(f"{new}/", f"{directory}/"))
 
-    return notes, config.ConfigList(plugins=[entry.plugin for entry in checked]).content_hash()
+    return notes, config.ConfigList(plugins=plugins).content_hash()
 
 
 def _refusal(faults: str, place: str, directory: str) -> NRIError:
@@ -210,19 +212,31 @@ def _exchange(new: str, conf_dir: str, sets: str) -> str:
     with suppress(FileNotFoundError):
         os.unlink(part)
     os.symlink(os.path.relpath(os.path.realpath(new), os.path.realpath(above)), part)
-    if before and os.path.islink(conf_dir):  # the rename below takes its place
-        target = os.readlink(conf_dir)
-        if not os.path.isabs(target):
-            target = os.path.relpath(os.path.join(above, target), os.path.dirname(before))
-        os.symlink(target, before)
-    elif before:
-        os.rename(conf_dir, before)  # the hosts go on with the set in use
+    if before:
+        _move(conf_dir, before)
     try:
         os.rename(part, conf_dir)
     except BaseException:
-        if before and not os.path.lexists(conf_dir):
-            os.rename(before, conf_dir)
-        elif before:
-            os.unlink(before)
+        if before:
+            _move_back(before, conf_dir)
         raise
     return before
+
+
+def _move(conf_dir: str, before: str) -> None:
+    """Move what the node has at *conf_dir*; a link is copied, as a rename can take its place."""
+    if not os.path.islink(conf_dir):
+        os.rename(conf_dir, before)  # the hosts go on with the set in use
+        return
+    target = os.readlink(conf_dir)
+    if not os.path.isabs(target):
+        above = os.path.dirname(conf_dir)
+        target = os.path.relpath(os.path.join(above, target), os.path.dirname(before))
+    os.symlink(target, before)
+
+
+def _move_back(before: str, conf_dir: str) -> None:
+    if os.path.lexists(conf_dir):  # the link, which was copied
+        os.unlink(before)
+    else:
+        os.rename(before, conf_dir)

@@ -83,13 +83,8 @@ def _twice(entries: list[PluginEntry]) -> list[str]:
         key = entry.type, json.dumps(entry.when, sort_keys=True, default=str)
         other = first.setdefault(key, entry)
         if other is not entry:
-            places = []
-            for one in (other, entry):
-                places.append(f"{one.source}: plugins[{one.source_index}]")
-
-            notes.append(
-                f"{entry.type} is configured twice, and runs twice: {' and '.join(places)}"
-            )
+            places = f"{other.place} and {entry.place}"
+            notes.append(f"{entry.type} is configured twice, and runs twice: {places}")
     return notes
 
 
@@ -97,10 +92,9 @@ def _print(checked: list[Checked], faults: tuple[Fault, ...], notes: list[str], 
     rows = []
     for c in checked:
         rows.append((c.plugin.type, c.version or "unknown", c.conf, c.place, c.plugin.source))
+        notes += c.notes
 
     output.print_table(("PLUGIN", "VERSION", "CONF", "BINARY", "CONFIGURED IN"), rows)
-    for entry in checked:
-        notes += entry.notes
     for note in notes:
         click.echo(escape(f"note: {note}"), err=True)
     for fault in faults:

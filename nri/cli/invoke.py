@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -90,15 +89,13 @@ def invoke(
     places = host.replace(bin_dirs=map(os.path.abspath, host.bin_dirs))
     invoker = _AsABridge(places.bin_dirs, check_owner=places.check_owner)
     client = Client(places.load(), invoker, timeout=timeout)
-    changes = _changes(request, config, is_complete=request_file is None)
+    changes = _changes(request, config)
     if not as_json:
         _print_left_out(client, request, state)
     if dry_run:
         _print_requests(client, as_shown(request, changes), state, as_json)
         return
     prepare_process()
-    error: ChainError | None = None
-    steps: Sequence[Step]
     try:
         steps = client.invoke(
             request,
@@ -107,42 +104,39 @@ def invoke(
             on_step=_print_step if trace and not as_json else None,
             changes=changes,
         )
-    except ChainError as chain_error:
-        error = chain_error
-        steps = chain_error.steps
+    except ChainError as error:
+        _print(error.steps, changes, trace=trace, as_json=as_json)
+        raise
+    _print(steps, changes, trace=trace, as_json=as_json)
+
+
+def _print(steps: Sequence[Step], changes: Changes, *, trace: bool, as_json: bool) -> None:
+    """Print what the plugins have answered; with a trace for people they are printed already."""
     if as_json:
-        _print_json(steps, trace=trace)
-    else:
-        if not trace:
-            output.print_table(("PLUGIN", "RESULT"), map(_row, steps))
-        _print_changes(changes)
-    if error is not None:
-        raise error
-
-
-def _print_json(steps: Sequence[Step], *, trace: bool) -> None:
-    if trace:
-        output.print_json(list(map(_step_value, steps)))
+        value_of = _step_value if trace else _result_value
+        output.print_json(list(map(value_of, steps)))
         return
-    results = [_result_of(step).to_value() for step in steps]
-    output.print_json(results)
+    if not trace:
+        output.print_table(("PLUGIN", "RESULT"), map(_row, steps))
+    _print_changes(changes)
 
 
-def _changes(request: Request, config: dict[str, Any] | None, *, is_complete: bool) -> Changes:
+def _result_value(step: Step) -> dict[str, Any]:
+    return _result_of(step).to_value()
+
+
+def _changes(request: Request, config: dict[str, Any] | None) -> Changes:
     """Return what takes the changes that the plugins ask for.
 
-    :param config: the container's OCI configuration; None to make it from the request.
-    :param is_complete: the host of the request shows all that an OCI runtime has.
+    :param config: the container's OCI configuration; None to make it from the request, whose host may have shown
+        less than an OCI runtime has.
     """
     spec = request.spec or spec_from_oci({})
-    if config is None:
-        config = oci_from_spec(spec)
-    else:
-        config = config | {"annotations": spec.annotations}
     abilities = OCIAbilities("an OCI runtime", lambda: NEWEST_OCI)
-    if not is_complete:
+    if config is None:
         abilities.extensions = Abilities.extensions | request.extensions
-    return Changes(abilities, config)
+        return Changes(abilities, oci_from_spec(spec))
+    return Changes(abilities, config | {"annotations": spec.annotations})
 
 
 def _subject(
@@ -179,16 +173,15 @@ def _result_of(step: Step) -> Result:
     return result
 
 
-def _how(step: Step, error: PluginError) -> str:
-    """Return what an error of a plugin counts as."""
-    if error.refused:
-        return "refused"
-    return "ignored" if step.is_ignored else "error"
+def _said(step: Step, error: PluginError) -> str:
+    """Return an error of a plugin with what it counts as; the reason says whether it was killed."""
+    how = {"killed": "error"}.get(step.outcome, step.outcome)
+    return f"{how}: {error.reason}"
 
 
 def _row(step: Step) -> tuple[str, str]:
     if step.error is not None:
-        return step.plugin.type, f"{_how(step, step.error)}: {step.error.reason}"
+        return step.plugin.type, _said(step, step.error)
     return step.plugin.type, output.assigned(_result_of(step).metadata) or "-"
 
 
@@ -200,7 +193,7 @@ def _print_left_out(client: Client, request: Request, state: str) -> None:
     for plugin, reason in client.skipped(state, request):
         entry = ""
         if types.count(plugin.type) > 1:
-            entry = f" ({plugin.source}: plugins[{plugin.source_index}])"
+            entry = f" ({plugin.place})"
         click.echo(escape(f"# {plugin.type}{entry} does not run: {reason}"))
     if not client.config.wanted_in(state):
         click.echo(f"no plugin is configured for {state}")
@@ -247,9 +240,7 @@ def _print_step(step: Step) -> None:
     if step.error is not None:
         if step.stdout:
             click.echo(f"  stdout: {readable(step.stdout[:4096])}")
-        click.echo(f"  {_how(step, step.error)}: {escape(step.error.reason)}")
-    if sys.stdout:  # None if the caller has closed it
-        sys.stdout.flush()
+        click.echo(f"  {escape(_said(step, step.error))}")
 
 
 def _step_value(step: Step) -> dict[str, Any]:

@@ -173,6 +173,11 @@ class PluginEntry:
         self._key = ""
         self._document = ""
 
+    @property
+    def place(self) -> str:
+        """Its file, and which entry of it this is."""
+        return f"{self.source}: plugins[{self.source_index}]"
+
     @classmethod
     def of_accepted(
         cls, value: dict[str, Any], source: str = "", source_index: int = 0

@@ -102,7 +102,7 @@ def openness_note(plugin: PluginEntry, schema: Any) -> str:
     keys = open_to_every_pod(schema, plugin.conf)
     if not keys:
         return ""
-    where = f"{plugin.source}: plugins[{plugin.source_index}].conf.allow"
+    where = f"{plugin.place}.conf.allow"
     return f"{where}: any pod may set its own {' and '.join(keys)}; list the namespaces that may"
 
 

@@ -38,16 +38,17 @@ def notes_on_condition(plugin: PluginEntry, containerds_file: str) -> list[str]:
     :param containerds_file: the file that containerd reads itself.
     """
     when = {} if plugin.when is None else plugin.when.value
+    where = f"{plugin.place}.when"
     notes = []
     if when and plugin.source == containerds_file:
         notes.append(
-            ": containerd runs the plugins of this file itself, for all containers (1.6) or all "
-            "sandboxes (2.x)"
+            f"{where}: containerd runs the plugins of this file itself, for all containers (1.6) "
+            "or all sandboxes (2.x)"
         )
     asked = [key for key in when if key in _OF_PODS]
     if asked and when.keys() <= {*_OF_PODS, "sandbox", "unknown"}:
         means = "so the author of a pod decides whether the plugin runs"
-        notes.append(f": depends on {' and '.join(asked)} alone, {means}")
+        notes.append(f"{where}: depends on {' and '.join(asked)} alone, {means}")
     unknown = []
     for key, fact in _UNKNOWN_TO_HOOKS.items():
         if key in when:
@@ -58,11 +59,9 @@ def notes_on_condition(plugin: PluginEntry, containerds_file: str) -> list[str]:
             means = "keeps it away"
         else:
             means = "keeps no plugin away that restricts"
-        notes.append(f": nri hook and nri-runc do not know {names}; what is not known {means}")
-    located: list[str] = []
-    for note in notes:
-        located.append(f"{plugin.source}: plugins[{plugin.source_index}].when{note}")
-    return located
+        unknown_to = f"nri hook and nri-runc do not know {names}"
+        notes.append(f"{where}: {unknown_to}; what is not known {means}")
+    return notes
 
 
 class Checked:
@@ -94,7 +93,7 @@ class Checked:
         if about is None:
             return  # no schema to check its conf against
         self._check_about(binary, about)
-        schema, _ = self._ask(binary, "schema", [])
+        schema, _ = self._ask(binary, "schema", self._harmless(), [])
         self._check_conf(binary, schema, is_quiet=bool(_states_of(about)))
         if self.conf == "right":
             self.notes += filter(None, [openness_note(plugin, schema)])
@@ -149,7 +148,7 @@ class Checked:
 
         :param is_quiet: it names the states that it acts on, so it does not act on a harmless one.
         """
-        answer, _ = self._ask(binary, "check", [], gojson.dumps(self.plugin.conf))
+        answer, _ = self._ask(binary, "check", gojson.dumps(self.plugin.conf), [])
         verdict = conf_verdict(answer)
         if verdict is not None:
             self.notes += verdict.notes
@@ -160,7 +159,7 @@ class Checked:
         else:
             wrong = check_conf(self.plugin, schema)
             if not wrong and is_quiet:  # no schema has all of its rules
-                result, _ = self._ask(binary, "invoke", [])
+                result, _ = self._ask(binary, "invoke", self._harmless(), [])
                 if isinstance(result, dict) and result.get("error"):
                     refusal = (
                         f"{self.plugin.type} refuses it: "
@@ -175,7 +174,7 @@ class Checked:
 
         A plugin that was built with nri.skel answers. Another need not, but it answers a request, or cannot run.
         """
-        about, ran = self._ask(binary, "version", [])
+        about, ran = self._ask(binary, "version", self._harmless(), [])
         if isinstance(about, dict):
             return about if is_answer(about) else None
         if ran is not None:
@@ -185,7 +184,7 @@ class Checked:
     def _check_answer(self, binary: str) -> None:
         """Have a plugin that does not say what it is answer a request."""
         stderr: list[str] = []
-        result, ran = self._ask(binary, "invoke", stderr)
+        result, ran = self._ask(binary, "invoke", self._harmless(), stderr)
         if ran is None:
             return
         if not isinstance(result, dict):
@@ -200,15 +199,16 @@ class Checked:
     def _fault(self, message: str) -> None:
         self.faults += (fault_at(self.plugin, "type", message),)
 
+    def _harmless(self) -> bytes:
+        return HARMLESS.replace(conf=self.plugin.conf).to_json()
+
     def _ask(
-        self, binary: str, verb: str, stderr: list[str], stdin: bytes | None = None
+        self, binary: str, verb: str, stdin: bytes, stderr: list[str]
     ) -> tuple[object, Output | None]:
         """Run ``TYPE VERB``; return the JSON that it wrote (or None), and its output. Add its lines to ``stderr``.
 
         The output is None, and there is a fault, if it cannot be started or has to be killed.
         """
-        if stdin is None:
-            stdin = HARMLESS.replace(conf=self.plugin.conf).to_json()
         try:
             argv = [self.plugin.type, verb]
             answer, ran = ask(binary, argv, stdin, within=ANSWER_WITHIN, log=stderr.append)
