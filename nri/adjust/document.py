@@ -19,7 +19,6 @@ from nri.types.oci_values import (
     IO_PRIORITY_LEVEL,
     MEMORY_FLAG,
     MEMORY_MODE,
-    PATH,
     PLAIN,
     POLICIES,
     SCHEDULING,
@@ -29,7 +28,7 @@ from nri.types.oci_values import (
     WORD,
     flags,
 )
-from nri.types.table import FLAG, Key, Map, Rule, Table, array, number, text, words
+from nri.types.table import FLAG, PATH, Key, Map, Rule, Table, array, number, text, words
 from nri.types.table_explained import refusal
 
 TYPE_CHECKING = False

@@ -39,9 +39,9 @@ MAX_FILE = 16 * 1024 * 1024
 _BOOT = "/proc/sys/kernel/random/boot_id"
 
 
-def _is_cpus(value: object) -> bool:
+def _is_cpus(value: str) -> bool:
     try:
-        return isinstance(value, str) and (value == "" or bool(parse_cpus(value)))
+        return value == "" or bool(parse_cpus(value))
     except ValueError:
         return False
 

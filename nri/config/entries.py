@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from nri.config.when import WHEN, Condition
 from nri.types import DecodeError, gojson
-from nri.types.table import ANYTHING, FLAG, SCHEMA_KEY, Key, Table, array, number, text, words
+from nri.types.table import ANYTHING, FLAG, SCHEMA_KEY, Key, Rule, Table, array, text, words
 from nri.types.v1 import STATES, VERSION, State
 
 TYPE_CHECKING = False
@@ -39,8 +39,11 @@ def is_type_name(name: object) -> bool:
     return name.isascii() and name.replace(".", "0").replace("_", "0").replace("-", "0").isalnum()
 
 
-SECONDS = number(
-    0, MAX_TIMEOUT, above=True, expected=f"a number of seconds above 0, at most {MAX_TIMEOUT}"
+SECONDS = Rule(
+    (int, float),
+    lambda value: 0 < value <= MAX_TIMEOUT,
+    f"a number of seconds above 0, at most {MAX_TIMEOUT}",
+    {"type": "number", "exclusiveMinimum": 0, "maximum": MAX_TIMEOUT},
 )
 """The rule for the time that a plugin or a chain has."""
 

@@ -28,11 +28,13 @@ MAX_ANNOTATION = 64 * 1024
 
 def allow(*properties: str) -> Any:
     """Return the field ``allow``: a key for each thing that a pod can ask for, closed by default."""
+    table = Table(*[Key(name, fields.NAMESPACES, default=False) for name in properties], nulls=True)
     return fields.value(
-        Table(*[Key(name, fields.NAMESPACES, default=False) for name in properties], nulls=True),
+        table,
         f"pods that may ask for {', '.join(properties)}, for each: an array of namespaces, true (any), or false "
         "(none, the default)",
         default={},
+        read=table.read,
     )
 
 
@@ -61,7 +63,7 @@ def asked(
         return None
     if not annotations[name].strip():
         return None
-    if reason := why_not_allowed(request, allowed.get(property_) or False, f"allow.{property_}"):
+    if reason := why_not_allowed(request, allowed[property_], f"allow.{property_}"):
         shared.ignore(metadata, name, reason)
         return None
     return shorten(name, 120), annotations[name]
@@ -133,7 +135,7 @@ def _as_wanted(rule: Rule, value: Any, where: str) -> Any:
         for index, item in enumerate(value):
             wanted.append(_as_wanted(rule.parts[0], item, f"{where}[{index}]"))
         return wanted
-    if rule.kind is str and isinstance(value, int) and not isinstance(value, bool):
+    if rule.kind is str and type(value) is int:
         return str(value)
     return value
 

@@ -53,12 +53,13 @@ class ClearCFS(Plugin):
 
     def _act(self, request: Request, conf: ClearCFSConf, metadata: dict[str, str]) -> None:
         class_name = shared.container_class(request, conf, conf.allow, metadata)
-        if class_name in conf.classes and not request.release:
+        if request.release:
+            _give_back(request, conf, metadata)
+        elif class_name in conf.classes:
             _clear(request, conf, metadata)
         else:
-            if not request.release:
-                metadata["skipped"] = shared.not_in(class_name, conf.classes)
-            if request.release or request.late:
+            metadata["skipped"] = shared.not_in(class_name, conf.classes)
+            if request.late:
                 _give_back(request, conf, metadata)
             else:
                 _carry_on(request, metadata)
@@ -73,8 +74,7 @@ def _is_for_another(request: Request, conf: ClearCFSConf) -> bool:
 
     An update may have given the pod its quota back, which binds that container as well.
     """
-    pods = conf.allow.get("class", True)
-    if why_not_allowed(request, pods, "allow.class"):
+    if why_not_allowed(request, conf.allow["class"], "allow.class"):
         return False
     for values in (request.annotations, request.labels):
         for key, value in values.items():

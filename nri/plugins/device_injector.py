@@ -25,7 +25,7 @@ from nri.types.oci_values import (
     UINT32,
     flags,
 )
-from nri.types.table import Key, Map, Rule, Table, array, number, words
+from nri.types.table import PATH, Key, Map, Rule, Table, array, number, words
 from nri.types.v1 import State
 
 TYPE_CHECKING = False
@@ -44,33 +44,22 @@ _SYSCTL = _LETTERS | _DIGITS | frozenset("_-.:/*@")
 def _matching(accepts: Callable[[str], bool], expected: str, longest: int = 4095) -> Rule:
     return Rule(
         str,
-        lambda value: isinstance(value, str) and len(value) <= longest and accepts(value),
+        lambda value: len(value) <= longest and accepts(value),
         expected,
         {},
     )
 
 
-def _is_path(value: str) -> bool:
-    return value.startswith("/") and "\0" not in value and ".." not in value.split("/")
-
-
 def _is_interface(value: str) -> bool:
     # dev_valid_name() of the kernel. In adjust, a '-' in front removes; for the kernel, '%d' is a number to choose.
     is_plain = not any(sign in "/:%\0" or sign.isspace() for sign in value)
-    return (
-        bool(value)
-        and len(value.encode("utf-8", "replace")) < 16
-        and is_plain
-        and value[0] not in "-."
-    )
+    is_short = len(value.encode("utf-8", "replace")) < 16
+    return is_plain and is_short and value[:1] not in ("", "-", ".")
 
 
 def _is_sysctl(value: str) -> bool:
     return value[:1].isalnum() and _SYSCTL.issuperset(value) and ".." not in value.split("/")
 
-
-PATH = _matching(_is_path, "an absolute path without '..'")
-"""A path, which need not be spelt as ``adjust`` wants it."""
 
 _INTERFACE = _matching(_is_interface, "the name of a network interface, of 1 to 15 characters")
 
@@ -272,13 +261,12 @@ def _adjust(request: Request, conf: DeviceInjectorConf, metadata: dict[str, str]
     for injection in INJECTIONS:
         annotation = annotated.asked(request, conf.allow, injection.kind, injection.keys, metadata)
         if annotation is None:
-            value = None
-        else:
-            value = annotated.read(injection.rule, annotation[1], annotation[0])
-        if value and annotation is not None:
-            made = injection.make(value, annotation[0])
-        else:
-            made = None
+            continue
+        key, text = annotation
+        value = annotated.read(injection.rule, text, key)
+        if not value:
+            continue
+        made = injection.make(value, key)
         if made:
             _put(adjust, injection.place, made)
             metadata[injection.kind] = shorten(escape(", ".join(_names(injection.rule, made))), 300)

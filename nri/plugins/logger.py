@@ -42,6 +42,8 @@ FIELDS = (
 )
 """What can be logged: ``changes`` is what plugins asked for, ``env`` the values of environment variables."""
 
+_OF_A_CHANGE = ("plugin", "cgroupsPath", "adjust", "updates", "metadata")
+
 DEFAULT_FIELDS = FIELDS[:9]
 
 MAX_DOCUMENT = 64 * 1024
@@ -101,25 +103,23 @@ class Logger(Plugin):
 
 
 def _log(request: Request, conf: LoggerConf, type_: str) -> None:
-    document = {
-        key: value for key, value in _document(request, type_).items() if key in conf.fields
-    }
-
-    if "env" not in conf.fields:
-        document = _without_env(document)
+    document = _document(request, conf, type_)
     if conf.file is None:
         sys.stderr.write(render(document, MAX_LINE).decode())
     else:
         _append(conf.file, render(document, MAX_DOCUMENT))
 
 
-def _document(request: Request, type_: str) -> dict[str, Any]:
+def _document(request: Request, conf: LoggerConf, type_: str) -> dict[str, Any]:
     now = time.time()
     stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
     value = request.to_value()
-    document = {"time": f"{stamp}.{int(now % 1 * 1000):03}Z"}
+    value["time"] = f"{stamp}.{int(now % 1 * 1000):03}Z"
     value["changes"] = [_change(result) for result in _since_last(request.results, type_)]
-    return document | {key: value[key] for key in FIELDS if key in value}
+    if "env" not in conf.fields:
+        value = _without_env(value)
+    wanted = [key for key in FIELDS if key in conf.fields]
+    return {key: value[key] for key in wanted if key in value}
 
 
 def _since_last(results: tuple[Result, ...], type_: str) -> list[Result]:
@@ -131,16 +131,8 @@ def _since_last(results: tuple[Result, ...], type_: str) -> list[Result]:
 
 
 def _change(result: Result) -> dict[str, Any]:
-    asked = {
-        key: value
-        for key, value in result.to_value().items()
-        if key in ("cgroupsPath", "adjust", "updates")
-    }
-
-    change = {"plugin": result.plugin, **asked}
-    if result.metadata:
-        change["metadata"] = result.metadata
-    return change
+    value = result.to_value()
+    return {key: value[key] for key in _OF_A_CHANGE if key in value}
 
 
 def _without_env(value: Any) -> Any:

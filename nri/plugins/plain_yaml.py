@@ -35,7 +35,7 @@ _WORDS = {
     ),
 }
 _INTEGER = re.compile(r"([-+]?)(?:0b([01]+)|0x([0-9a-fA-F]+)|0o?([0-7]+)|(0|[1-9][0-9]*))")
-_BASES = (2, 16, 8, 10)
+_BASES = {2: 2, 3: 16, 4: 8, 5: 10}  # by the group of _INTEGER
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -51,9 +51,7 @@ def load(text: str) -> Any:
     except yaml.MarkedYAMLError as error:
         problem = shorten(escape(str(error.problem)), 100)
         raise _fault(error.problem_mark, f"is not YAML: {problem}") from None
-    except (yaml.YAMLError, ValueError) as error:  # a character that YAML does not have
-        if isinstance(error, DecodeError):
-            raise
+    except (yaml.YAMLError, UnicodeError) as error:  # a character that YAML does not have
         reason, _, _ = str(error).partition("\n")
         raise DecodeError(f"is not YAML: {shorten(escape(reason), 100)}") from None
 
@@ -76,7 +74,7 @@ class _Events:
         return value
 
     def _value(self, event: Any, depth: int) -> Any:
-        if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
+        if event.anchor is not None:  # an alias has one, too
             raise _fault(
                 event.start_mark, "found an anchor or alias (& or *), expected the value itself"
             )
@@ -121,12 +119,8 @@ def _resolve(text: str) -> Any:
         return text
     digits = text.replace("_", "")
     if match := _INTEGER.fullmatch(digits):
-        value = next(
-            int(group, base)
-            for group, base in zip(match.groups()[1:], _BASES, strict=True)
-            if group
-        )
-        return -value if match[1] == "-" else value
+        group: Any = match.lastindex  # the alternative that has matched
+        return int(match[1] + match[group], _BASES[group])
     if _FLOAT.fullmatch(digits):
         number = float(digits)
     else:

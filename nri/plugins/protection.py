@@ -107,17 +107,14 @@ class _Levels:
 
     def settle(self, directories: list[str], own: Collection[str]) -> dict[str, str]:
         """Write what is due, the lowest cgroups first, and the file."""
-        if directories:
-            pod = directories[0].removeprefix(self.point)
-        else:
-            pod = ""
         above = [directory.removeprefix(self.point) for directory in directories]
+        pod = above[:1]
         known = {*above, *[path for path, _ in self.notes]}
         changed: dict[str, str] = {}
         before = dict(self.notes)
         for path in sorted(known, key=lambda path: path.count("/"), reverse=True):
             for knob in PROTECTING:
-                if path == pod and knob in own:
+                if path in pod and knob in own:
                     continue
                 value = self._settle(path, knob)
                 if value is not None:

@@ -36,11 +36,13 @@ class SharedConf(Conf):
 
 def allow(*properties: str) -> Any:
     """Return the field ``allow``: a key for each property that a pod can set for its containers, open by default."""
+    table = Table(*[Key(name, fields.NAMESPACES, default=True) for name in properties], nulls=True)
     return fields.value(
-        Table(*[Key(name, fields.NAMESPACES) for name in properties], nulls=True),
+        table,
         f"pods that may set their {' or '.join(properties)}, for each: true (any, the default), false (none), or an "
         "array of namespaces",
         default={},
+        read=table.read,
     )
 
 
@@ -67,13 +69,13 @@ def allowed_value(
     :param metadata: the result's; a value that does not count is added to its ``ignored``.
     """
     entry = scoped(request, key)
-    pods = allowed.get(property_)
-    if entry is None or pods is None:
-        return entry
-    reason = why_not_allowed(request, pods, f"allow.{property_}")
+    if entry is None:
+        return None
+    reason = why_not_allowed(request, allowed[property_], f"allow.{property_}")
     if reason:
         ignore(metadata, entry[0], reason)
-    return None if reason else entry
+        return None
+    return entry
 
 
 def ignore(metadata: dict[str, str], name: str, reason: str) -> None:

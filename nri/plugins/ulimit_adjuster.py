@@ -55,7 +55,7 @@ def _name(value: str) -> str:
 
 _TYPE = Rule(
     str,
-    lambda value: isinstance(value, str) and _name(value) in LIMITS,
+    lambda value: _name(value) in LIMITS,
     "the name of a resource limit such as RLIMIT_NOFILE, nofile or MEMLOCK",
     {},
 )

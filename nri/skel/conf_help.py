@@ -11,14 +11,11 @@ if TYPE_CHECKING:
 
 def lines_of(schema: Any) -> list[str]:
     """Return the lines about the keys that a schema declares; none if it declares none."""
-    if not isinstance(schema, dict):
+    if not isinstance(schema, dict) or not schema.get("properties"):
         return []
-    properties = schema.get("properties")
-    if not isinstance(properties, dict) or not properties:
-        return []
-    required = schema.get("required") or ()
+    required = schema.get("required", ())
     lines = ["", "conf:"]
-    for key, subschema in properties.items():
+    for key, subschema in schema["properties"].items():
         lines.append(_line(key, subschema, key in required))
     return lines
 
@@ -36,15 +33,12 @@ def _line(key: str, schema: Any, is_required: bool) -> str:
 
 
 def _kind(schema: dict[str, Any]) -> list[str]:
-    if "enum" in schema:
-        words = [str(word) for word in schema["enum"] if word is not None]
-        return [" or ".join(words)]
-    if "const" in schema:
-        return [str(schema["const"])]
-    kinds = schema.get("type", ())
-    if isinstance(kinds, str):
-        return [kinds]
-    names = [kind for kind in kinds if kind != "null"]
+    kinds: Any = []
+    for keyword in ("type", "const", "enum"):
+        kinds = schema.get(keyword, kinds)
+    if not isinstance(kinds, list):
+        kinds = [kinds]
+    names = [str(kind) for kind in kinds if kind not in (None, "null")]
     return [" or ".join(names)] if names else []
 
 

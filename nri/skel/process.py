@@ -51,7 +51,7 @@ def main(plugin: Plugin) -> NoReturn:
             "0, 1, 2",
         )
         sys.exit(1)
-    stdin = sys.stdin.buffer if sys.stdin is not None else open(os.devnull, "rb")  # noqa: SIM115
+    stdin = open(0, "rb", closefd=False)  # noqa: SIM115 - /dev/null if it was closed
     status, _ = _answer(plugin, stdin, stdout)
     stdout.close()
     try:
@@ -64,19 +64,21 @@ def main(plugin: Plugin) -> NoReturn:
 
 def _serve(plugin: Plugin) -> NoReturn:
     """Run ``plugin`` as a resident, and exit."""
-    if reason := _why_not(plugin) or (
-        "" if plugin.resident else f"class {type(plugin).__name__} is not resident"
-    ):
-        _say(sys.stderr, f"{plugin.type} serve: {reason}")
-        sys.exit(2)
+    reason = _why_not(plugin)
+    if reason:
+        _refuse_to_serve(plugin, reason)
+    if not plugin.resident:
+        _refuse_to_serve(plugin, f"class {type(plugin).__name__} is not resident")
     try:
         from nri.skel.resident import serve
     except ImportError as error:
-        _say(
-            sys.stderr, f"{plugin.type} serve: a module is missing in the executable: {error.name}"
-        )
-        sys.exit(2)
+        _refuse_to_serve(plugin, f"a module is missing in the executable: {error.name}")
     serve(plugin, _answer)
+
+
+def _refuse_to_serve(plugin: Plugin, reason: str) -> NoReturn:
+    _say(sys.stderr, f"{plugin.type} serve: {reason}")
+    sys.exit(2)
 
 
 def _answer(plugin: Plugin, stdin: Any, stdout: Any) -> tuple[int, bool]:
@@ -188,14 +190,15 @@ def _invoke(
 ) -> Result:
     if verb != "invoke":
         return _failure(plugin, request, f"invalid arg {verb}")
+    reason = _why_not(plugin)
+    if reason:
+        return _failure(plugin, request, reason)
     try:
         result = answer_of(plugin, request)
     except SystemExit as exit_:
         unexpected.append(exit_)
         return _failure(plugin, request, f"it tried to exit with {exit_.code!r}; expected a result")
     except Exception as error:
-        if reason := _why_not(plugin):
-            return _failure(plugin, request, reason)
         if not isinstance(error, NRIError):
             unexpected.append(error)
             _say_traceback(error, stderr)
@@ -227,8 +230,8 @@ def _say_traceback(error: Exception, stderr: Any) -> None:
     """Print the traceback of an error from the plugin's own line on."""
     import traceback
 
-    place = error.__traceback__
-    while place and place.tb_next and place.tb_frame.f_globals is globals():
+    place: Any = error.__traceback__
+    while place.tb_next and place.tb_frame.f_globals is globals():
         place = place.tb_next
     for part in traceback.format_exception(type(error), error, place):
         # The message is foreign text, and must stay one line.
@@ -242,10 +245,9 @@ def _why_not_adjusted(request: Request, adjust: Any) -> str:
     if request.state != State.SETUP:
         return f"found adjust in answer to {request.state}, expected it in answer to setup alone"
     if isinstance(adjust, dict):
-        names = ", ".join(map(str, adjust))
+        asked = gojson.shorten(", ".join(map(str, adjust)))
     else:
-        names = ""
-    asked = gojson.shorten(names) or gojson.describe(adjust)
+        asked = gojson.describe(adjust)
     return (
         "the request lacks the extension adjust: this host would drop what is asked for "
         f"({asked}); expected a host that applies changes"
@@ -256,11 +258,9 @@ def answer_of(plugin: Plugin, request: Request) -> Any:
     """Return what the plugin returns; an empty result for a state that it does not act on, and from a plugin that
     grants something, if it is not known whether the condition of its entry holds.
 
+    :param plugin: one that can handle requests.
     :raises DecodeError: its conf is wrong.
-    :raises NRIError: what it acts on is no state, so that it would never run.
     """
-    if reason := _wrong_attribute(plugin):
-        raise NRIError(reason)
     if not _is_for(plugin, request):
         if request.state == CHECK and plugin.conf_class is not None:
             plugin.conf_class.from_value(request.conf)
@@ -279,12 +279,10 @@ def answer_of(plugin: Plugin, request: Request) -> Any:
 
 
 def _is_for(plugin: Plugin, request: Request) -> bool:
-    """Return whether a plugin acts on a request; one that can handle none says so when it gets it."""
+    """Return whether a plugin acts on a request."""
     if not plugin.acts_on or request.state in plugin.acts_on:
         return True
-    if request.release and plugin.releases:
-        return True
-    return bool(_why_not(plugin))
+    return request.release and plugin.releases
 
 
 def _check_extensions(plugin: Plugin, request: Request) -> None:
@@ -294,8 +292,7 @@ def _check_extensions(plugin: Plugin, request: Request) -> None:
     """
     for name in plugin.needs:
         if name not in request.extensions:
-            begin = _SHOWS_LESS if name == "configuration" else "expected"
-            expected = f"{begin} a host that has it"
+            expected = _EXPECTED_INSTEAD.get(name, "expected a host that has it")
             raise NRIError(f"the request lacks the extension {gojson.shorten(name)}: {expected}")
 
 
@@ -335,20 +332,28 @@ def _why_not(plugin: Plugin) -> str:
     return _wrong_attribute(plugin)
 
 
-_SHOWS_LESS = "this host shows a part of the OCI configuration; expected nri-runc, nri-crun or"
+_EXPECTED_INSTEAD = {
+    "configuration": "this host shows a part of the OCI configuration; "
+    "expected nri-runc, nri-crun or a host that has it"
+}
+"""What is right where a host lacks an extension, if that is more than another host."""
 
 
 def _wrong_attribute(plugin: Plugin) -> str:
-    acts_on: Any = plugin.acts_on
-    for name, items in (("uses", "modules"), ("needs", "extensions")):
-        value: Any = getattr(plugin, name, ())
+    some_states = f"some of {', '.join(STATES)}: acts_on = (State.CREATE,)"
+    right = {
+        "uses": f"modules: uses = ({plugin.uses!r},)",
+        "needs": f"extensions: needs = ({plugin.needs!r},)",
+        "acts_on": some_states,
+    }
+    where = f"class {type(plugin).__name__}"
+    for name, items in right.items():
+        value: Any = getattr(plugin, name)
         if isinstance(value, str):  # a text would be taken for its letters
-            expected = f"expected a tuple of {items}: {name} = ({value!r},)"
-            return f"class {type(plugin).__name__}: {name}: found {value!r}, {expected}"
-    for state in (acts_on,) if isinstance(acts_on, str) else acts_on or ():
-        if isinstance(acts_on, str) or state not in STATES:
-            expected = f"expected a tuple of some of {', '.join(STATES)}: acts_on = (State.CREATE,)"
-            return f"class {type(plugin).__name__}: acts_on: found {str(state)!r}, {expected}"
+            return f"{where}: {name}: found {str(value)!r}, expected a tuple of {items}"
+    for state in plugin.acts_on or ():
+        if state not in STATES:
+            return f"{where}: acts_on: found {state!r}, expected a tuple of {some_states}"
     return ""
 
 
@@ -390,7 +395,7 @@ def _version(plugin: Plugin) -> str:
         "extensions": EXTENSIONS,
     }
     if plugin.acts_on:
-        about["states"] = [str(state) for state in plugin.acts_on]
+        about["states"] = [*plugin.acts_on]
     for key, has_it in (
         ("releases", plugin.releases),
         ("createSuffices", plugin.create_suffices),
@@ -427,11 +432,11 @@ def _read(stdin: Any) -> Any:
         piece = stdin.read(_CHUNK)
         if piece is None:
             raise BlockingIOError(EAGAIN, "there is nothing yet, and it is not to be waited for")
-        if not piece:
-            break
         pieces.append(piece)
         size += len(piece)
-    return pieces[0][:0].join(pieces) if pieces else b""
+        if not piece:
+            break
+    return piece[:0].join(pieces)
 
 
 def _write(plugin: Plugin, answer: bytes, stdout: Any, stderr: Any) -> int:

@@ -76,7 +76,9 @@ def serve(plugin: Plugin, answer: Answer) -> NoReturn:
         for module in plugin.uses:
             __import__(module)
     except Exception as error:
-        _refuse(plugin.type, control, f"{type(error).__name__}: {error}")
+        reason = f"{type(error).__name__}: {error}"
+        control.send(_message(REFUSED, reason))
+        _exit_with(plugin.type, reason)
     null = os.open(os.devnull, os.O_RDWR)
     _be_idle(null)
     sys.argv[1:] = ["invoke"]
@@ -115,9 +117,10 @@ def serve(plugin: Plugin, answer: Answer) -> NoReturn:
         ]
 
         changed += functions.replaced()
-        if changed or grown > memory:
-            change = changed[0] if changed else f"{_MEMORY}: {grown} KiB"
-            control.send(_message(CHANGED, change))
+        if grown > memory:
+            changed.append(f"{_MEMORY}: {grown} KiB")
+        if changed:
+            control.send(_message(CHANGED, changed[0]))
             os._exit(0)
         control.send(READY)
     os._exit(0)
@@ -143,14 +146,12 @@ def _take_control(name: str) -> socket:
             raise OSError(0, "it is of another type")
         control.getpeername()
     except OSError as error:
-        _refuse(name, None, f"stdin is no connected socket: {error.strerror}; this is for hosts")
+        _exit_with(name, f"stdin is no connected socket: {error.strerror}; this is for hosts")
     return control
 
 
-def _refuse(name: str, control: socket | None, reason: str) -> NoReturn:
-    """Report why no request is answered, to the host and on stderr, and exit."""
-    if control is not None:
-        control.send(_message(REFUSED, reason))
+def _exit_with(name: str, reason: str) -> NoReturn:
+    """Report on stderr why no request is answered, and exit."""
     sys.stderr.write(escape(f"{name} serve: {reason}") + "\n")
     sys.exit(2)
 
@@ -186,9 +187,9 @@ def _flush_files() -> None:
     new = [file for file in gc.get_objects() if issubclass(type(file), _IOBase)]
     for file in (*new, sys.__stdout__, sys.stderr):
         try:
-            if file is not None and not file.closed and file.writable():
+            if file is not None and file.writable():
                 file.flush()
-        except (OSError, ValueError):
+        except (OSError, ValueError):  # it is closed, or full
             pass
 
 
@@ -324,14 +325,12 @@ def _content(name: str, size: int = 65536) -> bytes:
     """Return a file of this process, as much as one read gives; *size* if the kernel takes long for more."""
     try:
         file = os.open(f"/proc/self/{name}", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.read(file, size)
+        finally:
+            os.close(file)
     except OSError:
         return b""  # a kernel without this file
-    try:
-        return os.read(file, size)
-    except OSError:
-        return b""
-    finally:
-        os.close(file)
 
 
 def _links(name: str) -> dict[str, str]:

@@ -13,6 +13,7 @@ from nri.types.gojson import shorten
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+    from typing import Any
 
     from nri.cgroups import Cgroup, Mounts, Systemd
     from nri.types.v1 import Request
@@ -57,15 +58,15 @@ def why_not_allowed(request: Request, pods: bool | Collection[str], key: str = "
     """
     if pods is True:
         return ""
-    namespace = request.namespace
-    listed = (pods,) if isinstance(pods, str) else pods  # a text would be searched for a part of it
-    if listed and namespace and namespace in listed:
-        return ""
     if not pods:
         return f"{key} is for no pod"
-    if namespace:
-        return f"{key} is not for the namespace {shorten(namespace)}"
-    return f"{key} needs a namespace, and none is known"
+    namespace = request.namespace
+    if not namespace:
+        return f"{key} needs a namespace, and none is known"
+    listed = [pods] if isinstance(pods, str) else pods  # a text would be searched for a part of it
+    if namespace in listed:
+        return ""
+    return f"{key} is not for the namespace {shorten(namespace)}"
 
 
 def cgroup_of(
@@ -100,9 +101,9 @@ def suffixes(container: str | None, scopes: tuple[str, ...] = SCOPES) -> list[st
 
 def container_name(request: Request) -> str | None:
     """Return the name of the request's container in its pod; None for the sandbox, or if no name is known."""
-    if request.spec is None or request.is_sandbox:
+    if request.is_sandbox:
         return None
-    annotations = request.spec.annotations
+    annotations = request.annotations
     for key in CONTAINER_NAME_KEYS:
         if key in annotations:
             return annotations[key]
@@ -113,11 +114,13 @@ def name_in_metadata(annotations: Mapping[str, str]) -> str | None:
     """Return the container's name in ``METADATA``; None if it is not there."""
     if METADATA not in annotations:
         return None
+    from nri.types.table import Key, open_table, text
+
     try:
-        value = gojson.loads(annotations[METADATA])
+        value: Any = gojson.loads(annotations[METADATA])
     except DecodeError:
         return None
-    name = value.get("name") if isinstance(value, dict) else None
-    if isinstance(name, str) and name:
-        return name
-    return None
+    named = open_table(Key("name", text(1), required=True))
+    if not named.accepts(value):
+        return None
+    return str(value["name"])

@@ -31,11 +31,16 @@ REQUIRED: Any = object()
 """The default of a field that has none."""
 
 
+def unchanged(value: Any) -> Any:
+    """Return a JSON value, which is the attribute's as it is."""
+    return value
+
+
 class ConfField:
     """A key of a plugin conf; the functions of ``nri.types.fields`` make it.
 
     :param default: the JSON value that a missing key stands for, or ``REQUIRED``.
-    :param read: makes the attribute's value of a JSON value; None if they are the same. It is not called for None.
+    :param read: makes the attribute's value of a JSON value. It is not called for None.
     :param key: the key, if it is not the attribute's name in camel case.
     """
 
@@ -46,16 +51,22 @@ class ConfField:
         rule: Rule,
         description: str,
         default: Any,
-        read: Callable[[Any], Any] | None = None,
+        read: Callable[[Any], Any] = unchanged,
         key: str = "",
     ) -> None:
-        if default is not REQUIRED and default is not None and not isinstance(default, rule.kind):
+        if default not in (REQUIRED, None) and not rule.is_of_kind(default):
             raise TypeError(f"found the default {default!r}, expected {rule.expected}")
         self.rule = rule
         self.description = description
         self.default = default
         self.read = read
         self.key = key
+
+    def attribute(self, value: Any) -> Any:
+        """Return the attribute's value of a JSON value; None for null."""
+        if value is None:
+            return None
+        return self.read(value)
 
     def as_key(self, name: str) -> Key:
         """Return the key of the table."""
@@ -81,21 +92,21 @@ class Conf:
         """
         own = {name: field for name, field in vars(cls).items() if isinstance(field, ConfField)}
         _check(cls, own)
-        if taken := [name for name in own if hasattr(Conf, name)]:
-            raise TypeError(
-                f"{cls.__name__}.{taken[0]}: found a name that every conf has, expected another "
-                "and its key="
-            )
-        names = {field.key or _camel(name): name for name, field in own.items()}
-        fields = {key: own[name] for key, name in names.items()}
-        for base in cls.__bases__:
-            inherited = {}
-            for key, name in getattr(base, "attributes", {}).items():
-                if name not in own:
-                    inherited[key] = name
-
-            fields |= {key: base._fields[key] for key in inherited}  # type: ignore[attr-defined] # it has attributes
-            names |= inherited
+        names: dict[str, str] = {}
+        fields: dict[str, ConfField] = {}
+        for name, field in own.items():
+            if hasattr(Conf, name):
+                raise TypeError(
+                    f"{cls.__name__}.{name}: found a name that every conf has, expected another "
+                    "and its key="
+                )
+            key = field.key or _camel(name)
+            names[key] = name
+            fields[key] = field
+        for key, name in cls.attributes.items():  # those of the base
+            if name not in own:
+                names[key] = name
+                fields[key] = cls._fields[key]
         cls.attributes = names
         cls._fields = fields
         keys = [field.as_key(key) for key, field in fields.items()]
@@ -110,8 +121,7 @@ class Conf:
             if name not in values:
                 if field.default is REQUIRED:
                     raise TypeError(f"{type(self).__name__}: {name} is missing")
-                is_same = field.read is None or field.default is None
-                values[name] = field.default if is_same else field.read(field.default)  # type: ignore[misc]
+                values[name] = field.attribute(field.default)
         if len(values) > len(self.attributes):
             unknown = ", ".join(sorted(values.keys() - set(self.attributes.values())))
             raise TypeError(
@@ -126,20 +136,16 @@ class Conf:
 
         :raises nri.types.DecodeError: its faults (``MAX_FAULTS``), each as ``conf.KEY: found …, expected …``.
         """
-        read = cls.table.read(value)
+        given = {} if value is None else value
+        read = cls.table.read(given)
         if read is None:
             from nri.types.table_explained import refusal
 
-            raise refusal(cls.table, value, "conf", MAX_FAULTS)
-        return cls._of(read)
-
-    @classmethod
-    def of_accepted(cls, value: dict[str, Any]) -> Self:
-        """Return the conf of a JSON object that ``table`` accepts."""
-        read = cls.table.read(value)
-        if read is None:
-            raise TypeError("expected an object that the table accepts")
-        return cls._of(read)
+            raise refusal(cls.table, given, "conf", MAX_FAULTS)
+        made = object.__new__(cls)
+        for key, name in cls.attributes.items():
+            made.__dict__[name] = cls._fields[key].attribute(read[key])
+        return made
 
     @classmethod
     def of_text(cls, text: str) -> tuple[Self, list[str]]:
@@ -152,34 +158,23 @@ class Conf:
             value = gojson.loads(text, twice) if text.strip() else {}
         except DecodeError as error:
             return cls(), [f"is not JSON: {error}"]
+        if not isinstance(value, dict):
+            return cls(), [f"found {gojson.describe(value)}, expected an object"]
         repeated = []
         for key in twice:
             repeated.append(f"{gojson.shorten(repr(key))} is given twice, expected it once")
-
-        if repeated and isinstance(value, dict):
-            value = {key: item for key, item in value.items() if key not in twice}
-        if cls.table.accepts(value):
-            return cls.of_accepted(value), repeated  # type: ignore[arg-type] # it is a dictionary
+        once = {key: item for key, item in value.items() if key not in twice}
+        if cls.table.accepts(once):
+            return cls.from_value(once), repeated
         from itertools import islice
 
         from nri.types.table_explained import faults, path_text
 
-        listed = islice(faults(cls.table, value), MAX_FAULTS)
-        messages = [": ".join(filter(None, (path_text(path), wrong))) for path, wrong, _ in listed]
-        items = value.items() if isinstance(value, dict) else ()
-        right = {key: item for key, item in items if cls.table.accepts({key: item})}
-        return cls.of_accepted(right), messages + repeated
-
-    @classmethod
-    def _of(cls, read: dict[str, Any]) -> Self:
-        made = object.__new__(cls)
-        fields = cls._fields
-        names = cls.attributes
-        for key, name in names.items():
-            item = read[key]
-            convert = fields[key].read
-            made.__dict__[name] = item if convert is None or item is None else convert(item)
-        return made
+        messages = []
+        for path, wrong, _ in islice(faults(cls.table, once), MAX_FAULTS):
+            messages.append(f"{path_text(path)}: {wrong}")
+        right = {key: item for key, item in once.items() if cls.table.accepts({key: item})}
+        return cls.from_value(right), messages + repeated
 
     @classmethod
     def schema(cls) -> dict[str, Any]:

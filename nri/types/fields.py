@@ -10,7 +10,7 @@ Each returns the field as what the attribute will be, so that a type checker com
 from __future__ import annotations
 
 from nri.types import table
-from nri.types.conf import REQUIRED, ConfField
+from nri.types.conf import REQUIRED, ConfField, unchanged
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,12 +30,12 @@ def value(
     description: str,
     *,
     default: Any = REQUIRED,
-    read: Callable[[Any], Any] | None = None,
+    read: Callable[[Any], Any] = unchanged,
     key: str = "",
 ) -> Any:
     """Return a field for what a rule of ``nri.types.table`` accepts.
 
-    :param read: makes the attribute's value of the JSON value; None if they are the same.
+    :param read: makes the attribute's value of the JSON value.
     """
     return ConfField(rule, description, default, read, key)
 
@@ -114,7 +114,7 @@ def array(
     rule = table.array(of, shortest, unique=unique, expected=said)
 
     def items(value: list[Any]) -> tuple[Any, ...]:
-        return tuple(value) if read is None else tuple(map(read, value))
+        return tuple(map(read, value))
 
     return _field(rule, description, default, key, items)
 
@@ -126,8 +126,6 @@ def mapping(
     of, read = _item(item)
 
     def items(value: dict[str, Any]) -> dict[str, Any]:
-        if read is None:
-            return value
         return {name: read(entry) for name, entry in value.items()}
 
     return _field(table.Map(of, table.text(1)), description, default, key, items)
@@ -135,22 +133,22 @@ def mapping(
 
 def section(conf: type[C], description: str = "", *, default: Any = REQUIRED, key: str = "") -> C:
     """Return a field for an object that is a conf of its own; an object of that class."""
-    return _field(conf.table, description, default, key, conf.of_accepted)
+    return _field(conf.table, description, default, key, conf.from_value)
 
 
 def _field(
-    rule: Rule, description: str, default: Any, key: str, read: Callable[[Any], Any] | None = None
+    rule: Rule, description: str, default: Any, key: str, read: Callable[[Any], Any] = unchanged
 ) -> Any:
     return ConfField(rule, description, default, read, key)
 
 
-def _item(item: Item) -> tuple[Rule, Callable[[Any], Any] | None]:
-    """Return the rule of an item, and what makes its value; None if that is the JSON value."""
+def _item(item: Item) -> tuple[Rule, Callable[[Any], Any]]:
+    """Return the rule of an item, and what makes its value."""
     if isinstance(item, ConfField):
         return item.rule, item.read
     if isinstance(item, table.Rule):
-        return (item, None)
-    return (item.table, item.of_accepted)
+        return (item, unchanged)
+    return (item.table, item.from_value)
 
 
 def _bounds(low: float | None, high: float | None) -> str:
@@ -161,18 +159,7 @@ def _bounds(low: float | None, high: float | None) -> str:
     return f", {low} to {high}"
 
 
-def _is_path(value: str) -> bool:
-    return value.startswith("/") and "\0" not in value and ".." not in value.split("/")
-
-
-PATH = table.text(
-    1,
-    4095,
-    matches=_is_path,
-    pattern=r"^(?![\s\S]*/\.\.(/|(?![\s\S])))/[^\0]*(?![\s\S])",
-    expected="an absolute path without '..'",
-)
-"""The rule for an absolute path, at most as long as the kernel takes one (PATH_MAX)."""
+PATH = table.PATH
 
 
 NAMESPACES = table.either(

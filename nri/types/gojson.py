@@ -128,10 +128,8 @@ def _scanned(text: str, scan: Scanner) -> object:
         return _whole(text, scan)
     except DecodeError:
         raise
-    except IndexError:
-        raise DecodeError("the document is empty, expected JSON") from None
     except StopIteration as stop:
-        at = stop.value if isinstance(stop.value, int) else 0
+        at = stop.value
         raise _error_at(text, at, f"found {_glimpse(text, at)}, expected a value") from None
     except RecursionError:
         raise _too_deep() from None
@@ -149,17 +147,17 @@ def _scanned(text: str, scan: Scanner) -> object:
 def _whole(text: str, scan: Scanner) -> object:
     """Return the value of a text that has one, with white space around it at most.
 
-    :raises IndexError: it is empty. Else what the scanner raises.
+    :raises DecodeError: it is empty, or goes on. Else what the scanner raises.
     """
-    start = 0
-    while text[start] in _WHITESPACE:
-        start += 1
+    start = len(text) - len(text.lstrip(_WHITESPACE))
+    if start == len(text):
+        raise DecodeError("the document is empty, expected JSON")
     value, end = scan(text, start)
-    while end < len(text) and text[end] in _WHITESPACE:
-        end += 1
-    if end < len(text):
+    rest = text[end:].lstrip(_WHITESPACE)
+    if rest:
+        at = len(text) - len(rest)
         raise _error_at(
-            text, end, f"found {_glimpse(text, end)} after the document, expected its end"
+            text, at, f"found {_glimpse(text, at)} after the document, expected its end"
         )
     return value
 
@@ -170,7 +168,7 @@ def _scanner_noting(twice: list[str]) -> Scanner:
     def members(pairs: list[tuple[str, object]]) -> dict[str, object]:
         value = dict(pairs)
         seen: set[str] = set()
-        for key, _ in pairs if len(value) < len(pairs) else ():
+        for key, _ in pairs:
             if key in seen:
                 twice.append(key)
             seen.add(key)

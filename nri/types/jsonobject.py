@@ -13,7 +13,7 @@ from nri.types import DecodeError, EncodeError, gojson
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any, ClassVar, Self, TypeVar
 
     Kind = Callable[[object, str], Any]
@@ -38,7 +38,7 @@ def integer(value: object, where: str) -> int:
     """Return an integer of 64 bits, written without fraction or exponent; 0 for null."""
     if value is None:
         return 0
-    if not isinstance(value, int) or isinstance(value, bool):
+    if type(value) is not int:
         raise mismatch(value, where, "an integer")
     if not -(2**63) <= value < 2**63:
         raise mismatch(value, where, "an integer of 64 bits")
@@ -52,6 +52,24 @@ def boolean(value: object, where: str) -> bool:
     raise mismatch(value, where, "true or false")
 
 
+def members(value: object, where: str, expected: str = "an object") -> dict[Any, Any]:
+    """Return an object; empty for null. For kinds of objects."""
+    if value is None:
+        return {}
+    if isinstance(value, dict):
+        return value
+    raise mismatch(value, where, expected)
+
+
+def items(value: object, where: str, expected: str) -> Sequence[Any]:
+    """Return an array; empty for null. For kinds of arrays."""
+    if value is None:
+        return ()
+    if isinstance(value, list | tuple):
+        return value
+    raise mismatch(value, where, expected)
+
+
 def opaque(value: object, where: str) -> object:
     """Return any JSON value unchanged, lone surrogates included."""
     return value
@@ -59,29 +77,21 @@ def opaque(value: object, where: str) -> object:
 
 def strings(value: object, where: str) -> tuple[str, ...]:
     """Return an array of strings; empty for null."""
-    if value is None:
-        return ()
-    if not isinstance(value, list | tuple):
-        raise mismatch(value, where, "an array of strings")
-    return tuple([string(item, f"{where}[{index}]") for index, item in enumerate(value)])
+    listed = items(value, where, "an array of strings")
+    return tuple([string(item, f"{where}[{index}]") for index, item in enumerate(listed)])
 
 
 def string_map(value: object, where: str) -> dict[str, str]:
     """Return an object whose values are strings; empty for null."""
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise mismatch(value, where, "an object of strings")
-    for key, item in value.items():
+    strings: dict[str, str] = {}
+    for key, item in members(value, where, "an object of strings").items():
         if not isinstance(key, str):
             raise mismatch(key, f"{where}: key", "a string")
-        if not isinstance(item, str) or not item.isascii() or not key.isascii():
-            break
-    else:
-        return value
-    strings: dict[str, str] = {}
-    for key, item in value.items():
-        strings[string(key, where)] = string(item, f"{where}.{gojson.shorten(repr(key)[1:-1])}")
+        if isinstance(item, str):
+            text = gojson.without_lone(item)
+        else:
+            text = string(item, f"{where}.{gojson.shorten(repr(key)[1:-1])}")
+        strings[gojson.without_lone(key)] = text
     return strings
 
 
@@ -118,15 +128,10 @@ class JSONObject:
     __slots__: tuple[str, ...] = ()
     FIELDS: ClassVar[tuple[Field, ...]] = ()
     _BY_KEY: ClassVar[dict[str, Field]] = {}
-    _NAMES: ClassVar[tuple[str, ...]] = ()
     __hash__ = None  # type: ignore[assignment] # equal by value, and a value may hold dictionaries
 
     def __init_subclass__(cls) -> None:
         cls._BY_KEY = {fold(field.key): field for field in cls.FIELDS}
-        cls._BY_KEY |= {field.key: field for field in cls.FIELDS}
-        slots = cls.__dict__.get("__slots__", ())
-        # Others are computed.
-        cls._NAMES = (*cls._NAMES, *[name for name in slots if not name.startswith("_")])
 
     @classmethod
     def from_json(cls, document: bytes | str) -> Self:
@@ -143,14 +148,10 @@ class JSONObject:
         :param where: the path of ``value``, for errors.
         :raises DecodeError: when a value is not of its field's kind.
         """
-        value = {} if value is None else value
-        if not isinstance(value, dict):
-            raise mismatch(value, where, "an object")
-        by_key = cls._BY_KEY
         values: dict[str, Any] = {}
         unknown: dict[str, Any] = {}
-        for key, item in value.items():
-            target = by_key.get(key) or by_key.get(fold(key))
+        for key, item in members(value, where).items():
+            target = cls._BY_KEY.get(fold(key))
             if target is not None:
                 values[target.attribute] = target.kind(item, f"{where}.{target.key}")
             else:
@@ -196,9 +197,8 @@ class JSONObject:
     def replace(self, **changes: Any) -> Self:
         """Return a copy with some attributes changed."""
         message = type(self).__new__(type(self))
-        for name in self._NAMES:
-            value = changes.pop(name) if name in changes else getattr(self, name)
-            object.__setattr__(message, name, value)
+        for name in self.__slots__:
+            object.__setattr__(message, name, changes.pop(name, getattr(self, name)))
         if changes:
             raise TypeError(f"{type(self).__name__} has no attribute {next(iter(changes))!r}")
         return message
@@ -218,10 +218,10 @@ class JSONObject:
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self._NAMES)
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
 
     def __repr__(self) -> str:
-        inner = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._NAMES)
+        inner = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
         return f"{type(self).__name__}({inner})"
 
 
@@ -236,16 +236,18 @@ def _plain(item: Any) -> Any:
     return item.to_value() if isinstance(item, JSONObject) else item
 
 
+def optional(kind: type[Listed], value: object, where: str) -> Listed | None:
+    """Return an object of one type; None for null. For a kind."""
+    if value is None or isinstance(value, kind):
+        return value
+    return kind.from_value(value, where)
+
+
 def objects(kind: type[Listed], label: str, value: object, where: str) -> tuple[Listed, ...]:
     """Return an array of one type of objects, without its nulls; empty for null. For a kind."""
-    if value is None:
-        return ()
-    if not isinstance(value, list | tuple):
-        raise mismatch(value, where, f"an array of {label}")
     listed = []
-    for index, item in enumerate(value):
-        if isinstance(item, kind):
-            listed.append(item)
-        elif item is not None:
-            listed.append(kind.from_value(item, f"{where}[{index}]"))
+    for index, item in enumerate(items(value, where, f"an array of {label}")):
+        message = optional(kind, item, f"{where}[{index}]")
+        if message is not None:
+            listed.append(message)
     return tuple(listed)

@@ -12,16 +12,9 @@ UINT32 = number(0, 2**32 - 1, whole=True, expected="an integer from 0 to 4294967
 INT64 = number(-(2**63), 2**63 - 1, whole=True, expected="an integer of 64 bits")
 UINT64 = number(0, 2**64 - 1, whole=True, expected="an integer from 0 to 18446744073709551615")
 
-MAX_PATH = 4095
-"""Characters of a path at most; Linux' PATH_MAX is 4096 bytes with the NUL at the end."""
-
 
 def _is_plain(value: str) -> bool:
     return "\0" not in value
-
-
-def _is_path(value: str) -> bool:
-    return value.startswith("/") and _is_plain(value) and ".." not in value.split("/")
 
 
 PLAIN = text(matches=_is_plain, pattern=r"^[^\u0000]*$", expected="a string without NUL")
@@ -33,14 +26,6 @@ WORD = text(
     matches=_is_plain,
     pattern=r"^[^\u0000]*$",
     expected="a name of 1 to 256 characters without NUL",
-)
-
-PATH = text(
-    1,
-    MAX_PATH,
-    matches=_is_path,
-    pattern=r"^(?![\s\S]*/\.\.(?:/|(?![\s\S])))/[^\u0000]*$",
-    expected="an absolute path without '..'",
 )
 
 
@@ -56,14 +41,16 @@ _CDI_SIGNS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123
 _CDI_PART = "[A-Za-z0-9](?:[A-Za-z0-9_.:-]*[A-Za-z0-9])?"
 
 
+def _is_cdi_part(part: str) -> bool:
+    has_ends = part[:1].isalnum() and part[-1:].isalnum()
+    return has_ends and _CDI_SIGNS.issuperset(part)
+
+
 def _is_cdi_device(value: str) -> bool:
-    kind, equals, device = value.partition("=")
-    vendor, slash, class_ = kind.partition("/")
-    parts = (vendor, class_, device)
-    has_ends = all(part[:1].isalnum() and part[-1:].isalnum() for part in parts)
-    return (
-        bool(equals and slash) and has_ends and all(_CDI_SIGNS.issuperset(part) for part in parts)
-    )
+    # A part that is missing is "", which is none.
+    kind, _, device = value.partition("=")
+    vendor, _, class_ = kind.partition("/")
+    return all(_is_cdi_part(part) for part in (vendor, class_, device))
 
 
 CDI_DEVICE = text(

@@ -27,8 +27,8 @@ NOTE_PREFIX = "x-"
 class Rule:
     """A rule for a JSON value.
 
-    :param kind: the Python type of the values that the rule is for.
-    :param accepts: returns whether a value is right.
+    :param kind: the Python type of the values that the rule is for; true and false are no numbers.
+    :param check: returns whether a value of this kind is right.
     :param expected: a description of the right values, for messages.
     :param keywords: the keywords of its JSON Schema (2020-12), without the keywords of *parts*; None omits a keyword.
     :param explain: returns the fault in a value of this kind; None for "found VALUE, expected EXPECTED".
@@ -38,7 +38,7 @@ class Rule:
     def __init__(
         self,
         kind: type | tuple[type, ...],
-        accepts: Callable[[Any], bool],
+        check: Callable[[Any], bool],
         expected: str,
         keywords: dict[str, Any],
         *,
@@ -46,17 +46,25 @@ class Rule:
         parts: tuple[Rule, ...] = (),
     ) -> None:
         self.kind = kind
-        self.accepts = accepts
+        self.check = check
         self.expected = expected
         self.keywords = keywords
         self.explain = explain
         self.parts = parts
 
+    def is_of_kind(self, value: object) -> bool:
+        """Return whether *value* is of the type that the rule is for."""
+        if isinstance(value, bool):
+            return self.kind in (bool, object)
+        return isinstance(value, self.kind)
+
+    def accepts(self, value: object) -> bool:
+        """Return whether *value* is right."""
+        return self.is_of_kind(value) and self.check(value)
+
 
 ANYTHING = Rule(object, lambda value: True, "a value", {})
-FLAG = Rule(
-    bool, lambda value: value is True or value is False, "true or false", {"type": "boolean"}
-)
+FLAG = Rule(bool, lambda value: True, "true or false", {"type": "boolean"})
 
 
 def words(*allowed: str) -> Rule:
@@ -86,12 +94,9 @@ def text(
         raise TypeError("expected both matches and pattern, or neither")
     most = float("inf") if longest is None else longest
 
-    def accepts(value: object) -> bool:
-        return (
-            isinstance(value, str)
-            and shortest <= len(value) <= most
-            and (matches is None or matches(value))
-        )
+    def is_right(value: str) -> bool:
+        is_in_range = shortest <= len(value) <= most
+        return is_in_range and (matches is None or matches(value))
 
     keywords = {
         "type": "string",
@@ -101,37 +106,52 @@ def text(
     }
     usual = {0: "a string", 1: "a string that is not empty"}
     least = usual.get(shortest, f"a string of at least {shortest} characters")
-    return Rule(str, accepts, expected or least, keywords)
+    return Rule(str, is_right, expected or least, keywords)
+
+
+MAX_PATH = 4095
+"""Characters of a path at most; Linux' PATH_MAX is 4096 bytes with the NUL at the end."""
+
+
+def _is_path(value: str) -> bool:
+    return value.startswith("/") and "\0" not in value and ".." not in value.split("/")
+
+
+PATH = text(
+    1,
+    MAX_PATH,
+    matches=_is_path,
+    pattern=r"^(?![\s\S]*/\.\.(?:/|(?![\s\S])))/[^\u0000]*$",
+    expected="an absolute path without '..'",
+)
+"""The rule for an absolute path."""
 
 
 def number(
     low: float | None = None,
     high: float | None = None,
     *,
-    above: bool = False,
     whole: bool = False,
     expected: str = "",
 ) -> Rule:
-    """Return a rule for a number from *low* to *high*, or for a *whole* one.
-
-    :param above: whether it must be greater than *low*.
-    """
-    kind: type | tuple[type, ...] = int if whole else (int, float)
+    """Return a rule for a number from *low* to *high*, or for a *whole* one."""
+    kind: type | tuple[type, ...] = (int, float)
+    name = "number"
+    usual = "a number"
+    if whole:
+        kind = int
+        name = "integer"
+        usual = "an integer"
     least = float("-inf") if low is None else low
     most = float("inf") if high is None else high
     if least > most:
         raise ValueError(f"found the bounds {low} to {high}, expected the lower one first")
 
-    def accepts(value: Any) -> bool:
-        if not isinstance(value, kind) or value is True or value is False:
-            return False
-        return least <= value <= most and not (above and value == low)  # type: ignore[operator]
+    def is_right(value: float) -> bool:
+        return least <= value <= most
 
-    name = "integer" if whole else "number"
-    usual = "an integer" if whole else "a number"
-    minimum = "exclusiveMinimum" if above else "minimum"
-    keywords = {"type": name, minimum: low, "maximum": high}
-    return Rule(kind, accepts, expected or usual, keywords)
+    keywords = {"type": name, "minimum": low, "maximum": high}
+    return Rule(kind, is_right, expected or usual, keywords)
 
 
 def array(
@@ -145,12 +165,12 @@ def array(
         raise TypeError("expected a rule for strings or numbers, since each item must be unique")
     is_item = item.accepts
 
-    def accepts(value: Any) -> bool:
-        is_right = isinstance(value, list) and len(value) >= shortest and all(map(is_item, value))
-        return is_right and not (unique and len(set(value)) < len(value))
+    def is_right(value: list[Any]) -> bool:
+        has_items = len(value) >= shortest and all(map(is_item, value))
+        return has_items and not (unique and len(set(value)) < len(value))
 
     keywords = {"type": "array", "minItems": shortest or None, "uniqueItems": unique or None}
-    return Rule(list, accepts, expected, keywords, parts=(item,))
+    return Rule(list, is_right, expected, keywords, parts=(item,))
 
 
 def either(*rules: Rule, expected: str) -> Rule:
@@ -171,7 +191,7 @@ class Map(Rule):
 
     def __init__(self, item: Rule, names: Rule, *, removable: bool = False, least: int = 0) -> None:
         super().__init__(
-            dict, self._accepts, "an object", {"minProperties": least or None}, parts=(item,)
+            dict, self._is_right, "an object", {"minProperties": least or None}, parts=(item,)
         )
         self.item = item
         self.names = names
@@ -191,8 +211,8 @@ class Map(Rule):
             return item is None
         return self.item.accepts(item)
 
-    def _accepts(self, value: object) -> bool:
-        if not isinstance(value, dict) or len(value) < self.least:
+    def _is_right(self, value: dict[str, Any]) -> bool:
+        if len(value) < self.least:
             return False
         return all(
             self.accepts_key(key) and self.accepts_item(key, item) for key, item in value.items()
@@ -235,7 +255,7 @@ class Table(Rule):
         self, *keys: Key, notes: bool = False, nulls: bool = False, least: int = 0, **named: str
     ) -> None:
         super().__init__(
-            dict, self._accepts, "an object", {**named, "minProperties": least or None}
+            dict, self._is_right, "an object", {**named, "minProperties": least or None}
         )
         self.least = least
         self.is_open = False
@@ -250,21 +270,18 @@ class Table(Rule):
         return self.notes and key.startswith(NOTE_PREFIX)
 
     def read(self, value: object) -> dict[str, Any] | None:
-        """Return each key's value, or its default where the key is missing or null; None if *value* is not accepted.
-
-        :param value: None for an object without keys.
-        """
-        given: Any = {} if value is None else value
-        if not self._accepts(given):
+        """Return each key's value, or its default where the key is missing or null; None if it is wrong."""
+        if not self.accepts(value):
             return None
+        given: Any = value
         read = {}
         for name, key in self.keys.items():
             item = given.get(name)
             read[name] = key.default if item is None else item
         return read
 
-    def _accepts(self, value: object) -> bool:
-        if not isinstance(value, dict) or len(value) < self.least:
+    def _is_right(self, value: dict[str, Any]) -> bool:
+        if len(value) < self.least:
             return False
         rules = self._rules
         for key, item in value.items():

@@ -27,8 +27,6 @@ _NOTES = {f"^{NOTE_PREFIX}": {"title": "The operator's own notes; no program rea
 
 def refusal(rule: Rule, value: object, where: str, limit: int = FIRST) -> DecodeError:
     """Return the error for a value that *rule* does not accept, or ``rule.read`` of a table: its first faults."""
-    if value is None and isinstance(rule, Table):
-        value = {}
     listed = []
     for path, wrong, _ in islice(faults(rule, value), limit):
         listed.append(f"{where}{path_text(path, '.')}: {wrong}")
@@ -38,7 +36,7 @@ def refusal(rule: Rule, value: object, where: str, limit: int = FIRST) -> Decode
 
 def why(rule: Rule, value: object) -> str:
     """Return the fault in *value*, which is not accepted, as a whole, with the right values."""
-    if rule.explain is not None and _is_of(rule, value):
+    if rule.explain is not None and rule.is_of_kind(value):
         return rule.explain(value)
     longest = rule.keywords.get("maxLength")
     if longest is not None and isinstance(value, str) and len(value) > longest:
@@ -46,7 +44,7 @@ def why(rule: Rule, value: object) -> str:
     if isinstance(value, list) and len(value) < _least(rule):
         return f"found {len(value)} items, expected at least {_least(rule)}"
     expected = rule.expected
-    if rule.kind is int and value is not None and not _is_of(rule, value):
+    if rule.kind is int and value is not None and not rule.is_of_kind(value):
         expected = "an integer"
     near = nearest(value, filter(_is_text, rule.keywords.get("enum", ())))
     if near:
@@ -78,7 +76,7 @@ def faults(rule: Rule, value: object, path: Path = ()) -> Faults:
         return
     if rule.kind is object:
         for part in rule.parts:
-            if _is_of(part, value):  # the alternative that was meant
+            if part.is_of_kind(value):  # the alternative that was meant
                 yield from faults(part, value, path)
                 return
     yield path, why(rule, value), False
@@ -153,11 +151,6 @@ def _schema_of_table(table: Table) -> Schema:
     }
 
 
-def _is_of(rule: Rule, value: object) -> bool:
-    """Return whether *value* is of the kind that *rule* is for; true and false are not numbers."""
-    return isinstance(value, rule.kind) and (rule.kind is bool or not isinstance(value, bool))
-
-
 def _keys(table: Table) -> str:
     if table.keys:
         return f"one of {', '.join(table.keys)}"
@@ -208,10 +201,8 @@ def _schema_of_map(rule: Map) -> Schema:
 def _behind_a_dash(names: Schema) -> Schema:
     """Return the schema of strings that are a dash and then what a schema accepts."""
     longer = {key: names[key] + 1 for key in ("minLength", "maxLength") if key in names}
-    pattern = names.get("pattern", "^")
-    if not pattern.startswith("^"):
-        raise TypeError(f"found the pattern {pattern!r}, expected one that begins with '^'")
-    return names | longer | {"pattern": f"^-{pattern[1:]}"}
+    pattern = names.get("pattern", "^").removeprefix("^")
+    return names | longer | {"pattern": f"^-{pattern}"}
 
 
 def _faults_of_items(rule: Rule, value: list[Any], path: Path) -> Faults:

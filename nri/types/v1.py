@@ -14,9 +14,11 @@ from nri.types.jsonobject import (
     JSONObject,
     boolean,
     integer,
+    members,
     mismatch,
     objects,
     opaque,
+    optional,
     string,
     string_map,
     strings,
@@ -72,18 +74,12 @@ def _state(value: object, where: str) -> State:
 
 
 def _spec(value: object, where: str) -> Spec | None:
-    if value is None or isinstance(value, Spec):
-        return value
-    return Spec.from_value(value, where)
+    return optional(Spec, value, where)
 
 
 def _extensions(value: object, where: str) -> dict[str, int]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise mismatch(value, where, "an object of integers")
     numbers: dict[str, int] = {}
-    for name, item in value.items():
+    for name, item in members(value, where, "an object of integers").items():
         numbers[string(name, f"{where}: key")] = integer(item, f"{where}.{name}")
     return numbers
 
@@ -93,9 +89,7 @@ def _results(value: object, where: str) -> tuple[Result, ...]:
 
 
 def _result(value: object, where: str) -> Result | None:
-    if value is None or isinstance(value, Result):
-        return value
-    return Result.from_value(value, where)
+    return optional(Result, value, where)
 
 
 class Spec(JSONObject):

@@ -25,6 +25,10 @@ DIRS = ["/usr/share/containers/oci/hooks.d", "/etc/containers/oci/hooks.d"]
 """The directories of hooks by default: the packages', and the administrator's, which has precedence."""
 
 
+_KINDS = {"prestart": "createRuntime"}
+"""The kinds of hooks that some stages mean, as for podman; others mean the kind of their name."""
+
+
 class HookInjectorConf(Conf):
     """The plugin conf of ``hook-injector``."""
 
@@ -78,7 +82,7 @@ class HookInjector(Plugin):
 def _hooks(request: Request, conf: HookInjectorConf, metadata: dict[str, str]) -> Any:
     from nri.plugins.hook_injector.hook_files import Subject, is_met, read_dirs
 
-    why_not = why_not_allowed(request, conf.allow.get("annotations") or False, "allow.annotations")
+    why_not = why_not_allowed(request, conf.allow["annotations"], "allow.annotations")
     container = Subject(request.spec)
     hooks: dict[str, list[Any]] = {}
     names = []
@@ -87,7 +91,9 @@ def _hooks(request: Request, conf: HookInjectorConf, metadata: dict[str, str]) -
             answer = is_met(file["when"], container)
         except NRIError as error:
             raise NRIError(f"{escape(shorten(path, 200))}: {error}") from error
-        if answer is not False and file["when"].get("annotations") and why_not:
+        if answer is False:
+            continue
+        if file["when"].get("annotations") and why_not:
             if answer:
                 shared.ignore(metadata, path, why_not)
             continue
@@ -96,12 +102,9 @@ def _hooks(request: Request, conf: HookInjectorConf, metadata: dict[str, str]) -
             raise NRIError(
                 f"{where}: the request has no spec.process.args; expected a container's command"
             )
-        if not answer:
-            continue
         hook = {key: item for key, item in file["hook"].items() if item}
         for stage in file["stages"]:
-            # As podman.
-            kind = "createRuntime" if stage == "prestart" else stage
+            kind = _KINDS.get(stage, stage)
             hooks.setdefault(kind, []).append(hook)
         names.append(path.rpartition("/")[2])
     if names:

@@ -20,7 +20,19 @@ from nri.types import DecodeError, gojson
 from nri.types.gojson import describe, shorten
 from nri.types.jsonobject import fold
 from nri.types.oci_values import HOOK_TIMEOUT, HOOKS
-from nri.types.table import FLAG, Key, Map, Rule, Table, array, number, text, words
+from nri.types.table import (
+    FLAG,
+    PATH,
+    Key,
+    Map,
+    Rule,
+    Table,
+    array,
+    number,
+    open_table,
+    text,
+    words,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,22 +56,20 @@ MISSING_FOR = 2.0
 
 def _why_no_program(path: str) -> str:
     """Return the reason why *path* must not be run as a hook; "" if it may be."""
-    if not path.startswith("/") or ".." in path.split("/") or "\0" in path:
-        return f"found {describe(path)}, expected an absolute path without '..'"
+    if not PATH.accepts(path):
+        return f"found {describe(path)}, expected {PATH.expected}"
     try:
         status = os.stat(path)
-        if stat.S_ISREG(status.st_mode):
-            wrong = ""
-        else:
-            wrong = f"{path} is not a regular file; expected a program"
-        return wrong or trust.judge_path(path, status)
+        if not stat.S_ISREG(status.st_mode):
+            return f"{path} is not a regular file; expected a program"
+        return trust.judge_path(path, status)
     except OSError as error:
         return f"found {describe(path)}, expected a program: {error.strerror}"
 
 
 _PROGRAM = Rule(
     str,
-    lambda value: isinstance(value, str) and not _why_no_program(value),
+    lambda value: not _why_no_program(value),
     "the path of a program",
     {},
     explain=_why_no_program,
@@ -82,6 +92,9 @@ _FILE = Table(
     Key("when", _WHEN, required=True),
     Key("stages", array(words(*HOOKS), 1), required=True),
 )
+
+_PROCESS = open_table(Key("args", array(text(), 1), required=True))
+"""``process`` of a container whose command is known."""
 
 
 def read_dirs(
@@ -131,20 +144,20 @@ def _refuse_missing(listed: list[str], directory: str, dirs: Sequence[str]) -> N
     known = _recorded(record)
     now = time.clock_gettime(time.CLOCK_BOOTTIME)
     left = {os.path.dirname(path) for path in listed}
-    files: dict[str, float | None] = dict.fromkeys(listed)
+    files: dict[str, float] = dict.fromkeys(listed, 0)
     for path, noted in known.items():
         if path in files or os.path.dirname(path) not in dirs:
             continue
         since = now
         # A time of a clock that has not come so far is of before the boot.
-        if noted is not None and 0 < noted <= now:
+        if 0 < noted <= now:
             since = noted
         if os.path.dirname(path) not in left or now - since < MISSING_FOR:
             files[path] = since
     if files != known:
         _write_record(record, directory, files)
     for path, missing in files.items():
-        if missing is None:
+        if not missing:
             continue
         wrong = "was there, and no other is left in its directory: expected it, or other dirs in the conf"
         if os.path.dirname(path) in left:
@@ -158,29 +171,22 @@ def _refuse_missing(listed: list[str], directory: str, dirs: Sequence[str]) -> N
 _NOTED = number(0, 2**53)
 
 
-def _recorded(record: str) -> dict[str, float | None]:
-    """Return the files that were there, without what is damaged: each with when it was missed first, or None."""
+def _recorded(record: str) -> dict[str, float]:
+    """Return the files that were there, without what is damaged: each with when it was missed first, 0 for never."""
     try:
-        value: Any = gojson.loads(read_regular(record, MAX_FILE)[0])
+        # Lone surrogates stand for the bytes of a path that are not UTF-8.
+        value: Any = gojson.loads(read_regular(record, MAX_FILE)[0], keeps_lone=True)
     except (OSError, DecodeError):
         return {}
-    known: dict[str, float | None] = {}
     if not isinstance(value, dict):
         return {}
-    for path, noted in value.items():
-        try:
-            name = os.fsdecode(path.encode("latin-1"))
-        except UnicodeEncodeError:
-            continue
-        known[name] = noted if _NOTED.accepts(noted) else None
-    return known
+    return {path: noted if _NOTED.accepts(noted) else 0 for path, noted in value.items()}
 
 
-def _write_record(record: str, directory: str, files: dict[str, float | None]) -> None:
+def _write_record(record: str, directory: str, files: dict[str, float]) -> None:
     try:
         trust.make_private(directory)
-        shown = {os.fsencode(path).decode("latin-1"): noted for path, noted in files.items()}
-        replace(record, gojson.dumps(shown))
+        replace(record, gojson.dumps(files))
     except (OSError, NRIError):
         pass  # it is not remembered
 
@@ -240,9 +246,8 @@ class Subject:
         if spec is None:
             return
         self.annotations = spec.annotations
-        args = spec.process.get("args") if isinstance(spec.process, dict) else None
-        if isinstance(args, list) and args and isinstance(args[0], str):
-            self.command = args[0]
+        if _PROCESS.accepts(spec.process):
+            self.command = spec.process["args"][0]
         if isinstance(spec.mounts, list):
             self.has_bind_mounts = any(map(_is_bind, spec.mounts))
 

@@ -110,6 +110,13 @@ class PoolConf(Conf):
     )
 
 
+_ALLOW = Table(
+    *[Key(name, fields.NAMESPACES, default=True) for name in ("class", "cpus")],
+    *[Key(name, fields.NAMESPACES, default=False) for name in ("exclusive", "pools")],
+    nulls=True,
+)
+
+
 class KonfineConf(shared.SharedConf):
     """The plugin conf of ``konfine``."""
 
@@ -126,21 +133,18 @@ class KonfineConf(shared.SharedConf):
         PoolConf, "pools of CPUs; a container is in the first one whose conditions hold", default=[]
     )
     allow: dict[str, Any] = fields.value(
-        Table(
-            *[Key(name, fields.NAMESPACES) for name in ("class", "cpus")],
-            *[Key(name, fields.NAMESPACES, default=False) for name in ("exclusive", "pools")],
-            nulls=True,
-        ),
+        _ALLOW,
         "pods that may set their class or cpus (true, any, is the default), ask for exclusive CPUs, or be in a pool "
         "by labels or annotations (false, none, is the default), for each: an array of namespaces, true, or false",
         default={},
+        read=_ALLOW.read,
     )
     sys: str = fields.text("where sysfs is mounted", default="/sys")
 
     @property
     def gives_out(self) -> bool:
         """True if the conf allows exclusive CPUs, or has pools."""
-        return bool(self.pools or self.exclusive.counted or self.allow.get("exclusive"))
+        return bool(self.pools or self.exclusive.counted or self.allow["exclusive"])
 
     def fixed_pools(self, online: Set) -> dict[str, Set]:
         """Return the pools that name their CPUs, with those that are online."""

@@ -127,7 +127,7 @@ def pool_of(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> st
             continue
         reason = ""
         if pool.labels or pool.annotations:
-            reason = why_not_allowed(request, conf.allow.get("pools") or False, "allow.pools")
+            reason = why_not_allowed(request, conf.allow["pools"], "allow.pools")
         if not reason:
             return pool.name
         shared.ignore(metadata, f"pool {pool.name}", reason)

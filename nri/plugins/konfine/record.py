@@ -361,9 +361,7 @@ def _rules() -> dict[str, Any]:
     """Return the rules for the file, and for a CPU list, each of which is parsed once."""
     verdicts: dict[str, bool] = {"": True}
 
-    def is_cpus(value: object) -> bool:
-        if not isinstance(value, str):
-            return False
+    def is_cpus(value: str) -> bool:
         if value not in verdicts:
             try:
                 verdicts[value] = bool(parse_cpus(value))

@@ -219,8 +219,7 @@ class _Run:
             entry = scoped(self.request, key)
             if entry is None:
                 continue
-            pods = self.conf.allow.get("class") or False
-            reason = why_not_allowed(self.request, pods, "allow.class")
+            reason = why_not_allowed(self.request, self.conf.allow["class"], "allow.class")
             if not reason:
                 return entry[1]
             shared.ignore(self.metadata, entry[0], reason)
